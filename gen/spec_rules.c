@@ -653,6 +653,14 @@ static void rule_train(struct spec *spec)
                        untrained[i].instead);
 }
 
+static void rule_dropout(struct spec *spec)
+{
+    if (spec->real[KEY_DROPOUT] > 0 && spec->value[KEY_TRAIN] != 1)
+        diag_error(spec->diag, place_of(spec, KEY_DROPOUT),
+                   "dropout = %.9g is of training alone; write train = true, or leave out dropout",
+                   spec->real[KEY_DROPOUT]);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------- */
 
 struct rule {
@@ -698,6 +706,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},
     {NEEDS(KEY_TRAIN), rule_train},
+    {NEEDS(KEY_TRAIN, KEY_DROPOUT), rule_dropout},
 };
 
 /* Each rule runs only if the keys that it needs are good, so that one mistake is reported once and independent mistakes

@@ -48,7 +48,8 @@ struct kernel_args {
     float *lse;
     float *k_cache, *v_cache, *k_pages, *v_pages;
     size_t batch, n, m, pages;
-    float *saved; /* of a layer that trains alone */
+    float *saved;  /* of a layer that trains alone */
+    uint64_t seed; /* of one with dropout alone */
 };
 
 /* NAME_grads of the emitted header. */

@@ -2,8 +2,8 @@
 /* Gradients of L = sum dy y, one sequence and head at a time. With A and Z as in reference.c:
  *
  *   dZ = dy W_O^T (conv: dZ[u] = sum_r dy[u - r + pad] W_O[r]^T)        dW_O = Z^T dy    db_O = sum_t dy
- *   dP = dZ V^T    D[t] = sum_c dZ[t][c] Z[t][c]    dS = A (dP - D)       over the keys that are seen, else 0
- *   dQ = scale dS K    dK = scale dS^T Q    dV = A^T dZ
+ *   dP = B dZ V^T    D[t] = sum_c dZ[t][c] Z[t][c]    dS = A (dP - D)     over the keys that are seen, else 0
+ *   dQ = scale dS K    dK = scale dS^T Q    dV = (A B)^T dZ               B: what dropout multiplies weights by
  *   dx = dQ W_Q^T (self: + dK W_K^T + dV W_V^T)    dW_Q = x^T dQ    db_Q = sum_t dQ    likewise K and V
  *
  * What is hidden is not multiplied: 0 times NaN counts as 0 wherever a factor is exactly 0, as it is for rows and keys
@@ -320,6 +320,7 @@ static void add_columns(struct walk *w, enum layer_tensor tensor, size_t first, 
 struct known {
     struct quantity x, s, w_q, w_k, w_v; /* exact; no w_v under identity */
     struct quantity q, k, v, a, z, dz;
+    struct quantity kept; /* a times what dropout multiplies it by; empty: there is none */
     double *shared; /* [rows]: the variance of what all weights of a row are off by */
 };
 
@@ -371,6 +372,26 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
     drop(&s);
 }
 
+/* a times exact factors, of which the kernel has f32s */
+static struct quantity drop_weights(struct walk *w, const struct quantity *a, const double *factors)
+{
+    struct quantity kept = make(w, a->rows, a->columns);
+    for (size_t i = 0; w->good && i < a->rows * a->columns; i++) {
+        kept.v[i] = a->v[i] * factors[i];
+        if (w->bounded) {
+            kept.e[i] = a->e[i] * factors[i] * (1 + 3 * U) + 3 * U * kept.v[i];
+            kept.q[i] = factors[i] * factors[i] * a->q[i] + 4 * U * U * kept.v[i] * kept.v[i];
+        }
+    }
+    return kept;
+}
+
+/* What values are multiplied by. */
+static struct quantity *weights_of(struct known *g)
+{
+    return g->kept.v != NULL ? &g->kept : &g->a;
+}
+
 static struct known know(struct walk *w, const struct reference_head *head)
 {
     const struct layer *layer = w->layer;
@@ -394,14 +415,17 @@ static struct known know(struct walk *w, const struct reference_head *head)
             project(w, &g.v, &g.s, &g.w_v, head->b_v);
     }
     weigh(w, &g, head);
+    if (head->kept != NULL)
+        g.kept = drop_weights(w, &g.a, head->kept);
     if (w->good)
-        multiply_all(w, &g.z, &g.a, &g.v, 8);
+        multiply_all(w, &g.z, weights_of(&g), &g.v, 10);
     return g;
 }
 
 static void forget(struct known *g)
 {
-    struct quantity *all[] = {&g->x, &g->s, &g->w_q, &g->w_k, &g->w_v, &g->q, &g->k, &g->v, &g->a, &g->z, &g->dz};
+    struct quantity *all[] = {&g->x, &g->s, &g->w_q, &g->w_k, &g->w_v, &g->q, &g->k, &g->v, &g->a, &g->z, &g->dz,
+                              &g->kept};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         drop(all[i]);
     free(g->shared);
@@ -418,17 +442,29 @@ static struct quantity given(struct walk *w, size_t b, size_t first, size_t colu
     return dy;
 }
 
-/* dZ and dW_O of rows t of y and u of z, t ... and u ... one after the other */
-static void merge_rows(struct walk *w, struct known *g, const struct quantity *dy, const struct quantity *w_o,
-                       size_t t, size_t u, size_t rows, size_t depth, struct place place)
+/* What is added up in one number of y. */
+static size_t y_steps(const struct layer *layer)
 {
-    struct quantity of_y = part_of(dy, t, rows), z = part_of(&g->z, u, rows), dz = part_of(&g->dz, u, rows);
+    const int64_t taps = layer->w_o == W_O_CONV ? layer->conv_width : layer->h;
+    return (size_t)(layer->w_o == W_O_NONE ? 1 : taps * layer->d_v + 2);
+}
+
+/* y, dZ and dW_O of rows t of y and u of z, t ... and u ... one after the other; of_y: y's first row */
+static void merge_rows(struct walk *w, struct known *g, const struct quantity *dy, const struct quantity *w_o,
+                       size_t t, size_t u, size_t rows, size_t depth, struct place place, struct place of_y)
+{
+    struct quantity dy_t = part_of(dy, t, rows), z = part_of(&g->z, u, rows), dz = part_of(&g->dz, u, rows);
     struct quantity back = transposed(w, w_o), z_t = transposed(w, &z), dw = make(w, w_o->rows, w_o->columns);
+    struct quantity y = make(w, rows, w_o->columns);
+    of_y.at += t * of_y.row;
     if (w->good) {
-        multiply(w, &dz, &of_y, &back, depth);
-        multiply(w, &dw, &z_t, &of_y, w->in->batch * w->in->n + 2);
+        multiply(w, &dz, &dy_t, &back, depth);
+        multiply(w, &dw, &z_t, &dy_t, w->in->batch * w->in->n + 2);
+        multiply(w, &y, &z, w_o, y_steps(w->layer));
         scatter(w, TENSOR_W_O, place, &dw);
+        scatter(w, TENSOR_Y, of_y, &y);
     }
+    drop(&y);
     drop(&back);
     drop(&z_t);
     drop(&dw);
@@ -443,13 +479,15 @@ static void merge(struct walk *w, struct known *g, const struct reference_head *
         struct quantity dy = given(w, b, i * d_v, d_v);
         if (w->good)
             memcpy(g->dz.v, dy.v, n * d_v * sizeof *dy.v);
+        scatter(w, TENSOR_Y, (struct place){b * n * h * d_v + i * d_v, h * d_v, 1}, &g->z);
         drop(&dy);
         return;
     }
     if (layer->w_o == W_O_DENSE) {
         struct quantity dy = given(w, b, 0, d_model), w_o = exact(w, head->w_o, d_v, d_model);
         if (w->good)
-            merge_rows(w, g, &dy, &w_o, 0, 0, n, d_model, matrix_place(layer, 0, h * d_v, d_model, i * d_v, 0));
+            merge_rows(w, g, &dy, &w_o, 0, 0, n, d_model, matrix_place(layer, 0, h * d_v, d_model, i * d_v, 0),
+                       (struct place){b * n * d_model, d_model, 1});
         if (w->good && i == 0)
             add_columns(w, TENSOR_B_O, 0, &dy, all);
         round_sum(&g->dz, d_model);
@@ -468,7 +506,8 @@ static void merge(struct walk *w, struct known *g, const struct reference_head *
         const size_t left = u < limit ? limit - u : 0, rows = t < n ? (left < n - t ? left : n - t) : 0;
         const struct place place = matrix_place(layer, (i * taps + tap) * d_v * width, d_v, width, 0, 0);
         if (w->good && rows > 0)
-            merge_rows(w, g, &dy, &w_o, t, u, rows, taps * width, place);
+            merge_rows(w, g, &dy, &w_o, t, u, rows, taps * width, place,
+                       (struct place){b * n * d_model + i * width, d_model, 1});
         drop(&w_o);
     }
     if (w->good)
@@ -501,13 +540,15 @@ static void differentiate(struct walk *w, const struct known *g, const struct re
         of_d[t] = q + drawn * drawn;
         for (size_t j = 0; j < m; j++) {
             const size_t at = t * m + j;
-            const double a = g->a.v[at], rest = dp.v[at] - d;
+            const double by = head->kept != NULL ? head->kept[at] : 1;
+            const double a = g->a.v[at], rest = by * dp.v[at] - d;
             if (!head->visible[at])
                 continue;
             ds->v[at] = a * rest;
             if (w->bounded) {
-                ds->e[at] = (1 + 4 * U) * (a + g->a.e[at]) * (fabs(rest) + dp.e[at] + e) - a * fabs(rest) + TINY;
-                ds->q[at] = rest * rest * g->a.q[at] + a * a * (dp.q[at] + of_d[t]) +
+                const double rounding = head->kept != NULL ? 3 * U * by * fabs(dp.v[at]) : 0, of_p = by * dp.e[at];
+                ds->e[at] = (1 + 4 * U) * (a + g->a.e[at]) * (fabs(rest) + of_p + rounding + e) - a * fabs(rest) + TINY;
+                ds->q[at] = rest * rest * g->a.q[at] + a * a * (by * by * dp.q[at] + rounding * rounding + of_d[t]) +
                             4 * U * U * a * a * (rest * rest + d * d) + TINY * TINY;
             }
         }
@@ -563,7 +604,7 @@ static bool observe(void *context, const struct reference *reference, const stru
         merge(w, &g, head);
     if (w->good)
         differentiate(w, &g, head, &ds, of_d);
-    struct quantity ds_t = transposed(w, &ds), a_t = transposed(w, &g.a);
+    struct quantity ds_t = transposed(w, &ds), a_t = transposed(w, weights_of(&g));
     if (w->good) {
         multiply_all(w, &dq, &ds, &g.k, 2);
         multiply(w, &dk, &ds_t, &g.q, n * h / h_kv + 2);
@@ -609,6 +650,22 @@ static void make_outputs(struct walk *w)
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         if (layer_has_gradient(w->layer, t))
             w->out[t] = make(w, inputs_count(w->layer, w->in, t), 1);
+    w->out[TENSOR_Y] = make(w, inputs_count(w->layer, w->in, TENSOR_Y), 1);
+}
+
+static void add_bias_of_y(struct walk *w)
+{
+    const float *b_o = inputs_floats(w->in, TENSOR_B_O);
+    struct quantity *y = &w->out[TENSOR_Y];
+    const size_t columns = (size_t)w->layer->d_out;
+    for (size_t i = 0; w->good && b_o != NULL && i < y->rows; i++) {
+        const double of = b_o[i % columns];
+        y->v[i] += of;
+        if (w->bounded) {
+            y->e[i] += gamma_of(y_steps(w->layer)) * fabs(of);
+            y->size[i] += fabs(of);
+        }
+    }
 }
 
 /* Sums over tokens, and over heads, are whole now. */
@@ -618,7 +675,7 @@ static void hand_over(struct walk *w)
     const size_t features = (size_t)(w->layer->h * (2 * w->layer->d_k + w->layer->d_v));
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         struct quantity *out = &w->out[t];
-        round_sum(out, t == TENSOR_X || t == TENSOR_SOURCE ? features : tokens);
+        round_sum(out, t == TENSOR_Y ? y_steps(w->layer) : t == TENSOR_X || t == TENSOR_SOURCE ? features : tokens);
         for (size_t i = 0; out->q != NULL && i < out->rows; i++)
             out->q[i] = LAMBDA * sqrt(out->q[i]);
         w->gradients->of[t] = out->v;
@@ -631,14 +688,17 @@ static void hand_over(struct walk *w)
 bool gradients_compute(struct gradients *gradients, const struct layer *layer, const struct inputs *inputs,
                        const float *dy, bool bounded, struct diag *diag)
 {
-    struct walk w = {.layer = layer, .in = inputs, .gradients = gradients, .dy = dy, .bounded = bounded, .good = true};
+    struct inputs in = *inputs;
+    in.training = true;
+    struct walk w = {.layer = layer, .in = &in, .gradients = gradients, .dy = dy, .bounded = bounded, .good = true};
     struct reference reference = {0};
     *gradients = (struct gradients){0};
     make_outputs(&w);
-    const bool good = w.good && reference_compute(&reference, layer, inputs, false, observe, &w, diag);
+    const bool good = w.good && reference_compute(&reference, layer, &in, false, observe, &w, diag);
     if (!w.good)
         diag_environment(diag, NULL, "out of memory");
     reference_free(&reference);
+    add_bias_of_y(&w);
     hand_over(&w);
     if (!good)
         gradients_free(gradients);

@@ -26,6 +26,30 @@ def drawn(rng, *shape, size=1.0):
     return torch.tensor(numbers.astype(np.float64), requires_grad=True)
 
 
+def philox(key, counter):
+    """Philox 4x32-10 of Salmon et al.: four arrays of words from two words of a key and four arrays of counters."""
+    low = np.uint64(0xffffffff)
+    k = [np.uint64(word) for word in key]
+    c = [np.asarray(word, np.uint64) for word in counter]
+    for _ in range(10):
+        a, b = c[0] * np.uint64(0xd2511f53), c[2] * np.uint64(0xcd9e8d57)
+        c = [b >> np.uint64(32) ^ c[1] ^ k[0], b & low, a >> np.uint64(32) ^ c[3] ^ k[1], a & low]
+        k = [k[0] + np.uint64(0x9e3779b9) & low, k[1] + np.uint64(0xbb67ae85) & low]
+    return c
+
+
+assert [int(word) for word in philox((0xa4093822, 0x299f31d0), (0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344))] == \
+    [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]
+
+
+def kept(seed, p, batch, i, n, m):
+    """What dropout multiplies the weights [batch][n][m] of head i by."""
+    b, t, j = np.meshgrid(np.arange(batch), np.arange(n), np.arange(m), indexing="ij")
+    words = philox((seed & 0xffffffff, seed >> 32), (b, np.full_like(b, i), t, j // 4))
+    word = np.select([j % 4 == k for k in range(4)], words)
+    return torch.tensor(np.where(word < np.uint64(np.floor(p * 2.0 ** 32)), 0, 1 / (1 - p)))
+
+
 def save(folder, name, spec, tensors, y, dy, more=None):
     """Inputs, y, and the gradients of sum(dy y)."""
     (y * dy).sum().backward()
@@ -126,7 +150,10 @@ def layer(spec, t, lengths, mask_bool, mask_add):
             scores = scores + added.masked_fill(added == -INF, 0)
         some = seen.any(2, keepdim=True)
         weights = torch.softmax(scores.masked_fill(some & ~seen, -INF), 2)
-        heads.append(weights.masked_fill(~seen, 0) @ v)
+        weights = weights.masked_fill(~seen, 0)
+        if "dropout" in spec:
+            weights = weights * kept(spec["seed"], spec["dropout"], batch, i, n, m)
+        heads.append(weights @ v)
     if spec["w_o"] == "none":
         return torch.cat(heads, 2)
     if spec["w_o"] == "dense":
@@ -194,6 +221,9 @@ def drawn_layer(folder, name, batch, n, m=None, **keys):
         added = rng.standard_normal((batch, 1, n, keys_count)).astype(np.float32)
         added[rng.random(added.shape) < 0.2] = -INF
         more["mask_add"] = added
+    if "dropout" in s:
+        s["seed"] = int(rng.integers(2 ** 63)) * 2 + 1
+        more["seed"] = np.array([s["seed"]], np.uint64)
     y = layer(s, t, lengths, flags, added)
     dy = torch.tensor(rng.standard_normal(tuple(y.shape)).astype(np.float32).astype(np.float64))
     spec = dict(keys, seq_len=n)
@@ -227,6 +257,10 @@ def main(folder):
                 weight_layout="out_in")
     drawn_layer(folder, "conv_padding", 3, 9, d_model=8, h=2, w_o="conv", conv_width=5, mask="padding", bias=True)
     drawn_layer(folder, "scale_zero", 1, 6, d_model=8, h=2, scale=0)
+    drawn_layer(folder, "dropout", 2, 21, d_model=12, h=3, dropout=0.1, bias=True)
+    drawn_layer(folder, "dropout_causal_grouped", 3, 18, d_model=16, h=4, h_kv=2, dropout=0.5, mask="causal")
+    drawn_layer(folder, "dropout_cross_padding", 3, 7, 27, d_model=8, h=2, dropout=0.25, mask="padding", d_source=6)
+    drawn_layer(folder, "dropout_conv_bool", 2, 13, d_model=8, h=2, dropout=0.9, mask="bool", w_o="conv", bias=True)
 
 
 if __name__ == "__main__":
