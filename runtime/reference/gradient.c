@@ -20,8 +20,10 @@
  *
  *   d = e_t + e_l + EXP + 4 u    e_l = max over the row of (e_t + EXP + 2 u) + gamma_{m+8}
  *
- * Errors of different elements count as independent, with two exceptions that all keys of a row share: that of D, which
- * reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. Where a score may be off by more
+ * Errors of different elements count as independent, but for what they have in common. All keys of a row share that of
+ * D, which reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. That of one dS reaches all
+ * columns of dQ, along K, and of dK, along Q: dx has it times K W_Q^T, not as a sum of squares. That of dZ reaches dV of
+ * all keys, so that dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where a score may be off by more
  * than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by has one cause:
  * it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). The second gate is LAMBDA times
  * the root of q; over random layers the largest error is below half of it. It is a gate for drawn data, no bound.
@@ -32,12 +34,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/score.h"
 #include "bound.h"
 #include "product.h"
 
 #define U BOUND_U
 #define TINY 0x1p-100
 #define SATURATED 0.1
+#define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
 #define LAMBDA (2 * BOUND_LAMBDA) /* sums of sums: twice what one product has */
 
 /* A matrix with its errors. `size` is the sum of |a||b| that its rounding is reckoned from. */
@@ -386,6 +390,22 @@ static struct quantity drop_weights(struct walk *w, const struct quantity *a, co
     return kept;
 }
 
+/* Weights as forward has them: where terms lift scores, what went before them may be scaled away (bound.c). */
+static struct quantity rescaled_weights(struct walk *w, const struct quantity *a, const double *factors)
+{
+    struct quantity rescaled = make(w, a->rows, a->columns);
+    for (size_t i = 0; w->good && i < a->rows * a->columns; i++) {
+        const double most = RESCALED_AWAY * (factors != NULL ? factors[i] : 1);
+        const double away = score_lifts(w->layer) ? fmin(a->v[i], most) : 0;
+        rescaled.v[i] = a->v[i];
+        if (w->bounded) {
+            rescaled.e[i] = a->e[i] + away;
+            rescaled.q[i] = a->q[i] + away * away;
+        }
+    }
+    return rescaled;
+}
+
 /* What values are multiplied by. */
 static struct quantity *weights_of(struct known *g)
 {
@@ -417,8 +437,10 @@ static struct known know(struct walk *w, const struct reference_head *head)
     weigh(w, &g, head);
     if (head->kept != NULL)
         g.kept = drop_weights(w, &g.a, head->kept);
+    struct quantity in_forward = rescaled_weights(w, weights_of(&g), head->kept);
     if (w->good)
-        multiply_all(w, &g.z, weights_of(&g), &g.v, 10);
+        multiply_all(w, &g.z, &in_forward, &g.v, 10);
+    drop(&in_forward);
     return g;
 }
 
@@ -548,7 +570,9 @@ static void differentiate(struct walk *w, const struct known *g, const struct re
             if (w->bounded) {
                 const double rounding = head->kept != NULL ? 3 * U * by * fabs(dp.v[at]) : 0, of_p = by * dp.e[at];
                 ds->e[at] = (1 + 4 * U) * (a + g->a.e[at]) * (fabs(rest) + of_p + rounding + e) - a * fabs(rest) + TINY;
-                ds->q[at] = rest * rest * g->a.q[at] + a * a * (by * by * dp.q[at] + rounding * rounding + of_d[t]) +
+                /* the square of a's error too: where weights may be anything, it is none of the first order */
+                ds->q[at] = rest * rest * g->a.q[at] +
+                            (a * a + g->a.q[at]) * (by * by * dp.q[at] + rounding * rounding + of_d[t]) +
                             4 * U * U * a * a * (rest * rest + d * d) + TINY * TINY;
             }
         }
@@ -566,16 +590,51 @@ static void add_shared(const struct known *g, const double *of_d, const double *
     }
 }
 
-/* A gradient of rows on their way through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. */
+/* Errors that all columns of some rows [rows][d] share: variance[row][k], each along row k of [inner][d]; or, inner being
+ * 0, variance[row] along the row itself. */
+struct aligned {
+    const double *variance, *along;
+    size_t inner;
+    double factor; /* of `along` */
+};
+
+/* What such errors add behind `back` [d][columns], beyond what they would if those of the d columns were independent,
+ * as which they are in di already. */
+static void add_aligned(struct walk *w, struct quantity *di, const struct quantity *back, const struct aligned *of)
+{
+    const size_t d = back->rows, columns = back->columns, lines = of->inner > 0 ? of->inner : di->rows;
+    double *image = zeros(lines * columns, &w->good), *more = zeros(lines * columns, &w->good);
+    for (size_t k = 0; w->good && k < lines; k++)
+        for (size_t c = 0; c < d; c++)
+            for (size_t i = 0; i < columns; i++) {
+                const double part = of->factor * of->along[k * d + c] * back->v[c * columns + i];
+                image[k * columns + i] += part;
+                more[k * columns + i] -= part * part;
+            }
+    for (size_t i = 0; w->good && i < lines * columns; i++)
+        more[i] = fmax(more[i] + image[i] * image[i], 0);
+    if (w->good && of->inner > 0)
+        add_product(di->q, of->variance, more, di->rows, of->inner, columns);
+    for (size_t i = 0; w->good && of->inner == 0 && i < lines * columns; i++)
+        di->q[i] += of->variance[i / columns] * more[i];
+    free(image);
+    free(more);
+}
+
+/* A gradient of rows on their way through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. The rows have
+ * `count` kinds of errors that all their columns share. */
 static void through(struct walk *w, const struct quantity *input, const struct quantity *weights,
                     const struct quantity *dp, enum layer_tensor of_input, struct place place, size_t depth,
-                    enum layer_tensor of_weights, struct place of_matrix, enum layer_tensor of_bias, size_t first)
+                    enum layer_tensor of_weights, struct place of_matrix, enum layer_tensor of_bias, size_t first,
+                    const struct aligned *aligned, size_t count)
 {
     const size_t all = w->in->batch * (w->in->n + w->in->m) + 2;
     struct quantity back = transposed(w, weights), input_t = transposed(w, input);
     struct quantity di = make(w, input->rows, input->columns), dw = make(w, weights->rows, weights->columns);
     if (w->good) {
         multiply(w, &di, dp, &back, depth);
+        for (size_t i = 0; w->bounded && i < count; i++)
+            add_aligned(w, &di, &back, &aligned[i]);
         multiply(w, &dw, &input_t, dp, all);
         scatter(w, of_input, place, &di);
         scatter(w, of_weights, of_matrix, &dw);
@@ -585,6 +644,29 @@ static void through(struct walk *w, const struct quantity *input, const struct q
     drop(&input_t);
     drop(&di);
     drop(&dw);
+}
+
+/* What dW_V and db_V have of the errors of dZ, which all keys share: a, weights, and s as in dV = a^T dZ, dW_V = s^T dV.
+ * Without s the columns are summed up. */
+static void add_shared_values(struct walk *w, const struct quantity *a, const struct quantity *s,
+                              const struct quantity *dz, enum layer_tensor tensor, struct place place)
+{
+    const size_t n = a->rows, m = a->columns, in = s != NULL ? s->columns : 1, d_v = dz->columns;
+    struct quantity sum = make(w, in, d_v);
+    double *seen = zeros(n * in, &w->good), *seen_t;
+    for (size_t t = 0; w->good && t < n; t++)
+        for (size_t j = 0; j < m; j++)
+            for (size_t r = 0; a->v[t * m + j] != 0 && r < in; r++)
+                seen[t * in + r] += a->v[t * m + j] * (s != NULL ? s->v[j * in + r] : 1);
+    for (size_t i = 0; w->good && i < n * in; i++)
+        seen[i] *= seen[i];
+    seen_t = turned(seen, n, in, &w->good);
+    if (w->good)
+        add_product(sum.q, seen_t, dz->q, in, n, d_v);
+    scatter(w, tensor, place, &sum);
+    drop(&sum);
+    free(seen);
+    free(seen_t);
 }
 
 static bool observe(void *context, const struct reference *reference, const struct reference_head *head)
@@ -622,17 +704,24 @@ static bool observe(void *context, const struct reference *reference, const stru
         const struct place of_s = {b * w->in->m * d_source + (layer->split ? i * in_kv : 0), d_source, 1};
         const size_t depth = h * (2 * d_k + d_v) + 4;
         const struct place of_q = projection_place(layer, in_q, d_k, h, i);
-        through(w, &g.x, &g.w_q, &dq, TENSOR_X, of_x, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k);
-        if (layer->tied)
-            through(w, &g.s, &g.w_k, &dk, source, of_s, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k);
-        else
-            through(w, &g.s, &g.w_k, &dk, source, of_s, depth, TENSOR_W_K,
-                    projection_place(layer, in_kv, d_k, h_kv, group), TENSOR_B_K, group * d_k);
+        const struct aligned of_dq[] = {{ds.q, g.k.v, m, layer->scale}, {of_d, pk, 0, layer->scale},
+                                        {g.shared, dq.v, 0, 1}};
+        const struct aligned of_dk = {ds_t.q, g.q.v, n, layer->scale};
+        through(w, &g.x, &g.w_q, &dq, TENSOR_X, of_x, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k, of_dq,
+                m > 0 ? sizeof of_dq / sizeof *of_dq : 0);
+        through(w, &g.s, &g.w_k, &dk, source, of_s, depth, layer->tied ? TENSOR_W_Q : TENSOR_W_K,
+                layer->tied ? of_q : projection_place(layer, in_kv, d_k, h_kv, group),
+                layer->tied ? TENSOR_B_Q : TENSOR_B_K, (layer->tied ? i : group) * d_k, &of_dk, n > 0 ? 1 : 0);
         if (layer->identity)
             scatter(w, source, of_s, &dv);
         else
             through(w, &g.s, &g.w_v, &dv, source, of_s, depth, TENSOR_W_V,
-                    projection_place(layer, in_kv, d_v, h_kv, group), TENSOR_B_V, group * d_v);
+                    projection_place(layer, in_kv, d_v, h_kv, group), TENSOR_B_V, group * d_v, NULL, 0);
+        if (!layer->identity && w->bounded) {
+            add_shared_values(w, weights_of(&g), &g.s, &g.dz, TENSOR_W_V,
+                              projection_place(layer, in_kv, d_v, h_kv, group));
+            add_shared_values(w, weights_of(&g), NULL, &g.dz, TENSOR_B_V, (struct place){group * d_v, 0, 1});
+        }
     }
     struct quantity *all[] = {&ds, &dq, &dk, &dv, &ds_t, &a_t};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
