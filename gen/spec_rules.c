@@ -611,6 +611,10 @@ static bool trains_skipped(const struct spec *spec) { return spec->value[KEY_PAD
 static bool trains_offset(const struct spec *spec) { return spec->value[KEY_OFFSET] != OFFSET_NONE; }
 static bool trains_qk_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
 static bool trains_relative(const struct spec *spec) { return spec->value[KEY_RELATIVE] != RELATIVE_NONE; }
+static bool trains_positions(const struct spec *spec)
+{
+    return has_rope(spec) && spec->value[KEY_ROPE_POSITIONS] != 0;
+}
 static bool trains_alibi(const struct spec *spec) { return spec->value[KEY_ALIBI] == 1; }
 static bool trains_sink(const struct spec *spec) { return spec->value[KEY_SINK] == 1; }
 static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERMS + SCORE_SOFTCAP] > 0; }
@@ -633,7 +637,7 @@ static const struct {
     {KEY_MASK, trains_masks, "a mask without prefix and segments"},
     {KEY_PAD_ROWS, trains_skipped, "pad_rows = computed"},
     {KEY_QK_NORM, trains_qk_norm, "qk_norm = none"},
-    {KEY_ROPE, has_rope, "rope = none"},
+    {KEY_ROPE_POSITIONS, trains_positions, "rope_positions = offset"},
     {KEY_TERMS + SCORE_SOFTCAP, trains_softcap, "softcap = none"},
     {KEY_ALIBI, trains_alibi, "alibi = false"},
     {KEY_RELATIVE, trains_relative, "relative = none"},

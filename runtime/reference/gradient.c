@@ -20,10 +20,10 @@
  *
  *   d = e_t + e_l + EXP + 4 u    e_l = max over the row of (e_t + EXP + 2 u) + gamma_{m+8}
  *
- * Errors of different elements count as independent, but for what they have in common. All keys of a row share that of
- * D, which reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. That of one dS reaches all
- * columns of dQ, along K, and of dK, along Q: dx has it times K W_Q^T, not as a sum of squares. That of dZ reaches dV of
- * all keys, so that dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where a score may be off by more
+ * Errors of different elements count as independent, but for what they have in common. All keys of a row share that
+ * of D, which reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. That of one dS
+ * reaches all columns of dQ, along K, and of dK, along Q: dx has it times K W_Q^T, not as a sum of squares. That of dZ
+ * reaches dV of all keys, so that dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where a score may be off by more
  * than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by has one cause:
  * it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). The second gate is LAMBDA times
  * the root of q; over random layers the largest error is below half of it. It is a gate for drawn data, no bound.
@@ -36,6 +36,7 @@
 
 #include "../../gen/score.h"
 #include "bound.h"
+#include "finish_error.h"
 #include "product.h"
 
 #define U BOUND_U
@@ -376,6 +377,65 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
     drop(&s);
 }
 
+/* What stands between a projection and the scores: its values, and what errors become there. */
+static void finish_quantity(struct walk *w, struct quantity *m, const struct finish *of, const double *finished,
+                            size_t depth)
+{
+    if (!layer_finishes(w->layer) || !w->good)
+        return;
+    const size_t count = m->rows * m->columns;
+    memcpy(m->v, finished, count * sizeof *finished);
+    if (!w->bounded)
+        return;
+    double *common = zeros(m->rows, &w->good);
+    unsigned char *open = calloc(m->rows + 1, 1);
+    struct finish_error error = {.layer = w->layer, .of = of, .factor = 1, .omega = TINY, .lambda = 1, .depth = depth,
+                                 .worst = m->e, .drawn = m->q, .common = common, .open = open};
+    for (size_t i = 0; i < count; i++)
+        m->q[i] = sqrt(m->q[i]);
+    w->good = w->good && open != NULL && finish_errors(&error);
+    for (size_t i = 0; i < count; i++)
+        m->q[i] *= m->q[i];
+    free(common);
+    free(open);
+}
+
+/* What was turned, turned back: the columns of one row. */
+static void turn_back(const struct layer *layer, const struct turn *turns, double *row)
+{
+    const size_t pairs = (size_t)layer->rope.dims / 2;
+    for (size_t c = 0; c < pairs; c++) {
+        const bool half = layer->rope.kind == ROPE_HALF;
+        double *first = row + (half ? c : 2 * c), *second = row + (half ? c + pairs : 2 * c + 1);
+        const double a = *first, b = *second;
+        *first = a * turns[c].cosine + b * turns[c].sine;
+        *second = b * turns[c].cosine - a * turns[c].sine;
+    }
+}
+
+/* Rows of a gradient, likewise; cosines and sines are rounded once. */
+static void turn_gradient(struct walk *w, struct quantity *m, const struct finish *of)
+{
+    const struct layer *layer = w->layer;
+    const size_t pairs = (size_t)layer->rope.dims / 2;
+    for (size_t r = 0; w->good && of->turns != NULL && r < m->rows; r++) {
+        const struct turn *turns = of->turns + r * pairs;
+        turn_back(layer, turns, m->v + r * m->columns);
+        for (size_t c = 0; w->bounded && c < pairs; c++) {
+            const bool half = layer->rope.kind == ROPE_HALF;
+            const size_t row = r * m->columns, at[] = {row + (half ? c : 2 * c), row + (half ? c + pairs : 2 * c + 1)};
+            const double cosine = fabs(turns[c].cosine), sine = fabs(turns[c].sine);
+            const double size[] = {fabs(m->v[at[0]]), fabs(m->v[at[1]])}; /* the larger one is near the root of both */
+            const double both = size[0] + size[1];
+            const double e[] = {m->e[at[0]], m->e[at[1]]}, q[] = {m->q[at[0]], m->q[at[1]]};
+            for (int k = 0; k < 2; k++) {
+                m->e[at[k]] = (1 + 4 * U) * (cosine * e[k] + sine * e[1 - k]) + 6 * U * both + TINY;
+                m->q[at[k]] = cosine * cosine * q[k] + sine * sine * q[1 - k] + 4 * U * U * both * both;
+            }
+        }
+    }
+}
+
 /* a times exact factors, of which the kernel has f32s */
 static struct quantity drop_weights(struct walk *w, const struct quantity *a, const double *factors)
 {
@@ -427,6 +487,8 @@ static struct known know(struct walk *w, const struct reference_head *head)
         return g;
     project(w, &g.q, &g.x, &g.w_q, head->b_q);
     project(w, &g.k, &g.s, &g.w_k, head->b_k);
+    finish_quantity(w, &g.q, &head->finish_q, head->q, in_q);
+    finish_quantity(w, &g.k, &head->finish_k, head->k, in_kv);
     if (layer->identity) {
         memcpy(g.v.v, head->v, m * d_v * sizeof *g.v.v);
     } else {
@@ -590,12 +652,13 @@ static void add_shared(const struct known *g, const double *of_d, const double *
     }
 }
 
-/* Errors that all columns of some rows [rows][d] share: variance[row][k], each along row k of [inner][d]; or, inner being
- * 0, variance[row] along the row itself. */
+/* Errors that all columns of some rows [rows][d] share: variance[row][k], each along row k of [inner][d]; or, inner
+ * being 0, variance[row] along the row itself. */
 struct aligned {
     const double *variance, *along;
     size_t inner;
     double factor; /* of `along` */
+    const struct finish *finish; /* has turned the rows that the gradients are of; NULL: it did not */
 };
 
 /* What such errors add behind `back` [d][columns], beyond what they would if those of the d columns were independent,
@@ -621,8 +684,24 @@ static void add_aligned(struct walk *w, struct quantity *di, const struct quanti
     free(more);
 }
 
-/* A gradient of rows on their way through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. The rows have
- * `count` kinds of errors that all their columns share. */
+/* The same where each row is turned back, and what its columns share with it. */
+static void add_turned(struct walk *w, struct quantity *di, const struct quantity *back, const struct aligned *of)
+{
+    const size_t d = back->rows, pairs = (size_t)w->layer->rope.dims / 2;
+    double *along = zeros(of->inner * d, &w->good);
+    for (size_t r = 0; w->good && r < di->rows; r++) {
+        struct quantity row = part_of(di, r, 1);
+        memcpy(along, of->along, of->inner * d * sizeof *along);
+        for (size_t k = 0; k < of->inner; k++)
+            turn_back(w->layer, of->finish->turns + r * pairs, along + k * d);
+        const struct aligned turned = {of->variance + r * of->inner, along, of->inner, of->factor, NULL};
+        add_aligned(w, &row, back, &turned);
+    }
+    free(along);
+}
+
+/* A gradient of rows on their way through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. The rows
+ * have `count` kinds of errors that all their columns share. */
 static void through(struct walk *w, const struct quantity *input, const struct quantity *weights,
                     const struct quantity *dp, enum layer_tensor of_input, struct place place, size_t depth,
                     enum layer_tensor of_weights, struct place of_matrix, enum layer_tensor of_bias, size_t first,
@@ -634,7 +713,7 @@ static void through(struct walk *w, const struct quantity *input, const struct q
     if (w->good) {
         multiply(w, &di, dp, &back, depth);
         for (size_t i = 0; w->bounded && i < count; i++)
-            add_aligned(w, &di, &back, &aligned[i]);
+            (aligned[i].finish != NULL ? add_turned : add_aligned)(w, &di, &back, &aligned[i]);
         multiply(w, &dw, &input_t, dp, all);
         scatter(w, of_input, place, &di);
         scatter(w, of_weights, of_matrix, &dw);
@@ -646,8 +725,8 @@ static void through(struct walk *w, const struct quantity *input, const struct q
     drop(&dw);
 }
 
-/* What dW_V and db_V have of the errors of dZ, which all keys share: a, weights, and s as in dV = a^T dZ, dW_V = s^T dV.
- * Without s the columns are summed up. */
+/* What dW_V and db_V have of the errors of dZ, which all keys share: a, weights, and s as in dV = a^T dZ,
+ * dW_V = s^T dV. Without s the columns are summed up. */
 static void add_shared_values(struct walk *w, const struct quantity *a, const struct quantity *s,
                               const struct quantity *dz, enum layer_tensor tensor, struct place place)
 {
@@ -697,6 +776,10 @@ static bool observe(void *context, const struct reference *reference, const stru
         scale_by(&dk, layer->scale);
         add_product(pk, g.a.v, g.k.v, n, m, d_k);
         add_shared(&g, of_d, pk, layer->scale, &dq);
+        turn_gradient(w, &dq, &head->finish_q);
+        turn_gradient(w, &dk, &head->finish_k);
+        for (size_t t = 0; head->finish_q.turns != NULL && t < n; t++)
+            turn_back(layer, head->finish_q.turns + t * (size_t)layer->rope.dims / 2, pk + t * d_k);
     }
     if (w->good) {
         const enum layer_tensor source = inputs_source(layer);
@@ -704,9 +787,10 @@ static bool observe(void *context, const struct reference *reference, const stru
         const struct place of_s = {b * w->in->m * d_source + (layer->split ? i * in_kv : 0), d_source, 1};
         const size_t depth = h * (2 * d_k + d_v) + 4;
         const struct place of_q = projection_place(layer, in_q, d_k, h, i);
-        const struct aligned of_dq[] = {{ds.q, g.k.v, m, layer->scale}, {of_d, pk, 0, layer->scale},
-                                        {g.shared, dq.v, 0, 1}};
-        const struct aligned of_dk = {ds_t.q, g.q.v, n, layer->scale};
+        const bool turns = head->finish_q.turns != NULL;
+        const struct aligned of_dq[] = {{ds.q, g.k.v, m, layer->scale, turns ? &head->finish_q : NULL},
+                                        {of_d, pk, 0, layer->scale, NULL}, {g.shared, dq.v, 0, 1, NULL}};
+        const struct aligned of_dk = {ds_t.q, g.q.v, n, layer->scale, turns ? &head->finish_k : NULL};
         through(w, &g.x, &g.w_q, &dq, TENSOR_X, of_x, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k, of_dq,
                 m > 0 ? sizeof of_dq / sizeof *of_dq : 0);
         through(w, &g.s, &g.w_k, &dk, source, of_s, depth, layer->tied ? TENSOR_W_Q : TENSOR_W_K,

@@ -69,8 +69,8 @@ static quad bias(const struct call *call, enum layer_tensor tensor, size_t at)
     return call->tensor[tensor] != NULL ? call->tensor[tensor][at] : 0;
 }
 
-/* One number of a query, key or value. */
-static quad projected(const struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
+/* One number of a projection. */
+static quad product(const struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
                       size_t heads, size_t d, size_t token, size_t i, size_t c)
 {
     const struct layer *l = call->layer;
@@ -81,6 +81,24 @@ static quad projected(const struct call *call, enum layer_tensor from, enum laye
     for (size_t k = 0; k < in; k++)
         sum += row[k] * weight(call, w, in, d, heads, i, k, c);
     return sum;
+}
+
+/* One number of a query, key or value: of a query and a key turned by its token's position. */
+static quad projected(const struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
+                      size_t heads, size_t d, size_t token, size_t i, size_t c)
+{
+    const struct layer *l = call->layer;
+    const size_t dims = (size_t)l->rope.dims, half = dims / 2;
+    const bool halves = l->rope.kind == ROPE_HALF;
+    if (w == TENSOR_W_V || l->rope.kind == ROPE_NONE || c >= dims)
+        return product(call, from, w, b, heads, d, token, i, c);
+    const bool second = halves ? c >= half : c % 2 == 1;
+    const size_t pair = halves ? c % half : c / 2, other = halves ? (second ? c - half : c + half) : c ^ 1;
+    const long double angle = (long double)(token % call->in->n) *
+                              powl((long double)l->rope.theta, -2 * (long double)pair / (long double)dims);
+    const quad sine = (quad)sinl(angle) * (second ? 1 : -1);
+    return (quad)cosl(angle) * product(call, from, w, b, heads, d, token, i, c) +
+           sine * product(call, from, w, b, heads, d, token, i, other);
 }
 
 static bool sees(const struct call *call, size_t b, size_t i, size_t t, size_t j)
@@ -311,6 +329,17 @@ static void test_dropped(void **state)
     }
 }
 
+static void test_rope(void **state)
+{
+    (void)state;
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 6\nrope = half\nbias = true\n", 2, 6, 6);
+    compare("train = true\nd_model = 12\nh = 2\nseq_len = 5\nrope = interleaved\nrope_dims = 4\nrope_theta = 100\n"
+            "mask = causal\ndropout = 0.2\n", 1, 5, 5);
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 4\nrope = half\nw_k = tied\nbias = true\n", 1, 4, 4);
+    compare("train = true\nd_model = 8\nh = 2\nh_kv = 1\nseq_len = 4\nrope = interleaved\nmask = padding\n", 2, 4, 4);
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 4\nrope = half\ninput = split\n", 1, 4, 4);
+}
+
 static void test_dropout(void **state)
 {
     (void)state;
@@ -387,7 +416,7 @@ static void test_convolution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_philox), cmocka_unit_test(test_dropped),
-                                       cmocka_unit_test(test_dropout),
+                                       cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope),
                                        cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
                                        cmocka_unit_test(test_cross), cmocka_unit_test(test_masks),
                                        cmocka_unit_test(test_convolution)};

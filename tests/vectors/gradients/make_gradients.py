@@ -134,12 +134,24 @@ def layer(spec, t, lengths, mask_bool, mask_add):
         sees &= (j >= p - spec.get("window_left", INF)) & (j <= p + spec.get("window_right", INF))
     if "padding" in masks:
         sees &= j < torch.tensor(lengths)[:, None, None]
+    def turned(rows):
+        """Rotary positions of rows [batch][n][d_k]."""
+        dims = spec.get("rope_dims", rows.shape[2])
+        angle = torch.arange(rows.shape[1])[:, None] * 10000.0 ** (-2 * torch.arange(dims // 2).double() / dims)
+        ends = (rows[..., :dims // 2], rows[..., dims // 2:dims]) if spec["rope"] == "half" else \
+            (rows[..., 0:dims:2], rows[..., 1:dims:2])
+        a, b = ends[0] * angle.cos() - ends[1] * angle.sin(), ends[0] * angle.sin() + ends[1] * angle.cos()
+        both = torch.cat([a, b], 2) if spec["rope"] == "half" else torch.stack([a, b], 3).flatten(2)
+        return torch.cat([both, rows[..., dims:]], 2)
+
     heads = []
     for i in range(h):
         g = i * h_kv // h
         q = project(x, "w_q", "b_q", i, h, spec["d_k"])
         tied = spec["w_k"] == "tied"
         k = project(source, "w_q" if tied else "w_k", "b_q" if tied else "b_k", g, h_kv, spec["d_k"])
+        if "rope" in spec:
+            q, k = turned(q), turned(k)
         v = own(source, i, h) if spec["w_v"] == "identity" else project(source, "w_v", "b_v", g, h_kv, spec["d_v"])
         scores, seen = q @ k.transpose(1, 2) * spec["scale"], sees
         if mask_bool is not None:
@@ -257,6 +269,9 @@ def main(folder):
                 weight_layout="out_in")
     drawn_layer(folder, "conv_padding", 3, 9, d_model=8, h=2, w_o="conv", conv_width=5, mask="padding", bias=True)
     drawn_layer(folder, "scale_zero", 1, 6, d_model=8, h=2, scale=0)
+    drawn_layer(folder, "rope_half", 2, 17, d_model=20, h=2, rope="half", bias=True, mask="causal")
+    drawn_layer(folder, "rope_interleaved", 2, 14, d_model=24, h=4, h_kv=2, rope="interleaved", rope_dims=4, dropout=0.2)
+    drawn_layer(folder, "rope_tied", 2, 9, d_model=16, h=2, rope="half", rope_dims=6, w_k="tied", mask="padding")
     drawn_layer(folder, "dropout", 2, 21, d_model=12, h=3, dropout=0.1, bias=True)
     drawn_layer(folder, "dropout_causal_grouped", 3, 18, d_model=16, h=4, h_kv=2, dropout=0.5, mask="causal")
     drawn_layer(folder, "dropout_cross_padding", 3, 7, 27, d_model=8, h=2, dropout=0.25, mask="padding", d_source=6)
