@@ -69,19 +69,18 @@ static void shuffle(uint64_t *state, int *of, int n)
         of[i] = of[j = below(state, i + 1)];
 }
 
-/* Pairs of a key (32) and a value (32), then the keys in another order: which value did it have? */
+/* Pairs of a key and a value, then keys among them again and again: which value did each have? */
 static void draw_recall(uint64_t *state, int held_out, int *ids, int *wanted)
 {
-    enum { KEYS = 32, PAIRS = N / 4 };
-    int keys[KEYS] = {0}, order[PAIRS] = {0}, values[PAIRS];
+    enum { KEYS = 32, PAIRS = 8 };
+    int keys[KEYS] = {0}, values[PAIRS] = {0};
     (void)held_out;
     shuffle(state, keys, KEYS);
-    shuffle(state, order, PAIRS);
-    for (int i = 0; i < PAIRS; i++)
-        ids[2 * i] = keys[i], ids[2 * i + 1] = values[i] = KEYS + below(state, KEYS);
-    for (int i = 0; i < PAIRS; i++) {
-        ids[2 * (PAIRS + i)] = keys[order[i]];
-        ids[2 * (PAIRS + i) + 1] = wanted[2 * (PAIRS + i)] = values[order[i]];
+    for (int i = 0; i < N / 2; i++) {
+        const int pair = i < PAIRS ? i : below(state, PAIRS);
+        values[pair] = i < PAIRS ? KEYS + below(state, KEYS) : values[pair];
+        wanted[2 * i] = i < PAIRS ? -1 : values[pair];
+        ids[2 * i] = keys[pair], ids[2 * i + 1] = values[pair];
     }
 }
 
@@ -195,7 +194,7 @@ static double share_out(float *logits, int wanted, int *right)
 {
     float most = logits[0], sum = 0, of = logits[wanted];
     for (size_t j = 1; j < words; j++)
-        most = fmaxf(logits[j], most);
+        most = logits[j] > most ? logits[j] : most;
     for (size_t j = 0; j < words; j++)
         sum += logits[j] = expf(logits[j] - most);
     for (size_t j = 0; j < words; j++)
@@ -395,5 +394,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < at.points; i++)
         printf("%s[%.5f, %.5f]", i > 0 ? ", " : "", at.losses[i], at.accuracies[i]);
     printf("]}\n");
-    return 0;
+    free(p), free(g);
+    return fflush(stdout) == 0 ? 0 : 3;
 }
