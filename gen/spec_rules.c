@@ -615,7 +615,6 @@ static bool trains_positions(const struct spec *spec)
 {
     return has_rope(spec) && spec->value[KEY_ROPE_POSITIONS] != 0;
 }
-static bool trains_alibi(const struct spec *spec) { return spec->value[KEY_ALIBI] == 1; }
 static bool trains_sink(const struct spec *spec) { return spec->value[KEY_SINK] == 1; }
 static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERMS + SCORE_SOFTCAP] > 0; }
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
@@ -639,7 +638,6 @@ static const struct {
     {KEY_QK_NORM, trains_qk_norm, "qk_norm = none"},
     {KEY_ROPE_POSITIONS, trains_positions, "rope_positions = offset"},
     {KEY_TERMS + SCORE_SOFTCAP, trains_softcap, "softcap = none"},
-    {KEY_ALIBI, trains_alibi, "alibi = false"},
     {KEY_RELATIVE, trains_relative, "relative = none"},
     {KEY_SCORE, trains_score, "no score"},
     {KEY_VISIBLE, trains_visible, "no visible"},

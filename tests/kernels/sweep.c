@@ -506,6 +506,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         d->dropout = REAL(&of_train, 0.4, 0.1, 0.5, 0.25, 0.9, 1e-9);
     if (d->train && !d->cross && chance(&of_train, 0.4))
         draw_rope(&of_train, d);
+    d->alibi = d->train ? chance(&of_train, 0.3) : d->alibi;
     d->rope_given = d->rope_given && !d->train; /* such positions have no gradients yet */
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
@@ -1025,7 +1026,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("block, rows skipped", d->block != NULL && d->pad_skipped) \
     F("block, identity", d->block != NULL && d->identity) F("block, tied", d->block != NULL && d->tied) \
     F("train", d->train) F("train, dropout", d->train && d->dropout > 0) \
-    F("train, rope", d->train && d->rope != NULL) F("train, cross", d->train && d->cross) F("train, conv", d->train && is(d->w_o, "conv")) \
+    F("train, rope", d->train && d->rope != NULL) F("train, alibi", d->train && d->alibi) \
+    F("train, cross", d->train && d->cross) F("train, conv", d->train && is(d->w_o, "conv")) \
     F("train, split", d->train && d->split) F("train, tied", d->train && d->tied) \
     F("train, identity", d->train && d->identity) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->out_in) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \

@@ -132,7 +132,10 @@ static quad added(const struct call *call, size_t b, size_t i, size_t t, size_t 
     const size_t h = call->in->mask_h[TENSOR_MASK_ADD];
     const size_t at = (((call->in->mask_batch[TENSOR_MASK_ADD] > 1 ? b : 0) * h + (h > 1 ? i : 0)) * call->in->n + t) *
                       call->in->m + j;
-    return call->in->tensor[TENSOR_MASK_ADD] != NULL ? (quad)inputs_floats(call->in, TENSOR_MASK_ADD)[at] : 0;
+    const quad given = call->in->tensor[TENSOR_MASK_ADD] != NULL ? inputs_floats(call->in, TENSOR_MASK_ADD)[at] : 0;
+    const quad away = j > t ? (quad)(j - t) : (quad)(t - j); /* alibi of a power of two heads */
+    const double slope = call->layer->number[SCORE_ALIBI] != 0 ? exp2(-8 * (double)(i + 1) / (double)call->layer->h) : 0;
+    return given - slope * away;
 }
 
 /* Dropout of one weight, as docs/gradients.md has it; Philox itself has known answers below. */
@@ -329,6 +332,14 @@ static void test_dropped(void **state)
     }
 }
 
+static void test_alibi(void **state)
+{
+    (void)state;
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 6\nalibi = true\nbias = true\n", 2, 6, 6);
+    compare("train = true\nd_model = 8\nh = 4\nseq_len = 5\nalibi = true\nmask = causal+additive\ndropout = 0.2\n", 2, 5, 5);
+    compare("train = true\nd_model = 4\nh = 1\nseq_len = 4\nalibi = true\nattention = cross\nsource_len = 7\n", 1, 4, 7);
+}
+
 static void test_rope(void **state)
 {
     (void)state;
@@ -416,7 +427,7 @@ static void test_convolution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_philox), cmocka_unit_test(test_dropped),
-                                       cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope),
+                                       cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope), cmocka_unit_test(test_alibi),
                                        cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
                                        cmocka_unit_test(test_cross), cmocka_unit_test(test_masks),
                                        cmocka_unit_test(test_convolution)};

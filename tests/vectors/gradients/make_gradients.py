@@ -154,6 +154,8 @@ def layer(spec, t, lengths, mask_bool, mask_add):
             q, k = turned(q), turned(k)
         v = own(source, i, h) if spec["w_v"] == "identity" else project(source, "w_v", "b_v", g, h_kv, spec["d_v"])
         scores, seen = q @ k.transpose(1, 2) * spec["scale"], sees
+        if spec.get("alibi"):  # of a power of two heads
+            scores = scores - 2.0 ** (-8 * (i + 1) / h) * (p - j).abs()
         if mask_bool is not None:
             seen = seen & torch.tensor(mask_bool[:, i % mask_bool.shape[1]])
         if mask_add is not None:
@@ -272,6 +274,8 @@ def main(folder):
     drawn_layer(folder, "rope_half", 2, 17, d_model=20, h=2, rope="half", bias=True, mask="causal")
     drawn_layer(folder, "rope_interleaved", 2, 14, d_model=24, h=4, h_kv=2, rope="interleaved", rope_dims=4, dropout=0.2)
     drawn_layer(folder, "rope_tied", 2, 9, d_model=16, h=2, rope="half", rope_dims=6, w_k="tied", mask="padding")
+    drawn_layer(folder, "alibi_causal", 2, 19, d_model=16, h=4, alibi=True, mask="causal")
+    drawn_layer(folder, "alibi_cross_additive", 2, 7, 12, d_model=8, h=2, alibi=True, mask="additive", dropout=0.3)
     drawn_layer(folder, "dropout", 2, 21, d_model=12, h=3, dropout=0.1, bias=True)
     drawn_layer(folder, "dropout_causal_grouped", 3, 18, d_model=16, h=4, h_kv=2, dropout=0.5, mask="causal")
     drawn_layer(folder, "dropout_cross_padding", 3, 7, 27, d_model=8, h=2, dropout=0.25, mask="padding", d_source=6)
