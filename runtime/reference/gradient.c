@@ -23,10 +23,11 @@
  * Errors of different elements count as independent, but for what they have in common. All keys of a row share that
  * of D, which reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. That of one dS
  * reaches all columns of dQ, along K, and of dK, along Q: dx has it times K W_Q^T, not as a sum of squares. That of dZ
- * reaches dV of all keys, so that dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where a score may be off by more
- * than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by has one cause:
- * it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). The second gate is LAMBDA times
- * the root of q; over random layers the largest error is below half of it. It is a gate for drawn data, no bound.
+ * reaches dV of all keys, so that dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where a score may be
+ * off by more than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by
+ * has one cause: it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). The second
+ * gate is LAMBDA times the root of q; over random layers the largest error is below half of it. It is a gate for
+ * drawn data, no bound.
  */
 #include "gradient.h"
 
