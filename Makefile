@@ -23,7 +23,7 @@ docdir   ?= $(datadir)/doc/attngen
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-compilers test-vectors \
         test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
-        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-models bench-minilm demo install clean
+        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-train bench-models bench-minilm demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -87,6 +87,8 @@ help:
 	@echo '                lists what there is'
 	@echo 'make bench-decode  steps and chunks behind a cache, beside the same libraries: PEERS_SHAPES, PEERS_SYSTEMS, PEERS_ROUNDS,'
 	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
+	@echo 'make bench-train  forward and backward of six layers beside PyTorch: the same variables; PEERS_SYSTEMS="ours torch": compiled'
+	@echo '                by torch.compile as well, and ours by AVX2 and clang'
 	@echo 'make bench-models  whole models (MiniLM, ViT, GPT-2, a Llama of 110 M) beside ONNX Runtime, OpenVINO, PyTorch and'
 	@echo '                llama.cpp: MODELS_CASES="vit, step at 64", MODELS_SYSTEMS, MODELS_ROUNDS, MODELS_THREADS=1,2,'
 	@echo '                PEERS_CORES=0,1, MODELS=DIR of the models, MODELS_LIST=1; make bench-minilm: MiniLM alone'
@@ -288,6 +290,18 @@ bench-decode: $(BUILD)/attngen | $(installers)
 ifeq ($(PEERS_LIST)$(PEERS_SHAPES),)
 	@ATTNGEN='$(BUILD)/attngen' CC='$(CC)' PEERS_CORES='$(PEERS_CORES)' bench/decode/decode.sh '$(BUILD)/bench-decode/decode'
 endif
+
+# steps of training, forward and backward; PEERS_SYSTEMS='ours torch' for PyTorch compiled as well, which takes minutes
+TRAIN_SYSTEMS = ours/gcc torch/module torch/sdpa
+bench-train: $(BUILD)/attngen | $(installers)
+	@bench/peers/install.sh $(peers_venv) $(PYTHON) $(if $(PEERS_LIST),base,$(or $(PEERS_SYSTEMS),$(TRAIN_SYSTEMS)))
+	@$(peers_venv)/bin/python -B bench/peers/bench.py --attngen $(BUILD)/attngen --out $(BUILD)/bench-train \
+	    --examples= --table=bench/peers/train.txt --shapes='$(PEERS_SHAPES)' --threads='$(PEERS_THREADS)' \
+	    --systems='$(or $(PEERS_SYSTEMS),$(TRAIN_SYSTEMS))' \
+	    $(if $(PEERS_ROUNDS),--rounds=$(PEERS_ROUNDS)) $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') \
+	    $(if $(PEERS_BEFORE),--before='$(PEERS_BEFORE)') \
+	    $(if $(PEERS_LIST),--list) --command="make bench-train $(strip $(foreach v,SHAPES SYSTEMS ROUNDS THREADS CORES BEFORE,\
+	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
 
 # whole models beside other libraries, see bench/models/models.py. MODELS=DIR: a folder for each of minilm, vit, gpt2 and llama
 # with config.json and model.safetensors; where it is missing, minilm is fetched and the others are drawn

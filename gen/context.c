@@ -68,6 +68,8 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, z_front), FIELD(plan_isa, z_back),
     FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
+    {"held_q_all", offsetof(struct plan_isa, held.queries)}, {"held_keys", offsetof(struct plan_isa, held.keys)},
+    {"held_values", offsetof(struct plan_isa, held.values)},
     FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
     {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
     {"cached_block", offsetof(struct plan_isa, cached.key_block)},
@@ -86,7 +88,8 @@ static const struct field isa_fields[] = {
     {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},
     {"back_key_row", offsetof(struct plan_isa, back.key_row)},
     {"back_part_rows", offsetof(struct plan_isa, back.part_rows)},
-    {"back_tokens", offsetof(struct plan_isa, back.tokens)},
+    {"back_tokens", offsetof(struct plan_isa, back.tokens)}, {"back_once", offsetof(struct plan_isa, back.once)},
+    {"back_ahead", offsetof(struct plan_isa, back.ahead)},
     {"chunk_rows", offsetof(struct plan_isa, back.chunk_rows)},
     {"chunk_columns", offsetof(struct plan_isa, back.chunk_columns)},
     {"relative_row", offsetof(struct plan_isa, relative.row)},
@@ -223,6 +226,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
         emit_begin_table(emit, g->label);
         emit_set_integer(emit, "w", layout_at(p, LAYOUT_WEIGHTS + g->id));
         emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
+        emit_set_integer(emit, "scales", layout_at(p, LAYOUT_SCALES + g->id));
         emit_set_boolean(emit, "bias", (g->epilogue & EPILOGUE_BIAS) != 0);
         push_stream(emit, p, "residual", (g->epilogue & EPILOGUE_RESIDUAL) != 0 ? g->reads[1] : LAYOUT_NONE);
         if (g->kind == PRODUCT_LANES) {
@@ -234,6 +238,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             emit_set_string(emit, "parts_of", g->panels.parts_of);
             emit_set_boolean(emit, "tile_places", g->panels.tile_places);
             emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
+            emit_set_boolean(emit, "c_of_call", g->panels.c_of_call);
             emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller ||
                                            (g->reads[1] == LAYOUT_X && g->panels.ends));
             emit_set_boolean(emit, "from_caller", g->panels.from_caller);
@@ -247,18 +252,30 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
-static void push_needs(struct emit *emit, const struct isa *isa)
+static void push_need(struct emit *emit, const struct isa_need *need)
 {
     static const char *const registers[] = {
         [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx", [ISA_XCR0] = "xcr0"};
+    emit_begin_item(emit);
+    emit_set_string(emit, "name", need->name);
+    emit_set_string(emit, "where", registers[need->where]);
+    emit_set_integer(emit, "bits", need->bits);
+    emit_end(emit);
+}
+
+/* What the set asks of the machine and of the compiler, and f16 weights besides. */
+static void push_needs(struct emit *emit, const struct isa *isa, bool f16)
+{
+    char target[80] = "";
+    const bool more = f16 && isa->f16_target != NULL;
+    if (isa->target != NULL)
+        snprintf(target, sizeof target, "%s%s%s", isa->target, more ? "," : "", more ? isa->f16_target : "");
+    emit_set_string(emit, "target", target);
     emit_begin_table(emit, "needs");
-    for (const struct isa_need *need = isa->needs; need->name != NULL; need++) {
-        emit_begin_item(emit);
-        emit_set_string(emit, "name", need->name);
-        emit_set_string(emit, "where", registers[need->where]);
-        emit_set_integer(emit, "bits", need->bits);
-        emit_end(emit);
-    }
+    for (const struct isa_need *need = isa->needs; need->name != NULL; need++)
+        push_need(emit, need);
+    if (more)
+        push_need(emit, &isa->f16);
     emit_end(emit);
 }
 
@@ -281,11 +298,10 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_begin_item(emit);
     emit_set_string(emit, "isa", p->isa->name);
     emit_set_integer(emit, "id", p->isa->id);
-    emit_set_string(emit, "target", p->isa->target != NULL ? p->isa->target : "");
     emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
     emit_set_string(emit, "runs_on", p->isa->runs_on);
-    push_needs(emit, p->isa);
+    push_needs(emit, p->isa, layer->weight_type == TENSOR_F16);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
     push_layouts(emit, p);
@@ -304,6 +320,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "prefetches", p->isa->prefetches);
     emit_set_boolean(emit, "z_rows", p->z_rows);
     emit_set_boolean(emit, "z_in_q", p->z_in_q);
+    emit_set_boolean(emit, "holds", p->holds);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
@@ -653,7 +670,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"GATED", layer_ffn_gated(layer)}, {"FFN_BIAS", layer->ffn_bias},
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
-        {"KEEPS_NOTHING", keeps_nothing(layer)},
+        {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -667,6 +684,11 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "BLOCK", blocks[layer->block]);
     emit_set_string(emit, "ACTIVATION", activations[layer_activation(layer)]); /* "": there is none */
     emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
+    /* of packed weights, and what C has for it */
+    emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
+    emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
+    emit_set_string(emit, "WEIGHT", layer->weight_type == TENSOR_F32 ? "float"
+                                  : layer->weight_type == TENSOR_I8 ? "int8_t" : "uint16_t");
     emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
     emit_set_number(emit, "SCALE", layer->scale);
     emit_set_integer(emit, "DROPPED", layer_dropped(layer));
@@ -705,6 +727,8 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_integer(emit, "PACKED_BYTES", plan->packed_bytes);
     emit_set_integer(emit, "SHARED_BYTES", plan->shared_bytes);
     emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);
+    emit_set_integer(emit, "HELD", plan->held);
+    emit_set_integer(emit, "BACK_SHARED_BYTES", plan->back_shared_bytes);
     emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
     emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);
     emit_set_integer(emit, "KEPT", layer_kept(layer));

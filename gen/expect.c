@@ -217,7 +217,8 @@ static void count_lanes(struct model *m, struct work *w, const struct product *o
 static void count_panel(struct model *m, struct work *w, const struct plan_panels *g, int64_t vecs, int64_t rows,
                         double depth, double times)
 {
-    const double e = (double)element_size(g->element), panel = e * depth * (double)(vecs * m->plan->lanes);
+    const double e = (double)element_size(g->element);
+    const double panel = (double)element_size(g->weights) * depth * (double)(vecs * m->plan->lanes);
     for (const struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++) {
         const double tiles = times * (double)tiles_taken(h, &rows);
         const double lines = g->a_k == 1 ? e * depth * (double)h->rows /* a_row apart, contiguous along the depth */
@@ -247,7 +248,8 @@ static void count_panels(struct model *m, struct work *w, const struct product *
     }
     const double columns = groups * (double)g->columns;
     const double output = size_of(m, of->writes) * (c_far ? m->far : m->near) * 2 * slabs * columns;
-    count_far(m, w, e * groups * (double)g->group_size, e * input, output, rows, g->group_rows,
+    const double weights = (double)element_size(g->weights) * groups * (double)g->group_size;
+    count_far(m, w, weights, e * input, output, rows, g->group_rows,
               g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->prefetch_min_rows, times);
 }
 

@@ -16,6 +16,7 @@ struct import_request {
     const char *folder; /* that is written into; NULL: the current one */
     const char *name;   /* NULL: the family's, as for the next */
     const char *cache;
+    const char *weight_type; /* of all specs; NULL: none is written */
     uint64_t seq_len, cache_len; /* 0: by the model */
 };
 

@@ -352,7 +352,7 @@ end
 -- A spec, to be filled with add(): NAME_kind.layer.
 function Model:spec(kind, about)
     local spec = setmetatable({name = self.name .. "_" .. kind, about = about, first = nil}, Lines)
-    spec:add("name", spec.name)
+    spec:add("name", spec.name):add("weight_type", self.options.weight_type, "--weight-type")
     self.specs[#self.specs + 1] = spec
     return spec
 end

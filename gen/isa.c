@@ -26,6 +26,7 @@
 #define SSE4_1   {"SSE4_1", ISA_LEAF_1_ECX, 1u << 19}
 #define OSXSAVE  {"OSXSAVE", ISA_LEAF_1_ECX, 1u << 27}
 #define AVX      {"AVX", ISA_LEAF_1_ECX, 1u << 28}
+#define F16C     {"F16C", ISA_LEAF_1_ECX, 1u << 29}
 #define AVX2     {"AVX2", ISA_LEAF_7_EBX, 1u << 5}
 #define AVX512F  {"AVX512F", ISA_LEAF_7_EBX, 1u << 16}
 #define AVX512DQ {"AVX512DQ", ISA_LEAF_7_EBX, 1u << 17}
@@ -54,7 +55,7 @@ const struct isa isa_table[] = {
      .vocabulary = "simd_sse4.in"},
     {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2,
      .prefetches = true, .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
-     .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
+     .f16_target = "f16c", .f16 = F16C, .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
      .vocabulary = "simd_avx2.in"},

@@ -39,6 +39,9 @@ static void fill_rope(struct layer *layer, const struct spec *spec)
                                  : yarn ? rope_attention_factor(factor) : 1;
 }
 
+/* By the places of their words */
+static const enum tensor_element weight_types[] = {TENSOR_F32, TENSOR_BF16, TENSOR_F16, TENSOR_I8};
+
 /* A layer without attention: what is not here is 0, or none. */
 static void fill_rows(struct layer *layer, const struct spec *spec)
 {
@@ -62,6 +65,7 @@ static void fill_rows(struct layer *layer, const struct spec *spec)
     layer->activation = (enum layer_activation)spec->value[KEY_ACTIVATION];
     layer->cap = spec->real[KEY_TERMS + SCORE_SOFTCAP];
     layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
+    layer->weight_type = weight_types[spec->value[KEY_WEIGHT_TYPE]];
 }
 
 static void fill(struct layer *layer, const struct spec *spec)
@@ -111,6 +115,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->d_ff = spec->value[KEY_D_FF];
     layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
     layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
+    layer->weight_type = weight_types[spec->value[KEY_WEIGHT_TYPE]];
 
     const int64_t parts = layer->split ? layer->h : 1;
     if (layer->projected && layer->w_o == W_O_NONE)

@@ -38,6 +38,9 @@ enum score_name {
     SCORE_TERMS
 };
 
+/* Tensors are of the first three. The others are types of packed weights; of i8 each column of a matrix has a scale. */
+enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F16, TENSOR_I8 };
+
 /* What a layer is; the other two are of each row alone, without attention. */
 enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR };
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
@@ -128,6 +131,7 @@ struct layer {
     bool row_norm; /* layer = linear: its rows are normed before the product */
     double cap;    /* layer = linear: y becomes cap tanh(y / cap); 0: it does not */
     bool out_in; /* weight_layout = out_in */
+    enum tensor_element weight_type; /* of weights as they are packed: f32, bf16, f16 or i8 */
     union {
         double scale;
         double number[SCORE_TERMS]; /* by score term: its number; 0: none is given */
@@ -205,6 +209,11 @@ static inline bool layer_ffn_gated(const struct layer *layer)
     return layer->ffn >= FFN_SWIGLU;
 }
 enum layer_activation layer_activation(const struct layer *layer);
+/* Whether weights are packed in another type than the caller's. */
+static inline bool layer_stores_weights(const struct layer *layer)
+{
+    return layer->weight_type != TENSOR_F32;
+}
 /* How many norms the block has: n1 is the first. */
 int layer_norms(const struct layer *layer);
 
@@ -238,7 +247,6 @@ static inline bool tensor_is_packed(enum tensor_kind kind)
 {
     return kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED || kind == TENSOR_NAMED;
 }
-enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL };
 
 /* train: the gradient of this tensor, of its shape and called "d" and its name, is what backward computes. That of y,
  * `dy`, is what it is given. */

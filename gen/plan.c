@@ -40,11 +40,14 @@
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define BACK_QUERIES 48           /* tokens in a block of backward, up to whole tiles: its operands stay in L1 and L2 */
-#define BACK_KEYS 128
+#define BACK_KEYS 256
 #define BACK_EVEN 64              /* what rows of a tile divide best: most widths, and their multiples */
-#define BACK_CHUNK 104            /* rows of a part: tokens of dZ and dx, rows of a weight's gradient */
-#define BACK_COLUMNS 256          /* of such a gradient in a part: what is laid out serves as many products */
-#define BACK_TOKENS 256           /* steps of a sum over tokens at once: two operands of so many fit L2 */
+#define BACK_PART 104             /* tokens of a part of dZ, and of dx */
+#define BACK_ROWS 200             /* of a weight's gradient in a part: what is laid out, mostly from L3, serves as */
+#define BACK_COLUMNS 384          /* many products. Measured, Zen 5: 104 x 256 take 10 % longer, 390 x 384 as long */
+#define BACK_TOKENS 192           /* steps of a sum over tokens at once: two operands fit L2, a panel of one L1 */
+#define BACK_ONCE 8               /* of them laid out at once; lines from L3 are fetched BACK_AHEAD steps ahead */
+#define BACK_AHEAD 16
 #define BACK_UNROLL 2
 #define WEIGHT_READ 20           /* multiply-adds while a weight comes from beyond L2: measured, Zen 5 with AVX-512 */
 #define KEPT_WEIGHTS (512 * 1024) /* bytes: the smallest L2 that has AVX2 */
@@ -135,7 +138,8 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
     if (l->projected) /* no weights before the scores, and none before the values */
         return f;
     f.q_is_k = l->tied && !l->cross && !layer_has_tensor(l, TENSOR_G_Q);
-    if (layer_has_cache(l) || l->train) /* keys and values are cached; gradients are of the weights */
+    if (layer_has_cache(l) || l->train || layer_stores_weights(l)) /* keys and values are cached; gradients are of the
+                                                                    * weights; and it is weights that are rounded */
         return f;
     for (int64_t part = 1; part <= SHORTEST_CALL; part *= 4) {
         const int64_t n = request_within(request, PLAN_TYPICAL_N, l->seq_len);
@@ -221,6 +225,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
                         int64_t tokens, int64_t rows)
 {
     const int64_t element = (int64_t)element_size(g->element);
+    g->weights = p->weights;
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
     const int64_t max_depth = request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
@@ -381,6 +386,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         .c_row = row,
         .c_group = arrays || by_head ? head : 0,
         .c_split = arrays && !by_head && heads > 1 ? d : 0,
+        .c_of_call = p->holds && arrays,
     };
     if ((product->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
         g->finish = (layer->qk_norm == NORM_RMS_ALL ? heads : 1) * d;
@@ -396,7 +402,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
     p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
-    p->z_in_q = layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
+    p->z_in_q = !p->holds && layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
     const int64_t d = p->fold->d_z, columns = layer->h * d, n = max(layer->seq_len, p->batch_rows);
     p->z_front = layer->w_o == W_O_CONV ? layer_conv_pad(layer) : 0;
@@ -558,12 +564,18 @@ static void plan_behind_attention(struct plan_isa *p, const struct layer *layer,
 
 /* ---- prefetch ---- */
 
-/* Lines that an iteration prefetches, so that `floats` are there when `tiles` tiles of so many iterations are done; 0
- * where they would overshoot: `block_tiles` tiles run between two checks of how far it is. */
-static int64_t prefetch_lines(int64_t floats, int64_t tiles, int64_t block_tiles, int64_t iterations)
+/* Weights of a cache line */
+static int64_t line_weights(enum tensor_element type)
 {
-    int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(floats, LINE_FLOATS), tiles * iterations));
-    while (lines > 0 && lines * iterations * block_tiles * LINE_FLOATS > floats)
+    return LINE_BYTES / (int64_t)element_size(type);
+}
+
+/* Lines that an iteration prefetches, so that so many weights, `line` of them a line, are there when `tiles` tiles of so
+ * many iterations are done; 0 where they would overshoot: `block_tiles` tiles run between two checks of how far it is. */
+static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int64_t block_tiles, int64_t iterations)
+{
+    int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(weights, line), tiles * iterations));
+    while (lines > 0 && lines * iterations * block_tiles * line > weights)
         lines--;
     return lines;
 }
@@ -579,8 +591,9 @@ static void prefetch_panels(struct plan_panels *g, const struct plan_request *re
     if (g->k_block / min(g->unroll, g->k_block) < 2)
         return; /* no loop whose iterations could prefetch */
     g->prefetch =
-        prefetch_lines(g->k_block * g->vecs * p->lanes, ceil_div(min(g->group_rows, rows), p->block) * block_tiles,
-                       block_tiles, g->k_block / min(g->unroll, g->k_block));
+        prefetch_lines(g->k_block * g->vecs * p->lanes, line_weights(g->weights),
+                       ceil_div(min(g->group_rows, rows), p->block) * block_tiles, block_tiles,
+                       g->k_block / min(g->unroll, g->k_block));
 }
 
 static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -592,8 +605,9 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
         g->unroll = UNROLL_PREFETCH;
     if (g->depth / min(g->unroll, g->depth) < 2)
         return;
-    g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], ceil_div(min(g->group_rows, tokens), p->block),
-                                 1, g->depth / min(g->unroll, g->depth));
+    g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], line_weights(g->element),
+                                 ceil_div(min(g->group_rows, tokens), p->block), 1,
+                                 g->depth / min(g->unroll, g->depth));
 }
 
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
@@ -635,7 +649,7 @@ static void schedule_panels(struct plan_panels *g, const struct plan_isa *p)
         h->prefetch = 2 * h->rows > g->rows ? g->prefetch : 0; /* low tiles are done before a line is there */
         h->unroll = h->prefetch > 0 ? unroll : min(g->unroll_rest, g->k_block);
     }
-    g->prefetch_tile = g->prefetch * (g->k_block / unroll) * LINE_FLOATS;
+    g->prefetch_tile = g->prefetch * (g->k_block / unroll) * line_weights(g->weights);
     g->prefetch_block = ceil_div(p->block, g->rows) * g->prefetch_tile;
     g->prefetch_slab = g->k_block * width - g->prefetch_block;
     g->prefetch_end = g->depth * width - g->prefetch_block;
@@ -732,7 +746,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
     own->tile_row = own->matrices > 1 ? 0 : own->c_row; /* gates go elsewhere */
     own->tile_places = own->c_split > 0;
     own->parts_split = own->c_split;
-    own->parts_placed = false;
+    own->parts_placed = own->c_of_call;
     struct plan_panels *tiles = NULL, *parts = NULL;
     for (struct product *before = p->products; before < g; before++) {
         struct plan_panels *const other = &before->panels;
@@ -743,7 +757,8 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
             !(skips && (own->from_caller != other->from_caller || own->to_caller != other->to_caller))) {
             parts = other;
             own->parts_of = before->label;
-            own->behind = layout_at(p, LAYOUT_WEIGHTS + g->id) - layout_at(p, LAYOUT_WEIGHTS + before->id);
+            own->behind = (p->layouts[LAYOUT_WEIGHTS + g->id].at - p->layouts[LAYOUT_WEIGHTS + before->id].at) /
+                          (int64_t)element_size(TENSOR_F32);
         }
     }
     if (tiles != NULL) {
@@ -752,7 +767,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
         tiles->tile_places |= own->tile_places;
     }
     if (parts != NULL) {
-        parts->parts_placed |= parts->c_row != own->c_row || parts->c_split != own->c_split ||
+        parts->parts_placed |= own->c_of_call || parts->c_row != own->c_row || parts->c_split != own->c_split ||
                                (steps_groups(own) && parts->c_group != own->c_group);
         parts->parts_split = max(parts->parts_split, own->c_split);
     }
@@ -826,7 +841,7 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
         (layer->projected && layer->w_o == W_O_NONE))
         return;
     const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
-    const bool stays = weights * (double)element_size(OPERANDS) <= (double)p->isa->l2_bytes;
+    const bool stays = weights * (double)element_size(p->weights) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
@@ -972,9 +987,11 @@ static void plan_back(struct plan_isa *p, const struct layer *layer)
     p->back.queries = min(round_up(BACK_QUERIES, p->back.rows), round_up(layer->seq_len, p->back.rows));
     p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
     p->back.key_row = p->back.keys + LINE_FLOATS; /* rows share no sets of L1, and a last tile reads behind the keys */
-    p->back.part_rows = round_up(BACK_CHUNK, p->back.rows);
+    p->back.part_rows = round_up(BACK_PART, p->back.rows);
     p->back.tokens = BACK_TOKENS;
-    p->back.chunk_rows = round_up(BACK_CHUNK, p->back.rows);
+    p->back.once = BACK_ONCE;
+    p->back.ahead = BACK_AHEAD;
+    p->back.chunk_rows = round_up(BACK_ROWS, p->back.rows);
     p->back.chunk_columns = round_up(BACK_COLUMNS, p->back.width);
 }
 
@@ -983,8 +1000,11 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     const struct isa *const isa = p->isa;
     if (layer->projected)
         plan_given(p, layer, false);
-    p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train &&
+    /* tokens along the lanes: weights would be the operand that is broadcast, number by number */
+    const bool rounded = layer_stores_weights(layer) && !layer->identity;
+    p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train && !rounded &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
+    p->holds = layer->train && !layer->cross && request_or(request, PLAN_SAVED, PLAN_PROJECTIONS) == PLAN_PROJECTIONS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;
@@ -1086,6 +1106,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
                      const struct plan_request *request)
 {
     p->isa = isa;
+    p->weights = layer->weight_type;
     p->lanes = isa->lanes;
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
     place_packed(p, layer);
@@ -1211,6 +1232,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
         plan->shared_bytes = max(plan->shared_bytes, p->bytes[OWNER_SCRATCH]);
         plan->worker_bytes = max(plan->worker_bytes, p->bytes[OWNER_WORKER]);
+        plan->held = max(plan->held, p->held.all);
+        plan->back_shared_bytes = max(plan->back_shared_bytes, p->holds ? 0 : p->bytes[OWNER_SCRATCH]);
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }

@@ -67,7 +67,8 @@ enum layout_name {
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
-    LAYOUT_BIASES = LAYOUT_WEIGHTS + PLAN_PRODUCTS,
+    LAYOUT_SCALES = LAYOUT_WEIGHTS + PLAN_PRODUCTS, /* of their columns; none of f32 */
+    LAYOUT_BIASES = LAYOUT_SCALES + PLAN_PRODUCTS,
     LAYOUTS = LAYOUT_BIASES + PLAN_PRODUCTS
 };
 
@@ -86,7 +87,8 @@ struct layout {
 /* A product C = A W with tokens as rows (queries, keys, values, output, convolution): W in panels,
  * features along the lanes. */
 struct plan_panels {
-    enum tensor_element element; /* of A and W; sums are f32 */
+    enum tensor_element element; /* of A; sums are f32 */
+    enum tensor_element weights; /* of W; of another type than f32 they have scales, one for each column */
     bool bias;
     int64_t matrices;     /* 2: of gates too, whose panels lie before those of what they gate, in turn; else 1 */
     int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
@@ -106,8 +108,8 @@ struct plan_panels {
     int64_t last_vecs;    /* vectors of the one behind those, 0: there is none */
     int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
     int64_t tail_lanes;   /* valid lanes of a group's very last vector, 0: all */
-    int64_t panel_size;   /* floats in a full packed panel, all taps, all matrices */
-    int64_t group_size;   /* floats in all panels of a group */
+    int64_t panel_size;   /* weights in a full packed panel, all taps, all matrices */
+    int64_t group_size;   /* weights in all panels of a group */
     int64_t a_row, a_k;   /* strides of A between rows and along the reduction */
     int64_t a_group;      /* step of A from group to group */
     int64_t a_tap;        /* step of A from tap to tap */
@@ -117,7 +119,7 @@ struct plan_panels {
     int64_t c_group;      /* step of C from group to group, or from head to head */
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
     int64_t prefetch;     /* cache lines of the next panel that an iteration prefetches; 0: none */
-    /* floats of it that the tile of an iteration prefetches, and a query block's tiles; where in a slab, and in a
+    /* weights of it that the tile of an iteration prefetches, and a query block's tiles; where in a slab, and in a
      * panel, a query block's prefetching begins at the latest */
     int64_t prefetch_tile, prefetch_block, prefetch_slab, prefetch_end;
     int64_t finish;       /* panels after which heads are complete, to be normed and rotated; 0: nothing is */
@@ -125,10 +127,11 @@ struct plan_panels {
     int64_t parts;        /* of a row group */
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
     const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
-    int64_t behind;       /* elements of the packed block from that product's weights and biases to these */
+    int64_t behind;       /* floats of the packed block from that product's weights, scales and biases to these */
     /* Where the products that tiles or a function of parts serve write to different layouts: */
     int64_t tile_row;     /* c_row of those tiles; 0: an argument */
     bool tile_places;     /* the places of a row's vectors are an argument of those tiles: some product has c_split */
+    bool c_of_call;       /* c_group is as many rows as a call has tokens in the group: a number of the call */
     bool parts_placed;    /* c_row and c_group are arguments of that function */
     bool from_caller, to_caller; /* rows of A, of C, are the caller's: without pad_rows = computed they have gaps */
     bool ends;            /* something is done to a panel's results: residual, activation, gate, cap */
@@ -203,6 +206,7 @@ struct plan_isa {
     const struct isa *isa;
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
+    enum tensor_element weights; /* as packed, of all products */
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
     int64_t block;       /* queries in a query block */
@@ -227,6 +231,12 @@ struct plan_isa {
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
+    /* train: of a token of a group, so many numbers of queries, keys and values are ahead of these, and so many are
+     * there: forward keeps them where backward finds them, `saved`. all 0: backward projects again. */
+    struct {
+        int64_t queries, keys, values, all;
+    } held;
+    bool holds;
     bool z_in_q;         /* Z [token][head][feature] takes the queries' place: a tile's are read before Z is written */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
@@ -273,6 +283,7 @@ struct plan_isa {
         int64_t key_row;           /* from query to query in such a block */
         int64_t part_rows;         /* tokens of a part of dZ, and of dx */
         int64_t tokens;            /* that a sum over tokens takes at once */
+        int64_t once, ahead;       /* steps that are laid out at once, and how far ahead their lines are fetched */
         int64_t chunk_rows, chunk_columns; /* of a weight's gradient that are a part */
     } back;
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
@@ -286,7 +297,9 @@ struct plan {
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
-    int64_t back_bytes, back_worker_bytes; /* what backward has beside those shared_bytes; 0: there is none */
+    int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections */
+    int64_t back_bytes, back_worker_bytes; /* what backward has beside those; 0: there is none */
+    int64_t held; /* numbers of a token that forward keeps beside layer_kept; the most of any instruction set */
 };
 
 static inline const struct product *plan_product(const struct plan_isa *p, enum product_name id)

@@ -11,7 +11,8 @@
 #include "layer.h"
 #include "plan.h"
 
-#define LINE_FLOATS 16 /* a cache line */
+#define LINE_BYTES 64 /* a cache line */
+#define LINE_FLOATS 16
 #define OPERANDS TENSOR_F32 /* elements of what is multiplied with packed weights, and theirs */
 
 /* plan_tiles.c */

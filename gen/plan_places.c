@@ -86,7 +86,7 @@ static bool table_has_runs(const struct expression *e, int table, unsigned lanes
 }
 
 /* A product's weights, [group][panel or tile][step of the reduction][column], the last panel or tile maybe narrower;
- * and its biases. */
+ * their scales, and its biases. */
 static void place_weights(struct plan_isa *p, const struct product *g)
 {
     const struct plan_lanes *t = &g->lanes;
@@ -97,10 +97,12 @@ static void place_weights(struct plan_isa *p, const struct product *g)
     const int64_t depth = lanes ? t->depth : matrices * w->taps * w->depth;
     const int64_t width = lanes ? t->height[0] : w->vecs * p->lanes;
     p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
-        .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->element,
+        .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->weights,
         .shape = {groups, lanes ? t->count[0] + t->count[1] : w->panels, depth, width},
         .stride = {lanes ? columns * depth : w->group_size, depth * width, width, 1}};
     place(p, LAYOUT_WEIGHTS + g->id);
+    if (!lanes && w->weights != TENSOR_F32)
+        place_new(p, LAYOUT_SCALES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
     if ((g->epilogue & EPILOGUE_BIAS) != 0)
         place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
 }
@@ -154,6 +156,19 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         place_back_packed(p, layer);
 }
 
+/* Queries, keys and values of a group, one behind the other, each with as many rows as the group has tokens */
+static void hold(struct plan_isa *p)
+{
+    const struct { enum layout_name id; int64_t *ahead; } all[] = {
+        {LAYOUT_QUERIES, &p->held.queries}, {LAYOUT_KEYS, &p->held.keys}, {LAYOUT_VALUES, &p->held.values}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct layout *const l = &p->layouts[all[i].id];
+        *all[i].ahead = p->held.all;
+        if (l->name != NULL && l->owner == OWNER_SCRATCH)
+            p->held.all += layout_elements(l) / l->shape[AXIS_TOKEN];
+    }
+}
+
 /* The transposed source is dead once everything is projected, unless it is the values: z takes its place, or that of
  * the queries. */
 static void place_activations(struct plan_isa *p)
@@ -175,6 +190,8 @@ static void place_activations(struct plan_isa *p)
     place(p, LAYOUT_KEYS);
     if (!alive)
         place(p, LAYOUT_VALUES);
+    if (p->holds)
+        hold(p);
 }
 
 /* Of a block of rows: queries, transposed keys, scores, sums of a segment and of all so far, and for each row what

@@ -111,6 +111,17 @@ static void explain_finish(struct plan_isa *p, const struct layer *layer)
                layer->rope.given ? "; those of other positions are computed once a call" : "");
 }
 
+/* What weights become when they are packed. */
+static void explain_weights(struct plan_isa *p, const struct layer *layer)
+{
+    if (!layer_stores_weights(layer))
+        return;
+    reason(p, "weights are packed as %s, %s, and are f32 again in registers: W_Q W_K^T and W_V W_O are not folded%s",
+           element_name(layer->weight_type),
+           layer->weight_type == TENSOR_I8 ? "a scale for each column of a matrix" : "rounded to nearest",
+           request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
+}
+
 /* What is said of a product, but for its name. */
 static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const struct plan_panels *g)
 {
@@ -122,7 +133,7 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
              "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row "
              "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s", g->rows, g->vecs * p->lanes,
              g->rows * g->vecs, g->vecs * p->lanes, g->depth,
-             bytes_text(size, g->panel_size * (int64_t)element_size(g->element)), cut, g->group_rows,
+             bytes_text(size, g->panel_size * (int64_t)element_size(g->weights)), cut, g->group_rows,
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
 }
@@ -274,9 +285,11 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (is_small)
         reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
     if (!layer_attends(layer)) {
+        explain_weights(p, layer);
         explain_rows(p, layer);
         return;
     }
+    explain_weights(p, layer);
     explain_fold(p, layer);
     explain_finish(p, layer);
     if (layer_has_cache(layer))
@@ -307,6 +320,14 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (layer->train)
         reason(p, "backward: tiles of " D64 " x " D64 ", blocks of " D64 " queries x " D64 " keys; weights are not "
                "folded, values and Z lie token by token", p->back.rows, p->back.width, p->back.queries, p->back.keys);
+    if (layer->train && p->holds)
+        reason(p, "forward keeps " D64 " numbers of each token, its queries, keys and values, for backward: %s",
+               p->held.all,
+               why(&p->request, PLAN_SAVED, "to project again would take a sixth of its time"));
+    else if (layer->train)
+        reason(p, "backward projects queries, keys and values again: %s",
+               layer->cross ? "those of source are as many as it has tokens"
+                            : why(&p->request, PLAN_SAVED, "they are not kept"));
     if (p->prefetch_keys > 0)
         reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys,
                plural(p->prefetch_keys), p->value_blocks ? "" : " and values");

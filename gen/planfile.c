@@ -62,6 +62,7 @@ static void spec_text_of_kinds(const struct layer *l, char *text, size_t size)
         {"sink", l->sink ? "true" : NULL},
         {"lse", l->lse ? "true" : NULL},
         {"train", l->train ? "true" : NULL},
+        {"weight_type", layer_stores_weights(l) ? element_name(l->weight_type) : NULL},
         {"score", l->score != NULL ? score : NULL},
         {"visible", l->visible != NULL ? visible : NULL},
     };

@@ -35,6 +35,7 @@ static const struct {
     [PLAN_SIZE] = {"plan.size", 1, 0, "auto, fast or small"},
     [PLAN_TYPICAL_N] = {"plan.typical_n", 1, INT32_MAX, "auto or 1 ... 2147483647 queries"},
     [PLAN_TYPICAL_M] = {"plan.typical_m", 1, INT32_MAX, "auto or 1 ... 2147483647 keys"},
+    [PLAN_SAVED] = {"plan.saved", 1, 0, "auto, projections or z"},
     [PLAN_EXACT_CHUNKS] = {"plan.exact_chunks", 1, 0, "auto, true or false"},
 };
 
@@ -58,6 +59,8 @@ static const struct {
     {PLAN_EXACT_CHUNKS, "true", PLAN_ON},
     {PLAN_SIZE, "fast", PLAN_FAST},
     {PLAN_SIZE, "small", PLAN_SMALL},
+    {PLAN_SAVED, "projections", PLAN_PROJECTIONS},
+    {PLAN_SAVED, "z", PLAN_Z},
 };
 #define WORDS (sizeof words / sizeof words[0])
 

@@ -59,6 +59,7 @@ static const char *const words_ffn[] = {"none", "relu", "gelu", "gelu_tanh", "si
 static const char *const words_activation[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh",
                                                NULL}; /* as enum layer_activation */
 static const char *const words_weight_layout[] = {"in_out", "out_in", NULL};
+static const char *const words_weight_type[] = {"f32", "bf16", "f16", "i8", NULL}; /* as weight_types in layer.c */
 
 static const struct key_row keys[KEY_COUNT] = {
     [KEY_NAME] = {"name", KIND_NAME, NULL},
@@ -126,6 +127,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_FFN_BIAS] = {"ffn_bias", KIND_WORD, words_switch},
     [KEY_ACTIVATION] = {"activation", KIND_WORD, words_activation},
     [KEY_WEIGHT_LAYOUT] = {"weight_layout", KIND_WORD, words_weight_layout},
+    [KEY_WEIGHT_TYPE] = {"weight_type", KIND_WORD, words_weight_type},
 };
 
 static bool is_number(enum key key)

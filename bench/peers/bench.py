@@ -27,6 +27,7 @@ import report
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BASE = ("ours/gcc", "ours/gcc-sequences")  # ratios are over the faster one
+FACTS = ("scratch_bytes", "held_bytes", "process_bytes", "memory_from", "gradient_error")  # of a worker, in its row
 LARGEST_ERROR = 1e-4      # of the largest |y|; f32 layers come out at 1e-7 ... 1e-5
 PREPARE_SECONDS = 400     # a compiler that takes longer is given up
 SAMPLE_SECONDS = 0.01     # a sample is as many calls as fit, at least one
@@ -76,16 +77,17 @@ class Worker:
             pass
 
     def time(self, warm, calls):
-        """(ns of one call, the mean of `calls` calls after `warm` others; share of the time that others had the core).
+        """(ns of one call, the mean of `calls` calls after `warm` others; share of the time that others had the core; ns of
+        each pass of a call, if it has passes).
 
-        (None, 0) if the process failed."""
+        (None, 0, {}) if the process failed."""
         self.socket.settimeout(TIME_SECONDS)
         self._signal(signal.SIGCONT)
         self.wire.write(json.dumps({"warm": warm, "calls": calls}) + "\n")
         self.wire.flush()
         answer = self._answer()
         self.facts.update(reason=answer.get("reason", ""))
-        return answer.get("ns"), answer.get("waited", 0)
+        return answer.get("ns"), answer.get("waited", 0), answer.get("passes", {})
 
     def close(self):
         self._signal(signal.SIGKILL)
@@ -126,7 +128,19 @@ def formulations(peer, options):
     return (*peer.formulations, *(peer.beside if options.before else ()))
 
 
-def prepare(run, case, keys, threads, tensors_path, reference):
+def gradient_error(found, gradients):
+    """What gradients change of a worker's facts: the largest error of any, of its largest number (db_k, a sum that is zero but
+    for rounding, of db_q's)."""
+    largest = lambda name: np.abs(gradients["db_q" if name == "db_k" else name]).max()
+    errors = {name: float(np.abs(found[name] - right).max() / largest(name))
+              if name in found and found[name].shape == right.shape else np.inf for name, right in gradients.items()}
+    worst = max(errors, key=lambda name: np.nan_to_num(errors[name], nan=np.inf))
+    if errors[worst] <= LARGEST_ERROR:
+        return {"gradient_error": errors[worst]}
+    return {"status": "wrong", "reason": f"{worst} differs by {errors[worst]:.2g} of its largest number"}
+
+
+def prepare(run, case, keys, threads, tensors_path, reference, gradients):
     """The workers of all systems of one case, those whose y is right; the others are rows already."""
     largest = float(np.abs(reference).max())
     job_path = run.path("work", "job.json")
@@ -165,6 +179,9 @@ def prepare(run, case, keys, threads, tensors_path, reference):
                     worker.error = 0.0
                 elif not worker.error <= LARGEST_ERROR:  # NaN too
                     facts = {"status": "wrong", "reason": f"y differs by {worker.error:.2g} of the largest |y|"}
+                elif case.train:
+                    with np.load(worker.y_path[:-len(".npy")] + "_gradients.npz") as found:
+                        facts.update(gradient_error(found, gradients))
             if facts["status"] == "ok":
                 workers.append(worker)
             else:
@@ -215,29 +232,34 @@ def measure(run, case, threads, workers):
 
 
 def undisturbed(peak, worker, warm, calls):
-    """(us of a call, GFLOP/s of the peak around it, share of time lost to others); None if the process failed.
+    """(us of a call, GFLOP/s of the peak around it, share of time lost to others, us of each of its passes if it has any);
+    None if the process failed.
 
     A sample during which something else ran on the core is taken again; the least disturbed of three counts."""
     tries = []
     while not tries or tries[-1][2] > MOST_WAITED and len(tries) < 3:
         before = peak.gflops()
-        ns, waited = worker.time(warm, calls)
+        ns, waited, passes = worker.time(warm, calls)
         if ns is None:
             return None
-        tries.append((1e-3 * ns, (before + peak.gflops()) / 2, waited))
+        tries.append((1e-3 * ns, (before + peak.gflops()) / 2, waited, *(1e-3 * of for of in passes.values())))
     return min(tries, key=lambda sample: sample[2])
 
 
 def finish(run, case, threads, workers, samples):
     """A row of statistics for each worker that has samples."""
     taken = [(worker, *np.array(samples[worker.system]).T) for worker in workers if samples[worker.system]]
-    base = min((us for worker, us, _, _ in taken if worker.system in BASE), key=np.median, default=())
+    base, *base_passes = min(((us, *passes) for worker, us, _, _, *passes in taken if worker.system in BASE),
+                             key=lambda of: np.median(of[0]), default=((),))
     flops = 2e-3 * case.multiply_adds()  # GFLOP/s is flops / us
-    for worker, us, peaks, waited in taken:
+    for worker, us, peaks, waited, *passes in taken:
         both = min(len(us), len(base))  # rounds; the n-th sample of every system is from the n-th
-        facts = {key: worker.facts[key] for key in ("scratch_bytes", "held_bytes", "memory_from")}
+        facts = {key: worker.facts[key] for key in FACTS if key in worker.facts}
         if both:
             facts.update(ratio=float(np.median(us[:both] / base[:both])), ratio_rounds=both)
+        for (name, of), each, ours in zip(case.passes().items() if passes else (), passes, base_passes):
+            facts.update({f"{name}_us": float(np.median(each)), f"{name}_ratio": float(np.median(each[:both] / ours[:both])),
+                          f"{name}_share": float(np.median(2e-3 * of / each / peaks))})
         run.add(row(case, threads, worker.system, status="ok", us=float(np.median(us)), us_min=float(us.min()),
                     us_q1=float(np.quantile(us, 0.25)), us_q3=float(np.quantile(us, 0.75)), samples=len(us),
                     share=float(np.median(flops / us / peaks)), share_fastest=float(flops / us.min() / peaks.max()),
@@ -256,7 +278,7 @@ def bench(run, shapes):
     for name in options.shapes:
         case = shapes[name]
         tensors = layers.draw_tensors(case, options.seed)
-        reference = layers.reference(case, tensors)
+        reference, gradients = layers.reference(case, tensors), layers.gradients(case, tensors) if case.train else {}
         tensors_path = run.path("work", "tensors.npz")
         np.savez(tensors_path, **tensors)
         keys = {**dict(case.spec), "batch": case.batch, "n": case.n, "m": case.m,
@@ -266,7 +288,7 @@ def bench(run, shapes):
             workers = []
             machine.pin(run.cores)
             try:
-                workers = prepare(run, case, keys, threads, tensors_path, reference)
+                workers = prepare(run, case, keys, threads, tensors_path, reference, gradients)
                 measure(run, case, threads, workers)
             finally:
                 for worker in workers:

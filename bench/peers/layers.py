@@ -55,6 +55,7 @@ class Case:
     past: int          # keys that a cache holds before the call, m - n of them; None: the layer has no cache
     cache_len: int     # rows that it has room for
     block: kinds.Block # None: attention alone
+    train: bool        # gradients too: a call is a step of training
 
     @property
     def d_out(self):
@@ -71,7 +72,7 @@ class Case:
         """What this layer has that not every peer, or not every formulation of it, can say."""
         has = {"projected": self.projected, "rope": self.rope, "qk_norm": self.norm, "softcap": self.softcap,
                "alibi": self.alibi, "relative": self.relative, "sink": self.sink, "cache": self.past is not None,
-               "block": self.block}
+               "block": self.block, "train": self.train}
         return frozenset(name for name, value in has.items() if value)
 
     @property
@@ -104,6 +105,10 @@ class Case:
 
     def multiply_adds(self):
         """Of one call, of the plain layer: only pairs that masks leave visible; norms and rotation are not counted."""
+        return sum(self.passes().values())
+
+    def passes(self):
+        """The same of each pass. Backward: two products for each of forward's, and scores once more."""
         d_in, s_in = (w // self.h if self.split else w for w in (self.d_model, self.d_source))
         new = self.m if self.past is None else self.n  # keys and values that the call computes
         project = self.n * d_in * self.h * self.d_k + new * s_in * self.h_kv * self.d_k
@@ -111,11 +116,12 @@ class Case:
             project += new * s_in * self.h_kv * self.d_v
         if self.projected:
             project = 0
-        pairs = int(self.visible().sum()) * self.h * (self.d_k + self.d_v)
+        pairs = int(self.visible().sum()) * self.h
         output = {"dense": self.n * self.h * self.d_v * self.d_model, "none": 0,
                   "conv": self.n * self.conv_width * self.d_v * self.d_model}[self.w_o]
         feed = self.n * self.d_model * self.block.d_ff * (3 if self.block.gated else 2) if self.block else 0
-        return self.batch * (project + pairs + output + feed)
+        forward = self.batch * (project + pairs * (self.d_k + self.d_v) + output + feed)
+        return {"forward": forward, **({"backward": 2 * forward + self.batch * pairs * self.d_k} if self.train else {})}
 
     def describe(self):
         sizes = f"{self.batch} x {self.n}" + (f" to {self.m}" if self.cross else "")
@@ -148,6 +154,9 @@ def make_case(name, keys):
     if spec.get("cache", "none") not in ("none", "rows") or "cache" in spec and spec.keys() & known:
         raise ValueError(f"{name}: only caches of rows, of plain self-attention, are written down here")
     d_model, h = number("d_model", 0), number("h", 0)
+    plain = ("name", "d_model", "h", "seq_len", "bias", "train", "width", "d_k", "d_v", "mask", "h_kv", "scale", "plan")
+    if spec.get("train") == "true" and set(spec) - set(plain):
+        raise ValueError(f"{name}: gradients of plain layers alone are written down here")
     unknown = [f"{key} = {spec[key]}" for key, known in kinds.BUILT.items() if spec.get(key, known[0]) not in known]
     if unknown:
         raise ValueError(f"{name}: kinds.py does not know {', '.join(unknown)}")
@@ -176,7 +185,8 @@ def make_case(name, keys):
                 softcap=None if spec.get("softcap", "none") == "none" else float(spec["softcap"]),
                 alibi=spec.get("alibi") == "true", sink=spec.get("sink") == "true",
                 relative=(number("rel_buckets", 32), number("rel_distance", 128)) if "relative" in spec else None,
-                batch=int(keys.get("batch", 1)), n=n, m=m, past=past, cache_len=number("cache_len", 0), block=kinds.read_block(spec))
+                batch=int(keys.get("batch", 1)), n=n, m=m, past=past, cache_len=number("cache_len", 0), block=kinds.read_block(spec),
+                train=spec.get("train") == "true")
 
 
 def read_shapes(examples, table):
@@ -255,6 +265,8 @@ def draw_tensors(case, seed):
         tensors["rel_bias"] = draw((c.relative[0], c.h))
     if c.sink:
         tensors["sink"] = draw(c.h)
+    if c.train:
+        tensors["dy"] = draw((c.batch, c.n, c.d_out))
     return tensors
 
 
@@ -324,3 +336,32 @@ def _attention(case, t, x):
     padded = np.pad(z, ((0, 0), (pad, c.conv_width - 1 - pad), (0, 0), (0, 0)))
     y = sum(np.einsum("bnhv,hvd->bnhd", padded[:, r:r + c.n], t["w_o"][:, r], optimize=True) for r in range(c.conv_width))
     return y.reshape(c.batch, c.n, c.d_model) + t.get("b_o", 0)
+
+
+def gradients(case, tensors):
+    """{"dx": ..., "dw_q": ...} in double precision, by the formulas of docs/gradients.md, of plain self-attention."""
+    c, t = case, {name: array.astype(np.float64) for name, array in tensors.items() if name != "lengths"}
+    x, dy, see = t["x"], t["dy"], c.visible()
+    of = lambda which: x @ t["w_" + which] + t.get("b_" + which, 0)
+    q, k, v = of("q"), of("k"), of("v")
+    z, d = np.empty((c.batch, c.n, c.h * c.d_v)), {"q": np.empty_like(q), "k": np.zeros_like(k), "v": np.zeros_like(v)}
+    dz, turned = dy @ t["w_o"].T, lambda array: array.transpose(0, 2, 1)
+    for head in range(c.h):
+        shared = head * c.h_kv // c.h
+        of_q, of_k = (slice(i * c.d_k, (i + 1) * c.d_k) for i in (head, shared))
+        of_z, of_v = (slice(i * c.d_v, (i + 1) * c.d_v) for i in (head, shared))
+        s = np.where(see, c.scale * q[..., of_q] @ turned(k[..., of_k]), -np.inf)
+        a = np.exp(s - s.max(-1, keepdims=True))
+        a /= a.sum(-1, keepdims=True)
+        z[..., of_z] = a @ v[..., of_v]
+        ds = dz[..., of_z] @ turned(v[..., of_v])
+        ds = a * (ds - (dz[..., of_z] * z[..., of_z]).sum(-1, keepdims=True))
+        d["q"][..., of_q] = c.scale * ds @ k[..., of_k]
+        d["k"][..., of_k] += c.scale * turned(ds) @ q[..., of_q]
+        d["v"][..., of_v] += turned(a) @ dz[..., of_z]
+    flat = lambda array: array.reshape(-1, array.shape[-1])
+    out = {"dx": sum(d[which] @ t["w_" + which].T for which in "qkv"), "dw_o": flat(z).T @ flat(dy)}
+    out.update((f"dw_{which}", flat(x).T @ flat(d[which])) for which in "qkv")
+    if c.bias:
+        out.update((f"db_{which}", flat(array).sum(0)) for which, array in (*d.items(), ("o", dy)))
+    return out

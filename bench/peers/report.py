@@ -131,6 +131,38 @@ def steps(run, started):
             "fastest.\n\n" + about + "\n")
 
 
+def training(run, started):
+    """In Markdown: steps of training, each pass beside the peers', memory and errors of the gradients."""
+    systems = [s for s in dict.fromkeys(r["system"] for r in run.rows if r["status"] == "ok") if s != "ours/gcc"]
+    theirs = lambda text: "".join(f" {text(s)} |" for s in systems)
+    lines = ["| layer | threads | forward, ms | backward, ms | step, ms | share of peak: forward | backward |"
+             + theirs(lambda s: s + ": forward, backward, step"),
+             "| --- | --: | --: | --: | --: | --: | --: |" + theirs(lambda s: "--:")]
+    memory = ["| layer | threads | ours/gcc |" + theirs(str), "| --- | --: | --: |" + theirs(lambda s: "--:")]
+    errors = list(memory)
+    for (shape, threads), rows in groups(run.rows).items():
+        found = {r["system"]: r for r in rows if r["status"] == "ok"}
+        ours = found.get("ours/gcc")
+        if not ours:
+            continue
+        cell = lambda s, text: text(found[s]) if s in found else "–"
+        ratios = lambda r: ", ".join(f"{r[key]:.2f}" for key in ("forward_ratio", "backward_ratio", "ratio"))
+        lines.append(f"| {shape} | {threads} | {1e-3 * ours['forward_us']:.2f} | {1e-3 * ours['backward_us']:.2f} | "
+                     f"{1e-3 * ours['us']:.2f} | {100 * ours['forward_share']:.0f} % | {100 * ours['backward_share']:.0f} % |"
+                     + theirs(lambda s: cell(s, ratios)))
+        for table_of, text in ((memory, lambda r: f"{r['process_bytes'] / 1e6:.0f}"),
+                               (errors, lambda r: f"{r['gradient_error']:.1e}")):
+            table_of.append(f"| {shape} | {threads} | {text(ours)} |" + theirs(lambda s: cell(s, text)))
+    reasons = dict.fromkeys(f"- {r['shape']}, {r['system']}: {r['reason']}" for r in run.rows if r["status"] in ("wrong", "failed"))
+    about = "\n".join("    " + line for line in facts(run, started))
+    return ("\n".join(lines) + "\n\nOurs: medians of the rounds. Step: forward and backward; of ours also packing the weights, "
+            "which the last step has changed, and clearing their gradients. The others: their time over ours in the same round, "
+            "median of the rounds.\n\nMemory of the process at its largest, less what it took before the layer, MB: weights, "
+            "gradients, what is kept, scratch.\n\n" + "\n".join(memory) + "\n\nLargest error of a gradient beside double "
+            "precision, of the largest number of the same gradient.\n\n" + "\n".join([*errors, "", *reasons]) + "\n\n"
+            + about + "\n")
+
+
 def memory_table(run):
     """Scratch as the sequence grows: the shapes gpt2, gpt2_256, ..., one row a system."""
     lengths = {}
@@ -156,7 +188,9 @@ def write(run, started):
     with open(run.path("results.txt"), "w", encoding="utf-8") as file:
         file.write(text)
     with open(run.path("results.md"), "w", encoding="utf-8") as file:
-        file.write((steps if any(r["past"] is not None for r in run.rows) else markdown)(run, started))
+        trained = any("gradient_error" in r for r in run.rows)
+        cached = any(r["past"] is not None for r in run.rows)
+        file.write((training if trained else steps if cached else markdown)(run, started))
     keys = [key for key in dict.fromkeys(k for r in run.rows for k in r) if not key.startswith("sample_")]
     with open(run.path("results.csv"), "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, keys, extrasaction="ignore")

@@ -47,6 +47,8 @@ def prepare(peer, formulation, job, tensors, y_path):
     for _ in range(FIRST_CALLS):
         runner.run(1)
     after = machine.memory()
+    if job.case.train:
+        np.savez(y_path[:-len(".npy")] + "_gradients.npz", **runner.gradients())
     rise = after["VmHWM"] - ready["VmRSS"] - max(0, after["RssFile"] - ready["RssFile"])
     exact = runner.memory()
     np.save(y_path, np.asarray(runner.output(), np.float32))
@@ -54,6 +56,7 @@ def prepare(peer, formulation, job, tensors, y_path):
         "versions": peer.versions(),
         "scratch_bytes": exact[1] if exact else max(0, rise),
         "held_bytes": sum(exact) if exact else max(0, after["RssAnon"] - before["RssAnon"]),
+        "process_bytes": after["VmHWM"] - before["VmRSS"],
         "memory_from": "constants" if exact else "VmHWM"}
 
 
@@ -91,7 +94,8 @@ def main():
         ns = max(1, runner.run(request["calls"]))
         waited = min(runner.waited() - waited, ns)
         own = max(1, ns - waited) if job.threads == 1 else ns  # among several threads, who waited for whom is not known
-        answer(ns=own / request["calls"], waited=waited / ns)
+        answer(ns=own / request["calls"], waited=waited / ns,
+               passes={name: of / request["calls"] for name, of in runner.passes().items()})
 
 
 if __name__ == "__main__":

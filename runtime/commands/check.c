@@ -72,6 +72,9 @@ static void print_line(const char *verdict, const struct check *c, const char *i
                f->attn.worst_ratio);
     if (c->layer->lse)
         printf("  lse: error %.2g, %.2g, %.2g", compare_shown_error(&f->lse), f->lse.drawn_ratio, f->lse.worst_ratio);
+    if (layer_stores_weights(c->layer))
+        printf("  against f32: rms %.2g, largest %.2g of y's rms, %.2g of the bound", f->cost.rms, f->cost.largest,
+               f->given.worst_ratio);
     if (c->layer->train)
         printf("  gradients: error %.2g, %.2g, %.2g", f->gradients.error, f->gradients.drawn_ratio,
                f->gradients.worst_ratio);
@@ -97,6 +100,7 @@ static void report(const struct check *c, const struct findings *f, const char *
     compare_print_unbounded(&f->attn, TENSOR_ATTN, stdout);
     compare_print_unbounded(&f->lse, TENSOR_LSE, stdout);
     print_miss(&f->y);
+    print_miss(&f->given);
     print_miss(&f->attn);
     print_miss(&f->lse);
     print_miss(&f->cache[0]);

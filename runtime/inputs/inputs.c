@@ -198,6 +198,8 @@ void inputs_free(struct inputs *in)
 bool inputs_allocate(struct inputs *in, const struct layer *layer, struct diag *diag)
 {
     memset(in->tensor, 0, sizeof in->tensor);
+    in->packed = NULL;
+    memset(in->unit, 0, sizeof in->unit);
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (!allocate(in, layer, t, diag)) {
             inputs_free(in);

@@ -24,6 +24,8 @@ struct inputs {
     bool borrows_weights;       /* they are another's, which outlives this one */
     uint64_t seed;              /* of a call that trains: of its dropout */
     bool training;              /* forward keeps something for backward, and drops what the layer says */
+    double unit[TENSOR_COUNT];  /* of weights as i8 has them: the least unit of a column but 0; 0: they have none */
+    const struct inputs *packed; /* whose weights are what a block has of these; NULL: they are these (reference/stored.h) */
 };
 
 enum inputs_init { INIT_XAVIER, INIT_NORMAL };
@@ -81,6 +83,11 @@ size_t inputs_head_row(const struct layer *layer, const struct inputs *inputs, e
 size_t inputs_y_at(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t column);
 /* Numbers of y for all queries, [batch][n][d_out] with heads one after the other, in the order of y itself. */
 bool inputs_order_y(const struct layer *layer, const struct inputs *inputs, double *numbers);
+/* How much larger than its products' sizes the sums over a column may be on the way, in its unit. */
+static inline double inputs_spread(const struct inputs *inputs, enum layer_tensor tensor)
+{
+    return inputs->unit[tensor] > 0 && inputs->unit[tensor] < 1 ? 1 / inputs->unit[tensor] : 1;
+}
 /* Where projected keys and values come from. */
 static inline enum layer_tensor inputs_source(const struct layer *layer)
 {

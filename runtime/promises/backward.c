@@ -223,7 +223,8 @@ static bool check_parts(struct pass *p)
     return zones_intact(p, p->gradient) && all_same(p, "when parts run last to first, by several workers");
 }
 
-/* dx and dsource of each sequence alone. Dropout draws by the place of a sequence: then of the first one. */
+/* dx and dsource of each sequence alone, whose forward keeps what backward needs of it. Dropout draws by the place of a
+ * sequence: then of the first one. */
 static bool check_batch(struct pass *p)
 {
     const size_t batch = layer_dropped(p->layer) > 0 && p->in->batch > 1 ? 1 : p->in->batch;
@@ -232,16 +233,17 @@ static bool check_batch(struct pass *p)
     for (size_t b = 0; p->in->n > 0 && b < batch; b++) {
         struct kernel_args own = kernel_args_of_sequence(p->layer, p->in, args, b);
         struct kernel_grads grads = {.dy = p->dy + b * rows};
-        own.saved = args.saved + b * p->in->n * p->call->saved_floats;
+        guarded_fill(&p->saved);
         prepare(p, p->gradient);
         const size_t of_x = count_of(p, TENSOR_X) / p->in->batch;
         grads.dx = (float *)p->gradient[TENSOR_X].data + b * of_x;
-        if (!refused(p, "backward", p->call->backward(p->of->packed, &own, &grads, p->back.data)))
+        if (!refused(p, "forward", p->call->forward(p->of->packed, &own, p->scratch.data)) ||
+            !refused(p, "backward", p->call->backward(p->of->packed, &own, &grads, p->back.data)))
             return false;
         if (memcmp(grads.dx, (float *)p->base[TENSOR_X].data + b * of_x, of_x * sizeof(float)) != 0)
             return promise_violated(p->why, "dx of sequence %zu has other bits when it is computed alone", b);
     }
-    return true;
+    return run_forward(p, p->in);
 }
 
 /* One gradient at a time: the others are left out, and it stays what it is. */

@@ -164,12 +164,20 @@ static bool nonfinite_weight(struct packing *p, size_t i, size_t at, float value
     return good && not_taken(p, p->packed.data, KERNEL_PACKED, what);
 }
 
+/* The smallest number that becomes infinite where weights are rounded to this type. */
+static float too_large(enum tensor_element type)
+{
+    return type == TENSOR_F16 ? 65520 : type == TENSOR_BF16 ? 0x1.ffp127f : INFINITY;
+}
+
 /* The last of a tensor of so many; the first, and drawn ones too where packing takes little time. */
 static bool nonfinite_weights(struct packing *p, size_t i, size_t count)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY};
     struct random random = {count + i};
-    bool good = nonfinite_weight(p, i, count - 1, values[2 * (i % 2)]);
+    const bool rounds = layer_tensor_row(tensors[i])->kind == TENSOR_WEIGHT;
+    bool good = nonfinite_weight(p, i, count - 1, values[2 * (i % 2)]) &&
+                (!rounds || nonfinite_weight(p, i, 0, too_large(p->layer->weight_type)));
     for (size_t more = 0; good && more < 4 && (double)p->packed.bytes < SMALL_BLOCK; more++)
         good = nonfinite_weight(p, i, more > 0 ? random_bits(&random) % count : 0, values[(more + i + 1) % 3]);
     return good;

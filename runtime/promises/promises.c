@@ -19,6 +19,7 @@
 #include "moving.h"
 #include "packing.h"
 #include "reference/compare.h"
+#include "reference/stored.h"
 
 #define WORKERS 5
 #define PAGE 4096
@@ -2006,20 +2007,27 @@ static bool good_and_bad_packing(struct trial *t)
 
 /* ---- columns of packed weights ---------------------------------------------------------------------------------- */
 
-/* Those of layer = linear come back as they were given: at the edges of panels, and by chance. */
+/* Those of layer = linear come back as they were given, or as weight_type has them: at the edges of panels, and by
+ * chance. */
 static bool columns_come_back(struct trial *t)
 {
     const struct layer *layer = t->layer;
     const size_t in = (size_t)layer->d_model, out = (size_t)layer->d_out;
-    const float *w = t->in->tensor[TENSOR_W];
     struct random random = {t->seed ^ 0x636F6C};
     struct guarded row;
+    struct inputs stored;
     if (!layer_is_linear(layer))
         return true;
-    if (!guarded_make(&row, in * sizeof(float), sizeof(float))) {
+    if (!stored_make(&stored, layer, t->in)) {
         diag_environment(t->diag, NULL, "out of memory");
         return false;
     }
+    if (!guarded_make(&row, in * sizeof(float), sizeof(float))) {
+        stored_free(&stored, layer);
+        diag_environment(t->diag, NULL, "out of memory");
+        return false;
+    }
+    const float *w = inputs_floats(&stored, TENSOR_W);
     bool good = true;
     for (size_t i = 0; good && i < 64; i++) {
         const size_t column = (i < 17 ? i : i < 34 ? out + 16 - i : random_bits(&random)) % out;
@@ -2056,6 +2064,7 @@ static bool columns_come_back(struct trial *t)
         good = good && (guarded_untouched(&row) || violated(t, "column with %s wrote its numbers", wrong[i].what));
     }
     guarded_free(&row);
+    stored_free(&stored, layer);
     return good;
 }
 

@@ -30,6 +30,8 @@ bool subject_make(struct subject *s, const struct layer *layer, const struct ker
     return inputs_draw(&s->inputs, layer, draw, diag) &&
            inputs_draw_call(&s->small, layer, &small, &s->inputs, diag) &&
            bounds_compute(&s->reference, &s->bounds, layer, &s->inputs, kernel_folds(kernel), true, diag) &&
+           (!layer_stores_weights(layer) ||
+            bounds_compute_given(&s->given, &s->given_bounds, layer, &s->inputs, true, diag)) &&
            series_make(&s->series, layer, &s->inputs, draw, kernel_folds(kernel), diag);
 }
 
@@ -40,6 +42,8 @@ void subject_free(struct subject *s)
     inputs_free(&s->inputs);
     reference_free(&s->reference);
     bounds_free(&s->bounds);
+    reference_free(&s->given);
+    bounds_free(&s->given_bounds);
 }
 
 void comparison_print_miss(const struct comparison *c, FILE *out)
@@ -140,12 +144,16 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
     if (!f->ran)
         return false;
     compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->y.data, gates);
+    if (layer_stores_weights(s->layer)) {
+        compare_y(&f->given, s->layer, &s->inputs, &s->given, &s->given_bounds, b->y.data, GATE_WORST);
+        f->cost = compare_cost(s->layer, &s->inputs, &s->given, b->y.data);
+    }
     if (s->layer->scores)
         compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->attn.data, gates);
     if (s->layer->lse)
         compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->lse.data, gates);
     return compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, gates, f->cache, diag) && f->y.misses == 0 &&
-           f->attn.misses == 0 && f->lse.misses == 0 && f->cache[0].misses == 0 && f->cache[1].misses == 0;
+           f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 && f->cache[0].misses == 0 && f->cache[1].misses == 0;
 }
 
 /* The reference is finite in all of them; where it has no bound, the kernel is finite at least. */

@@ -20,6 +20,8 @@ struct subject {
     struct inputs inputs, small; /* for accuracy; for the promises */
     struct reference reference;
     struct bounds bounds;
+    struct reference given; /* where weights are packed in another type: of those that are given */
+    struct bounds given_bounds;
     struct series series; /* other sizes, other scores */
 };
 
@@ -35,6 +37,8 @@ struct findings {
     bool ran; /* y, attn and lse were computed and compared */
     struct comparison y, attn, lse, cache[2]; /* of the main call */
     struct backward_figures gradients; /* of a layer that trains */
+    struct comparison given; /* y of the main call around the weights as they are given, where packing rounds them; */
+    struct cost cost;        /* and how far it is from that */
     char why[300]; /* what else went wrong; "": nothing */
 };
 

@@ -136,9 +136,10 @@ struct block_matrix block_matrix(const struct layer *layer, const struct inputs 
 {
     const size_t d_model = (size_t)layer->d_model, d_ff = (size_t)layer->d_ff;
     const bool down = tensor == TENSOR_W_2;
+    const float *packed = in->packed != NULL ? inputs_floats(in->packed, tensor) : NULL;
     if (tensor == TENSOR_W)
-        return (struct block_matrix){inputs_floats(in, tensor), d_model, (size_t)layer->d_out, layer->out_in, 0};
-    return (struct block_matrix){inputs_floats(in, tensor), down ? d_ff : d_model, down ? d_model : d_ff,
+        return (struct block_matrix){inputs_floats(in, tensor), packed, d_model, (size_t)layer->d_out, layer->out_in, 0};
+    return (struct block_matrix){inputs_floats(in, tensor), packed, down ? d_ff : d_model, down ? d_model : d_ff,
                                  layer->out_in, 0};
 }
 
@@ -148,8 +149,10 @@ static void fill_panel(double *panel, const struct block_matrix *m, size_t first
 {
     for (size_t k = 0; k < m->in; k++)
         for (size_t c = 0; c < columns; c++) {
-            const double w = m->out_in ? m->w[(first + c) * m->in + k] : m->w[k * m->columns + first + c];
-            panel[k * columns + c] = which == BLOCK_VALUE ? w : which == BLOCK_SIZE ? fabs(w) + m->more : w * w;
+            const size_t at = m->out_in ? (first + c) * m->in + k : k * m->columns + first + c;
+            const double w = m->w[at], moved = m->packed != NULL ? fabs(m->packed[at] - w) : 0;
+            panel[k * columns + c] = which == BLOCK_VALUE ? w : which == BLOCK_SIZE ? fabs(w) + moved + m->more
+                                   : which == BLOCK_MOVED ? moved : w * w;
         }
 }
 

@@ -36,10 +36,11 @@ double block_activation(enum layer_activation activation, double a);
 double block_slope(enum layer_activation activation, double a);
 
 /* out [rows][columns] += f(a) f(w), w [in][columns] as weight_layout has it. a is what the caller makes of it; w is the
- * weight, or one of its sizes: |w| + more, or its square. */
-enum block_weight { BLOCK_VALUE, BLOCK_SIZE, BLOCK_SQUARE };
+ * weight, or one of its sizes: |w| + more and how far it is moved by packing, its square, or how far it is moved. */
+enum block_weight { BLOCK_VALUE, BLOCK_SIZE, BLOCK_SQUARE, BLOCK_MOVED };
 struct block_matrix {
     const float *w;
+    const float *packed; /* what a block has of it, where that differs; NULL: it does not */
     size_t in, columns;
     bool out_in;
     double more; /* of sizes */

@@ -4,6 +4,7 @@
  *
  *   a + b      e_a + e_b + u (|a| + |b| + e_a + e_b)
  *   a w + b    sum e |w| + gamma_{K+2} (sum (|a| + e)|w| + |b|) + omega (K + 1)
+ *              and of weights as they are given, which packing moves by m: sum |a| m, and |w| + m in place of |w|
  *   f(a)       L e + what the approximation is off by between a - e and a + e; L the steepest slope of f
  *   f(g) a     e_f (|a| + e_a) + |f| e_a + u (|f| + e_f)(|a| + e_a) + omega
  *
@@ -179,7 +180,8 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
     for (size_t at = 0; at < count; at++)
         s->work[at] = fabs(a[at]) + m.more;
     good = good && block_product(size, s->work, s->rows, &m, BLOCK_SIZE) &&
-           block_product(to->worst, of_a->worst, s->rows, &m, BLOCK_SIZE);
+           block_product(to->worst, of_a->worst, s->rows, &m, BLOCK_SIZE) &&
+           (m.packed == NULL || block_product(to->worst, s->work, s->rows, &m, BLOCK_MOVED));
     for (size_t at = 0; at < count; at++)
         s->work[at] = square(of_a->drawn[at]) +
                       square(of_a->common[at / m.in] * (number > 0 ? shift_of(s, number, at % m.in) : 0));
@@ -194,7 +196,7 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
         const double own = fmax(walk * (sum + root * fabs(value[at])), deviations);
         to->drawn[at] = sqrt(to->drawn[at] + common + square(own)) + small;
         to->drawn[at] = drawn_within(to->drawn[at], to->worst[at]);
-        to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) <= FLT_MAX);
+        to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) * inputs_spread(s->in, w) <= FLT_MAX);
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
     free(size);

@@ -66,6 +66,10 @@
  * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores have c Q b_K, and are rounded with
  * it.
  *
+ * Weights that packing rounds (stored.h) are the reference's, and what stands above holds: the scale of a column takes the
+ * place of what is rounded when packing. Around the weights as they are given, with m = |rounded - given| element by
+ * element, e_q, e_k, e_v, e_y and products of a block have sum |a| m more in the worst case, and |w| + m in place of |w|.
+ *
  * Where a machine flushes to zero, omega = 3 2^-126 (a product, its sum, a rescaling or the store), phi = 2^-126, and
  * sizes of operands that stand behind a gamma have phi / u added.
  *
@@ -87,6 +91,7 @@
 #include "finish_error.h"
 #include "fold.h"
 #include "product.h"
+#include "stored.h"
 #include "terms.h"
 #include "wide.h"
 
@@ -144,6 +149,7 @@ struct propagation {
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */
     double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
+    double *moved[2]; /* how far packing moves a head's weights */
 };
 
 static void free_operand(struct operand *of)
@@ -167,7 +173,7 @@ static void free_all(struct propagation *p)
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares, p->q_common, p->k_common, p->z_spread};
+                        p->t_squares, p->q_common, p->k_common, p->z_spread, p->moved[0], p->moved[1]};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     free(p->q_open);
@@ -281,7 +287,8 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
            room(&p->t_worst, rows * m) && room(&p->t_squares, rows * m) && room(&p->q_common, rows) &&
-           room(&p->k_common, m) && room(&p->z_spread, rows);
+           room(&p->k_common, m) && room(&p->z_spread, rows) &&
+           (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b)));
 }
 
 static void fill(double *out, double value, size_t count)
@@ -327,6 +334,7 @@ struct projection {
     const double *a, *w, *b;
     size_t rows, in, d;
     const struct operand *operand; /* errors of a, if it has any */
+    const double *moved; /* [in][d] how far packing moves w; NULL: not at all */
 };
 
 /* size = |a||w| + |b| */
@@ -334,6 +342,8 @@ static void projection_size(struct propagation *p, double *size, const struct pr
 {
     sizes(p, p->absolute_a, of->a, of->rows * of->in);
     sizes(p, p->absolute_b, of->w, of->in * of->d);
+    for (size_t at = 0; of->moved != NULL && at < of->in * of->d; at++)
+        p->absolute_b[at] += of->moved[at];
     for (size_t r = 0; r < of->rows; r++)
         sizes(p, size + r * of->d, of->b, of->d);
     product_add(size, of->d, p->absolute_a, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
@@ -358,6 +368,18 @@ static void operand_errors(struct propagation *p, struct pair error, const doubl
     product_add(error.drawn, of->d, a->squares, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
     for (size_t at = 0; at < of->rows * of->d; at++)
         error.drawn[at] += square(a->common[at / of->d]) * (square(value[at]) + square(of->b[at % of->d]));
+}
+
+/* How far packing moves head i's columns of a projection; NULL: it does not. In `moved`, which has room for them. */
+static const double *moved_projection(const struct propagation *p, double *moved, const double *w,
+                                      enum layer_tensor tensor, size_t in, size_t d, size_t i, size_t heads)
+{
+    if (p->in->packed == NULL)
+        return NULL;
+    reference_projection(moved, p->plain, inputs_floats(p->in->packed, tensor), in, d, i, heads);
+    for (size_t at = 0; at < in * d; at++)
+        moved[at] = fabs(moved[at] - w[at]);
+    return moved;
 }
 
 /* What a cache shows of a projection: its drawn errors are no less than the deviations of its own roundings. */
@@ -386,6 +408,8 @@ static void projection_error(struct propagation *p, struct pair error, double *s
     const double worst = gamma_of(in + roundings), root = sqrt((double)in + 1), large = fmax(1, factor);
     projection_size(p, size, of);
     operand_errors(p, error, value, of);
+    if (of->moved != NULL)
+        product_add(error.worst, d, p->absolute_a, in, of->moved, d, rows, in, d);
     for (size_t r = 0; r < rows; r++) {
         double denormal = (double)(in + 1);
         for (size_t k = 0; packed && k < in; k++)
@@ -660,7 +684,7 @@ WIDE static void add_key(const struct columns *of, double a, double e_a, double 
 static bool values_overflow(const struct propagation *p, const struct row *row, size_t c)
 {
     const size_t d_v = (size_t)p->layer->d_v;
-    const double reach = 1 + gamma_of((size_t)p->layer->d_in_kv + 2);
+    const double reach = (1 + gamma_of((size_t)p->layer->d_in_kv + 2)) * inputs_spread(p->in, TENSOR_W_V);
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j] && p->v_open[j] && overflows(p->v_size + j * d_v + c, reach, 1))
             return true;
@@ -801,9 +825,19 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     double *a = p->absolute_a, *w = p->absolute_b;
     if (layer->w_o != W_O_NONE)
         sizes(p, w, p->folded.folds.values ? p->folded.w_o_size : head->w_o, weights);
+    const bool moves = layer->w_o != W_O_NONE && p->in->packed != NULL;
+    if (moves)
+        reference_output(p->moved[0], layer, inputs_floats(p->in->packed, TENSOR_W_O), head->i);
+    for (size_t at = 0; moves && at < weights; at++) {
+        p->moved[0][at] = fabs(p->moved[0][at] - head->w_o[at]);
+        w[at] += p->moved[0][at];
+    }
     for (size_t at = 0; at < count; at++)
         a[at] = p->z.worst[at] + rounding * (fabs(head->z[at]) + p->z.worst[at]);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->bounds->y_worst + offset);
+    absolutes(a, head->z, count);
+    if (moves)
+        reference_merge(reference, layer, p->in, head->b, head->i, a, p->moved[0], p->bounds->y_worst + offset);
     absolutes(a, head->z, count);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_size + offset);
     for (size_t at = 0; at < count; at++)
@@ -909,9 +943,12 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
     gather_operand(p, &p->x, head, p->layer->split ? head->i * d_in : 0, d_in, of->row, rows);
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
-                                 .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k, .operand = &p->x};
+                                 .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k, .operand = &p->x,
+                                 .moved = moved_projection(p, p->moved[0], head->w_q, TENSOR_W_Q, d_in,
+                                                           (size_t)p->layer->d_k, head->i, (size_t)p->layer->h)};
     const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
-    const double factor = packed ? c : 1, reach = (1 + gamma_of(q.in + 5)) * fmax(1, factor);
+    const double factor = packed ? c : 1, spread = inputs_spread(p->in, TENSOR_W_Q);
+    const double reach = (1 + gamma_of(q.in + 5)) * fmax(spread, factor);
     const double *value = layer_finishes(p->layer) ? head->finish_q.from : head->q;
     projection_error(p, p->q, p->q_size, value, &q, factor, !packed ? 2 : fold ? 3 : 5, packed);
     for (size_t at = 0; at < rows * q.d; at++)
@@ -943,13 +980,19 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
 {
     const size_t in = (size_t)p->layer->d_in_kv, cached = head->cached, fresh = head->keys - cached;
     const size_t d_k = (size_t)p->layer->d_k, d_v = (size_t)p->layer->d_v;
-    const struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k,
-                                 .operand = &p->s};
-    const struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v,
-                                 .operand = &p->s};
-    const size_t i = head->i * (size_t)p->layer->h_kv / (size_t)p->layer->h;
+    const size_t h_kv = (size_t)p->layer->h_kv, i = head->i * h_kv / (size_t)p->layer->h;
+    const enum layer_tensor w_k = p->layer->tied ? TENSOR_W_Q : TENSOR_W_K;
+    struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k,
+                           .operand = &p->s};
+    struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v,
+                           .operand = &p->s};
+    if (!p->layer->projected)
+        k.moved = moved_projection(p, p->moved[0], head->w_k, w_k, in, d_k, i, h_kv);
+    if (!p->layer->projected && !p->layer->identity)
+        v.moved = moved_projection(p, p->moved[1], head->w_v, TENSOR_W_V, in, d_v, i, h_kv);
     const struct pair of_k = pair_from(p->k, cached * d_k), of_v = pair_from(p->v, cached * d_v);
     const double reach = 1 + gamma_of(in + 2), *head_k = head->k + cached * d_k;
+    const double k_reach = reach * inputs_spread(p->in, w_k), v_reach = reach * inputs_spread(p->in, TENSOR_W_V);
     if (p->layer->projected || cached > 0)
         start_exact(p, head, p->layer->projected ? head->keys : cached);
     if (p->layer->projected)
@@ -971,8 +1014,8 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
         return false;
     for (size_t j = cached; j < head->keys; j++) {
         const bool open = p->s.open != NULL && p->s.open[j - cached];
-        p->k_open[j] = overflows(p->k_size + j * d_k, reach, d_k) || open;
-        p->v_open[j] = overflows(p->v_size + j * d_v, reach, d_v) || open;
+        p->k_open[j] = overflows(p->k_size + j * d_k, k_reach, d_k) || open;
+        p->v_open[j] = overflows(p->v_size + j * d_v, v_reach, d_v) || open;
         p->k_common[j] = p->s.common != NULL ? p->s.common[j - cached] : 0;
     }
     for (size_t at = 0; layer_finishes(p->layer) && at < fresh * d_k; at++)
@@ -1102,7 +1145,9 @@ static bool finish(struct propagation *p, const struct reference *reference)
             *y_worst += worst * bias + denormal;
             *y_drawn += LAMBDA * U * (size + root * fabs(reference_attention(reference)[at])) + denormal;
         }
-        if (!(size + *y_worst <= FLT_MAX))
+        if (p->in->packed != NULL && layer->qk_norm == NORM_RMS_ALL)
+            *y_worst = INFINITY;
+        if (!((size + *y_worst) * inputs_spread(p->in, TENSOR_W_O) <= FLT_MAX))
             p->bounds->y_open[at] = fmax(p->bounds->y_open[at], 1);
         if (p->bounds->y_open[at] != 0)
             *y_drawn = INFINITY;
@@ -1121,17 +1166,25 @@ static bool flushes_to_zero(void)
     return half == 0;
 }
 
-bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
-                    const struct inputs *in, struct folds folds, bool sample, struct diag *diag)
+/* `given`: around the weights as they are given, else around what packing makes of them. */
+static bool compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                    const struct inputs *inputs, struct folds folds, bool sample, bool given, struct diag *diag)
 {
     const bool flushes = flushes_to_zero();
-    struct propagation p = {.plain = layer, .folds = folds, .in = in, .bounds = bounds,
+    struct inputs packed, in;
+    struct propagation p = {.plain = layer, .folds = folds, .in = &in, .bounds = bounds,
                             .omega = flushes ? 3 * (double)FLT_MIN : 0x1p-149, .phi = flushes ? FLT_MIN : 0};
     fenv_t callers;
     *bounds = (struct bounds){0};
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV); /* the reference keeps subnormals and rounds to nearest, whatever kernels do */
-    bool good = reference_compute(reference, layer, in, sample, observe, &p, diag);
+    bool good = stored_make(&packed, layer, inputs);
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    in = given ? *inputs : packed;
+    in.packed = given ? &packed : NULL;
+    memcpy(in.unit, packed.unit, sizeof in.unit);
+    good = good && reference_compute(reference, layer, &in, sample, observe, &p, diag);
     if (good && ((bounds->y_worst != NULL && !finish(&p, reference)) || /* an empty batch has no head */
                  (!layer_attends(layer) && !row_errors(&p, reference)))) {
         reference_free(reference);
@@ -1140,9 +1193,22 @@ bool bounds_compute(struct reference *reference, struct bounds *bounds, const st
     }
     fesetenv(&callers);
     free_all(&p);
+    stored_free(&packed, layer);
     if (!good)
         bounds_free(bounds);
     return good;
+}
+
+bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                    const struct inputs *inputs, struct folds folds, bool sample, struct diag *diag)
+{
+    return compute(reference, bounds, layer, inputs, folds, sample, false, diag);
+}
+
+bool bounds_compute_given(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                          const struct inputs *inputs, bool sample, struct diag *diag)
+{
+    return compute(reference, bounds, layer, inputs, (struct folds){0}, sample, true, diag);
 }
 
 void bounds_free(struct bounds *bounds)

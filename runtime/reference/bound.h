@@ -35,9 +35,14 @@ struct bounds {
 };
 
 /* Computes the reference and the bounds that go with it, for a kernel that folds these weights and runs on a thread
- * with the modes of the caller's: flushing to zero or not. The reference does not flush, and rounds to nearest. */
+ * with the modes of the caller's: flushing to zero or not. The reference does not flush, and rounds to nearest. Weights
+ * are what packing makes of them (stored.h). */
 bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                     const struct inputs *inputs, struct folds folds, bool sample, struct diag *diag);
+/* The same around the weights as they are given, where packing rounds them: the reference is of those, and the bounds
+ * have what rounding moves. Of drawn data nothing more is said, nor of rows behind qk_norm = rms_all. */
+bool bounds_compute_given(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                          const struct inputs *inputs, bool sample, struct diag *diag);
 void bounds_free(struct bounds *bounds);
 
 #endif

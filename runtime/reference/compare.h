@@ -24,6 +24,14 @@ struct comparison {
     double largest;             /* largest finite |expected| */
 };
 
+/* What packing weights in fewer bytes costs: y of a kernel beside that of the weights as they are given, where both are
+ * finite, as shares of that one's root mean square. */
+struct cost {
+    double largest, rms;
+};
+struct cost compare_cost(const struct layer *layer, const struct inputs *inputs, const struct reference *given,
+                         const float *y);
+
 enum compare_gates { GATE_WORST = 1, GATE_DRAWN = 2 };
 
 /* y [batch][n][d_out] and attn [batch][h][n][m] as the kernel wrote them; only the reference's rows are looked at.

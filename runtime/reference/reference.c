@@ -163,8 +163,7 @@ void reference_projection(double *out, const struct layer *layer, const float *w
             out[r * d + c] = matrix_at(layer, matrix, in, columns, r, first + c);
 }
 
-/* Head i's rows of W_O [h d_v][d_model], or its taps [conv_width][d_v][d_model/h]. */
-static void gather_output(double *out, const struct layer *layer, const float *w, size_t i)
+void reference_output(double *out, const struct layer *layer, const float *w, size_t i)
 {
     const size_t h = (size_t)layer->h, d_v = (size_t)layer->d_v, d_model = (size_t)layer->d_model;
     if (layer->w_o == W_O_DENSE) {
@@ -582,7 +581,7 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     for (size_t r = 0; r < reference->z_rows.count; r++)
         attend(head, (size_t)layer->d_v, r);
     if (layer->w_o != W_O_NONE)
-        gather_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), head->i);
+        reference_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), head->i);
     if (reference->attn != NULL)
         store_attn(reference, layer, in, head);
     if (reference->lse != NULL)

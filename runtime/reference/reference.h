@@ -90,6 +90,8 @@ void reference_chunk(const struct reference *reference, const struct layer *laye
 /* Head i's columns of a projection [in][d], of `heads` in all, in in_out. */
 void reference_projection(double *out, const struct layer *layer, const float *w, size_t in, size_t d, size_t i,
                           size_t heads);
+/* Head i's rows of W_O [h d_v][d_model], or its taps [conv_width][d_v][d_model/h]; nothing without one. */
+void reference_output(double *out, const struct layer *layer, const float *w, size_t i);
 /* y += z merged by w for head i, as the layer's w_o says: the same walk for values, |values| and squares.
  * z [z_rows][d_v], w as in reference_head (ignored by w_o = none), y [y_rows][d_out]. */
 void reference_merge(const struct reference *reference, const struct layer *layer, const struct inputs *inputs,

@@ -48,6 +48,8 @@ static const struct column fixed[] = {
     {"error", NULL, COLUMN_RATIO},
     {"error_of_gate", "error/gate", COLUMN_RATIO},
     {"error_of_bound", "error/bound", COLUMN_RATIO},
+    {FIELD_AGAINST_F32, "against f32", COLUMN_RATIO},
+    {FIELD_AGAINST_F32 "_largest", NULL, COLUMN_RATIO},
     {"compile_s", "compile", COLUMN_SECONDS},
     {"cache", NULL, COLUMN_TEXT},
     {"core", NULL, COLUMN_TEXT},
@@ -99,9 +101,14 @@ bool is_of_machine(const char *name)
     return false;
 }
 
-/* The machine is a column for people only where several took part. */
+/* The machine is a column for people only where several took part; what types of weights cost, where there are some. */
 static const char *head_of(const struct records *records, const struct column *column)
 {
+    bool has = strcmp(column->name, FIELD_AGAINST_F32) != 0;
+    for (size_t i = 0; i < records->count; i++)
+        has = has || record_get(&records->record[i], column->name) != NULL;
+    if (!has)
+        return NULL;
     return is_of_machine(column->name) && differs(records, column->name) ? column->name : column->head;
 }
 

@@ -137,6 +137,10 @@ static void add_examined(struct record *r, const struct examined *e)
     record_number(r, "error", "%.4g", e->error);
     record_number(r, "error_of_gate", "%.4g", e->gate);
     record_number(r, "error_of_bound", "%.4g", e->bound);
+    if (e->cost.largest > 0) {
+        record_number(r, FIELD_AGAINST_F32, "%.4g", e->cost.rms);
+        record_number(r, FIELD_AGAINST_F32 "_largest", "%.4g", e->cost.largest);
+    }
 }
 
 static void add_timing(struct record *r, const struct timing *t)

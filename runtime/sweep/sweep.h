@@ -9,6 +9,7 @@
 
 #include "commands/options.h"
 #include "kernels/load.h"
+#include "reference/compare.h"
 #include "reports/journal.h"
 #include "system/process.h"
 #include "timing/machine.h"
@@ -67,6 +68,7 @@ struct examined {
     size_t packed, scratch, code, bytes;
     double compile_us;
     double error, gate, bound; /* the largest, and the largest shares of the bounds */
+    struct cost cost; /* of packing weights in another type */
     struct folds folds;
 };
 

@@ -56,6 +56,9 @@ job roberta_classes roberta_classes model_program scalar none "-DHEADS=HEAD(dens
 job distilbert distilbert model_program scalar none "-DHEADS=$words"
 job vit vit model_program avx2 none -DPIXELS=432 "-DHEADS=HEAD(classifier,1,3)"
 job gpt2 gpt2 decoder_program avx2 none -DFIRST=_layer_isa -DPAST=12
+job gpt2_i8 gpt2 decoder_program avx2 --weight-type,i8 -DFIRST=_layer_isa -DPAST=12 -DANSWERED=0.08f
+job llama_bf16 llama decoder_program scalar --weight-type,bf16 -DFIRST=_layer_isa -DPAST=40
+job bert_f16 bert model_program scalar --weight-type,f16 -DANSWERED=0.002f "-DHEADS=HEAD(pooler,1,16)"
 job gpt2_pages gpt2 decoder_program scalar --cache,paged -DFIRST=_layer_isa -DPAST=12 -DPAGED
 for name in llama llama_bias mistral qwen2 qwen3; do
     job $name $name decoder_program scalar none -DFIRST=_layer_isa -DPAST=40

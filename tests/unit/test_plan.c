@@ -739,7 +739,7 @@ static void test_refusals(void **state)
             snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
                      "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
                      "plan.z_layout, plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, "
-                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size, plan.exact_chunks, plan.typical_n, plan.typical_m", bad[i].set, key,
+                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size, plan.exact_chunks, plan.typical_n, plan.typical_m, plan.saved", bad[i].set, key,
                      bad[i].set);
         assert_string_equal(diag.messages[0], expected);
         diag_free(&diag);

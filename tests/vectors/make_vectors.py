@@ -49,7 +49,7 @@ def write_safetensors(path, tensors, metadata):
 def complete(name, spec):
     """The spec with every default filled in, and the widths that follow from it."""
     s = dict(name=name, width="narrow", input="shared", attention="self", mask="none", w_k="dense", w_v="dense",
-             w_o="dense", conv_width=3, bias=False, scores=False, weight_layout="in_out",
+             w_o="dense", conv_width=3, bias=False, scores=False, weight_layout="in_out", weight_type="f32",
              window_left=None, window_right=None)
     s.update(spec)
     s.setdefault("h_kv", s["h"])
@@ -91,6 +91,36 @@ def weight_shapes(s):
         shapes["w_o"] = (h * d_v, d_model) if s["w_o"] == "dense" else (h, s["conv_width"], d_v, d_model // h)
         shapes["b_o"] = (d_model,)
     return {name: shape for name, shape in shapes.items() if s["bias"] or name[0] == "w"}
+
+
+# ---- weights in fewer bytes --------------------------------------------------------------------------------------
+
+def stored_column(kind, column):
+    """What packing leaves of a column, as float64."""
+    if kind == "f16":
+        return column.astype(np.float16).astype(np.float64)
+    if kind == "bf16":  # the upper half of an f32; of two that are as near, the even one
+        bits = column.view(np.uint32).astype(np.uint64)
+        up = (bits & 0xffff) + ((bits >> 16) & 1) > 0x8000
+        return (((bits >> 16) + up) << 16).astype(np.uint32).view(np.float32).astype(np.float64)
+    if not column.any():
+        return np.zeros(len(column))
+    unit = float(np.abs(column).max() / np.float32(127))  # i8: rounded up to 16 significant bits, 2^-132 at least
+    step = 2.0 ** max(math.frexp(unit)[1] - 16, -141)
+    unit = max(math.ceil(unit / step) * step, 2.0 ** -132)
+    return np.rint(column / np.float32(unit)).astype(np.float64) * unit
+
+
+def stored(kind, matrix):
+    """Columns of the last axis, through all rows; a convolution's also through its taps."""
+    groups = matrix.reshape((-1, matrix.shape[-2], matrix.shape[-1]))
+    if matrix.ndim == 4:
+        groups = matrix.reshape((matrix.shape[0], -1, matrix.shape[-1]))
+    out = np.empty(groups.shape)
+    for g, group in enumerate(groups):
+        for c in range(group.shape[1]):
+            out[g, :, c] = stored_column(kind, np.ascontiguousarray(group[:, c]))
+    return out.reshape(matrix.shape)
 
 
 # ---- the equations -----------------------------------------------------------------------------------------------
@@ -186,9 +216,12 @@ def convolve(s, w, tensors, b, z):
 
 def layer(s, tensors):
     """y and attn in float64."""
-    w = {name: tensors[name].astype(np.float64) for name in weight_shapes(s)}
+    w = {name: tensors[name] for name in weight_shapes(s)}
     if s["weight_layout"] == "out_in":
         w = {name: np.swapaxes(a, -1, -2) if name[0] == "w" else a for name, a in w.items()}
+    if s["weight_type"] != "f32":
+        w = {name: stored(s["weight_type"], a) if name[0] == "w" else a for name, a in w.items()}
+    w = {name: a.astype(np.float64) for name, a in w.items()}
     x = tensors["x"].astype(np.float64)
     source = tensors["source"].astype(np.float64) if s["attention"] == "cross" else x
     batch, n, m = x.shape[0], x.shape[1], source.shape[1]
@@ -472,6 +505,29 @@ def list_vectors():
     vector("nonfinite_hidden_by_additive", "a NaN key under -inf, huge finite numbers in the mask", 2, 6, 21,
            scores=False, d_model=32, h=2, attention="cross", seq_len=6, source_len=21, mask="additive", bias=True,
            change=additive_edges)
+
+    # weights in fewer bytes, and what is hard on a column
+    def columns(tensors, random):
+        w = tensors["w_v"]
+        w[:, 0] = 0
+        w[:, 1] = np.float32(0.0625)
+        w[3, 2] *= np.float32(300)       # one outlier: all others are a unit of i8 at most
+        w[:, 3] *= np.float32(2.0 ** -127)
+        w[:, 4] = -0.0
+        w[::2, 5] = np.float32(1.00390625)  # halfway between two bf16
+        w[1::2, 5] = np.float32(1.01171875)
+        w[:, 6] *= np.float32(1e-5)      # below what f16 has all bits of
+        w[:, 7] = np.float32(2.0 ** -25)
+        w[:, 8] = np.float32(1.00048828125)  # halfway between two f16
+        tensors["w_o"][0, :] = 0
+    for kind in ("bf16", "f16", "i8"):
+        vector(f"types_{kind}", f"weights packed as {kind}: columns of zeros, of one number, with an outlier, of small ones",
+               2, 9, d_model=20, h=2, seq_len=9, bias=True, weight_type=kind, change=columns)
+    vector("types_i8_conv", "weights packed as i8: a convolution's columns have one scale for all taps", 2, 8, d_model=12,
+           h=3, seq_len=8, w_o="conv", conv_width=4, weight_layout="out_in", weight_type="i8", mask="padding",
+           change=lengths(8, 5))
+    vector("types_i8_split", "weights packed as i8: each head has matrices of its own, keys are projected by w_q", 1, 7, 11,
+           d_model=18, h=3, seq_len=7, source_len=11, input="split", attention="cross", w_k="tied", weight_type="i8")
 
 
 def check_rows(s, name, tensors):

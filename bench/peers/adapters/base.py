@@ -8,9 +8,10 @@ import time
 
 import machine
 
-# layers.Case.kinds but "cache"
+# layers.Case.kinds but "cache" and "train"
 ALL_KINDS = frozenset(("projected", "rope", "qk_norm", "softcap", "alibi", "relative", "sink", "block"))
 CACHED = frozenset(("projected", "cache"))  # of formulations that are made for a cache
+TRAINED = frozenset(("train",))             # of those that compute gradients
 
 
 class Unsupported(Exception):
@@ -31,6 +32,14 @@ class Runner:
         for _ in range(calls):
             call()
         return time.perf_counter_ns() - start
+
+    def passes(self):
+        """Nanoseconds of the passes of all calls of the last run(), {"forward": ..., "backward": ...}; {}: there is one."""
+        return {}
+
+    def gradients(self):
+        """name -> gradient of the last call, as layers.gradients names them, of a layer that has them."""
+        return {}
 
     def waited(self):
         """Nanoseconds so far that something else had the core in what run() times."""

@@ -13,6 +13,8 @@ C_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 TENSORS = ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v", "w_o", "b_o")
 FURTHER = ("q", "k", "v", "g_q", "g_k", "rel_bias", "sink", *(f"n{i}_{which}" for which in "gb" for i in range(1, 5)),
            "w_1", "b_1", "w_g", "b_g", "w_2", "b_2", "k_cache", "v_cache")  # behind y
+GRADIENTS = ("dx", *("d" + name for name in TENSORS))
+PASSES = ("forward", "backward")  # enum pass
 POINTER = ctypes.POINTER(ctypes.c_float)
 
 
@@ -24,7 +26,8 @@ class Problem(ctypes.Structure):
         + [("cores", ctypes.POINTER(ctypes.c_int32)), ("scale", ctypes.c_float), ("x", POINTER), ("source", POINTER),
            ("lengths", ctypes.POINTER(ctypes.c_int32))] + [(name, POINTER) for name in TENSORS] + [("y", POINTER)]
         + [(name, POINTER) for name in FURTHER]
-        + [("past", ctypes.POINTER(ctypes.c_int32)), ("cache_len", ctypes.c_int64)])
+        + [("past", ctypes.POINTER(ctypes.c_int32)), ("cache_len", ctypes.c_int64), ("dy", POINTER)]
+        + [(name, POINTER) for name in GRADIENTS])
 
 
 def aligned(array):
@@ -58,9 +61,12 @@ class NativeRunner(Runner):
         self.lib.peer_run.argtypes = [ctypes.c_void_p, ctypes.c_int64]
         tensors = {name: aligned(array) for name, array in tensors.items()}
         self.y = aligned(np.zeros((case.batch, case.n, case.d_out), np.float32))
+        self.of = {"d" + name: aligned(np.zeros_like(tensors[name])) for name in ("x", *TENSORS)
+                   if case.train and name in tensors}
         cores = np.array(job.cores, np.int32)
         past = None if case.past is None else np.full(case.batch, case.past, np.int32)
-        at = lambda name: tensors[name].ctypes.data_as(POINTER) if name in tensors else None
+        every = {**tensors, **self.of}
+        at = lambda name: every[name].ctypes.data_as(POINTER) if name in every else None
         bound = lambda side: -1 if side is None or "window" not in case.mask else side
         problem = Problem(
             *(getattr(case, name) for name in (
@@ -71,7 +77,8 @@ class NativeRunner(Runner):
             tensors["lengths"].ctypes.data_as(ctypes.POINTER(ctypes.c_int32)) if "lengths" in tensors else None,
             *(at(name) or (at(name.replace("_k", "_q")) if case.tied and "_k" in name else None) for name in TENSORS),
             self.y.ctypes.data_as(POINTER), *map(at, FURTHER),
-            None if past is None else past.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)), case.cache_len)
+            None if past is None else past.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)), case.cache_len,
+            at("dy"), *map(at, GRADIENTS))
         why = ctypes.create_string_buffer(300)
         self.peer = self.lib.peer_open(ctypes.byref(problem), option.encode(), why, ctypes.c_size_t(300))
         if not self.peer:
@@ -83,6 +90,15 @@ class NativeRunner(Runner):
         if ns < 0:
             raise RuntimeError("a call failed")
         return ns
+
+    def passes(self):
+        ns = (ctypes.c_int64 * len(PASSES))()
+        if self.of:
+            self.lib.peer_passes(ctypes.c_void_p(self.peer), ns)
+        return dict(zip(PASSES, ns)) if self.of else {}
+
+    def gradients(self):
+        return self.of
 
     def memory(self):
         packed, scratch = ctypes.c_int64(-1), ctypes.c_int64(-1)

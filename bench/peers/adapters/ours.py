@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from adapters.base import ALL_KINDS, CACHED, Peer, Unsupported
+from adapters.base import ALL_KINDS, CACHED, TRAINED, Peer, Unsupported
 from adapters.native import C_FOLDER, NativeRunner, compile_shared
 
 FLAGS = ("-O2",)  # what attnrun and the Makefile use
@@ -15,15 +15,15 @@ class Ours(Peer):
     beside = ("gcc-again", "gcc-before")  # only where another attngen is named: the same once more, and what that one emits
 
     def kinds(self, formulation):
-        return ALL_KINDS | CACHED
+        return ALL_KINDS | CACHED | TRAINED
 
     def why_not(self, case, formulation, threads):
         if formulation == "gcc-sequences" and threads == 1:
             return "only for several threads: it deals the batch's sequences out to them"
-        if formulation == "gcc-sequences" and case.batch < threads:
-            return f"a batch of {case.batch}"
-        if formulation == "gcc-avx2" and case.past is None:
-            return "only for layers with a cache"
+        if formulation == "gcc-sequences" and (case.batch < threads or case.train):
+            return "weights' gradients are sums over sequences" if case.train else f"a batch of {case.batch}"
+        if formulation == "gcc-avx2" and case.past is None and not case.train:
+            return "only for layers with a cache or gradients"
         return None
 
     def prepare(self, job, tensors, formulation):
@@ -38,7 +38,8 @@ class Ours(Peer):
         if done.returncode != 0:
             raise Unsupported(done.stderr.strip())
         cc = formulation.split("-")[0]
-        definitions = (f"-DNAME={case.name}", f"-DPREFIX={case.name.upper()}", f'-DHEADER="{case.name}.h"')
+        definitions = (f"-DNAME={case.name}", f"-DPREFIX={case.name.upper()}", f'-DHEADER="{case.name}.h"',
+                       *(("-DTRAIN",) if case.train else ()))
         library = compile_shared(
             os.path.join(folder, f"{formulation}.so"), [os.path.join(C_FOLDER, "ours.c"), f"{folder}/{case.name}.c"],
             cc, ("-std=gnu11", *FLAGS, "-I" + folder, *definitions))

@@ -2,11 +2,12 @@
 """PyTorch on the CPU: nn.MultiheadAttention, and projections around F.scaled_dot_product_attention or flex_attention."""
 import dataclasses
 import os
+import time
 
 import numpy as np
 
 import kinds
-from adapters.base import ALL_KINDS, CACHED, Peer, Runner
+from adapters.base import ALL_KINDS, CACHED, TRAINED, Peer, Runner
 
 
 def _flex(torch, case, tensors):
@@ -263,6 +264,47 @@ def _module(torch, case, tensors):
     return module
 
 
+class Step(Runner):
+    """A step of training: forward, backward. What it computes of gradients is freed before the next one, as optimisers do."""
+
+    def __init__(self, torch, case, module, call, x, dy):
+        self.module, self.x, self.ns, self.y = module, x.requires_grad_(True), [0, 0], None
+        self.case = case
+
+        def step():
+            module.zero_grad(set_to_none=True)
+            x.grad = None
+            begin = time.perf_counter_ns()
+            y = call()
+            between = time.perf_counter_ns()
+            y.backward(dy)
+            self.ns = [self.ns[0] + between - begin, self.ns[1] + time.perf_counter_ns() - between]
+            self.y = y.detach()
+
+        super().__init__(step, lambda: self.y.numpy())
+
+    def run(self, calls):
+        self.ns = [0, 0]
+        return super().run(calls)
+
+    def passes(self):
+        return dict(zip(("forward", "backward"), self.ns))
+
+    def gradients(self):
+        c = self.case
+        sections = [c.h * c.d_k, c.h * c.d_k + c.h_kv * c.d_k]
+        of = {name: parameter.grad.numpy() for name, parameter in self.module.named_parameters() if parameter.grad is not None}
+        of = {name.replace("_orig_mod.", ""): gradient for name, gradient in of.items()}
+        found = {"dx": self.x.grad.numpy()}
+        for kind, names in (("dw_", ("w_qkv", "in_proj_weight")), ("db_", ("b_qkv", "in_proj_bias"))):
+            for name in names:
+                if name in of:
+                    found.update((kind + which, part.T) for which, part in zip("qkv", np.split(of[name], sections)))
+        for name, names in (("dw_o", ("w_out", "out_proj.weight")), ("db_o", ("b_out", "out_proj.bias"))):
+            found.update((name, of[given].T) for given in names if given in of)
+        return found
+
+
 class Torch(Peer):
     name = "torch"
     formulations = ("module", "sdpa", "compiled", "flex", *STATIC)
@@ -271,8 +313,8 @@ class Torch(Peer):
         return {"OMP_PROC_BIND": "true", "TORCHINDUCTOR_FREEZING": "1"}
 
     def kinds(self, formulation):
-        some = {"module": frozenset(), "flex": ALL_KINDS, **dict.fromkeys(STATIC, CACHED)}
-        return some.get(formulation, ALL_KINDS - {"softcap"})
+        some = {"module": TRAINED, "flex": ALL_KINDS, **dict.fromkeys(STATIC, CACHED)}
+        return some.get(formulation, ALL_KINDS - {"softcap"} | TRAINED)
 
     def why_not(self, case, formulation, threads):
         if formulation == "flex" and not case.kinds:
@@ -295,8 +337,8 @@ class Torch(Peer):
     def prepare(self, job, tensors, formulation):
         import torch
         torch.set_num_threads(job.threads)
-        torch.set_grad_enabled(False)
         case = job.case
+        torch.set_grad_enabled(case.train)
         if formulation in STATIC:
             call, keep = _static(torch, case, tensors, formulation), {}
 
@@ -319,13 +361,18 @@ class Torch(Peer):
             attend = (_flex if formulation == "flex" else _sdpa)(torch, case, tensors)
             module = _layer(torch, case, tensors, attend).eval()
             module = _block(torch, case, tensors, module).eval() if case.block else module
+            module.requires_grad_(case.train)
             if formulation != "sdpa":
                 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(job.folder, "inductor"))
                 import torch._inductor.config as inductor
-                inductor.freezing = True  # weights become constants in the library's own layout
+                inductor.freezing = not case.train  # weights become constants in the library's own layout
                 module = torch.compile(module, fullgraph=True, dynamic=False)
-                module(*inputs)  # what compiling takes is not the scratch of a call
+                first = module(*inputs)  # what compiling takes is not the scratch of a call
+                if case.train:
+                    first.sum().backward()
             call = lambda: module(*inputs)
+        if case.train:
+            return Step(torch, case, module, call, x, torch.from_numpy(tensors["dy"]))
         keep = {}
 
         def step():

@@ -2,7 +2,8 @@
 /* An emitted layer behind the interface of problem.h.
  *
  * -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"'. peer_open's option says how threads share the work: "parts" of each
- * phase, or "sequences" of the batch, a mine_forward each. "avx2": parts, by that instruction set.
+ * phase, or "sequences" of the batch, a mine_forward each. "avx2": parts, by that instruction set. -DTRAIN: of a layer with
+ * train = true, whose call is a step of training: weights are packed, gradients cleared, then come both passes.
  */
 #include "crew.h"
 #include "problem.h"
@@ -26,6 +27,11 @@ struct peer {
     int64_t calls;
     _Atomic int error;
     _Atomic size_t next[2]; /* the next part of this phase; the other is being made ready */
+    FUNCTION(weights) weights;
+#ifdef TRAIN
+    FUNCTION(grads) grads;
+#endif
+    int64_t ns[PASSES];
 };
 
 static void *aligned(size_t bytes)
@@ -45,9 +51,19 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
     peer->scratch_stride = (CONSTANT(SCRATCH_BYTES) + alignment - 1) / alignment * alignment;
     peer->scratch_bytes = peer->sequences ? (size_t)p->threads * peer->scratch_stride
                                           : CONSTANT(SCRATCH_BYTES_FOR)(p->threads);
+#ifdef TRAIN
+    if (peer->scratch_bytes < CONSTANT(BACKWARD_SCRATCH_BYTES_FOR)(p->threads))
+        peer->scratch_bytes = CONSTANT(BACKWARD_SCRATCH_BYTES_FOR)(p->threads);
+    peer->grads = (FUNCTION(grads)){
+        .dy = p->dy, .dx = p->dx, .dw_q = p->dw_q, .db_q = p->db_q, .dw_k = p->dw_k, .db_k = p->db_k, .dw_v = p->dw_v,
+        .db_v = p->db_v, .dw_o = p->dw_o, .db_o = p->db_o};
+    float *saved = malloc((size_t)(p->batch * p->n) * CONSTANT(SAVED_FLOATS) * sizeof(float));
+    if (saved == NULL)
+        return NULL;
+#endif
     peer->packed = aligned(CONSTANT(PACKED_BYTES));
     peer->scratch = aligned(peer->scratch_bytes);
-    const FUNCTION(weights) weights = {
+    peer->weights = (FUNCTION(weights)){
         .w_q = p->w_q, .b_q = p->b_q, .w_k = p->w_k == p->w_q ? NULL : p->w_k, .b_k = p->b_k == p->b_q ? NULL : p->b_k,
         .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o, .g_q = p->g_q, .g_k = p->g_k,
         .rel_bias = p->rel_bias, .sink = p->sink, .n1_g = p->n_g[0], .n1_b = p->n_b[0], .n2_g = p->n_g[1],
@@ -57,9 +73,12 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
         .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v,
         .lengths = p->lengths, .y = p->y, .past = p->past, .k_cache = p->k_cache, .v_cache = p->v_cache,
         .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)(p->past != NULL ? p->n : p->m)};
+#ifdef TRAIN
+    peer->args.saved = saved;
+#endif
     int error = CONSTANT(ERROR_NULL);
     if (peer->packed != NULL && peer->scratch != NULL)
-        error = FUNCTION(pack)(peer->packed, &weights,
+        error = FUNCTION(pack)(peer->packed, &peer->weights,
                                strcmp(option, "avx2") == 0 ? CONSTANT(ISA_AVX2) : CONSTANT(ISA_AUTO));
     if (error == 0)
         return peer;
@@ -97,18 +116,28 @@ static void run_sequences(struct peer *peer, int64_t worker)
         peer->error = error;
 }
 
-/* One call, phase by phase; who is free takes the next part. `step` counts the phases of all calls. */
-static void run_parts(struct peer *peer, struct crew *crew, int64_t worker, size_t *step)
+#ifdef TRAIN
+#define OF_PASS(backward, forward) (pass == PASS_BACKWARD ? (backward) : (forward))
+#else
+#define OF_PASS(backward, forward) ((void)pass, (forward))
+#endif
+
+/* One pass, phase by phase; who is free takes the next part. `step` counts the phases of all calls. */
+static void run_parts(struct peer *peer, struct crew *crew, enum pass pass, int64_t worker, size_t *step)
 {
-    const size_t phases = FUNCTION(phases)(peer->packed, &peer->args);
+    const FUNCTION(args) *const args = &peer->args;
+    const size_t phases =
+        OF_PASS(FUNCTION(backward_phases)(peer->packed, args), FUNCTION(phases)(peer->packed, args));
     for (size_t phase = 0; phase < phases; phase++, ++*step) {
-        const size_t parts = FUNCTION(parts)(peer->packed, &peer->args, phase);
+        const size_t parts =
+            OF_PASS(FUNCTION(backward_parts)(peer->packed, args, phase), FUNCTION(parts)(peer->packed, args, phase));
         _Atomic size_t *next = &peer->next[*step % 2];
         if (worker == 0)
             atomic_store(&peer->next[(*step + 1) % 2], 0);
         for (size_t part; (part = atomic_fetch_add(next, 1)) < parts;) {
-            const int error =
-                FUNCTION(run)(peer->packed, &peer->args, peer->scratch, phase, part, (size_t)worker);
+            const int error = OF_PASS(
+                FUNCTION(backward_run)(peer->packed, args, &peer->grads, peer->scratch, phase, part, (size_t)worker),
+                FUNCTION(run)(peer->packed, args, peer->scratch, phase, part, (size_t)worker));
             if (error != 0)
                 peer->error = error;
         }
@@ -116,11 +145,54 @@ static void run_parts(struct peer *peer, struct crew *crew, int64_t worker, size
     }
 }
 
+#ifdef TRAIN
+/* Weights have changed since the last step; their gradients are added to what stands there. */
+static void begin_step(struct peer *peer)
+{
+    const struct problem *p = &peer->problem;
+    const size_t q = (size_t)(p->h * p->d_k), k = (size_t)(p->h_kv * p->d_k), v = (size_t)(p->h_kv * p->d_v);
+    const size_t z = (size_t)(p->h * p->d_v), d = (size_t)p->d_model;
+    const struct { float *at; size_t numbers; } all[] = {
+        {p->dw_q, d * q}, {p->db_q, q}, {p->dw_k, d * k}, {p->db_k, k}, {p->dw_v, d * v}, {p->db_v, v}, {p->dw_o, z * d},
+        {p->db_o, d}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].at != NULL)
+            memset(all[i].at, 0, all[i].numbers * sizeof(float));
+    const int error = FUNCTION(pack)(peer->packed, &peer->weights, FUNCTION(isa)(peer->packed));
+    if (error != 0)
+        peer->error = error;
+}
+
+static void run_pass(struct peer *peer, struct crew *crew, enum pass pass, int64_t worker, size_t *step)
+{
+    const int64_t start = crew_now();
+    if (crew->threads == 1) {
+        const int error =
+            OF_PASS(FUNCTION(backward)(peer->packed, &peer->args, &peer->grads, peer->scratch),
+                    FUNCTION(forward)(peer->packed, &peer->args, peer->scratch));
+        if (error != 0)
+            peer->error = error;
+    } else {
+        run_parts(peer, crew, pass, worker, step);
+    }
+    if (worker == 0)
+        peer->ns[pass] += crew_now() - start;
+}
+#endif
+
 static void work(struct crew *crew, int64_t worker, void *pointer)
 {
     struct peer *peer = pointer;
     size_t step = 0;
     for (int64_t call = 0; call < peer->calls; call++) {
+#ifdef TRAIN
+        if (worker == 0)
+            begin_step(peer);
+        crew_barrier(crew);
+        for (enum pass pass = PASS_FORWARD; pass < PASSES; pass++)
+            run_pass(peer, crew, pass, worker, &step);
+        continue;
+#endif
         if (crew->threads == 1) {
             const int error = FUNCTION(forward)(peer->packed, &peer->args, peer->scratch);
             if (error != 0)
@@ -129,7 +201,7 @@ static void work(struct crew *crew, int64_t worker, void *pointer)
             run_sequences(peer, worker);
             crew_barrier(crew);
         } else {
-            run_parts(peer, crew, worker, &step);
+            run_parts(peer, crew, PASS_FORWARD, worker, &step);
         }
     }
 }
@@ -140,8 +212,14 @@ int64_t peer_run(void *pointer, int64_t calls)
     peer->calls = calls;
     peer->error = 0;
     peer->next[0] = peer->next[1] = 0;
+    memset(peer->ns, 0, sizeof peer->ns);
     const int64_t ns = crew_time(peer->problem.threads, peer->problem.cores, work, peer);
     return peer->error == 0 ? ns : -1;
+}
+
+void peer_passes(const void *pointer, int64_t ns[PASSES])
+{
+    memcpy(ns, ((const struct peer *)pointer)->ns, PASSES * sizeof *ns);
 }
 
 void peer_memory(const void *pointer, int64_t *packed, int64_t *scratch)

@@ -36,13 +36,21 @@ struct problem {
     float *k_cache, *v_cache;          /* [batch][h_kv][cache_len][d]: past[b] = m - n rows are there, the call adds n */
     const int32_t *past;               /* NULL: no cache */
     int64_t cache_len;
+    const float *dy;                   /* NULL: no gradients. Else a call is a step: forward, then the gradients below */
+    float *dx, *dw_q, *db_q, *dw_k, *db_k, *dw_v, *db_v, *dw_o, *db_o; /* NULL where the layer has none */
 };
+
+enum pass { PASS_FORWARD, PASS_BACKWARD, PASSES };
 
 /* Packs weights and allocates; NULL, and the reason in why[size], if it cannot. Tensors stay where they are. */
 void *peer_open(const struct problem *problem, const char *option, char *why, size_t size);
 
 /* Runs the layer `calls` times back to back; the nanoseconds that took, -1 if a call failed. */
 int64_t peer_run(void *peer, int64_t calls);
+
+/* Of a peer with gradients: the nanoseconds of each pass of all calls of the last run. What a step wants besides, weights
+ * packed and gradients cleared, is in peer_run's time alone. */
+void peer_passes(const void *peer, int64_t ns[PASSES]);
 
 /* Bytes of packed weights and of scratch; -1 where the library does not say. */
 void peer_memory(const void *peer, int64_t *packed, int64_t *scratch);

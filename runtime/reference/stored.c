@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* See stored.h. */
+#include "stored.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A number of so many significant bits, at least a multiple of 2^lowest: the nearest, of two the even one. */
+static double rounded(double number, int bits, int lowest)
+{
+    int exponent;
+    (void)frexp(number, &exponent); /* number = m 2^exponent, 1/2 <= |m| < 1 */
+    const int place = exponent - bits > lowest ? exponent - bits : lowest;
+    return ldexp(nearbyint(ldexp(number, -place)), place);
+}
+
+/* The unit of a column of i8: a 127th of the largest, as an f32, rounded up to 16 significant bits; at least 2^-132. */
+static double unit_of(double largest)
+{
+    const double unit = (double)(float)(largest / 127);
+    int exponent;
+    (void)frexp(unit, &exponent);
+    const int place = exponent - 16 > -141 ? exponent - 16 : -141; /* an f32's last place is 2^-149 at least */
+    return largest > 0 ? fmax(ldexp(ceil(ldexp(unit, -place)), place), 0x1p-132) : 0;
+}
+
+static double i8_column(const float *from, float *to, size_t count)
+{
+    double largest = 0;
+    for (size_t k = 0; k < count; k++)
+        largest = isfinite(from[k]) ? fmax(largest, fabs((double)from[k])) : NAN;
+    const double unit = unit_of(largest);
+    for (size_t k = 0; k < count; k++) {
+        const double parts = unit > 0 ? (double)(float)((double)from[k] / unit) : 0;
+        to[k] = isfinite(from[k]) ? (float)(unit * nearbyint(parts) + 0.0) : NAN; /* no -0 */
+    }
+    return unit;
+}
+
+double stored_column(enum tensor_element type, const float *from, float *to, size_t count)
+{
+    if (type == TENSOR_I8)
+        return i8_column(from, to, count);
+    const bool f16 = type == TENSOR_F16;
+    const double limit = f16 ? 65504 : 0x1.fep127; /* the largest that the type holds */
+    for (size_t k = 0; k < count; k++) {
+        const double number = f16 ? rounded(from[k], 11, -24) : rounded(from[k], 8, -133);
+        to[k] = fabs(number) <= limit ? (float)number : NAN;
+    }
+    return 0;
+}
+
+/* Columns of a tensor [...][rows][columns], or with out_in [...][columns][rows]. A convolution's tensor has an axis of
+ * heads and one of taps before that: a column goes through all taps. */
+static bool store(const struct layer *layer, enum layer_tensor tensor, const float *from, float *to, double *least)
+{
+    int64_t shape[4];
+    const int axes = layer_weight_shape(layer, tensor, shape);
+    const size_t taps = axes == 4 ? (size_t)shape[1] : 1, groups = axes > 2 ? (size_t)shape[0] : 1;
+    const size_t last = (size_t)shape[axes - 1], before = (size_t)shape[axes - 2], tap = last * before;
+    const size_t rows = layer->out_in ? last : before, columns = layer->out_in ? before : last;
+    const size_t row = layer->out_in ? 1 : columns, column = layer->out_in ? rows : 1;
+    float *work = malloc(taps * rows * sizeof *work + 1);
+    for (size_t at = 0; work != NULL && at < groups * columns; at++) {
+        const size_t first = at / columns * taps * tap + at % columns * column;
+        for (size_t k = 0; k < taps * rows; k++)
+            work[k] = from[first + k / rows * tap + k % rows * row];
+        const double unit = stored_column(layer->weight_type, work, work, taps * rows);
+        if (unit > 0 && (*least == 0 || unit < *least))
+            *least = unit;
+        for (size_t k = 0; k < taps * rows; k++)
+            to[first + k / rows * tap + k % rows * row] = work[k];
+    }
+    const bool good = work != NULL;
+    free(work);
+    return good;
+}
+
+bool stored_make(struct inputs *to, const struct layer *layer, const struct inputs *from)
+{
+    bool good = true;
+    *to = *from;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT && layer_stores_weights(layer); t++)
+        if (layer_tensor_row(t)->kind == TENSOR_WEIGHT)
+            to->tensor[t] = NULL;
+    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT && layer_stores_weights(layer); t++) {
+        if (layer_tensor_row(t)->kind != TENSOR_WEIGHT || from->tensor[t] == NULL)
+            continue;
+        to->tensor[t] = malloc(inputs_count(layer, from, t) * sizeof(float) + 1);
+        good = to->tensor[t] != NULL && store(layer, t, inputs_floats(from, t), to->tensor[t], &to->unit[t]);
+    }
+    if (!good)
+        stored_free(to, layer);
+    return good;
+}
+
+void stored_free(struct inputs *to, const struct layer *layer)
+{
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT && layer_stores_weights(layer); t++)
+        if (layer_tensor_row(t)->kind == TENSOR_WEIGHT) {
+            free(to->tensor[t]);
+            to->tensor[t] = NULL;
+        }
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* What weights are once they are packed in a type of fewer bytes (weight_type): numbers again, in the caller's layout.
+ *
+ * It knows neither plan nor templates: the rounding that docs/spec.md promises, in double. Every such number is an f32,
+ * and stays as it is when it is packed again. Left out on purpose: biases and other learned tensors, which are packed as
+ * they are.
+ */
+#ifndef ATTNRUN_STORED_H
+#define ATTNRUN_STORED_H
+
+#include "inputs/inputs.h"
+
+/* `to` is `from` but for the layer's weights, which become what is packed of them, and their units; everything else is
+ * from's own. NaN where packing refuses a number. False when out of memory. */
+bool stored_make(struct inputs *to, const struct layer *layer, const struct inputs *from);
+void stored_free(struct inputs *to, const struct layer *layer);
+
+/* A column of `count` numbers; `from` may be `to`. Its unit, 0 but for i8. */
+double stored_column(enum tensor_element type, const float *from, float *to, size_t count);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights in fewer bytes: what docs/spec.md says of rounding, and the bound around the weights as they are given.
+ *
+ * Left out on purpose: kernels (attnrun check and tests/mutants) and numbers that numpy rounded (tests/vectors).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/inputs/weights.h"
+#include "../../runtime/reference/compare.h"
+#include "../../runtime/reference/stored.h"
+#include "layer_of.h"
+
+static const enum tensor_element types[] = {TENSOR_BF16, TENSOR_F16, TENSOR_I8};
+#define TYPES (sizeof types / sizeof *types)
+
+static float stored(enum tensor_element type, float number)
+{
+    stored_column(type, &number, &number, 1);
+    return number;
+}
+
+static void assert_same(float a, float b)
+{
+    assert_int_equal(memcmp(&a, &b, sizeof a), 0);
+}
+
+/* Every number of a type stays; from halfway to the next one on it is that, of the two at half the even one. */
+static void check_grid(enum tensor_element type, float (*of)(uint16_t), uint16_t infinity)
+{
+    for (uint16_t bits = 0; bits + 1 < infinity; bits++) {
+        const float low = of(bits), high = of((uint16_t)(bits + 1)), middle = low / 2 + high / 2;
+        assert_same(stored(type, low), low);
+        assert_same(stored(type, -low), -low);
+        assert_same(stored(type, middle), bits % 2 == 0 ? low : high);
+        assert_same(stored(type, -middle), bits % 2 == 0 ? -low : -high);
+        if (low > FLT_MIN) { /* below, an f32 has no number beside the middle */
+            assert_same(stored(type, nextafterf(middle, 0)), low);
+            assert_same(stored(type, nextafterf(middle, INFINITY)), high);
+        }
+    }
+}
+
+static void numbers_are_rounded_to_the_nearest(void **state)
+{
+    (void)state;
+    check_grid(TENSOR_F16, weights_float_of_f16, 0x7c00);
+    check_grid(TENSOR_BF16, weights_float_of_bf16, 0x7f80);
+}
+
+static void what_a_type_does_not_hold_is_refused(void **state)
+{
+    (void)state;
+    assert_same(stored(TENSOR_F16, 65504), 65504);
+    assert_same(stored(TENSOR_F16, nextafterf(65520, 0)), 65504);
+    assert_true(isnan(stored(TENSOR_F16, 65520)));
+    assert_same(stored(TENSOR_BF16, 0x1.fep127f), 0x1.fep127f);
+    assert_true(isnan(stored(TENSOR_BF16, 0x1.ffp127f)));
+    assert_true(isnan(stored(TENSOR_BF16, FLT_MAX)));
+    for (size_t i = 0; i < TYPES; i++) {
+        assert_true(isnan(stored(types[i], NAN)));
+        assert_true(isnan(stored(types[i], INFINITY)));
+        assert_true(isnan(stored(types[i], -INFINITY)));
+        assert_same(stored(types[i], 0), 0);
+    }
+}
+
+/* A column of i8: multiples -127 … 127 of a unit, each within half of it; and the same once more. */
+static void check_column(const float *from, size_t count)
+{
+    float to[64], again[64];
+    double largest = 0;
+    assert_true(count <= 64);
+    for (size_t k = 0; k < count; k++)
+        largest = fmax(largest, fabs((double)from[k]));
+    const double unit = stored_column(TENSOR_I8, from, to, count);
+    int exponent;
+    const double mantissa = frexp(unit, &exponent);
+    assert_true(unit == 0 || largest < 0x1p-100 || unit >= largest / 127 * (1 - 0x1p-24));
+    assert_true(unit == 0x1p-132 || unit <= largest / 127 * (1 + 0x1p-9)); /* near 2^-132 it has 10 bits */
+    assert_true(largest < 0x1p-118 || unit <= largest / 127 * (1 + 0x1p-14));
+    assert_true(ldexp(mantissa, 16) == rint(ldexp(mantissa, 16)));
+    for (size_t k = 0; k < count; k++) {
+        const double parts = unit > 0 ? to[k] / unit : 0;
+        assert_true(parts == rint(parts) && fabs(parts) <= 127);
+        assert_true(fabs((double)to[k] - from[k]) <= unit / 2 * (1 + 0x1p-16));
+        assert_true(unit > 0 || from[k] == 0);
+        assert_false(signbit(to[k]) && to[k] == 0);
+    }
+    const double unit_again = stored_column(TENSOR_I8, to, again, count);
+    assert_true(unit_again == unit || (unit_again == 0 && largest < 0x1p-132));
+    assert_memory_equal(again, to, count * sizeof *to);
+}
+
+static void columns_of_i8_have_a_unit(void **state)
+{
+    (void)state;
+    struct random random = {17};
+    float column[64] = {0};
+    check_column(column, 64);
+    for (int round = 0; round < 4000; round++) {
+        const size_t count = 1 + random_bits(&random) % 64;
+        const int scale = round % 5 == 0 ? (int)(random_bits(&random) % 240) - 140 : 0;
+        for (size_t k = 0; k < count; k++)
+            column[k] = (float)ldexp(round % 7 == 0 ? 1 : random_normal(&random), scale); /* one number, drawn ones */
+        if (round % 3 == 0)
+            column[random_bits(&random) % count] *= 1e5f; /* an outlier */
+        check_column(column, count);
+    }
+    static const float denormals[] = {0x1p-149f, -0x1p-149f, 0x3p-148f, 0};
+    check_column(denormals, 4);
+    static const float halves[] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f}; /* the unit is 1 */
+    static const float even[] = {127, 0, 2, 2, 0, -2};
+    float to[6];
+    assert_true(stored_column(TENSOR_I8, halves, to, 6) == 1);
+    assert_memory_equal(to, even, sizeof even);
+}
+
+static void what_is_stored_stays(void **state)
+{
+    (void)state;
+    struct random random = {3};
+    for (int round = 0; round < 200000; round++) {
+        const enum tensor_element type = types[round % TYPES];
+        const float number = (float)ldexp(random_normal(&random), (int)(random_bits(&random) % 24) - 20);
+        const float once = stored(type, number);
+        assert_same(stored(type, once), once);
+        const double share = type == TENSOR_BF16 ? 0x1p-8 : type == TENSOR_F16 ? 0x1p-11 : 0x1p-15;
+        assert_true(fabs((double)once - number) <= share * fabs((double)number) + (type == TENSOR_F16 ? 0x1p-25 : 0));
+    }
+}
+
+/* Element (k, c) of a column through all taps and rows of head i. */
+static void tensors_have_columns(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {
+        "d_model = 6\nh = 3\nseq_len = 4\nw_o = conv\nconv_width = 2\ninput = split\nweight_type = i8\n",
+        "d_model = 6\nh = 3\nseq_len = 4\nw_o = conv\nconv_width = 2\nweight_layout = out_in\nweight_type = i8\n"};
+    for (size_t i = 0; i < 2; i++) {
+        struct diag diag = {0};
+        struct layer *layer = layer_of(specs[i]);
+        struct inputs in, to;
+        const struct inputs_draw draw = {.seed = 5, .batch = 1, .n = 4, .m = 4};
+        assert_true(inputs_draw(&in, layer, &draw, &diag) && stored_make(&to, layer, &in));
+        const float *from = inputs_floats(&in, TENSOR_W_O), *now = inputs_floats(&to, TENSOR_W_O);
+        for (size_t head = 0; head < 3; head++)
+            for (size_t c = 0; c < 2; c++) {
+                float column[4], now_column[4]; /* 2 taps of 2 rows */
+                for (size_t k = 0; k < 4; k++) {
+                    const size_t tap = (head * 2 + k / 2) * 4, row = k % 2;
+                    const size_t at = tap + (layer->out_in ? c * 2 + row : row * 2 + c);
+                    column[k] = from[at];
+                    now_column[k] = now[at];
+                }
+                assert_true(stored_column(TENSOR_I8, column, column, 4) >= to.unit[TENSOR_W_O]);
+                assert_memory_equal(column, now_column, sizeof column);
+            }
+        assert_ptr_equal(to.tensor[TENSOR_X], in.tensor[TENSOR_X]);
+        stored_free(&to, layer);
+        inputs_free(&in);
+        layer_free(layer);
+    }
+}
+
+/* Where all that rounding moves adds up, y with rounded weights is at the bound around the given ones, and within that
+ * around the rounded ones. */
+static void bounds_hold_what_rounding_moves(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TYPES; i++) {
+        char spec[120];
+        struct diag diag = {0};
+        snprintf(spec, sizeof spec, "layer = linear\nd_in = 40\nd_out = 1\nseq_len = 1\nweight_type = %s\n",
+                 element_name(types[i]));
+        struct layer *layer = layer_of(spec);
+        struct inputs in, to;
+        struct reference reference, given;
+        struct bounds bounds, given_bounds;
+        const struct inputs_draw draw = {.seed = 9 + i, .batch = 1, .n = 1, .m = 1};
+        assert_true(inputs_draw(&in, layer, &draw, &diag) && stored_make(&to, layer, &in));
+        const float *w = inputs_floats(&in, TENSOR_W), *rounded = inputs_floats(&to, TENSOR_W);
+        double y = 0;
+        for (size_t k = 0; k < 40; k++) {
+            ((float *)in.tensor[TENSOR_X])[k] = rounded[k] > w[k] ? 1 : -1;
+            y += (rounded[k] > w[k] ? 1 : -1) * (double)rounded[k];
+        }
+        const float of_kernel = (float)y;
+        assert_true(bounds_compute(&reference, &bounds, layer, &in, (struct folds){0}, false, &diag));
+        assert_true(bounds_compute_given(&given, &given_bounds, layer, &in, false, &diag));
+        struct comparison around = {0}, around_given = {0};
+        compare_y(&around, layer, &in, &reference, &bounds, &of_kernel, GATE_WORST | GATE_DRAWN);
+        compare_y(&around_given, layer, &in, &given, &given_bounds, &of_kernel, GATE_WORST);
+        assert_int_equal(around.misses, 0);
+        assert_int_equal(around_given.misses, 0);
+        assert_true(around_given.worst_ratio > 0.95 && around_given.worst_ratio <= 1);
+        const struct cost cost = compare_cost(layer, &in, &given, &of_kernel);
+        assert_true(fabs(cost.rms * fabs(given.y[0]) - fabs(y - given.y[0])) < 1e-6 && cost.largest == cost.rms);
+        const float given_y = (float)given.y[0]; /* of a kernel that would not round */
+        struct comparison not_rounded = {0};
+        compare_y(&not_rounded, layer, &in, &reference, &bounds, &given_y, GATE_WORST);
+        assert_int_equal(not_rounded.misses, 1);
+        reference_free(&reference);
+        reference_free(&given);
+        bounds_free(&bounds);
+        bounds_free(&given_bounds);
+        stored_free(&to, layer);
+        inputs_free(&in);
+        layer_free(layer);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_rounded_to_the_nearest), cmocka_unit_test(what_a_type_does_not_hold_is_refused),
+        cmocka_unit_test(columns_of_i8_have_a_unit),          cmocka_unit_test(what_is_stored_stays),
+        cmocka_unit_test(tensors_have_columns),               cmocka_unit_test(bounds_hold_what_rounding_moves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
