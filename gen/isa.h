@@ -40,7 +40,7 @@ struct isa {
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan has in mind */
     size_t l2_bytes;
-    const char *f16_target; /* what f16 weights ask of the compiler besides `target`, and of the machine; NULL: nothing */
+    const char *f16_target; /* what f16 weights ask of the compiler besides, and of the machine; NULL: nothing */
     struct isa_need f16;
     const char *target;     /* text of __attribute__((target("…"))), NULL: no attribute */
     const char *guard;      /* preprocessor condition under which the code can be compiled, NULL: always */

@@ -570,8 +570,9 @@ static int64_t line_weights(enum tensor_element type)
     return LINE_BYTES / (int64_t)element_size(type);
 }
 
-/* Lines that an iteration prefetches, so that so many weights, `line` of them a line, are there when `tiles` tiles of so
- * many iterations are done; 0 where they would overshoot: `block_tiles` tiles run between two checks of how far it is. */
+/* Lines that an iteration prefetches, so that so many weights, `line` of them a line, are there when `tiles` tiles of
+ * so many iterations are done; 0 where they would overshoot: `block_tiles` tiles run between two checks of how far it
+ * is. */
 static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int64_t block_tiles, int64_t iterations)
 {
     int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(weights, line), tiles * iterations));

@@ -153,7 +153,8 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
     if (s->layer->lse)
         compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->lse.data, gates);
     return compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, gates, f->cache, diag) && f->y.misses == 0 &&
-           f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 && f->cache[0].misses == 0 && f->cache[1].misses == 0;
+           f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 && f->cache[0].misses == 0 &&
+           f->cache[1].misses == 0;
 }
 
 /* The reference is finite in all of them; where it has no bound, the kernel is finite at least. */

@@ -138,7 +138,8 @@ struct block_matrix block_matrix(const struct layer *layer, const struct inputs 
     const bool down = tensor == TENSOR_W_2;
     const float *packed = in->packed != NULL ? inputs_floats(in->packed, tensor) : NULL;
     if (tensor == TENSOR_W)
-        return (struct block_matrix){inputs_floats(in, tensor), packed, d_model, (size_t)layer->d_out, layer->out_in, 0};
+        return (struct block_matrix){inputs_floats(in, tensor), packed, d_model, (size_t)layer->d_out, layer->out_in,
+                                     0};
     return (struct block_matrix){inputs_floats(in, tensor), packed, down ? d_ff : d_model, down ? d_model : d_ff,
                                  layer->out_in, 0};
 }

@@ -66,9 +66,10 @@
  * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores have c Q b_K, and are rounded with
  * it.
  *
- * Weights that packing rounds (stored.h) are the reference's, and what stands above holds: the scale of a column takes the
- * place of what is rounded when packing. Around the weights as they are given, with m = |rounded - given| element by
- * element, e_q, e_k, e_v, e_y and products of a block have sum |a| m more in the worst case, and |w| + m in place of |w|.
+ * Weights that packing rounds (stored.h) are the reference's, and what stands above holds: the scale of a column takes
+ * the place of what is rounded when packing. Around the weights as they are given, with m = |rounded - given| element
+ * by element, e_q, e_k, e_v, e_y and products of a block have sum |a| m more in the worst case, and |w| + m in place of
+ * |w|.
  *
  * Where a machine flushes to zero, omega = 3 2^-126 (a product, its sum, a rescaling or the store), phi = 2^-126, and
  * sizes of operands that stand behind a gamma have phi / u added.

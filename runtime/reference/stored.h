@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What weights are once they are packed in a type of fewer bytes (weight_type): numbers again, in the caller's layout.
  *
- * It knows neither plan nor templates: the rounding that docs/spec.md promises, in double. Every such number is an f32,
- * and stays as it is when it is packed again. Left out on purpose: biases and other learned tensors, which are packed as
- * they are.
+ * It knows neither plan nor templates: the rounding that docs/spec.md promises, in double. Every such number is an
+ * f32, and stays as it is when it is packed again. Left out on purpose: biases and other learned tensors, which are
+ * packed as they are.
  */
 #ifndef ATTNRUN_STORED_H
 #define ATTNRUN_STORED_H
