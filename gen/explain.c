@@ -371,6 +371,9 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
     if (l->train)
         line(out, "train = true: z and what weights are made of again are kept for backward, %s a sequence",
              in_bytes((double)layer_kept(l) * (double)l->seq_len * FLOAT_BYTES).text);
+    if (l->dropout > 0)
+        line(out, "dropout = %.9g: in training a weight is zero with this probability, else divided by %.9g; drawn "
+             "again in backward, nothing is kept for it", l->dropout, 1 - l->dropout);
     if (l->scores == SCORES_WEIGHTS)
         line(out, "scores = true: A is written out, %s a sequence", in_bytes(f[STEP_SOFTMAX].result_bytes).text);
 

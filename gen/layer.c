@@ -106,6 +106,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->sink = spec->value[KEY_SINK] == 1;
     layer->lse = spec->value[KEY_LSE] == 1;
     layer->train = spec->value[KEY_TRAIN] == 1;
+    layer->dropout = spec->real[KEY_DROPOUT];
     layer->qk_norm = (enum layer_norm)spec->value[KEY_QK_NORM];
     layer->norm_eps = spec->real[KEY_NORM_EPS];
     layer->block = (enum layer_block)spec->value[KEY_BLOCK];

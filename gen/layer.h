@@ -106,6 +106,7 @@ struct layer {
     bool bias;
     bool sink, lse;
     bool train; /* the pair has a backward pass too */
+    double dropout; /* of weights in training: this share is zero; 0: there is none */
     enum layer_scores scores; /* what `attn` holds */
     enum layer_norm qk_norm;
     double norm_eps; /* of qk_norm and of the block's norms */
@@ -184,6 +185,11 @@ static inline bool layer_finishes(const struct layer *layer)
     return layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE;
 }
 
+/* Philox's words below this number drop a weight: floor(dropout 2^32); 0: none is dropped. */
+static inline uint32_t layer_dropped(const struct layer *layer)
+{
+    return (uint32_t)(layer->dropout * 0x1p32);
+}
 static inline bool layer_has_block(const struct layer *layer)
 {
     return layer->block != BLOCK_NONE;

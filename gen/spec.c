@@ -25,8 +25,8 @@
 
 /* ---- keys ------------------------------------------------------------------------------------------------ */
 
-enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_FACTOR, KIND_CAP, KIND_POSITIVE, KIND_WORD,
-            KIND_EXPRESSION };
+enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_FACTOR, KIND_CAP, KIND_POSITIVE, KIND_SHARE,
+            KIND_WORD, KIND_EXPRESSION };
 
 struct key_row {
     const char *name;
@@ -119,6 +119,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_SCORES] = {"scores", KIND_WORD, words_scores},
     [KEY_LSE] = {"lse", KIND_WORD, words_switch},
     [KEY_TRAIN] = {"train", KIND_WORD, words_switch},
+    [KEY_DROPOUT] = {"dropout", KIND_SHARE, NULL},
     [KEY_BLOCK] = {"block", KIND_WORD, words_block},
     [KEY_NORM] = {"norm", KIND_WORD, words_norm},
     [KEY_NORM_SHARED] = {"norm_shared", KIND_WORD, words_switch},
@@ -686,6 +687,17 @@ static bool read_factor(struct spec *spec, enum key key, const char *text)
     return true;
 }
 
+/* What is left, 1 less it, is divided by. */
+static bool read_share(struct spec *spec, enum key key, const char *text)
+{
+    double *number = &spec->real[key];
+    const bool good = number_real(text, number) && *number >= 0 && *number < 1;
+    if (!good)
+        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a number from 0, below 1; write for example 0.1",
+                   spec_key_name(key), show(text).text);
+    return good;
+}
+
 /* Such a number above 0, or that there is none. */
 static bool read_cap(struct spec *spec, enum key key, const char *text)
 {
@@ -717,6 +729,7 @@ static const struct {
     [KIND_FACTOR] = {read_factor, "a number"},
     [KIND_CAP] = {read_cap, "a number above 0, or none"},
     [KIND_POSITIVE] = {read_positive, "a number above 0"},
+    [KIND_SHARE] = {read_share, "a number from 0, below 1"},
     [KIND_WORD] = {read_word, NULL},
     [KIND_EXPRESSION] = {read_nothing, "an expression"},
 };

@@ -625,7 +625,10 @@ static bool trains_skipped(const struct spec *spec) { return spec->value[KEY_PAD
 static bool trains_offset(const struct spec *spec) { return spec->value[KEY_OFFSET] != OFFSET_NONE; }
 static bool trains_qk_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
 static bool trains_relative(const struct spec *spec) { return spec->value[KEY_RELATIVE] != RELATIVE_NONE; }
-static bool trains_alibi(const struct spec *spec) { return spec->value[KEY_ALIBI] == 1; }
+static bool trains_positions(const struct spec *spec)
+{
+    return has_rope(spec) && spec->value[KEY_ROPE_POSITIONS] != 0;
+}
 static bool trains_sink(const struct spec *spec) { return spec->value[KEY_SINK] == 1; }
 static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERMS + SCORE_SOFTCAP] > 0; }
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
@@ -649,9 +652,8 @@ static const struct {
     {KEY_MASK, trains_masks, "a mask without prefix and segments"},
     {KEY_PAD_ROWS, trains_skipped, "pad_rows = computed"},
     {KEY_QK_NORM, trains_qk_norm, "qk_norm = none"},
-    {KEY_ROPE, has_rope, "rope = none"},
+    {KEY_ROPE_POSITIONS, trains_positions, "rope_positions = offset"},
     {KEY_TERMS + SCORE_SOFTCAP, trains_softcap, "softcap = none"},
-    {KEY_ALIBI, trains_alibi, "alibi = false"},
     {KEY_RELATIVE, trains_relative, "relative = none"},
     {KEY_SCORE, trains_score, "no score"},
     {KEY_VISIBLE, trains_visible, "no visible"},
@@ -668,6 +670,14 @@ static void rule_train(struct spec *spec)
                        "%s = %s has no gradient yet, and train = true needs that of every key; write %s, or leave out "
                        "train", spec_key_name(untrained[i].key), spec->given[untrained[i].key].value,
                        untrained[i].instead);
+}
+
+static void rule_dropout(struct spec *spec)
+{
+    if (spec->real[KEY_DROPOUT] > 0 && spec->value[KEY_TRAIN] != 1)
+        diag_error(spec->diag, place_of(spec, KEY_DROPOUT),
+                   "dropout = %.9g is of training alone; write train = true, or leave out dropout",
+                   spec->real[KEY_DROPOUT]);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------------------- */
@@ -716,6 +726,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},
     {NEEDS(KEY_WEIGHT_TYPE, KEY_INPUT, KEY_W_O), rule_weight_type},
     {NEEDS(KEY_TRAIN), rule_train},
+    {NEEDS(KEY_TRAIN, KEY_DROPOUT), rule_dropout},
 };
 
 /* Each rule runs only if the keys that it needs are good, so that one mistake is reported once and independent mistakes

@@ -50,7 +50,7 @@ static bool any_gradient_given(const struct job *job)
 static bool compute_gradients(struct job *job)
 {
     const struct options *o = job->options;
-    if (job->call.dy == NULL || !(o->reference || any_gradient_given(job)))
+    if (job->call.dy == NULL || !(o->reference || any_given(job) || any_gradient_given(job)))
         return true;
     if (!gradients_compute(&job->gradients, job->call.layer, &job->call.inputs, job->call.dy, true, &job->diag))
         return false;
@@ -165,12 +165,26 @@ static void expect_cache(struct job *job, bool values)
     free(left);
 }
 
+/* y of a call that trains and drops weights; without a dy the call is one of inference. */
+static void take_dropped_y(struct job *job)
+{
+    const size_t y = inputs_count(job->call.layer, &job->call.inputs, TENSOR_Y);
+    for (size_t i = 0; i < y; i++) {
+        job->reference.y[i] = job->gradients.of[TENSOR_Y][i];
+        job->bounds.y_worst[i] = job->gradients.worst[TENSOR_Y][i];
+        job->bounds.y_drawn[i] = job->gradients.drawn[TENSOR_Y][i];
+        job->bounds.y_open[i] = job->bounds.y_worst[i] < GRADIENT_MAY_OVERFLOW ? 0 : 1;
+    }
+}
+
 /* The reference, with all rows; its values are kept as f32 when they are what was asked for. */
 static bool compute_reference(struct job *job)
 {
     const struct folds folds = kernel_folds(&job->call.kernel);
     if (!bounds_compute(&job->reference, &job->bounds, job->call.layer, &job->call.inputs, folds, false, &job->diag))
         return false;
+    if (job->gradients.of[TENSOR_Y] != NULL && layer_dropped(job->call.layer) > 0)
+        take_dropped_y(job);
     const size_t y = inputs_count(job->call.layer, &job->call.inputs, TENSOR_Y);
     const size_t attn = inputs_count(job->call.layer, &job->call.inputs, TENSOR_ATTN);
     for (size_t i = 0; job->options->reference && i < y; i++)
@@ -342,9 +356,9 @@ int command_run(const struct options *options)
         job.cache_given[values] = expected_cache(&job, values);
     if (good && !options->reference)
         good = compile_kernel(&job.call.kernel, spec, job.call.layer->name, &options->compile, &job.diag);
+    good = good && compute_gradients(&job);
     if (good && (options->reference || any_given(&job)))
         good = compute_reference(&job);
-    good = good && compute_gradients(&job);
     if (good && options->reference)
         compare_outputs(&job, "reference");
     else if (good)

@@ -620,6 +620,7 @@ static bool draw_tensors(struct inputs *in, const struct layer *layer, const str
 {
     *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer_is_square(layer) ? draw->m : draw->n,
                           .borrows_weights = weights != NULL};
+    in->seed = draw->seed * UINT64_C(0x9e3779b97f4a7c15) + 1; /* both words are something */
     for (int t = 0; t < TENSOR_COUNT; t++) {
         struct random random = stream_of(draw->seed, t);
         if (is_mask(t)) {
@@ -675,6 +676,25 @@ static bool is_expected(const char *name)
     return strncmp(name, INPUTS_EXPECTED, strlen(INPUTS_EXPECTED)) == 0;
 }
 
+/* "seed" [1], of dropout: not there, it is 0. */
+static bool is_seed(const struct layer *layer, const char *name)
+{
+    return layer->dropout > 0 && strcmp(name, "seed") == 0;
+}
+
+static bool seed_from_tensors(struct inputs *in, const struct layer *layer, const struct tensors *tensors,
+                              const char *place, struct diag *diag)
+{
+    const struct tensor *seed = tensors_find(tensors, "seed");
+    if (seed == NULL || !is_seed(layer, seed->name))
+        return true;
+    if (seed->type != TYPE_U64 || seed->bytes != sizeof in->seed)
+        diag_error(diag, place, "tensor \"seed\" is one number of type U64");
+    else
+        memcpy(&in->seed, seed->data, sizeof in->seed);
+    return seed->type == TYPE_U64 && seed->bytes == sizeof in->seed;
+}
+
 /* Of a layer that trains: "dy", and what a file says of gradients, "dx", "dw_q", … */
 static bool is_of_backward(const struct layer *layer, const char *name)
 {
@@ -688,7 +708,8 @@ static bool names_are_known(const struct layer *layer, const struct tensors *ten
     size_t errors = diag->errors;
     for (size_t i = 0; i < tensors->count; i++) {
         enum layer_tensor t = tensor_of_name(layer, tensors->items[i].name);
-        if (is_expected(tensors->items[i].name) || is_of_backward(layer, tensors->items[i].name))
+        if (is_expected(tensors->items[i].name) || is_of_backward(layer, tensors->items[i].name) ||
+            is_seed(layer, tensors->items[i].name))
             continue;
         if (t == TENSOR_COUNT)
             diag_error(diag, place, "unexpected tensor \"%s\"; no layer has one of this name", tensors->items[i].name);
@@ -845,9 +866,11 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
     *in = (struct inputs){0};
     if (!names_are_known(layer, tensors, place, diag) || !sizes_from_tensors(in, layer, tensors, place, diag))
         return false;
-    bool good = true;
+    bool good = seed_from_tensors(in, layer, tensors, place, diag);
     for (size_t i = 0; i < tensors->count; i++) {
         const char *name = tensors->items[i].name;
+        if (is_seed(layer, name))
+            continue;
         const bool expected = is_expected(name), gradient = is_of_backward(layer, name);
         const enum layer_tensor t = tensor_of_name(layer, name + (expected ? strlen(INPUTS_EXPECTED) : gradient));
         const bool cache = t < TENSOR_COUNT && kind_of(t) == TENSOR_CACHE && layer_has_tensor(layer, t);

@@ -22,6 +22,8 @@ struct inputs {
     void *tensor[TENSOR_COUNT]; /* by enum layer_tensor; NULL where the layer has none; y and attn stay NULL */
     size_t mask_batch[TENSOR_COUNT], mask_h[TENSOR_COUNT]; /* extents of mask_bool and mask_add: 1 or the full one */
     bool borrows_weights;       /* they are another's, which outlives this one */
+    uint64_t seed;              /* of a call that trains: of its dropout */
+    bool training;              /* forward keeps something for backward, and drops what the layer says */
     double unit[TENSOR_COUNT];  /* of weights as i8 has them: the least unit of a column but 0; 0: they have none */
     const struct inputs *packed; /* whose weights are what a block has of these (stored.h); NULL: they are these */
 };

@@ -182,16 +182,17 @@ static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
     return good;
 }
 
-/* The structs of a layer that trains, or keeps its source, end with fields more, or are there at all. */
+/* The structs of a layer that trains end with one field more, or with dropout with two, one that keeps its source with
+ * three, or are there at all. */
 static bool structs_match(const struct kernel_table *call)
 {
-    const size_t plain = offsetof(struct kernel_args, saved);
-    const size_t args = call->saved_floats > 0 ? plain + sizeof(float *)
-                      : call->kept_bytes > 0 ? sizeof(struct kernel_args) : plain;
+    const size_t args = call->saved_floats > 0 ? offsetof(struct kernel_args, seed)
+                      : call->kept_bytes > 0 ? sizeof(struct kernel_args) : offsetof(struct kernel_args, saved);
     const size_t grads = call->saved_floats > 0 ? sizeof(struct kernel_grads) : 0;
     return (call->weights_size == sizeof(struct kernel_weights) ||
             call->weights_size == offsetof(struct kernel_weights, w)) && call->grads_size == grads &&
-           (call->args_size == args || call->args_size == sizeof(struct kernel_args)); /* to pack only */
+           (call->args_size == args || call->args_size == offsetof(struct kernel_args, seed) || /* to pack only */
+            call->args_size == offsetof(struct kernel_args, seed) + sizeof(uint64_t));
 }
 
 bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
@@ -277,7 +278,7 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
 
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, struct kernel_outputs outputs)
 {
-    struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m, .pages = in->pages};
+    struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m, .pages = in->pages, .seed = in->seed};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         if (!tensor_is_packed(layer_tensor_row(t)->kind))
             memcpy((char *)&args + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);

@@ -49,8 +49,11 @@ struct kernel_args {
     float *k_cache, *v_cache, *k_pages, *v_pages;
     size_t batch, n, m, pages;
     union { /* no layer has both */
-        float *saved; /* of a layer that trains alone */
-        struct {      /* of a layer with source_kept alone */
+        struct {
+            float *saved;  /* of a layer that trains alone */
+            uint64_t seed; /* of one with dropout alone */
+        };
+        struct { /* of a layer with source_kept alone */
             void *kept;
             const int32_t *kept_of;
             size_t kept_blocks;

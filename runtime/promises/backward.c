@@ -47,7 +47,7 @@ static bool allocate(struct pass *p)
                 guarded_make(&p->attn, count_of(p, TENSOR_ATTN) * 4, 4) &&
                 guarded_make(&p->lse, count_of(p, TENSOR_LSE) * 4, 4) &&
                 guarded_make(&p->saved, p->in->batch * p->in->n * p->call->saved_floats * 4, 4) &&
-                guarded_make(&p->scratch, p->call->scratch_bytes, 0) &&
+                guarded_make(&p->scratch, p->call->scratch_bytes_for(WORKERS), 0) &&
                 guarded_make(&p->back, p->call->back_scratch_bytes_for(WORKERS), 0);
     for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++)
         if (layer_has_gradient(p->layer, t))
@@ -135,24 +135,22 @@ static bool run_backward(struct pass *p, const struct inputs *in, struct guarded
 
 /* ---- accuracy ---- */
 
-/* `times` as much as the reference, within so many times the bound. */
-static bool compare(struct pass *p, const struct guarded *from, double times, double slack, bool drawn)
+/* The gradients, and y, which a call that trains may drop weights for. */
+static bool compare(struct pass *p, const struct guarded *from)
 {
     struct backward_figures *f = &p->of->figures;
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const float *actual = from[t].data;
+        const float *actual = t == TENSOR_Y ? p->y.data : from[t].data;
         for (size_t i = 0; p->reference.of[t] != NULL && i < count_of(p, t); i++) {
-            const double expected = times * p->reference.of[t][i], error = fabs((double)actual[i] - expected);
-            const double worst = slack * p->reference.worst[t][i], gate = slack * p->reference.drawn[t][i];
+            const double expected = p->reference.of[t][i], error = fabs((double)actual[i] - expected);
+            const double worst = p->reference.worst[t][i], gate = p->reference.drawn[t][i];
             if (!(worst < GRADIENT_MAY_OVERFLOW) && !isfinite(actual[i]))
                 continue; /* nothing is promised but, of what is finite, the bound */
-            if (!(error <= worst) || (drawn && !(error <= gate)))
-                return promise_violated(p->why, "d%s: element %zu is %.9g%s; the reference has %.9g, the bound is "
-                                        "%.3g, the gate %.3g; batch = %zu, n = %zu, m = %zu", layer_tensor_name(t), i,
-                                        (double)actual[i], times > 1 ? ", once more added" : "", expected, worst, gate,
+            if (!(error <= worst) || (p->of->drawn && !(error <= gate)))
+                return promise_violated(p->why, "%s%s: element %zu is %.9g; the reference has %.9g, the bound is %.3g, "
+                                        "the gate %.3g; batch = %zu, n = %zu, m = %zu", t == TENSOR_Y ? "" : "d",
+                                        layer_tensor_name(t), i, (double)actual[i], expected, worst, gate,
                                         p->in->batch, p->in->n, p->in->m);
-            if (times > 1)
-                continue;
             f->error = fmax(f->error, error);
             f->worst_ratio = fmax(f->worst_ratio, worst > 0 ? error / worst : 0);
             f->drawn_ratio = fmax(f->drawn_ratio, gate > 0 ? error / gate : 0);
@@ -165,7 +163,7 @@ static bool compare(struct pass *p, const struct guarded *from, double times, do
 static bool is_accurate(struct pass *p)
 {
     prepare(p, p->base);
-    if (!run_forward(p, p->in) || !run_backward(p, p->in, p->base) || !compare(p, p->base, 1, 1, p->of->drawn))
+    if (!run_forward(p, p->in) || !run_backward(p, p->in, p->base) || !compare(p, p->base))
         return false;
     prepare(p, p->gradient);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
@@ -175,7 +173,7 @@ static bool is_accurate(struct pass *p)
         return false;
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const float *once = p->base[t].data, *twice = p->gradient[t].data;
-        for (size_t i = 0; p->reference.of[t] != NULL && i < count_of(p, t); i++) {
+        for (size_t i = 0; layer_has_gradient(p->layer, t) && i < count_of(p, t); i++) {
             const double times = is_weight(t) ? 2 : 1, error = fabs((double)twice[i] - times * (double)once[i]);
             if (!(p->reference.worst[t][i] < GRADIENT_MAY_OVERFLOW))
                 continue;
@@ -225,12 +223,14 @@ static bool check_parts(struct pass *p)
     return zones_intact(p, p->gradient) && all_same(p, "when parts run last to first, by several workers");
 }
 
-/* dx and dsource of each sequence alone, whose forward keeps what backward needs of it. */
+/* dx and dsource of each sequence alone, whose forward keeps what backward needs of it. Dropout draws by the place of a
+ * sequence: then of the first one. */
 static bool check_batch(struct pass *p)
 {
+    const size_t batch = layer_dropped(p->layer) > 0 && p->in->batch > 1 ? 1 : p->in->batch;
     const struct kernel_args args = args_of(p, p->in);
     const size_t rows = p->in->n * d_out(p);
-    for (size_t b = 0; p->in->n > 0 && b < p->in->batch; b++) {
+    for (size_t b = 0; p->in->n > 0 && b < batch; b++) {
         struct kernel_args own = kernel_args_of_sequence(p->layer, p->in, args, b);
         struct kernel_grads grads = {.dy = p->dy + b * rows};
         guarded_fill(&p->saved);
@@ -428,26 +428,48 @@ static bool check_refusals(struct pass *p)
     return expect(p, "saved = NULL", p->call->backward(packed, &args, &grads, scratch), KERNEL_NULL);
 }
 
-/* Without `saved` forward keeps nothing and computes the same. */
-static bool check_inference(struct pass *p)
+/* Forward in parts, last to first, by workers in turn. */
+static bool run_forward_parts(struct pass *p, const struct kernel_args *args)
+{
+    const size_t phases = p->call->phases(p->of->packed, args);
+    for (size_t phase = 0; phase < phases; phase++)
+        for (size_t part = p->call->parts(p->of->packed, args, phase); part-- > 0;)
+            if (!refused(p, "run", p->call->run(p->of->packed, args, p->scratch.data, phase, part, part % WORKERS)))
+                return false;
+    return true;
+}
+
+/* What forward writes: the same bits in parts, with what it keeps, and where saved is NULL and it keeps nothing. Only
+ * what dropout changes may differ then, which is y. */
+static bool check_forward(struct pass *p)
 {
     struct kernel_args args = args_of(p, p->in);
-    const size_t bytes = count_of(p, TENSOR_Y) * sizeof(float);
-    if (p->in->batch == 0 || p->in->n == 0)
-        return true;
-    if (!run_forward(p, p->in))
-        return false;
-    float *y = malloc(bytes);
-    if (y == NULL) {
-        diag_environment(p->diag, NULL, "out of memory");
-        return false;
+    const struct { const char *name; const struct guarded *is; bool dropped; } all[] = {
+        {"saved", &p->saved, true}, {"y", &p->y, true}, {"attn", &p->attn, false}, {"lse", &p->lse, false}};
+    struct guarded was[sizeof all / sizeof *all] = {{0}};
+    bool good = p->in->batch == 0 || p->in->n == 0;
+    if (good || !run_forward(p, p->in))
+        return good;
+    good = true;
+    for (size_t i = 0; good && i < sizeof all / sizeof *all; i++) {
+        good = guarded_make(&was[i], all[i].is->bytes, 4);
+        if (good)
+            memcpy(was[i].data, all[i].is->data, all[i].is->bytes);
+        else
+            diag_environment(p->diag, NULL, "out of memory");
     }
-    memcpy(y, p->y.data, bytes);
-    args.saved = NULL;
-    bool good = refused(p, "forward", p->call->forward(p->of->packed, &args, p->scratch.data));
-    if (good && memcmp(y, p->y.data, bytes) != 0)
-        good = promise_violated(p->why, "y has other bits where saved is NULL");
-    free(y);
+    for (int trains = 1; good && trains >= 0; trains--) {
+        args.saved = trains ? args.saved : NULL;
+        good = trains ? run_forward_parts(p, &args)
+                      : refused(p, "forward", p->call->forward(p->of->packed, &args, p->scratch.data));
+        for (size_t i = 0; good && i < sizeof all / sizeof *all; i++)
+            if ((trains || !all[i].dropped || layer_dropped(p->layer) == 0) &&
+                memcmp(was[i].data, all[i].is->data, all[i].is->bytes) != 0)
+                good = promise_violated(p->why, "%s has other bits %s", all[i].name,
+                                        trains ? "where forward runs in parts" : "where saved is NULL");
+    }
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        guarded_free(&was[i]);
     return good;
 }
 
@@ -458,7 +480,7 @@ bool backward_holds(struct backward *backward, const struct inputs *inputs, bool
                      .why = why, .diag = diag};
     bool good = allocate(&p) && gradients_compute(&p.reference, p.layer, inputs, p.dy, true, diag) && is_accurate(&p);
     good = good && (!all || (check_parts(&p) && check_batch(&p) && check_choice(&p) && check_refusals(&p) &&
-                             check_hidden(&p) && check_inference(&p)));
+                             check_hidden(&p) && check_forward(&p)));
     release(&p);
     return good;
 }

@@ -2,8 +2,8 @@
 /* Gradients of L = sum dy y, one sequence and head at a time. With A and Z as in reference.c:
  *
  *   dZ = dy W_O^T (conv: dZ[u] = sum_r dy[u - r + pad] W_O[r]^T)        dW_O = Z^T dy    db_O = sum_t dy
- *   dP = dZ V^T    D[t] = sum_c dZ[t][c] Z[t][c]    dS = A (dP - D)       over the keys that are seen, else 0
- *   dQ = scale dS K    dK = scale dS^T Q    dV = A^T dZ
+ *   dP = B dZ V^T    D[t] = sum_c dZ[t][c] Z[t][c]    dS = A (dP - D)     over the keys that are seen, else 0
+ *   dQ = scale dS K    dK = scale dS^T Q    dV = (A B)^T dZ               B: what dropout multiplies weights by
  *   dx = dQ W_Q^T (self: + dK W_K^T + dV W_V^T)    dW_Q = x^T dQ    db_Q = sum_t dQ    likewise K and V
  *
  * What is hidden is not multiplied: 0 times NaN counts as 0 wherever a factor is exactly 0, as it is for rows and keys
@@ -20,11 +20,14 @@
  *
  *   d = e_t + e_l + EXP + 4 u    e_l = max over the row of (e_t + EXP + 2 u) + gamma_{m+8}
  *
- * Errors of different elements count as independent, with two exceptions that all keys of a row share: that of D, which
- * reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. Where a score may be off by more
- * than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by has one cause:
- * it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). The second gate is LAMBDA times
- * the root of q; over random layers the largest error is below half of it. It is a gate for drawn data, no bound.
+ * Errors of different elements count as independent, but for what they have in common. All keys of a row share that
+ * of D, which reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. That of one dS
+ * reaches all columns of dQ, along K, and of dK, along Q: dx has it times K W_Q^T, not as a sum of squares. That of dZ
+ * reaches dV of all keys, so that dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where a score may be
+ * off by more than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by
+ * has one cause: it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). The second
+ * gate is LAMBDA times the root of q; over random layers the largest error is below half of it. It is a gate for
+ * drawn data, no bound.
  */
 #include "gradient.h"
 
@@ -32,12 +35,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/score.h"
 #include "bound.h"
+#include "finish_error.h"
 #include "product.h"
 
 #define U BOUND_U
 #define TINY 0x1p-100
 #define SATURATED 0.1
+#define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
 #define LAMBDA (2 * BOUND_LAMBDA) /* sums of sums: twice what one product has */
 
 /* A matrix with its errors. `size` is the sum of |a||b| that its rounding is reckoned from. */
@@ -320,6 +326,7 @@ static void add_columns(struct walk *w, enum layer_tensor tensor, size_t first, 
 struct known {
     struct quantity x, s, w_q, w_k, w_v; /* exact; no w_v under identity */
     struct quantity q, k, v, a, z, dz;
+    struct quantity kept; /* a times what dropout multiplies it by; empty: there is none */
     double *shared; /* [rows]: the variance of what all weights of a row are off by */
 };
 
@@ -371,6 +378,101 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
     drop(&s);
 }
 
+/* What stands between a projection and the scores: its values, and what errors become there. */
+static void finish_quantity(struct walk *w, struct quantity *m, const struct finish *of, const double *finished,
+                            size_t depth)
+{
+    if (!layer_finishes(w->layer) || !w->good)
+        return;
+    const size_t count = m->rows * m->columns;
+    memcpy(m->v, finished, count * sizeof *finished);
+    if (!w->bounded)
+        return;
+    double *common = zeros(m->rows, &w->good);
+    unsigned char *open = calloc(m->rows + 1, 1);
+    struct finish_error error = {.layer = w->layer, .of = of, .factor = 1, .omega = TINY, .lambda = 1, .depth = depth,
+                                 .worst = m->e, .drawn = m->q, .common = common, .open = open};
+    for (size_t i = 0; i < count; i++)
+        m->q[i] = sqrt(m->q[i]);
+    w->good = w->good && open != NULL && finish_errors(&error);
+    for (size_t i = 0; i < count; i++)
+        m->q[i] *= m->q[i];
+    free(common);
+    free(open);
+}
+
+/* What was turned, turned back: the columns of one row. */
+static void turn_back(const struct layer *layer, const struct turn *turns, double *row)
+{
+    const size_t pairs = (size_t)layer->rope.dims / 2;
+    for (size_t c = 0; c < pairs; c++) {
+        const bool half = layer->rope.kind == ROPE_HALF;
+        double *first = row + (half ? c : 2 * c), *second = row + (half ? c + pairs : 2 * c + 1);
+        const double a = *first, b = *second;
+        *first = a * turns[c].cosine + b * turns[c].sine;
+        *second = b * turns[c].cosine - a * turns[c].sine;
+    }
+}
+
+/* Rows of a gradient, likewise; cosines and sines are rounded once. */
+static void turn_gradient(struct walk *w, struct quantity *m, const struct finish *of)
+{
+    const struct layer *layer = w->layer;
+    const size_t pairs = (size_t)layer->rope.dims / 2;
+    for (size_t r = 0; w->good && of->turns != NULL && r < m->rows; r++) {
+        const struct turn *turns = of->turns + r * pairs;
+        turn_back(layer, turns, m->v + r * m->columns);
+        for (size_t c = 0; w->bounded && c < pairs; c++) {
+            const bool half = layer->rope.kind == ROPE_HALF;
+            const size_t row = r * m->columns, at[] = {row + (half ? c : 2 * c), row + (half ? c + pairs : 2 * c + 1)};
+            const double cosine = fabs(turns[c].cosine), sine = fabs(turns[c].sine);
+            const double size[] = {fabs(m->v[at[0]]), fabs(m->v[at[1]])}; /* the larger one is near the root of both */
+            const double both = size[0] + size[1];
+            const double e[] = {m->e[at[0]], m->e[at[1]]}, q[] = {m->q[at[0]], m->q[at[1]]};
+            for (int k = 0; k < 2; k++) {
+                m->e[at[k]] = (1 + 4 * U) * (cosine * e[k] + sine * e[1 - k]) + 6 * U * both + TINY;
+                m->q[at[k]] = cosine * cosine * q[k] + sine * sine * q[1 - k] + 4 * U * U * both * both;
+            }
+        }
+    }
+}
+
+/* a times exact factors, of which the kernel has f32s */
+static struct quantity drop_weights(struct walk *w, const struct quantity *a, const double *factors)
+{
+    struct quantity kept = make(w, a->rows, a->columns);
+    for (size_t i = 0; w->good && i < a->rows * a->columns; i++) {
+        kept.v[i] = a->v[i] * factors[i];
+        if (w->bounded) {
+            kept.e[i] = a->e[i] * factors[i] * (1 + 3 * U) + 3 * U * kept.v[i];
+            kept.q[i] = factors[i] * factors[i] * a->q[i] + 4 * U * U * kept.v[i] * kept.v[i];
+        }
+    }
+    return kept;
+}
+
+/* Weights as forward has them: where terms lift scores, what went before them may be scaled away (bound.c). */
+static struct quantity rescaled_weights(struct walk *w, const struct quantity *a, const double *factors)
+{
+    struct quantity rescaled = make(w, a->rows, a->columns);
+    for (size_t i = 0; w->good && i < a->rows * a->columns; i++) {
+        const double most = RESCALED_AWAY * (factors != NULL ? factors[i] : 1);
+        const double away = score_lifts(w->layer) ? fmin(a->v[i], most) : 0;
+        rescaled.v[i] = a->v[i];
+        if (w->bounded) {
+            rescaled.e[i] = a->e[i] + away;
+            rescaled.q[i] = a->q[i] + away * away;
+        }
+    }
+    return rescaled;
+}
+
+/* What values are multiplied by. */
+static struct quantity *weights_of(struct known *g)
+{
+    return g->kept.v != NULL ? &g->kept : &g->a;
+}
+
 static struct known know(struct walk *w, const struct reference_head *head)
 {
     const struct layer *layer = w->layer;
@@ -386,6 +488,8 @@ static struct known know(struct walk *w, const struct reference_head *head)
         return g;
     project(w, &g.q, &g.x, &g.w_q, head->b_q);
     project(w, &g.k, &g.s, &g.w_k, head->b_k);
+    finish_quantity(w, &g.q, &head->finish_q, head->q, in_q);
+    finish_quantity(w, &g.k, &head->finish_k, head->k, in_kv);
     if (layer->identity) {
         memcpy(g.v.v, head->v, m * d_v * sizeof *g.v.v);
     } else {
@@ -394,14 +498,19 @@ static struct known know(struct walk *w, const struct reference_head *head)
             project(w, &g.v, &g.s, &g.w_v, head->b_v);
     }
     weigh(w, &g, head);
+    if (head->kept != NULL)
+        g.kept = drop_weights(w, &g.a, head->kept);
+    struct quantity in_forward = rescaled_weights(w, weights_of(&g), head->kept);
     if (w->good)
-        multiply_all(w, &g.z, &g.a, &g.v, 8);
+        multiply_all(w, &g.z, &in_forward, &g.v, 10);
+    drop(&in_forward);
     return g;
 }
 
 static void forget(struct known *g)
 {
-    struct quantity *all[] = {&g->x, &g->s, &g->w_q, &g->w_k, &g->w_v, &g->q, &g->k, &g->v, &g->a, &g->z, &g->dz};
+    struct quantity *all[] = {&g->x, &g->s, &g->w_q, &g->w_k, &g->w_v, &g->q, &g->k, &g->v, &g->a, &g->z, &g->dz,
+                              &g->kept};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         drop(all[i]);
     free(g->shared);
@@ -418,17 +527,29 @@ static struct quantity given(struct walk *w, size_t b, size_t first, size_t colu
     return dy;
 }
 
-/* dZ and dW_O of rows t of y and u of z, t ... and u ... one after the other */
-static void merge_rows(struct walk *w, struct known *g, const struct quantity *dy, const struct quantity *w_o,
-                       size_t t, size_t u, size_t rows, size_t depth, struct place place)
+/* What is added up in one number of y. */
+static size_t y_steps(const struct layer *layer)
 {
-    struct quantity of_y = part_of(dy, t, rows), z = part_of(&g->z, u, rows), dz = part_of(&g->dz, u, rows);
+    const int64_t taps = layer->w_o == W_O_CONV ? layer->conv_width : layer->h;
+    return (size_t)(layer->w_o == W_O_NONE ? 1 : taps * layer->d_v + 2);
+}
+
+/* y, dZ and dW_O of rows t of y and u of z, t ... and u ... one after the other; of_y: y's first row */
+static void merge_rows(struct walk *w, struct known *g, const struct quantity *dy, const struct quantity *w_o,
+                       size_t t, size_t u, size_t rows, size_t depth, struct place place, struct place of_y)
+{
+    struct quantity dy_t = part_of(dy, t, rows), z = part_of(&g->z, u, rows), dz = part_of(&g->dz, u, rows);
     struct quantity back = transposed(w, w_o), z_t = transposed(w, &z), dw = make(w, w_o->rows, w_o->columns);
+    struct quantity y = make(w, rows, w_o->columns);
+    of_y.at += t * of_y.row;
     if (w->good) {
-        multiply(w, &dz, &of_y, &back, depth);
-        multiply(w, &dw, &z_t, &of_y, w->in->batch * w->in->n + 2);
+        multiply(w, &dz, &dy_t, &back, depth);
+        multiply(w, &dw, &z_t, &dy_t, w->in->batch * w->in->n + 2);
+        multiply(w, &y, &z, w_o, y_steps(w->layer));
         scatter(w, TENSOR_W_O, place, &dw);
+        scatter(w, TENSOR_Y, of_y, &y);
     }
+    drop(&y);
     drop(&back);
     drop(&z_t);
     drop(&dw);
@@ -443,13 +564,15 @@ static void merge(struct walk *w, struct known *g, const struct reference_head *
         struct quantity dy = given(w, b, i * d_v, d_v);
         if (w->good)
             memcpy(g->dz.v, dy.v, n * d_v * sizeof *dy.v);
+        scatter(w, TENSOR_Y, (struct place){b * n * h * d_v + i * d_v, h * d_v, 1}, &g->z);
         drop(&dy);
         return;
     }
     if (layer->w_o == W_O_DENSE) {
         struct quantity dy = given(w, b, 0, d_model), w_o = exact(w, head->w_o, d_v, d_model);
         if (w->good)
-            merge_rows(w, g, &dy, &w_o, 0, 0, n, d_model, matrix_place(layer, 0, h * d_v, d_model, i * d_v, 0));
+            merge_rows(w, g, &dy, &w_o, 0, 0, n, d_model, matrix_place(layer, 0, h * d_v, d_model, i * d_v, 0),
+                       (struct place){b * n * d_model, d_model, 1});
         if (w->good && i == 0)
             add_columns(w, TENSOR_B_O, 0, &dy, all);
         round_sum(&g->dz, d_model);
@@ -468,7 +591,8 @@ static void merge(struct walk *w, struct known *g, const struct reference_head *
         const size_t left = u < limit ? limit - u : 0, rows = t < n ? (left < n - t ? left : n - t) : 0;
         const struct place place = matrix_place(layer, (i * taps + tap) * d_v * width, d_v, width, 0, 0);
         if (w->good && rows > 0)
-            merge_rows(w, g, &dy, &w_o, t, u, rows, taps * width, place);
+            merge_rows(w, g, &dy, &w_o, t, u, rows, taps * width, place,
+                       (struct place){b * n * d_model + i * width, d_model, 1});
         drop(&w_o);
     }
     if (w->good)
@@ -501,13 +625,17 @@ static void differentiate(struct walk *w, const struct known *g, const struct re
         of_d[t] = q + drawn * drawn;
         for (size_t j = 0; j < m; j++) {
             const size_t at = t * m + j;
-            const double a = g->a.v[at], rest = dp.v[at] - d;
+            const double by = head->kept != NULL ? head->kept[at] : 1;
+            const double a = g->a.v[at], rest = by * dp.v[at] - d;
             if (!head->visible[at])
                 continue;
             ds->v[at] = a * rest;
             if (w->bounded) {
-                ds->e[at] = (1 + 4 * U) * (a + g->a.e[at]) * (fabs(rest) + dp.e[at] + e) - a * fabs(rest) + TINY;
-                ds->q[at] = rest * rest * g->a.q[at] + a * a * (dp.q[at] + of_d[t]) +
+                const double rounding = head->kept != NULL ? 3 * U * by * fabs(dp.v[at]) : 0, of_p = by * dp.e[at];
+                ds->e[at] = (1 + 4 * U) * (a + g->a.e[at]) * (fabs(rest) + of_p + rounding + e) - a * fabs(rest) + TINY;
+                /* the square of a's error too: where weights may be anything, it is none of the first order */
+                ds->q[at] = rest * rest * g->a.q[at] +
+                            (a * a + g->a.q[at]) * (by * by * dp.q[at] + rounding * rounding + of_d[t]) +
                             4 * U * U * a * a * (rest * rest + d * d) + TINY * TINY;
             }
         }
@@ -525,16 +653,68 @@ static void add_shared(const struct known *g, const double *of_d, const double *
     }
 }
 
-/* A gradient of rows on their way through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. */
+/* Errors that all columns of some rows [rows][d] share: variance[row][k], each along row k of [inner][d]; or, inner
+ * being 0, variance[row] along the row itself. */
+struct aligned {
+    const double *variance, *along;
+    size_t inner;
+    double factor; /* of `along` */
+    const struct finish *finish; /* has turned the rows that the gradients are of; NULL: it did not */
+};
+
+/* What such errors add behind `back` [d][columns], beyond what they would if those of the d columns were independent,
+ * as which they are in di already. */
+static void add_aligned(struct walk *w, struct quantity *di, const struct quantity *back, const struct aligned *of)
+{
+    const size_t d = back->rows, columns = back->columns, lines = of->inner > 0 ? of->inner : di->rows;
+    double *image = zeros(lines * columns, &w->good), *more = zeros(lines * columns, &w->good);
+    for (size_t k = 0; w->good && k < lines; k++)
+        for (size_t c = 0; c < d; c++)
+            for (size_t i = 0; i < columns; i++) {
+                const double part = of->factor * of->along[k * d + c] * back->v[c * columns + i];
+                image[k * columns + i] += part;
+                more[k * columns + i] -= part * part;
+            }
+    for (size_t i = 0; w->good && i < lines * columns; i++)
+        more[i] = fmax(more[i] + image[i] * image[i], 0);
+    if (w->good && of->inner > 0)
+        add_product(di->q, of->variance, more, di->rows, of->inner, columns);
+    for (size_t i = 0; w->good && of->inner == 0 && i < lines * columns; i++)
+        di->q[i] += of->variance[i / columns] * more[i];
+    free(image);
+    free(more);
+}
+
+/* The same where each row is turned back, and what its columns share with it. */
+static void add_turned(struct walk *w, struct quantity *di, const struct quantity *back, const struct aligned *of)
+{
+    const size_t d = back->rows, pairs = (size_t)w->layer->rope.dims / 2;
+    double *along = zeros(of->inner * d, &w->good);
+    for (size_t r = 0; w->good && r < di->rows; r++) {
+        struct quantity row = part_of(di, r, 1);
+        memcpy(along, of->along, of->inner * d * sizeof *along);
+        for (size_t k = 0; k < of->inner; k++)
+            turn_back(w->layer, of->finish->turns + r * pairs, along + k * d);
+        const struct aligned turned = {of->variance + r * of->inner, along, of->inner, of->factor, NULL};
+        add_aligned(w, &row, back, &turned);
+    }
+    free(along);
+}
+
+/* A gradient of rows on their way through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. The rows
+ * have `count` kinds of errors that all their columns share. */
 static void through(struct walk *w, const struct quantity *input, const struct quantity *weights,
                     const struct quantity *dp, enum layer_tensor of_input, struct place place, size_t depth,
-                    enum layer_tensor of_weights, struct place of_matrix, enum layer_tensor of_bias, size_t first)
+                    enum layer_tensor of_weights, struct place of_matrix, enum layer_tensor of_bias, size_t first,
+                    const struct aligned *aligned, size_t count)
 {
     const size_t all = w->in->batch * (w->in->n + w->in->m) + 2;
     struct quantity back = transposed(w, weights), input_t = transposed(w, input);
     struct quantity di = make(w, input->rows, input->columns), dw = make(w, weights->rows, weights->columns);
     if (w->good) {
         multiply(w, &di, dp, &back, depth);
+        for (size_t i = 0; w->bounded && i < count; i++)
+            (aligned[i].finish != NULL ? add_turned : add_aligned)(w, &di, &back, &aligned[i]);
         multiply(w, &dw, &input_t, dp, all);
         scatter(w, of_input, place, &di);
         scatter(w, of_weights, of_matrix, &dw);
@@ -544,6 +724,29 @@ static void through(struct walk *w, const struct quantity *input, const struct q
     drop(&input_t);
     drop(&di);
     drop(&dw);
+}
+
+/* What dW_V and db_V have of the errors of dZ, which all keys share: a, weights, and s as in dV = a^T dZ,
+ * dW_V = s^T dV. Without s the columns are summed up. */
+static void add_shared_values(struct walk *w, const struct quantity *a, const struct quantity *s,
+                              const struct quantity *dz, enum layer_tensor tensor, struct place place)
+{
+    const size_t n = a->rows, m = a->columns, in = s != NULL ? s->columns : 1, d_v = dz->columns;
+    struct quantity sum = make(w, in, d_v);
+    double *seen = zeros(n * in, &w->good), *seen_t;
+    for (size_t t = 0; w->good && t < n; t++)
+        for (size_t j = 0; j < m; j++)
+            for (size_t r = 0; a->v[t * m + j] != 0 && r < in; r++)
+                seen[t * in + r] += a->v[t * m + j] * (s != NULL ? s->v[j * in + r] : 1);
+    for (size_t i = 0; w->good && i < n * in; i++)
+        seen[i] *= seen[i];
+    seen_t = turned(seen, n, in, &w->good);
+    if (w->good)
+        add_product(sum.q, seen_t, dz->q, in, n, d_v);
+    scatter(w, tensor, place, &sum);
+    drop(&sum);
+    free(seen);
+    free(seen_t);
 }
 
 static bool observe(void *context, const struct reference *reference, const struct reference_head *head)
@@ -563,7 +766,7 @@ static bool observe(void *context, const struct reference *reference, const stru
         merge(w, &g, head);
     if (w->good)
         differentiate(w, &g, head, &ds, of_d);
-    struct quantity ds_t = transposed(w, &ds), a_t = transposed(w, &g.a);
+    struct quantity ds_t = transposed(w, &ds), a_t = transposed(w, weights_of(&g));
     if (w->good) {
         multiply_all(w, &dq, &ds, &g.k, 2);
         multiply(w, &dk, &ds_t, &g.q, n * h / h_kv + 2);
@@ -574,6 +777,10 @@ static bool observe(void *context, const struct reference *reference, const stru
         scale_by(&dk, layer->scale);
         add_product(pk, g.a.v, g.k.v, n, m, d_k);
         add_shared(&g, of_d, pk, layer->scale, &dq);
+        turn_gradient(w, &dq, &head->finish_q);
+        turn_gradient(w, &dk, &head->finish_k);
+        for (size_t t = 0; head->finish_q.turns != NULL && t < n; t++)
+            turn_back(layer, head->finish_q.turns + t * (size_t)layer->rope.dims / 2, pk + t * d_k);
     }
     if (w->good) {
         const enum layer_tensor source = inputs_source(layer);
@@ -581,17 +788,25 @@ static bool observe(void *context, const struct reference *reference, const stru
         const struct place of_s = {b * w->in->m * d_source + (layer->split ? i * in_kv : 0), d_source, 1};
         const size_t depth = h * (2 * d_k + d_v) + 4;
         const struct place of_q = projection_place(layer, in_q, d_k, h, i);
-        through(w, &g.x, &g.w_q, &dq, TENSOR_X, of_x, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k);
-        if (layer->tied)
-            through(w, &g.s, &g.w_k, &dk, source, of_s, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k);
-        else
-            through(w, &g.s, &g.w_k, &dk, source, of_s, depth, TENSOR_W_K,
-                    projection_place(layer, in_kv, d_k, h_kv, group), TENSOR_B_K, group * d_k);
+        const bool turns = head->finish_q.turns != NULL;
+        const struct aligned of_dq[] = {{ds.q, g.k.v, m, layer->scale, turns ? &head->finish_q : NULL},
+                                        {of_d, pk, 0, layer->scale, NULL}, {g.shared, dq.v, 0, 1, NULL}};
+        const struct aligned of_dk = {ds_t.q, g.q.v, n, layer->scale, turns ? &head->finish_k : NULL};
+        through(w, &g.x, &g.w_q, &dq, TENSOR_X, of_x, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k, of_dq,
+                m > 0 ? sizeof of_dq / sizeof *of_dq : 0);
+        through(w, &g.s, &g.w_k, &dk, source, of_s, depth, layer->tied ? TENSOR_W_Q : TENSOR_W_K,
+                layer->tied ? of_q : projection_place(layer, in_kv, d_k, h_kv, group),
+                layer->tied ? TENSOR_B_Q : TENSOR_B_K, (layer->tied ? i : group) * d_k, &of_dk, n > 0 ? 1 : 0);
         if (layer->identity)
             scatter(w, source, of_s, &dv);
         else
             through(w, &g.s, &g.w_v, &dv, source, of_s, depth, TENSOR_W_V,
-                    projection_place(layer, in_kv, d_v, h_kv, group), TENSOR_B_V, group * d_v);
+                    projection_place(layer, in_kv, d_v, h_kv, group), TENSOR_B_V, group * d_v, NULL, 0);
+        if (!layer->identity && w->bounded) {
+            add_shared_values(w, weights_of(&g), &g.s, &g.dz, TENSOR_W_V,
+                              projection_place(layer, in_kv, d_v, h_kv, group));
+            add_shared_values(w, weights_of(&g), NULL, &g.dz, TENSOR_B_V, (struct place){group * d_v, 0, 1});
+        }
     }
     struct quantity *all[] = {&ds, &dq, &dk, &dv, &ds_t, &a_t};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
@@ -609,6 +824,22 @@ static void make_outputs(struct walk *w)
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         if (layer_has_gradient(w->layer, t))
             w->out[t] = make(w, inputs_count(w->layer, w->in, t), 1);
+    w->out[TENSOR_Y] = make(w, inputs_count(w->layer, w->in, TENSOR_Y), 1);
+}
+
+static void add_bias_of_y(struct walk *w)
+{
+    const float *b_o = inputs_floats(w->in, TENSOR_B_O);
+    struct quantity *y = &w->out[TENSOR_Y];
+    const size_t columns = (size_t)w->layer->d_out;
+    for (size_t i = 0; w->good && b_o != NULL && i < y->rows; i++) {
+        const double of = b_o[i % columns];
+        y->v[i] += of;
+        if (w->bounded) {
+            y->e[i] += gamma_of(y_steps(w->layer)) * fabs(of);
+            y->size[i] += fabs(of);
+        }
+    }
 }
 
 /* Sums over tokens, and over heads, are whole now. */
@@ -618,7 +849,7 @@ static void hand_over(struct walk *w)
     const size_t features = (size_t)(w->layer->h * (2 * w->layer->d_k + w->layer->d_v));
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         struct quantity *out = &w->out[t];
-        round_sum(out, t == TENSOR_X || t == TENSOR_SOURCE ? features : tokens);
+        round_sum(out, t == TENSOR_Y ? y_steps(w->layer) : t == TENSOR_X || t == TENSOR_SOURCE ? features : tokens);
         for (size_t i = 0; out->q != NULL && i < out->rows; i++)
             out->q[i] = LAMBDA * sqrt(out->q[i]);
         w->gradients->of[t] = out->v;
@@ -631,14 +862,17 @@ static void hand_over(struct walk *w)
 bool gradients_compute(struct gradients *gradients, const struct layer *layer, const struct inputs *inputs,
                        const float *dy, bool bounded, struct diag *diag)
 {
-    struct walk w = {.layer = layer, .in = inputs, .gradients = gradients, .dy = dy, .bounded = bounded, .good = true};
+    struct inputs in = *inputs;
+    in.training = true;
+    struct walk w = {.layer = layer, .in = &in, .gradients = gradients, .dy = dy, .bounded = bounded, .good = true};
     struct reference reference = {0};
     *gradients = (struct gradients){0};
     make_outputs(&w);
-    const bool good = w.good && reference_compute(&reference, layer, inputs, false, observe, &w, diag);
+    const bool good = w.good && reference_compute(&reference, layer, &in, false, observe, &w, diag);
     if (!w.good)
         diag_environment(diag, NULL, "out of memory");
     reference_free(&reference);
+    add_bias_of_y(&w);
     hand_over(&w);
     if (!good)
         gradients_free(gradients);

@@ -16,6 +16,7 @@ struct gradients {
     double *of[TENSOR_COUNT];
     double *worst[TENSOR_COUNT]; /* bounds: sound for any data; NULL: not asked for */
     double *drawn[TENSOR_COUNT]; /* for drawn data: gradient.c says what it covers */
+    /* in the place of TENSOR_Y: y itself, as a call that trains computes it */
 };
 
 /* Of the sum of dy y over all elements, dy in the shape of y. */

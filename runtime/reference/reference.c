@@ -19,6 +19,7 @@
 
 #include "../../gen/score.h"
 #include "../../gen/visible.h"
+#include "dropout.h"
 #include "product.h"
 #include "terms.h"
 
@@ -194,7 +195,8 @@ static double *doubles(size_t count, bool *good)
 static void head_free(struct reference_head *head)
 {
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
-                        head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->lse,
+                        head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->kept,
+                        head->lse,
                         head->z};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
@@ -232,6 +234,8 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
     if (layer->scores > SCORES_WEIGHTS)
         head->shown = doubles(rows * m, &good);
     head->weights = doubles(rows * m, &good);
+    if (in->training && layer->dropout > 0)
+        head->kept = doubles(rows * m, &good);
     head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
     head->visible = malloc(rows * m + 1);
@@ -481,7 +485,7 @@ static void attend(struct reference_head *head, size_t d_v, size_t row)
     for (size_t j = 0; j < keys; j++)
         if (visible[j]) {
             weights[j] /= sum;
-            axpy(z, weights[j], head->v + j * d_v, d_v);
+            axpy(z, weights[j] * (head->kept != NULL ? head->kept[row * keys + j] : 1), head->v + j * d_v, d_v);
         }
 }
 
@@ -571,6 +575,9 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     head->sink = layer->sink ? (double)inputs_floats(in, TENSOR_SINK)[head->i] : -INFINITY;
     if (!score(head, layer, in, &reference->z_rows))
         return false;
+    for (size_t r = 0; head->kept != NULL && r < reference->z_rows.count; r++)
+        for (size_t j = 0; j < head->keys; j++)
+            head->kept[r * head->keys + j] = dropout_factor(layer, in, head->b, head->i, reference->z_rows.row[r], j);
     for (size_t r = 0; r < reference->z_rows.count; r++)
         attend(head, (size_t)layer->d_v, r);
     if (layer->w_o != W_O_NONE)

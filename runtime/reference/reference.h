@@ -52,6 +52,7 @@ struct reference_head {
     double *shown;                    /* [rows][keys] what attn has in place of weights; NULL: weights */
     double sink;                      /* one more score of each row, of no value; -infinity: there is none */
     double *weights;                  /* [rows][keys] softmax; 0 where hidden */
+    double *kept;                     /* [rows][keys] what dropout multiplies them by; NULL: the call has none */
     double *lse;                      /* [rows] logarithm of the sum of exponentials; -infinity: it has no summand */
     double *z;                        /* [rows][d_v] */
 };

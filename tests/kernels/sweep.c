@@ -110,6 +110,7 @@ struct draft {
     int64_t cache_len, page_len;                  /* 0: not given */
     int64_t rope_dims, rel_buckets, rel_distance; /* likewise */
     int64_t rel_left, rel_right;                  /* -1: not given */
+    double dropout; /* 0: not given */
     double norm_eps, rope_theta, rope_factor, rope_original_len, rope_low, rope_high, rope_beta_fast, rope_beta_slow;
     double rope_attention_factor, softcap; /* 0: not given, as of those before */
     int64_t unroll, query_vecs, key_block, group_rows, depth_slab; /* 0: not given */
@@ -502,6 +503,12 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         draw_block(&of_block, d);
     struct dice of_train = {mix(dice->state ^ 0x747261696E)}; /* likewise */
     d->train = train || (chance(&of_train, 0.4) && !more_kinds && d->block == NULL);
+    if (d->train)
+        d->dropout = REAL(&of_train, 0.4, 0.1, 0.5, 0.25, 0.9, 1e-9);
+    if (d->train && !d->cross && chance(&of_train, 0.4))
+        draw_rope(&of_train, d);
+    d->alibi = d->train ? chance(&of_train, 0.3) : d->alibi;
+    d->rope_given = d->rope_given && !d->train; /* such positions have no gradients yet */
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
@@ -597,6 +604,7 @@ static void add_more_kinds(struct text *text, const struct draft *d)
     add_given(text, "sink", d->sink ? "true" : NULL);
     add_given(text, "lse", d->lse ? "true" : NULL);
     add_given(text, "train", d->train ? "true" : NULL);
+    add_real(text, "dropout", d->dropout);
     add_given(text, "score", d->score[0] != '\0' ? d->score : NULL);
     add_given(text, "visible", d->visible[0] != '\0' ? d->visible : NULL);
     if (reads(d, "tau["))
@@ -1026,7 +1034,9 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("block, folded", d->block != NULL && is(d->fold, "on")) F("block, split", d->block != NULL && d->split) \
     F("block, rows skipped", d->block != NULL && d->pad_skipped) \
     F("block, identity", d->block != NULL && d->identity) F("block, tied", d->block != NULL && d->tied) \
-    F("train", d->train) F("train, cross", d->train && d->cross) F("train, conv", d->train && is(d->w_o, "conv")) \
+    F("train", d->train) F("train, dropout", d->train && d->dropout > 0) \
+    F("train, rope", d->train && d->rope != NULL) F("train, alibi", d->train && d->alibi) \
+    F("train, cross", d->train && d->cross) F("train, conv", d->train && is(d->w_o, "conv")) \
     F("train, split", d->train && d->split) F("train, tied", d->train && d->tied) \
     F("train, identity", d->train && d->identity) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->out_in) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../runtime/reference/dropout.h"
 #include "../../runtime/reference/gradient.h"
 #include "layer_of.h"
 
@@ -68,8 +69,8 @@ static quad bias(const struct call *call, enum layer_tensor tensor, size_t at)
     return call->tensor[tensor] != NULL ? call->tensor[tensor][at] : 0;
 }
 
-/* One number of a query, key or value. */
-static quad projected(const struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
+/* One number of a projection. */
+static quad product(const struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
                       size_t heads, size_t d, size_t token, size_t i, size_t c)
 {
     const struct layer *l = call->layer;
@@ -80,6 +81,24 @@ static quad projected(const struct call *call, enum layer_tensor from, enum laye
     for (size_t k = 0; k < in; k++)
         sum += row[k] * weight(call, w, in, d, heads, i, k, c);
     return sum;
+}
+
+/* One number of a query, key or value: of a query and a key turned by its token's position. */
+static quad projected(const struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
+                      size_t heads, size_t d, size_t token, size_t i, size_t c)
+{
+    const struct layer *l = call->layer;
+    const size_t dims = (size_t)l->rope.dims, half = dims / 2;
+    const bool halves = l->rope.kind == ROPE_HALF;
+    if (w == TENSOR_W_V || l->rope.kind == ROPE_NONE || c >= dims)
+        return product(call, from, w, b, heads, d, token, i, c);
+    const bool second = halves ? c >= half : c % 2 == 1;
+    const size_t pair = halves ? c % half : c / 2, other = halves ? (second ? c - half : c + half) : c ^ 1;
+    const long double angle = (long double)(token % call->in->n) *
+                              powl((long double)l->rope.theta, -2 * (long double)pair / (long double)dims);
+    const quad sine = (quad)sinl(angle) * (second ? 1 : -1);
+    return (quad)cosl(angle) * product(call, from, w, b, heads, d, token, i, c) +
+           sine * product(call, from, w, b, heads, d, token, i, other);
 }
 
 static bool sees(const struct call *call, size_t b, size_t i, size_t t, size_t j)
@@ -113,7 +132,21 @@ static quad added(const struct call *call, size_t b, size_t i, size_t t, size_t 
     const size_t h = call->in->mask_h[TENSOR_MASK_ADD];
     const size_t at = (((call->in->mask_batch[TENSOR_MASK_ADD] > 1 ? b : 0) * h + (h > 1 ? i : 0)) * call->in->n + t) *
                       call->in->m + j;
-    return call->in->tensor[TENSOR_MASK_ADD] != NULL ? (quad)inputs_floats(call->in, TENSOR_MASK_ADD)[at] : 0;
+    const quad given = call->in->tensor[TENSOR_MASK_ADD] != NULL ? inputs_floats(call->in, TENSOR_MASK_ADD)[at] : 0;
+    const quad away = j > t ? (quad)(j - t) : (quad)(t - j); /* alibi of a power of two heads */
+    const double slope = call->layer->number[SCORE_ALIBI] != 0 ? exp2(-8 * (double)(i + 1) / (double)call->layer->h) : 0;
+    return given - slope * away;
+}
+
+/* Dropout of one weight, as docs/gradients.md has it; Philox itself has known answers below. */
+static quad kept(const struct call *call, size_t b, size_t i, size_t t, size_t j)
+{
+    const uint64_t seed = call->in->seed;
+    const double p = call->layer->dropout;
+    uint32_t words[4];
+    philox((uint32_t[]){(uint32_t)(seed % UINT64_C(0x100000000)), (uint32_t)(seed / UINT64_C(0x100000000))},
+           (uint32_t[]){(uint32_t)b, (uint32_t)i, (uint32_t)t, (uint32_t)j / 4}, words);
+    return (double)words[j % 4] < floor(p * 4294967296.0) ? 0 : 1 / (1 - (quad)p);
 }
 
 /* z [n][d_v] of head i */
@@ -155,7 +188,7 @@ static void attend(const struct call *call, size_t b, size_t i, quad *z)
         for (size_t c = 0; c < d_v; c++) {
             z[t * d_v + c] = 0;
             for (size_t j = 0; any && j < m; j++)
-                z[t * d_v + c] += a[j] / sum * v[j * d_v + c];
+                z[t * d_v + c] += a[j] / sum * kept(call, b, i, t, j) * v[j * d_v + c];
         }
     }
     free(k);
@@ -238,7 +271,7 @@ static void compare(const char *spec, size_t batch, size_t n, size_t m)
     }
     assert_true(gradients_compute(&gradients, layer, &in, dy, true, &diag));
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        assert_int_equal(gradients.of[t] != NULL, layer_has_gradient(layer, t));
+        assert_int_equal(gradients.of[t] != NULL, layer_has_gradient(layer, t) || t == TENSOR_Y);
         for (size_t i = 0; call.tensor[t] != NULL && i < inputs_count(layer, &in, t); i++) {
             const quad was = call.tensor[t][i];
             call.tensor[t][i] = was + STEP;
@@ -260,6 +293,73 @@ static void compare(const char *spec, size_t batch, size_t n, size_t m)
     inputs_free(&in);
     layer_free(layer);
     free(dy);
+}
+
+/* The known answers that Random123 comes with. */
+static void test_philox(void **state)
+{
+    static const struct {
+        uint32_t counter[4], key[2], words[4];
+    } known[] = {
+        {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff},
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0},
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        uint32_t words[4];
+        philox(known[i].key, known[i].counter, words);
+        assert_memory_equal(words, known[i].words, sizeof words);
+    }
+}
+
+/* So many weights are dropped, of all sequences, heads and queries, and none where nothing is asked for. */
+static void test_dropped(void **state)
+{
+    static const double shares[] = {0, 1e-10, 0.1, 0.5, 0.9, 0.999};
+    (void)state;
+    for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
+        const struct layer layer = {.dropout = shares[k]};
+        const struct inputs in = {.seed = UINT64_C(0x0123456789abcdef)};
+        const size_t count = 4 * 5 * 40 * 50;
+        size_t dropped = 0;
+        for (size_t at = 0; at < count; at++)
+            dropped += dropout_factor(&layer, &in, at / 10000, at / 2000 % 5, at / 50 % 40, at % 50) == 0;
+        const double expected = shares[k] * (double)count, deviation = sqrt(expected * (1 - shares[k]));
+        assert_true(fabs((double)dropped - expected) <= 4 * deviation);
+    }
+}
+
+static void test_alibi(void **state)
+{
+    (void)state;
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 6\nalibi = true\nbias = true\n", 2, 6, 6);
+    compare("train = true\nd_model = 8\nh = 4\nseq_len = 5\nalibi = true\nmask = causal+additive\ndropout = 0.2\n", 2, 5, 5);
+    compare("train = true\nd_model = 4\nh = 1\nseq_len = 4\nalibi = true\nattention = cross\nsource_len = 7\n", 1, 4, 7);
+}
+
+static void test_rope(void **state)
+{
+    (void)state;
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 6\nrope = half\nbias = true\n", 2, 6, 6);
+    compare("train = true\nd_model = 12\nh = 2\nseq_len = 5\nrope = interleaved\nrope_dims = 4\nrope_theta = 100\n"
+            "mask = causal\ndropout = 0.2\n", 1, 5, 5);
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 4\nrope = half\nw_k = tied\nbias = true\n", 1, 4, 4);
+    compare("train = true\nd_model = 8\nh = 2\nh_kv = 1\nseq_len = 4\nrope = interleaved\nmask = padding\n", 2, 4, 4);
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 4\nrope = half\ninput = split\n", 1, 4, 4);
+}
+
+static void test_dropout(void **state)
+{
+    (void)state;
+    compare("train = true\nd_model = 6\nh = 2\nseq_len = 9\ndropout = 0.3\nbias = true\n", 2, 9, 9);
+    compare("train = true\nd_model = 6\nh = 2\nseq_len = 4\ndropout = 0.75\nw_o = conv\n", 1, 4, 4);
+    compare("train = true\nd_model = 4\nh = 2\nh_kv = 1\nseq_len = 4\ndropout = 0.5\nmask = causal+padding\n"
+            "attention = cross\nsource_len = 7\n", 3, 4, 7);
+    compare("train = true\nd_model = 4\nh = 2\nw_k = tied\nw_v = identity\nw_o = none\nmask = no_self\nseq_len = 5\n"
+            "dropout = 0.25\n", 2, 5, 5);
 }
 
 static void test_self(void **state)
@@ -326,7 +426,9 @@ static void test_convolution(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_philox), cmocka_unit_test(test_dropped),
+                                       cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope), cmocka_unit_test(test_alibi),
+                                       cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
                                        cmocka_unit_test(test_cross), cmocka_unit_test(test_masks),
                                        cmocka_unit_test(test_convolution)};
     return cmocka_run_group_tests(tests, NULL, NULL);

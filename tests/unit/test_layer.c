@@ -141,8 +141,8 @@ static void test_restated_defaults(void **state)
     layer_free(layer);
     layer = good(BASE "offset = none\npad_rows = computed\nqk_norm = none\nrope = none\nrope_positions = offset\n"
                       "rope_scaling = none\nalibi = false\nrelative = none\nsink = false\nscores = false\nlse = false\n"
-                      "softcap = none\n");
-    assert_true(layer->number[SCORE_SOFTCAP] == 0);
+                      "softcap = none\ntrain = false\ndropout = 0\n");
+    assert_true(layer->number[SCORE_SOFTCAP] == 0 && layer->dropout == 0 && layer_dropped(layer) == 0);
     assert_false(layer->pad_skipped || layer->sink || layer->lse || layer->rope.given);
     layer_free(layer);
 }

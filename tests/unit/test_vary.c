@@ -67,7 +67,8 @@ static void every_kind_is_a_key(void **state)
         "input", "heads", "offset", "pad_rows", "qk_norm", "norm_eps", "rope", "rope_dims", "rope_theta", "rope_positions",
         "rope_scaling", "rope_factor", "rope_original_len", "rope_low", "rope_high", "rope_beta_fast", "rope_beta_slow",
         "rope_truncate", "rope_attention_factor", "softcap", "alibi", "relative", "rel_buckets", "rel_distance", "rel_left",
-        "rel_right", "sink", "scores", "lse", "mask"};
+        "rel_right", "sink", "scores", "lse", "train", "dropout",
+        "mask"};
     (void)state;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (!layer_knows_key(keys[i]))

@@ -26,7 +26,7 @@ import numpy as np
 import score_terms
 
 INF, NAN = float("inf"), float("nan")
-DTYPES = {"float32": "F32", "int32": "I32", "bool": "BOOL"}
+DTYPES = {"float32": "F32", "int32": "I32", "uint64": "U64", "bool": "BOOL"}
 
 
 # ---- safetensors -------------------------------------------------------------------------------------------------

@@ -26,6 +26,30 @@ def drawn(rng, *shape, size=1.0):
     return torch.tensor(numbers.astype(np.float64), requires_grad=True)
 
 
+def philox(key, counter):
+    """Philox 4x32-10 of Salmon et al.: four arrays of words from two words of a key and four arrays of counters."""
+    low = np.uint64(0xffffffff)
+    k = [np.uint64(word) for word in key]
+    c = [np.asarray(word, np.uint64) for word in counter]
+    for _ in range(10):
+        a, b = c[0] * np.uint64(0xd2511f53), c[2] * np.uint64(0xcd9e8d57)
+        c = [b >> np.uint64(32) ^ c[1] ^ k[0], b & low, a >> np.uint64(32) ^ c[3] ^ k[1], a & low]
+        k = [k[0] + np.uint64(0x9e3779b9) & low, k[1] + np.uint64(0xbb67ae85) & low]
+    return c
+
+
+assert [int(word) for word in philox((0xa4093822, 0x299f31d0), (0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344))] == \
+    [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1]
+
+
+def kept(seed, p, batch, i, n, m):
+    """What dropout multiplies the weights [batch][n][m] of head i by."""
+    b, t, j = np.meshgrid(np.arange(batch), np.arange(n), np.arange(m), indexing="ij")
+    words = philox((seed & 0xffffffff, seed >> 32), (b, np.full_like(b, i), t, j // 4))
+    word = np.select([j % 4 == k for k in range(4)], words)
+    return torch.tensor(np.where(word < np.uint64(np.floor(p * 2.0 ** 32)), 0, 1 / (1 - p)))
+
+
 def save(folder, name, spec, tensors, y, dy, more=None):
     """Inputs, y, and the gradients of sum(dy y)."""
     (y * dy).sum().backward()
@@ -110,14 +134,28 @@ def layer(spec, t, lengths, mask_bool, mask_add):
         sees &= (j >= p - spec.get("window_left", INF)) & (j <= p + spec.get("window_right", INF))
     if "padding" in masks:
         sees &= j < torch.tensor(lengths)[:, None, None]
+    def turned(rows):
+        """Rotary positions of rows [batch][n][d_k]."""
+        dims = spec.get("rope_dims", rows.shape[2])
+        angle = torch.arange(rows.shape[1])[:, None] * 10000.0 ** (-2 * torch.arange(dims // 2).double() / dims)
+        ends = (rows[..., :dims // 2], rows[..., dims // 2:dims]) if spec["rope"] == "half" else \
+            (rows[..., 0:dims:2], rows[..., 1:dims:2])
+        a, b = ends[0] * angle.cos() - ends[1] * angle.sin(), ends[0] * angle.sin() + ends[1] * angle.cos()
+        both = torch.cat([a, b], 2) if spec["rope"] == "half" else torch.stack([a, b], 3).flatten(2)
+        return torch.cat([both, rows[..., dims:]], 2)
+
     heads = []
     for i in range(h):
         g = i * h_kv // h
         q = project(x, "w_q", "b_q", i, h, spec["d_k"])
         tied = spec["w_k"] == "tied"
         k = project(source, "w_q" if tied else "w_k", "b_q" if tied else "b_k", g, h_kv, spec["d_k"])
+        if "rope" in spec:
+            q, k = turned(q), turned(k)
         v = own(source, i, h) if spec["w_v"] == "identity" else project(source, "w_v", "b_v", g, h_kv, spec["d_v"])
         scores, seen = q @ k.transpose(1, 2) * spec["scale"], sees
+        if spec.get("alibi"):  # of a power of two heads
+            scores = scores - 2.0 ** (-8 * (i + 1) / h) * (p - j).abs()
         if mask_bool is not None:
             seen = seen & torch.tensor(mask_bool[:, i % mask_bool.shape[1]])
         if mask_add is not None:
@@ -126,7 +164,10 @@ def layer(spec, t, lengths, mask_bool, mask_add):
             scores = scores + added.masked_fill(added == -INF, 0)
         some = seen.any(2, keepdim=True)
         weights = torch.softmax(scores.masked_fill(some & ~seen, -INF), 2)
-        heads.append(weights.masked_fill(~seen, 0) @ v)
+        weights = weights.masked_fill(~seen, 0)
+        if "dropout" in spec:
+            weights = weights * kept(spec["seed"], spec["dropout"], batch, i, n, m)
+        heads.append(weights @ v)
     if spec["w_o"] == "none":
         return torch.cat(heads, 2)
     if spec["w_o"] == "dense":
@@ -194,6 +235,9 @@ def drawn_layer(folder, name, batch, n, m=None, **keys):
         added = rng.standard_normal((batch, 1, n, keys_count)).astype(np.float32)
         added[rng.random(added.shape) < 0.2] = -INF
         more["mask_add"] = added
+    if "dropout" in s:
+        s["seed"] = int(rng.integers(2 ** 63)) * 2 + 1
+        more["seed"] = np.array([s["seed"]], np.uint64)
     y = layer(s, t, lengths, flags, added)
     dy = torch.tensor(rng.standard_normal(tuple(y.shape)).astype(np.float32).astype(np.float64))
     spec = dict(keys, seq_len=n)
@@ -227,6 +271,15 @@ def main(folder):
                 weight_layout="out_in")
     drawn_layer(folder, "conv_padding", 3, 9, d_model=8, h=2, w_o="conv", conv_width=5, mask="padding", bias=True)
     drawn_layer(folder, "scale_zero", 1, 6, d_model=8, h=2, scale=0)
+    drawn_layer(folder, "rope_half", 2, 17, d_model=20, h=2, rope="half", bias=True, mask="causal")
+    drawn_layer(folder, "rope_interleaved", 2, 14, d_model=24, h=4, h_kv=2, rope="interleaved", rope_dims=4, dropout=0.2)
+    drawn_layer(folder, "rope_tied", 2, 9, d_model=16, h=2, rope="half", rope_dims=6, w_k="tied", mask="padding")
+    drawn_layer(folder, "alibi_causal", 2, 19, d_model=16, h=4, alibi=True, mask="causal")
+    drawn_layer(folder, "alibi_cross_additive", 2, 7, 12, d_model=8, h=2, alibi=True, mask="additive", dropout=0.3)
+    drawn_layer(folder, "dropout", 2, 21, d_model=12, h=3, dropout=0.1, bias=True)
+    drawn_layer(folder, "dropout_causal_grouped", 3, 18, d_model=16, h=4, h_kv=2, dropout=0.5, mask="causal")
+    drawn_layer(folder, "dropout_cross_padding", 3, 7, 27, d_model=8, h=2, dropout=0.25, mask="padding", d_source=6)
+    drawn_layer(folder, "dropout_conv_bool", 2, 13, d_model=8, h=2, dropout=0.9, mask="bool", w_o="conv", bias=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Which weights a training call drops: Philox 4x32-10 of J. Salmon et al., "Parallel random numbers: as easy as 1, 2,
+ * 3" (2011), as the layer defines it.
+ *
+ * Left out on purpose: who asks for training (struct inputs says whether a call does).
+ */
+#ifndef ATTNRUN_DROPOUT_H
+#define ATTNRUN_DROPOUT_H
+
+#include "inputs/inputs.h"
+
+void philox(const uint32_t key[2], const uint32_t counter[4], uint32_t words[4]);
+/* What the weight of a query, in its row, and a key of head i of sequence b is multiplied by: 0, or 1 / (1 - p). */
+double dropout_factor(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
+
+#endif
