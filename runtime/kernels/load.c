@@ -289,6 +289,8 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
     }
     for (int values = 0; values < 2 && layer_has_cache(layer) && outputs.cache[0] != NULL; values++)
         memcpy((char *)&args + fields[inputs_cache_of(layer, values)].at, &outputs.cache[values], sizeof(float *));
+    if (layer->source_kept) /* in whose place the seed is */
+        args.kept_of = NULL;
     args.y = outputs.y;
     args.attn = layer->scores ? outputs.attn : NULL;
     args.lse = layer->lse ? outputs.lse : NULL;
