@@ -159,8 +159,8 @@ ends 2 "$attngen" --plan small.plan --plan small.plan small.layer
 ends 3 "$attngen" --plan missing.plan small.layer;          says "missing.plan: error: cannot be read"
 ends 3 "$attngen" --plan . small.layer;                     says "cannot be read"
 ends 2 "$attngen" --plan small.layer -o x small.layer;      says "small.layer:1: error: unknown key 'd_model'"
-{ cat plain.plan; echo 'plan.speed = 9'; } >bad.plan
-ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'plan.speed'; the plan knows plan.unroll"
+{ cat plain.plan; echo 'plan.hurry = 9'; } >bad.plan
+ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "unknown key 'plan.hurry'; the plan knows plan.unroll"
 { cat plain.plan; echo 'plan.unroll = 0'; } >bad.plan
 ends 2 "$attngen" --plan bad.plan -o x small.layer;         says "plan.unroll = 0 is not a legal value"
 { cat plain.plan; echo "[$isa]"; } >bad.plan
