@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* embed MODEL.safetensors < IDS: a sentence a line, as the ids of its tokens; prints how alike each is to the first
- * one, the cosine of their embeddings. */
+/* embed MODEL.safetensors [vectors] < IDS: a sentence a line, as the ids of its tokens; prints how alike each is to the
+ * first one, the cosine of their embeddings; or its embedding, of length 1. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,10 @@
 
 int main(int argc, char **argv)
 {
-    FILE *model = argc == 2 ? fopen(argv[1], "rb") : NULL;
+    const int vectors = argc == 3 && strcmp(argv[2], "vectors") == 0;
+    FILE *model = argc == 2 + vectors ? fopen(argv[1], "rb") : NULL;
     if (model == NULL || fseek(model, 0, SEEK_END) != 0)
-        return fprintf(stderr, "usage: embed MODEL.safetensors < IDS, with a model that can be read\n"), 2;
+        return fprintf(stderr, "usage: embed MODEL.safetensors [vectors] < IDS, with a model that can be read\n"), 2;
     const size_t size = (size_t)ftell(model);
     void *bytes = malloc(size), *work = malloc(MINILM_MODEL_WORK_BYTES);
     void *file = aligned_alloc(64, MINILM_MODEL_BYTES(1));
@@ -27,8 +28,13 @@ int main(int argc, char **argv)
     for (int sentence = 0; !error && fgets(line, sizeof line, stdin) != NULL; sentence++) {
         int32_t ids[MINILM_SEQ_LEN];
         size_t n = 0;
-        for (char *at = strtok(line, " \n"); at != NULL && n < MINILM_SEQ_LEN; at = strtok(NULL, " \n"))
-            ids[n++] = (int32_t)atoi(at);
+        for (char *at = strtok(line, " \n"), *end; at != NULL; at = strtok(NULL, " \n")) {
+            const long id = strtol(at, &end, 10);
+            if (*end != '\0' || id < 0 || id > INT32_MAX || n == MINILM_SEQ_LEN)
+                return fprintf(stderr, "line %d: %s is %s\n", sentence + 1, at, n == MINILM_SEQ_LEN ?
+                               "one token too many" : "no id of a token; ids come from the model's tokenizer"), 2;
+            ids[n++] = (int32_t)id;
+        }
         float *mean = sentence == 0 ? first : other;
         error = minilm_model_run(&m, &(minilm_model_args){.ids = ids, .mean = mean, .batch = 1, .n = n}, arena);
         double dot = 0, a = 0, b = 0;
@@ -37,7 +43,9 @@ int main(int argc, char **argv)
             a += (double)mean[d] * mean[d];
             b += (double)first[d] * first[d];
         }
-        if (!error)
+        for (size_t d = 0; !error && vectors && d < MINILM_D_MODEL; d++)
+            printf("%.6f%c", mean[d] / sqrt(a), d + 1 < MINILM_D_MODEL ? ' ' : '\n');
+        if (!error && !vectors)
             printf("%d: %zu tokens, cosine %.4f\n", sentence, n, a * b > 0 ? dot / sqrt(a * b) : 0.0);
     }
     return error ? fprintf(stderr, "%s\n", minilm_model_strerror(error)), 1 : 0;
