@@ -369,7 +369,8 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
         line(out, "lse = true: max + log(sum) is written out, %s a sequence",
              in_bytes((double)l->h * (double)l->seq_len * FLOAT_BYTES).text);
     if (l->train)
-        line(out, "train = true: z and what weights are made of again are kept for backward, %s a sequence; the plan may add to it",
+        line(out, "train = true: z and what weights are made of again are kept for backward, %s a sequence; the plan "
+                  "may add to it",
              in_bytes((double)layer_kept(l) * (double)l->seq_len * FLOAT_BYTES).text);
     if (l->dropout > 0)
         line(out, "dropout = %.9g: in training a weight is zero with this probability, else divided by %.9g; drawn "
