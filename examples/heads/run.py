@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Trains small models whose attention differs, and makes a page of what they learnt: are wide heads better than narrow ones?
 
-    run.py [--long] [--steps N] [--seeds N] [--out DIR] [--jobs N] [--shard I/N] [--page]
+    run.py [--long] [--steps N] [--seeds N] [--heads 1,4,16] [--out DIR] [--jobs N] [--shard I/N] [--page]
 
 It needs Python 3.9, a C compiler and attngen.
 A run is a task, a kind of layer, a number of heads, a budget and a seed. What is done stands in DIR/results.jsonl and is not
@@ -35,7 +35,7 @@ KINDS = {
     "narrow": {}, "wide": {"width": "wide"}, "split": {"input": "split"}, "tied": {"w_k": "tied"},
     "identity": {"w_v": "identity"}, "conv": {"w_o": "conv"}}
 HEADS = (1, 2, 4, 8, 16)
-SHORT = dict(heads=(1, 4, 16), seeds=2, steps=900, budgets=BUDGETS)
+SHORT = dict(heads=(1, 4, 8), seeds=2, steps=700, budgets=BUDGETS)
 LONG = dict(heads=HEADS, seeds=5, steps=6000, budgets=BUDGETS)
 
 
@@ -314,8 +314,9 @@ sequence that was held out; the first row of pictures is layer 1. Square root of
 def main():
     of = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     of.add_argument("--long", action="store_true", help="five seeds, 6,000 steps, every number of heads: a night")
-    of.add_argument("--steps", type=int, help="of each run, in place of 900, or 6,000")
+    of.add_argument("--steps", type=int, help="of each run, in place of 700, or 6,000")
     of.add_argument("--seeds", type=int, help="of each point, in place of 2, or 5")
+    of.add_argument("--heads", help="numbers of heads, as 1,4,16; in place of 1,4,8, or 1,2,4,8,16")
     of.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out"))
     of.add_argument("--jobs", type=int, default=os.cpu_count())
     of.add_argument("--shard", default="1/1")
@@ -326,10 +327,14 @@ def main():
         of.error("--shard is I/N, as 1/4")
     if not (given.steps is None or given.steps >= 20) or not (given.seeds is None or given.seeds >= 1):
         of.error("--steps is at least 20, --seeds at least 1")
+    heads = tuple(int(h) for h in (given.heads or "").split(",") if h.isdigit() and 0 < int(h) <= 64)
+    if given.heads is not None and (not heads or ",".join(map(str, heads)) != given.heads):
+        of.error("--heads is numbers of at most 64 with commas between them, as 1,4,16")
     given.out.mkdir(parents=True, exist_ok=True)
     if not given.page:
         plan = dict(LONG if given.long else SHORT)
-        plan.update((key, of_plan) for key, of_plan in (("steps", given.steps), ("seeds", given.seeds)) if of_plan)
+        plan.update((key, of_plan) for key, of_plan in (("steps", given.steps), ("seeds", given.seeds), ("heads", heads))
+                    if of_plan)
         train_all(given.out, plan, given.jobs, (int(index), int(count)))
     page(given.out)
 
