@@ -236,7 +236,7 @@ def heatmaps(out, rows):
             continue
         values = struct.unpack(f"<{LAYERS * row['h'] * N * N}f", path.read_bytes())
         maps = [png(values[i * N * N:(i + 1) * N * N], N) for i in range(LAYERS * row["h"])]
-        text.append(f"<figure><figcaption>{row['task']}, {row['kind']}, {row['h']} heads</figcaption>" + "".join(
+        text.append(f"<figure><figcaption>{row['task']}, {row['kind']}, {row['h']} head{'s' if row['h'] > 1 else ''}</figcaption>" + "".join(
             f'<img src="{of}" alt="layer {i // row["h"] + 1}, head {i % row["h"] + 1}">' for i, of in enumerate(maps)) +
             "</figure>")
     return "".join(text)
@@ -307,7 +307,7 @@ td:first-child,details td:nth-child(3){{text-align:left}}figure{{display:inline-
 was held out, at the end of training. A cell has the mean of the seeds, their range, d_model, and of how many seeds nine in ten
 answers were right. In bold: the lowest mean, and all whose range reaches into its range.</p>{body}
 <h2>What heads look at</h2><p>Queries downward, keys to the right, of one
-sequence that was held out; the first row of pictures is layer 1. Square root of the weight.</p>{heatmaps(out, rows)}""")
+sequence that was held out; the first half of the pictures is layer 1. Square root of the weight.</p>{heatmaps(out, rows)}""")
     print(out / "heads.html")
 
 
