@@ -284,12 +284,11 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
     if (is_small)
         reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
+    explain_weights(p, layer);
     if (!layer_attends(layer)) {
-        explain_weights(p, layer);
         explain_rows(p, layer);
         return;
     }
-    explain_weights(p, layer);
     explain_fold(p, layer);
     explain_finish(p, layer);
     if (layer_has_cache(layer))
