@@ -52,7 +52,7 @@ while IFS= read -r file; do
     put "$mode" "$datadir/attngen/$folder" "${file##*/}" "$file"
 done < <(find examples -name out -prune -o -type f ! -name demo.sh \( -name '*.layer' -o -name '*.ids' -o -name '*.[chS]' \
              -o -name '*.txt' -o -name '*.ld' -o -name '*.sh' -o -name '*.py' -o -name '*.sbatch' -o -name '*.safetensors' \
-             -o -name Makefile -o -name CMakeLists.txt -o -name '*.cmake' -o -name meson.build -o -name '*.ini' \
+             -o -name Makefile -o -name '*.mk' -o -name CMakeLists.txt -o -name '*.cmake' -o -name meson.build -o -name '*.ini' \
              -o -name '*.md' \) -print | LC_ALL=C sort)
 
 # The folders that are ours alone go too, once they are empty.

@@ -82,6 +82,15 @@ check "a sentence is like itself" test "$(grep -c '^[01]: 3 tokens, cosine 1.000
 check "and less like another one" grep -q '^2: 4 tokens, cosine 0\.' "$work/text"
 "$work/example/embed" "$checkpoint/config.json" </dev/null >"$work/text" 2>&1
 check "no checkpoint is an error" grep -q 'no safetensors' "$work/text"
+echo '2 three' | "$work/example/embed" "$checkpoint/model.safetensors" >"$work/text" 2>&1
+check "neither is a word an id" grep -q '^line 1: three is no id of a token' "$work/text"
+mkdir "$work/other" && sed 's/"num_attention_heads": *[0-9]*/"num_attention_heads": 1/' "$checkpoint/config.json" \
+    >"$work/other/config.json" && cp "$checkpoint"/*.safetensors "$work/other" && touch -d 2001-01-01 "$work/other/config.json"
+check "another model, however old, is imported anew" make -s -C examples/minilm ATTNGEN="$ATTNGEN" OUT="$work/example" \
+    MODEL="$work/other" CFLAGS="-O0 -Wpedantic -Werror" all
+check "it has its own heads" grep -q '^h *= 1\b' "$work/example/minilm_layer.layer"
+check "a folder without a model is an error" sh -c '! make -s -C examples/minilm ATTNGEN="$1" OUT="$2/none" MODEL="$2" 2>"$2/told" &&
+    grep -q "no config.json" "$2/told"' - "$ATTNGEN" "$work"
 
 example() { # NAME MODEL OUT: builds one
     make -s -C "examples/$1" ATTNGEN="$ATTNGEN" ATTNRUN="$ATTNRUN" OUT="$3" MODEL="$root/tests/models/imports/$2" \
