@@ -51,7 +51,7 @@ static const struct option_row options[] = {
     {.name = "cache-len", .argument = "N", .kind = OPTION_NUMBER, .field = FIELD(cache_len), .min = 1, .max = INT32_MAX,
      .commands = ARGUMENTS_IMPORT,
      .help = "most tokens of a sequence in a cache; default: as many as the model has positions"},
-    {.name = "weight-type", .argument = "f32|bf16|f16|i8", .kind = OPTION_WORD, .field = FIELD(weight_type),
+    {.name = "weight-type", .argument = "f32|bf16|f16|i8|i4", .kind = OPTION_WORD, .field = FIELD(weight_type),
      .commands = ARGUMENTS_IMPORT, .help = "how the packed weights of all layers are stored; default: f32"},
     {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = ARGUMENTS_SPECS,
      .help = "the keys of a spec and their values"},

@@ -35,7 +35,7 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 #define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
 
 static const struct field panels_fields[] = {
-    FIELD(plan_panels, depth), FIELD(plan_panels, matrices), FIELD(plan_panels, k_block), FIELD(plan_panels, taps),
+    FIELD(plan_panels, depth), FIELD(plan_panels, packed_depth), FIELD(plan_panels, matrices), FIELD(plan_panels, k_block), FIELD(plan_panels, taps),
     FIELD(plan_panels, groups),
     FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),
     FIELD(plan_panels, rest), FIELD(plan_panels, slabs),
@@ -100,7 +100,7 @@ static const struct field isa_fields[] = {
 
 static const struct field height_fields[] = {
     FIELD(tile_height, rows), FIELD(tile_height, count), {"stop_0", offsetof(struct tile_height, stop[0])},
-    {"stop_1", offsetof(struct tile_height, stop[1])}, FIELD(tile_height, unroll), FIELD(tile_height, prefetch),
+    {"stop_1", offsetof(struct tile_height, stop[1])}, FIELD(tile_height, unroll), FIELD(tile_height, prefetch), FIELD(tile_height, halves),
 };
 
 static void push_heights(struct emit *emit, const char *name, const struct tile_heights *heights)
@@ -673,6 +673,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
         {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
+        {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -689,8 +690,10 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     /* of packed weights, and what C has for it */
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
-    emit_set_string(emit, "WEIGHT", layer->weight_type == TENSOR_F32 ? "float"
-                                  : layer->weight_type == TENSOR_I8 ? "int8_t" : "uint16_t");
+    emit_set_string(emit, "WEIGHT", layer->weight_type == TENSOR_F32  ? "float"
+                                    : layer->weight_type == TENSOR_I8 ? "int8_t"
+                                    : layer->weight_type == TENSOR_I4 ? "uint8_t" : "uint16_t");
+    emit_set_integer(emit, "WEIGHT_GROUP", layer->weight_type == TENSOR_I4 ? WEIGHT_GROUP : 0);
     emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
     emit_set_number(emit, "SCALE", layer->scale);
     emit_set_integer(emit, "DROPPED", layer_dropped(layer));

@@ -218,7 +218,8 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
                         double depth, double times)
 {
     const double e = (double)element_size(g->element);
-    const double panel = (double)element_size(g->weights) * depth * (double)(vecs * m->plan->lanes);
+    const double packed = depth * (double)g->packed_depth / (double)g->depth;
+    const double panel = (double)element_size(g->weights) * packed * (double)(vecs * m->plan->lanes);
     for (const struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++) {
         const double tiles = times * (double)tiles_taken(h, &rows);
         const double lines = g->a_k == 1 ? e * depth * (double)h->rows /* a_row apart, contiguous along the depth */

@@ -40,7 +40,8 @@ static void fill_rope(struct layer *layer, const struct spec *spec)
 }
 
 /* By the places of their words */
-static const enum tensor_element weight_types[] = {TENSOR_F32, TENSOR_BF16, TENSOR_F16, TENSOR_I8};
+static const enum tensor_element weight_types[] = {TENSOR_F32, TENSOR_BF16, TENSOR_F16, TENSOR_I8,
+                                                    TENSOR_I4};
 
 /* A layer without attention: what is not here is 0, or none. */
 static void fill_rows(struct layer *layer, const struct spec *spec)

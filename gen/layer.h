@@ -38,8 +38,10 @@ enum score_name {
     SCORE_TERMS
 };
 
-/* Tensors are of the first three. The others are types of packed weights; of i8 each column of a matrix has a scale. */
-enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F16, TENSOR_I8 };
+/* Tensors are of the first three. The others are types of packed weights; of i8 each column of a matrix has a scale, of
+ * i4 each WEIGHT_GROUP rows of it. An element of i4 is a byte: two numbers, or a quarter of a scale. */
+enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4 };
+#define WEIGHT_GROUP 32 /* of a product's depth, which is that of one tap */
 
 /* What a layer is; the other two are of each row alone, without attention. */
 enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR };
@@ -132,7 +134,7 @@ struct layer {
     bool row_norm; /* layer = linear: its rows are normed before the product */
     double cap;    /* layer = linear: y becomes cap tanh(y / cap); 0: it does not */
     bool out_in; /* weight_layout = out_in */
-    enum tensor_element weight_type; /* of weights as they are packed: f32, bf16, f16 or i8 */
+    enum tensor_element weight_type; /* of weights as they are packed: f32, bf16, f16, i8 or i4 */
     union {
         double scale;
         double number[SCORE_TERMS]; /* by score term: its number; 0: none is given */

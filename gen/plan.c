@@ -195,6 +195,15 @@ static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
     return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
+/* Steps of i4 in one iteration: a few of them fill half of a group. */
+static int64_t unroll_group(int64_t wanted)
+{
+    int64_t unroll = WEIGHT_GROUP / 2;
+    while (unroll > 2 && unroll > wanted)
+        unroll /= 2;
+    return unroll;
+}
+
 /* Rows of a row group: as many as three quarters of L2 hold, at so many bytes of operand a row. */
 static int64_t choose_group_rows(const struct plan_request *request, const struct plan_isa *p, int64_t bytes,
                                  int64_t rows)
@@ -222,12 +231,23 @@ static int64_t complete_heads(const struct plan_panels *g, int64_t width)
     return min(g->panels, g->finish / common);
 }
 
+/* Elements of packed weights that so many steps of a column take: of i4 two steps share a byte, and before each group lies
+ * the f32 by which its sums are multiplied. */
+static int64_t packed_steps(enum tensor_element weights, int64_t steps)
+{
+    if (weights != TENSOR_I4)
+        return steps;
+    const int64_t rest = steps % WEIGHT_GROUP, scale = (int64_t)element_size(TENSOR_F32);
+    return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + ceil_div(rest, 2) : 0);
+}
+
 /* `tokens` of a full sequence, `rows` of all that are projected together */
 static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                         int64_t tokens, int64_t rows)
 {
     const int64_t element = (int64_t)element_size(g->element);
     g->weights = p->weights;
+    g->packed_depth = packed_steps(g->weights, g->depth);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
     const int64_t max_depth = request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
@@ -238,16 +258,18 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
         g->vecs = choose_panel_vecs(request, p, g, min(g->depth, max_depth), tokens);
     g->rows = panel_rows(request, p, g, g->vecs);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
+    if (g->weights == TENSOR_I4)
+        g->unroll = g->unroll_rest = unroll_group(g->unroll);
     const int64_t width = g->vecs * p->lanes;
     g->panels = ceil_div(g->columns, width);
     g->tail_vecs = ceil_div(g->columns % width, p->lanes);
     if (g->tail_vecs == g->vecs)
         g->tail_vecs = 0; /* as wide as a full one; its last vector may still be partial */
     g->tail_lanes = g->columns % p->lanes;
-    g->panel_size = g->matrices * g->taps * g->depth * width;
-    g->group_size = g->matrices * g->taps * g->depth * round_up(g->columns, p->lanes);
+    g->panel_size = g->matrices * g->taps * g->packed_depth * width;
+    g->group_size = g->matrices * g->taps * g->packed_depth * round_up(g->columns, p->lanes);
     const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
-    g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), 8));
+    g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), g->weights == TENSOR_I4 ? WEIGHT_GROUP : 8));
     g->group_rows = choose_group_rows(request, p, (blocks > 1 ? g->k_block : g->a_block / p->block) * element, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = min(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
@@ -586,7 +608,7 @@ static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int6
 static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                             int64_t rows)
 {
-    if (g->k_block / 2 < UNROLL_PREFETCH)
+    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4) /* few bytes, which machines ask for ahead by themselves */
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
@@ -651,6 +673,7 @@ static void schedule_panels(struct plan_panels *g, const struct plan_isa *p)
     for (struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++) {
         h->prefetch = 2 * h->rows > g->rows ? g->prefetch : 0; /* low tiles are done before a line is there */
         h->unroll = h->prefetch > 0 ? unroll : min(g->unroll_rest, g->k_block);
+        h->halves = 2 * h->rows * g->vecs <= p->isa->registers / 2 ? 2 : 1; /* low tiles have few sums in flight */
     }
     g->prefetch_tile = g->prefetch * (g->k_block / unroll) * line_weights(g->weights);
     g->prefetch_block = ceil_div(p->block, g->rows) * g->prefetch_tile;

@@ -95,14 +95,14 @@ static void place_weights(struct plan_isa *p, const struct product *g)
     const bool lanes = g->kind == PRODUCT_LANES;
     const int64_t groups = lanes ? t->groups : w->groups, columns = lanes ? t->columns : w->columns;
     const int64_t matrices = lanes ? 1 : w->matrices;
-    const int64_t depth = lanes ? t->depth : matrices * w->taps * w->depth;
+    const int64_t depth = lanes ? t->depth : matrices * w->taps * w->packed_depth;
     const int64_t width = lanes ? t->height[0] : w->vecs * p->lanes;
     p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
         .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->weights,
         .shape = {groups, lanes ? t->count[0] + t->count[1] : w->panels, depth, width},
         .stride = {lanes ? columns * depth : w->group_size, depth * width, width, 1}};
     place(p, LAYOUT_WEIGHTS + g->id);
-    if (!lanes && w->weights != TENSOR_F32)
+    if (!lanes && w->weights != TENSOR_F32 && w->weights != TENSOR_I4)
         place_new(p, LAYOUT_SCALES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
     if ((g->epilogue & EPILOGUE_BIAS) != 0)
         place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);

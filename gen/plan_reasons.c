@@ -118,7 +118,8 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
         return;
     reason(p, "weights are packed as %s, %s, and are f32 again in registers: W_Q W_K^T and W_V W_O are not folded%s",
            element_name(layer->weight_type),
-           layer->weight_type == TENSOR_I8 ? "a scale for each column of a matrix" : "rounded to nearest",
+           layer->weight_type == TENSOR_I8   ? "a scale for each column of a matrix"
+           : layer->weight_type == TENSOR_I4 ? "a scale for each 32 rows of a column" : "rounded to nearest",
            request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
 }
 

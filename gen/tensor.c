@@ -225,7 +225,8 @@ size_t layer_tensor_size(enum layer_tensor tensor)
 
 static const struct { const char *name; size_t size; } elements[] = {
     [TENSOR_F32] = {"f32", 4}, [TENSOR_I32] = {"i32", 4}, [TENSOR_BOOL] = {"bool", 1},
-    [TENSOR_BF16] = {"bf16", 2}, [TENSOR_F16] = {"f16", 2}, [TENSOR_I8] = {"i8", 1}};
+    [TENSOR_BF16] = {"bf16", 2}, [TENSOR_F16] = {"f16", 2}, [TENSOR_I8] = {"i8", 1},
+    [TENSOR_I4] = {"i4", 1}};
 
 size_t element_size(enum tensor_element element)
 {

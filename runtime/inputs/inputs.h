@@ -24,7 +24,7 @@ struct inputs {
     bool borrows_weights;       /* they are another's, which outlives this one */
     uint64_t seed;              /* of a call that trains: of its dropout */
     bool training;              /* forward keeps something for backward, and drops what the layer says */
-    double unit[TENSOR_COUNT];  /* of weights as i8 has them: the least unit of a column but 0; 0: they have none */
+    double unit[TENSOR_COUNT];  /* of weights as i8 and i4 have them: the least but 0; 0: they have none */
     const struct inputs *packed; /* whose weights are what a block has of these (stored.h); NULL: they are these */
 };
 

@@ -15,10 +15,11 @@ static double rounded(double number, int bits, int lowest)
     return ldexp(nearbyint(ldexp(number, -place)), place);
 }
 
-/* The unit of a column of i8: a 127th of the largest, as an f32, rounded up to 16 significant bits; at least 2^-132. */
-static double unit_of(double largest)
+/* The unit of a column of i8, or a group of i4: so many parts of the largest, as an f32, rounded up to 16 significant
+ * bits; at least 2^-132. */
+static double unit_of(double largest, double parts)
 {
-    const double unit = (double)(float)(largest / 127);
+    const double unit = (double)(float)(largest / parts);
     int exponent;
     (void)frexp(unit, &exponent);
     const int place = exponent - 16 > -141 ? exponent - 16 : -141; /* an f32's last place is 2^-149 at least */
@@ -30,7 +31,7 @@ static double i8_column(const float *from, float *to, size_t count)
     double largest = 0;
     for (size_t k = 0; k < count; k++)
         largest = isfinite(from[k]) ? fmax(largest, fabs((double)from[k])) : NAN;
-    const double unit = unit_of(largest);
+    const double unit = unit_of(largest, 127);
     for (size_t k = 0; k < count; k++) {
         const double parts = unit > 0 ? (double)(float)((double)from[k] / unit) : 0;
         to[k] = isfinite(from[k]) ? (float)(unit * nearbyint(parts) + 0.0) : NAN; /* no -0 */
@@ -38,10 +39,43 @@ static double i8_column(const float *from, float *to, size_t count)
     return unit;
 }
 
-double stored_column(enum tensor_element type, const float *from, float *to, size_t count)
+/* A group of i4. Its unit has the other sign than the largest number, of two as large the first, which becomes -8 units;
+ * 8 of them become 7. */
+static double i4_group(const float *from, float *to, size_t count)
+{
+    double largest = 0;
+    for (size_t k = 0; k < count; k++)
+        if (!isfinite(from[k]))
+            largest = NAN;
+        else if (fabs((double)from[k]) > fabs(largest))
+            largest = (double)from[k];
+    const double unit = copysign(unit_of(fabs(largest), 8), -largest);
+    for (size_t k = 0; k < count; k++) {
+        const double parts = unit != 0 ? (double)(float)((double)from[k] / unit) : 0;
+        to[k] = isfinite(from[k]) ? (float)(unit * fmin(nearbyint(parts), 7) + 0.0) : NAN; /* no -0 */
+    }
+    return fabs(unit);
+}
+
+/* Returns the least unit of a group but 0. */
+static double i4_column(const float *from, float *to, size_t count, size_t tap)
+{
+    double least = 0;
+    for (size_t k = 0; k < count; k += tap)
+        for (size_t group = 0; group < tap; group += WEIGHT_GROUP) {
+            const size_t rows = tap - group < WEIGHT_GROUP ? tap - group : WEIGHT_GROUP;
+            const double unit = i4_group(from + k + group, to + k + group, rows);
+            least = unit > 0 && (least == 0 || unit < least) ? unit : least;
+        }
+    return least;
+}
+
+double stored_column(enum tensor_element type, const float *from, float *to, size_t count, size_t tap)
 {
     if (type == TENSOR_I8)
         return i8_column(from, to, count);
+    if (type == TENSOR_I4)
+        return i4_column(from, to, count, tap);
     const bool f16 = type == TENSOR_F16;
     const double limit = f16 ? 65504 : 0x1.fep127; /* the largest that the type holds */
     for (size_t k = 0; k < count; k++) {
@@ -66,7 +100,7 @@ static bool store(const struct layer *layer, enum layer_tensor tensor, const flo
         const size_t first = at / columns * taps * tap + at % columns * column;
         for (size_t k = 0; k < taps * rows; k++)
             work[k] = from[first + k / rows * tap + k % rows * row];
-        const double unit = stored_column(layer->weight_type, work, work, taps * rows);
+        const double unit = stored_column(layer->weight_type, work, work, taps * rows, rows);
         if (unit > 0 && (*least == 0 || unit < *least))
             *least = unit;
         for (size_t k = 0; k < taps * rows; k++)

@@ -25,7 +25,7 @@ static const enum tensor_element types[] = {TENSOR_BF16, TENSOR_F16, TENSOR_I8};
 
 static float stored(enum tensor_element type, float number)
 {
-    stored_column(type, &number, &number, 1);
+    stored_column(type, &number, &number, 1, 1);
     return number;
 }
 
@@ -82,7 +82,7 @@ static void check_column(const float *from, size_t count)
     assert_true(count <= 64);
     for (size_t k = 0; k < count; k++)
         largest = fmax(largest, fabs((double)from[k]));
-    const double unit = stored_column(TENSOR_I8, from, to, count);
+    const double unit = stored_column(TENSOR_I8, from, to, count, count);
     int exponent;
     const double mantissa = frexp(unit, &exponent);
     assert_true(unit == 0 || largest < 0x1p-100 || unit >= largest / 127 * (1 - 0x1p-24));
@@ -96,7 +96,7 @@ static void check_column(const float *from, size_t count)
         assert_true(unit > 0 || from[k] == 0);
         assert_false(signbit(to[k]) && to[k] == 0);
     }
-    const double unit_again = stored_column(TENSOR_I8, to, again, count);
+    const double unit_again = stored_column(TENSOR_I8, to, again, count, count);
     assert_true(unit_again == unit || (unit_again == 0 && largest < 0x1p-132));
     assert_memory_equal(again, to, count * sizeof *to);
 }
@@ -121,7 +121,7 @@ static void columns_of_i8_have_a_unit(void **state)
     static const float halves[] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f}; /* the unit is 1 */
     static const float even[] = {127, 0, 2, 2, 0, -2};
     float to[6];
-    assert_true(stored_column(TENSOR_I8, halves, to, 6) == 1);
+    assert_true(stored_column(TENSOR_I8, halves, to, 6, 6) == 1);
     assert_memory_equal(to, even, sizeof even);
 }
 
@@ -162,7 +162,7 @@ static void tensors_have_columns(void **state)
                     column[k] = from[at];
                     now_column[k] = now[at];
                 }
-                assert_true(stored_column(TENSOR_I8, column, column, 4) >= to.unit[TENSOR_W_O]);
+                assert_true(stored_column(TENSOR_I8, column, column, 4, 4) >= to.unit[TENSOR_W_O]);
                 assert_memory_equal(column, now_column, sizeof column);
             }
         assert_ptr_equal(to.tensor[TENSOR_X], in.tensor[TENSOR_X]);
