@@ -100,7 +100,7 @@ static const struct field isa_fields[] = {
 
 static const struct field height_fields[] = {
     FIELD(tile_height, rows), FIELD(tile_height, count), {"stop_0", offsetof(struct tile_height, stop[0])},
-    {"stop_1", offsetof(struct tile_height, stop[1])}, FIELD(tile_height, unroll), FIELD(tile_height, prefetch), FIELD(tile_height, halves),
+    {"stop_1", offsetof(struct tile_height, stop[1])}, FIELD(tile_height, unroll), FIELD(tile_height, prefetch),
 };
 
 static void push_heights(struct emit *emit, const char *name, const struct tile_heights *heights)

@@ -195,10 +195,10 @@ static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
     return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
-/* Steps of i4 in one iteration: a few of them fill half of a group. */
+/* Steps of i4 in one iteration: pairs, and as many iterations as fill a group. */
 static int64_t unroll_group(int64_t wanted)
 {
-    int64_t unroll = WEIGHT_GROUP / 2;
+    int64_t unroll = WEIGHT_GROUP;
     while (unroll > 2 && unroll > wanted)
         unroll /= 2;
     return unroll;
@@ -673,7 +673,6 @@ static void schedule_panels(struct plan_panels *g, const struct plan_isa *p)
     for (struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++) {
         h->prefetch = 2 * h->rows > g->rows ? g->prefetch : 0; /* low tiles are done before a line is there */
         h->unroll = h->prefetch > 0 ? unroll : min(g->unroll_rest, g->k_block);
-        h->halves = 2 * h->rows * g->vecs <= p->isa->registers / 2 ? 2 : 1; /* low tiles have few sums in flight */
     }
     g->prefetch_tile = g->prefetch * (g->k_block / unroll) * line_weights(g->weights);
     g->prefetch_block = ceil_div(p->block, g->rows) * g->prefetch_tile;

@@ -20,7 +20,6 @@ struct tile_height {
     int64_t stop[2];  /* rows left at which it gives way to a lower one, so that what is left is cut evenly; 0: none */
     int64_t unroll;   /* steps of the sum in one iteration */
     int64_t prefetch; /* cache lines that an iteration prefetches */
-    int64_t halves;   /* of a group of i4 that are summed at once, 1 or 2 */
 };
 
 struct tile_heights {
