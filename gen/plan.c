@@ -231,8 +231,8 @@ static int64_t complete_heads(const struct plan_panels *g, int64_t width)
     return min(g->panels, g->finish / common);
 }
 
-/* Elements of packed weights that so many steps of a column take: of i4 two steps share a byte, and before each group lies
- * the f32 by which its sums are multiplied. */
+/* Elements of packed weights that so many steps of a column take: of i4 two steps share a byte, and before each group
+ * lies the f32 by which its sums are multiplied. */
 static int64_t packed_steps(enum tensor_element weights, int64_t steps)
 {
     if (weights != TENSOR_I4)
@@ -608,7 +608,7 @@ static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int6
 static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                             int64_t rows)
 {
-    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4) /* few bytes, which machines ask for ahead by themselves */
+    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4) /* few bytes, one behind the other */
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;

@@ -111,7 +111,7 @@ struct plan_panels {
     int64_t last_vecs;    /* vectors of the one behind those, 0: there is none */
     int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
     int64_t tail_lanes;   /* valid lanes of a group's very last vector, 0: all */
-    int64_t packed_depth; /* elements of packed weights of a column, of one tap and one matrix: as many as steps, but of i4 */
+    int64_t packed_depth; /* elements of a column of a tap of a matrix: of all types but i4 as many as steps */
     int64_t panel_size;   /* elements in a full packed panel, all taps, all matrices */
     int64_t group_size;   /* elements in all panels of a group */
     int64_t a_row, a_k;   /* strides of A between rows and along the reduction */

@@ -59,7 +59,8 @@ static const char *const words_ffn[] = {"none", "relu", "gelu", "gelu_tanh", "si
 static const char *const words_activation[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh",
                                                NULL}; /* as enum layer_activation */
 static const char *const words_weight_layout[] = {"in_out", "out_in", NULL};
-static const char *const words_weight_type[] = {"f32", "bf16", "f16", "i8", "i4", NULL}; /* as weight_types in layer.c */
+/* as weight_types in layer.c */
+static const char *const words_weight_type[] = {"f32", "bf16", "f16", "i8", "i4", NULL};
 
 static const struct key_row keys[KEY_COUNT] = {
     [KEY_NAME] = {"name", KIND_NAME, NULL},

@@ -39,8 +39,8 @@ static double i8_column(const float *from, float *to, size_t count)
     return unit;
 }
 
-/* A group of i4. Its unit has the other sign than the largest number, of two as large the first, which becomes -8 units;
- * 8 of them become 7. */
+/* A group of i4. Its unit has the other sign than the largest number, of two as large the first, which becomes -8
+ * units; 8 of them become 7. */
 static double i4_group(const float *from, float *to, size_t count)
 {
     double largest = 0;

@@ -15,8 +15,8 @@
 bool stored_make(struct inputs *to, const struct layer *layer, const struct inputs *from);
 void stored_free(struct inputs *to, const struct layer *layer);
 
-/* A column of `count` numbers, `tap` of each tap; `from` may be `to`. Its unit, of i4 the least of a group but 0; of the
- * other types 0. */
+/* A column of `count` numbers, `tap` of each tap; `from` may be `to`. Its unit, of i4 the least of a group but 0; of
+ * the other types 0. */
 double stored_column(enum tensor_element type, const float *from, float *to, size_t count, size_t tap);
 
 #endif

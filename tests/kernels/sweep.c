@@ -515,11 +515,11 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_rows = {mix(dice->state ^ 0x726F7773)}; /* likewise */
     if (options->rows || (chance(&of_rows, 0.1) && !cached && !in_block && !d->train))
         draw_rows(&of_rows, d);
-    static const char *const types[] = {"f32", "bf16", "f16", "i8"};
+    static const char *const types[] = {"f32", "bf16", "f16", "i8", "i4"};
     struct dice of_types = {mix(dice->state ^ 0x7479706573)}; /* likewise */
     const bool no_weights = d->layer == NULL && d->projected && is(d->w_o, "none");
     if (chance(&of_types, 0.3) && !d->train && !no_weights)
-        d->weight_type = types[between(&of_types, 0, 3)];
+        d->weight_type = types[between(&of_types, 0, 4)];
 }
 
 /* ---- the spec -------------------------------------------------------------------------------------------------- */
@@ -972,7 +972,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("conv, even taps", d->conv_width > 0 && d->conv_width % 2 == 0) F("conv, one tap", d->conv_width == 1) \
     F("bias", d->bias) F("scale", d->scale_given) F("scale 0", d->scale_given && d->scale == 0) \
     F("scores", d->scores != NULL) F("out_in", d->out_in) F("bf16", is(d->weight_type, "bf16")) \
-    F("f16", is(d->weight_type, "f16")) F("i8", is(d->weight_type, "i8")) F("no mask", d->mask == 0) F("causal", d->mask & MASK_CAUSAL) \
+    F("f16", is(d->weight_type, "f16")) F("i8", is(d->weight_type, "i8")) F("i4", is(d->weight_type, "i4")) F("no mask", d->mask == 0) F("causal", d->mask & MASK_CAUSAL) \
     F("padding", d->mask & MASK_PADDING) F("no_self", d->mask & MASK_NO_SELF) F("window", d->mask & MASK_WINDOW) \
     F("bool", d->mask & MASK_BOOL) F("additive", d->mask & MASK_ADDITIVE) F("window_left", d->window_left >= 0) \
     F("window_right", d->window_right >= 0) F("plan.unroll", d->unroll > 0) F("plan.query_vecs", d->query_vecs > 0) \

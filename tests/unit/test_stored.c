@@ -125,6 +125,41 @@ static void columns_of_i8_have_a_unit(void **state)
     assert_memory_equal(to, even, sizeof even);
 }
 
+/* Groups of i4: multiples -8 ... 7 of a unit, which the largest number is -8 of; and the same once more. */
+static void groups_of_i4_have_units(void **state)
+{
+    (void)state;
+    struct random random = {23};
+    float from[150], to[150], again[150];
+    for (int round = 0; round < 2000; round++) {
+        const size_t taps = 1 + random_bits(&random) % 3, tap = 1 + random_bits(&random) % 50;
+        for (size_t k = 0; k < taps * tap; k++)
+            from[k] = (float)random_normal(&random);
+        (void)stored_column(TENSOR_I4, from, to, taps * tap, tap);
+        for (size_t first = 0; first < taps * tap;) {
+            const size_t end = first + (tap - first % tap < 32 ? tap - first % tap : 32);
+            size_t most = first;
+            for (size_t k = first; k < end; k++)
+                most = fabsf(from[k]) > fabsf(from[most]) ? k : most;
+            const double unit = -(double)to[most] / 8;
+            const double least = fabs((double)from[most]) / 8;
+            assert_true(fabs(unit) >= least && fabs(unit) <= least * (1 + 0x1p-14));
+            for (; first < end; first++) {
+                const double parts = to[first] / unit;
+                assert_true(parts == rint(parts) && parts >= -8 && parts <= 7);
+                assert_true(fabs((double)to[first] - from[first]) <=
+                            fabs(unit) * (from[first] / unit > 7.5 ? 1 : 0.5 + 0x1p-16));
+            }
+        }
+        (void)stored_column(TENSOR_I4, to, again, taps * tap, tap);
+        assert_memory_equal(again, to, taps * tap * sizeof *to);
+    }
+    static const float ends[] = {8, -8, 7.4f, -0.5f, 1.5f, 0}; /* the unit is -1: 8 becomes 8, and -8, 8 units, -7 */
+    static const float stored[] = {8, -7, 7, 0, 2, 0};
+    assert_true(stored_column(TENSOR_I4, ends, to, 6, 6) == 1);
+    assert_memory_equal(to, stored, sizeof stored);
+}
+
 static void what_is_stored_stays(void **state)
 {
     (void)state;
@@ -224,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_rounded_to_the_nearest), cmocka_unit_test(what_a_type_does_not_hold_is_refused),
         cmocka_unit_test(columns_of_i8_have_a_unit),          cmocka_unit_test(what_is_stored_stays),
+        cmocka_unit_test(groups_of_i4_have_units),
         cmocka_unit_test(tensors_have_columns),               cmocka_unit_test(bounds_hold_what_rounding_moves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

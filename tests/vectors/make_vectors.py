@@ -95,19 +95,35 @@ def weight_shapes(s):
 
 # ---- weights in fewer bytes --------------------------------------------------------------------------------------
 
-def stored_column(kind, column):
-    """What packing leaves of a column, as float64."""
+def rounded_unit(unit):
+    """Rounded up to 16 significant bits, 2^-132 at least."""
+    step = 2.0 ** max(math.frexp(unit)[1] - 16, -141)
+    return max(math.ceil(unit / step) * step, 2.0 ** -132)
+
+
+def stored_group(group):
+    """Of i4: the first of the largest numbers becomes -8 units, and what would be 8 of them 7."""
+    if not group.any():
+        return np.zeros(len(group))
+    largest = group[np.abs(group).argmax()]
+    unit = math.copysign(rounded_unit(float(np.abs(largest) / np.float32(8))), -largest)
+    return np.minimum(np.rint(group / np.float32(unit)).astype(np.float64), 7) * unit
+
+
+def stored_column(kind, column, tap):
+    """What packing leaves of a column, as float64; `tap` rows of it are a tap's."""
     if kind == "f16":
         return column.astype(np.float16).astype(np.float64)
     if kind == "bf16":  # the upper half of an f32; of two that are as near, the even one
         bits = column.view(np.uint32).astype(np.uint64)
         up = (bits & 0xffff) + ((bits >> 16) & 1) > 0x8000
         return (((bits >> 16) + up) << 16).astype(np.uint32).view(np.float32).astype(np.float64)
+    if kind == "i4":
+        taps = [column[first:first + tap] for first in range(0, len(column), tap)]
+        return np.concatenate([stored_group(of[k:k + 32]) for of in taps for k in range(0, tap, 32)])
     if not column.any():
         return np.zeros(len(column))
-    unit = float(np.abs(column).max() / np.float32(127))  # i8: rounded up to 16 significant bits, 2^-132 at least
-    step = 2.0 ** max(math.frexp(unit)[1] - 16, -141)
-    unit = max(math.ceil(unit / step) * step, 2.0 ** -132)
+    unit = rounded_unit(float(np.abs(column).max() / np.float32(127)))
     return np.rint(column / np.float32(unit)).astype(np.float64) * unit
 
 
@@ -119,7 +135,7 @@ def stored(kind, matrix):
     out = np.empty(groups.shape)
     for g, group in enumerate(groups):
         for c in range(group.shape[1]):
-            out[g, :, c] = stored_column(kind, np.ascontiguousarray(group[:, c]))
+            out[g, :, c] = stored_column(kind, np.ascontiguousarray(group[:, c]), matrix.shape[-2])
     return out.reshape(matrix.shape)
 
 
@@ -520,12 +536,17 @@ def list_vectors():
         w[:, 7] = np.float32(2.0 ** -25)
         w[:, 8] = np.float32(1.00048828125)  # halfway between two f16
         tensors["w_o"][0, :] = 0
-    for kind in ("bf16", "f16", "i8"):
+    for kind in ("bf16", "f16", "i8", "i4"):
         vector(f"types_{kind}", f"weights packed as {kind}: columns of zeros, of one number, with an outlier, of small ones",
                2, 9, d_model=20, h=2, seq_len=9, bias=True, weight_type=kind, change=columns)
     vector("types_i8_conv", "weights packed as i8: a convolution's columns have one scale for all taps", 2, 8, d_model=12,
            h=3, seq_len=8, w_o="conv", conv_width=4, weight_layout="out_in", weight_type="i8", mask="padding",
            change=lengths(8, 5))
+    vector("types_i4_conv", "weights packed as i4: groups of rows begin anew with each tap", 2, 8, d_model=120,
+           h=3, seq_len=8, w_o="conv", conv_width=3, weight_layout="out_in", weight_type="i4", mask="padding",
+           change=lengths(8, 5))
+    vector("types_i4_odd", "weights packed as i4: whole groups and one of an odd number of rows", 1, 5, d_model=99, h=3,
+           seq_len=5, bias=True, weight_type="i4")
     vector("types_i8_split", "weights packed as i8: each head has matrices of its own, keys are projected by w_q", 1, 7, 11,
            d_model=18, h=3, seq_len=7, source_len=11, input="split", attention="cross", w_k="tied", weight_type="i8")
 
