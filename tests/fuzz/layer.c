@@ -307,7 +307,8 @@ static void check_panels(const struct plan_isa *p, const struct plan_panels *c)
     REQUIRE(c->vecs >= 1 && c->vecs <= 4 && c->rows >= 1 && c->rows <= 16 && c->unroll >= 0 && c->group_rows >= 1);
     REQUIRE(c->panels * c->vecs * p->lanes >= c->columns && (c->panels - 1) * c->vecs * p->lanes < c->columns);
     REQUIRE(c->tail_lanes >= 0 && c->tail_lanes < p->lanes && c->part_panels >= 1);
-    REQUIRE(c->panel_size > 0 && c->group_size >= c->depth * c->taps * c->columns);
+    REQUIRE(c->panel_size > 0 && 2 * c->packed_depth >= c->depth);
+    REQUIRE(c->group_size >= c->packed_depth * c->taps * c->columns);
 }
 
 static void check_layout(const struct plan_isa *p, enum layout_name id)
