@@ -302,7 +302,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
     emit_set_string(emit, "runs_on", p->isa->runs_on);
-    push_needs(emit, p->isa, layer->weight_type == TENSOR_F16);
+    push_needs(emit, p->isa, layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
     push_layouts(emit, p);
@@ -542,6 +542,15 @@ static void push_relative(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
+/* What C has for an element */
+static const char *word_of(enum tensor_element element)
+{
+    static const char *const words[] = {
+        [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char", [TENSOR_BF16] = "uint16_t",
+        [TENSOR_F16] = "uint16_t", [TENSOR_I8] = "int8_t", [TENSOR_I4] = "uint8_t"};
+    return words[element];
+}
+
 /* All tensors; those that the layer lacks are fields of the interface too. */
 static void push_tensors(struct emit *emit, const struct layer *layer)
 {
@@ -549,8 +558,6 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
                                         [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias",
                                         [TENSOR_LEARNED] = "learned", [TENSOR_NAMED] = "table",
                                         [TENSOR_OUTPUT] = "output", [TENSOR_CACHE] = "cache"};
-    static const char *const types[] = {
-        [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char"};
     emit_begin_table(emit, "tensors");
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const struct layer_tensor_row *row = layer_tensor_row(t);
@@ -563,7 +570,7 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
         emit_set_boolean(emit, "own", of_linear); /* a field of such layers alone, behind the others */
-        emit_set_string(emit, "type", types[row->type]);
+        emit_set_string(emit, "type", word_of(layer_tensor_element(layer, t)));
         emit_set_string(emit, "shape", shape);
         emit_set_string(emit, "field", text_or_empty(row->field));
         emit_set_string(emit, "note", text_or_empty(row->note));
@@ -674,6 +681,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
         {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
+        {"CACHE_STORED", layer_stores_cache(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -690,10 +698,12 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     /* of packed weights, and what C has for it */
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
-    emit_set_string(emit, "WEIGHT", layer->weight_type == TENSOR_F32  ? "float"
-                                    : layer->weight_type == TENSOR_I8 ? "int8_t"
-                                    : layer->weight_type == TENSOR_I4 ? "uint8_t" : "uint16_t");
+    emit_set_string(emit, "WEIGHT", word_of(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_GROUP", layer->weight_type == TENSOR_I4 ? WEIGHT_GROUP : 0);
+    /* likewise of a cache */
+    emit_set_string(emit, "CACHE_TYPE", element_name(layer->cache_type));
+    emit_set_integer(emit, "CACHE_ELEMENT_BYTES", (int64_t)element_size(layer->cache_type));
+    emit_set_string(emit, "CACHE_ELEMENT", word_of(layer->cache_type));
     emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
     emit_set_number(emit, "SCALE", layer->scale);
     emit_set_integer(emit, "DROPPED", layer_dropped(layer));

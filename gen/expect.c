@@ -420,7 +420,7 @@ static struct terms count_terms(const struct layer *l)
             continue;
         terms.operations += of->operations;
         terms.tensors += of->tensor < TENSOR_COUNT;
-        terms.bytes += of->tensor < TENSOR_COUNT ? (double)layer_tensor_size(of->tensor) : 0;
+        terms.bytes += of->tensor < TENSOR_COUNT ? (double)layer_tensor_size(l, of->tensor) : 0;
     }
     return terms;
 }
@@ -578,7 +578,7 @@ static void count_attention(struct model *m, int64_t together, double times)
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     w->l3 += m->far * count_terms(l).bytes * pairs;
     if (l->scores) /* written, read again and divided, written */
-        w->l3 += m->far * 4 * (double)layer_tensor_size(TENSOR_ATTN) * pairs;
+        w->l3 += m->far * 4 * (double)layer_tensor_size(l, TENSOR_ATTN) * pairs;
 }
 
 /* Attention by rows over a cache: a call with seq_len tokens behind which the cache is full. */
@@ -770,10 +770,10 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
     const bool attends = layer_attends(l);
     const double q_k_v = n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * (l->d_k + l->d_v));
     const double x = n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0);
-    const double inputs = (double)layer_tensor_size(TENSOR_X) * (l->projected ? q_k_v : x);
+    const double inputs = (double)layer_tensor_size(l, TENSOR_X) * (l->projected ? q_k_v : x);
     const double pairs = attends ? (double)l->h * n * keys : 0;
-    const double tensors = pairs * (count_terms(l).bytes + (l->scores ? (double)layer_tensor_size(TENSOR_ATTN) : 0));
-    const double y = (double)layer_tensor_size(TENSOR_Y) * n * (double)l->d_out;
+    const double tensors = pairs * (count_terms(l).bytes + (l->scores ? (double)layer_tensor_size(l, TENSOR_ATTN) : 0));
+    const double y = (double)layer_tensor_size(l, TENSOR_Y) * n * (double)l->d_out;
     const int64_t together = min(batch, p->sequences), rest = batch % together;
     /* of the scratch, one group's part; sequences come one by one */
     const double used = scratch * (double)together / (double)p->sequences;

@@ -303,7 +303,7 @@ static void explain_position(const struct layer *l, const struct score_term *ter
 /* A term with a number for each pair, known only at run time. */
 static void explain_pairs(const struct layer *l, const struct score_term *term, FILE *out)
 {
-    const double n = (double)l->seq_len, m = (double)l->source_len, size = (double)layer_tensor_size(term->tensor);
+    const double n = (double)l->seq_len, m = (double)l->source_len, size = (double)layer_tensor_size(l, term->tensor);
     line(out, "%s %s: known at run time; reads %s a sequence, or %s if all heads share it",
          term->word != NULL ? "mask" : "term", term->word != NULL ? term->word : term->name,
          in_bytes((double)l->h * n * m * size).text, in_bytes(n * m * size).text);
@@ -540,7 +540,7 @@ static void total_line(FILE *out, const char *name, double parameters, double mu
 static void explain_cache(const struct layer *l, FILE *out)
 {
     static const char *const kinds[] = {"", "rows", "ring", "paged"};
-    const double row = (double)(l->h_kv * (l->d_k + l->d_v)) * FLOAT_BYTES;
+    const double row = (double)(l->h_kv * (l->d_k + l->d_v)) * (double)element_size(l->cache_type);
     int64_t left, right;
     visible_reach(l, &left, &right);
     const int64_t keys = left != LAYER_UNBOUNDED ? min(left + 1, l->cache_len) : l->cache_len;
@@ -549,8 +549,9 @@ static void explain_cache(const struct layer *l, FILE *out)
     if (l->cache == CACHE_PAGED)
         pages = write_text("; pages of %lld, at most %lld of them", (long long)l->page_len, (long long)l->page_count);
     fputs("\nThe cache\n\n", out);
-    line_at(out, 2, write_text("%s of %lld positions, %s each, %s a sequence%s", kinds[l->cache],
-                               (long long)l->cache_len, in_bytes(row).text,
+    line_at(out, 2, write_text("%s of %lld positions%s%s, %s each, %s a sequence%s", kinds[l->cache],
+                               (long long)l->cache_len, layer_stores_cache(l) ? " in " : "",
+                               layer_stores_cache(l) ? element_name(l->cache_type) : "", in_bytes(row).text,
                                in_bytes(row * (double)l->cache_len).text, pages.text).text);
     line_at(out, 2, write_text("A step of one token that sees %lld keys reads %s of it and %s of weights, for %s "
                                "multiply-adds.", (long long)keys, in_bytes(row * (double)keys).text,

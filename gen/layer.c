@@ -40,8 +40,7 @@ static void fill_rope(struct layer *layer, const struct spec *spec)
 }
 
 /* By the places of their words */
-static const enum tensor_element weight_types[] = {TENSOR_F32, TENSOR_BF16, TENSOR_F16, TENSOR_I8,
-                                                    TENSOR_I4};
+static const enum tensor_element element_types[] = {TENSOR_F32, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4};
 
 /* A layer without attention: what is not here is 0, or none. */
 static void fill_rows(struct layer *layer, const struct spec *spec)
@@ -66,7 +65,7 @@ static void fill_rows(struct layer *layer, const struct spec *spec)
     layer->activation = (enum layer_activation)spec->value[KEY_ACTIVATION];
     layer->cap = spec->real[KEY_TERMS + SCORE_SOFTCAP];
     layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
-    layer->weight_type = weight_types[spec->value[KEY_WEIGHT_TYPE]];
+    layer->weight_type = element_types[spec->value[KEY_WEIGHT_TYPE]];
 }
 
 static void fill(struct layer *layer, const struct spec *spec)
@@ -85,6 +84,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->cache = (enum layer_cache)spec->value[KEY_CACHE];
     layer->cache_len = spec->value[KEY_CACHE_LEN];
     layer->page_len = spec->value[KEY_PAGE_LEN];
+    layer->cache_type = is_cached(spec) ? element_types[spec->value[KEY_CACHE_TYPE]] : TENSOR_F32;
     layer->page_count = layer->page_len > 0 ? (layer->cache_len + layer->page_len - 1) / layer->page_len : 0;
     layer->split = is_split(spec);
     layer->cross = is_cross(spec);
@@ -117,7 +117,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->d_ff = spec->value[KEY_D_FF];
     layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
     layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
-    layer->weight_type = weight_types[spec->value[KEY_WEIGHT_TYPE]];
+    layer->weight_type = element_types[spec->value[KEY_WEIGHT_TYPE]];
 
     const int64_t parts = layer->split ? layer->h : 1;
     if (layer->projected && layer->w_o == W_O_NONE)
@@ -207,9 +207,10 @@ static bool fill_texts(struct layer *layer, const struct spec *spec)
 }
 
 /* False if that is no int64_t, and so beyond PTRDIFF_MAX of any machine. */
-static bool tensor_bytes(enum layer_tensor tensor, const int64_t *shape, int count, int64_t *bytes)
+static bool tensor_bytes(const struct layer *layer, enum layer_tensor tensor, const int64_t *shape, int count,
+                         int64_t *bytes)
 {
-    *bytes = count == 0 ? 0 : (int64_t)layer_tensor_size(tensor);
+    *bytes = count == 0 ? 0 : (int64_t)layer_tensor_size(layer, tensor);
     for (int i = 0; i < count; i++)
         if (__builtin_mul_overflow(*bytes, shape[i], bytes))
             return false;
@@ -224,7 +225,7 @@ static void check_totals(const struct layer *layer, const struct spec *spec)
     bool fits = true, all_fit = true;
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
         const int count = layer_tensor_shape(layer, tensor, &one, shape);
-        fits = tensor_bytes(tensor, shape, count, &bytes);
+        fits = tensor_bytes(layer, tensor, shape, count, &bytes);
         if (!fits) {
             char text[100] = "";
             for (int i = layer_tensor_has_axis(layer, tensor, "batch"), used = 0; i < count; i++)

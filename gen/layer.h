@@ -38,8 +38,9 @@ enum score_name {
     SCORE_TERMS
 };
 
-/* Tensors are of the first three. The others are types of packed weights; of i8 each column of a matrix has a scale, of
- * i4 each WEIGHT_GROUP rows of it. An element of i4 is a byte: two numbers, or a quarter of a scale. */
+/* Tensors are of the first three, but those of a cache, which may be of the others too. These are types of packed
+ * weights; of i8 each column of a matrix has a scale, of i4 each WEIGHT_GROUP rows of it, and no cache is of i4. An
+ * element of i4 is a byte: two numbers, or a quarter of a scale. */
 enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4 };
 #define WEIGHT_GROUP 32 /* of a product's depth, which is that of one tap */
 
@@ -94,6 +95,7 @@ struct layer {
     enum layer_offset offset; /* what is added to a query's row to make its position */
     enum layer_cache cache; /* keys and values of earlier tokens, the caller's */
     int64_t cache_len; /* most positions of a sequence, or rows of a ring; then source_len too. 0: no cache */
+    enum tensor_element cache_type; /* of the numbers in it: f32, bf16, f16 or i8 */
     int64_t page_len, page_count; /* positions of a page, and pages of a sequence; 0 unless paged */
     bool cross;    /* attention = cross */
     bool source_kept; /* a call can leave out the source and use what an earlier one made of it; cross only */
@@ -217,6 +219,11 @@ static inline bool layer_stores_weights(const struct layer *layer)
 {
     return layer->weight_type != TENSOR_F32;
 }
+/* Whether keys and values become other numbers in a cache. */
+static inline bool layer_stores_cache(const struct layer *layer)
+{
+    return layer->cache_type != TENSOR_F32;
+}
 /* How many norms the block has: n1 is the first. */
 int layer_norms(const struct layer *layer);
 
@@ -270,7 +277,9 @@ const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
 /* The same but for tables: those are called as the spec calls them. */
 const char *layer_tensor_called(const struct layer *layer, enum layer_tensor tensor);
-size_t layer_tensor_size(enum layer_tensor tensor); /* bytes of an element */
+/* What its elements are, and the bytes of one; of a cache that is the layer's cache_type. */
+enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor);
+size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor);
 size_t element_size(enum tensor_element element);
 const char *element_name(enum tensor_element element); /* "f32" */
 

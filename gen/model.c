@@ -427,6 +427,7 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_boolean(emit, "cached", layer_has_cache(layer));
     emit_set_boolean(emit, "paged", layer->cache == CACHE_PAGED);
     emit_set_boolean(emit, "ring", layer->cache == CACHE_RING);
+    emit_set_string(emit, "cache_type", element_name(layer->cache_type));
     emit_set_integer(emit, "cache_len", layer->cache_len);
     emit_set_integer(emit, "page_len", layer->page_len);
     const int64_t rows = layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len;

@@ -359,6 +359,9 @@ local function check_layer(stack, section, spec)
     if spec.cached and stack.name ~= "decoder" then
         wrong(place, "%s has a cache; only a decoder's layers have", spec.file)
     end
+    if spec.cache_type ~= "f32" then
+        wrong(place, "%s has cache_type = %s, which models do not know yet; leave it out", spec.file, spec.cache_type)
+    end
 end
 
 local function read_layers(stack)

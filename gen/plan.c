@@ -961,9 +961,11 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const struct { enum layout_name id; const char *name; int64_t d; } caches[] = {
         {LAYOUT_K_CACHE, paged ? "k_pages" : "k_cache", layer->d_k},
         {LAYOUT_V_CACHE, paged ? "v_pages" : "v_cache", layer->d_v}};
-    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
         p->layouts[caches[i].id] =
             rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
+        p->layouts[caches[i].id].element = layer->cache_type;
+    }
 
     const bool exact = request_or(request, PLAN_EXACT_CHUNKS, PLAN_OFF) == PLAN_ON;
     p->cached.few_queries = exact ? 0 : min(layer->seq_len, FEW_ROWS / group);

@@ -59,7 +59,8 @@ static const char *const words_ffn[] = {"none", "relu", "gelu", "gelu_tanh", "si
 static const char *const words_activation[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh",
                                                NULL}; /* as enum layer_activation */
 static const char *const words_weight_layout[] = {"in_out", "out_in", NULL};
-/* as weight_types in layer.c */
+/* as element_types in layer.c */
+static const char *const words_cache_type[] = {"f32", "bf16", "f16", "i8", NULL};
 static const char *const words_weight_type[] = {"f32", "bf16", "f16", "i8", "i4", NULL};
 
 static const struct key_row keys[KEY_COUNT] = {
@@ -81,6 +82,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_SOURCE_LEN] = {"source_len", KIND_SIZE, NULL},
     [KEY_SOURCE_KEPT] = {"source_kept", KIND_WORD, words_switch},
     [KEY_CACHE] = {"cache", KIND_WORD, words_cache},
+    [KEY_CACHE_TYPE] = {"cache_type", KIND_WORD, words_cache_type},
     [KEY_CACHE_LEN] = {"cache_len", KIND_SIZE, NULL},
     [KEY_PAGE_LEN] = {"page_len", KIND_SIZE, NULL},
     [KEY_OFFSET] = {"offset", KIND_WORD, words_offset},

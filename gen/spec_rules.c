@@ -105,6 +105,8 @@ static const struct idle {
     {KEY_SOURCE_LEN, has_own_source_len, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
     {KEY_SOURCE_KEPT, is_cross, {KEY_ATTENTION, KEY_INPUT},
      "only attention = cross has keys and values of a source to keep; leave it out, or write attention = cross", true},
+    {KEY_CACHE_TYPE, is_cached, {KEY_CACHE, KEY_CACHE},
+     "there is no cache; leave it out, or write cache = rows", true},
     {KEY_CACHE_LEN, is_cached, {KEY_CACHE, KEY_CACHE},
      "there is no cache; leave it out, or write cache = rows", false},
     {KEY_PAGE_LEN, is_paged, {KEY_CACHE, KEY_CACHE},
@@ -355,6 +357,13 @@ static void rule_cache(struct spec *spec)
         diag_error(spec->diag, place_of(spec, KEY_OFFSET),
                    "the first query of a call with a cache stands behind what the cache holds; leave out offset, or "
                    "write offset = past");
+}
+
+static void rule_cache_type(struct spec *spec)
+{
+    if (is_cached(spec) && spec->value[KEY_CACHE_TYPE] == 3)
+        diag_error(spec->diag, place_of(spec, KEY_CACHE_TYPE),
+                   "cache_type = i8 is not there yet; write bf16 or f16");
 }
 
 static void rule_cache_len(struct spec *spec)
@@ -707,6 +716,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_MASK), rule_prefix},
     {NEEDS(KEY_PAD_ROWS, KEY_MASK, KEY_ATTENTION, KEY_INPUT), rule_pad_rows},
     {NEEDS(KEY_CACHE, KEY_ATTENTION, KEY_INPUT, KEY_W_O, KEY_MASK, KEY_SOURCE_LEN, KEY_OFFSET), rule_cache},
+    {NEEDS(KEY_CACHE, KEY_CACHE_TYPE), rule_cache_type},
     {NEEDS(KEY_CACHE, KEY_CACHE_LEN, KEY_SEQ_LEN), rule_cache_len},
     {NEEDS(KEY_CACHE, KEY_CACHE_LEN, KEY_SEQ_LEN, KEY_MASK, KEY_WINDOW_LEFT, KEY_SCORES), rule_ring},
     {NEEDS(KEY_ROPE, KEY_ATTENTION, KEY_INPUT), rule_rope_cross},

@@ -218,9 +218,14 @@ const char *layer_tensor_called(const struct layer *layer, enum layer_tensor ten
     return table != NULL ? table->name : layer_tensor_name(tensor);
 }
 
-size_t layer_tensor_size(enum layer_tensor tensor)
+enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor)
 {
-    return element_size(rows[tensor].shown.type);
+    return rows[tensor].shown.kind == TENSOR_CACHE ? layer->cache_type : rows[tensor].shown.type;
+}
+
+size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor)
+{
+    return element_size(layer_tensor_element(layer, tensor));
 }
 
 static const struct { const char *name; size_t size; } elements[] = {

@@ -189,18 +189,20 @@ static double step_bytes(const struct bench *b, size_t step)
     const struct layer_parameters p = layer_parameters(layer);
     const double of_output = (double)(p.w_o + p.b_o), of_hidden = (double)(p.w_1 + p.b_1 + p.w_g + p.b_g);
     const double of_down = (double)(p.w_2 + p.b_2), of_others = (double)p.total - of_output - of_hidden - of_down;
-    const double row = (double)(layer->h_kv * (layer->d_k + layer->d_v));
-    double rows = 0;
+    double row = 0, rows = 0;
     for (size_t i = 0; i < b->timed.inputs.batch; i++) {
         const double cached = (double)inputs_cached(layer, &b->timed.inputs, i);
         rows += layer->window_left >= 0 ? fmin(cached, (double)layer->window_left) : cached;
     }
+    for (int part = 0; part < inputs_cache_parts(layer); part++)
+        row += (double)(inputs_cache_width(layer, part) * (size_t)layer->h_kv *
+                        layer_tensor_size(layer, inputs_cache_of(layer, part)));
     const char *name = steps[step].name;
     const double of_cache = strcmp(name, "attend") == 0 || step == 0 ? rows * row : 0;
     const double weights = step == 0 ? (double)p.total : strcmp(name, "project") == 0 ? of_others
                          : strcmp(name, "output") == 0 ? of_output : strcmp(name, "hidden") == 0 ? of_hidden
                          : strcmp(name, "down") == 0 ? of_down : 0;
-    return sizeof(float) * (weights + of_cache);
+    return sizeof(float) * weights + of_cache;
 }
 
 /* What stands behind the figures of a call on a cache; nothing without one. */

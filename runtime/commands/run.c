@@ -7,6 +7,7 @@
 #include "kernels/call.h"
 #include "../../gen/isa.h"
 #include "commands.h"
+#include "inputs/elements.h"
 #include "reference/compare.h"
 #include "reference/gradient.h"
 
@@ -141,20 +142,22 @@ static void expect_cache(struct job *job, bool values)
     const struct layer *layer = job->call.layer;
     const struct inputs *in = &job->call.inputs;
     const size_t count = in->batch * (size_t)layer->h_kv * in->n * (size_t)(values ? layer->d_v : layer->d_k);
-    const float *given = job->cache_given[values] != NULL ? job->cache_given[values]->data : NULL;
-    float *left = given != NULL ? malloc(job->call.cache_bytes[values] + 1) : NULL;
+    const enum tensor_element type = layer->cache_type;
+    const size_t size = element_size(type);
+    const char *given = job->cache_given[values] != NULL ? job->cache_given[values]->data : NULL;
+    char *left = given != NULL ? malloc(job->call.cache_bytes[values] + 1) : NULL;
     if (left != NULL)
         memcpy(left, in->tensor[inputs_cache_of(layer, values)], job->call.cache_bytes[values]);
     for (size_t i = 0; i < count; i++) {
         const size_t at = cache_place(job, values, i);
         double *expected = &job->reference.cache[values][i];
         if (at != SIZE_MAX && job->options->reference)
-            job->call.cache[values][at] = (float)*expected;
+            element_put(type, job->call.cache[values], at, *expected);
         if (at == SIZE_MAX || left == NULL)
             continue;
-        left[at] = given[at];
-        const double rounding = 0x1p-24 * fabs((double)given[at]) + 0x1p-149;
-        *expected = given[at];
+        memcpy(left + at * size, given + at * size, size);
+        *expected = element_number(type, given, at);
+        const double rounding = 0x1p-24 * fabs(*expected) + 0x1p-149;
         job->bounds.cache[values].worst[i] += rounding;
         job->bounds.cache[values].drawn[i] += rounding;
     }
@@ -247,7 +250,7 @@ static void compare_outputs(struct job *job, const char *who)
         struct comparison cache = {0};
         const enum layer_tensor tensor = inputs_cache_of(job->call.layer, values);
         if (!compare_cache(&cache, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, values,
-                           job->call.cache[values], GATE_WORST))
+                           (const void *const *)job->call.cache, GATE_WORST))
             diag_environment(&job->diag, NULL, "out of memory");
         print_comparison(who, tensor, &cache);
         job->missed = job->missed || cache.misses + cache.unbounded > 0;
@@ -319,8 +322,8 @@ static bool write_outputs(struct job *job)
 {
     const enum layer_tensor which[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,    TENSOR_K_CACHE,
                                        TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES};
-    float *const *cache = job->call.cache;
-    float *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1]};
+    void *const *cache = job->call.cache;
+    void *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1]};
     struct tensor items[sizeof which / sizeof *which + TENSOR_COUNT];
     char names[TENSOR_COUNT][40];
     size_t count = 0;
@@ -328,9 +331,11 @@ static bool write_outputs(struct job *job)
         if (!layer_has_tensor(job->call.layer, which[i]))
             continue;
         struct tensor *item = &items[count++];
-        *item = (struct tensor){.name = (char *)(uintptr_t)layer_tensor_name(which[i]), .data = data[i]};
+        *item = (struct tensor){.name = (char *)(uintptr_t)layer_tensor_name(which[i]), .data = data[i],
+                                .type = inputs_type(layer_tensor_element(job->call.layer, which[i]))};
         item->rank = inputs_shape(job->call.layer, &job->call.inputs, which[i], item->shape);
-        item->bytes = inputs_count(job->call.layer, &job->call.inputs, which[i]) * sizeof(float);
+        item->bytes = inputs_count(job->call.layer, &job->call.inputs, which[i]) *
+                      layer_tensor_size(job->call.layer, which[i]);
     }
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         if (job->call.gradient[t] == NULL)

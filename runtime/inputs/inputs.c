@@ -10,6 +10,7 @@
 
 #include "../../gen/number.h"
 #include "draw.h"
+#include "elements.h"
 
 static enum tensor_kind kind_of(enum layer_tensor tensor)
 {
@@ -126,17 +127,44 @@ int64_t inputs_reach(const struct layer *layer, const struct inputs *in)
     return (int64_t)(reach + in->m);
 }
 
-enum layer_tensor inputs_cache_of(const struct layer *layer, bool values)
+int inputs_cache_parts(const struct layer *layer)
 {
-    if (layer->cache == CACHE_PAGED)
-        return values ? TENSOR_V_PAGES : TENSOR_K_PAGES;
-    return values ? TENSOR_V_CACHE : TENSOR_K_CACHE;
+    return layer_has_cache(layer) ? 2 : 0;
 }
 
-size_t inputs_cache_row(const struct layer *layer, const struct inputs *in, bool values, size_t b, size_t head,
+enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
+{
+    static const enum layer_tensor rows[CACHE_PARTS] = {TENSOR_K_CACHE, TENSOR_V_CACHE};
+    static const enum layer_tensor pages[CACHE_PARTS] = {TENSOR_K_PAGES, TENSOR_V_PAGES};
+    return (layer->cache == CACHE_PAGED ? pages : rows)[part];
+}
+
+size_t inputs_cache_width(const struct layer *layer, int part)
+{
+    return (size_t)(part == 0 ? layer->d_k : layer->d_v);
+}
+
+size_t inputs_cache_bytes(const struct layer *layer, const struct inputs *in, int part)
+{
+    const enum layer_tensor tensor = inputs_cache_of(layer, part);
+    return part < inputs_cache_parts(layer) ? inputs_count(layer, in, tensor) * layer_tensor_size(layer, tensor) : 0;
+}
+
+double inputs_cached_number(const struct layer *layer, const void *const cache[CACHE_PARTS], bool values, size_t at)
+{
+    return element_number(layer->cache_type, cache[values], at);
+}
+
+void inputs_caches(const struct layer *layer, const struct inputs *in, const void *cache[CACHE_PARTS])
+{
+    for (int part = 0; part < CACHE_PARTS; part++)
+        cache[part] = part < inputs_cache_parts(layer) ? in->tensor[inputs_cache_of(layer, part)] : NULL;
+}
+
+size_t inputs_cache_row(const struct layer *layer, const struct inputs *in, int part, size_t b, size_t head,
                         int64_t position)
 {
-    const size_t width = (size_t)(values ? layer->d_v : layer->d_k), h_kv = (size_t)layer->h_kv;
+    const size_t width = inputs_cache_width(layer, part), h_kv = (size_t)layer->h_kv;
     const size_t at = (size_t)position, len = (size_t)layer->cache_len, page_len = (size_t)layer->page_len;
     if (layer->cache != CACHE_PAGED)
         return ((b * h_kv + head) * len + at % len) * width;
@@ -179,7 +207,7 @@ static bool allocate(struct inputs *in, const struct layer *layer, enum layer_te
 {
     if (!is_read(layer, tensor))
         return true;
-    size_t bytes = inputs_count(layer, in, tensor) * layer_tensor_size(tensor);
+    size_t bytes = inputs_count(layer, in, tensor) * layer_tensor_size(layer, tensor);
     in->tensor[tensor] = malloc(bytes > 0 ? bytes : 1);
     if (in->tensor[tensor] == NULL)
         diag_environment(diag, NULL, "out of memory");
@@ -245,7 +273,7 @@ bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inpu
         return false;
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (in->tensor[t] != NULL)
-            memcpy(in->tensor[t], from->tensor[t], inputs_count(layer, in, t) * layer_tensor_size(t));
+            memcpy(in->tensor[t], from->tensor[t], inputs_count(layer, in, t) * layer_tensor_size(layer, t));
     return true;
 }
 
@@ -459,22 +487,32 @@ static void draw_page_table(struct random *random, const struct layer *layer, st
         }
 }
 
+/* No number, and not the same one at neighbouring places. */
+static void put_nan(enum tensor_element type, void *data, size_t at)
+{
+    const uint32_t bits = 0x7fc00000u + (uint32_t)(at % 0x3fffff);
+    if (type == TENSOR_F32)
+        memcpy((float *)data + at, &bits, sizeof bits);
+    else
+        ((uint16_t *)data)[at] = (uint16_t)(type == TENSOR_BF16 ? 0x7fc0 + at % 0x3f : 0x7e00 + at % 0x1ff);
+}
+
 /* Rows that queries of the call may read; each of the others is not a number, and not the same one. */
 static void draw_cache(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                        const struct inputs_draw *draw)
 {
     const bool values = tensor == inputs_cache_of(layer, true);
-    const size_t width = (size_t)(values ? layer->d_v : layer->d_k), count = inputs_count(layer, in, tensor);
-    float *out = in->tensor[tensor];
+    const size_t width = inputs_cache_width(layer, values), count = inputs_count(layer, in, tensor);
     (void)draw;
-    for (size_t at = 0; at < count; at++) {
-        const uint32_t bits = 0x7fc00000u + (uint32_t)(at % 0x3fffff);
-        memcpy(&out[at], &bits, sizeof bits);
-    }
+    for (size_t at = 0; at < count; at++)
+        put_nan(layer->cache_type, in->tensor[tensor], at);
     for (size_t b = 0; b < in->batch; b++)
         for (int64_t p = inputs_first(layer, in, b); p < (int64_t)past_of(in, b); p++)
-            for (size_t i = 0; i < (size_t)layer->h_kv; i++)
-                draw_normal(random, out + inputs_cache_row(layer, in, values, b, i, p), width, 1);
+            for (size_t i = 0; i < (size_t)layer->h_kv; i++) {
+                const size_t row = inputs_cache_row(layer, in, values, b, i, p);
+                for (size_t c = 0; c < width; c++)
+                    element_put(layer->cache_type, in->tensor[tensor], row + c, random_normal(random));
+            }
 }
 
 /* Some of the keys, none, all, and past all. For timing none: causal hides what it can. */
@@ -663,11 +701,17 @@ static enum layer_tensor tensor_of_name(const struct layer *layer, const char *n
     return t;
 }
 
-static enum tensor_type type_of(enum layer_tensor tensor)
+enum tensor_type inputs_type(enum tensor_element element)
 {
     static const enum tensor_type types[] = {
-        [TENSOR_F32] = TYPE_F32, [TENSOR_I32] = TYPE_I32, [TENSOR_BOOL] = TYPE_BOOL};
-    return types[layer_tensor_row(tensor)->type];
+        [TENSOR_F32] = TYPE_F32, [TENSOR_I32] = TYPE_I32, [TENSOR_BOOL] = TYPE_BOOL, [TENSOR_BF16] = TYPE_BF16,
+        [TENSOR_F16] = TYPE_F16, [TENSOR_I8] = TYPE_I8};
+    return types[element];
+}
+
+static enum tensor_type type_of(const struct layer *layer, enum layer_tensor tensor)
+{
+    return inputs_type(layer_tensor_element(layer, tensor));
 }
 
 /* "expect.k_cache": what a call must leave behind. */
@@ -768,20 +812,20 @@ static bool sizes_from_tensors(struct inputs *in, const struct layer *layer, con
 }
 
 /* Whether an int32 tensor is given as f32 that are whole numbers, as some writers of files have it. */
-static bool are_whole(enum layer_tensor t, const struct tensor *tensor)
+static bool are_whole(const struct layer *layer, enum layer_tensor t, const struct tensor *tensor)
 {
     const float *numbers = tensor->data;
-    bool whole = type_of(t) == TYPE_I32 && tensor->type == TYPE_F32;
+    bool whole = type_of(layer, t) == TYPE_I32 && tensor->type == TYPE_F32;
     for (size_t i = 0; whole && i < tensor->bytes / sizeof *numbers; i++)
         whole = numbers[i] >= -0x1p31f && numbers[i] < 0x1p31f && numbers[i] == (float)(int32_t)numbers[i];
     return whole;
 }
 
-static void copy_numbers(void *to, enum layer_tensor t, const struct tensor *tensor)
+static void copy_numbers(void *to, const struct layer *layer, enum layer_tensor t, const struct tensor *tensor)
 {
     const float *numbers = tensor->data;
     int32_t *whole = to;
-    if (tensor->type == type_of(t))
+    if (tensor->type == type_of(layer, t))
         memcpy(to, tensor->data, tensor->bytes);
     else
         for (size_t i = 0; i < tensor->bytes / sizeof *numbers; i++)
@@ -798,9 +842,9 @@ static bool check_shape(const struct layer *layer, const struct inputs *in, enum
     if (!good)
         diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name,
                    tensor_shape_text(is, tensor->rank, tensor->shape), tensor_shape_text(should, rank, shape));
-    if (tensor->type != type_of(t) && !are_whole(t, tensor)) {
+    if (tensor->type != type_of(layer, t) && !are_whole(layer, t, tensor)) {
         diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name, tensor_type_name(tensor->type),
-                   tensor_type_name(type_of(t)));
+                   tensor_type_name(type_of(layer, t)));
         return false;
     }
     return good;
@@ -881,7 +925,7 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
         const struct tensor *tensor = tensors_find(tensors, layer_tensor_called(layer, t));
         good = allocate(in, layer, t, diag);
         if (good && in->tensor[t] != NULL)
-            copy_numbers(in->tensor[t], t, tensor);
+            copy_numbers(in->tensor[t], layer, t, tensor);
     }
     good = good && check_lengths(in, place, diag) && check_from_0(in, TENSOR_PAST, place, diag) &&
            check_from_0(in, TENSOR_PREFIX, place, diag) && check_past(in, layer, place, diag) &&

@@ -60,6 +60,8 @@ void inputs_draw_tensor(struct inputs *inputs, const struct layer *layer, enum l
 /* Copies and checks; y and attn may stand in the file. */
 bool inputs_from_tensors(struct inputs *inputs, const struct layer *layer, const struct tensors *tensors,
                          const char *place, struct diag *diag);
+/* The type of a file that has such elements. */
+enum tensor_type inputs_type(enum tensor_element element);
 /* Memory for every tensor of these sizes, with nothing in it yet. */
 bool inputs_allocate(struct inputs *inputs, const struct layer *layer, struct diag *diag);
 /* "7" for every sequence or "7,0,12", the last for all that follow; refused without a mask of padding, and past m. */
@@ -116,11 +118,19 @@ static inline size_t inputs_columns(const struct layer *layer, const struct inpu
 }
 /* Keys that the queries of a call may look at, of the longest sequence: for estimates of its work. */
 int64_t inputs_reach(const struct layer *layer, const struct inputs *inputs);
-/* The two tensors of a layer's cache; their width; floats before the row of a position; how many positions a call may
- * reach. */
-enum layer_tensor inputs_cache_of(const struct layer *layer, bool values);
-size_t inputs_cache_row(const struct layer *layer, const struct inputs *inputs, bool values, size_t b, size_t head,
+/* The tensors of a layer's cache: 0 keys, 1 values. How many it has, 0 without a cache; the numbers of a row; bytes of
+ * all; numbers before the row of a position; how many positions a call may reach. */
+#define CACHE_PARTS 2
+int inputs_cache_parts(const struct layer *layer);
+enum layer_tensor inputs_cache_of(const struct layer *layer, int part);
+size_t inputs_cache_width(const struct layer *layer, int part);
+size_t inputs_cache_bytes(const struct layer *layer, const struct inputs *inputs, int part);
+size_t inputs_cache_row(const struct layer *layer, const struct inputs *inputs, int part, size_t b, size_t head,
                         int64_t position);
+/* Number `at` of keys or values of a cache whose parts these are. */
+double inputs_cached_number(const struct layer *layer, const void *const cache[CACHE_PARTS], bool values, size_t at);
+/* The parts of the inputs' own cache; NULL those that it does not have. */
+void inputs_caches(const struct layer *layer, const struct inputs *inputs, const void *cache[CACHE_PARTS]);
 int64_t inputs_positions(const struct layer *layer);
 /* For each row of a cache's keys or values which new one it is after a call, of [batch][h_kv][n], plus 1; 0: none, the
  * call must leave it as it is. malloc'd; NULL without memory. */

@@ -32,13 +32,13 @@ static bool add_weights(struct call *call, const struct weights_choice *choice, 
 }
 
 /* Memory that a process of our own fills for us; NULL: none. */
-static float *shared(size_t bytes)
+static void *shared(size_t bytes)
 {
     void *memory = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return memory != MAP_FAILED ? memory : NULL;
 }
 
-static void unshare(float *memory, size_t bytes)
+static void unshare(void *memory, size_t bytes)
 {
     if (memory != NULL)
         munmap(memory, bytes + 1);
@@ -82,11 +82,10 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
     call->attn = shared(call->attn_bytes);
     call->lse = shared(call->lse_bytes);
     bool room = call->y != NULL && call->attn != NULL && call->lse != NULL;
-    for (int values = 0; values < 2 && layer_has_cache(call->layer); values++) {
-        const enum layer_tensor tensor = inputs_cache_of(call->layer, values);
-        call->cache_bytes[values] = inputs_count(call->layer, &call->inputs, tensor) * sizeof(float);
-        call->cache[values] = shared(call->cache_bytes[values]);
-        room = room && call->cache[values] != NULL;
+    for (int part = 0; part < inputs_cache_parts(call->layer); part++) {
+        call->cache_bytes[part] = inputs_cache_bytes(call->layer, &call->inputs, part);
+        call->cache[part] = shared(call->cache_bytes[part]);
+        room = room && call->cache[part] != NULL;
     }
     if (room)
         call_reset_cache(call);
@@ -97,9 +96,8 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
 
 void call_reset_cache(struct call *call)
 {
-    for (int values = 0; values < 2 && call->cache[values] != NULL; values++)
-        memcpy(call->cache[values], call->inputs.tensor[inputs_cache_of(call->layer, values)],
-               call->cache_bytes[values]);
+    for (int part = 0; part < CACHE_PARTS && call->cache[part] != NULL; part++)
+        memcpy(call->cache[part], call->inputs.tensor[inputs_cache_of(call->layer, part)], call->cache_bytes[part]);
 }
 
 /* What the process of a call is told and answers. */
@@ -137,7 +135,8 @@ static void pack_and_run(void *context, FILE *answer)
     const struct call *call = errand->call;
     const struct kernel_table *kernel = call->kernel.call;
     const struct kernel_weights weights = kernel_weights_of(&call->inputs);
-    const struct kernel_outputs outputs = {call->y, call->attn, call->lse, {call->cache[0], call->cache[1]}};
+    struct kernel_outputs outputs = {.y = call->y, .attn = call->attn, .lse = call->lse};
+    memcpy(outputs.cache, call->cache, sizeof outputs.cache);
     struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
     const size_t saved = call->dy != NULL ? call->inputs.batch * call->inputs.n * kernel->saved_floats : 0;
     args.saved = call->dy != NULL ? malloc(saved * sizeof(float) + 1) : NULL;
@@ -198,7 +197,7 @@ void call_free(struct call *call)
     unshare(call->lse, call->lse_bytes);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         unshare(call->gradient[t], call->gradient_bytes[t]);
-    unshare(call->cache[0], call->cache_bytes[0]);
-    unshare(call->cache[1], call->cache_bytes[1]);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        unshare(call->cache[part], call->cache_bytes[part]);
     layer_free(call->layer);
 }

@@ -15,8 +15,8 @@ struct call {
     struct tensors file;
     struct inputs inputs;
     float *y, *attn, *lse; /* what was computed; attn is empty without scores, lse without that */
-    float *cache[2];       /* a cache's keys and values as the call leaves them; NULL without one */
-    size_t y_bytes, attn_bytes, lse_bytes, cache_bytes[2];
+    void *cache[CACHE_PARTS]; /* a cache's parts as the call leaves them; NULL those that it lacks */
+    size_t y_bytes, attn_bytes, lse_bytes, cache_bytes[CACHE_PARTS];
     const float *dy;       /* of the file; NULL: it has none, and there are no gradients */
     float *gradient[TENSOR_COUNT];
     size_t gradient_bytes[TENSOR_COUNT];

@@ -287,8 +287,8 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
             memcpy((char *)&args + fields[t].h, &in->mask_h[t], sizeof in->mask_h[t]);
         }
     }
-    for (int values = 0; values < 2 && layer_has_cache(layer) && outputs.cache[0] != NULL; values++)
-        memcpy((char *)&args + fields[inputs_cache_of(layer, values)].at, &outputs.cache[values], sizeof(float *));
+    for (int part = 0; part < inputs_cache_parts(layer) && outputs.cache[0] != NULL; part++)
+        memcpy((char *)&args + fields[inputs_cache_of(layer, part)].at, &outputs.cache[part], sizeof(void *));
     if (layer->source_kept) /* in whose place the seed is */
         args.kept_of = NULL;
     args.y = outputs.y;
@@ -322,7 +322,7 @@ struct kernel_args kernel_args_of_sequence(const struct layer *layer, const stru
         const bool paged = t == TENSOR_K_PAGES || t == TENSOR_V_PAGES; /* one memory for all of them */
         if (first == NULL || extent <= 1 || paged)
             continue;
-        first += b * (inputs_count(layer, in, t) / extent) * layer_tensor_size(t);
+        first += b * (inputs_count(layer, in, t) / extent) * layer_tensor_size(layer, t);
         memcpy((char *)&args + fields[t].at, &first, sizeof first);
         if (pairs)
             memcpy((char *)&args + fields[t].batch, &args.batch, sizeof args.batch);

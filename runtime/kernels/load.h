@@ -46,7 +46,7 @@ struct kernel_args {
     float *y;
     float *attn;
     float *lse;
-    float *k_cache, *v_cache, *k_pages, *v_pages;
+    void *k_cache, *v_cache, *k_pages, *v_pages;
     size_t batch, n, m, pages;
     union { /* no layer has both */
         struct {
@@ -71,7 +71,7 @@ struct kernel_grads {
 
 /* NAME_cache of the emitted header. */
 struct kernel_cache {
-    float *k, *v;
+    void *k, *v;
     int32_t *past;
     int32_t *page_table;
     size_t batch, pages;
@@ -147,7 +147,7 @@ struct kernel_weights kernel_weights_of(const struct inputs *inputs);
 /* The caller's; those that the layer lacks are not handed on. */
 struct kernel_outputs {
     float *y, *attn, *lse;
-    float *cache[2]; /* a cache's keys and values; NULL: those of the inputs, which a call changes */
+    void *cache[CACHE_PARTS]; /* a cache's parts; NULL: those of the inputs, which a call changes */
 };
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
                                   struct kernel_outputs outputs);

@@ -28,7 +28,7 @@ enum { PATH_NONE, PATH_FEW, PATH_MANY };
 struct fed {
     float *y, *attn, *lse;
     unsigned char *path; /* [batch][length] */
-    struct guarded cache[2];
+    struct guarded cache[CACHE_PARTS];
     bool there;
 };
 
@@ -115,7 +115,7 @@ static void take_tokens(const struct feeding *f, struct inputs *in, enum layer_t
 static void take_rows(const struct feeding *f, struct inputs *in, enum layer_tensor tensor)
 {
     const struct inputs *all = f->stream;
-    const size_t bytes = inputs_columns(f->layer, in) * layer_tensor_size(tensor), heads = in->mask_h[tensor];
+    const size_t bytes = inputs_columns(f->layer, in) * layer_tensor_size(f->layer, tensor), heads = in->mask_h[tensor];
     const size_t last = all->n - 1;
     for (size_t b = 0; in->tensor[tensor] != NULL && b < in->batch; b++)
         for (size_t i = 0; i < heads; i++)
@@ -124,6 +124,15 @@ static void take_rows(const struct feeding *f, struct inputs *in, enum layer_ten
                 memcpy((char *)in->tensor[tensor] + ((b * heads + i) * in->n + t) * bytes,
                        (char *)all->tensor[tensor] + ((of * heads + i) * all->n + from) * bytes, bytes);
             }
+}
+
+/* Which part of a cache a tensor is. */
+static int part_of(const struct layer *layer, enum layer_tensor tensor)
+{
+    int part = 0;
+    while (inputs_cache_of(layer, part) != tensor)
+        part++;
+    return part;
 }
 
 /* The call of n tokens of each sequence; its cache is what the calls before it left. */
@@ -138,7 +147,7 @@ static bool make_call(struct feeding *f, struct inputs *in, size_t n, const int3
         if (tensor_is_packed(kind) || all->tensor[t] == NULL)
             continue;
         in->mask_batch[t] = kind == TENSOR_OF_PAIRS ? in->batch : in->mask_batch[t];
-        const size_t bytes = inputs_count(f->layer, in, t) * layer_tensor_size(t);
+        const size_t bytes = inputs_count(f->layer, in, t) * layer_tensor_size(f->layer, t);
         in->tensor[t] = malloc(bytes + 1);
         if (in->tensor[t] == NULL) {
             for (enum layer_tensor later = t + 1; later < TENSOR_COUNT; later++)
@@ -147,7 +156,7 @@ static bool make_call(struct feeding *f, struct inputs *in, size_t n, const int3
             return no_memory(f);
         }
         if (kind == TENSOR_CACHE)
-            memcpy(in->tensor[t], fed->cache[t == inputs_cache_of(f->layer, true)].data, bytes);
+            memcpy(in->tensor[t], fed->cache[part_of(f->layer, t)].data, bytes);
         else if (t == TENSOR_LENGTHS)
             memcpy(in->tensor[t], lengths, bytes);
         else if (t == TENSOR_PAST)
@@ -208,10 +217,12 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
         compare_attn(&c[1], f->layer, in, &reference, &bounds, out->attn.data, gates);
     if (f->layer->lse)
         compare_lse(&c[2], f->layer, in, &reference, &bounds, out->lse.data, gates);
+    const void *after[CACHE_PARTS];
     bool good = true;
+    for (int part = 0; part < CACHE_PARTS; part++)
+        after[part] = fed->cache[part].data;
     for (int values = 0; good && values < 2; values++)
-        good = compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, fed->cache[values].data,
-                             gates) || no_memory(f);
+        good = compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, after, gates) || no_memory(f);
     for (size_t i = 0; good && i < sizeof c / sizeof *c; i++)
         if (c[i].misses > 0) {
             char *text = NULL;
@@ -231,16 +242,19 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
 
 static bool run_call(struct feeding *f, const struct inputs *in, const struct outputs *out, const struct fed *fed)
 {
-    const struct kernel_outputs outputs = {.y = out->y.data, .attn = out->attn.data, .lse = out->lse.data,
-                                           .cache = {fed->cache[0].data, fed->cache[1].data}};
+    struct kernel_outputs outputs = {.y = out->y.data, .attn = out->attn.data, .lse = out->lse.data};
+    bool intact = true;
+    for (int part = 0; part < CACHE_PARTS; part++)
+        outputs.cache[part] = fed->cache[part].data;
     const struct kernel_args args = kernel_args_of(f->layer, in, outputs);
     const int error = f->call->forward(f->packed, &args, f->scratch.data);
     if (error != KERNEL_OK)
         return violated(f, "fed in calls, of which one has %zu tokens: forward returns \"%s\"", in->n,
                         f->call->strerror(error));
+    for (int part = 0; part < inputs_cache_parts(f->layer); part++)
+        intact = intact && guarded_zones_intact(&fed->cache[part]);
     return (guarded_zones_intact(&out->y) && guarded_zones_intact(&out->attn) && guarded_zones_intact(&out->lse) &&
-            guarded_zones_intact(&f->scratch) && guarded_zones_intact(&fed->cache[0]) &&
-            guarded_zones_intact(&fed->cache[1])) ||
+            guarded_zones_intact(&f->scratch) && intact) ||
            violated(f, "fed in calls, of which one has %zu tokens: something was written outside its outputs", in->n);
 }
 
@@ -327,12 +341,11 @@ static bool make_fed(struct feeding *f, struct fed *fed)
     fed->lse = calloc(inputs_count(f->layer, all, TENSOR_LSE) + 1, sizeof *fed->lse);
     fed->path = calloc(all->batch * all->n + 1, 1);
     bool good = fed->y != NULL && fed->attn != NULL && fed->lse != NULL && fed->path != NULL;
-    for (int values = 0; good && values < 2; values++) {
-        const enum layer_tensor tensor = inputs_cache_of(f->layer, values);
-        const size_t bytes = inputs_count(f->layer, all, tensor) * sizeof(float);
-        good = guarded_make(&fed->cache[values], bytes, 4);
+    for (int part = 0; good && part < inputs_cache_parts(f->layer); part++) {
+        const size_t bytes = inputs_cache_bytes(f->layer, all, part);
+        good = guarded_make(&fed->cache[part], bytes, 4);
         if (good)
-            memcpy(fed->cache[values].data, all->tensor[tensor], bytes);
+            memcpy(fed->cache[part].data, all->tensor[inputs_cache_of(f->layer, part)], bytes);
     }
     return good || no_memory(f);
 }
@@ -343,8 +356,8 @@ static void free_fed(struct fed *fed)
     free(fed->attn);
     free(fed->lse);
     free(fed->path);
-    guarded_free(&fed->cache[0]);
-    guarded_free(&fed->cache[1]);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        guarded_free(&fed->cache[part]);
 }
 
 /* Rows of a token have the same bits if both calls took one path, whatever else they brought. Keys and values in the
@@ -352,21 +365,21 @@ static void free_fed(struct fed *fed)
 static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way b, bool exact)
 {
     const size_t h = (size_t)f->layer->h, length = f->stream->n, columns = inputs_columns(f->layer, f->stream);
-    const struct guarded *keys[] = {&fed[a].cache[0], &fed[b].cache[0]};
-    const struct guarded *values[] = {&fed[a].cache[1], &fed[b].cache[1]};
     const struct { const char *name; const void *a, *b; size_t count, heads, width; } outputs[] = {
         {"y", fed[a].y, fed[b].y, inputs_count(f->layer, f->stream, TENSOR_Y), 1, (size_t)f->layer->d_out},
         {"lse", fed[a].lse, fed[b].lse, inputs_count(f->layer, f->stream, TENSOR_LSE), h, 1},
         {"attn", fed[a].attn, fed[b].attn, inputs_count(f->layer, f->stream, TENSOR_ATTN), h, columns},
-        {"the cache's keys", keys[0]->data, keys[1]->data, keys[0]->bytes / sizeof(float), 0, 0},
-        {"the cache's values", values[0]->data, values[1]->data, values[0]->bytes / sizeof(float), 0, 0},
     };
+    for (int part = 0; part < inputs_cache_parts(f->layer); part++)
+        if (memcmp(fed[a].cache[part].data, fed[b].cache[part].data, fed[a].cache[part].bytes) != 0)
+            return violated(f, "sequences of up to %zu tokens in %s and in %s: %s has other bits", f->stream->n,
+                            way_names[a], way_names[b], layer_tensor_name(inputs_cache_of(f->layer, part)));
     for (size_t i = sizeof outputs / sizeof *outputs; i-- > 0;)
         for (size_t at = 0; at < outputs[i].count; at++) {
             const float *of_a = outputs[i].a, *of_b = outputs[i].b;
-            const size_t row = outputs[i].width > 0 ? at / outputs[i].width : 0; /* [batch][heads][length] */
-            const size_t token = outputs[i].width > 0 ? row / (outputs[i].heads * length) * length + row % length : 0;
-            const bool same = exact || outputs[i].width == 0 || fed[a].path[token] == fed[b].path[token];
+            const size_t row = at / outputs[i].width; /* [batch][heads][length] */
+            const size_t token = row / (outputs[i].heads * length) * length + row % length;
+            const bool same = exact || fed[a].path[token] == fed[b].path[token];
             if (same && memcmp(&of_a[at], &of_b[at], sizeof *of_a) != 0)
                 return violated(f, "sequences of up to %zu tokens in %s and in %s: %s has other bits, %.9g and %.9g at "
                                 "%zu of %zu", f->stream->n, way_names[a], way_names[b], outputs[i].name,

@@ -17,7 +17,7 @@ struct moving {
     const struct kernel_table *call;
     const struct layer *layer;
     struct inputs before;              /* of BATCH sequences */
-    struct guarded cache[2], past, table, from, free_pages; /* what a function is given */
+    struct guarded cache[CACHE_PARTS], past, table, from, free_pages; /* what a function is given */
     int32_t wanted[BATCH];             /* from, as it was */
     size_t free_count;
     struct random random;
@@ -40,9 +40,9 @@ static size_t used_pages(const struct moving *m, size_t b)
     return ((size_t)past_of(&m->before, b) + (size_t)m->layer->page_len - 1) / (size_t)m->layer->page_len;
 }
 
-static size_t cache_bytes(const struct moving *m, bool values)
+static size_t cache_bytes(const struct moving *m, int part)
 {
-    return inputs_count(m->layer, &m->before, inputs_cache_of(m->layer, values)) * sizeof(float);
+    return inputs_cache_bytes(m->layer, &m->before, part);
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -51,10 +51,10 @@ static size_t cache_bytes(const struct moving *m, bool values)
 static bool add_pages(struct moving *m)
 {
     struct inputs *in = &m->before;
-    for (int values = 0; is_paged(m) && values < 2; values++) {
-        const enum layer_tensor tensor = inputs_cache_of(m->layer, values);
-        const size_t had = cache_bytes(m, values), page = had / in->pages;
-        float *more = realloc(in->tensor[tensor], had + BATCH * page);
+    for (int part = 0; is_paged(m) && part < inputs_cache_parts(m->layer); part++) {
+        const enum layer_tensor tensor = inputs_cache_of(m->layer, part);
+        const size_t had = cache_bytes(m, part), page = had / in->pages;
+        void *more = realloc(in->tensor[tensor], had + BATCH * page);
         if (more == NULL)
             return false;
         in->tensor[tensor] = more;
@@ -88,23 +88,27 @@ static bool prepare(struct moving *m)
 {
     const size_t offset = 4 * (random_bits(&m->random) % 8);
     const size_t table = inputs_count(m->layer, &m->before, TENSOR_PAGE_TABLE);
-    struct guarded *all[] = {&m->cache[0], &m->cache[1], &m->past, &m->table, &m->from, &m->free_pages};
-    const size_t bytes[] = {cache_bytes(m, false), cache_bytes(m, true), BATCH * sizeof(int32_t),
-                            table * sizeof(int32_t), BATCH * sizeof(int32_t), m->before.pages * sizeof(int32_t)};
+    struct guarded *all[] = {&m->past, &m->table, &m->from, &m->free_pages};
+    const size_t bytes[] = {BATCH * sizeof(int32_t), table * sizeof(int32_t), BATCH * sizeof(int32_t),
+                            m->before.pages * sizeof(int32_t)};
     bool good = true;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         guarded_free(all[i]);
         good = good && guarded_make(all[i], bytes[i], offset);
     }
+    for (int part = 0; part < inputs_cache_parts(m->layer); part++) {
+        guarded_free(&m->cache[part]);
+        good = good && guarded_make(&m->cache[part], cache_bytes(m, part), offset);
+    }
     if (!good) {
         diag_environment(m->diag, NULL, "out of memory");
         return false;
     }
-    for (int values = 0; values < 2; values++)
-        memcpy(m->cache[values].data, m->before.tensor[inputs_cache_of(m->layer, values)], bytes[values]);
-    memcpy(m->past.data, m->before.tensor[TENSOR_PAST], bytes[2]);
+    for (int part = 0; part < inputs_cache_parts(m->layer); part++)
+        memcpy(m->cache[part].data, m->before.tensor[inputs_cache_of(m->layer, part)], m->cache[part].bytes);
+    memcpy(m->past.data, m->before.tensor[TENSOR_PAST], bytes[0]);
     if (is_paged(m))
-        memcpy(m->table.data, m->before.tensor[TENSOR_PAGE_TABLE], bytes[3]);
+        memcpy(m->table.data, m->before.tensor[TENSOR_PAGE_TABLE], bytes[1]);
     list_free(m);
     return true;
 }
@@ -119,8 +123,10 @@ static struct kernel_cache cache_of(const struct moving *m)
 
 static bool zones_intact(struct moving *m, const char *what)
 {
-    const struct guarded *all[] = {&m->cache[0], &m->cache[1], &m->past, &m->table, &m->from, &m->free_pages};
+    const struct guarded *all[] = {&m->past, &m->table, &m->from, &m->free_pages};
     bool intact = true;
+    for (int part = 0; part < inputs_cache_parts(m->layer); part++)
+        intact = intact && guarded_zones_intact(&m->cache[part]);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         intact = intact && guarded_zones_intact(all[i]);
     return intact || violated(m, "%s: wrote outside the cache, its numbers and from", what);
@@ -146,14 +152,14 @@ static bool rows_are_right(struct moving *m, const struct inputs *after, size_t 
     const struct layer *layer = m->layer;
     const int64_t end = past_of(&m->before, from), rows = layer->cache_len;
     const int64_t first = layer->cache == CACHE_RING && end > rows ? end - rows : 0;
-    for (int values = 0; values < 2; values++) {
-        const size_t bytes = (size_t)(values ? layer->d_v : layer->d_k) * sizeof(float);
-        const enum layer_tensor tensor = inputs_cache_of(layer, values);
+    for (int part = 0; part < inputs_cache_parts(layer); part++) {
+        const enum layer_tensor tensor = inputs_cache_of(layer, part);
+        const size_t size = layer_tensor_size(layer, tensor), bytes = inputs_cache_width(layer, part) * size;
         for (int64_t p = first; p < end; p++)
             for (size_t i = 0; i < (size_t)layer->h_kv; i++) {
-                const float *was = inputs_floats(&m->before, tensor) +
-                                   inputs_cache_row(layer, &m->before, values, from, i, p);
-                const float *is = inputs_floats(after, tensor) + inputs_cache_row(layer, after, values, b, i, p);
+                const char *was = m->before.tensor[tensor], *is = after->tensor[tensor];
+                was += inputs_cache_row(layer, &m->before, part, from, i, p) * size;
+                is += inputs_cache_row(layer, after, part, b, i, p) * size;
                 if (memcmp(was, is, bytes) != 0)
                     return violated(m, "cache_move: position %lld of sequence %zu is not that of sequence %zu before",
                                     (long long)p, b, from);
@@ -199,8 +205,8 @@ static size_t copies_of(const struct moving *m)
 static bool moved_right(struct moving *m, const struct kernel_cache *cache)
 {
     struct inputs after = m->before;
-    after.tensor[inputs_cache_of(m->layer, false)] = m->cache[0].data;
-    after.tensor[inputs_cache_of(m->layer, true)] = m->cache[1].data;
+    for (int part = 0; part < inputs_cache_parts(m->layer); part++)
+        after.tensor[inputs_cache_of(m->layer, part)] = m->cache[part].data;
     after.tensor[TENSOR_PAST] = m->past.data;
     after.tensor[TENSOR_PAGE_TABLE] = is_paged(m) ? m->table.data : NULL;
     const size_t taken = m->free_count - cache->free_count, copies = copies_of(m);
@@ -247,9 +253,9 @@ static bool resets(struct moving *m)
     if (error != KERNEL_OK)
         return violated(m, "cache_reset: returns %d (%s)", error, m->call->strerror(error));
     bool zero = true;
-    for (int values = 0; values < 2; values++)
-        for (size_t i = 0; i < m->cache[values].bytes; i++)
-            zero = zero && ((const unsigned char *)m->cache[values].data)[i] == 0;
+    for (int part = 0; part < inputs_cache_parts(m->layer); part++)
+        for (size_t i = 0; i < m->cache[part].bytes; i++)
+            zero = zero && ((const unsigned char *)m->cache[part].data)[i] == 0;
     for (size_t b = 0; b < BATCH; b++)
         zero = zero && ((const int32_t *)m->past.data)[b] == 0;
     return zones_intact(m, "cache_reset") && (zero || violated(m, "cache_reset: something is not zero"));
@@ -272,9 +278,9 @@ static bool refused(struct moving *m, struct kernel_cache cache, void *from, int
     error = of_reset ? m->call->cache_reset(&cache) : expected;
     if (error != expected)
         return violated(m, "cache_reset, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
-    for (int values = 0; values < 2; values++)
-        if (memcmp(m->cache[values].data, m->before.tensor[inputs_cache_of(m->layer, values)],
-                   m->cache[values].bytes) != 0)
+    for (int part = 0; part < inputs_cache_parts(m->layer); part++)
+        if (memcmp(m->cache[part].data, m->before.tensor[inputs_cache_of(m->layer, part)],
+                   m->cache[part].bytes) != 0)
             return violated(m, "cache_move or cache_reset, %s: refused, but the cache was written", what);
     return memcmp(m->from.data, m->wanted, sizeof m->wanted) == 0 ||
            violated(m, "cache_move, %s: refused, but from was written", what);
@@ -336,7 +342,8 @@ static bool refuses(struct moving *m)
         return false;
     cache = good;
     cache.v = off(cache.v);
-    if (!refused(m, cache, from, KERNEL_ALIGN, true, "v off its boundary"))
+    const bool bounded = layer_tensor_size(m->layer, inputs_cache_of(m->layer, 1)) > 1;
+    if (bounded && !refused(m, cache, from, KERNEL_ALIGN, true, "v off its boundary"))
         return false;
     if (!refused(m, good, NULL, KERNEL_NULL, false, "from = NULL"))
         return false;
@@ -382,7 +389,9 @@ bool moving_holds(const struct kernel *kernel, const struct layer *layer, const 
         good = false;
     }
     good = good && moves(&m) && resets(&m) && refuses(&m);
-    struct guarded *all[] = {&m.cache[0], &m.cache[1], &m.past, &m.table, &m.from, &m.free_pages};
+    struct guarded *all[] = {&m.past, &m.table, &m.from, &m.free_pages};
+    for (int part = 0; part < CACHE_PARTS; part++)
+        guarded_free(&m.cache[part]);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         guarded_free(all[i]);
     inputs_free(&m.before);

@@ -23,7 +23,7 @@ struct packing {
     const struct inputs *in;
     const void *good;      /* the block that was packed whole */
     struct guarded packed; /* one to be spoiled */
-    struct guarded y, attn, lse, scratch, cache[2];
+    struct guarded y, attn, lse, scratch, cache[CACHE_PARTS];
     int isa;
     char *why;
     struct diag *diag;
@@ -39,8 +39,9 @@ static bool no_memory(struct packing *p)
 
 static struct kernel_args args_of(const struct packing *p)
 {
-    const struct kernel_outputs outputs = {.y = p->y.data, .attn = p->attn.data, .lse = p->lse.data,
-                                           .cache = {p->cache[0].data, p->cache[1].data}};
+    struct kernel_outputs outputs = {.y = p->y.data, .attn = p->attn.data, .lse = p->lse.data};
+    for (int part = 0; part < CACHE_PARTS; part++)
+        outputs.cache[part] = p->cache[part].data;
     return kernel_args_of(p->layer, p->in, outputs);
 }
 
@@ -604,12 +605,11 @@ bool packing_holds(const struct kernel *kernel, const struct layer *layer, const
                       guarded_make(&p.attn, inputs_count(layer, inputs, TENSOR_ATTN) * sizeof(float), 0) &&
                       guarded_make(&p.lse, inputs_count(layer, inputs, TENSOR_LSE) * sizeof(float), 0) &&
                       guarded_make(&p.scratch, p.call->scratch_bytes, 0);
-    for (int values = 0; room && layer_has_cache(layer) && values < 2; values++) {
-        const enum layer_tensor tensor = inputs_cache_of(layer, values);
-        const size_t bytes = inputs_count(layer, inputs, tensor) * sizeof(float);
-        room = guarded_make(&p.cache[values], bytes, 0);
+    for (int part = 0; room && part < inputs_cache_parts(layer); part++) {
+        const size_t bytes = inputs_cache_bytes(layer, inputs, part);
+        room = guarded_make(&p.cache[part], bytes, 0);
         if (room)
-            memcpy(p.cache[values].data, inputs->tensor[tensor], bytes);
+            memcpy(p.cache[part].data, inputs->tensor[inputs_cache_of(layer, part)], bytes);
     }
     const bool good = room ? wrong_packing(&p) && foreign_blocks(&p) && misplaced_block(&p) && packing_cut_off(&p) &&
                                  weights_read_within(&p, FENCE_BEHIND) && weights_read_within(&p, FENCE_IN_FRONT) &&
@@ -621,7 +621,7 @@ bool packing_holds(const struct kernel *kernel, const struct layer *layer, const
     guarded_free(&p.attn);
     guarded_free(&p.lse);
     guarded_free(&p.scratch);
-    guarded_free(&p.cache[0]);
-    guarded_free(&p.cache[1]);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        guarded_free(&p.cache[part]);
     return good;
 }

@@ -15,6 +15,7 @@
 #include "../../gen/score.h"
 #include "fenced.h"
 #include "guarded.h"
+#include "inputs/elements.h"
 #include "keeping.h"
 #include "merging.h"
 #include "moving.h"
@@ -33,8 +34,9 @@ struct trial {
     const struct inputs *in;
     const void *packed;
     struct guarded y, attn, lse, scratch; /* of the run at hand */
-    struct guarded cache[2];              /* likewise: what the inputs have, and then what the run leaves */
-    float *base_y, *base_attn, *base_lse, *base_cache[2]; /* of the first run */
+    struct guarded cache[CACHE_PARTS];    /* likewise: what the inputs have, and then what the run leaves */
+    float *base_y, *base_attn, *base_lse; /* of the first run */
+    void *base_cache[CACHE_PARTS];
     uint64_t seed;
     char *why;
     struct diag *diag;
@@ -64,24 +66,23 @@ static size_t lse_count(const struct trial *t)
     return inputs_count(t->layer, t->in, TENSOR_LSE);
 }
 
-/* Of a cache's keys or values; 0 without one. */
-static size_t cache_count(const struct trial *t, bool values)
+/* Of a part of a cache; 0 where there is none. */
+static size_t cache_bytes(const struct trial *t, int part)
 {
-    return layer_has_cache(t->layer) ? inputs_count(t->layer, t->in, inputs_cache_of(t->layer, values)) : 0;
+    return inputs_cache_bytes(t->layer, t->in, part);
 }
 
 /* As `in` has it: before a call. */
 static void load_cache(struct trial *t, const struct inputs *in)
 {
-    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++)
-        memcpy(t->cache[values].data, in->tensor[inputs_cache_of(t->layer, values)],
-               cache_count(t, values) * sizeof(float));
+    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
+        memcpy(t->cache[part].data, in->tensor[inputs_cache_of(t->layer, part)], cache_bytes(t, part));
 }
 
 static void release(struct trial *t)
 {
-    guarded_free(&t->cache[0]);
-    guarded_free(&t->cache[1]);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        guarded_free(&t->cache[part]);
     guarded_free(&t->y);
     guarded_free(&t->attn);
     guarded_free(&t->lse);
@@ -96,9 +97,9 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
     bool good = guarded_make(&t->y, y_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->attn, attn_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->lse, lse_count(t) * sizeof(float), offset) &&
-                guarded_make(&t->cache[0], cache_count(t, false) * sizeof(float), offset) &&
-                guarded_make(&t->cache[1], cache_count(t, true) * sizeof(float), offset) &&
                 guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        good = good && guarded_make(&t->cache[part], cache_bytes(t, part), offset);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
     else
@@ -108,8 +109,9 @@ static bool prepare(struct trial *t, size_t offset, size_t workers)
 
 static struct kernel_args args_of(const struct trial *t, const struct inputs *in)
 {
-    const struct kernel_outputs outputs = {.y = t->y.data, .attn = t->attn.data, .lse = t->lse.data,
-                                           .cache = {t->cache[0].data, t->cache[1].data}};
+    struct kernel_outputs outputs = {.y = t->y.data, .attn = t->attn.data, .lse = t->lse.data};
+    for (int part = 0; part < CACHE_PARTS; part++)
+        outputs.cache[part] = t->cache[part].data;
     return kernel_args_of(t->layer, in, outputs);
 }
 
@@ -121,38 +123,38 @@ static bool zones_intact(struct trial *t, const char *what)
         return violated(t, "%s: wrote outside attn", what);
     if (!guarded_zones_intact(&t->lse))
         return violated(t, "%s: wrote outside lse", what);
-    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++)
-        if (!guarded_zones_intact(&t->cache[values]))
-            return violated(t, "%s: wrote outside %s", what, layer_tensor_name(inputs_cache_of(t->layer, values)));
+    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
+        if (!guarded_zones_intact(&t->cache[part]))
+            return violated(t, "%s: wrote outside %s", what, layer_tensor_name(inputs_cache_of(t->layer, part)));
     return guarded_zones_intact(&t->scratch) || violated(t, "%s: wrote outside scratch", what);
 }
 
 /* What a call must leave of a cache as `in` has it: the rows of its own tokens are taken from what it left. */
 static bool cache_kept(struct trial *t, const struct inputs *in, const char *what)
 {
-    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++) {
-        const enum layer_tensor tensor = inputs_cache_of(t->layer, values);
-        const size_t width = (size_t)(values ? t->layer->d_v : t->layer->d_k), count = cache_count(t, values);
-        const float *now = t->cache[values].data;
-        float *kept = malloc(count * sizeof *kept + 1);
+    for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
+        const enum layer_tensor tensor = inputs_cache_of(t->layer, part);
+        const size_t size = layer_tensor_size(t->layer, tensor), bytes = cache_bytes(t, part);
+        const unsigned char *now = t->cache[part].data;
+        unsigned char *kept = malloc(bytes + 1);
         if (kept == NULL) {
             diag_environment(t->diag, NULL, "out of memory");
             return false;
         }
-        memcpy(kept, in->tensor[tensor], count * sizeof *kept);
+        memcpy(kept, in->tensor[tensor], bytes);
         for (size_t b = 0; b < t->in->batch; b++)
             for (size_t row = 0; row < inputs_keys(t->in, b); row++)
                 for (size_t i = 0; i < (size_t)t->layer->h_kv; i++) {
-                    const size_t at = inputs_cache_row(t->layer, t->in, values, b, i,
-                                                       inputs_position(t->layer, t->in, b, row));
-                    memcpy(kept + at, now + at, width * sizeof *kept);
+                    const size_t at = size * inputs_cache_row(t->layer, t->in, part, b, i,
+                                                              inputs_position(t->layer, t->in, b, row));
+                    memcpy(kept + at, now + at, inputs_cache_width(t->layer, part) * size);
                 }
         size_t at = 0;
-        while (at < count && memcmp(kept + at, now + at, sizeof *kept) == 0)
+        while (at < bytes && kept[at] == now[at])
             at++;
         free(kept);
-        if (at < count)
-            return violated(t, "%s: float %zu of %s changed, which is no token's of the call", what, at,
+        if (at < bytes)
+            return violated(t, "%s: number %zu of %s changed, which is no token's of the call", what, at / size,
                             layer_tensor_name(tensor));
     }
     return true;
@@ -174,9 +176,9 @@ static bool same_bits(struct trial *t, const char *what)
         return violated(t, "%s: y has other bits", what);
     if (memcmp(t->lse.data, t->base_lse, lse_count(t) * sizeof(float)) != 0)
         return violated(t, "%s: lse has other bits", what);
-    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++)
-        if (memcmp(t->cache[values].data, t->base_cache[values], cache_count(t, values) * sizeof(float)) != 0)
-            return violated(t, "%s: %s has other bits", what, layer_tensor_name(inputs_cache_of(t->layer, values)));
+    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
+        if (memcmp(t->cache[part].data, t->base_cache[part], cache_bytes(t, part)) != 0)
+            return violated(t, "%s: %s has other bits", what, layer_tensor_name(inputs_cache_of(t->layer, part)));
     return memcmp(t->attn.data, t->base_attn, attn_count(t) * sizeof(float)) == 0 ||
            violated(t, "%s: attn has other bits", what);
 }
@@ -202,8 +204,8 @@ static bool sums_to_one(struct trial *t)
         /* may hide by its own size, as s / abs(p - j) does: the bounds judge which keys a row sees */
         const bool free = t->layer->score != NULL &&
                           (expression_decides(t->layer->score) || score_has(t->layer, SCORE_HIDING));
-        if ((free && good && sum == 0) || (t->layer->score != NULL && isnan(sum)))
-            continue; /* a row of NaN is judged by the bounds: an expression may overflow */
+        if ((free && good && sum == 0) || (promise_overflows(t->layer) && isnan(sum)))
+            continue; /* a row of NaN is judged by the bounds */
         const bool whole = t->layer->sink ? sum <= 1 + tolerance : fabs(sum - 1) <= tolerance;
         if (!(good && (sees ? whole : sum == 0)))
             return violated(t, "attn[%zu][%zu][%zu] sums to %.9g, or has a weight outside 0 to 1", row / n / h,
@@ -219,8 +221,8 @@ static bool first_run(struct trial *t)
     memcpy(t->base_y, t->y.data, y_count(t) * sizeof(float));
     memcpy(t->base_attn, t->attn.data, attn_count(t) * sizeof(float));
     memcpy(t->base_lse, t->lse.data, lse_count(t) * sizeof(float));
-    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++)
-        memcpy(t->base_cache[values], t->cache[values].data, cache_count(t, values) * sizeof(float));
+    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
+        memcpy(t->base_cache[part], t->cache[part].data, cache_bytes(t, part));
     return true;
 }
 
@@ -244,7 +246,7 @@ static bool second_run(struct trial *t)
     bool good = move(&moved[TENSOR_W_Q], packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
     for (int tensor = 0; good && tensor < TENSOR_W_Q; tensor++)
         if (in.tensor[tensor] != NULL) {
-            const size_t each = layer_tensor_size(tensor);
+            const size_t each = layer_tensor_size(t->layer, tensor);
             good = move(&moved[tensor], in.tensor[tensor], inputs_count(t->layer, t->in, tensor) * each, each);
             in.tensor[tensor] = moved[tensor].data;
         }
@@ -502,7 +504,7 @@ static size_t past_length(const struct layer *layer, const struct inputs *in, en
 
 /* Bytes up to the last row of a cache that the call may read or write: those of all tokens so far, of which a ring has
  * the latest, and of new ones. */
-static size_t touchable(const struct layer *layer, const struct inputs *in, bool values)
+static size_t touchable(const struct layer *layer, const struct inputs *in, int part)
 {
     size_t end = 0;
     for (size_t b = 0; b < in->batch; b++)
@@ -510,10 +512,11 @@ static size_t touchable(const struct layer *layer, const struct inputs *in, bool
                                back <= layer->cache_len; back++)
             for (size_t i = 0; i < (size_t)layer->h_kv; i++) {
                 const int64_t position = inputs_first(layer, in, b) + (int64_t)inputs_rows(layer, in, b) - back;
-                const size_t at = inputs_cache_row(layer, in, values, b, i, position);
+                const size_t at = inputs_cache_row(layer, in, part, b, i, position);
                 end = at + 1 > end ? at + 1 : end;
             }
-    return end > 0 ? (end - 1 + (size_t)(values ? layer->d_v : layer->d_k)) * sizeof(float) : 0;
+    const size_t size = layer_tensor_size(layer, inputs_cache_of(layer, part));
+    return end > 0 ? (end - 1 + inputs_cache_width(layer, part)) * size : 0;
 }
 
 /* Bytes of an input that may be read: not those of keys past the last sequence's length,
@@ -527,7 +530,7 @@ static size_t readable(const struct layer *layer, const struct inputs *in, enum 
         const size_t b = in->batch - 1, used = inputs_cached(layer, in, b) + inputs_keys(in, b);
         count -= (size_t)layer->page_count - (used + (size_t)layer->page_len - 1) / (size_t)layer->page_len;
     }
-    return count * layer_tensor_size(tensor);
+    return count * layer_tensor_size(layer, tensor);
 }
 
 /* The arguments of sequence b alone */
@@ -562,12 +565,11 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
     t->y.data = fenced_copy(NULL, y_count(t) * sizeof(float), fence);
     t->attn.data = fenced_copy(NULL, attn_count(t) * sizeof(float), fence);
     t->lse.data = fenced_copy(NULL, lse_count(t) * sizeof(float), fence);
-    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++) {
-        const enum layer_tensor tensor = inputs_cache_of(t->layer, values);
-        const size_t bytes = touchable(t->layer, from, values);
-        t->cache[values].data = fenced_copy(NULL, bytes, fence);
-        if (t->cache[values].data != NULL)
-            memcpy(t->cache[values].data, from->tensor[tensor], bytes);
+    for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
+        const size_t bytes = touchable(t->layer, from, part);
+        t->cache[part].data = fenced_copy(NULL, bytes, fence);
+        if (t->cache[part].data != NULL)
+            memcpy(t->cache[part].data, from->tensor[inputs_cache_of(t->layer, part)], bytes);
     }
     forward_between(t, args_of(t, &in), fence);
     for (size_t i = 0; i < OF_KEYS; i++)
@@ -691,7 +693,7 @@ static size_t poison_rows(const struct trial *t)
 static void share_poison(struct poison *p, const struct trial *t)
 {
     const struct inputs *in = t->in;
-    unsigned char *poisoned = calloc(cache_count(t, false) + 1, 1);
+    unsigned char *poisoned = calloc(cache_bytes(t, 0) + 1, 1);
     for (int turn = 0; poisoned != NULL && turn < 2; turn++)
         for (size_t b = 0; b < in->batch; b++)
             for (size_t j = 0; j < inputs_cached(t->layer, in, b); j++) {
@@ -774,16 +776,16 @@ static void poison_cache(struct poison *p, const struct trial *t, const float va
 {
     const struct layer *layer = t->layer;
     for (int of_values = 0; of_values < 2; of_values++) {
-        const size_t width = (size_t)(of_values ? layer->d_v : layer->d_k);
-        float *cache = p->in.tensor[inputs_cache_of(layer, of_values)];
+        const size_t width = inputs_cache_width(layer, of_values);
+        void *cache = p->in.tensor[inputs_cache_of(layer, of_values)];
         for (size_t b = 0; b < t->in->batch; b++)
             for (size_t j = 0; j < inputs_cached(layer, t->in, b); j++)
                 for (size_t i = 0; p->key[b * p->rows + j] && i < (size_t)layer->h_kv; i++) {
                     const int64_t position = inputs_first(layer, t->in, b) + (int64_t)j;
-                    float *row = cache + inputs_cache_row(layer, t->in, of_values, b, i, position);
+                    const size_t row = inputs_cache_row(layer, t->in, of_values, b, i, position);
                     for (size_t c = 0; c < width; c++)
                         if (!p->one_column || c == j % width)
-                            row[c] = values[(j + c) % 3];
+                            element_put(layer->cache_type, cache, row + c, (double)values[(j + c) % 3]);
                 }
     }
 }
@@ -875,10 +877,11 @@ static enum demand demand_of(const struct layer *layer, enum demand demand)
     return decides || (bends && demand == DEMAND_OF_INFINITY) ? DEMAND_NOTHING : demand;
 }
 
-/* Where an expression overflows on the way, a row may be non-finite before it is poisoned. */
+/* Where an expression overflows on the way, or a key in a cache of f16, a row may be non-finite before it is
+ * poisoned. */
 static bool overflowed(const struct trial *t, float base)
 {
-    return t->layer->score != NULL && !isfinite(base);
+    return promise_overflows(t->layer) && !isfinite(base);
 }
 
 static bool check_poisoned_y(const struct poison *p, struct trial *t, enum demand demand, const char *what)
@@ -1244,7 +1247,8 @@ static bool large_batch(struct attempt *a, enum layer_tensor tensor)
     one.mask_h[tensor] = (size_t)a->trial->layer->h;
     if (!has(a, tensor))
         return false;
-    set_batch(a, PTRDIFF_MAX / sizeof(float) / inputs_count(a->trial->layer, &one, tensor) + 1);
+    set_batch(a, PTRDIFF_MAX / layer_tensor_size(a->trial->layer, tensor) /
+                     inputs_count(a->trial->layer, &one, tensor) + 1);
     if (tensor == TENSOR_MASK_ADD) {
         a->args.mask_add_batch = a->args.batch;
         a->args.mask_add_h = one.mask_h[tensor];
@@ -1265,7 +1269,8 @@ static bool wrapping_pages(struct attempt *a)
 {
     const struct layer *layer = a->trial->layer;
     const size_t page = (size_t)(layer->page_len * layer->h_kv * layer->d_k);
-    a->args.pages = layer->page_len > 0 ? SIZE_MAX / sizeof(float) / page + 2 : 0;
+    const size_t size = layer_tensor_size(layer, TENSOR_K_PAGES);
+    a->args.pages = layer->page_len > 0 ? SIZE_MAX / size / page + 2 : 0;
     return has(a, TENSOR_K_PAGES);
 }
 static bool large_y(struct attempt *a) { return large_batch(a, TENSOR_Y); }
@@ -1478,10 +1483,17 @@ static bool page_table_off(struct attempt *a)
     a->args.page_table = off(a, a->args.page_table);
     return has(a, TENSOR_PAGE_TABLE);
 }
-static bool k_cache_off(struct attempt *a) { a->args.k_cache = off(a, a->args.k_cache); return has(a, TENSOR_K_CACHE); }
-static bool v_cache_off(struct attempt *a) { a->args.v_cache = off(a, a->args.v_cache); return has(a, TENSOR_V_CACHE); }
-static bool k_pages_off(struct attempt *a) { a->args.k_pages = off(a, a->args.k_pages); return has(a, TENSOR_K_PAGES); }
-static bool v_pages_off(struct attempt *a) { a->args.v_pages = off(a, a->args.v_pages); return has(a, TENSOR_V_PAGES); }
+/* Numbers of one byte lie anywhere. */
+static bool cache_off(struct attempt *a, enum layer_tensor tensor, void **cache)
+{
+    const size_t size = layer_tensor_size(a->trial->layer, tensor);
+    *cache = (char *)*cache + (size == sizeof(float) ? a->off : 1);
+    return has(a, tensor) && size > 1;
+}
+static bool k_cache_off(struct attempt *a) { return cache_off(a, TENSOR_K_CACHE, &a->args.k_cache); }
+static bool v_cache_off(struct attempt *a) { return cache_off(a, TENSOR_V_CACHE, &a->args.v_cache); }
+static bool k_pages_off(struct attempt *a) { return cache_off(a, TENSOR_K_PAGES, &a->args.k_pages); }
+static bool v_pages_off(struct attempt *a) { return cache_off(a, TENSOR_V_PAGES, &a->args.v_pages); }
 static bool positions_off(struct attempt *a)
 {
     a->args.positions = off(a, a->args.positions);
@@ -1646,9 +1658,9 @@ static const struct wrong {
 /* A cache is as the inputs have it. */
 static bool cache_untouched(struct trial *t, const char *what)
 {
-    for (int values = 0; values < 2 && layer_has_cache(t->layer); values++) {
-        const enum layer_tensor tensor = inputs_cache_of(t->layer, values);
-        if (memcmp(t->cache[values].data, t->in->tensor[tensor], cache_count(t, values) * sizeof(float)) != 0)
+    for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
+        const enum layer_tensor tensor = inputs_cache_of(t->layer, part);
+        if (memcmp(t->cache[part].data, t->in->tensor[tensor], cache_bytes(t, part)) != 0)
             return violated(t, "%s: %s was written", what, layer_tensor_name(tensor));
     }
     return true;
@@ -1765,33 +1777,34 @@ static const void *tensor_of_call(const struct trial *t, enum layer_tensor tenso
     case TENSOR_LSE: return lse_count(t) > 0 ? t->lse.data : NULL;
     default: break;
     }
-    for (int values = 0; values < 2; values++)
-        if (tensor == inputs_cache_of(t->layer, values))
-            return t->cache[values].data;
+    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
+        if (tensor == inputs_cache_of(t->layer, part))
+            return t->cache[part].data;
     return tensor_is_packed(layer_tensor_row(tensor)->kind) ? NULL : t->in->tensor[tensor];
 }
 
 /* A cache that begins where another tensor of the call does, at its last element, or so that its own last one is there.
- * Boundaries are those of floats, although a mask's bytes may have none. */
-static bool overlaps(struct trial *t, bool values, enum layer_tensor tensor)
+ * Boundaries are those of its own elements. */
+static bool overlaps(struct trial *t, int part, enum layer_tensor tensor)
 {
     const uintptr_t at = (uintptr_t)tensor_of_call(t, tensor);
-    const size_t bytes = inputs_count(t->layer, t->in, tensor) * layer_tensor_size(tensor);
-    const size_t own = cache_count(t, values) * sizeof(float);
+    const size_t bytes = inputs_count(t->layer, t->in, tensor) * layer_tensor_size(t->layer, tensor);
+    const size_t own = cache_bytes(t, part), size = layer_tensor_size(t->layer, inputs_cache_of(t->layer, part));
     if (at == 0 || bytes == 0 || own == 0)
         return true;
-    const uintptr_t begins[] = {at, at + bytes - 1, at + sizeof(float) - own};
+    const uintptr_t begins[] = {at, at + bytes - 1, at + size - own};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
-        float *const on = (float *)(begins[i] - begins[i] % sizeof(float));
+        void *const on = (void *)(begins[i] - begins[i] % size);
         struct kernel_args args = args_of(t, t->in);
         char what[80];
-        switch (inputs_cache_of(t->layer, values)) {
+        switch (inputs_cache_of(t->layer, part)) {
         case TENSOR_K_CACHE: args.k_cache = on; break;
         case TENSOR_V_CACHE: args.v_cache = on; break;
         case TENSOR_K_PAGES: args.k_pages = on; break;
         default: args.v_pages = on;
         }
-        snprintf(what, sizeof what, "a cache's %s on %s", values ? "values" : "keys", layer_tensor_name(tensor));
+        snprintf(what, sizeof what, "%s on %s", layer_tensor_name(inputs_cache_of(t->layer, part)),
+                 layer_tensor_name(tensor));
         if (!refused(t, t->packed, &args, t->scratch.data, KERNEL_OVERLAP, what))
             return false;
     }
@@ -1800,9 +1813,9 @@ static bool overlaps(struct trial *t, bool values, enum layer_tensor tensor)
 
 static bool overlapping_calls(struct trial *t)
 {
-    for (int values = 0; values < 2 && layer_has_cache(t->layer) && t->in->batch * t->in->n > 0; values++)
+    for (int part = 0; part < inputs_cache_parts(t->layer) && t->in->batch * t->in->n > 0; part++)
         for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
-            if (tensor != inputs_cache_of(t->layer, values) && !overlaps(t, values, tensor))
+            if (tensor != inputs_cache_of(t->layer, part) && !overlaps(t, part, tensor))
                 return false;
     return true;
 }
@@ -2104,7 +2117,7 @@ static uint64_t hash_inputs(const struct trial *t)
     for (int tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (t->in->tensor[tensor] != NULL)
             hash = hash_of(hash, t->in->tensor[tensor],
-                           inputs_count(t->layer, t->in, tensor) * layer_tensor_size(tensor));
+                           inputs_count(t->layer, t->in, tensor) * layer_tensor_size(t->layer, tensor));
     return hash;
 }
 
@@ -2134,10 +2147,11 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     t.base_y = malloc(y_count(&t) * sizeof(float) + 1);
     t.base_attn = malloc(attn_count(&t) * sizeof(float) + 1);
     t.base_lse = malloc(lse_count(&t) * sizeof(float) + 1);
-    for (int values = 0; values < 2; values++)
-        t.base_cache[values] = malloc(cache_count(&t, values) * sizeof(float) + 1);
-    bool good = t.base_y != NULL && t.base_attn != NULL && t.base_lse != NULL && t.base_cache[0] != NULL &&
-                t.base_cache[1] != NULL;
+    bool good = t.base_y != NULL && t.base_attn != NULL && t.base_lse != NULL;
+    for (int part = 0; part < CACHE_PARTS; part++) {
+        t.base_cache[part] = malloc(cache_bytes(&t, part) + 1);
+        good = good && t.base_cache[part] != NULL;
+    }
     why[0] = '\0';
     if (!good)
         diag_environment(diag, NULL, "out of memory");
@@ -2149,7 +2163,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     free(t.base_y);
     free(t.base_attn);
     free(t.base_lse);
-    free(t.base_cache[0]);
-    free(t.base_cache[1]);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        free(t.base_cache[part]);
     return good;
 }

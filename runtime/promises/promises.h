@@ -18,6 +18,13 @@ enum promises {
 bool promise_violated(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
 #define violated(of, ...) promise_violated((of)->why, __VA_ARGS__)
 
+/* Whether finite inputs may leave NaN and infinity where the reference has none, or both: what an expression computes
+ * on the way may overflow, and what is above 65504 is infinite in a cache of f16. */
+static inline bool promise_overflows(const struct layer *layer)
+{
+    return layer->score != NULL || layer->cache_type == TENSOR_F16;
+}
+
 /* Runs the kernel on `inputs` (finite ones) in many ways. Returns true when the promises hold; else `why` says which
  * one does not. `packed` was filled by the kernel's pack. */
 bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,

@@ -58,7 +58,7 @@ void comparison_print_miss(const struct comparison *c, FILE *out)
 
 /* Memory of one run, with guard zones around each block. */
 struct blocks {
-    struct guarded packed, scratch, y, attn, lse, cache[2];
+    struct guarded packed, scratch, y, attn, lse, cache[CACHE_PARTS];
 };
 
 /* Fresh outputs for a call. */
@@ -67,13 +67,12 @@ static bool make_outputs(struct blocks *b, const struct subject *s, const struct
     guarded_free(&b->y);
     guarded_free(&b->attn);
     guarded_free(&b->lse);
-    for (int values = 0; values < 2 && layer_has_cache(s->layer); values++) {
-        const enum layer_tensor tensor = inputs_cache_of(s->layer, values);
-        const size_t bytes = inputs_count(s->layer, in, tensor) * sizeof(float);
-        guarded_free(&b->cache[values]);
-        if (!guarded_make(&b->cache[values], bytes, 4))
+    for (int part = 0; part < inputs_cache_parts(s->layer); part++) {
+        const size_t bytes = inputs_cache_bytes(s->layer, in, part);
+        guarded_free(&b->cache[part]);
+        if (!guarded_make(&b->cache[part], bytes, 4))
             return false;
-        memcpy(b->cache[values].data, in->tensor[tensor], bytes);
+        memcpy(b->cache[part].data, in->tensor[inputs_cache_of(s->layer, part)], bytes);
     }
     return guarded_make(&b->y, inputs_count(s->layer, in, TENSOR_Y) * sizeof(float), 4) &&
            guarded_make(&b->attn, inputs_count(s->layer, in, TENSOR_ATTN) * sizeof(float), 4) &&
@@ -94,8 +93,8 @@ static void free_blocks(struct blocks *b)
     guarded_free(&b->y);
     guarded_free(&b->attn);
     guarded_free(&b->lse);
-    guarded_free(&b->cache[0]);
-    guarded_free(&b->cache[1]);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        guarded_free(&b->cache[part]);
 }
 
 /* Runs a call once by what is packed. */
@@ -108,16 +107,18 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
         return false;
     }
     guarded_fill(&b->scratch);
-    const struct kernel_args args =
-        kernel_args_of(s->layer, in, (struct kernel_outputs){.y = b->y.data, .attn = b->attn.data, .lse = b->lse.data,
-                                                                .cache = {b->cache[0].data, b->cache[1].data}});
+    struct kernel_outputs outputs = {.y = b->y.data, .attn = b->attn.data, .lse = b->lse.data};
+    bool intact = true;
+    for (int part = 0; part < CACHE_PARTS; part++)
+        outputs.cache[part] = b->cache[part].data;
+    const struct kernel_args args = kernel_args_of(s->layer, in, outputs);
     int error = call->forward(b->packed.data, &args, b->scratch.data);
+    for (int part = 0; part < inputs_cache_parts(s->layer); part++)
+        intact = intact && guarded_zones_intact(&b->cache[part]);
     if (error != KERNEL_OK)
         snprintf(f->why, sizeof f->why, "forward returns \"%s\"", call->strerror(error));
     else if (!(guarded_zones_intact(&b->packed) && guarded_zones_intact(&b->scratch) && guarded_zones_intact(&b->y) &&
-               guarded_zones_intact(&b->attn) && guarded_zones_intact(&b->lse) &&
-               (!layer_has_cache(s->layer) ||
-                (guarded_zones_intact(&b->cache[0]) && guarded_zones_intact(&b->cache[1])))))
+               guarded_zones_intact(&b->attn) && guarded_zones_intact(&b->lse) && intact))
         snprintf(f->why, sizeof f->why, "something was written outside packed, scratch, y, attn, lse and a cache");
     return f->why[0] == '\0';
 }
@@ -127,9 +128,12 @@ static bool compare_caches(const struct subject *s, const struct inputs *in, con
                            const struct bounds *bounds, const struct blocks *b, unsigned gates,
                            struct comparison cache[2], struct diag *diag)
 {
+    const void *after[CACHE_PARTS];
     bool good = true;
+    for (int part = 0; part < CACHE_PARTS; part++)
+        after[part] = b->cache[part].data;
     for (int values = 0; good && layer_has_cache(s->layer) && values < 2; values++) {
-        good = compare_cache(&cache[values], s->layer, in, reference, bounds, values, b->cache[values].data, gates);
+        good = compare_cache(&cache[values], s->layer, in, reference, bounds, values, after, gates);
         if (!good)
             diag_environment(diag, NULL, "out of memory");
     }
@@ -207,7 +211,7 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
             if (cache[values].misses > 0)
                 return failed_call(f, call, what, &cache[values]);
         const bool weights = s->layer->scores == SCORES_WEIGHTS;
-        const bool finite = s->layer->score != NULL || /* what an expression computes on the way may overflow */
+        const bool finite = promise_overflows(s->layer) ||
                             (all_finite(b->y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
                              (!weights || all_finite(b->attn.data, inputs_count(s->layer, in, TENSOR_ATTN))));
         if (y.misses > 0 || attn.misses > 0 || lse.misses > 0 || !finite)

@@ -992,7 +992,9 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     if (!p->layer->projected && !p->layer->identity)
         v.moved = moved_projection(p, p->moved[1], head->w_v, TENSOR_W_V, in, d_v, i, h_kv);
     const struct pair of_k = pair_from(p->k, cached * d_k), of_v = pair_from(p->v, cached * d_v);
-    const double reach = 1 + gamma_of(in + 2), *head_k = head->k + cached * d_k;
+    const double reach = 1 + gamma_of(in + 2);
+    const double *head_k = head->made[0] != NULL ? head->made[0] : head->k + cached * d_k;
+    const double *head_v = head->made[1] != NULL ? head->made[1] : head->v + cached * d_v;
     const double k_reach = reach * inputs_spread(p->in, w_k), v_reach = reach * inputs_spread(p->in, TENSOR_W_V);
     if (p->layer->projected || cached > 0)
         start_exact(p, head, p->layer->projected ? head->keys : cached);
@@ -1009,7 +1011,7 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
         projection_error(p, of_k, p->k_size + cached * d_k, layer_finishes(p->layer) ? head->finish_k.from : head_k, &k,
                          1, 2, false);
     if (!p->layer->identity)
-        projection_error(p, of_v, p->v_size + cached * d_v, head->v + cached * d_v, &v, 1, 2, false);
+        projection_error(p, of_v, p->v_size + cached * d_v, head_v, &v, 1, 2, false);
     if (layer_has_cache(p->layer) &&
         !(shown_one_by_one(of_k, &k) && (p->layer->identity || shown_one_by_one(of_v, &v))))
         return false;
@@ -1022,6 +1024,42 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     for (size_t at = 0; layer_finishes(p->layer) && at < fresh * d_k; at++)
         of_k.drawn[at] = fmin(of_k.drawn[at], of_k.worst[at]);
     return finish_row_errors(p, &head->finish_k, of_k, 1, in, true, p->k_common + cached, p->k_open + cached);
+}
+
+/* What rounding in a cache makes of the errors of new keys and values: nothing, or where a border between two numbers
+ * is within reach, a step. */
+static bool round_errors(struct propagation *p, const struct reference_head *head)
+{
+    const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE;
+    const size_t fresh = head->keys - head->cached;
+    double *errors;
+    if (!room(&errors, max_size((size_t)p->layer->d_k, (size_t)p->layer->d_v)))
+        return false;
+    for (int values = 0; values < 2; values++) {
+        const size_t d = inputs_cache_width(p->layer, values);
+        const struct pair of = pair_from(values ? p->v : p->k, head->cached * d);
+        for (size_t j = 0; j < fresh; j++) {
+            const double *made = head->made[values] + j * d;
+            double *worst = of.worst + j * d, *drawn = of.drawn + j * d;
+            unsigned char *open = (values ? p->v_open : p->k_open) + head->cached + j;
+            for (size_t c = 0; c < d; c++) {
+                const double common = values ? 0 : p->k_common[head->cached + j] * fabs(made[c]);
+                errors[c] = fmin(worst[c], rotated && !values ? worst[c] : drawn[c] + common);
+            }
+            stored_row_error(p->layer->cache_type, made, errors, drawn, d);
+            memcpy(errors, worst, d * sizeof *errors);
+            stored_row_error(p->layer->cache_type, made, errors, worst, d);
+            for (size_t c = 0; c < d; c++) {
+                *open |= !isfinite(worst[c]) && isfinite(made[c]);
+                drawn[c] += p->phi;
+                worst[c] += p->phi;
+            }
+            if (!values)
+                p->k_common[head->cached + j] = 0;
+        }
+    }
+    free(errors);
+    return true;
 }
 
 /* What the rows of a cache that the call writes may be off by: a store of it is exact. A given key that is turned has
@@ -1046,6 +1084,19 @@ static void cache_errors(const struct propagation *p, const struct reference_hea
     }
 }
 
+/* A step of a cache has one size and a sign: what is summed with it may be as many deviations off as the largest of a
+ * few million elements. */
+static void widen_steps(struct propagation *p, const struct reference_head *head)
+{
+    const double factor = sqrt(2 * log(MILLIONS));
+    for (int values = 0; values < 2; values++) {
+        const size_t d = inputs_cache_width(p->layer, values);
+        double *drawn = values ? p->v.drawn : p->k.drawn;
+        for (size_t at = head->cached * d; at < head->keys * d; at++)
+            drawn[at] *= factor;
+    }
+}
+
 static bool observe(void *context, const struct reference *reference, const struct reference_head *plain)
 {
     struct propagation *p = context;
@@ -1060,8 +1111,12 @@ static bool observe(void *context, const struct reference *reference, const stru
     const struct reference_head *head = &p->folded.head;
     if (!query_errors(p, head, &reference->z_rows, c) || (head->new_kv && !key_value_errors(p, head)))
         return false;
+    if (head->new_kv && layer_stores_cache(p->layer) && !round_errors(p, head))
+        return false;
     if (head->new_kv && layer_has_cache(p->layer))
         cache_errors(p, head);
+    if (head->new_kv && layer_stores_cache(p->layer))
+        widen_steps(p, head);
     if (!score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
         return false;
     merge_errors(p, reference, head);

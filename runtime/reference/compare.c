@@ -172,32 +172,38 @@ void compare_lse(struct comparison *c, const struct layer *layer, const struct i
 }
 
 bool compare_cache(struct comparison *c, const struct layer *layer, const struct inputs *in,
-                   const struct reference *reference, const struct bounds *bounds, bool values, const float *after,
+                   const struct reference *reference, const struct bounds *bounds, bool values,
+                   const void *const after[CACHE_PARTS],
                    unsigned gates)
 {
     const enum layer_tensor tensor = inputs_cache_of(layer, values);
-    const size_t count = inputs_count(layer, in, tensor), d = (size_t)(values ? layer->d_v : layer->d_k);
+    const size_t count = inputs_count(layer, in, tensor), d = inputs_cache_width(layer, values);
+    const size_t size = layer_tensor_size(layer, tensor);
     const size_t heads = (size_t)layer->h_kv;
     const size_t of_head = (size_t)(layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len);
-    const float *before = inputs_floats(in, tensor);
+    const void *before[CACHE_PARTS];
+    inputs_caches(layer, in, before);
     size_t *number = inputs_new_rows(layer, in, values);
     for (size_t at = 0; number != NULL && at < count; at++) {
         const size_t row = at / d, from = number[row];
         const size_t index[4] = {row / of_head / heads, row / of_head % heads, row % of_head, at % d};
         bool good;
         if (from == 0) {
-            good = memcmp(&before[at], &after[at], sizeof *after) == 0;
+            good = memcmp((const char *)before[values] + at * size, (const char *)after[values] + at * size, size) == 0;
         } else {
             const size_t place = (from - 1) * d + at % d;
-            const double expected = reference->cache[values][place], actual = after[at];
+            const double expected = reference->cache[values][place];
+            const double actual = inputs_cached_number(layer, after, values, at);
             const struct bound bound = {bounds->cache[values].worst[place], bounds->cache[values].drawn[place],
                                         bounds->cache[values].open[place]};
             good = agrees(c, expected, actual, bound, gates);
         }
         c->elements++;
         if (!good)
-            miss(c, tensor, index, from == 0 ? before[at] : reference->cache[values][(from - 1) * d + at % d],
-                 after[at]);
+            miss(c, tensor, index,
+                 from == 0 ? inputs_cached_number(layer, before, values, at)
+                           : reference->cache[values][(from - 1) * d + at % d],
+                 inputs_cached_number(layer, after, values, at));
     }
     free(number);
     return number != NULL;

@@ -47,8 +47,8 @@ void compare_lse(struct comparison *comparison, const struct layer *layer, const
 /* A cache as the call left it, keys or values: the rows of new tokens within the bound, of the others every bit as
  * `inputs` has it. False when out of memory. */
 bool compare_cache(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
-                   const struct reference *reference, const struct bounds *bounds, bool values, const float *after,
-                   unsigned gates);
+                   const struct reference *reference, const struct bounds *bounds, bool values,
+                   const void *const after[CACHE_PARTS], unsigned gates);
 /* "3 of 6 elements of y have no bound, as f32 may overflow on their way or see other keys, and were
  * not compared", or nothing. */
 void compare_print_unbounded(const struct comparison *comparison, enum layer_tensor tensor, FILE *out);

@@ -21,6 +21,7 @@
 #include "../../gen/visible.h"
 #include "dropout.h"
 #include "product.h"
+#include "stored.h"
 #include "terms.h"
 
 #define ALL_ROWS_UP_TO 512 /* with `sample`, more rows than this are sampled */
@@ -197,7 +198,7 @@ static void head_free(struct reference_head *head)
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
                         head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->kept,
                         head->lse,
-                        head->z};
+                        head->z, head->made[0], head->made[1]};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -231,6 +232,8 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
             head->operand[term] = doubles(rows * m, &good);
     head->raw = doubles(rows * m, &good);
     head->scores = doubles(rows * m, &good);
+    for (int values = 0; layer_stores_cache(layer) && values < 2; values++)
+        head->made[values] = doubles(in->m * inputs_cache_width(layer, values), &good);
     if (layer->scores > SCORES_WEIGHTS)
         head->shown = doubles(rows * m, &good);
     head->weights = doubles(rows * m, &good);
@@ -348,13 +351,16 @@ static void project_queries(struct reference_head *head, const struct layer *lay
 static void gather_cached(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t i)
 {
     const int64_t first = inputs_first(layer, in, head->b);
+    const void *cache[CACHE_PARTS];
+    inputs_caches(layer, in, cache);
     for (int values = 0; values < 2; values++) {
-        const size_t width = (size_t)(values ? layer->d_v : layer->d_k);
-        const float *from = inputs_floats(in, inputs_cache_of(layer, values));
+        const size_t width = inputs_cache_width(layer, values);
         double *to = values ? head->v : head->k;
-        for (size_t j = 0; j < head->cached; j++)
+        for (size_t j = 0; j < head->cached; j++) {
+            const size_t row = inputs_cache_row(layer, in, values, head->b, i, first + (int64_t)j);
             for (size_t c = 0; c < width; c++)
-                to[j * width + c] = from[inputs_cache_row(layer, in, values, head->b, i, first + (int64_t)j) + c];
+                to[j * width + c] = inputs_cached_number(layer, cache, values, row + c);
+        }
     }
 }
 
@@ -374,6 +380,19 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
     reference_projection(head->w_k, layer, inputs_floats(in, w_k), d_in, d_k, i, h_kv);
     gather_bias(head->b_k, inputs_floats(in, b_k), d_k, i);
     project(k, head->s, head->w_k, head->b_k, fresh, d_in, d_k);
+}
+
+/* New keys and values as a cache of fewer bytes has them; what they were is kept for bounds. */
+static void store_fresh(struct reference_head *head, const struct layer *layer)
+{
+    const size_t fresh = head->keys - head->cached;
+    for (int values = 0; values < 2; values++) {
+        const size_t width = inputs_cache_width(layer, values);
+        double *of = (values ? head->v : head->k) + head->cached * width;
+        memcpy(head->made[values], of, fresh * width * sizeof *of);
+        for (size_t j = 0; j < fresh; j++)
+            stored_row(layer->cache_type, head->made[values] + j * width, of + j * width, width);
+    }
 }
 
 static void project_keys_values(struct reference_head *head, const struct layer *layer, const struct inputs *in)
@@ -570,6 +589,8 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     project_queries(head, layer, in, &reference->z_rows);
     if (head->new_kv)
         project_keys_values(head, layer, in);
+    if (head->new_kv && layer_stores_cache(layer))
+        store_fresh(head, layer);
     if (head->new_kv && layer_has_cache(layer))
         store_cache(reference, layer, in, head);
     head->sink = layer->sink ? (double)inputs_floats(in, TENSOR_SINK)[head->i] : -INFINITY;

@@ -6,14 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number of so many significant bits, at least a multiple of 2^lowest: the nearest, of two the even one. */
-static double rounded(double number, int bits, int lowest)
-{
-    int exponent;
-    (void)frexp(number, &exponent); /* number = m 2^exponent, 1/2 <= |m| < 1 */
-    const int place = exponent - bits > lowest ? exponent - bits : lowest;
-    return ldexp(nearbyint(ldexp(number, -place)), place);
-}
+#include "inputs/elements.h"
 
 /* The unit of a column of i8, or a group of i4: so many parts of the largest, as an f32, rounded up to 16 significant
  * bits; at least 2^-132. */
@@ -79,7 +72,7 @@ double stored_column(enum tensor_element type, const float *from, float *to, siz
     const bool f16 = type == TENSOR_F16;
     const double limit = f16 ? 65504 : 0x1.fep127; /* the largest that the type holds */
     for (size_t k = 0; k < count; k++) {
-        const double number = f16 ? rounded(from[k], 11, -24) : rounded(from[k], 8, -133);
+        const double number = f16 ? element_nearest(from[k], 11, -24) : element_nearest(from[k], 8, -133);
         to[k] = fabs(number) <= limit ? (float)number : NAN;
     }
     return 0;
@@ -136,4 +129,26 @@ void stored_free(struct inputs *to, const struct layer *layer)
             free(to->tensor[t]);
             to->tensor[t] = NULL;
         }
+}
+
+void stored_row(enum tensor_element type, const double *from, double *to, size_t count)
+{
+    for (size_t c = 0; c < count; c++)
+        to[c] = element_rounded(type, from[c]);
+}
+
+/* 0 between equal infinities */
+static double distance(double a, double b)
+{
+    return a == b ? 0 : fabs(a - b);
+}
+
+/* Rounding keeps the order of numbers: what lies between two others is stored between them. */
+void stored_row_error(enum tensor_element type, const double *from, const double *error, double *to, size_t count)
+{
+    for (size_t c = 0; c < count; c++) {
+        const double is = element_rounded(type, from[c]), low = element_rounded(type, from[c] - error[c]);
+        to[c] = isinf(error[c]) ? INFINITY
+                                : fmax(distance(element_rounded(type, from[c] + error[c]), is), distance(is, low));
+    }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What weights are once they are packed in a type of fewer bytes (weight_type): numbers again, in the caller's layout.
+/* What weights are once they are packed in a type of fewer bytes (weight_type), and rows of a cache (cache_type):
+ * numbers again, weights in the caller's layout.
  *
  * It knows neither plan nor templates: the rounding that docs/spec.md promises, in double. Every such number is an
  * f32, and stays as it is when it is packed again. Left out on purpose: biases and other learned tensors, which are
@@ -18,5 +19,11 @@ void stored_free(struct inputs *to, const struct layer *layer);
 /* A column of `count` numbers, `tap` of each tap; `from` may be `to`. Its unit, of i4 the least of a group but 0; of
  * the other types 0. */
 double stored_column(enum tensor_element type, const float *from, float *to, size_t count, size_t tap);
+
+/* A key or value of a head in a cache of that type, `count` numbers; `from` may be `to`. */
+void stored_row(enum tensor_element type, const double *from, double *to, size_t count);
+/* How far such a row may be off where `from` may be off by `error`, number by number. Not finite where one of them may
+ * be too large. */
+void stored_row_error(enum tensor_element type, const double *from, const double *error, double *to, size_t count);
 
 #endif

@@ -71,16 +71,15 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     timed->attn = large_pages(inputs_count(layer, &timed->inputs, TENSOR_ATTN) * sizeof(float));
     timed->lse = large_pages(inputs_count(layer, &timed->inputs, TENSOR_LSE) * sizeof(float));
     bool room = true;
-    for (int values = 0; room && layer_has_cache(layer) && values < 2; values++) {
-        const enum layer_tensor tensor = inputs_cache_of(layer, values);
-        const size_t bytes = inputs_count(layer, &timed->inputs, tensor) * sizeof(float);
-        timed->cache[values] = large_pages(bytes);
-        room = timed->cache[values] != NULL;
+    for (int part = 0; room && part < inputs_cache_parts(layer); part++) {
+        const size_t bytes = inputs_cache_bytes(layer, &timed->inputs, part);
+        timed->cache[part] = large_pages(bytes);
+        room = timed->cache[part] != NULL;
         if (room)
-            memcpy(timed->cache[values], timed->inputs.tensor[tensor], bytes);
+            memcpy(timed->cache[part], timed->inputs.tensor[inputs_cache_of(layer, part)], bytes);
     }
-    const struct kernel_outputs outputs = {.y = timed->y, .attn = timed->attn, .lse = timed->lse,
-                                           .cache = {timed->cache[0], timed->cache[1]}};
+    struct kernel_outputs outputs = {.y = timed->y, .attn = timed->attn, .lse = timed->lse};
+    memcpy(outputs.cache, timed->cache, sizeof outputs.cache);
     timed->args = kernel_args_of(layer, &timed->inputs, outputs);
     if (timed->packed == NULL || timed->scratch == NULL || timed->y == NULL || timed->attn == NULL ||
         timed->lse == NULL || !room) {
@@ -163,7 +162,7 @@ size_t timed_bytes(const struct layer *layer, const struct kernel_table *call, c
     size_t bytes = call->packed_bytes + call->scratch_bytes;
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (!is_weight(t)) /* of a cache not all, but no more */
-            bytes += inputs_count(layer, inputs, t) * layer_tensor_size(t);
+            bytes += inputs_count(layer, inputs, t) * layer_tensor_size(layer, t);
     return bytes;
 }
 
@@ -212,8 +211,8 @@ void timed_free(struct timed *timed)
     free(timed->y);
     free(timed->attn);
     free(timed->lse);
-    free(timed->cache[0]);
-    free(timed->cache[1]);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        free(timed->cache[part]);
     free(timed->dy);
     free(timed->saved);
     free(timed->back);

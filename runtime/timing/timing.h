@@ -32,7 +32,8 @@ struct timed {
     struct inputs inputs;
     struct kernel_args args;
     void *packed, *scratch;
-    float *y, *attn, *lse, *cache[2]; /* the last two NULL without a cache */
+    float *y, *attn, *lse;
+    void *cache[CACHE_PARTS]; /* NULL those that the layer lacks */
     bool backward;   /* what is timed: backward, on what a call of forward has kept; else forward */
     struct kernel_grads grads;
     float *dy, *saved, *gradient[TENSOR_COUNT];

@@ -147,7 +147,7 @@ static void try_inputs(const struct tensors *tensors, const char *path, const st
         REQUIRE((in.tensor[t] != NULL) == layer_has_tensor(layer, t));
         const bool converted = layer_tensor_row(t)->type == TENSOR_I32 && from != NULL && from->type == TYPE_F32;
         if (in.tensor[t] != NULL && !converted)
-            REQUIRE(from->bytes == inputs_count(layer, &in, t) * layer_tensor_size(t) &&
+            REQUIRE(from->bytes == inputs_count(layer, &in, t) * layer_tensor_size(layer, t) &&
                     memcmp(in.tensor[t], from->data, from->bytes) == 0);
     }
     for (size_t b = 0; b < in.batch && (layer->mask & MASK_PADDING) != 0; b++)

@@ -26,7 +26,8 @@ import numpy as np
 import score_terms
 
 INF, NAN = float("inf"), float("nan")
-DTYPES = {"float32": "F32", "int32": "I32", "uint64": "U64", "bool": "BOOL"}
+DTYPES = {"float32": "F32", "int32": "I32", "uint64": "U64", "bool": "BOOL", "float16": "F16", "int8": "I8",
+          "uint16": "BF16"}  # of bf16 the bits
 
 
 # ---- safetensors -------------------------------------------------------------------------------------------------
@@ -110,14 +111,23 @@ def stored_group(group):
     return np.minimum(np.rint(group / np.float32(unit)).astype(np.float64), 7) * unit
 
 
+def bf16_bits(numbers):
+    """The upper half of an f32; of two that are as near, the even one."""
+    bits = numbers.astype(np.float32).view(np.uint32).astype(np.uint64)
+    up = (bits & 0xffff) + ((bits >> 16) & 1) > 0x8000
+    return ((bits >> 16) + up).astype(np.uint16)
+
+
+def bf16_numbers(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
 def stored_column(kind, column, tap):
     """What packing leaves of a column, as float64; `tap` rows of it are a tap's."""
     if kind == "f16":
         return column.astype(np.float16).astype(np.float64)
-    if kind == "bf16":  # the upper half of an f32; of two that are as near, the even one
-        bits = column.view(np.uint32).astype(np.uint64)
-        up = (bits & 0xffff) + ((bits >> 16) & 1) > 0x8000
-        return (((bits >> 16) + up) << 16).astype(np.uint32).view(np.float32).astype(np.float64)
+    if kind == "bf16":
+        return bf16_numbers(bf16_bits(column))
     if kind == "i4":
         taps = [column[first:first + tap] for first in range(0, len(column), tap)]
         return np.concatenate([stored_group(of[k:k + 32]) for of in taps for k in range(0, tap, 32)])
@@ -191,11 +201,11 @@ def visible(s, t, tensors, b, i, m):
     return keys
 
 
-def attend(s, tensors, b, i, q, k, v):
-    """Weights [n][m] and Z [n][d_v] of one head; a row that sees no key is zero in both."""
+def attend(s, tensors, b, i, q, k, v, first=0):
+    """Weights [n][m] and Z [n][d_v] of one head; a row that sees no key is zero in both. first: position of query 0"""
     weights, z = np.zeros((len(q), len(k))), np.zeros((len(q), s["d_v"]))
     for t in range(len(q)):
-        keys = visible(s, t, tensors, b, i, len(k))
+        keys = visible(s, first + t, tensors, b, i, len(k))
         if not keys:
             continue
         scores = [s["scale"] * exact_sum((q[t] * k[j]).tolist()) for j in keys]
@@ -230,14 +240,19 @@ def convolve(s, w, tensors, b, z):
     return y
 
 
-def layer(s, tensors):
-    """y and attn in float64."""
+def layer_weights(s, tensors):
+    """As the layer has them, in float64 and in_out."""
     w = {name: tensors[name] for name in weight_shapes(s)}
     if s["weight_layout"] == "out_in":
         w = {name: np.swapaxes(a, -1, -2) if name[0] == "w" else a for name, a in w.items()}
     if s["weight_type"] != "f32":
         w = {name: stored(s["weight_type"], a) if name[0] == "w" else a for name, a in w.items()}
-    w = {name: a.astype(np.float64) for name, a in w.items()}
+    return {name: a.astype(np.float64) for name, a in w.items()}
+
+
+def layer(s, tensors):
+    """y and attn in float64."""
+    w = layer_weights(s, tensors)
     x = tensors["x"].astype(np.float64)
     source = tensors["source"].astype(np.float64) if s["attention"] == "cross" else x
     batch, n, m = x.shape[0], x.shape[1], source.shape[1]
@@ -255,6 +270,67 @@ def layer(s, tensors):
         else:
             y[b] = convolve(s, w, tensors, b, z)
     return y, attn
+
+
+# ---- a cache ------------------------------------------------------------------------------------------------------
+
+def cache_row(s, tensors, b, position):
+    """Where a position lies: the indices before and behind that of the head."""
+    if s["cache"] == "paged":
+        return int(tensors["page_table"][b, position // s["page_len"]]), position % s["page_len"]
+    return b, position % s["cache_len"]
+
+
+def cached_layer(s, tensors):
+    """y, and the cache as the call leaves it. New keys and values are read as the cache has them."""
+    w, x = layer_weights(s, tensors), tensors["x"].astype(np.float64)
+    batch, n = x.shape[:2]
+    names = ("k_pages", "v_pages") if s["cache"] == "paged" else ("k_cache", "v_cache")
+    after = {name: tensors[name].copy() for name in names}
+    y = np.zeros((batch, n, s["d_model"]))
+    for b in range(batch):
+        past, z = int(tensors["past"][b]), []
+        first = max(0, past - s["window_left"]) if s["cache"] == "ring" else 0  # older ones are forgotten
+        for i in range(s["h"]):
+            head, rows = i * s["h_kv"] // s["h"], []
+            q, *new = one_head(s, w, i, x[b], x[b])
+            for name, numbers in zip(names, new):
+                rows.append(np.full((past + n, numbers.shape[1]), NAN))
+                for position in range(past + n):
+                    page, row = cache_row(s, tensors, b, position)
+                    if position >= past:
+                        after[name][page, head, row] = to_cache(s["cache_type"], numbers[position - past])
+                    if position >= first:
+                        rows[-1][position] = from_cache(after[name][page, head, row])
+            z.append(attend(s, tensors, b, i, q, *rows, first=past)[1])
+        y[b] = project(np.concatenate(z, axis=1), w["w_o"], w["b_o"] if s["bias"] else None)
+    return y, {"expect." + name: tensor for name, tensor in after.items()}
+
+
+def to_cache(kind, row):
+    return bf16_bits(row) if kind == "bf16" else row.astype(np.float16)
+
+
+def from_cache(row):
+    return bf16_numbers(row) if row.dtype == np.uint16 else row.astype(np.float64)
+
+
+def cache(past, pages=None):
+    """A cache that holds `past` tokens of each sequence; a row that no token has is NaN. pages: the page table"""
+    def change(tensors, random, s):
+        tensors["past"] = np.array(past, dtype=np.int32)
+        paged = s["cache"] == "paged"
+        if paged:
+            tensors["page_table"] = np.array(pages, dtype=np.int32)
+        count, rows = (max(max(row) for row in pages) + 1, s["page_len"]) if paged else (len(past), s["cache_len"])
+        for name, width in (("k", s["d_k"]), ("v", s["d_v"])):
+            tensor = np.full((count, s["h_kv"], rows, width), NAN)
+            for b, tokens in enumerate(past):
+                for position in range(max(0, tokens - s.get("cache_len")), tokens):
+                    page, row = cache_row(s, tensors, b, position)
+                    tensor[page, :, row] = random.standard_normal((s["h_kv"], width))
+            tensors[name + ("_pages" if paged else "_cache")] = to_cache(s["cache_type"], tensor)
+    return change
 
 
 # ---- drawing -----------------------------------------------------------------------------------------------------
@@ -550,6 +626,15 @@ def list_vectors():
     vector("types_i8_split", "weights packed as i8: each head has matrices of its own, keys are projected by w_q", 1, 7, 11,
            d_model=18, h=3, seq_len=7, source_len=11, input="split", attention="cross", w_k="tied", weight_type="i8")
 
+    # caches in fewer bytes
+    vector("cached_bf16_paged", "keys and values in pages of bf16; some sequences' pages are in no order", 3, 4,
+           scores=False, d_model=24, h=4, h_kv=2, d_k=10, d_v=7, seq_len=6, mask="causal", bias=True, cache="paged",
+           cache_type="bf16", cache_len=24, page_len=5,
+           change=cache([7, 0, 11], [[6, 1, 4, -1, -1], [2, -1, -1, -1, -1], [0, 5, 3, -1, -1]]))
+    vector("cached_f16_ring", "keys and values in a ring of f16 that has been round", 2, 5, scores=False, d_model=36,
+           h=2, seq_len=5, mask="causal+window", window_left=6, cache="ring", cache_type="f16", cache_len=12,
+           change=cache([29, 3]))
+
 
 def check_rows(s, name, tensors):
     """A row is finite throughout or nowhere, so that no vector asks which part of a spoiled row is NaN; a convolution
@@ -568,10 +653,16 @@ def main():
         s = complete(name, spec)
         random = np.random.RandomState(zlib.crc32(name.encode()))  # its stream never changes
         tensors = draw(s, random, batch, n, m)
-        if change:
+        if "cache" in s:
+            change(tensors, random, s)
+        elif change:
             change(tensors, random)
         with np.errstate(invalid="ignore", over="ignore"):
-            y, attn = layer(s, tensors)
+            if "cache" in s:
+                y, after = cached_layer(s, tensors)
+                tensors.update(after)
+            else:
+                y, attn = layer(s, tensors)
             tensors["y"] = y.astype(np.float32)
             if s["scores"]:
                 tensors["attn"] = attn.astype(np.float32)
