@@ -123,6 +123,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
     {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
+    {"row_scales", LAYOUT_ROW_SCALES},
     {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K},
     {"turns", LAYOUT_TURNS}, {"hidden", LAYOUT_HIDDEN}, {"gates", LAYOUT_GATES},
     {"back_w_q", LAYOUT_BACK_W_Q}, {"back_w_k", LAYOUT_BACK_W_K}, {"back_w_v", LAYOUT_BACK_W_V},
@@ -562,14 +563,15 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const struct layer_tensor_row *row = layer_tensor_row(t);
         char shape[LAYER_SHAPE_TEXT];
-        const bool of_linear = t == TENSOR_W || t == TENSOR_B;
-        if ((row->kind == TENSOR_NAMED && !layer_has_tensor(layer, t)) || (of_linear && !layer_is_linear(layer)))
+        const bool own = t == TENSOR_W || t == TENSOR_B || t == TENSOR_K_SCALE || t == TENSOR_V_SCALE;
+        const bool named = row->kind == TENSOR_NAMED && !layer_has_tensor(layer, t);
+        if (named || (own && t < TENSOR_Y ? !layer_is_linear(layer) : own && !layer_has_tensor(layer, t)))
             continue;
         layer_tensor_text(layer, t, shape);
         emit_begin_item(emit);
         emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
-        emit_set_boolean(emit, "own", of_linear); /* a field of such layers alone, behind the others */
+        emit_set_boolean(emit, "own", own); /* a field of such layers alone, behind the others */
         emit_set_string(emit, "type", word_of(layer_tensor_element(layer, t)));
         emit_set_string(emit, "shape", shape);
         emit_set_string(emit, "field", text_or_empty(row->field));
@@ -681,7 +683,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
         {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
-        {"CACHE_STORED", layer_stores_cache(layer)},
+        {"CACHE_STORED", layer_stores_cache(layer)}, {"CACHE_SCALED", layer_scales_cache(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);

@@ -540,7 +540,8 @@ static void total_line(FILE *out, const char *name, double parameters, double mu
 static void explain_cache(const struct layer *l, FILE *out)
 {
     static const char *const kinds[] = {"", "rows", "ring", "paged"};
-    const double row = (double)(l->h_kv * (l->d_k + l->d_v)) * (double)element_size(l->cache_type);
+    const double scales = layer_scales_cache(l) ? 2 * FLOAT_BYTES : 0;
+    const double row = (double)l->h_kv * ((double)(l->d_k + l->d_v) * (double)element_size(l->cache_type) + scales);
     int64_t left, right;
     visible_reach(l, &left, &right);
     const int64_t keys = left != LAYER_UNBOUNDED ? min(left + 1, l->cache_len) : l->cache_len;

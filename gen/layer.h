@@ -224,6 +224,11 @@ static inline bool layer_stores_cache(const struct layer *layer)
 {
     return layer->cache_type != TENSOR_F32;
 }
+/* Whether each row of a head in a cache has a scale. */
+static inline bool layer_scales_cache(const struct layer *layer)
+{
+    return layer->cache_type == TENSOR_I8;
+}
 /* How many norms the block has: n1 is the first. */
 int layer_norms(const struct layer *layer);
 
@@ -241,7 +246,8 @@ enum layer_tensor {
     TENSOR_TABLE, /* and on: the tables of a spec, in its order */
     TENSOR_TABLE_LAST = TENSOR_TABLE + LAYER_TABLES - 1,
     TENSOR_Y, TENSOR_ATTN, TENSOR_LSE,
-    TENSOR_K_CACHE, TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_COUNT
+    TENSOR_K_CACHE, TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE,
+    TENSOR_COUNT
 };
 
 enum tensor_kind {

@@ -56,6 +56,7 @@ enum layout_name {
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
+    LAYOUT_ROW_SCALES,                 /* likewise: of a block of a cache's keys, and of its values */
     LAYOUT_PARTIALS,                   /* sums of segments, where each is a part */
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */

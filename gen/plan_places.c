@@ -225,6 +225,9 @@ static void place_cached(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + 2 * lanes, up);
     if (layer->d_v % lanes != 0)
         place_new(p, LAYOUT_V_TAIL, "v_tail", OWNER_WORKER, max(p->cached.key_block, p->cached.few_block), lanes);
+    if (layer_scales_cache(layer))
+        place_new(p, LAYOUT_ROW_SCALES, "row_scales", OWNER_WORKER, 2,
+                  max(p->cached.key_block, p->cached.few_block));
     if (p->cached.few_rows > 0)
         place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes / 4, lanes);
     if (p->cached.split > 0)

@@ -359,13 +359,6 @@ static void rule_cache(struct spec *spec)
                    "write offset = past");
 }
 
-static void rule_cache_type(struct spec *spec)
-{
-    if (is_cached(spec) && spec->value[KEY_CACHE_TYPE] == 3)
-        diag_error(spec->diag, place_of(spec, KEY_CACHE_TYPE),
-                   "cache_type = i8 is not there yet; write bf16 or f16");
-}
-
 static void rule_cache_len(struct spec *spec)
 {
     const int64_t rows = spec->value[KEY_CACHE_LEN], n = spec->value[KEY_SEQ_LEN];
@@ -716,7 +709,6 @@ static const struct rule rules[] = {
     {NEEDS(KEY_MASK), rule_prefix},
     {NEEDS(KEY_PAD_ROWS, KEY_MASK, KEY_ATTENTION, KEY_INPUT), rule_pad_rows},
     {NEEDS(KEY_CACHE, KEY_ATTENTION, KEY_INPUT, KEY_W_O, KEY_MASK, KEY_SOURCE_LEN, KEY_OFFSET), rule_cache},
-    {NEEDS(KEY_CACHE, KEY_CACHE_TYPE), rule_cache_type},
     {NEEDS(KEY_CACHE, KEY_CACHE_LEN, KEY_SEQ_LEN), rule_cache_len},
     {NEEDS(KEY_CACHE, KEY_CACHE_LEN, KEY_SEQ_LEN, KEY_MASK, KEY_WINDOW_LEFT, KEY_SCORES), rule_ring},
     {NEEDS(KEY_ROPE, KEY_ATTENTION, KEY_INPUT), rule_rope_cross},

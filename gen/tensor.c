@@ -33,6 +33,7 @@ static bool is_cached(const struct layer *layer) { return layer_has_cache(layer)
 static bool is_cached_first(const struct layer *layer) { return is_cached(layer) && layer->heads_first; }
 static bool has_rows(const struct layer *layer) { return is_cached(layer) && layer->cache != CACHE_PAGED; }
 static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
+static bool has_scales(const struct layer *layer) { return layer_scales_cache(layer); }
 static bool has_positions(const struct layer *layer) { return layer->rope.given; }
 static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
 static bool is_self(const struct layer *layer) { return layer->self; }
@@ -200,6 +201,12 @@ static const struct row {
                         .extents = "[pages][h_kv][page_len][d_k]", .has = has_pages},
     [TENSOR_V_PAGES] = {.shown = {"v_pages", TENSOR_CACHE, TENSOR_F32, NULL, NULL},
                         .extents = "[pages][h_kv][page_len][d_v]", .has = has_pages},
+    [TENSOR_K_SCALE] = {.shown = {"k_scale", TENSOR_CACHE, TENSOR_F32, NULL, ", what keys are multiples of"},
+                        .extents = "[batch][h_kv][cache_len]", .has = has_scales,
+                        .variant = {{has_pages, "[pages][h_kv][page_len]"}}},
+    [TENSOR_V_SCALE] = {.shown = {"v_scale", TENSOR_CACHE, TENSOR_F32, NULL, ", what values are multiples of"},
+                        .extents = "[batch][h_kv][cache_len]", .has = has_scales,
+                        .variant = {{has_pages, "[pages][h_kv][page_len]"}}},
 };
 
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor)
@@ -220,7 +227,8 @@ const char *layer_tensor_called(const struct layer *layer, enum layer_tensor ten
 
 enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor)
 {
-    return rows[tensor].shown.kind == TENSOR_CACHE ? layer->cache_type : rows[tensor].shown.type;
+    const bool rounded = tensor >= TENSOR_K_CACHE && tensor <= TENSOR_V_PAGES;
+    return rounded ? layer->cache_type : rows[tensor].shown.type;
 }
 
 size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor)

@@ -10,12 +10,13 @@
 #include "inputs/elements.h"
 #include "reference/compare.h"
 #include "reference/gradient.h"
+#include "reference/stored.h"
 
 struct job {
     const struct options *options;
     struct call call;
     const struct tensor *y_given, *attn_given, *lse_given; /* in the file, or NULL */
-    const struct tensor *cache_given[2]; /* expect.k_cache and so on */
+    const struct tensor *cache_given[CACHE_PARTS]; /* expect.k_cache and so on */
     struct reference reference;
     struct bounds bounds;
     struct gradients gradients;
@@ -93,10 +94,10 @@ static void compare_gradients(struct job *job, const char *who)
 }
 
 /* What the file says a call leaves in a cache. */
-static const struct tensor *expected_cache(const struct job *job, bool values)
+static const struct tensor *expected_cache(const struct job *job, int part)
 {
     char name[40];
-    snprintf(name, sizeof name, INPUTS_EXPECTED "%s", layer_tensor_name(inputs_cache_of(job->call.layer, values)));
+    snprintf(name, sizeof name, INPUTS_EXPECTED "%s", layer_tensor_name(inputs_cache_of(job->call.layer, part)));
     return tensors_find(&job->call.file, name);
 }
 
@@ -136,36 +137,75 @@ static size_t cache_place(const struct job *job, bool values, size_t i)
                             inputs_position(job->call.layer, in, b, t)) + i % d;
 }
 
+/* A file that says what codes a cache of i8 has must say what they are multiples of. */
+static bool has_scales(struct job *job)
+{
+    for (int values = 0; values < 2; values++)
+        if ((job->cache_given[values] == NULL) != (job->cache_given[2 + values] == NULL))
+            diag_error(&job->diag, job->options->in, "of a cache's numbers and their scales only one is expected; add "
+                       INPUTS_EXPECTED "%s, or leave out the other",
+                       layer_tensor_name(inputs_cache_of(job->call.layer, job->cache_given[values] == NULL
+                                                                          ? values : 2 + values)));
+    return job->diag.errors == 0;
+}
+
+/* Puts the reference's row into the cache of the call; its largest number is 127 of its scale. */
+static void put_row(struct job *job, bool values, size_t at, const double *row, size_t width)
+{
+    const struct layer *layer = job->call.layer;
+    double *work = malloc(width * sizeof *work + 1);
+    const double scale = work != NULL ? stored_row(layer->cache_type, row, work, width) : 1;
+    for (size_t c = 0; c < width; c++)
+        element_put(layer->cache_type, job->call.cache[values], at + c, scale > 0 ? row[c] / scale : row[c]);
+    if (layer_scales_cache(layer))
+        ((float *)job->call.cache[2 + values])[at / width] = (float)scale;
+    free(work);
+}
+
 /* The rows that a call writes, and what the file says of them; of the others it must say what there was. */
 static void expect_cache(struct job *job, bool values)
 {
     const struct layer *layer = job->call.layer;
     const struct inputs *in = &job->call.inputs;
-    const size_t count = in->batch * (size_t)layer->h_kv * in->n * (size_t)(values ? layer->d_v : layer->d_k);
-    const enum tensor_element type = layer->cache_type;
-    const size_t size = element_size(type);
-    const char *given = job->cache_given[values] != NULL ? job->cache_given[values]->data : NULL;
-    char *left = given != NULL ? malloc(job->call.cache_bytes[values] + 1) : NULL;
-    if (left != NULL)
-        memcpy(left, in->tensor[inputs_cache_of(layer, values)], job->call.cache_bytes[values]);
-    for (size_t i = 0; i < count; i++) {
+    const size_t d = inputs_cache_width(layer, values), count = in->batch * (size_t)layer->h_kv * in->n * d;
+    const size_t *const bytes = job->call.cache_bytes;
+    const void *given[CACHE_PARTS] = {NULL};
+    bool changes = false;
+    for (int part = values; part < inputs_cache_parts(layer); part += 2) {
+        const enum layer_tensor tensor = inputs_cache_of(layer, part);
+        const size_t size = layer_tensor_size(layer, tensor), width = inputs_cache_width(layer, part) * size;
+        given[part] = job->cache_given[part] != NULL ? job->cache_given[part]->data : NULL;
+        char *left = given[part] != NULL ? malloc(bytes[part] + 1) : NULL;
+        if (left == NULL)
+            continue;
+        memcpy(left, in->tensor[tensor], bytes[part]);
+        for (size_t i = 0; i < count; i += d) {
+            const size_t at = cache_place(job, values, i);
+            if (at != SIZE_MAX)
+                memcpy(left + at / d * width, (const char *)given[part] + at / d * width, width);
+        }
+        changes = changes || memcmp(left, given[part], bytes[part]) != 0;
+        free(left);
+    }
+    for (size_t i = 0; job->options->reference && i < count; i += d) {
+        const size_t at = cache_place(job, values, i);
+        if (at != SIZE_MAX)
+            put_row(job, values, at, &job->reference.cache[values][i], d);
+    }
+    for (size_t i = 0; i < count && given[values] != NULL; i++) {
         const size_t at = cache_place(job, values, i);
         double *expected = &job->reference.cache[values][i];
-        if (at != SIZE_MAX && job->options->reference)
-            element_put(type, job->call.cache[values], at, *expected);
-        if (at == SIZE_MAX || left == NULL)
+        if (at == SIZE_MAX)
             continue;
-        memcpy(left + at * size, given + at * size, size);
-        *expected = element_number(type, given, at);
+        *expected = inputs_cached_number(layer, given, values, at);
         const double rounding = 0x1p-24 * fabs(*expected) + 0x1p-149;
         job->bounds.cache[values].worst[i] += rounding;
         job->bounds.cache[values].drawn[i] += rounding;
     }
-    if (left != NULL && memcmp(left, given, job->call.cache_bytes[values]) != 0) {
+    if (changes) {
         printf("the file: %s changes rows that the call does not write: MISSED\n", job->cache_given[values]->name);
         job->missed = true;
     }
-    free(left);
 }
 
 /* y of a call that trains and drops weights; without a dy the call is one of inference. */
@@ -320,10 +360,11 @@ static bool run_kernels(struct job *job)
 
 static bool write_outputs(struct job *job)
 {
-    const enum layer_tensor which[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,    TENSOR_K_CACHE,
-                                       TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES};
+    const enum layer_tensor which[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
+                                       TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE};
     void *const *cache = job->call.cache;
-    void *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1]};
+    void *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1],
+                          cache[2], cache[3]};
     struct tensor items[sizeof which / sizeof *which + TENSOR_COUNT];
     char names[TENSOR_COUNT][40];
     size_t count = 0;
@@ -357,8 +398,10 @@ int command_run(const struct options *options)
     job.y_given = tensors_find(&job.call.file, "y");
     job.attn_given = tensors_find(&job.call.file, "attn");
     job.lse_given = tensors_find(&job.call.file, "lse");
-    for (int values = 0; values < 2 && good && layer_has_cache(job.call.layer); values++)
-        job.cache_given[values] = expected_cache(&job, values);
+    for (int part = 0; good && part < inputs_cache_parts(job.call.layer); part++)
+        job.cache_given[part] = expected_cache(&job, part);
+    if (good && layer_scales_cache(job.call.layer))
+        good = has_scales(&job);
     if (good && !options->reference)
         good = compile_kernel(&job.call.kernel, spec, job.call.layer->name, &options->compile, &job.diag);
     good = good && compute_gradients(&job);

@@ -130,7 +130,7 @@ static void plan_draw(struct selftest *s, enum layer_tensor t)
 {
     const size_t columns = is_of_pairs(t) ? inputs_columns(s->layer, &s->inputs) : 1;
     const size_t count = inputs_count(s->layer, &s->inputs, t);
-    uint64_t seed = s->options->seed * TENSOR_COUNT + (uint64_t)t; /* each tensor a stream of its own */
+    uint64_t seed = s->options->seed * (TENSOR_V_PAGES + 1) + (uint64_t)t; /* each tensor a stream of its own */
     s->draws[t] = (struct draw){
         .kind = t == TENSOR_MASK_BOOL ? DRAW_MASK_BOOL : t == TENSOR_MASK_ADD ? DRAW_MASK_ADD : DRAW_NUMBERS,
         .data = s->inputs.tensor[t],

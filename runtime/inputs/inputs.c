@@ -129,19 +129,21 @@ int64_t inputs_reach(const struct layer *layer, const struct inputs *in)
 
 int inputs_cache_parts(const struct layer *layer)
 {
-    return layer_has_cache(layer) ? 2 : 0;
+    return !layer_has_cache(layer) ? 0 : layer_scales_cache(layer) ? 4 : 2;
 }
 
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
 {
-    static const enum layer_tensor rows[CACHE_PARTS] = {TENSOR_K_CACHE, TENSOR_V_CACHE};
-    static const enum layer_tensor pages[CACHE_PARTS] = {TENSOR_K_PAGES, TENSOR_V_PAGES};
+    static const enum layer_tensor rows[CACHE_PARTS] = {TENSOR_K_CACHE, TENSOR_V_CACHE, TENSOR_K_SCALE,
+                                                        TENSOR_V_SCALE};
+    static const enum layer_tensor pages[CACHE_PARTS] = {TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE,
+                                                         TENSOR_V_SCALE};
     return (layer->cache == CACHE_PAGED ? pages : rows)[part];
 }
 
 size_t inputs_cache_width(const struct layer *layer, int part)
 {
-    return (size_t)(part == 0 ? layer->d_k : layer->d_v);
+    return part > 1 ? 1 : (size_t)(part == 0 ? layer->d_k : layer->d_v);
 }
 
 size_t inputs_cache_bytes(const struct layer *layer, const struct inputs *in, int part)
@@ -152,7 +154,9 @@ size_t inputs_cache_bytes(const struct layer *layer, const struct inputs *in, in
 
 double inputs_cached_number(const struct layer *layer, const void *const cache[CACHE_PARTS], bool values, size_t at)
 {
-    return element_number(layer->cache_type, cache[values], at);
+    const float *scales = layer_scales_cache(layer) ? cache[2 + values] : NULL;
+    const double scale = scales != NULL ? (double)scales[at / inputs_cache_width(layer, values)] : 1;
+    return scale * element_number(layer->cache_type, cache[values], at);
 }
 
 void inputs_caches(const struct layer *layer, const struct inputs *in, const void *cache[CACHE_PARTS])
@@ -493,6 +497,8 @@ static void put_nan(enum tensor_element type, void *data, size_t at)
     const uint32_t bits = 0x7fc00000u + (uint32_t)(at % 0x3fffff);
     if (type == TENSOR_F32)
         memcpy((float *)data + at, &bits, sizeof bits);
+    else if (type == TENSOR_I8)
+        ((signed char *)data)[at] = (signed char)(at % 255 - 127); /* any: the scale is none */
     else
         ((uint16_t *)data)[at] = (uint16_t)(type == TENSOR_BF16 ? 0x7fc0 + at % 0x3f : 0x7e00 + at % 0x1ff);
 }
@@ -501,17 +507,24 @@ static void put_nan(enum tensor_element type, void *data, size_t at)
 static void draw_cache(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                        const struct inputs_draw *draw)
 {
-    const bool values = tensor == inputs_cache_of(layer, true);
-    const size_t width = inputs_cache_width(layer, values), count = inputs_count(layer, in, tensor);
+    const enum tensor_element type = layer_tensor_element(layer, tensor);
+    const size_t count = inputs_count(layer, in, tensor);
+    int part = 0;
+    while (inputs_cache_of(layer, part) != tensor)
+        part++;
+    const bool scales = part > 1, whole = type == TENSOR_I8;
+    const size_t width = inputs_cache_width(layer, part);
     (void)draw;
     for (size_t at = 0; at < count; at++)
-        put_nan(layer->cache_type, in->tensor[tensor], at);
+        put_nan(type, in->tensor[tensor], at);
     for (size_t b = 0; b < in->batch; b++)
         for (int64_t p = inputs_first(layer, in, b); p < (int64_t)past_of(in, b); p++)
             for (size_t i = 0; i < (size_t)layer->h_kv; i++) {
-                const size_t row = inputs_cache_row(layer, in, values, b, i, p);
+                const size_t row = inputs_cache_row(layer, in, part, b, i, p);
                 for (size_t c = 0; c < width; c++)
-                    element_put(layer->cache_type, in->tensor[tensor], row + c, random_normal(random));
+                    element_put(type, in->tensor[tensor], row + c,
+                                scales ? (1 + random_uniform(random)) / 127
+                                : whole ? 40 * random_normal(random) : random_normal(random));
             }
 }
 
@@ -622,7 +635,7 @@ static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct l
     [TENSOR_N1_G] = draw_gains, [TENSOR_N2_G] = draw_gains, [TENSOR_N3_G] = draw_gains, [TENSOR_N4_G] = draw_gains,
     [TENSOR_REL_BIAS] = draw_scores, [TENSOR_SINK] = draw_sink, [TENSOR_PAGE_TABLE] = draw_page_table,
     [TENSOR_K_CACHE] = draw_cache, [TENSOR_V_CACHE] = draw_cache, [TENSOR_K_PAGES] = draw_cache,
-    [TENSOR_V_PAGES] = draw_cache,
+    [TENSOR_V_PAGES] = draw_cache, [TENSOR_K_SCALE] = draw_cache, [TENSOR_V_SCALE] = draw_cache,
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
@@ -633,14 +646,14 @@ static void draw_tensor(struct random *random, const struct layer *layer, struct
     shrink_queries(layer, in, tensor);
 }
 
-/* Each tensor a stream of its own. Those of blocks and of layer = linear came later: the numbers of the others are as
- * if they were not there, so that a seed draws what it always drew. */
+/* Each tensor a stream of its own. Those of blocks, of layer = linear and of scales came later: the numbers of the
+ * others are as if they were not there, so that a seed draws what it always drew. */
 static struct random stream_of(uint64_t seed, enum layer_tensor tensor)
 {
     const uint64_t more = TENSOR_B + 1 - TENSOR_N1_G, of_block = 1000 + (uint64_t)tensor - TENSOR_N1_G;
-    const bool block = tensor >= TENSOR_N1_G && tensor <= TENSOR_B;
+    const bool block = (tensor >= TENSOR_N1_G && tensor <= TENSOR_B) || tensor > TENSOR_V_PAGES;
     const uint64_t number = block ? of_block << 32 : tensor > TENSOR_B ? (uint64_t)tensor - more : (uint64_t)tensor;
-    struct random random = {seed * (TENSOR_COUNT - more) + number};
+    struct random random = {seed * (TENSOR_V_PAGES + 1 - more) + number};
     random_bits(&random);
     return random;
 }

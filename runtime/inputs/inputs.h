@@ -118,9 +118,9 @@ static inline size_t inputs_columns(const struct layer *layer, const struct inpu
 }
 /* Keys that the queries of a call may look at, of the longest sequence: for estimates of its work. */
 int64_t inputs_reach(const struct layer *layer, const struct inputs *inputs);
-/* The tensors of a layer's cache: 0 keys, 1 values. How many it has, 0 without a cache; the numbers of a row; bytes of
- * all; numbers before the row of a position; how many positions a call may reach. */
-#define CACHE_PARTS 2
+/* The tensors of a layer's cache: 0 keys, 1 values, 2 and 3 their scales. How many it has, 0 without a cache; the
+ * numbers of a row; bytes of all; numbers before the row of a position; how many positions a call may reach. */
+#define CACHE_PARTS 4
 int inputs_cache_parts(const struct layer *layer);
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part);
 size_t inputs_cache_width(const struct layer *layer, int part);

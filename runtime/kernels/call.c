@@ -139,7 +139,8 @@ static void pack_and_run(void *context, FILE *answer)
     memcpy(outputs.cache, call->cache, sizeof outputs.cache);
     struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
     const size_t saved = call->dy != NULL ? call->inputs.batch * call->inputs.n * kernel->saved_floats : 0;
-    args.saved = call->dy != NULL ? malloc(saved * sizeof(float) + 1) : NULL;
+    if (call->layer->train) /* in its place others have other things */
+        args.saved = call->dy != NULL ? malloc(saved * sizeof(float) + 1) : NULL;
     void *packed = aligned_alloc(KERNEL_ALIGNMENT, (kernel->packed_bytes + KERNEL_ALIGNMENT) / 64 * 64);
     void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (kernel->scratch_bytes + KERNEL_ALIGNMENT) / 64 * 64);
     int error = KERNEL_OK;

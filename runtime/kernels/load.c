@@ -192,7 +192,8 @@ static bool structs_match(const struct kernel_table *call)
     return (call->weights_size == sizeof(struct kernel_weights) ||
             call->weights_size == offsetof(struct kernel_weights, w)) && call->grads_size == grads &&
            (call->args_size == args || call->args_size == offsetof(struct kernel_args, seed) || /* to pack only */
-            call->args_size == offsetof(struct kernel_args, seed) + sizeof(uint64_t));
+            call->args_size == offsetof(struct kernel_args, seed) + sizeof(uint64_t) ||
+            call->args_size == offsetof(struct kernel_args, v_scale) + sizeof(void *));
 }
 
 bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
@@ -253,6 +254,7 @@ static const struct { size_t at, batch, h; } fields[TENSOR_COUNT] = {
     [TENSOR_MASK_BOOL] = PAIRS(mask_bool), [TENSOR_MASK_ADD] = PAIRS(mask_add), [TENSOR_Y] = ARGS(y),
     [TENSOR_ATTN] = ARGS(attn), [TENSOR_LSE] = ARGS(lse), [TENSOR_K_CACHE] = ARGS(k_cache),
     [TENSOR_V_CACHE] = ARGS(v_cache), [TENSOR_K_PAGES] = ARGS(k_pages), [TENSOR_V_PAGES] = ARGS(v_pages),
+    [TENSOR_K_SCALE] = ARGS(k_scale), [TENSOR_V_SCALE] = ARGS(v_scale),
     [TENSOR_W_Q] = WEIGHTS(w_q), [TENSOR_B_Q] = WEIGHTS(b_q), [TENSOR_W_K] = WEIGHTS(w_k), [TENSOR_B_K] = WEIGHTS(b_k),
     [TENSOR_W_V] = WEIGHTS(w_v), [TENSOR_B_V] = WEIGHTS(b_v), [TENSOR_W_O] = WEIGHTS(w_o), [TENSOR_B_O] = WEIGHTS(b_o),
     [TENSOR_G_Q] = WEIGHTS(g_q), [TENSOR_C_Q] = WEIGHTS(c_q), [TENSOR_G_K] = WEIGHTS(g_k), [TENSOR_C_K] = WEIGHTS(c_k),
@@ -280,7 +282,8 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
 {
     struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m, .pages = in->pages, .seed = in->seed};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        if (!tensor_is_packed(layer_tensor_row(t)->kind))
+        const bool scale = t == TENSOR_K_SCALE || t == TENSOR_V_SCALE; /* in whose place others have other things */
+        if (!tensor_is_packed(layer_tensor_row(t)->kind) && (!scale || layer_scales_cache(layer)))
             memcpy((char *)&args + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
         if (layer_tensor_row(t)->kind == TENSOR_OF_PAIRS) {
             memcpy((char *)&args + fields[t].batch, &in->mask_batch[t], sizeof in->mask_batch[t]);
@@ -316,10 +319,12 @@ struct kernel_args kernel_args_of_sequence(const struct layer *layer, const stru
         const bool pairs = layer_tensor_row(t)->kind == TENSOR_OF_PAIRS;
         const size_t extent = pairs ? in->mask_batch[t] : in->batch;
         const char *first;
-        if (tensor_is_packed(layer_tensor_row(t)->kind))
+        const bool scale = t == TENSOR_K_SCALE || t == TENSOR_V_SCALE;
+        if (tensor_is_packed(layer_tensor_row(t)->kind) || (scale && !layer_scales_cache(layer)))
             continue;
         memcpy(&first, (const char *)&args + fields[t].at, sizeof first);
-        const bool paged = t == TENSOR_K_PAGES || t == TENSOR_V_PAGES; /* one memory for all of them */
+        const bool pages = t == TENSOR_K_PAGES || t == TENSOR_V_PAGES;
+        const bool paged = pages || (scale && layer->cache == CACHE_PAGED); /* one memory for all of them */
         if (first == NULL || extent <= 1 || paged)
             continue;
         first += b * (inputs_count(layer, in, t) / extent) * layer_tensor_size(layer, t);

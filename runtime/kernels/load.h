@@ -48,10 +48,13 @@ struct kernel_args {
     float *lse;
     void *k_cache, *v_cache, *k_pages, *v_pages;
     size_t batch, n, m, pages;
-    union { /* no layer has both */
+    union { /* no layer has two of them */
         struct {
             float *saved;  /* of a layer that trains alone */
             uint64_t seed; /* of one with dropout alone */
+        };
+        struct {
+            void *k_scale, *v_scale; /* of a cache of i8 alone */
         };
         struct { /* of a layer with source_kept alone */
             void *kept;
@@ -77,6 +80,7 @@ struct kernel_cache {
     size_t batch, pages;
     const int32_t *free_pages;
     size_t free_count;
+    void *k_scale, *v_scale; /* of a cache of i8 alone */
 };
 
 /* A packed block is two of these and then floats: the emitted struct packed_header. */

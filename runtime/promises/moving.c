@@ -118,7 +118,8 @@ static struct kernel_cache cache_of(const struct moving *m)
     const bool paged = is_paged(m);
     return (struct kernel_cache){.k = m->cache[0].data, .v = m->cache[1].data, .past = m->past.data,
                                  .page_table = paged ? m->table.data : NULL, .batch = BATCH, .pages = m->before.pages,
-                                 .free_pages = paged ? m->free_pages.data : NULL, .free_count = m->free_count};
+                                 .free_pages = paged ? m->free_pages.data : NULL, .free_count = m->free_count,
+                                 .k_scale = m->cache[2].data, .v_scale = m->cache[3].data};
 }
 
 static bool zones_intact(struct moving *m, const char *what)
@@ -345,6 +346,17 @@ static bool refuses(struct moving *m)
     const bool bounded = layer_tensor_size(m->layer, inputs_cache_of(m->layer, 1)) > 1;
     if (bounded && !refused(m, cache, from, KERNEL_ALIGN, true, "v off its boundary"))
         return false;
+    for (int values = 0; layer_scales_cache(m->layer) && values < 2; values++) {
+        cache = good;
+        void **scale = values ? &cache.v_scale : &cache.k_scale, *const at = *scale;
+        *scale = NULL;
+        if (!refused(m, cache, from, KERNEL_NULL, true, "a scale = NULL"))
+            return false;
+        *scale = off(at);
+        if (!refused(m, cache, from, KERNEL_ALIGN, true, "a scale off its boundary"))
+            return false;
+    }
+    cache = good;
     if (!refused(m, good, NULL, KERNEL_NULL, false, "from = NULL"))
         return false;
     m->wanted[BATCH - 1] = from[BATCH - 1] = BATCH;

@@ -776,16 +776,18 @@ static void poison_cache(struct poison *p, const struct trial *t, const float va
 {
     const struct layer *layer = t->layer;
     for (int of_values = 0; of_values < 2; of_values++) {
-        const size_t width = inputs_cache_width(layer, of_values);
-        void *cache = p->in.tensor[inputs_cache_of(layer, of_values)];
+        const int part = layer_scales_cache(layer) ? 2 + of_values : of_values; /* whole numbers are never NaN */
+        const enum layer_tensor tensor = inputs_cache_of(layer, part);
+        const size_t width = inputs_cache_width(layer, part);
         for (size_t b = 0; b < t->in->batch; b++)
             for (size_t j = 0; j < inputs_cached(layer, t->in, b); j++)
                 for (size_t i = 0; p->key[b * p->rows + j] && i < (size_t)layer->h_kv; i++) {
                     const int64_t position = inputs_first(layer, t->in, b) + (int64_t)j;
-                    const size_t row = inputs_cache_row(layer, t->in, of_values, b, i, position);
+                    const size_t row = inputs_cache_row(layer, t->in, part, b, i, position);
                     for (size_t c = 0; c < width; c++)
                         if (!p->one_column || c == j % width)
-                            element_put(layer->cache_type, cache, row + c, (double)values[(j + c) % 3]);
+                            element_put(layer_tensor_element(layer, tensor), p->in.tensor[tensor], row + c,
+                                        (double)values[(j + c) % 3]);
                 }
     }
 }
@@ -1129,6 +1131,8 @@ static bool null_k_cache(struct attempt *a) { a->args.k_cache = NULL; return has
 static bool null_v_cache(struct attempt *a) { a->args.v_cache = NULL; return has(a, TENSOR_V_CACHE); }
 static bool null_k_pages(struct attempt *a) { a->args.k_pages = NULL; return has(a, TENSOR_K_PAGES); }
 static bool null_v_pages(struct attempt *a) { a->args.v_pages = NULL; return has(a, TENSOR_V_PAGES); }
+static bool null_k_scale(struct attempt *a) { a->args.k_scale = NULL; return has(a, TENSOR_K_SCALE); }
+static bool null_v_scale(struct attempt *a) { a->args.v_scale = NULL; return has(a, TENSOR_V_SCALE); }
 static bool null_prefix(struct attempt *a) { a->args.prefix = NULL; return has(a, TENSOR_PREFIX); }
 static bool null_segment(struct attempt *a) { a->args.segment = NULL; return has(a, TENSOR_SEGMENT); }
 static bool null_segment_q(struct attempt *a) { a->args.segment_q = NULL; return has(a, TENSOR_SEGMENT_Q); }
@@ -1494,6 +1498,8 @@ static bool k_cache_off(struct attempt *a) { return cache_off(a, TENSOR_K_CACHE,
 static bool v_cache_off(struct attempt *a) { return cache_off(a, TENSOR_V_CACHE, &a->args.v_cache); }
 static bool k_pages_off(struct attempt *a) { return cache_off(a, TENSOR_K_PAGES, &a->args.k_pages); }
 static bool v_pages_off(struct attempt *a) { return cache_off(a, TENSOR_V_PAGES, &a->args.v_pages); }
+static bool k_scale_off(struct attempt *a) { return cache_off(a, TENSOR_K_SCALE, &a->args.k_scale); }
+static bool v_scale_off(struct attempt *a) { return cache_off(a, TENSOR_V_SCALE, &a->args.v_scale); }
 static bool positions_off(struct attempt *a)
 {
     a->args.positions = off(a, a->args.positions);
@@ -1537,6 +1543,8 @@ static const struct wrong {
     {"page_table = NULL", KERNEL_NULL, null_page_table},
     {"k_cache = NULL", KERNEL_NULL, null_k_cache},
     {"v_cache = NULL", KERNEL_NULL, null_v_cache},
+    {"k_scale = NULL", KERNEL_NULL, null_k_scale},
+    {"v_scale = NULL", KERNEL_NULL, null_v_scale},
     {"k_pages = NULL", KERNEL_NULL, null_k_pages},
     {"v_pages = NULL", KERNEL_NULL, null_v_pages},
     {"segment = NULL", KERNEL_NULL, null_segment},
@@ -1646,6 +1654,8 @@ static const struct wrong {
     {"page_table off its boundary", KERNEL_ALIGN, page_table_off},
     {"k_cache off its boundary", KERNEL_ALIGN, k_cache_off},
     {"v_cache off its boundary", KERNEL_ALIGN, v_cache_off},
+    {"k_scale off its boundary", KERNEL_ALIGN, k_scale_off},
+    {"v_scale off its boundary", KERNEL_ALIGN, v_scale_off},
     {"k_pages off its boundary", KERNEL_ALIGN, k_pages_off},
     {"v_pages off its boundary", KERNEL_ALIGN, v_pages_off},
     {"prefix off its boundary", KERNEL_ALIGN, prefix_off},
@@ -1801,6 +1811,8 @@ static bool overlaps(struct trial *t, int part, enum layer_tensor tensor)
         case TENSOR_K_CACHE: args.k_cache = on; break;
         case TENSOR_V_CACHE: args.v_cache = on; break;
         case TENSOR_K_PAGES: args.k_pages = on; break;
+        case TENSOR_K_SCALE: args.k_scale = on; break;
+        case TENSOR_V_SCALE: args.v_scale = on; break;
         default: args.v_pages = on;
         }
         snprintf(what, sizeof what, "%s on %s", layer_tensor_name(inputs_cache_of(t->layer, part)),

@@ -139,6 +139,7 @@ struct propagation {
     struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
     double *q_size, *k_size, *v_size;
     double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
+    double *q_reach;                 /* [rows]: what a sum over the whole numbers of a cache of i8 may be; else 0 */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
     struct operand x, s;             /* of what a head reads; NULL likewise, and the source's in cross-attention */
@@ -174,7 +175,7 @@ static void free_all(struct propagation *p)
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares, p->q_common, p->k_common, p->z_spread, p->moved[0], p->moved[1]};
+                        p->t_squares, p->q_common, p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     free(p->q_open);
@@ -288,7 +289,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
            room(&p->t_worst, rows * m) && room(&p->t_squares, rows * m) && room(&p->q_common, rows) &&
-           room(&p->k_common, m) && room(&p->z_spread, rows) &&
+           room(&p->k_common, m) && room(&p->q_reach, rows) && room(&p->z_spread, rows) &&
            (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b)));
 }
 
@@ -465,6 +466,11 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
         }
         transposed_product(p, out[sum], b, rows, keys, d);
     }
+    for (size_t r = 0; r < rows && layer_scales_cache(p->layer); r++) {
+        p->q_reach[r] = 0;
+        for (size_t at = r * d; at < (r + 1) * d; at++)
+            p->q_reach[r] += 128 * (c * fabs(head->q[at]) + p->q.worst[at]);
+    }
     free(b);
     return true;
 }
@@ -505,12 +511,12 @@ static struct term_error pair_error(const struct propagation *p, const struct re
                                     const struct row *row, size_t r, size_t j, enum score_name last, size_t shown_at)
 {
     const size_t at = r * head->keys + j, d_k = (size_t)p->layer->d_k;
-    const double dot = gamma_of(d_k + 4), root = sqrt((double)d_k);
+    const double dot = gamma_of(d_k + 4 + layer_scales_cache(p->layer)), root = sqrt((double)d_k);
     const double with_errors = p->t_worst[at], size = p->t_size[at];
     struct term_error e = {.value = LOG2_E * head->raw[at], .worst = with_errors - size + dot * with_errors,
                            .reach = (1 + dot) * with_errors};
     e.squares = p->t_squares[at] + square(LAMBDA * U * (size + root * fmin(size, fabs(e.value))));
-    e.open = !(e.reach <= FLT_MAX);
+    e.open = !(e.reach <= FLT_MAX && p->q_reach[r] <= FLT_MAX);
     e.squares += square(e.value) * (square(p->q_common[r]) + square(p->k_common[j]));
     for (enum score_name term = 0; term <= last; term++) {
         terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
@@ -696,7 +702,8 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
                          double *work)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
-    const double rounding = 2 * gamma_of(keys + row->sink + 8), root = walk_of(keys + row->sink, row->alike);
+    const bool scaled = layer_scales_cache(p->layer); /* a weight times a scale, which may underflow, times 127 */
+    const double rounding = 2 * gamma_of(keys + row->sink + 8 + scaled), root = walk_of(keys + row->sink, row->alike);
     const double *none = work + 4 * d_v, *z = head->z + r * d_v;
     double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v, *open = p->z_open + r * d_v;
     const struct columns of = {.worst = worst, .squares = drawn, .size = work, .reach = work + d_v,
@@ -716,7 +723,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         add_key(&of, exp(row->log_a[keys]), row->e_worst[keys], row->e_drawn[keys], none, none, none, z, d_v);
     const bool indicator = p->folded.indicator && !row->sink; /* not a sum of weights, but exactly 1 or 0 */
     for (size_t c = 0; any && c < d_v - indicator; c++) {
-        const double reach = fmin(of.reach[c], of.high[c]), denormal = (double)keys * p->omega;
+        const double reach = fmin(of.reach[c], of.high[c]), denormal = (double)keys * p->omega * (scaled ? 128 : 1);
         open[c] = row->open || !((double)keys * reach <= FLT_MAX) || values_overflow(p, row, c);
         worst[c] = fmin(worst[c], of.far[c]) + rounding * reach + denormal;
         drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (of.size[c] + 2 * root * fabs(z[c])) + denormal;

@@ -190,6 +190,9 @@ bool compare_cache(struct comparison *c, const struct layer *layer, const struct
         bool good;
         if (from == 0) {
             good = memcmp((const char *)before[values] + at * size, (const char *)after[values] + at * size, size) == 0;
+            if (layer_scales_cache(layer) && at % d == 0)
+                good = good && memcmp((const float *)before[2 + values] + row, (const float *)after[2 + values] + row,
+                                      sizeof(float)) == 0;
         } else {
             const size_t place = (from - 1) * d + at % d;
             const double expected = reference->cache[values][place];

@@ -2,6 +2,7 @@
 /* See stored.h. */
 #include "stored.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,10 +132,27 @@ void stored_free(struct inputs *to, const struct layer *layer)
         }
 }
 
-void stored_row(enum tensor_element type, const double *from, double *to, size_t count)
+/* The scale of a row of i8 whose largest size is this: 0 of a row of zeros. */
+static double scale_of(double largest)
 {
+    return largest > 0 ? fmax((double)(float)(largest / 127), 0x1p-126) : 0;
+}
+
+static double largest_of(const double *row, const double *error, double sign, size_t count)
+{
+    double largest = 0;
     for (size_t c = 0; c < count; c++)
-        to[c] = element_rounded(type, from[c]);
+        largest = isfinite(row[c]) ? fmax(largest, fabs(row[c]) + (error != NULL ? sign * error[c] : 0)) : NAN;
+    return largest;
+}
+
+double stored_row(enum tensor_element type, const double *from, double *to, size_t count)
+{
+    const double scale = type == TENSOR_I8 ? scale_of(largest_of(from, NULL, 0, count)) : 1;
+    const bool finite = type != TENSOR_I8 || isfinite(largest_of(from, NULL, 0, count));
+    for (size_t c = 0; c < count; c++)
+        to[c] = !finite ? NAN : scale == 0 ? 0 : scale * element_rounded(type, from[c] / scale);
+    return finite ? scale : NAN;
 }
 
 /* 0 between equal infinities */
@@ -143,9 +161,31 @@ static double distance(double a, double b)
     return a == b ? 0 : fabs(a - b);
 }
 
+/* Of i8 the scale may be off too, and a kernel rounds the quotient to f32 before it rounds that to a whole number. */
+static void multiples_error(const double *from, const double *error, double *to, size_t count)
+{
+    const double least = largest_of(from, error, -1, count), most = largest_of(from, error, 1, count);
+    const double low = scale_of(least), high = scale_of(most), scale = scale_of(largest_of(from, NULL, 0, count));
+    for (size_t c = 0; c < count; c++) {
+        const double is = scale > 0 ? scale * element_rounded(TENSOR_I8, from[c] / scale) : 0;
+        double off = 0;
+        for (int ends = 0; ends < 8 && low > 0; ends++) {
+            const double number = from[c] + (ends & 1 ? error[c] : -error[c]), by = ends & 2 ? low : high;
+            const double parts = number / by, whole = element_rounded(TENSOR_I8, parts + (ends & 1 ? 1 : -1) *
+                                                                                        0x1p-23 * fabs(parts));
+            off = fmax(off, fabs((ends & 4 ? low : high) * whole - is));
+        }
+        to[c] = isnan(most) ? 0 : !(most <= FLT_MAX) ? INFINITY : low > 0 ? off : fabs(is) + 127 * high;
+    }
+}
+
 /* Rounding keeps the order of numbers: what lies between two others is stored between them. */
 void stored_row_error(enum tensor_element type, const double *from, const double *error, double *to, size_t count)
 {
+    if (type == TENSOR_I8) {
+        multiples_error(from, error, to, count);
+        return;
+    }
     for (size_t c = 0; c < count; c++) {
         const double is = element_rounded(type, from[c]), low = element_rounded(type, from[c] - error[c]);
         to[c] = isinf(error[c]) ? INFINITY

@@ -20,8 +20,8 @@ void stored_free(struct inputs *to, const struct layer *layer);
  * the other types 0. */
 double stored_column(enum tensor_element type, const float *from, float *to, size_t count, size_t tap);
 
-/* A key or value of a head in a cache of that type, `count` numbers; `from` may be `to`. */
-void stored_row(enum tensor_element type, const double *from, double *to, size_t count);
+/* A key or value of a head in a cache of that type, `count` numbers; `from` may be `to`. Returns the scale of i8. */
+double stored_row(enum tensor_element type, const double *from, double *to, size_t count);
 /* How far such a row may be off where `from` may be off by `error`, number by number. Not finite where one of them may
  * be too large. */
 void stored_row_error(enum tensor_element type, const double *from, const double *error, double *to, size_t count);

@@ -286,7 +286,8 @@ def cached_layer(s, tensors):
     w, x = layer_weights(s, tensors), tensors["x"].astype(np.float64)
     batch, n = x.shape[:2]
     names = ("k_pages", "v_pages") if s["cache"] == "paged" else ("k_cache", "v_cache")
-    after = {name: tensors[name].copy() for name in names}
+    scales = ("k_scale", "v_scale") if s["cache_type"] == "i8" else ()
+    after = {name: tensors[name].copy() for name in names + scales}
     y = np.zeros((batch, n, s["d_model"]))
     for b in range(batch):
         past, z = int(tensors["past"][b]), []
@@ -294,14 +295,17 @@ def cached_layer(s, tensors):
         for i in range(s["h"]):
             head, rows = i * s["h_kv"] // s["h"], []
             q, *new = one_head(s, w, i, x[b], x[b])
-            for name, numbers in zip(names, new):
+            for name, scale, numbers in zip(names, scales or (None, None), new):
                 rows.append(np.full((past + n, numbers.shape[1]), NAN))
                 for position in range(past + n):
                     page, row = cache_row(s, tensors, b, position)
-                    if position >= past:
+                    if position >= past and scale:
+                        after[name][page, head, row], after[scale][page, head, row] = multiples(numbers[position - past])
+                    elif position >= past:
                         after[name][page, head, row] = to_cache(s["cache_type"], numbers[position - past])
                     if position >= first:
                         rows[-1][position] = from_cache(after[name][page, head, row])
+                        rows[-1][position] *= float(after[scale][page, head, row]) if scale else 1.0
             z.append(attend(s, tensors, b, i, q, *rows, first=past)[1])
         y[b] = project(np.concatenate(z, axis=1), w["w_o"], w["b_o"] if s["bias"] else None)
     return y, {"expect." + name: tensor for name, tensor in after.items()}
@@ -309,6 +313,14 @@ def cached_layer(s, tensors):
 
 def to_cache(kind, row):
     return bf16_bits(row) if kind == "bf16" else row.astype(np.float16)
+
+
+def multiples(row):
+    """Whole numbers, of two as near the even one, and the scale: a 127th of the largest size."""
+    scale = np.float32(np.abs(row).max() / 127)
+    if scale == 0:
+        return np.zeros(len(row), np.int8), scale
+    return np.rint(row / float(scale)).astype(np.int8), scale
 
 
 def from_cache(row):
@@ -329,8 +341,22 @@ def cache(past, pages=None):
                 for position in range(max(0, tokens - s.get("cache_len")), tokens):
                     page, row = cache_row(s, tensors, b, position)
                     tensor[page, :, row] = random.standard_normal((s["h_kv"], width))
-            tensors[name + ("_pages" if paged else "_cache")] = to_cache(s["cache_type"], tensor)
+            name += "_pages" if paged else "_cache"
+            if s["cache_type"] == "i8":  # of a row that no token has the scale is NaN
+                codes = random.randint(-127, 128, tensor.shape).astype(np.int8)
+                scale = np.where(np.isnan(tensor[..., 0]), NAN, np.abs(tensor).max(axis=-1) / 127)
+                tensors[name], tensors[name[0] + "_scale"] = codes, scale.astype(np.float32)
+            else:
+                tensors[name] = to_cache(s["cache_type"], tensor)
     return change
+
+
+def zero_token(change, b, row):
+    """x of a token is zero, so that without biases its keys and values are."""
+    def both(tensors, random, s):
+        change(tensors, random, s)
+        tensors["x"][b, row] = 0
+    return both
 
 
 # ---- drawing -----------------------------------------------------------------------------------------------------
@@ -631,6 +657,12 @@ def list_vectors():
            scores=False, d_model=24, h=4, h_kv=2, d_k=10, d_v=7, seq_len=6, mask="causal", bias=True, cache="paged",
            cache_type="bf16", cache_len=24, page_len=5,
            change=cache([7, 0, 11], [[6, 1, 4, -1, -1], [2, -1, -1, -1, -1], [0, 5, 3, -1, -1]]))
+    vector("cached_i8_rows", "keys and values as multiples of a scale for each row, one of them zero", 3, 4, scores=False,
+           d_model=30, h=3, d_k=11, d_v=8, seq_len=7, mask="causal", cache="rows", cache_type="i8", cache_len=17,
+           change=zero_token(cache([13, 0, 6]), 1, 2))
+    vector("cached_i8_paged", "multiples of scales in pages, for grouped heads", 2, 3, scores=False, d_model=32, h=4,
+           h_kv=2, d_k=16, d_v=20, seq_len=3, mask="causal+window", window_left=9, bias=True, cache="paged",
+           cache_type="i8", cache_len=16, page_len=4, change=cache([11, 2], [[3, 0, 5, 1], [4, 2, -1, -1]]))
     vector("cached_f16_ring", "keys and values in a ring of f16 that has been round", 2, 5, scores=False, d_model=36,
            h=2, seq_len=5, mask="causal+window", window_left=6, cache="ring", cache_type="f16", cache_len=12,
            change=cache([29, 3]))
