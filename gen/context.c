@@ -35,7 +35,8 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 #define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
 
 static const struct field panels_fields[] = {
-    FIELD(plan_panels, depth), FIELD(plan_panels, packed_depth), FIELD(plan_panels, matrices),
+    FIELD(plan_panels, depth), FIELD(plan_panels, inputs), FIELD(plan_panels, a_scale), FIELD(plan_panels, levels),
+    FIELD(plan_panels, packed_depth), FIELD(plan_panels, matrices),
     FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
     FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),
     FIELD(plan_panels, rest), FIELD(plan_panels, slabs),
@@ -62,7 +63,7 @@ static const struct field lanes_fields[] = {
 
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, word), FIELD(plan_isa, corrections),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
@@ -155,7 +156,7 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
 static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of)
 {
     static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
-                                               LAYOUT_HIDDEN};
+                                               LAYOUT_HIDDEN, LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_HIDDEN};
     bool found = false;
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         found = found || of == streams[i];
@@ -165,6 +166,7 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
     }
     emit_begin_table(emit, name);
     emit_set_string(emit, "caller", of == LAYOUT_X ? "x" : of == LAYOUT_Y ? "y" : "");
+    emit_set_boolean(emit, "words", p->layouts[of].element == TENSOR_I32);
     emit_set_integer(emit, "at", layout_at(p, of));
     emit_set_integer(emit, "row", p->layouts[of].stride[AXIS_TOKEN]);
     emit_end(emit);
@@ -198,6 +200,28 @@ static void push_rows(struct emit *emit, const struct plan_isa *p)
             emit_end(emit);
         }
         emit_end(emit);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+static const struct field round_fields[] = {
+    FIELD(plan_round, heads), FIELD(plan_round, numbers), FIELD(plan_round, head), FIELD(plan_round, row),
+    FIELD(plan_round, room), FIELD(plan_round, levels), FIELD(plan_round, part_rows),
+};
+
+/* Rows that become whole numbers, in order */
+static void push_rounds(struct emit *emit, const struct plan_isa *p)
+{
+    emit_begin_table(emit, "rounds");
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind != PRODUCT_ROUND)
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "label", g->label);
+        PUSH_FIELDS(emit, &g->round, round_fields);
+        push_stream(emit, p, "from", g->reads[0]);
+        push_stream(emit, p, "to", g->writes);
         emit_end(emit);
     }
     emit_end(emit);
@@ -257,7 +281,8 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
 static void push_need(struct emit *emit, const struct isa_need *need)
 {
     static const char *const registers[] = {
-        [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx", [ISA_XCR0] = "xcr0"};
+        [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx",
+        [ISA_LEAF_7_ECX] = "leaf_7_ecx", [ISA_XCR0] = "xcr0"};
     emit_begin_item(emit);
     emit_set_string(emit, "name", need->name);
     emit_set_string(emit, "where", registers[need->where]);
@@ -265,19 +290,24 @@ static void push_need(struct emit *emit, const struct isa_need *need)
     emit_end(emit);
 }
 
-/* What the set asks of the machine and of the compiler, and f16 weights besides. */
-static void push_needs(struct emit *emit, const struct isa *isa, bool f16)
+/* What the set asks of the machine and of the compiler; numbers of f16, and sums of whole numbers, besides. */
+static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer)
 {
-    char target[80] = "";
-    const bool more = f16 && isa->f16_target != NULL;
-    if (isa->target != NULL)
-        snprintf(target, sizeof target, "%s%s%s", isa->target, more ? "," : "", more ? isa->f16_target : "");
+    const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
+        {layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16, isa->f16_target, &isa->f16},
+        {layer_rounds(layer), isa->dot_target, &isa->dot}};
+    char target[80];
+    size_t used = (size_t)snprintf(target, sizeof target, "%s", isa->target != NULL ? isa->target : "");
+    for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
+        if (besides[i].has && besides[i].target != NULL)
+            used += (size_t)snprintf(target + used, sizeof target - used, ",%s", besides[i].target);
     emit_set_string(emit, "target", target);
     emit_begin_table(emit, "needs");
     for (const struct isa_need *need = isa->needs; need->name != NULL; need++)
         push_need(emit, need);
-    if (more)
-        push_need(emit, &isa->f16);
+    for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
+        if (besides[i].has && besides[i].target != NULL)
+            push_need(emit, besides[i].need);
     emit_end(emit);
 }
 
@@ -303,7 +333,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
     emit_set_string(emit, "runs_on", p->isa->runs_on);
-    push_needs(emit, p->isa, layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16);
+    push_needs(emit, p->isa, layer);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
     push_layouts(emit, p);
@@ -328,6 +358,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "two_pass", p->two_pass);
     push_products(emit, p);
     push_rows(emit, p);
+    push_rounds(emit, p);
     push_norms(emit, layer, p);
     push_stream(emit, p, "normed", LAYOUT_NORMED);
     emit_begin_table(emit, "tables");
@@ -626,7 +657,7 @@ static void push_finish(struct emit *emit, const struct layer *layer)
 static bool keeps_nothing(const struct layer *layer)
 {
     if (layer_is_linear(layer))
-        return !layer->row_norm && !layer->pad_skipped;
+        return !layer->row_norm && !layer->pad_skipped && !layer_rounds(layer);
     return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer);
 }
 
@@ -636,7 +667,9 @@ static void push_row_phases(struct emit *emit, const struct layer *layer)
     const bool linear = layer_is_linear(layer), behind = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
     const struct { const char *id, *name; bool has; } all[] = {
         {"PAD", "padding", layer->pad_skipped}, {"NORM_X", "norm x", layer_norms_first(layer)},
-        {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear}, {"DOWN", "down", !linear},
+        {"ROUND_X", "round x", layer_rounds(layer)},
+        {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear},
+        {"ROUND_HIDDEN", "round hidden", !linear && layer_rounds(layer)}, {"DOWN", "down", !linear},
         {"NORM_Y", "norm y", behind}};
     emit_begin_table(emit, "row_phases");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -698,9 +731,11 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "ACTIVATION", activations[layer_activation(layer)]); /* "": there is none */
     emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
     /* of packed weights, and what C has for it */
+    static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_F32] = ""};
+    emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
-    emit_set_string(emit, "WEIGHT", word_of(layer->weight_type));
+    emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_GROUP", layer->weight_type == TENSOR_I4 ? WEIGHT_GROUP : 0);
     /* likewise of a cache */
     emit_set_string(emit, "CACHE_TYPE", element_name(layer->cache_type));

@@ -32,6 +32,7 @@
 #define AVX512DQ {"AVX512DQ", ISA_LEAF_7_EBX, 1u << 17}
 #define AVX512BW {"AVX512BW", ISA_LEAF_7_EBX, 1u << 30}
 #define AVX512VL {"AVX512VL", ISA_LEAF_7_EBX, 1u << 31}
+#define AVX512_VNNI {"AVX512_VNNI", ISA_LEAF_7_ECX, 1u << 11}
 #define YMM      {"YMM", ISA_XCR0, 0x6}
 #define ZMM      {"ZMM", ISA_XCR0, 0xe0}
 
@@ -45,22 +46,25 @@
 const struct isa isa_table[] = {
     {.name = "scalar", .id = 1, .lanes = 4, .registers = 14, .ends_iterations = true, .fma_ports = 2,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
+     .word_registers = {2, 2},
      .runs_on = "every machine",
      .vocabulary = "simd_scalar.in"},
     {.name = "sse4", .id = 4, .lanes = 4, .registers = 12, .fma_ports = 1, .optional = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 256 * KIB,
-     .target = "sse4.1", .guard = X86, .header = "immintrin.h",
+     .unsigned_rows = true, .word_registers = {1, 2}, .target = "sse4.1", .guard = X86, .header = "immintrin.h",
      .runs_on = "x86-64 with SSE4.1",
      .needs = {SSE3, SSSE3, SSE4_1},
      .vocabulary = "simd_sse4.in"},
     {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2,
      .prefetches = true, .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
-     .f16_target = "f16c", .f16 = F16C, .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
+     .f16_target = "f16c", .f16 = F16C, .unsigned_rows = true, .word_registers = {1, 2},
+     .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
      .vocabulary = "simd_avx2.in"},
     {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .fma_ports = 2, .prefetches = true,
      .wide_values = 256, .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
+     .dot_target = "avx512vnni", .dot = AVX512_VNNI, .unsigned_rows = true,
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, YMM, ZMM},
@@ -68,17 +72,20 @@ const struct isa isa_table[] = {
     {.name = "neon", .id = 5, .lanes = 4, .registers = 26, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 64 * KIB, .l2_bytes = 512 * KIB,
      .guard = "defined(__AARCH64EL__) && defined(__ARM_NEON)", .header = "arm_neon.h",
+     .word_registers = {2, 2},
      .runs_on = "every AArch64",
      .vocabulary = "simd_neon.in"},
     {.name = "wasm_simd128", .id = 6, .lanes = 4, .registers = 14, .fma_ports = 2, .optional = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 256 * KIB,
      .guard = "defined(__wasm_simd128__)", .header = "wasm_simd128.h",
+     .word_registers = {2, 2},
      .runs_on = "WebAssembly with SIMD, compiled with -msimd128",
      .vocabulary = "simd_wasm_simd128.in"},
     {.name = "rvv", .id = 7, .lanes = 4, .registers = 28, .fma_ports = 1, .optional = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
      .guard = "defined(__riscv_v) && defined(__riscv_v_intrinsic) && __riscv_v_intrinsic >= 11000",
      .header = "riscv_vector.h",
+     .word_registers = {2, 2},
      .runs_on = "RISC-V with V 1.0, compiled for it",
      .vocabulary = "simd_rvv.in"},
 };

@@ -17,7 +17,7 @@ struct diag;
 
 /* Where the emitted file looks for a need: registers of x86's CPUID, and XCR0, in whose bits the operating system says
  * which vector registers it saves. */
-enum isa_register { ISA_LEAF_1_ECX, ISA_LEAF_7_EBX, ISA_XCR0 };
+enum isa_register { ISA_LEAF_1_ECX, ISA_LEAF_7_EBX, ISA_LEAF_7_ECX, ISA_XCR0 };
 
 /* Bits that all have to be set. */
 struct isa_need {
@@ -42,6 +42,10 @@ struct isa {
     size_t l2_bytes;
     const char *f16_target; /* what f16 weights ask of the compiler besides, and of the machine; NULL: nothing */
     struct isa_need f16;
+    const char *dot_target; /* likewise, of sums of products of whole numbers */
+    struct isa_need dot;
+    bool unsigned_rows;     /* the broadcast bytes of such a sum are unsigned: they lie 128 above what they stand for */
+    int word_registers[2];  /* that a row of them takes beside one of f32: of i16, of i8 */
     const char *target;     /* text of __attribute__((target("…"))), NULL: no attribute */
     const char *guard;      /* preprocessor condition under which the code can be compiled, NULL: always */
     const char *header;     /* of the compiler's intrinsics, NULL: none */

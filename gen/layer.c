@@ -41,6 +41,7 @@ static void fill_rope(struct layer *layer, const struct spec *spec)
 
 /* By the places of their words */
 static const enum tensor_element element_types[] = {TENSOR_F32, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4};
+#define LEVELS_SQUARED (INT64_C(1) << 33) /* of i16, times the numbers of a row: four times what a sum holds */
 
 /* A layer without attention: what is not here is 0, or none. */
 static void fill_rows(struct layer *layer, const struct spec *spec)
@@ -66,6 +67,7 @@ static void fill_rows(struct layer *layer, const struct spec *spec)
     layer->cap = spec->real[KEY_TERMS + SCORE_SOFTCAP];
     layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
     layer->weight_type = element_types[spec->value[KEY_WEIGHT_TYPE]];
+    layer->precision = (enum layer_precision)spec->value[KEY_PRECISION];
 }
 
 static void fill(struct layer *layer, const struct spec *spec)
@@ -118,6 +120,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
     layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
     layer->weight_type = element_types[spec->value[KEY_WEIGHT_TYPE]];
+    layer->precision = (enum layer_precision)spec->value[KEY_PRECISION];
 
     const int64_t parts = layer->split ? layer->h : 1;
     if (layer->projected && layer->w_o == W_O_NONE)
@@ -326,6 +329,14 @@ enum layer_activation layer_activation(const struct layer *layer)
         [FFN_GELU_TANH] = ACTIVATION_GELU_TANH, [FFN_SILU] = ACTIVATION_SILU, [FFN_SWIGLU] = ACTIVATION_SILU,
         [FFN_GEGLU] = ACTIVATION_GELU, [FFN_GEGLU_TANH] = ACTIVATION_GELU_TANH};
     return layer_is_linear(layer) ? layer->activation : of[layer->ffn];
+}
+
+int64_t layer_levels(const struct layer *layer, int64_t count)
+{
+    int64_t levels = layer->precision == PRECISION_I8 ? 127 : 32767;
+    while (layer->precision == PRECISION_I16 && levels > 1 && levels * levels > LEVELS_SQUARED / count)
+        levels--;
+    return levels;
 }
 
 int layer_norms(const struct layer *layer)

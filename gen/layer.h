@@ -44,6 +44,9 @@ enum score_name {
 enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4 };
 #define WEIGHT_GROUP 32 /* of a product's depth, which is that of one tap */
 
+/* Of the operands of products with weights: f32, or whole numbers, a scale for each row and column, whose sums are
+ * exact. docs/spec.md, "Products of whole numbers". */
+enum layer_precision { PRECISION_F32, PRECISION_I16, PRECISION_I8, PRECISION_BF16 };
 /* What a layer is; the other two are of each row alone, without attention. */
 enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR };
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
@@ -136,7 +139,8 @@ struct layer {
     bool row_norm; /* layer = linear: its rows are normed before the product */
     double cap;    /* layer = linear: y becomes cap tanh(y / cap); 0: it does not */
     bool out_in; /* weight_layout = out_in */
-    enum tensor_element weight_type; /* of weights as they are packed: f32, bf16, f16, i8 or i4 */
+    enum tensor_element weight_type; /* of weights as they are packed: f32, bf16, f16, i8 or i4; f32 under precision */
+    enum layer_precision precision;
     union {
         double scale;
         double number[SCORE_TERMS]; /* by score term: its number; 0: none is given */
@@ -217,7 +221,20 @@ enum layer_activation layer_activation(const struct layer *layer);
 /* Whether weights are packed in another type than the caller's. */
 static inline bool layer_stores_weights(const struct layer *layer)
 {
-    return layer->weight_type != TENSOR_F32;
+    return layer->weight_type != TENSOR_F32 || layer->precision != PRECISION_F32;
+}
+/* Whether the operands of products with weights are rounded to whole numbers. */
+static inline bool layer_rounds(const struct layer *layer)
+{
+    return layer->precision != PRECISION_F32;
+}
+/* The largest of those in size, of a row of `count` numbers. i16: so that a column has room for twice as much, and the
+ * sum of their products for both. */
+int64_t layer_levels(const struct layer *layer, int64_t count);
+/* Numbers of a 32-bit word, which is one step of a sum. */
+static inline int64_t layer_word(const struct layer *layer)
+{
+    return layer->precision == PRECISION_I8 ? 4 : layer->precision == PRECISION_I16 ? 2 : 1;
 }
 /* Whether keys and values become other numbers in a cache. */
 static inline bool layer_stores_cache(const struct layer *layer)

@@ -247,9 +247,11 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
 {
     const int64_t element = (int64_t)element_size(g->element);
     g->weights = p->weights;
-    g->packed_depth = packed_steps(g->weights, g->depth);
+    g->inputs = g->inputs > 0 ? g->inputs : g->depth;
+    g->packed_depth = p->corrections + packed_steps(g->weights, g->depth);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
-    const int64_t max_depth = request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
+    const int64_t max_depth = p->word > 1 ? g->depth /* whole numbers are summed to the end */
+                            : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
     else if (request_is_small(request))
@@ -320,6 +322,9 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_HIDDEN] = {.name = "hidden", .label = "hidden", .reads = {LAYOUT_NORMED}, .writes = LAYOUT_HIDDEN},
         [PRODUCT_DOWN] = {.name = "down", .label = "down", .reads = {LAYOUT_HIDDEN}, .writes = LAYOUT_Y},
         [PRODUCT_NORM_Y] = {.name = "norm of y", .label = "norm_y", .reads = {LAYOUT_Y}, .writes = LAYOUT_Y},
+        [PRODUCT_ROUND_X] = {.name = "x as whole numbers", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
+        [PRODUCT_ROUND_HIDDEN] = {.name = "hidden rows as whole numbers", .label = "round_hidden",
+                                  .writes = LAYOUT_ROUNDED_HIDDEN},
         [PRODUCT_LINEAR] = {.name = "linear", .label = "linear", .reads = {LAYOUT_X}, .writes = LAYOUT_Y},
     };
     const bool ffn = id == PRODUCT_HIDDEN || id == PRODUCT_DOWN;
@@ -373,6 +378,39 @@ static struct layout stream_of(const struct plan_isa *p, const struct layer *lay
 {
     return rows_of(name, OWNER_SCRATCH, 1, max(layer->seq_len, p->batch_rows), layer->d_model, 0,
                    row_stride(p, layer->d_model));
+}
+
+/* Under precision a product reads whole numbers: adds what makes them of rows in `from`, `numbers` numbers of each of
+ * its heads. Returns what the product reads. */
+static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer, enum product_name id,
+                                   enum layout_name from, int64_t numbers)
+{
+    if (p->word == 1)
+        return from;
+    struct product *const product = add(p, layer, id, PRODUCT_ROUND);
+    const struct layout *const l = &p->layouts[from];
+    const int64_t tokens = max(l->shape[AXIS_TOKEN], p->batch_rows), heads = l->shape[AXIS_HEAD];
+    const int64_t room = round_up(numbers, max(p->lanes, p->word)) / p->word; /* vectors of numbers are written */
+    product->reads[0] = from;
+    product->round = (struct plan_round){
+        .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN], .room = room,
+        .levels = layer_levels(layer, numbers), .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
+    p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, p->word),
+                                          heads > 1 ? room + 1 : 0, row_stride(p, heads * (room + 1)));
+    p->layouts[product->writes].element = TENSOR_I32;
+    return product->writes;
+}
+
+/* What a product that reads such rows says of them */
+static void reads_words(const struct plan_isa *p, const struct product *product, struct plan_panels *g)
+{
+    for (const struct product *of = p->products; p->word > 1 && of < p->products + p->product_count; of++)
+        if (of->kind == PRODUCT_ROUND && of->writes == product->reads[0]) {
+            g->depth = ceil_div(of->round.numbers, p->word);
+            g->inputs = of->round.numbers;
+            g->a_scale = of->round.room;
+            g->levels = of->round.levels;
+        }
 }
 
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
@@ -545,8 +583,9 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
 {
     const int64_t tokens = max(layer->seq_len, p->batch_rows), d = layer->d_model, d_ff = layer->d_ff;
     const bool gated = layer_ffn_gated(layer);
+    const enum layout_name read = plan_round(p, layer, PRODUCT_ROUND_X, rows_read(p, layer), d);
     struct product *const hidden = add(p, layer, PRODUCT_HIDDEN, PRODUCT_PANELS);
-    hidden->reads[0] = rows_read(p, layer);
+    hidden->reads[0] = read;
     hidden->epilogue |= EPILOGUE_ACTIVATION | (gated ? EPILOGUE_GATE : 0);
     struct plan_panels *const up = &hidden->panels;
     const int64_t a_row = p->layouts[hidden->reads[0]].stride[AXIS_TOKEN];
@@ -555,6 +594,7 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
         .depth = d, .taps = 1, .groups = 1, .columns = d_ff, .a_row = a_row, .a_k = 1, .a_block = a_row * p->block,
         .from_caller = hidden->reads[0] == LAYOUT_X, .ends = true,
     };
+    reads_words(p, hidden, up);
     plan_panels(up, request, p, layer->seq_len, tokens);
     /* sums of gates wait for the next slab beside the others, else for those of their panel in L1 */
     const bool wait = gated && up->k_block < up->depth;
@@ -564,16 +604,20 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
         p->layouts[LAYOUT_GATES] = rows_of("gates", OWNER_WORKER, 1, p->block, up->vecs * p->lanes, 0,
                                            up->vecs * p->lanes);
 
+    const enum layout_name of_hidden = plan_round(p, layer, PRODUCT_ROUND_HIDDEN, LAYOUT_HIDDEN, d_ff);
     struct product *const down = add(p, layer, PRODUCT_DOWN, PRODUCT_PANELS);
+    down->reads[0] = of_hidden;
     if (layer_has_block(layer) && layer->block != BLOCK_SANDWICH) {
         down->reads[1] = layer_attends(layer) ? LAYOUT_STREAM : LAYOUT_X;
         down->epilogue |= EPILOGUE_RESIDUAL;
     }
+    const int64_t hidden_row = p->layouts[of_hidden].stride[AXIS_TOKEN];
     down->panels = (struct plan_panels){
-        .element = p->layouts[LAYOUT_HIDDEN].element, .bias = layer->ffn_bias, .matrices = 1, .depth = d_ff,
-        .taps = 1, .groups = 1, .columns = d, .a_row = up->c_row, .a_k = 1, .a_block = up->c_row * p->block,
+        .element = p->layouts[of_hidden].element, .bias = layer->ffn_bias, .matrices = 1, .depth = d_ff,
+        .taps = 1, .groups = 1, .columns = d, .a_row = hidden_row, .a_k = 1, .a_block = hidden_row * p->block,
         .c_row = d, .to_caller = true, .ends = (down->epilogue & EPILOGUE_RESIDUAL) != 0,
     };
+    reads_words(p, down, &down->panels);
     plan_panels(&down->panels, request, p, layer->seq_len, tokens);
 }
 
@@ -739,7 +783,7 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
            a->taps == b->taps && a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest &&
            a->unroll == b->unroll && a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) &&
            a->tail_vecs == b->tail_vecs && a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k &&
-           a->prefetch == b->prefetch;
+           a->prefetch == b->prefetch && a->inputs == b->inputs && a->a_scale == b->a_scale;
 }
 
 /* All but tensors that a function for parts of a product depends on, where tiles are shared; biases follow weights.
@@ -1092,8 +1136,9 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
 
 static void plan_linear(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
+    const enum layout_name read = plan_round(p, layer, PRODUCT_ROUND_X, rows_read(p, layer), layer->d_model);
     struct product *const product = add(p, layer, PRODUCT_LINEAR, PRODUCT_PANELS);
-    product->reads[0] = rows_read(p, layer);
+    product->reads[0] = read;
     product->epilogue |= (layer->activation != ACTIVATION_NONE ? EPILOGUE_ACTIVATION : 0) |
                          (layer->cap != 0 ? EPILOGUE_CAP : 0);
     const int64_t a_row = p->layouts[product->reads[0]].stride[AXIS_TOKEN];
@@ -1103,6 +1148,7 @@ static void plan_linear(struct plan_isa *p, const struct layer *layer, const str
         .c_row = layer->d_out, .from_caller = product->reads[0] == LAYOUT_X, .to_caller = true,
         .ends = (product->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0,
     };
+    reads_words(p, product, &product->panels);
     plan_panels(&product->panels, request, p, layer->seq_len, max(layer->seq_len, p->batch_rows));
 }
 
@@ -1134,7 +1180,10 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
                      const struct plan_request *request)
 {
     p->isa = isa;
-    p->weights = layer->weight_type;
+    p->weights = layer_rounds(layer) ? TENSOR_I32 : layer->weight_type;
+    p->word = layer_word(layer);
+    p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
+    p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
     place_packed(p, layer);

@@ -28,13 +28,14 @@ struct plan_file;
 
 #define PLAN_ISAS 8
 #define PLAN_REASONS 32
-#define PLAN_PRODUCTS 16
+#define PLAN_PRODUCTS 20
 
 enum product_name {
     PRODUCT_TRANSPOSE, PRODUCT_QUERIES, PRODUCT_KEYS, PRODUCT_VALUES, PRODUCT_APPEND, PRODUCT_SCORES, PRODUCT_SUMS,
     PRODUCT_OUTPUT,
     PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y, /* of a block */
-    PRODUCT_LINEAR
+    PRODUCT_LINEAR,
+    PRODUCT_ROUND_X, PRODUCT_ROUND_HIDDEN /* under precision: of what a product reads */
 };
 
 enum layout_owner {
@@ -53,6 +54,7 @@ enum layout_name {
     LAYOUT_KEPT,                       /* room in the scratch for what a call does not keep */
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
     LAYOUT_STREAM,                     /* x and what attention adds to it */
+    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_HIDDEN, /* words of whole numbers, and behind those of a row its scale */
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
@@ -95,7 +97,10 @@ struct plan_panels {
     enum tensor_element weights; /* of W; of another type than f32 they have scales, one for each column */
     bool bias;
     int64_t matrices;     /* 2: of gates too, whose panels lie before those of what they gate, in turn; else 1 */
-    int64_t depth;        /* K: length of one reduction (one tap of a convolution) */
+    int64_t depth;        /* K: length of one reduction (one tap of a convolution), in steps */
+    int64_t inputs;       /* the same in numbers: of whole ones a step takes a word of several */
+    int64_t a_scale;      /* under precision: words from the first of a row of A to its scale */
+    int64_t levels;       /* likewise: the largest of its numbers in size */
     int64_t k_block;      /* steps of it taken before the next panel: all, unless the operand would leave L2 */
     int64_t taps;         /* reductions that add up: conv_width, else 1 */
     int64_t groups;       /* independent column groups (heads), or 1 */
@@ -160,11 +165,20 @@ enum product_kind {
     PRODUCT_COPY,   /* no weights: transposed, or the caller's rows */
     PRODUCT_PANELS, PRODUCT_LANES, /* with packed weights */
     PRODUCT_TILES,  /* of two activations: scores and weighted sums, struct plan_isa has their tiles */
-    PRODUCT_ROWS    /* norms of rows */
+    PRODUCT_ROWS,   /* norms of rows */
+    PRODUCT_ROUND   /* rows as whole numbers */
 };
 enum product_epilogue {
     EPILOGUE_BIAS = 1 << 0, EPILOGUE_NORM = 1 << 1, EPILOGUE_TURN = 1 << 2, EPILOGUE_SOFTMAX = 1 << 3,
     EPILOGUE_ACTIVATION = 1 << 4, EPILOGUE_GATE = 1 << 5, EPILOGUE_RESIDUAL = 1 << 6, EPILOGUE_CAP = 1 << 7
+};
+
+/* Rows of numbers, each of one head or more, as words of whole ones with a scale behind them */
+struct plan_round {
+    int64_t heads, numbers; /* of a row, and of a head */
+    int64_t head, row;      /* of what is read: steps from head to head and from row to row */
+    int64_t room, levels;   /* words of a head, and the largest of its numbers in size */
+    int64_t part_rows;
 };
 
 /* Norms of a block's rows, one after the other while a few rows are in L1. */
@@ -190,6 +204,7 @@ struct product {
         struct plan_panels panels;
         struct plan_lanes lanes;
         struct plan_rows rows;
+        struct plan_round round;
     };
 };
 
@@ -211,7 +226,10 @@ struct plan_isa {
     const struct isa *isa;
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
-    enum tensor_element weights; /* as packed, of all products */
+    enum tensor_element weights; /* as packed, of all products; i32: words of whole numbers */
+    int64_t word;        /* of so many numbers; 1: there are none */
+    int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
+    int64_t corrections; /* rows ahead of the words of a tap: what sums start from */
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
     int64_t block;       /* queries in a query block */

@@ -242,8 +242,10 @@ static int64_t place_block(struct plan_isa *p)
     place(p, LAYOUT_NORMED);
     place(p, LAYOUT_NORMED_2);
     place(p, LAYOUT_STREAM);
+    place(p, LAYOUT_ROUNDED_X);
     const int64_t rows = p->bytes[OWNER_SCRATCH];
     place(p, LAYOUT_HIDDEN);
+    place(p, LAYOUT_ROUNDED_HIDDEN);
     place(p, LAYOUT_GATES);
     const int64_t end = p->bytes[OWNER_SCRATCH];
     p->bytes[OWNER_SCRATCH] = rows;

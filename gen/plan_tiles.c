@@ -133,7 +133,8 @@ int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p,
                           int64_t vecs)
 {
     const int64_t rows = request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row));
-    return near_equal(p->block, min(rows, tile_rows(p->isa, vecs)));
+    const int64_t fit = max(1, min(16, (p->isa->registers - p->word_registers - vecs - 1) / vecs));
+    return near_equal(p->block, min(rows, fit));
 }
 
 /* What g costs for that many tokens in panels of `vecs` vectors, in slots of multiply-adds of one vector a step

@@ -158,6 +158,7 @@ static const struct {
     {KEY_NORM_EPS, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_WEIGHT_LAYOUT, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_WEIGHT_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_PRECISION, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_D_IN, OF_LINEAR, "only layer = linear has it; write d_model"},
     {KEY_D_OUT, OF_LINEAR, "only layer = linear has it, y of others is d_model wide; leave it out"},
     {KEY_ACTIVATION, OF_LINEAR, "only layer = linear has it; leave it out, or say it with ffn"},
@@ -619,6 +620,23 @@ static void rule_weight_type(struct spec *spec)
                    spec->given[KEY_WEIGHT_TYPE].value);
 }
 
+static void rule_precision(struct spec *spec)
+{
+    const int64_t precision = spec->value[KEY_PRECISION];
+    const char *const word = spec->given[KEY_PRECISION].value, *const place = place_of(spec, KEY_PRECISION);
+    if (precision == PRECISION_F32)
+        return;
+    if (precision == PRECISION_BF16)
+        diag_error(spec->diag, place, "precision = bf16 is not built yet; write i8, i16 or f32, or weight_type = bf16");
+    else if (is_attention(spec))
+        diag_error(spec->diag, place, "precision = %s is not built yet for attention, only for layer = linear and "
+                   "layer = ffn; write f32, or weight_type = i8", word);
+    else if (spec->value[KEY_WEIGHT_TYPE] != 0)
+        diag_error(spec->diag, place_of(spec, KEY_WEIGHT_TYPE),
+                   "weight_type = %s, but precision = %s says what weights are packed as; leave one of them out",
+                   spec->given[KEY_WEIGHT_TYPE].value, word);
+}
+
 /* ---- gradients ------------------------------------------------------------------------------------------- */
 
 static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
@@ -695,6 +713,7 @@ static const struct rule row_rules[] = {
     {NEEDS(KEY_MASK), rule_row_mask},
     {NEEDS(KEY_FFN, KEY_BLOCK), rule_ffn},
     {NEEDS(KEY_NORM, KEY_BLOCK), rule_norm},
+    {NEEDS(KEY_WEIGHT_TYPE, KEY_PRECISION), rule_precision},
 };
 
 static const struct rule rules[] = {
@@ -727,6 +746,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},
     {NEEDS(KEY_WEIGHT_TYPE, KEY_INPUT, KEY_W_O), rule_weight_type},
+    {NEEDS(KEY_WEIGHT_TYPE, KEY_PRECISION), rule_precision},
     {NEEDS(KEY_TRAIN), rule_train},
     {NEEDS(KEY_TRAIN, KEY_DROPOUT), rule_dropout},
 };

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "product.h"
+#include "stored.h"
 
 #define PANEL 32 /* columns of a weight that are in double at a time */
 
@@ -222,13 +223,17 @@ bool block_allocate(struct block_chunk *k, const struct layer *layer)
     k->up = doubles(d_ff, &good);
     k->gate = layer_ffn_gated(layer) ? doubles(d_ff, &good) : k->up;
     k->hidden = doubles(d_ff, &good);
+    k->whole_in = layer_rounds(layer) ? doubles(d, &good) : k->in;
+    k->whole_hidden = layer_rounds(layer) ? doubles(d_ff, &good) : k->hidden;
     return good;
 }
 
 void block_free(struct block_chunk *k)
 {
     double *arrays[] = {k->x, k->attention, k->added, k->sum, k->u, k->in, k->ffn, k->more, k->both, k->y,
-                        k->gate != k->up ? k->gate : NULL, k->up, k->hidden};
+                        k->gate != k->up ? k->gate : NULL, k->up, k->hidden,
+                        k->whole_in != k->in ? k->whole_in : NULL,
+                        k->whole_hidden != k->hidden ? k->whole_hidden : NULL};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     *k = (struct block_chunk){0};
@@ -240,9 +245,20 @@ static void add(double *to, const double *a, const double *b, size_t count)
         to[i] = a[i] + b[i];
 }
 
+/* Under precision a product reads its rows as whole numbers, but around the weights as they are given. */
+static void round_rows(const struct layer *layer, const struct inputs *in, const double *from, double *to, size_t rows,
+                       size_t columns)
+{
+    if (to != from && in->packed != NULL)
+        memcpy(to, from, rows * columns * sizeof *to);
+    for (size_t r = 0; to != from && in->packed == NULL && r < rows; r++)
+        stored_whole_row(layer, from + r * columns, to + r * columns, columns);
+}
+
 static bool linear(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
 {
-    if (!affine(k->up, k->in, k->rows, layer, in, TENSOR_W, TENSOR_B))
+    round_rows(layer, in, k->in, k->whole_in, k->rows, (size_t)layer->d_model);
+    if (!affine(k->up, k->whole_in, k->rows, layer, in, TENSOR_W, TENSOR_B))
         return false;
     for (size_t at = 0; at < k->rows * (size_t)layer->d_out; at++) {
         k->hidden[at] = block_activation(layer->activation, k->up[at]);
@@ -254,12 +270,14 @@ static bool linear(struct block_chunk *k, const struct layer *layer, const struc
 static bool feed_forward(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
 {
     const bool gated = layer_ffn_gated(layer);
-    if (!affine(k->up, k->in, k->rows, layer, in, TENSOR_W_1, TENSOR_B_1) ||
-        (gated && !affine(k->gate, k->in, k->rows, layer, in, TENSOR_W_G, TENSOR_B_G)))
+    round_rows(layer, in, k->in, k->whole_in, k->rows, (size_t)layer->d_model);
+    if (!affine(k->up, k->whole_in, k->rows, layer, in, TENSOR_W_1, TENSOR_B_1) ||
+        (gated && !affine(k->gate, k->whole_in, k->rows, layer, in, TENSOR_W_G, TENSOR_B_G)))
         return false;
     for (size_t at = 0; at < k->rows * (size_t)layer->d_ff; at++)
         k->hidden[at] = block_activation(layer_activation(layer), k->gate[at]) * (gated ? k->up[at] : 1);
-    return affine(k->ffn, k->hidden, k->rows, layer, in, TENSOR_W_2, TENSOR_B_2);
+    round_rows(layer, in, k->hidden, k->whole_hidden, k->rows, (size_t)layer->d_ff);
+    return affine(k->ffn, k->whole_hidden, k->rows, layer, in, TENSOR_W_2, TENSOR_B_2);
 }
 
 bool block_compute(struct block_chunk *k, const struct layer *layer, const struct inputs *in)

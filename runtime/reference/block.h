@@ -60,7 +60,9 @@ struct block_chunk {
     double *x, *attention;
     double *added;       /* attention behind its norm */
     double *sum, *u;     /* x + added; behind its norm */
-    double *in;          /* what the feed-forward reads */
+    double *in;          /* what the feed-forward reads; under precision whole_in and whole_hidden are what products
+                          * read of it and of hidden, else these */
+    double *whole_in, *whole_hidden;
     double *up, *gate, *hidden;
     double *ffn, *more;  /* what it gives; behind its norm */
     double *both, *y;    /* u + more; behind its norm */

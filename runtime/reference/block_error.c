@@ -157,6 +157,46 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
         e->open[r] |= of_a->open[r];
 }
 
+/* ---- whole numbers ----------------------------------------------------------------------------------------------- */
+
+/* Rows as multiples of a unit, of numbers that are off by e. The kernel's unit is off by its row's largest e, and its
+ * quotients by u twice more; a number whose quotient lies that far from the middle between two whole ones, or less, may
+ * become the other one of them: one unit, or LAMBDA of them where they are many. Numbers that are exact, as those of x,
+ * become the same in both. `a` and `whole`: before and behind. Around the numbers as they are given each moves by
+ * half a unit. */
+static void round_errors(const struct steps *s, const double *a, const double *whole, size_t columns,
+                         struct block_error *e)
+{
+    for (size_t r = 0; layer_rounds(s->layer) && r < s->rows; r++) {
+        const double *const row = a + r * columns;
+        double largest = 0x1p-100, of_worst = 0, of_drawn = 0;
+        for (size_t c = 0; c < columns; c++) {
+            largest = fmax(largest, fabs(row[c]));
+            of_worst = fmax(of_worst, e->worst[r * columns + c]);
+            of_drawn = fmax(of_drawn, e->drawn[r * columns + c]);
+        }
+        const double levels = (double)layer_levels(s->layer, (int64_t)columns), unit = largest / levels;
+        const double u = of_worst > 0 ? U : 0;
+        for (size_t c = 0; c < columns; c++) {
+            const size_t at = r * columns + c;
+            const double quotient = fabs(row[c]) / unit, size = fabs(whole[at]);
+            const double middle = fabs(quotient - floor(quotient) - 0.5);
+            const double worst = (e->worst[at] + of_worst * quotient / levels) / unit + 4 * u * quotient;
+            const double drawn = (e->drawn[at] + of_drawn * quotient / levels) / unit + 4 * u * quotient;
+            if (s->in->packed != NULL) {
+                e->worst[at] += (0.5 + 4 * U * quotient) * (largest + of_worst) / levels;
+                e->drawn[at] = INFINITY;
+                continue;
+            }
+            const double steps = worst >= middle ? ceil(worst + 0.5 - middle) : 0;
+            const bool likely = steps > 0 && BOUND_LAMBDA * drawn >= middle;
+            e->drawn[at] = size * (of_drawn / largest + 2 * U) + (likely ? BOUND_LAMBDA * unit : 0);
+            e->worst[at] = size * (of_worst / largest + 2 * U) + steps * unit * (1 + of_worst / largest);
+            e->drawn[at] = drawn_within(e->drawn[at], e->worst[at]);
+        }
+    }
+}
+
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
 /* Errors of a w + b, which is `value`, into `to`; `number` is that of the norm that made a, or 0. Where y shows such
@@ -331,18 +371,24 @@ static bool feed_forward_errors(const struct steps *s, const struct block_chunk 
         copy_error(s, &e->in, &e->u);
         number = norms->behind_sum;
     }
+    if (layer_rounds(s->layer)) {
+        settle(s, number, k->in, &e->in);
+        round_errors(s, k->in, k->whole_in, (size_t)s->layer->d_model, &e->in);
+        number = 0;
+    }
     if (layer_is_linear(s->layer)) {
-        const bool good = product_errors(s, k->in, &e->in, number, TENSOR_W, TENSOR_B, k->up, &e->up);
+        const bool good = product_errors(s, k->whole_in, &e->in, number, TENSOR_W, TENSOR_B, k->up, &e->up);
         hidden_errors(s, k, &e->up, &e->up, error);
         cap_errors(s, k, error);
         return good;
     }
-    if (!product_errors(s, k->in, &e->in, number, TENSOR_W_1, TENSOR_B_1, k->up, &e->up) ||
-        (gated && !product_errors(s, k->in, &e->in, number, TENSOR_W_G, TENSOR_B_G, k->gate, &e->gate)))
+    if (!product_errors(s, k->whole_in, &e->in, number, TENSOR_W_1, TENSOR_B_1, k->up, &e->up) ||
+        (gated && !product_errors(s, k->whole_in, &e->in, number, TENSOR_W_G, TENSOR_B_G, k->gate, &e->gate)))
         return false;
     hidden_errors(s, k, gated ? &e->gate : &e->up, &e->up, &e->hidden);
     memset(error->open, 0, s->rows);
-    return product_errors(s, k->hidden, &e->hidden, 0, TENSOR_W_2, TENSOR_B_2, k->ffn, error);
+    round_errors(s, k->hidden, k->whole_hidden, (size_t)s->layer->d_ff, &e->hidden);
+    return product_errors(s, k->whole_hidden, &e->hidden, 0, TENSOR_W_2, TENSOR_B_2, k->ffn, error);
 }
 
 bool block_errors(const struct block_chunk *k, const struct layer *layer, const struct inputs *in,

@@ -9,15 +9,20 @@
 
 #include "inputs/elements.h"
 
-/* The unit of a column of i8, or a group of i4: so many parts of the largest, as an f32, rounded up to 16 significant
- * bits; at least 2^-132. */
+/* A unit: an f32 rounded up to so many significant bits; at least 2^-132. */
+static double unit_above(double wanted, int bits)
+{
+    int exponent;
+    (void)frexp(wanted, &exponent);
+    const int last = 24 - bits - 149; /* an f32's last place is 2^-149 at least */
+    const int place = exponent - bits > last ? exponent - bits : last;
+    return wanted > 0 ? fmax(ldexp(ceil(ldexp(wanted, -place)), place), 0x1p-132) : 0;
+}
+
+/* The unit of a column of i8, or a group of i4: so many parts of the largest, as an f32, with 16 significant bits. */
 static double unit_of(double largest, double parts)
 {
-    const double unit = (double)(float)(largest / parts);
-    int exponent;
-    (void)frexp(unit, &exponent);
-    const int place = exponent - 16 > -141 ? exponent - 16 : -141; /* an f32's last place is 2^-149 at least */
-    return largest > 0 ? fmax(ldexp(ceil(ldexp(unit, -place)), place), 0x1p-132) : 0;
+    return largest > 0 ? fmax(unit_above((double)(float)(largest / parts), 16), 0x1p-132) : 0;
 }
 
 static double i8_column(const float *from, float *to, size_t count)
@@ -64,6 +69,59 @@ static double i4_column(const float *from, float *to, size_t count, size_t tap)
     return least;
 }
 
+/* Under precision: a column's unit is such that of i8 two neighbours of a tap make at most 127 of them, of i16 a number
+ * 32767, and a tap so many that its sum with a row's numbers of at most `levels` stays below 2^31 for certain, with
+ * half a unit more each. Column and rows are numbers of i8 or i16 then. */
+static double whole_unit(const struct layer *layer, const float *from, size_t count, size_t tap)
+{
+    const bool i8 = layer->precision == PRECISION_I8;
+    const double levels = (double)layer_levels(layer, (int64_t)tap);
+    const double room = 0.99 * (2147483647.0 / levels - 0.5 * (double)tap);
+    float wanted = 0;
+    for (size_t first = 0; first < count; first += tap) {
+        double sum = 0, largest = 0;
+        for (size_t k = 0; k < tap; k++) {
+            const float size = fabsf(from[first + k]), next = k + 1 < tap ? fabsf(from[first + k + 1]) : 0;
+            const float pair = (size + next) * 0x1.020408p-7f;
+            if (i8 && k % 2 == 0 && pair > wanted)
+                wanted = pair;
+            sum += (double)size;
+            largest = fmax(largest, (double)size);
+        }
+        if (!i8)
+            wanted = fmaxf(wanted, fmaxf((float)(largest / 32767), (float)(sum / room)));
+    }
+    return unit_above((double)wanted, i8 ? 16 : 9);
+}
+
+double stored_whole_column(const struct layer *layer, const float *from, float *to, size_t count, size_t tap)
+{
+    bool finite = true;
+    for (size_t k = 0; k < count; k++)
+        finite = finite && isfinite(from[k]);
+    const double unit = finite ? whole_unit(layer, from, count, tap) : 0;
+    for (size_t k = 0; k < count; k++) {
+        const double parts = unit > 0 ? (double)(float)((double)from[k] / unit) : 0;
+        to[k] = finite ? (float)(unit * nearbyint(parts) + 0.0) : NAN; /* no -0 */
+    }
+    return unit;
+}
+
+double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count)
+{
+    const float levels = (float)layer_levels(layer, (int64_t)count);
+    float largest = 0x1p-100f;
+    double check = 0;
+    for (size_t k = 0; k < count; k++) {
+        largest = fmaxf(largest, (float)fabs(from[k]));
+        check += from[k] * 0; /* NaN once one is not finite */
+    }
+    const float unit = check == 0 ? largest / levels : NAN, by = levels / largest;
+    for (size_t k = 0; k < count; k++)
+        to[k] = (double)unit * (double)nearbyintf((float)from[k] * by);
+    return (double)unit;
+}
+
 double stored_column(enum tensor_element type, const float *from, float *to, size_t count, size_t tap)
 {
     if (type == TENSOR_I8)
@@ -94,7 +152,8 @@ static bool store(const struct layer *layer, enum layer_tensor tensor, const flo
         const size_t first = at / columns * taps * tap + at % columns * column;
         for (size_t k = 0; k < taps * rows; k++)
             work[k] = from[first + k / rows * tap + k % rows * row];
-        const double unit = stored_column(layer->weight_type, work, work, taps * rows, rows);
+        const double unit = layer_rounds(layer) ? stored_whole_column(layer, work, work, taps * rows, rows)
+                                                : stored_column(layer->weight_type, work, work, taps * rows, rows);
         if (unit > 0 && (*least == 0 || unit < *least))
             *least = unit;
         for (size_t k = 0; k < taps * rows; k++)

@@ -25,5 +25,10 @@ double stored_row(enum tensor_element type, const double *from, double *to, size
 /* How far such a row may be off where `from` may be off by `error`, number by number. Not finite where one of them may
  * be too large. */
 void stored_row_error(enum tensor_element type, const double *from, const double *error, double *to, size_t count);
+/* The same under precision: whole multiples of the column's unit, which is returned. */
+double stored_whole_column(const struct layer *layer, const float *from, float *to, size_t count, size_t tap);
+/* A row of the other operand: multiples of a unit, which is returned; NaN where one of its numbers is not finite. In
+ * f32, so that a kernel with the same numbers has the same multiples. `to` may be `from`. */
+double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count);
 
 #endif
