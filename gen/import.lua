@@ -321,7 +321,7 @@ function Model:lengths(positions, last, cache)
     local options = self.options
     local seq, all = options.seq_len, options.cache_len
     if not cache then
-        for _, key in ipairs{"cache", "cache_len"} do
+        for _, key in ipairs{"cache", "cache_len", "cache_type"} do
             if options[key] and options[key] ~= "none" then
                 self:wrong("", "--%s is for models that decode; %s models have nothing to keep", key:gsub("_", "-"),
                            self.family)
@@ -332,6 +332,9 @@ function Model:lengths(positions, last, cache)
     if cache == "none" then
         if all and options.cache == "none" then
             self:wrong("", "--cache-len is for a cache; with --cache none there is none")
+        end
+        if options.cache_type and options.cache == "none" then
+            self:wrong("", "--cache-type is for a cache; with --cache none there is none")
         end
         seq, all = seq or positions, nil
     else
@@ -658,6 +661,7 @@ function Model:cache(spec, seq, all, cache, left)
             spec:add("page_len", 16, "attngen's choice")
         end
     end
+    spec:add("cache_type", self.options.cache_type, "--cache-type")
 end
 
 -- The mask of a decoder's self-attention: causal, what `more` adds to it, and padding, so that new tokens of sequences

@@ -427,12 +427,15 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_boolean(emit, "cached", layer_has_cache(layer));
     emit_set_boolean(emit, "paged", layer->cache == CACHE_PAGED);
     emit_set_boolean(emit, "ring", layer->cache == CACHE_RING);
+    emit_set_boolean(emit, "stored", layer_stores_cache(layer));
     emit_set_string(emit, "cache_type", element_name(layer->cache_type));
+    emit_set_integer(emit, "cache_size", (int64_t)element_size(layer->cache_type)); /* of a number */
     emit_set_integer(emit, "cache_len", layer->cache_len);
     emit_set_integer(emit, "page_len", layer->page_len);
     const int64_t rows = layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len;
     emit_set_integer(emit, "k_floats", rows * layer->h_kv * layer->d_k); /* of a sequence, or a page */
     emit_set_integer(emit, "v_floats", rows * layer->h_kv * layer->d_v);
+    emit_set_integer(emit, "scale_floats", layer_scales_cache(layer) ? rows * layer->h_kv : 0); /* of either */
     push_tensors(layer, emit);
     push_call(layer, emit);
     emit_end(emit);

@@ -319,7 +319,7 @@ local function has_call(spec, name)
 end
 
 -- What NAME_model.c can give a layer's call
-local GIVEN = " x source lengths past page_table y k_cache v_cache k_pages v_pages "
+local GIVEN = " x source lengths past page_table y k_cache v_cache k_pages v_pages k_scale v_scale "
 
 local function check_layer(stack, section, spec)
     local place = section.number
@@ -359,9 +359,16 @@ local function check_layer(stack, section, spec)
     if spec.cached and stack.name ~= "decoder" then
         wrong(place, "%s has a cache; only a decoder's layers have", spec.file)
     end
-    if spec.cache_type ~= "f32" then
-        wrong(place, "%s has cache_type = %s, which models do not know yet; leave it out", spec.file, spec.cache_type)
-    end
+end
+
+-- Where the parts of a layer's cache lie in bytes, of one sequence or page: scales, keys, values, and the end. Scales
+-- come first, and each layer begins at a multiple of 4, where a float may be.
+local function place_cache(spec)
+    spec.v_scale_at = 4 * spec.scale_floats
+    spec.k_at = 2 * spec.v_scale_at
+    spec.k_bytes, spec.v_bytes = spec.cache_size * spec.k_floats, spec.cache_size * spec.v_floats
+    spec.v_at = spec.k_at + spec.k_bytes
+    spec.cache_bytes = (spec.v_at + spec.v_bytes + 3) // 4 * 4
 end
 
 local function read_layers(stack)
@@ -387,6 +394,8 @@ local function read_layers(stack)
             stack.source_len = math.min(stack.source_len or MOST, spec.source_len)
             stack.source_lengths = stack.source_lengths or has_call(spec, "lengths")
         elseif spec.cached then
+            stack.stored = stack.stored or spec.stored
+            place_cache(spec)
             if stack.paged ~= nil and (stack.paged ~= spec.paged or (spec.paged and
                (stack.page_len ~= spec.page_len or stack.cache_len ~= spec.cache_len))) then
                 wrong(section.number, "%s has other pages than the layers before; one page table is for all", spec.file)

@@ -104,7 +104,7 @@ struct draft {
     const char *cache, *exact_chunks;             /* likewise */
     const char *block, *norm, *ffn, *ffn_bias, *norm_shared; /* likewise */
     const char *layer, *activation;               /* likewise: one without attention */
-    const char *weight_type;                      /* likewise */
+    const char *weight_type, *cache_type;         /* likewise */
     int64_t d_out;
     int64_t d_ff;                                 /* 0: not given */
     int64_t cache_len, page_len;                  /* 0: not given */
@@ -520,6 +520,9 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     const bool no_weights = d->layer == NULL && d->projected && is(d->w_o, "none");
     if (chance(&of_types, 0.3) && !d->train && !no_weights)
         d->weight_type = types[between(&of_types, 0, 4)];
+    struct dice of_cache = {mix(dice->state ^ 0x6361636865)}; /* likewise */
+    if (d->cache != NULL && chance(&of_cache, 0.5))
+        d->cache_type = types[between(&of_cache, 0, 3)];
 }
 
 /* ---- the spec -------------------------------------------------------------------------------------------------- */
@@ -681,6 +684,7 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_number(text, "seq_len", d->seq_len, 0);
     add_number(text, "source_len", d->source_len, 0);
     add_given(text, "cache", d->cache);
+    add_given(text, "cache_type", d->cache_type);
     add_number(text, "cache_len", d->cache_len, 0);
     add_number(text, "page_len", d->page_len, 0);
     add_given(text, "plan.exact_chunks", d->exact_chunks);
@@ -1020,7 +1024,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("score", d->score[0] != '\0') F("score that hides", strstr(d->score, "-1e999") != NULL) \
     F("visible", d->visible[0] != '\0') F("visible, offset", d->visible[0] != '\0' && d->offset != NULL) \
     F("cache rows", is(d->cache, "rows")) F("ring", is(d->cache, "ring")) F("paged", is(d->cache, "paged")) \
-    F("cache, exact chunks", is(d->exact_chunks, "true")) F("cache, projected", d->cache != NULL && d->projected) \
+    F("cache of bf16", is(d->cache_type, "bf16")) F("cache of f16", is(d->cache_type, "f16")) \
+    F("cache of i8", is(d->cache_type, "i8")) F("cache, exact chunks", is(d->exact_chunks, "true")) F("cache, projected", d->cache != NULL && d->projected) \
     F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->tied) \
     F("cache, identity", d->cache != NULL && d->identity) F("cache, scores", d->cache != NULL && d->scores != NULL) \
     F("cache, rope", d->cache != NULL && d->rope != NULL) \

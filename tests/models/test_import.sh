@@ -51,6 +51,9 @@ check "and attngen takes them" takes made
 check "paged" import llama --cache paged --cache-len 33 --seq-len 8
 says_line 'page_len +=.* 16 .*' made/llama_layer.layer
 check "and attngen takes it" takes made
+check "a cache of i8" import llama --cache-type i8 --cache-len 33 --seq-len 8
+says_line 'cache_type +=.* i8 .*' made/llama_layer.layer
+check "and attngen takes a cache of i8" takes made
 check "no cache" import whisper --cache none
 check "then no past is needed" eval 'grep -q "^needs .*= ids lengths source" made/whisper.layers && ! grep -q cache made/*.layer'
 check "fewer tokens" import t5 --seq-len 7
@@ -134,6 +137,7 @@ refused 2 '--seq-len 13 is more than the 12 positions that the model has learned
 refused 2 '--seq-len 6 is more than the 5 tokens of the cache' --seq-len 6 --cache-len 5
 refused 2 '--cache ring is for layers with a window, and this model has none' --cache ring
 refused 2 '--cache-len is for a cache' --cache none --cache-len 3
+refused 2 '--cache-type is for a cache' --cache none --cache-type bf16
 refused 2 "--cache cannot be 'all'; write rows, ring, paged or none" --cache all
 refused 2 "--name 'for' is a keyword" --name for
 refused 2 "--name '../x' is no C identifier" --name ../x

@@ -58,6 +58,14 @@ job vit vit model_program avx2 none -DPIXELS=432 "-DHEADS=HEAD(classifier,1,3)"
 job gpt2 gpt2 decoder_program avx2 none -DFIRST=_layer_isa -DPAST=12
 job gpt2_i8 gpt2 decoder_program avx2 --weight-type,i8 -DFIRST=_layer_isa -DPAST=12 -DANSWERED=0.08f
 job llama_bf16 llama decoder_program scalar --weight-type,bf16 -DFIRST=_layer_isa -DPAST=40
+job gpt2_cache_i8 gpt2 decoder_program avx2 --cache-type,i8 -DFIRST=_layer_isa -DPAST=12 -DANSWERED=0.08f
+job llama_cache_bf16 llama decoder_program avx2 --cache-type,bf16 -DFIRST=_layer_isa -DPAST=40 -DANSWERED=0.08f
+job gpt2_pages_f16 gpt2 decoder_program scalar --cache,paged,--cache-type,f16 -DFIRST=_layer_isa -DPAST=12 -DPAGED \
+    -DANSWERED=0.01f
+job gpt2_pages_i8 gpt2 decoder_program scalar --cache,paged,--cache-type,i8 -DFIRST=_layer_isa -DPAST=12 -DPAGED \
+    -DANSWERED=0.08f
+job mistral_ring_i8 mistral decoder_program scalar --cache,ring,--seq-len,9,--cache-type,i8 -DFIRST=_layer_isa \
+    -DPAST=INT32_MAX -DANSWERED=0.08f
 job bert_f16 bert model_program scalar --weight-type,f16 -DANSWERED=0.002f "-DHEADS=HEAD(pooler,1,16)"
 job gpt2_pages gpt2 decoder_program scalar --cache,paged -DFIRST=_layer_isa -DPAST=12 -DPAGED
 for name in llama llama_bias mistral qwen2 qwen3; do
