@@ -208,6 +208,11 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
            " token%s of the heads that share keys; tiles of at most " D64 " rows x " D64 " vectors", p->cached.rows,
            plural(p->cached.rows), p->cached.queries, plural(p->cached.queries), p->cached.tiles.at[0].rows,
            p->cached.vecs);
+    if (layer_stores_cache(layer))
+        reason(p, "a cache of %s: %s, rounded when they are written, f32 again in registers",
+               element_name(layer->cache_type),
+               layer_scales_cache(layer) ? "whole numbers and a scale for each row of a head"
+                                         : "keys and values of two bytes");
     reason(p, "softmax takes positions k " D64 " ... k " D64 " + " D64 " at once; sums begin anew every " D64
            " positions, %s of keys and values, and are joined in order", p->cached.key_block, p->cached.key_block,
            p->cached.key_block - 1, p->cached.segment,

@@ -33,12 +33,6 @@ static double square(double x)
     return x * x;
 }
 
-/* A drawn error is no more than the worst one. Where it is infinite the worst case alone holds. */
-static double drawn_within(double drawn, double worst)
-{
-    return isfinite(drawn) ? fmin(drawn, worst) : INFINITY;
-}
-
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 bool block_error_make(struct block_error *e, size_t rows, size_t columns)
@@ -67,6 +61,14 @@ struct steps {
     size_t rows;
     double *work; /* as many numbers as the widest rows have */
 };
+
+/* A drawn error is no more than the worst one, but where it has a step of a cache: that is as large as it can be, and
+ * all columns have it of one source, so that their sum may be more than many small errors of this size are together.
+ * Where it is infinite the worst case alone holds. */
+static double drawn_within(const struct layer *layer, double drawn, double worst)
+{
+    return !isfinite(drawn) ? INFINITY : layer_stores_cache(layer) ? drawn : fmin(drawn, worst);
+}
 
 /* ---- norms ----------------------------------------------------------------------------------------------------- */
 
@@ -108,7 +110,7 @@ static void norm_row_errors(const struct steps *s, const struct norm *norm, int 
                             &drawn[c]);
         if (!finite || isnan(worst[c]))
             worst[c] = INFINITY;
-        drawn[c] = by.drawn <= SATURATED ? drawn_within(drawn[c], worst[c]) : INFINITY;
+        drawn[c] = by.drawn <= SATURATED ? drawn_within(s->layer, drawn[c], worst[c]) : INFINITY;
     }
 }
 
@@ -149,7 +151,7 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
         const double size = fabs(a[at]) + e_a;
         e->drawn[at] = sqrt(square(e->drawn[at]) + square(d_a)) + U * fabs(a[at] + b[at]); /* one is no walk */
         e->worst[at] += e_a + U * (size + fabs(b[at]) + e->worst[at]);
-        e->drawn[at] = drawn_within(e->drawn[at], e->worst[at]);
+        e->drawn[at] = drawn_within(s->layer, e->drawn[at], e->worst[at]);
         if (!(size + fabs(b[at]) + e->worst[at] <= FLT_MAX))
             e->open[at / d] = 1;
     }
@@ -192,7 +194,7 @@ static void round_errors(const struct steps *s, const double *a, const double *w
             const bool likely = steps > 0 && BOUND_LAMBDA * drawn >= middle;
             e->drawn[at] = size * (of_drawn / largest + 2 * U) + (likely ? BOUND_LAMBDA * unit : 0);
             e->worst[at] = size * (of_worst / largest + 2 * U) + steps * unit * (1 + of_worst / largest);
-            e->drawn[at] = drawn_within(e->drawn[at], e->worst[at]);
+            e->drawn[at] = drawn_within(s->layer, e->drawn[at], e->worst[at]);
         }
     }
 }
@@ -235,7 +237,7 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
         const double deviations = shown ? BOUND_DEVIATIONS * sqrt(places[at] / 3) : 0;
         const double own = fmax(walk * (sum + root * fabs(value[at])), deviations);
         to->drawn[at] = sqrt(to->drawn[at] + common + square(own)) + small;
-        to->drawn[at] = drawn_within(to->drawn[at], to->worst[at]);
+        to->drawn[at] = drawn_within(s->layer, to->drawn[at], to->worst[at]);
         to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) * inputs_spread(s->in, w) <= FLT_MAX);
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
@@ -299,7 +301,7 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
         }
         /* of a sum that overflows on the way an activation may make any number */
         to->worst[at] = gate->open[at / d_ff] && activation != ACTIVATION_NONE ? INFINITY : worst;
-        to->drawn[at] = drawn_within(drawn, worst);
+        to->drawn[at] = drawn_within(s->layer, drawn, worst);
         to->open[at / d_ff] |= gate->open[at / d_ff];
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
@@ -317,7 +319,7 @@ static void cap_errors(const struct steps *s, const struct block_chunk *k, struc
         e->drawn[at] = sqrt(square(slope * e->drawn[at]) + square(share * value)) + small;
         e->worst[at] = e->open[at / (size_t)s->layer->d_out] ? INFINITY /* as for activations */
                      : e->worst[at] + share * (value + e->worst[at]) + small;
-        e->drawn[at] = drawn_within(e->drawn[at], e->worst[at]);
+        e->drawn[at] = drawn_within(s->layer, e->drawn[at], e->worst[at]);
     }
 }
 
@@ -427,7 +429,8 @@ bool block_errors(const struct block_chunk *k, const struct layer *layer, const 
         settle(&s, layer_has_ffn(layer) ? norms.behind_both : norms.behind_sum, k->y, error);
     const size_t d_out = (size_t)layer->d_out;
     for (size_t at = 0; good && at < k->rows * d_out; at++)
-        error->drawn[at] = error->open[at / d_out] ? INFINITY : drawn_within(error->drawn[at], error->worst[at]);
+        error->drawn[at] = error->open[at / d_out] ? INFINITY
+                                                   : drawn_within(layer, error->drawn[at], error->worst[at]);
     free_errors(&e);
     free(s.work);
     return good;

@@ -2,6 +2,8 @@
 /* One layer with three caches: sequences go through kv_rows, kv_ring and kv_paged in calls of several sizes, and all
  * must give the same bits of y and lse, and leave the same rows; see test_cached.sh, which writes the specs.
  *
+ * With -DELEMENT=uint16_t, or int8_t and -DSCALED, they are caches of fewer bytes.
+ *
  * Left out on purpose: whether they are right; attnrun check says that.
  */
 #include <stdint.h>
@@ -16,6 +18,11 @@
 enum { BATCH = 3, TOKENS = 50, H = KV_ROWS_H, H_KV = KV_ROWS_H_KV, D = KV_ROWS_D_MODEL, OUT = KV_ROWS_D_OUT };
 enum { D_K = KV_ROWS_D_K, D_V = KV_ROWS_D_V, LEN = 64, RING = PROGRAM_LEFT + KV_ROWS_SEQ_LEN, PAGE = PROGRAM_PAGE };
 enum { PAGES = (LEN + PAGE - 1) / PAGE, ALL_PAGES = BATCH * PAGES + 2, MOST = KV_ROWS_SEQ_LEN, WEIGHTS = 16 };
+
+#ifndef ELEMENT
+#define ELEMENT float
+#endif
+typedef ELEMENT element; /* of a cache */
 
 /* ---- inputs ---- */
 
@@ -51,7 +58,8 @@ static void draw_table(void)
 /* What a way of feeding leaves. */
 struct fed {
     float y[BATCH][TOKENS][OUT], lse[BATCH][H][TOKENS];
-    float k[BATCH][H_KV][LEN][D_K], v[BATCH][H_KV][LEN][D_V]; /* by position, whatever the layout is */
+    element k[BATCH][H_KV][LEN][D_K], v[BATCH][H_KV][LEN][D_V]; /* by position, whatever the layout is */
+    float k_scale[BATCH][H_KV][LEN], v_scale[BATCH][H_KV][LEN];
 };
 
 /* Tokens of the next call: the same number again and again, or, of 0, another one each time. */
@@ -74,7 +82,7 @@ static void keep(struct fed *fed, size_t at, size_t n, const float *y, const flo
 
 /* What all kinds share of a call. */
 #define FEED(kind, KIND, CACHE)                                                                                        \
-    static int feed_##kind(struct fed *fed, const void *packed, void *scratch, float *k, float *v, size_t size)        \
+    static int feed_##kind(struct fed *fed, const void *packed, void *scratch, element *k, element *v, size_t size)    \
     {                                                                                                                  \
         static float tokens[BATCH * MOST * D], y[BATCH * MOST * OUT], lse[BATCH * H * MOST];                           \
         for (size_t at = 0, n; at < TOKENS; at += n) {                                                                 \
@@ -96,14 +104,20 @@ static void keep(struct fed *fed, size_t at, size_t n, const float *y, const flo
         return 1;                                                                                                      \
     }
 
-#define ROWS .k_cache = k, .v_cache = v
-#define PAGED .k_pages = k, .v_pages = v, .page_table = &table[0][0], .pages = ALL_PAGES
+static float *k_scale, *v_scale; /* of the kind at hand */
+#ifdef SCALED
+#define SCALES .k_scale = k_scale, .v_scale = v_scale,
+#else
+#define SCALES
+#endif
+#define ROWS SCALES .k_cache = k, .v_cache = v
+#define PAGED SCALES .k_pages = k, .v_pages = v, .page_table = &table[0][0], .pages = ALL_PAGES
 FEED(kv_rows, KV_ROWS, ROWS)
 FEED(kv_ring, KV_RING, ROWS)
 FEED(kv_paged, KV_PAGED, PAGED)
 
 /* Rows of all positions that a kind still has, the others zero. */
-static void take_rows(struct fed *fed, int kind, const float *k, const float *v)
+static void take_rows(struct fed *fed, int kind, const element *k, const element *v)
 {
     for (size_t b = 0; b < BATCH; b++)
         for (size_t i = 0; i < H_KV; i++)
@@ -113,6 +127,10 @@ static void take_rows(struct fed *fed, int kind, const float *k, const float *v)
                                  : (page * H_KV + i) * PAGE + p % PAGE;
                 memcpy(fed->k[b][i][p], k + row * D_K, sizeof fed->k[b][i][p]);
                 memcpy(fed->v[b][i][p], v + row * D_V, sizeof fed->v[b][i][p]);
+#ifdef SCALED
+                fed->k_scale[b][i][p] = k_scale[row];
+                fed->v_scale[b][i][p] = v_scale[row];
+#endif
             }
 }
 
@@ -140,7 +158,9 @@ static int try_isa(int isa, const size_t *sizes, size_t count, const kv_rows_wei
            kv_paged_pack(packed[2], &of_paged, (kv_paged_isa_id)isa) == 0;
     for (size_t way = 0; good && way < count; way++)
         for (int kind = 0; good && kind < 3; kind++) {
-            float *k = numbers(rows[kind] * D_K, 1), *v = numbers(rows[kind] * D_V, 1);
+            element *k = (void *)numbers(rows[kind] * D_K, 1), *v = (void *)numbers(rows[kind] * D_V, 1);
+            k_scale = numbers(rows[kind], 1);
+            v_scale = numbers(rows[kind], 1);
             memset(&fed, 0, sizeof fed);
             good = kind == 0   ? feed_kv_rows(&fed, packed[0], scratch[0], k, v, sizes[way])
                    : kind == 1 ? feed_kv_ring(&fed, packed[1], scratch[1], k, v, sizes[way])
@@ -150,7 +170,9 @@ static int try_isa(int isa, const size_t *sizes, size_t count, const kv_rows_wei
                 first = fed;
             const struct { const char *name; const void *a, *b; size_t bytes; } parts[] = {
                 {"y", first.y, fed.y, sizeof fed.y}, {"lse", first.lse, fed.lse, sizeof fed.lse},
-                {"keys", first.k, fed.k, sizeof fed.k}, {"values", first.v, fed.v, sizeof fed.v}};
+                {"keys", first.k, fed.k, sizeof fed.k}, {"values", first.v, fed.v, sizeof fed.v},
+                {"scales of keys", first.k_scale, fed.k_scale, sizeof fed.k_scale},
+                {"scales of values", first.v_scale, fed.v_scale, sizeof fed.v_scale}};
             for (size_t i = 0; good && i < sizeof parts / sizeof *parts; i++)
                 if (memcmp(parts[i].a, parts[i].b, parts[i].bytes) != 0) {
                     printf("%s: %s in calls of %zu tokens (0: mixed): %s has other bits than rows in calls of %zu\n",
@@ -158,6 +180,8 @@ static int try_isa(int isa, const size_t *sizes, size_t count, const kv_rows_wei
                            sizes[0]);
                     good = 0;
                 }
+            free(k_scale);
+            free(v_scale);
             free(k);
             free(v);
         }

@@ -10,7 +10,8 @@ cd "$(dirname "$0")/../.." || exit 3
 log=$work/log
 left=9 page=5 isas=$(tests/isas_here.sh) excerpt=(head -n 20)
 
-# program EXACT KEY=VALUE…: $work/program from three pairs
+# program EXACT KEY=VALUE…: $work/program from three pairs; $elements: what the compiler is told of their caches
+elements=
 program() {
     local exact=$1 kind
     shift
@@ -26,7 +27,7 @@ program() {
         } >"$work/kv_$kind.layer"
         "$ATTNGEN" --isa "$isas" -o "$work" "$work/kv_$kind.layer" || return 1
     done
-    ${CC:-gcc} -std=c11 -O0 -Wall -Wextra -I"$work" -DPROGRAM_LEFT=$left -DPROGRAM_PAGE=$page -o "$work/program" \
+    ${CC:-gcc} -std=c11 -O0 -Wall -Wextra -I"$work" -DPROGRAM_LEFT=$left -DPROGRAM_PAGE=$page $elements -o "$work/program" \
         tests/kernels/cached_program.c "$work"/kv_{rows,ring,paged}.c
 }
 
@@ -39,5 +40,12 @@ for widths in "d_k=6 d_v=7" "d_k=18 d_v=33"; do
     check "$widths: rows, ring and paged agree in calls of one token" "$work/program" 1
     check "$widths: rows, ring and paged agree in the largest calls" "$work/program" 8
     check "$widths: rows, ring and paged agree in calls of any sizes" "$work/program" 0
+done
+for type in bf16=uint16_t f16=uint16_t "i8=int8_t -DSCALED"; do
+    elements="-DELEMENT=${type#*=}"
+    check "${type%%=*}: three pairs compile" program true d_k=18 d_v=33 "cache_type = ${type%%=*}"
+    check "${type%%=*}: rows, ring and paged agree in calls of any sizes" "$work/program" 8 1 7 0
+    check "${type%%=*}: three pairs compile" program false d_k=6 d_v=7 "cache_type = ${type%%=*}"
+    check "${type%%=*}: rows, ring and paged agree in calls of one token" "$work/program" 1
 done
 tally

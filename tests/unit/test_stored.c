@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../runtime/inputs/elements.h"
 #include "../../runtime/inputs/weights.h"
 #include "../../runtime/reference/compare.h"
 #include "../../runtime/reference/stored.h"
@@ -254,12 +255,88 @@ static void bounds_hold_what_rounding_moves(void **state)
     }
 }
 
+/* All numbers of a type, read and written again; and what lies between two of them. */
+static void elements_are_read_and_written(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const uint16_t infinity = types[i] == TENSOR_BF16 ? 0x7f80 : 0x7c00;
+        for (uint32_t bits = 0; bits < 0x10000; bits++) {
+            const uint16_t is = (uint16_t)bits;
+            uint16_t again[2] = {0x1234, 0};
+            const double number = element_number(types[i], &is, 0);
+            element_put(types[i], again, 1, number);
+            assert_int_equal(again[0], 0x1234);
+            if ((is & 0x7fff) > infinity)
+                assert_true(isnan(number) && isnan(element_number(types[i], again, 1)));
+            else
+                assert_int_equal(again[1], is);
+        }
+        uint16_t most;
+        element_put(types[i], &most, 0, types[i] == TENSOR_BF16 ? 0x1.ffp127 : 65520);
+        assert_int_equal(most, infinity); /* at half, the even one is infinite */
+        element_put(types[i], &most, 0, types[i] == TENSOR_BF16 ? -0x1.fefp127 : -65519.9);
+        assert_int_equal(most, 0x8000 | (infinity - 1));
+    }
+    signed char code;
+    for (int whole = -127; whole <= 127; whole++) {
+        element_put(TENSOR_I8, &code, 0, whole + 0.5);
+        assert_int_equal(code, whole == 127 ? 127 : whole % 2 == 0 ? whole : whole + 1);
+    }
+}
+
+/* A row of i8 has one scale; of zeros 0; at least 2^-126; and one number that is none makes all of it so. */
+static void rows_of_i8_have_a_scale(void **state)
+{
+    (void)state;
+    double row[3] = {-127, 31.5, 0.4}, tiny[2] = {0x1p-130, 0x1.8p-126}, zero[2] = {0, -0.0}, bad[2] = {1, INFINITY};
+    assert_true(stored_row(TENSOR_I8, row, row, 3) == 1 && row[0] == -127 && row[1] == 32 && row[2] == 0);
+    assert_true(stored_row(TENSOR_I8, tiny, tiny, 2) == 0x1p-126 && tiny[0] == 0 && tiny[1] == 0x1p-125);
+    assert_true(stored_row(TENSOR_I8, zero, zero, 2) == 0 && zero[0] == 0 && zero[1] == 0);
+    assert_true(isnan(stored_row(TENSOR_I8, bad, bad, 2)) && isnan(bad[0]) && isnan(bad[1]));
+}
+
+/* Whatever a row is off by within its errors, what is stored of it is off by no more than is said, and where no border is
+ * within reach by nothing. */
+static void errors_of_rows_hold(void **state)
+{
+    (void)state;
+    struct random random = {11};
+    size_t exact = 0, steps = 0;
+    for (size_t i = 0; i < TYPES; i++)
+        for (int turn = 0; turn < 3000; turn++) {
+            enum { D = 7 };
+            double row[D], error[D], to[D], off[D], bound[D];
+            const double reach = ldexp(1, -(int)(random_bits(&random) % 24) - 4);
+            for (size_t c = 0; c < D; c++) {
+                row[c] = (float)random_normal(&random);
+                error[c] = reach * random_uniform(&random) * fabs(row[c]);
+            }
+            stored_row(types[i], row, to, D);
+            stored_row_error(types[i], row, error, bound, D);
+            for (int again = 0; again < 8; again++) {
+                for (size_t c = 0; c < D; c++) {
+                    const double part = again == 0 ? 1 : again == 1 ? -1 : 2 * random_uniform(&random) - 1;
+                    off[c] = row[c] + part * error[c];
+                }
+                stored_row(types[i], off, off, D);
+                for (size_t c = 0; c < D; c++) {
+                    assert_true(fabs(off[c] - to[c]) <= bound[c]);
+                    exact += bound[c] == 0;
+                    steps += off[c] != to[c];
+                }
+            }
+        }
+    assert_true(exact > 100000 && steps > 10000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_rounded_to_the_nearest), cmocka_unit_test(what_a_type_does_not_hold_is_refused),
         cmocka_unit_test(columns_of_i8_have_a_unit),          cmocka_unit_test(what_is_stored_stays),
-        cmocka_unit_test(groups_of_i4_have_units),
+        cmocka_unit_test(groups_of_i4_have_units),            cmocka_unit_test(elements_are_read_and_written),
+        cmocka_unit_test(rows_of_i8_have_a_scale),            cmocka_unit_test(errors_of_rows_hold),
         cmocka_unit_test(tensors_have_columns),               cmocka_unit_test(bounds_hold_what_rounding_moves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
