@@ -35,7 +35,7 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 #define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
 
 static const struct field panels_fields[] = {
-    FIELD(plan_panels, depth), FIELD(plan_panels, inputs), FIELD(plan_panels, a_scale), FIELD(plan_panels, levels),
+    FIELD(plan_panels, depth), FIELD(plan_panels, inputs), FIELD(plan_panels, word), FIELD(plan_panels, a_scale), FIELD(plan_panels, levels),
     FIELD(plan_panels, packed_depth), FIELD(plan_panels, matrices),
     FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
     FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),
@@ -156,7 +156,8 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
 static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of)
 {
     static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
-                                               LAYOUT_HIDDEN, LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_HIDDEN};
+                                               LAYOUT_HIDDEN, LAYOUT_SOURCE, LAYOUT_ROUNDED_X,
+                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
     bool found = false;
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         found = found || of == streams[i];
@@ -165,7 +166,7 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
         return;
     }
     emit_begin_table(emit, name);
-    emit_set_string(emit, "caller", of == LAYOUT_X ? "x" : of == LAYOUT_Y ? "y" : "");
+    emit_set_string(emit, "caller", of == LAYOUT_X ? "x" : of == LAYOUT_Y ? "y" : of == LAYOUT_SOURCE ? "source" : "");
     emit_set_boolean(emit, "words", p->layouts[of].element == TENSOR_I32);
     emit_set_integer(emit, "at", layout_at(p, of));
     emit_set_integer(emit, "row", p->layouts[of].stride[AXIS_TOKEN]);

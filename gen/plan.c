@@ -246,11 +246,12 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
                         int64_t tokens, int64_t rows)
 {
     const int64_t element = (int64_t)element_size(g->element);
-    g->weights = p->weights;
+    g->word = max(1, g->word);
+    g->weights = g->word > 1 ? TENSOR_I32 : p->weights;
     g->inputs = g->inputs > 0 ? g->inputs : g->depth;
-    g->packed_depth = p->corrections + packed_steps(g->weights, g->depth);
+    g->packed_depth = (g->word > 1 ? p->corrections : 0) + packed_steps(g->weights, g->depth);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
-    const int64_t max_depth = p->word > 1 ? g->depth /* whole numbers are summed to the end */
+    const int64_t max_depth = g->word > 1 ? g->depth /* whole numbers are summed to the end */
                             : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
@@ -323,6 +324,10 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_DOWN] = {.name = "down", .label = "down", .reads = {LAYOUT_HIDDEN}, .writes = LAYOUT_Y},
         [PRODUCT_NORM_Y] = {.name = "norm of y", .label = "norm_y", .reads = {LAYOUT_Y}, .writes = LAYOUT_Y},
         [PRODUCT_ROUND_X] = {.name = "x as whole numbers", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
+        [PRODUCT_ROUND_SOURCE] = {.name = "the source as whole numbers", .label = "round_source",
+                                  .writes = LAYOUT_ROUNDED_SOURCE},
+        [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention as whole numbers", .label = "round_stream",
+                                  .writes = LAYOUT_ROUNDED_STREAM},
         [PRODUCT_ROUND_HIDDEN] = {.name = "hidden rows as whole numbers", .label = "round_hidden",
                                   .writes = LAYOUT_ROUNDED_HIDDEN},
         [PRODUCT_LINEAR] = {.name = "linear", .label = "linear", .reads = {LAYOUT_X}, .writes = LAYOUT_Y},
@@ -389,7 +394,7 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
         return from;
     struct product *const product = add(p, layer, id, PRODUCT_ROUND);
     const struct layout *const l = &p->layouts[from];
-    const int64_t tokens = max(l->shape[AXIS_TOKEN], p->batch_rows), heads = l->shape[AXIS_HEAD];
+    const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources)), heads = l->shape[AXIS_HEAD];
     const int64_t room = round_up(numbers, max(p->lanes, p->word)) / p->word; /* vectors of numbers are written */
     product->reads[0] = from;
     product->round = (struct plan_round){
@@ -406,6 +411,7 @@ static void reads_words(const struct plan_isa *p, const struct product *product,
 {
     for (const struct product *of = p->products; p->word > 1 && of < p->products + p->product_count; of++)
         if (of->kind == PRODUCT_ROUND && of->writes == product->reads[0]) {
+            g->word = p->word;
             g->depth = ceil_div(of->round.numbers, p->word);
             g->inputs = of->round.numbers;
             g->a_scale = of->round.room;
@@ -429,6 +435,8 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
     struct product *const product = add(p, layer, id, PRODUCT_PANELS);
     if (queries && layer_norms_first(layer))
         product->reads[0] = LAYOUT_NORMED;
+    if (p->word > 1)
+        product->reads[0] = layer->cross && !queries ? LAYOUT_ROUNDED_SOURCE : LAYOUT_ROUNDED_X;
     const struct layout *const a = &p->layouts[product->reads[0]];
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, d, head, row);
     struct plan_panels *const g = &product->panels;
@@ -436,7 +444,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         .element = a->element,
         .bias = layer->bias,
         .matrices = 1,
-        .from_caller = !layer_norms_first(layer) || (layer->cross && !queries),
+        .from_caller = p->word == 1 && (!layer_norms_first(layer) || (layer->cross && !queries)),
         .depth = a->shape[AXIS_FEATURE],
         .taps = 1,
         .groups = by_head ? heads : 1,
@@ -450,6 +458,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         .c_split = arrays && !by_head && heads > 1 ? d : 0,
         .c_of_call = p->holds && arrays,
     };
+    reads_words(p, product, g);
     if ((product->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
         g->finish = (layer->qk_norm == NORM_RMS_ALL ? heads : 1) * d;
     plan_panels(g, request, p, most, tokens);
@@ -583,7 +592,8 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
 {
     const int64_t tokens = max(layer->seq_len, p->batch_rows), d = layer->d_model, d_ff = layer->d_ff;
     const bool gated = layer_ffn_gated(layer);
-    const enum layout_name read = plan_round(p, layer, PRODUCT_ROUND_X, rows_read(p, layer), d);
+    const enum product_name round = layer_attends(layer) ? PRODUCT_ROUND_STREAM : PRODUCT_ROUND_X;
+    const enum layout_name read = plan_round(p, layer, round, rows_read(p, layer), d);
     struct product *const hidden = add(p, layer, PRODUCT_HIDDEN, PRODUCT_PANELS);
     hidden->reads[0] = read;
     hidden->epilogue |= EPILOGUE_ACTIVATION | (gated ? EPILOGUE_GATE : 0);
@@ -965,6 +975,9 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
         p->layouts[LAYOUT_NORMED].shape[AXIS_TOKEN] = max(layer->seq_len, p->batch_rows);
     }
     p->layouts[LAYOUT_SOURCE] = input_of(p, layer, layer->cross ? "source" : normed ? "normed" : "x", true);
+    plan_round(p, layer, PRODUCT_ROUND_X, normed ? LAYOUT_NORMED : LAYOUT_X, layer->d_in_q);
+    if (layer->cross)
+        plan_round(p, layer, PRODUCT_ROUND_SOURCE, LAYOUT_SOURCE, layer->d_in_kv);
     if (p->value_blocks)
         plan_transpose(p, layer);
     if (!p->fold->q_is_k)
@@ -1180,7 +1193,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
                      const struct plan_request *request)
 {
     p->isa = isa;
-    p->weights = layer_rounds(layer) ? TENSOR_I32 : layer->weight_type;
+    p->weights = layer->weight_type;
     p->word = layer_word(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;

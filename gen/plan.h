@@ -28,14 +28,14 @@ struct plan_file;
 
 #define PLAN_ISAS 8
 #define PLAN_REASONS 32
-#define PLAN_PRODUCTS 20
+#define PLAN_PRODUCTS 24
 
 enum product_name {
     PRODUCT_TRANSPOSE, PRODUCT_QUERIES, PRODUCT_KEYS, PRODUCT_VALUES, PRODUCT_APPEND, PRODUCT_SCORES, PRODUCT_SUMS,
     PRODUCT_OUTPUT,
     PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y, /* of a block */
     PRODUCT_LINEAR,
-    PRODUCT_ROUND_X, PRODUCT_ROUND_HIDDEN /* under precision: of what a product reads */
+    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_STREAM, PRODUCT_ROUND_HIDDEN /* under precision: of what a product reads */
 };
 
 enum layout_owner {
@@ -54,7 +54,7 @@ enum layout_name {
     LAYOUT_KEPT,                       /* room in the scratch for what a call does not keep */
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
     LAYOUT_STREAM,                     /* x and what attention adds to it */
-    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_HIDDEN, /* words of whole numbers, and behind those of a row its scale */
+    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN, /* words of whole numbers, and behind those of a row its scale */
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
@@ -98,6 +98,7 @@ struct plan_panels {
     bool bias;
     int64_t matrices;     /* 2: of gates too, whose panels lie before those of what they gate, in turn; else 1 */
     int64_t depth;        /* K: length of one reduction (one tap of a convolution), in steps */
+    int64_t word;         /* numbers of a step: 1, or under precision those of a 32-bit word */
     int64_t inputs;       /* the same in numbers: of whole ones a step takes a word of several */
     int64_t a_scale;      /* under precision: words from the first of a row of A to its scale */
     int64_t levels;       /* likewise: the largest of its numbers in size */
@@ -226,8 +227,8 @@ struct plan_isa {
     const struct isa *isa;
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
-    enum tensor_element weights; /* as packed, of all products; i32: words of whole numbers */
-    int64_t word;        /* of so many numbers; 1: there are none */
+    enum tensor_element weights; /* as packed, of products of floats */
+    int64_t word;        /* numbers of a word of whole ones; 1: there are none */
     int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
     int64_t corrections; /* rows ahead of the words of a tap: what sums start from */
     int64_t lanes;

@@ -243,6 +243,8 @@ static int64_t place_block(struct plan_isa *p)
     place(p, LAYOUT_NORMED_2);
     place(p, LAYOUT_STREAM);
     place(p, LAYOUT_ROUNDED_X);
+    place(p, LAYOUT_ROUNDED_SOURCE);
+    place(p, LAYOUT_ROUNDED_STREAM);
     const int64_t rows = p->bytes[OWNER_SCRATCH];
     place(p, LAYOUT_HIDDEN);
     place(p, LAYOUT_ROUNDED_HIDDEN);

@@ -133,7 +133,8 @@ int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p,
                           int64_t vecs)
 {
     const int64_t rows = request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row));
-    const int64_t fit = max(1, min(16, (p->isa->registers - p->word_registers - vecs - 1) / vecs));
+    const int64_t registers = p->isa->registers - (g->word > 1 ? p->word_registers : 0);
+    const int64_t fit = max(1, min(16, (registers - vecs - 1) / vecs));
     return near_equal(p->block, min(rows, fit));
 }
 

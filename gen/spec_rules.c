@@ -628,9 +628,12 @@ static void rule_precision(struct spec *spec)
         return;
     if (precision == PRECISION_BF16)
         diag_error(spec->diag, place, "precision = bf16 is not built yet; write i8, i16 or f32, or weight_type = bf16");
-    else if (is_attention(spec))
-        diag_error(spec->diag, place, "precision = %s is not built yet for attention, only for layer = linear and "
-                   "layer = ffn; write f32, or weight_type = i8", word);
+    else if (is_attention(spec) && is_projected(spec))
+        diag_error(spec->diag, place, "precision = %s is of the projections, but input = projected has none; write f32",
+                   word);
+    else if (is_attention(spec) && is_identity(spec))
+        diag_error(spec->diag, place, "precision = %s is not built yet for w_v = identity; write f32, or w_v = learned",
+                   word);
     else if (spec->value[KEY_WEIGHT_TYPE] != 0)
         diag_error(spec->diag, place_of(spec, KEY_WEIGHT_TYPE),
                    "weight_type = %s, but precision = %s says what weights are packed as; leave one of them out",
@@ -654,6 +657,7 @@ static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERM
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
 static bool trains_visible(const struct spec *spec) { return is_given(spec, KEY_VISIBLE); }
 static bool trains_types(const struct spec *spec) { return spec->value[KEY_WEIGHT_TYPE] != 0; }
+static bool trains_rounding(const struct spec *spec) { return spec->value[KEY_PRECISION] != PRECISION_F32; }
 static bool trains_masks(const struct spec *spec)
 {
     return has_mask(spec, MASK_PREFIX) || has_mask(spec, MASK_SEGMENTS);
@@ -680,6 +684,7 @@ static const struct {
     {KEY_SINK, trains_sink, "sink = false"},
     {KEY_BLOCK, is_block, "block = none"},
     {KEY_WEIGHT_TYPE, trains_types, "weight_type = f32"},
+    {KEY_PRECISION, trains_rounding, "precision = f32"},
 };
 
 static void rule_train(struct spec *spec)
@@ -746,7 +751,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},
     {NEEDS(KEY_WEIGHT_TYPE, KEY_INPUT, KEY_W_O), rule_weight_type},
-    {NEEDS(KEY_WEIGHT_TYPE, KEY_PRECISION), rule_precision},
+    {NEEDS(KEY_WEIGHT_TYPE, KEY_PRECISION, KEY_INPUT, KEY_W_V), rule_precision},
     {NEEDS(KEY_TRAIN), rule_train},
     {NEEDS(KEY_TRAIN, KEY_DROPOUT), rule_dropout},
 };

@@ -1971,11 +1971,11 @@ static bool texts_are_right(struct trial *t)
     const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
     const struct { const char *name; bool has; } all[] = {
         {"padding", !attends && t->layer->pad_skipped}, {"norm x", layer_norms_first(t->layer)},
-        {"round x", layer_rounds(t->layer)},
+        {"round x", layer_rounds(t->layer)}, {"round source", layer_rounds(t->layer) && t->layer->cross},
         {"transpose", attends}, {"project", attends}, {"append", caches}, {"attend", attends}, {"join", caches},
         {"output", attends && t->layer->w_o != W_O_NONE}, {"linear", layer_is_linear(t->layer)},
-        {"norm", attends && ffn && block != BLOCK_PARALLEL}, {"hidden", ffn},
-        {"round hidden", ffn && layer_rounds(t->layer)}, {"down", ffn},
+        {"norm", attends && ffn && block != BLOCK_PARALLEL}, {"round rows", attends && ffn && layer_rounds(t->layer)},
+        {"hidden", ffn}, {"round hidden", ffn && layer_rounds(t->layer)}, {"down", ffn},
         {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};
     const char *phases[sizeof all / sizeof *all];
     size_t count = 0;

@@ -245,14 +245,14 @@ static void add(double *to, const double *a, const double *b, size_t count)
         to[i] = a[i] + b[i];
 }
 
-/* Under precision a product reads its rows as whole numbers, but around the weights as they are given. */
+/* What a product reads of rows. */
 static void round_rows(const struct layer *layer, const struct inputs *in, const double *from, double *to, size_t rows,
                        size_t columns)
 {
-    if (to != from && in->packed != NULL)
-        memcpy(to, from, rows * columns * sizeof *to);
-    for (size_t r = 0; to != from && in->packed == NULL && r < rows; r++)
-        stored_whole_row(layer, from + r * columns, to + r * columns, columns);
+    if (to == from)
+        return;
+    memcpy(to, from, rows * columns * sizeof *to);
+    stored_rows(layer, in, to, rows, columns);
 }
 
 static bool linear(struct block_chunk *k, const struct layer *layer, const struct inputs *in)

@@ -78,12 +78,12 @@ static double shift_of(const struct steps *s, int number, size_t c)
     return shifts != NULL ? fabs((double)shifts[c]) : 0;
 }
 
-/* What a norm shares goes back into its columns. */
-static void settle(const struct steps *s, int number, const double *value, struct block_error *e)
+void block_settle(const struct layer *layer, const struct inputs *in, int number, const double *value, size_t rows,
+                  struct block_error *e)
 {
-    const size_t d = (size_t)s->layer->d_model;
-    const float *shifts = number > 0 ? block_shifts(s->in, number) : NULL;
-    for (size_t r = 0; r < s->rows; r++) {
+    const size_t d = (size_t)layer->d_model;
+    const float *shifts = number > 0 ? block_shifts(in, number) : NULL;
+    for (size_t r = 0; r < rows; r++) {
         for (size_t c = 0; c < d; c++) {
             const size_t at = r * d + c;
             const double size = value[at] - (shifts != NULL ? (double)shifts[c] : 0);
@@ -92,6 +92,11 @@ static void settle(const struct steps *s, int number, const double *value, struc
         }
         e->common[r] = 0;
     }
+}
+
+static void settle(const struct steps *s, int number, const double *value, struct block_error *e)
+{
+    block_settle(s->layer, s->in, number, value, s->rows, e);
 }
 
 /* One row through a norm. Where it is not finite, nothing is said of what comes out. */
@@ -162,41 +167,46 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
 /* ---- whole numbers ----------------------------------------------------------------------------------------------- */
 
 /* Rows as multiples of a unit, of numbers that are off by e. The kernel's unit is off by its row's largest e, and its
- * quotients by u twice more; a number whose quotient lies that far from the middle between two whole ones, or less, may
- * become the other one of them: one unit, or LAMBDA of them where they are many. Numbers that are exact, as those of x,
- * become the same in both. `a` and `whole`: before and behind. Around the numbers as they are given each moves by
- * half a unit. */
-static void round_errors(const struct steps *s, const double *a, const double *whole, size_t columns,
-                         struct block_error *e)
+ * quotients by u three times more, as are the reference's own, in f32 likewise; a number whose quotient lies no further
+ * than that from the middle between two whole ones may become the other one of them: one unit, or LAMBDA of them where
+ * they are many. Numbers that are exact, as those of x, become the same in both. `a` and `whole`: before and behind.
+ * Around the numbers as they are given each moves by half a unit. */
+void block_round_errors(const struct layer *layer, const struct inputs *in, const double *a, const double *whole,
+                        size_t rows, size_t columns, double *worst, double *drawn)
 {
-    for (size_t r = 0; layer_rounds(s->layer) && r < s->rows; r++) {
+    for (size_t r = 0; layer_rounds(layer) && r < rows; r++) {
         const double *const row = a + r * columns;
         double largest = 0x1p-100, of_worst = 0, of_drawn = 0;
         for (size_t c = 0; c < columns; c++) {
             largest = fmax(largest, fabs(row[c]));
-            of_worst = fmax(of_worst, e->worst[r * columns + c]);
-            of_drawn = fmax(of_drawn, e->drawn[r * columns + c]);
+            of_worst = fmax(of_worst, worst[r * columns + c]);
+            of_drawn = fmax(of_drawn, drawn[r * columns + c]);
         }
-        const double levels = (double)layer_levels(s->layer, (int64_t)columns), unit = largest / levels;
+        const double levels = (double)layer_levels(layer, (int64_t)columns), unit = largest / levels;
         const double u = of_worst > 0 ? U : 0;
         for (size_t c = 0; c < columns; c++) {
             const size_t at = r * columns + c;
             const double quotient = fabs(row[c]) / unit, size = fabs(whole[at]);
             const double middle = fabs(quotient - floor(quotient) - 0.5);
-            const double worst = (e->worst[at] + of_worst * quotient / levels) / unit + 4 * u * quotient;
-            const double drawn = (e->drawn[at] + of_drawn * quotient / levels) / unit + 4 * u * quotient;
-            if (s->in->packed != NULL) {
-                e->worst[at] += (0.5 + 4 * U * quotient) * (largest + of_worst) / levels;
-                e->drawn[at] = INFINITY;
+            const double most = (worst[at] + of_worst * quotient / levels) / unit + 8 * u * quotient;
+            const double likely = (drawn[at] + of_drawn * quotient / levels) / unit + 8 * u * quotient;
+            if (in->packed != NULL) {
+                worst[at] += (0.5 + 4 * U * quotient) * (largest + of_worst) / levels;
+                drawn[at] = INFINITY;
                 continue;
             }
-            const double steps = worst >= middle ? ceil(worst + 0.5 - middle) : 0;
-            const bool likely = steps > 0 && BOUND_LAMBDA * drawn >= middle;
-            e->drawn[at] = size * (of_drawn / largest + 2 * U) + (likely ? BOUND_LAMBDA * unit : 0);
-            e->worst[at] = size * (of_worst / largest + 2 * U) + steps * unit * (1 + of_worst / largest);
-            e->drawn[at] = drawn_within(s->layer, e->drawn[at], e->worst[at]);
+            const double steps = most >= middle ? ceil(most + 0.5 - middle) : 0;
+            const bool turns = steps > 0 && BOUND_LAMBDA * likely >= middle;
+            drawn[at] = size * (of_drawn / largest + 2 * U) + (turns ? BOUND_LAMBDA * unit : 0);
+            worst[at] = size * (of_worst / largest + 2 * U) + steps * unit * (1 + of_worst / largest);
         }
     }
+}
+
+static void round_errors(const struct steps *s, const double *a, const double *whole, size_t columns,
+                         struct block_error *e)
+{
+    block_round_errors(s->layer, s->in, a, whole, s->rows, columns, e->worst, e->drawn);
 }
 
 /* ---- products -------------------------------------------------------------------------------------------------- */

@@ -133,6 +133,7 @@ struct propagation {
     const struct layer *layer; /* folded.layer, once there is one */
     const struct inputs *in;
     struct bounds *bounds;
+    double shared;                   /* a number that is rounded the other way moves all columns: rotated, they add up */
     double omega, phi;               /* what an underflow may add; what reading a denormal operand as 0 may */
     double *y_squares, *y_size;      /* sum e_z^2 W^2, sum |Z||W| + |b| */
     double *absolute_a, *absolute_b; /* |operands|, as large as the largest */
@@ -202,6 +203,25 @@ static struct norm_rounding rounding_of(const struct propagation *p)
     return (struct norm_rounding){p->omega, p->phi, LAMBDA, 1, true};
 }
 
+/* Errors of normed rows as whole numbers. Those that a row's columns share are in them then. */
+static bool round_normed(struct propagation *p, int norm, const double *x, size_t tokens)
+{
+    const struct layer *layer = p->plain;
+    const size_t d = (size_t)layer->d_model, d_in = (size_t)layer->d_in_q;
+    double *normed, *whole;
+    const bool good = room(&normed, tokens * d) & room(&whole, tokens * d);
+    if (good) {
+        block_normalise(layer, p->in, norm, x, tokens, normed);
+        memcpy(whole, normed, tokens * d * sizeof *whole);
+        stored_rows(layer, p->in, whole, tokens * d / d_in, d_in);
+        block_settle(layer, p->in, norm, normed, tokens, &p->normed);
+        block_round_errors(layer, p->in, normed, whole, tokens * d / d_in, d_in, p->normed.worst, p->normed.drawn);
+    }
+    free(normed);
+    free(whole);
+    return good;
+}
+
 /* Errors of x behind the norm that a block has before attention; nothing without one. */
 static bool allocate_normed(struct propagation *p, size_t rows)
 {
@@ -211,6 +231,9 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     const int norm = block_norms(layer).before_attention;
     const size_t d_k = (size_t)layer->d_k, heads = (size_t)(layer->h > layer->h_kv ? layer->h : layer->h_kv);
     double *x;
+    if (layer_rounds(layer) && norm == 0) /* what a head reads is exact, but around the weights as they are given */
+        return make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
+               make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv);
     if (norm == 0)
         return true;
     if (!room(&x, number))
@@ -218,7 +241,7 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     for (size_t at = 0; at < number; at++)
         x[at] = inputs_floats(p->in, TENSOR_X)[at];
     bool good = block_error_make(&p->normed, tokens, d) && make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
-                (layer->cross || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
+                ((layer->cross && !layer_rounds(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
     if (good && layer->qk_norm == NORM_RMS_ALL) {
         const size_t count = max_size(rows, p->in->m) * heads * d_k;
         for (int keys = 0; keys < 2; keys++)
@@ -226,6 +249,8 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     }
     if (good)
         block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
+    if (good && layer_rounds(layer))
+        good = round_normed(p, norm, x, tokens);
     free(x);
     return good;
 }
@@ -237,6 +262,14 @@ static void gather_operand(const struct propagation *p, struct operand *to, cons
     const size_t d = (size_t)p->plain->d_model;
     const int norm = block_norms(p->plain).before_attention;
     const float *shifts = norm > 0 ? block_shifts(p->in, norm) : NULL;
+    if (p->normed.worst == NULL || (to == &p->s && p->plain->cross)) { /* exact, but around weights as they are given */
+        for (size_t at = 0; to->worst != NULL && at < count * columns; at++)
+            to->worst[at] = to->squares[at] = to->drawn[at] = 0;
+        if (to->worst != NULL)
+            block_round_errors(p->plain, p->in, to == &p->s ? head->s : head->x, to == &p->s ? head->s : head->x, count,
+                               columns, to->worst, to->drawn);
+        return;
+    }
     for (size_t r = 0; to->worst != NULL && r < count; r++) {
         const size_t row = head->b * p->in->n + (rows != NULL ? rows[r] : r);
         const double common = p->normed.common[row];
@@ -960,7 +993,7 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
     const double *value = layer_finishes(p->layer) ? head->finish_q.from : head->q;
     projection_error(p, p->q, p->q_size, value, &q, factor, !packed ? 2 : fold ? 3 : 5, packed);
     for (size_t at = 0; at < rows * q.d; at++)
-        p->q.drawn[at] = fmin(p->q.drawn[at], p->q.worst[at]);
+        p->q.drawn[at] = fmin(p->q.drawn[at], p->shared * p->q.worst[at]);
     for (size_t r = 0; r < rows; r++) {
         p->q_open[r] = overflows(p->q_size + r * q.d, reach, q.d) || (p->x.open != NULL && p->x.open[r]);
         p->q_common[r] = p->x.common != NULL ? p->x.common[r] : 0;
@@ -1029,7 +1062,7 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
         p->k_common[j] = p->s.common != NULL ? p->s.common[j - cached] : 0;
     }
     for (size_t at = 0; layer_finishes(p->layer) && at < fresh * d_k; at++)
-        of_k.drawn[at] = fmin(of_k.drawn[at], of_k.worst[at]);
+        of_k.drawn[at] = fmin(of_k.drawn[at], p->shared * of_k.worst[at]);
     return finish_row_errors(p, &head->finish_k, of_k, 1, in, true, p->k_common + cached, p->k_open + cached);
 }
 
@@ -1236,6 +1269,7 @@ static bool compute(struct reference *reference, struct bounds *bounds, const st
     const bool flushes = flushes_to_zero();
     struct inputs packed, in;
     struct propagation p = {.plain = layer, .folds = folds, .in = &in, .bounds = bounds,
+                            .shared = layer_rounds(layer) ? LAMBDA : 1,
                             .omega = flushes ? 3 * (double)FLT_MIN : 0x1p-149, .phi = flushes ? FLT_MIN : 0};
     fenv_t callers;
     *bounds = (struct bounds){0};

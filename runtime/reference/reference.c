@@ -140,6 +140,7 @@ static void gather_tokens(double *out, const struct reference_head *head, const 
     const size_t width = (size_t)(x ? layer->d_model : layer->d_source), first = head->b * (x ? in->n : in->m) * width;
     if (!x || head->normed == NULL) {
         gather_rows(out, inputs_floats(in, tensor) + first, width, column, columns, rows, count);
+        stored_rows(layer, in, out, count, columns);
         return;
     }
     for (size_t r = 0; r < count; r++)
@@ -629,6 +630,8 @@ static bool norm_tokens(struct reference *reference, const struct layer *layer, 
         x[at] = inputs_floats(in, TENSOR_X)[at];
     if (good)
         block_normalise(layer, in, number, x, in->batch * in->n, reference->normed);
+    if (good && layer_attends(layer))
+        stored_rows(layer, in, reference->normed, count / (size_t)layer->d_in_q, (size_t)layer->d_in_q);
     free(x);
     return good;
 }

@@ -122,6 +122,12 @@ double stored_whole_row(const struct layer *layer, const double *from, double *t
     return (double)unit;
 }
 
+void stored_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count, size_t columns)
+{
+    for (size_t r = 0; layer_rounds(layer) && in->packed == NULL && r < count; r++)
+        (void)stored_whole_row(layer, rows + r * columns, rows + r * columns, columns);
+}
+
 double stored_column(enum tensor_element type, const float *from, float *to, size_t count, size_t tap)
 {
     if (type == TENSOR_I8)
@@ -164,15 +170,22 @@ static bool store(const struct layer *layer, enum layer_tensor tensor, const flo
     return good;
 }
 
+/* Whether packing moves a tensor's numbers: under precision those of W_O stay f32. */
+static bool moves(const struct layer *layer, enum layer_tensor t)
+{
+    return layer_stores_weights(layer) && layer_tensor_row(t)->kind == TENSOR_WEIGHT &&
+           !(layer_rounds(layer) && t == TENSOR_W_O);
+}
+
 bool stored_make(struct inputs *to, const struct layer *layer, const struct inputs *from)
 {
     bool good = true;
     *to = *from;
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT && layer_stores_weights(layer); t++)
-        if (layer_tensor_row(t)->kind == TENSOR_WEIGHT)
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (moves(layer, t))
             to->tensor[t] = NULL;
-    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT && layer_stores_weights(layer); t++) {
-        if (layer_tensor_row(t)->kind != TENSOR_WEIGHT || from->tensor[t] == NULL)
+    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
+        if (!moves(layer, t) || from->tensor[t] == NULL)
             continue;
         to->tensor[t] = malloc(inputs_count(layer, from, t) * sizeof(float) + 1);
         good = to->tensor[t] != NULL && store(layer, t, inputs_floats(from, t), to->tensor[t], &to->unit[t]);
@@ -184,8 +197,8 @@ bool stored_make(struct inputs *to, const struct layer *layer, const struct inpu
 
 void stored_free(struct inputs *to, const struct layer *layer)
 {
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT && layer_stores_weights(layer); t++)
-        if (layer_tensor_row(t)->kind == TENSOR_WEIGHT) {
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (moves(layer, t)) {
             free(to->tensor[t]);
             to->tensor[t] = NULL;
         }
