@@ -35,7 +35,8 @@ static void push_fields(struct emit *emit, const void *base, const struct field 
 #define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
 
 static const struct field panels_fields[] = {
-    FIELD(plan_panels, depth), FIELD(plan_panels, inputs), FIELD(plan_panels, word), FIELD(plan_panels, a_scale), FIELD(plan_panels, levels),
+    FIELD(plan_panels, depth), FIELD(plan_panels, inputs), FIELD(plan_panels, word),
+    FIELD(plan_panels, a_scale), FIELD(plan_panels, levels),
     FIELD(plan_panels, packed_depth), FIELD(plan_panels, matrices),
     FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
     FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),

@@ -26,7 +26,8 @@ void block_norm_errors(const struct layer *layer, const struct inputs *inputs, c
 bool block_errors(const struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs,
                   const struct norm_rounding *rounding, struct block_error *error);
 
-/* What a norm shares, errors that all columns of a row have in common, goes back into its columns; `value`: behind it. */
+/* What a norm shares, errors that all columns of a row have in common, goes back into its columns; `value`: behind
+ * it. */
 void block_settle(const struct layer *layer, const struct inputs *inputs, int number, const double *value, size_t rows,
                   struct block_error *error);
 /* The errors of `rows` rows before they become whole numbers, or around the weights as they are given are compared with

@@ -133,7 +133,8 @@ struct propagation {
     const struct layer *layer; /* folded.layer, once there is one */
     const struct inputs *in;
     struct bounds *bounds;
-    double shared;                   /* a number that is rounded the other way moves all columns: rotated, they add up */
+    double shared;                   /* one number that is rounded the other way moves all columns: rotated, they add
+                                      * up. So many worst cases a drawn one may be before it is rotated */
     double omega, phi;               /* what an underflow may add; what reading a denormal operand as 0 may */
     double *y_squares, *y_size;      /* sum e_z^2 W^2, sum |Z||W| + |b| */
     double *absolute_a, *absolute_b; /* |operands|, as large as the largest */
