@@ -197,7 +197,8 @@ def read_shapes(examples, table):
     """
     keys = {file[:-len(".layer")]: read_spec(os.path.join(examples, file))
             for file in sorted(os.listdir(examples) if examples else ()) if file.endswith(".layer")}
-    cached = {name for name, k in keys.items() if "cache" in k}  # examples: decode.txt has layers with a cache
+    # examples: decode.txt has layers with a cache, models.py what has no attention
+    others = {name for name, k in keys.items() if "cache" in k or k.get("layer", "attention") != "attention"}
     with open(table, encoding="utf-8") as file:
         for line in file:
             words = line.split("#")[0].split()
@@ -205,7 +206,7 @@ def read_shapes(examples, table):
                 own = dict(word.split("=", 1) for word in words[1:])
                 own = {**keys.get(own.pop("base", None), {}), **own}
                 keys[words[0]] = {key: value for key, value in own.items() if value}
-    return {name: make_case(name, k) for name, k in keys.items() if name not in cached}
+    return {name: make_case(name, k) for name, k in keys.items() if name not in others}
 
 
 def draw_tensors(case, seed):
