@@ -210,7 +210,8 @@ static bool round_normed(struct propagation *p, int norm, const double *x, size_
     const struct layer *layer = p->plain;
     const size_t d = (size_t)layer->d_model, d_in = (size_t)layer->d_in_q;
     double *normed, *whole;
-    const bool good = room(&normed, tokens * d) & room(&whole, tokens * d);
+    const bool normed_fits = room(&normed, tokens * d), whole_fits = room(&whole, tokens * d);
+    const bool good = normed_fits && whole_fits;
     if (good) {
         block_normalise(layer, p->in, norm, x, tokens, normed);
         memcpy(whole, normed, tokens * d * sizeof *whole);
