@@ -395,8 +395,8 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
         return from;
     struct product *const product = add(p, layer, id, PRODUCT_ROUND);
     const struct layout *const l = &p->layouts[from];
-    const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources)), whole = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD];
-    const int64_t heads = whole == numbers ? 1 : l->shape[AXIS_HEAD];
+    const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources));
+    const int64_t heads = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD] == numbers ? 1 : l->shape[AXIS_HEAD];
     const int64_t room = round_up(numbers, max(p->lanes, p->word)) / p->word; /* vectors of numbers are written */
     product->reads[0] = from;
     product->round = (struct plan_round){

@@ -316,6 +316,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
     }
     const size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
     const size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
+    const size_t all_z = rows * (size_t)layer->h * d_v;
     p->q_open = calloc(rows + 1, 1);
     p->k_open = calloc(m + 1, 1);
     p->v_open = calloc(m + 1, 1);
@@ -332,8 +333,8 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->k_common, m) && room(&p->q_reach, rows) && room(&p->z_spread, rows) &&
            (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b))) &&
            (!layer_rounds_z(layer) ||
-            (room(&p->heads.z.worst, rows * (size_t)layer->h * d_v) && room(&p->heads.spread, rows) &&
-             room(&p->heads.z.drawn, rows * (size_t)layer->h * d_v) && room(&p->heads.open, rows * (size_t)layer->h * d_v)));
+            (room(&p->heads.z.worst, all_z) && room(&p->heads.z.drawn, all_z) && room(&p->heads.open, all_z) &&
+             room(&p->heads.spread, rows)));
 }
 
 static void fill(double *out, double value, size_t count)
