@@ -134,7 +134,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"k_blocks", LAYOUT_K_BLOCKS}, {"q_strips", LAYOUT_Q_STRIPS}, {"dz_strips", LAYOUT_DZ_STRIPS},
     {"q_panels", LAYOUT_Q_PANELS}, {"dz_panels", LAYOUT_DZ_PANELS}, {"back_p", LAYOUT_BACK_P},
     {"back_ds", LAYOUT_BACK_DS}, {"back_strips", LAYOUT_BACK_STRIPS}, {"strips", LAYOUT_STRIPS},
-    {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
+    {"back_sees", LAYOUT_BACK_SEES}, {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
@@ -350,6 +350,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
+    emit_set_boolean(emit, "holds_loads", p->isa->holds_loads);
     emit_set_boolean(emit, "ends_iterations", p->isa->ends_iterations);
     emit_set_boolean(emit, "prefetches", p->isa->prefetches);
     emit_set_boolean(emit, "z_rows", p->z_rows);
@@ -705,7 +706,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
-        {"DROPOUT", layer_dropped(layer) > 0},
+        {"DROPOUT", layer_dropped(layer) > 0}, {"BACK_TRANSPOSES", plan_back_transposes(layer)},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
