@@ -315,8 +315,8 @@ static void print_circumstances(FILE *out, const struct records *records, const 
           "their distance. Operations are those of the plain layer. "
           "Errors are shares of the statistical gate and of the worst-case bound.", out);
     if (record_get(first, FIELD_AGAINST_F32) != NULL)
-        fputs(" Against f32: how far y is from that of the same layer in f32, on the same numbers, in double; root mean "
-              "square and largest, both of the root mean square of y.", out);
+        fputs(" Against f32: how far y is from that of the same layer in f32, on the same numbers, in double; root "
+              "mean square and largest, both of the root mean square of y.", out);
     fputs("</p>\n<dl>\n", out);
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         bool shown = false;
