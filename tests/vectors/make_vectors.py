@@ -254,7 +254,7 @@ def layer_weights(s, tensors):
         w = {name: np.swapaxes(a, -1, -2) if name[0] == "w" else a for name, a in w.items()}
     if s["weight_type"] != "f32":
         w = {name: stored(s["weight_type"], a) if name[0] == "w" else a for name, a in w.items()}
-    return {name: rounded(s, a) if name in ("w_q", "w_k", "w_v") else a.astype(np.float64) for name, a in w.items()}
+    return {name: rounded(s, a) if name[0] == "w" else a.astype(np.float64) for name, a in w.items()}
 
 
 def layer(s, tensors):
@@ -273,7 +273,7 @@ def layer(s, tensors):
         if s["w_o"] == "none":
             y[b] = concatenated
         elif s["w_o"] == "dense":
-            y[b] = project(concatenated, w["w_o"], w["b_o"] if s["bias"] else None)
+            y[b] = project(rounded(s, concatenated), w["w_o"], w["b_o"] if s["bias"] else None)
         else:
             y[b] = convolve(s, w, tensors, b, z)
     return y, attn
@@ -659,7 +659,7 @@ def list_vectors():
     vector("types_i8_split", "weights packed as i8: each head has matrices of its own, keys are projected by w_q", 1, 7, 11,
            d_model=18, h=3, seq_len=7, source_len=11, input="split", attention="cross", w_k="tied", weight_type="i8")
 
-    # products of bf16, without W_O: odd sums, numbers halfway between two, an outlier, subnormal ones, what is hidden
+    # products of bf16: odd sums, numbers halfway between two, an outlier, subnormal ones, what is hidden
     def pairs(tensors, random):
         tensors["lengths"] = np.array([9, 6], dtype=np.int32)
         x, w = tensors["x"], tensors["w_v"]
@@ -677,7 +677,7 @@ def list_vectors():
            scores=False, change=pairs)
     vector("precision_bf16_split", "products of bf16: each head reads its own columns of x and of the source", 2, 7, 11,
            d_model=18, h=3, d_source=15, d_k=6, d_v=20, seq_len=7, source_len=11, input="split", attention="cross",
-           w_o="none", weight_layout="out_in", precision="bf16")
+           weight_layout="out_in", precision="bf16")
 
     # caches in fewer bytes
     vector("cached_bf16_paged", "keys and values in pages of bf16; some sequences' pages are in no order", 3, 4,
