@@ -159,6 +159,7 @@ static const struct {
     {KEY_WEIGHT_LAYOUT, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_WEIGHT_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_PRECISION, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_TENSOR_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_D_IN, OF_LINEAR, "only layer = linear has it; write d_model"},
     {KEY_D_OUT, OF_LINEAR, "only layer = linear has it, y of others is d_model wide; leave it out"},
     {KEY_ACTIVATION, OF_LINEAR, "only layer = linear has it; leave it out, or say it with ffn"},
@@ -657,6 +658,7 @@ static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERM
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
 static bool trains_visible(const struct spec *spec) { return is_given(spec, KEY_VISIBLE); }
 static bool trains_types(const struct spec *spec) { return spec->value[KEY_WEIGHT_TYPE] != 0; }
+static bool trains_tensors(const struct spec *spec) { return spec->value[KEY_TENSOR_TYPE] != 0; }
 static bool trains_rounding(const struct spec *spec) { return spec->value[KEY_PRECISION] != PRECISION_F32; }
 static bool trains_masks(const struct spec *spec)
 {
@@ -685,6 +687,7 @@ static const struct {
     {KEY_BLOCK, is_block, "block = none"},
     {KEY_WEIGHT_TYPE, trains_types, "weight_type = f32"},
     {KEY_PRECISION, trains_rounding, "precision = f32"},
+    {KEY_TENSOR_TYPE, trains_tensors, "tensor_type = f32"},
 };
 
 static void rule_train(struct spec *spec)
