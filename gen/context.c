@@ -390,6 +390,10 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
+    bool narrows = false; /* panels end with y of two bytes */
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
+    emit_set_boolean(emit, "narrows", narrows);
     push_products(emit, p);
     push_rows(emit, p);
     push_rounds(emit, p);
@@ -694,7 +698,8 @@ static bool keeps_nothing(const struct layer *layer)
 {
     if (layer_is_linear(layer))
         return !layer->row_norm && !layer->pad_skipped && !layer_rounds(layer) && !layer_types_tensors(layer);
-    return !layer_types_tensors(layer) && layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer);
+    return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer) &&
+           !layer_types_tensors(layer);
 }
 
 /* Those of a layer without attention, in order: what the emitted code and its callers call them. */
@@ -703,7 +708,8 @@ static void push_row_phases(struct emit *emit, const struct layer *layer)
     const bool linear = layer_is_linear(layer), behind = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
     const struct { const char *id, *name; bool has; } all[] = {
         {"PAD", "padding", layer->pad_skipped},
-        {"WIDEN", "widen", layer_types_tensors(layer) && !layer_norms_first(layer)}, {"NORM_X", "norm x", layer_norms_first(layer)},
+        {"WIDEN", "widen", layer_types_tensors(layer) && !layer_norms_first(layer)},
+        {"NORM_X", "norm x", layer_norms_first(layer)},
         {"ROUND_X", "round x", layer_rounds(layer)},
         {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear},
         {"ROUND_HIDDEN", "round hidden", !linear && layer_rounds(layer)}, {"DOWN", "down", !linear},

@@ -39,8 +39,8 @@ enum score_name {
 };
 
 /* Tensors are of the first three, but those of a cache, which may be of the others too, and a caller's activations,
- * which may be bf16 or f16. These are types of packed weights; of i8 each column of a matrix has a scale, of i4 each WEIGHT_GROUP rows of it, and no cache is of i4. An
- * element of i4 is a byte: two numbers, or a quarter of a scale. */
+ * which may be bf16 or f16. These are types of packed weights; of i8 each column of a matrix has a scale, of i4 each
+ * WEIGHT_GROUP rows of it, and no cache is of i4. An element of i4 is a byte: two numbers, or a quarter of a scale. */
 enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4 };
 #define WEIGHT_GROUP 32 /* of a product's depth, which is that of one tap */
 

@@ -333,7 +333,8 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_WIDEN_X] = {.name = "x as f32", .label = "widen_x", .reads = {LAYOUT_TYPED_X}, .writes = LAYOUT_X},
         [PRODUCT_WIDEN_SOURCE] = {.name = "source as f32", .label = "widen_source", .reads = {LAYOUT_TYPED_SOURCE},
                                   .writes = LAYOUT_SOURCE},
-        [PRODUCT_WIDEN_V] = {.name = "v as f32", .label = "widen_v", .reads = {LAYOUT_TYPED_V}, .writes = LAYOUT_VALUES},
+        [PRODUCT_WIDEN_V] = {.name = "v as f32", .label = "widen_v", .reads = {LAYOUT_TYPED_V},
+                             .writes = LAYOUT_VALUES},
         [PRODUCT_LINEAR] = {.name = "linear", .label = "linear", .reads = {LAYOUT_X}, .writes = LAYOUT_Y},
     };
     const bool ffn = id == PRODUCT_HIDDEN || id == PRODUCT_DOWN;
@@ -1369,7 +1370,8 @@ static double size_bound(const struct layer *l)
     const double typed = layer_types_tensors(l) ? (q + s) * (d + e_k + e_v + (double)l->d_out) + /* and rows of attn */
                          (4 * wide + 8 * (double)l->h) * (double)l->source_len : 0;
     const double back = l->train ? 8 * packed + 16 * (q + s) * (e_k + e_v + d + 1024) : 0; /* heads padded to vectors */
-    return scratch + packed + turns + block + linear + back + typed + (double)l->h * ((double)left + (double)right + 4096);
+    return scratch + packed + turns + block + linear + back + typed +
+           (double)l->h * ((double)left + (double)right + 4096);
 }
 
 void plan_free(struct plan *plan)

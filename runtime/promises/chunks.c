@@ -200,7 +200,8 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
                 for (size_t j = 0; layer->scores && j < columns; j++) {
                     const bool shown = layer->scores != SCORES_RAW && layer->scores != SCORES_CAPPED;
                     const bool any = shown || reference_visible(layer, in, b, i, t, j);
-                    fed->attn[to * columns + j] = any ? (float)element_number(type, out->attn.data, from * columns + j) : 0;
+                    const double number = element_number(type, out->attn.data, from * columns + j);
+                    fed->attn[to * columns + j] = any ? (float)number : 0;
                 }
             }
         }

@@ -196,7 +196,8 @@ bool merging_holds(const struct kernel *kernel, const struct layer *layer, const
     const size_t y_bytes = inputs_bytes(layer, in, TENSOR_Y), lse_bytes = m.rows * sizeof(float);
     m.y_b = malloc(y_bytes + 1);
     m.lse_b = malloc(lse_bytes + 1);
-    bool good = m.y_b != NULL && m.lse_b != NULL && guarded_make(&m.y_out, y_bytes, layer_tensor_size(layer, TENSOR_Y)) &&
+    bool good = m.y_b != NULL && m.lse_b != NULL &&
+                guarded_make(&m.y_out, y_bytes, layer_tensor_size(layer, TENSOR_Y)) &&
                 guarded_make(&m.lse_out, lse_bytes, 4);
     if (!good)
         diag_environment(diag, NULL, "out of memory");

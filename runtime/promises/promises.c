@@ -208,8 +208,8 @@ static bool sums_to_one(struct trial *t)
 {
     const size_t m = inputs_columns(t->layer, t->in), n = t->in->n, h = (size_t)t->layer->h;
     /* the sum's own rounding, and each weight's */
-    const double rounding = t->layer->tensor_type == TENSOR_BF16  ? 0x1p-9
-                            : t->layer->tensor_type == TENSOR_F16 ? 0x1p-12 + (double)m * 0x1p-25 : 0;
+    const double rounding = t->layer->tensor_type == TENSOR_BF16  ? 0x1p-8
+                            : t->layer->tensor_type == TENSOR_F16 ? 0x1p-11 + (double)m * 0x1p-25 : 0;
     const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24 + 1.001 * rounding;
     const size_t rows = attn_count(t) > 0 && t->layer->scores == SCORES_WEIGHTS ? t->in->batch * h * n : 0;
     for (size_t row = 0; row < rows; row++) {
@@ -1098,7 +1098,8 @@ static bool rows_at_the_ends(struct trial *t)
         for (size_t column = 0; column < d; column++) {
             const size_t at = row * d + column;
             const float drawn = (float)inputs_number(t->layer, &in, TENSOR_X, at);
-            inputs_put(t->layer, &in, TENSOR_X, at, (double)number_at_the_ends((row + t->seed) % 9, drawn, column, row));
+            const float number = number_at_the_ends((row + t->seed) % 9, drawn, column, row);
+            inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
     const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);
     bool good = made && prepare(t, 8, 1) && forward(t, &in, what);

@@ -13,6 +13,7 @@
 #include "chunks.h"
 #include "guarded.h"
 #include "promises.h"
+#include "rounding.h"
 
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
 #define SMALL_RUN 96
@@ -308,6 +309,8 @@ static bool verify_packed(const struct subject *s, struct blocks *b, int isa, st
            chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, false, f->why, diag) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
            compare_gradients(s, b, f, diag) &&
+           (s->plain == NULL || rounding_holds(s->kernel, s->layer, s->plain, s->plain_layer, &s->small, isa, f->why,
+                                               diag)) &&
            compare_extremes(s, b, isa, f, diag);
 }
 
