@@ -58,8 +58,8 @@ static bool make_side(struct side *side, const struct kernel *kernel, const stru
 }
 
 /* What is called: as it was drawn; with NaN and infinity in it; and of layer = linear small whole numbers, whose sums
- * are whole numbers that lie half way between two of the type, and the same times powers of two that make the operands and
- * the sums subnormal numbers of f16. */
+ * are whole numbers that lie half way between two of the type, and the same times powers of two that make the operands
+ * and the sums subnormal numbers of f16. */
 enum numbers { DRAWN, NOT_FINITE, WHOLE, SMALL, NUMBERS };
 
 static void make_whole(const struct side *side, enum numbers numbers)
