@@ -136,7 +136,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"k_blocks", LAYOUT_K_BLOCKS}, {"q_strips", LAYOUT_Q_STRIPS}, {"dz_strips", LAYOUT_DZ_STRIPS},
     {"q_panels", LAYOUT_Q_PANELS}, {"dz_panels", LAYOUT_DZ_PANELS}, {"back_p", LAYOUT_BACK_P},
     {"back_ds", LAYOUT_BACK_DS}, {"back_strips", LAYOUT_BACK_STRIPS}, {"strips", LAYOUT_STRIPS},
-    {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
+    {"back_sees", LAYOUT_BACK_SEES}, {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
@@ -747,7 +747,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
-        {"DROPOUT", layer_dropped(layer) > 0},
+        {"DROPOUT", layer_dropped(layer) > 0}, {"BACK_TRANSPOSES", plan_back_transposes(layer)},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},

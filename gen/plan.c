@@ -1445,7 +1445,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->worker_bytes = max(plan->worker_bytes, p->bytes[OWNER_WORKER]);
         plan->kept_bytes = max(plan->kept_bytes, p->bytes[OWNER_KEPT]);
         plan->held = max(plan->held, p->held.all);
-        plan->back_shared_bytes = max(plan->back_shared_bytes, p->holds ? 0 : p->bytes[OWNER_SCRATCH]);
+        const bool shares = !p->holds || plan_back_transposes(layer);
+        plan->back_shared_bytes = max(plan->back_shared_bytes, shares ? p->bytes[OWNER_SCRATCH] : 0);
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }

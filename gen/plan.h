@@ -75,7 +75,8 @@ enum layout_name {
     LAYOUT_BACK_W_Q, LAYOUT_BACK_W_K, LAYOUT_BACK_W_V, LAYOUT_BACK_W_O,
     LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z,
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
-    LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS, LAYOUT_SPARE,
+    LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_SEES, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
+    LAYOUT_SPARE,
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
@@ -340,10 +341,19 @@ struct plan {
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
     int64_t kept_bytes; /* of a sequence; likewise; 0: nothing is kept */
-    int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections */
+    int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections and it has
+                                * no phase "transpose" */
     int64_t back_bytes, back_worker_bytes; /* what backward has beside those; 0: there is none */
     int64_t held; /* numbers of a token that forward keeps beside layer_kept; the most of any instruction set */
 };
+
+/* train: whether backward reads what a phase before the projections makes: cosines of given positions, ranges of
+ * segments. */
+static inline bool plan_back_transposes(const struct layer *layer)
+{
+    const bool made = layer->rope.kind != ROPE_NONE && !layer->projected && layer->rope.given;
+    return layer->train && (made || (layer->mask & MASK_SEGMENTS) != 0);
+}
 
 static inline const struct product *plan_product(const struct plan_isa *p, enum product_name id)
 {
