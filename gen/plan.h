@@ -107,7 +107,7 @@ struct plan_panels {
     int64_t depth;        /* K: length of one reduction (one tap of a convolution), in steps */
     int64_t word;         /* numbers of a step: 1, or under precision those of a 32-bit word */
     int64_t inputs;       /* the same in numbers: of whole ones a step takes a word of several */
-    int64_t a_scale;      /* under precision: words from the first of a row of A to its scale */
+    int64_t a_scale;      /* of whole numbers: words from the first of a row of A to its scale */
     int64_t levels;       /* likewise: the largest of its numbers in size */
     int64_t k_block;      /* steps of it taken before the next panel: all, unless the operand would leave L2 */
     int64_t taps;         /* reductions that add up: conv_width, else 1 */
@@ -247,7 +247,8 @@ struct plan_isa {
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
     enum tensor_element weights; /* as packed, of products of floats */
-    int64_t word;        /* numbers of a word of whole ones; 1: there are none */
+    int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
+    bool whole;          /* they are whole ones, whose sums are exact; else sums of them are f32 */
     int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
     int64_t corrections; /* rows ahead of the words of a tap: what sums start from */
     int64_t lanes;
@@ -383,6 +384,8 @@ int64_t layout_elements(const struct layout *layout);
 /* Decides everything. NULL, with errors in diag, on a bad plan.* key or sizes that cannot be C objects. */
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
 /* The same with what a plan file asks for where the spec does not; NULL: no file. */
+/* Those of `isas` that the layer can have: under precision = bf16 a set needs the dot product of that. */
+unsigned plan_isas(const struct layer *layer, unsigned isas);
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag);
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit);
 void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out);
