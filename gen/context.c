@@ -160,7 +160,8 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
 {
     static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
                                                LAYOUT_HIDDEN, LAYOUT_SOURCE, LAYOUT_ROUNDED_X,
-                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
+                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_Z, LAYOUT_ROUNDED_Z,
+                                               LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
     bool found = false;
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         found = found || of == streams[i];

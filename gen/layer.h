@@ -236,6 +236,12 @@ static inline bool layer_sums_whole(const struct layer *layer)
 /* The largest of those in size, of a row of `count` numbers. i16: so that a column has room for twice as much, and the
  * sum of their products for both. */
 int64_t layer_levels(const struct layer *layer, int64_t count);
+/* Whether W_O reads rows of Z as whole numbers: of all heads, or under conv of each head. */
+static inline bool layer_rounds_z(const struct layer *layer)
+{
+    return layer_rounds(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
+}
+
 /* Numbers of a 32-bit word, which is one step of a sum. */
 static inline int64_t layer_word(const struct layer *layer)
 {

@@ -327,6 +327,7 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_ROUND_X] = {.name = "x in words", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
         [PRODUCT_ROUND_SOURCE] = {.name = "the source in words", .label = "round_source",
                                   .writes = LAYOUT_ROUNDED_SOURCE},
+        [PRODUCT_ROUND_Z] = {.name = "z in words", .label = "round_z", .writes = LAYOUT_ROUNDED_Z},
         [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention in words", .label = "round_stream",
                                   .writes = LAYOUT_ROUNDED_STREAM},
         [PRODUCT_ROUND_HIDDEN] = {.name = "hidden rows in words", .label = "round_hidden",
@@ -461,7 +462,7 @@ static void plan_narrow(struct plan_isa *p, const struct layer *layer, struct pr
 }
 
 /* Under precision a product reads words: adds what makes them of rows in `from`, `numbers` numbers of each of its
- * heads; behind a row of whole ones lies its scale. Returns what the product reads. */
+ * heads, or of all of them as one; behind a row of whole ones lies its scale. Returns what the product reads. */
 static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer, enum product_name id,
                                    enum layout_name from, int64_t numbers)
 {
@@ -469,7 +470,8 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
         return from;
     struct product *const product = add(p, layer, id, PRODUCT_ROUND);
     const struct layout *const l = &p->layouts[from];
-    const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources)), heads = l->shape[AXIS_HEAD];
+    const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources));
+    const int64_t heads = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD] == numbers ? 1 : l->shape[AXIS_HEAD];
     const int64_t room = round_up(numbers, max(p->lanes, p->word)) / p->word; /* vectors of numbers are written */
     const int64_t head = room + (p->whole ? 1 : 0);
     product->reads[0] = from;
@@ -547,7 +549,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train ||
+    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train || p->word > 1 ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = !p->holds && layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
@@ -569,9 +571,11 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
 static void plan_output(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const bool conv = layer->w_o == W_O_CONV;
-    const struct layout *const z = &p->layouts[LAYOUT_Z];
-    const int64_t d = z->shape[AXIS_FEATURE], z_columns = layer->h * d;
+    const int64_t d = p->layouts[LAYOUT_Z].shape[AXIS_FEATURE], z_columns = layer->h * d;
+    const enum layout_name read = plan_round(p, layer, PRODUCT_ROUND_Z, LAYOUT_Z, conv ? d : z_columns);
+    const struct layout *const z = &p->layouts[read];
     struct product *const product = add(p, layer, PRODUCT_OUTPUT, PRODUCT_PANELS);
+    product->reads[0] = read;
     struct plan_panels *const g = &product->panels;
     product->name = conv ? "convolution" : product->name;
     p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
@@ -599,10 +603,11 @@ static void plan_output(struct plan_isa *p, const struct layer *layer, const str
         .a_k = z->stride[AXIS_FEATURE],
         .a_group = conv ? z->stride[AXIS_HEAD] : 0,
         .a_tap = conv ? z->stride[AXIS_TOKEN] : 0,
-        .a_block = z_columns * p->block,
+        .a_block = p->word > 1 ? z->stride[AXIS_TOKEN] * p->block : z_columns * p->block,
         .c_row = row,
         .c_group = conv ? layer->d_model / layer->h : 0,
     };
+    reads_words(p, product, g);
     plan_panels(g, request, p, layer->seq_len, max(layer->seq_len, p->batch_rows));
     plan_narrow(p, layer, product);
 }

@@ -35,7 +35,7 @@ enum product_name {
     PRODUCT_OUTPUT,
     PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y, /* of a block */
     PRODUCT_LINEAR,
-    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_STREAM, PRODUCT_ROUND_HIDDEN,
+    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_Z, PRODUCT_ROUND_STREAM, PRODUCT_ROUND_HIDDEN,
     /* under precision: of what a product reads */
     PRODUCT_WIDEN_X, PRODUCT_WIDEN_SOURCE, PRODUCT_WIDEN_V /* under tensor_type: of what a call brings */
 };
@@ -60,7 +60,7 @@ enum layout_name {
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
     LAYOUT_STREAM,                     /* x and what attention adds to it */
     /* words of whole numbers, and behind those of a row its scale */
-    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
+    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_Z, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
