@@ -223,18 +223,28 @@ static inline bool layer_stores_weights(const struct layer *layer)
 {
     return layer->weight_type != TENSOR_F32 || layer->precision != PRECISION_F32;
 }
-/* Whether the operands of products with weights are rounded to whole numbers. */
+/* Whether the operands of products with weights are rounded; to whole numbers. */
 static inline bool layer_rounds(const struct layer *layer)
 {
     return layer->precision != PRECISION_F32;
 }
+static inline bool layer_sums_whole(const struct layer *layer)
+{
+    return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
+}
 /* The largest of those in size, of a row of `count` numbers. i16: so that a column has room for twice as much, and the
  * sum of their products for both. */
 int64_t layer_levels(const struct layer *layer, int64_t count);
+/* Whether W_O reads rows of Z as whole numbers: of all heads, or under conv of each head. */
+static inline bool layer_rounds_z(const struct layer *layer)
+{
+    return layer_rounds(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
+}
+
 /* Numbers of a 32-bit word, which is one step of a sum. */
 static inline int64_t layer_word(const struct layer *layer)
 {
-    return layer->precision == PRECISION_I8 ? 4 : layer->precision == PRECISION_I16 ? 2 : 1;
+    return layer->precision == PRECISION_I8 ? 4 : layer_rounds(layer) ? 2 : 1;
 }
 /* Whether keys and values become other numbers in a cache. */
 static inline bool layer_stores_cache(const struct layer *layer)

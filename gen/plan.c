@@ -251,7 +251,8 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->inputs = g->inputs > 0 ? g->inputs : g->depth;
     g->packed_depth = (g->word > 1 ? p->corrections : 0) + packed_steps(g->weights, g->depth);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
-    const int64_t max_depth = g->word > 1 ? g->depth /* whole numbers are summed to the end */
+    const bool to_end = g->word > 1 && p->whole; /* sums of whole numbers */
+    const int64_t max_depth = to_end ? g->depth
                             : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
@@ -323,12 +324,13 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_HIDDEN] = {.name = "hidden", .label = "hidden", .reads = {LAYOUT_NORMED}, .writes = LAYOUT_HIDDEN},
         [PRODUCT_DOWN] = {.name = "down", .label = "down", .reads = {LAYOUT_HIDDEN}, .writes = LAYOUT_Y},
         [PRODUCT_NORM_Y] = {.name = "norm of y", .label = "norm_y", .reads = {LAYOUT_Y}, .writes = LAYOUT_Y},
-        [PRODUCT_ROUND_X] = {.name = "x as whole numbers", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
-        [PRODUCT_ROUND_SOURCE] = {.name = "the source as whole numbers", .label = "round_source",
+        [PRODUCT_ROUND_X] = {.name = "x in words", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
+        [PRODUCT_ROUND_SOURCE] = {.name = "the source in words", .label = "round_source",
                                   .writes = LAYOUT_ROUNDED_SOURCE},
-        [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention as whole numbers", .label = "round_stream",
+        [PRODUCT_ROUND_Z] = {.name = "z in words", .label = "round_z", .writes = LAYOUT_ROUNDED_Z},
+        [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention in words", .label = "round_stream",
                                   .writes = LAYOUT_ROUNDED_STREAM},
-        [PRODUCT_ROUND_HIDDEN] = {.name = "hidden rows as whole numbers", .label = "round_hidden",
+        [PRODUCT_ROUND_HIDDEN] = {.name = "hidden rows in words", .label = "round_hidden",
                                   .writes = LAYOUT_ROUNDED_HIDDEN},
         [PRODUCT_LINEAR] = {.name = "linear", .label = "linear", .reads = {LAYOUT_X}, .writes = LAYOUT_Y},
     };
@@ -385,8 +387,8 @@ static struct layout stream_of(const struct plan_isa *p, const struct layer *lay
                    row_stride(p, layer->d_model));
 }
 
-/* Under precision a product reads whole numbers: adds what makes them of rows in `from`, `numbers` numbers of each of
- * its heads. Returns what the product reads. */
+/* Under precision a product reads words: adds what makes them of rows in `from`, `numbers` numbers of each of its
+ * heads, or of all of them as one; behind a row of whole ones lies its scale. Returns what the product reads. */
 static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer, enum product_name id,
                                    enum layout_name from, int64_t numbers)
 {
@@ -394,14 +396,16 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
         return from;
     struct product *const product = add(p, layer, id, PRODUCT_ROUND);
     const struct layout *const l = &p->layouts[from];
-    const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources)), heads = l->shape[AXIS_HEAD];
+    const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources));
+    const int64_t heads = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD] == numbers ? 1 : l->shape[AXIS_HEAD];
     const int64_t room = round_up(numbers, max(p->lanes, p->word)) / p->word; /* vectors of numbers are written */
+    const int64_t head = room + (p->whole ? 1 : 0);
     product->reads[0] = from;
     product->round = (struct plan_round){
         .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN], .room = room,
         .levels = layer_levels(layer, numbers), .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, p->word),
-                                          heads > 1 ? room + 1 : 0, row_stride(p, heads * (room + 1)));
+                                          heads > 1 ? head : 0, row_stride(p, heads * head));
     p->layouts[product->writes].element = TENSOR_I32;
     return product->writes;
 }
@@ -471,7 +475,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train ||
+    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train || p->word > 1 ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = !p->holds && layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
@@ -486,9 +490,11 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
 static void plan_output(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const bool conv = layer->w_o == W_O_CONV;
-    const struct layout *const z = &p->layouts[LAYOUT_Z];
-    const int64_t d = z->shape[AXIS_FEATURE], z_columns = layer->h * d;
+    const int64_t d = p->layouts[LAYOUT_Z].shape[AXIS_FEATURE], z_columns = layer->h * d;
+    const enum layout_name read = plan_round(p, layer, PRODUCT_ROUND_Z, LAYOUT_Z, conv ? d : z_columns);
+    const struct layout *const z = &p->layouts[read];
     struct product *const product = add(p, layer, PRODUCT_OUTPUT, PRODUCT_PANELS);
+    product->reads[0] = read;
     struct plan_panels *const g = &product->panels;
     product->name = conv ? "convolution" : product->name;
     p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
@@ -515,10 +521,11 @@ static void plan_output(struct plan_isa *p, const struct layer *layer, const str
         .a_k = z->stride[AXIS_FEATURE],
         .a_group = conv ? z->stride[AXIS_HEAD] : 0,
         .a_tap = conv ? z->stride[AXIS_TOKEN] : 0,
-        .a_block = z_columns * p->block,
+        .a_block = p->word > 1 ? z->stride[AXIS_TOKEN] * p->block : z_columns * p->block,
         .c_row = row,
         .c_group = conv ? layer->d_model / layer->h : 0,
     };
+    reads_words(p, product, g);
     plan_panels(g, request, p, layer->seq_len, max(layer->seq_len, p->batch_rows));
 }
 
@@ -1200,6 +1207,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->isa = isa;
     p->weights = layer->weight_type;
     p->word = layer_word(layer);
+    p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
@@ -1291,6 +1299,11 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
                    (long long)l->rel_buckets, (long long)l->rel_distance, (long long)(relative_side(l) / 2));
 }
 
+unsigned plan_isas(const struct layer *layer, unsigned isas)
+{
+    return layer->precision == PRECISION_BF16 ? isas & isa_with_bf16() : isas;
+}
+
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -1319,7 +1332,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan_request_add(&common, &file->common);
     plan->fold = plan_fold(layer, &common);
     for (size_t i = 0; i < isa_count; i++) {
-        if ((isas >> i & 1u) == 0)
+        if ((plan_isas(layer, isas) >> i & 1u) == 0)
             continue;
         struct plan_isa *p = &plan->isas[plan->count++];
         p->fold = &plan->fold;

@@ -35,7 +35,7 @@ enum product_name {
     PRODUCT_OUTPUT,
     PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y, /* of a block */
     PRODUCT_LINEAR,
-    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_STREAM, PRODUCT_ROUND_HIDDEN
+    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_Z, PRODUCT_ROUND_STREAM, PRODUCT_ROUND_HIDDEN
     /* under precision: of what a product reads */
 };
 
@@ -56,7 +56,7 @@ enum layout_name {
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
     LAYOUT_STREAM,                     /* x and what attention adds to it */
     /* words of whole numbers, and behind those of a row its scale */
-    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
+    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_Z, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
@@ -103,7 +103,7 @@ struct plan_panels {
     int64_t depth;        /* K: length of one reduction (one tap of a convolution), in steps */
     int64_t word;         /* numbers of a step: 1, or under precision those of a 32-bit word */
     int64_t inputs;       /* the same in numbers: of whole ones a step takes a word of several */
-    int64_t a_scale;      /* under precision: words from the first of a row of A to its scale */
+    int64_t a_scale;      /* of whole numbers: words from the first of a row of A to its scale */
     int64_t levels;       /* likewise: the largest of its numbers in size */
     int64_t k_block;      /* steps of it taken before the next panel: all, unless the operand would leave L2 */
     int64_t taps;         /* reductions that add up: conv_width, else 1 */
@@ -231,7 +231,8 @@ struct plan_isa {
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
     enum tensor_element weights; /* as packed, of products of floats */
-    int64_t word;        /* numbers of a word of whole ones; 1: there are none */
+    int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
+    bool whole;          /* they are whole ones, whose sums are exact; else sums of them are f32 */
     int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
     int64_t corrections; /* rows ahead of the words of a tap: what sums start from */
     int64_t lanes;
@@ -370,6 +371,8 @@ int64_t layout_elements(const struct layout *layout);
 /* Decides everything. NULL, with errors in diag, on a bad plan.* key or sizes that cannot be C objects. */
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
 /* The same with what a plan file asks for where the spec does not; NULL: no file. */
+/* Those of `isas` that the layer can have: under precision = bf16 a set needs the dot product of that. */
+unsigned plan_isas(const struct layer *layer, unsigned isas);
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag);
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit);
 void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out);

@@ -244,10 +244,17 @@ static int64_t place_block(struct plan_isa *p)
     place(p, LAYOUT_NORMED);
     place(p, LAYOUT_NORMED_2);
     place(p, LAYOUT_STREAM);
+    const enum layout_name rounded[] = {LAYOUT_ROUNDED_Z, LAYOUT_ROUNDED_STREAM};
+    const int64_t words = p->bytes[OWNER_SCRATCH]; /* in one place, as each is read before the next is written */
     place(p, LAYOUT_ROUNDED_X);
     place(p, LAYOUT_ROUNDED_SOURCE);
-    place(p, LAYOUT_ROUNDED_STREAM);
-    const int64_t rows = p->bytes[OWNER_SCRATCH];
+    int64_t rows = p->bytes[OWNER_SCRATCH];
+    for (size_t i = 0; i < sizeof rounded / sizeof *rounded; i++) {
+        p->bytes[OWNER_SCRATCH] = words;
+        place(p, rounded[i]);
+        rows = max(rows, p->bytes[OWNER_SCRATCH]);
+    }
+    p->bytes[OWNER_SCRATCH] = rows;
     place(p, LAYOUT_HIDDEN);
     place(p, LAYOUT_ROUNDED_HIDDEN);
     place(p, LAYOUT_GATES);

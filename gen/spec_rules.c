@@ -626,9 +626,7 @@ static void rule_precision(struct spec *spec)
     const char *const word = spec->given[KEY_PRECISION].value, *const place = place_of(spec, KEY_PRECISION);
     if (precision == PRECISION_F32)
         return;
-    if (precision == PRECISION_BF16)
-        diag_error(spec->diag, place, "precision = bf16 is not built yet; write i8, i16 or f32, or weight_type = bf16");
-    else if (is_attention(spec) && is_projected(spec))
+    if (is_attention(spec) && is_projected(spec))
         diag_error(spec->diag, place, "precision = %s is of the projections, but input = projected has none; write f32",
                    word);
     else if (is_attention(spec) && is_identity(spec))

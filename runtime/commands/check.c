@@ -60,7 +60,7 @@ static void print_repeat(const struct check *c, const char *isa)
         printf(" --m %zu", c->draw.m);
     printf(" --init %s --isa %s", c->draw.init == INIT_NORMAL ? "normal" : "xavier", isa);
     compile_print_options(&c->options->compile, stdout);
-    printf("\n");
+    printf("%s\n", c->options->against != NULL ? " --against f32" : "");
 }
 
 static void print_line(const char *verdict, const struct check *c, const char *isa, const struct findings *f)
@@ -72,9 +72,10 @@ static void print_line(const char *verdict, const struct check *c, const char *i
                f->attn.worst_ratio);
     if (c->layer->lse)
         printf("  lse: error %.2g, %.2g, %.2g", compare_shown_error(&f->lse), f->lse.drawn_ratio, f->lse.worst_ratio);
-    if (layer_stores_weights(c->layer))
-        printf("  against f32: rms %.2g, largest %.2g of y's rms, %.2g of the bound", f->cost.rms, f->cost.largest,
-               f->given.worst_ratio);
+    if (c->subject.against.wanted)
+        printf("  against f32: rms %.2g, largest %.2g of y's rms", f->cost.rms, f->cost.largest);
+    if (c->subject.against.wanted && layer_stores_weights(c->layer))
+        printf(", %.2g of the bound", f->given.worst_ratio);
     if (c->layer->train)
         printf("  gradients: error %.2g, %.2g, %.2g", f->gradients.error, f->gradients.drawn_ratio,
                f->gradients.worst_ratio);
@@ -157,7 +158,8 @@ static void check_spec(const struct options *options, const char *spec, struct t
     c.layer = layer_read(spec, options->compile.set, options->compile.set_count, &c.diag);
     bool good = c.layer != NULL && choose_draw(&c) &&
                 compile_kernel(&c.kernel, spec, c.layer->name, &options->compile, &c.diag) &&
-                subject_make(&c.subject, c.layer, &c.kernel, &c.draw, &c.diag);
+                subject_make(&c.subject, c.layer, &c.kernel, &c.draw, &c.diag) &&
+                (options->against == NULL || subject_make_against(&c.subject, &c.draw, &c.diag));
     if (good)
         check_kernels(&c, tally);
     if (tally->skipped > skipped && tally->passed + tally->failed == judged && c.diag.errors == 0)

@@ -35,8 +35,14 @@ bool subject_make(struct subject *s, const struct layer *layer, const struct ker
            series_make(&s->series, layer, &s->inputs, draw, kernel_folds(kernel), diag);
 }
 
+bool subject_make_against(struct subject *s, const struct inputs_draw *draw, struct diag *diag)
+{
+    return against_make(&s->against, s->layer, &s->inputs, draw, diag);
+}
+
 void subject_free(struct subject *s)
 {
+    against_free(&s->against);
     inputs_free(&s->small);
     series_free(&s->series);
     inputs_free(&s->inputs);
@@ -148,10 +154,8 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
     if (!f->ran)
         return false;
     compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->y.data, gates);
-    if (layer_stores_weights(s->layer)) {
+    if (layer_stores_weights(s->layer))
         compare_y(&f->given, s->layer, &s->inputs, &s->given, &s->given_bounds, b->y.data, GATE_WORST);
-        f->cost = compare_cost(s->layer, &s->inputs, &s->given, b->y.data);
-    }
     if (s->layer->scores)
         compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->attn.data, gates);
     if (s->layer->lse)
@@ -159,6 +163,17 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
     return compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, gates, f->cache, diag) && f->y.misses == 0 &&
            f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 && f->cache[0].misses == 0 &&
            f->cache[1].misses == 0;
+}
+
+/* What the layer's types cost, of a call that has the numbers of one in f32. */
+static bool compare_against(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
+{
+    if (!s->against.wanted)
+        return true;
+    if (!run_once(s, &s->against.rounded, b, f, diag))
+        return false;
+    f->cost = compare_cost(s->layer, &s->against.rounded, &s->against.reference, b->y.data);
+    return true;
 }
 
 /* The reference is finite in all of them; where it has no bound, the kernel is finite at least. */
@@ -301,7 +316,7 @@ static bool compare_gradients(const struct subject *s, const struct blocks *b, s
 /* Accuracy, then promises. */
 static bool verify_packed(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
-    return compare_main(s, b, f, diag) && compare_sizes(s, b, f, diag) &&
+    return compare_main(s, b, f, diag) && compare_against(s, b, f, diag) && compare_sizes(s, b, f, diag) &&
            chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, false, f->why, diag) &&
            chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, false, f->why, diag) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&

@@ -78,21 +78,22 @@ void compare_y(struct comparison *c, const struct layer *layer, const struct inp
             }
 }
 
-struct cost compare_cost(const struct layer *layer, const struct inputs *in, const struct reference *given,
+struct cost compare_cost(const struct layer *layer, const struct inputs *in, const struct reference *plain,
                          const float *y)
 {
-    const size_t d_out = (size_t)layer->d_out, rows = given->y_rows.count;
-    double largest = 0, squares = 0, of = 0;
+    const size_t d_out = (size_t)layer->d_out, rows = plain->y_rows.count;
+    double largest = 0, squares = 0, of = 0, count = 0;
     for (size_t at = 0; at < in->batch * rows * d_out; at++) {
-        const size_t b = at / d_out / rows, t = given->y_rows.row[at / d_out % rows];
-        const double expected = given->y[at], off = y[inputs_y_at(layer, in, b, t, at % d_out)] - expected;
+        const size_t b = at / d_out / rows, t = plain->y_rows.row[at / d_out % rows];
+        const double expected = plain->y[at], off = y[inputs_y_at(layer, in, b, t, at % d_out)] - expected;
         if (!isfinite(off))
             continue;
         largest = fmax(largest, fabs(off));
         squares += off * off;
         of += expected * expected;
+        count++;
     }
-    const double root = of > 0 ? sqrt(of) : 1, count = (double)(in->batch * rows * d_out);
+    const double root = of > 0 ? sqrt(of) : 1;
     return (struct cost){largest * sqrt(count) / root, sqrt(squares) / root};
 }
 

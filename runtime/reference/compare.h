@@ -24,12 +24,12 @@ struct comparison {
     double largest;             /* largest finite |expected| */
 };
 
-/* What packing weights in fewer bytes costs: y of a kernel beside that of the weights as they are given, where both are
- * finite, as shares of that one's root mean square. */
+/* What a layer's number types cost: y of a kernel beside that of the same layer in f32, where both are finite; largest
+ * and root mean square distance, as shares of that one's root mean square. */
 struct cost {
     double largest, rms;
 };
-struct cost compare_cost(const struct layer *layer, const struct inputs *inputs, const struct reference *given,
+struct cost compare_cost(const struct layer *layer, const struct inputs *inputs, const struct reference *plain,
                          const float *y);
 
 enum compare_gates { GATE_WORST = 1, GATE_DRAWN = 2 };

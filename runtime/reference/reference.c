@@ -199,7 +199,7 @@ static void head_free(struct reference_head *head)
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
                         head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->kept,
                         head->lse,
-                        head->z, head->made[0], head->made[1]};
+                        head->z, head->all_z, head->whole_z, head->made[0], head->made[1]};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -242,6 +242,10 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
         head->kept = doubles(rows * m, &good);
     head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
+    if (layer_rounds_z(layer)) {
+        head->all_z = doubles(rows * (size_t)layer->h * d_v, &good);
+        head->whole_z = doubles(rows * (size_t)layer->h * d_v, &good);
+    }
     head->visible = malloc(rows * m + 1);
     if (layer_finishes(layer)) {
         good = finish_allocate(&head->finish_q, layer, rows, (size_t)layer->h) && good;
@@ -579,6 +583,28 @@ static void store_cache(struct reference *reference, const struct layer *layer, 
     }
 }
 
+void reference_take_head(double *to, const double *all, const struct layer *layer, size_t i, size_t rows)
+{
+    const size_t d_v = (size_t)layer->d_v, row = (size_t)layer->h * d_v;
+    for (size_t r = 0; r < rows; r++)
+        memcpy(to + r * d_v, all + r * row + i * d_v, d_v * sizeof *to);
+}
+
+void reference_keep_head(double *all, const double *from, const struct layer *layer, size_t i, size_t rows)
+{
+    const size_t d_v = (size_t)layer->d_v, row = (size_t)layer->h * d_v;
+    for (size_t r = 0; r < rows; r++)
+        memcpy(all + r * row + i * d_v, from + r * d_v, d_v * sizeof *all);
+}
+
+/* What W_O reads of a sequence's Z. */
+static void round_z(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
+{
+    const size_t columns = (size_t)(layer->h * layer->d_v), heads = layer->w_o == W_O_CONV ? (size_t)layer->h : 1;
+    memcpy(head->whole_z, head->all_z, rows * columns * sizeof *head->all_z);
+    stored_rows(layer, in, head->whole_z, rows * heads, columns / heads);
+}
+
 /* One sequence and head, all equations. */
 static bool compute_head(struct reference *reference, struct reference_head *head, const struct layer *layer,
                          const struct inputs *in, reference_observer *observer, void *context)
@@ -602,6 +628,11 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
             head->kept[r * head->keys + j] = dropout_factor(layer, in, head->b, head->i, reference->z_rows.row[r], j);
     for (size_t r = 0; r < reference->z_rows.count; r++)
         attend(head, (size_t)layer->d_v, r);
+    const bool last = head->i + 1 == h;
+    if (head->all_z != NULL)
+        reference_keep_head(head->all_z, head->z, layer, head->i, reference->z_rows.count);
+    if (head->all_z != NULL && last)
+        round_z(head, layer, in, reference->z_rows.count);
     if (layer->w_o != W_O_NONE)
         reference_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), head->i);
     if (reference->attn != NULL)
@@ -610,8 +641,14 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
         store_lse(reference, layer, head);
     if (observer != NULL && !observer(context, reference, head))
         return false;
-    reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o,
-                    reference_attention(reference) + head->b * reference->y_rows.count * (size_t)layer->d_out);
+    double *const y = reference_attention(reference) + head->b * reference->y_rows.count * (size_t)layer->d_out;
+    if (head->all_z == NULL)
+        reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o, y);
+    for (size_t i = 0; head->all_z != NULL && last && i < h; i++) {
+        reference_take_head(head->z, head->whole_z, layer, i, reference->z_rows.count);
+        reference_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), i);
+        reference_merge(reference, layer, in, head->b, i, head->z, head->w_o, y);
+    }
     return true;
 }
 
