@@ -455,7 +455,7 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
 static void print_products(FILE *out, const struct plan_isa *p)
 {
     static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax", "activation", "gate", "residual",
-                                            "softcap"};
+                                            "softcap", "rounding"};
     fputs("    products: what each reads, of which type, and writes; what is done to it then:\n", out);
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const enum layout_name operands[] = {g->reads[0], g->reads[1], LAYOUT_WEIGHTS + g->id, g->writes};

@@ -13,6 +13,7 @@
 #include "chunks.h"
 #include "guarded.h"
 #include "promises.h"
+#include "rounding.h"
 
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
 #define SMALL_RUN 96
@@ -80,8 +81,9 @@ static bool make_outputs(struct blocks *b, const struct subject *s, const struct
             return false;
         memcpy(b->cache[part].data, in->tensor[inputs_cache_of(s->layer, part)], bytes);
     }
-    return guarded_make(&b->y, inputs_count(s->layer, in, TENSOR_Y) * sizeof(float), 4) &&
-           guarded_make(&b->attn, inputs_count(s->layer, in, TENSOR_ATTN) * sizeof(float), 4) &&
+    const size_t off = layer_tensor_size(s->layer, TENSOR_Y);
+    return guarded_make(&b->y, inputs_bytes(s->layer, in, TENSOR_Y), off) &&
+           guarded_make(&b->attn, inputs_bytes(s->layer, in, TENSOR_ATTN), off) &&
            guarded_make(&b->lse, inputs_count(s->layer, in, TENSOR_LSE) * sizeof(float), 4);
 }
 
@@ -177,11 +179,11 @@ static bool compare_against(const struct subject *s, struct blocks *b, struct fi
 }
 
 /* The reference is finite in all of them; where it has no bound, the kernel is finite at least. */
-static bool all_finite(const float *values, size_t count)
+static bool all_finite(enum tensor_element type, const void *values, size_t count)
 {
     bool finite = true;
     for (size_t i = 0; i < count; i++)
-        finite = finite && isfinite(values[i]);
+        finite = finite && isfinite(element_number(type, values, i));
     return finite;
 }
 
@@ -227,8 +229,9 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
                 return failed_call(f, call, what, &cache[values]);
         const bool weights = s->layer->scores == SCORES_WEIGHTS;
         const bool finite = promise_overflows(s->layer) ||
-                            (all_finite(b->y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
-                             (!weights || all_finite(b->attn.data, inputs_count(s->layer, in, TENSOR_ATTN))));
+                            (all_finite(s->layer->tensor_type, b->y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
+                             (!weights || all_finite(s->layer->tensor_type, b->attn.data,
+                                                     inputs_count(s->layer, in, TENSOR_ATTN))));
         if (y.misses > 0 || attn.misses > 0 || lse.misses > 0 || !finite)
             return failed_call(f, call, what, y.misses > 0 ? &y : lse.misses > 0 ? &lse : &attn);
     }
@@ -321,6 +324,8 @@ static bool verify_packed(const struct subject *s, struct blocks *b, int isa, st
            chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, false, f->why, diag) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
            compare_gradients(s, b, f, diag) &&
+           (s->plain == NULL || rounding_holds(s->kernel, s->layer, s->plain, s->plain_layer, &s->small, isa, f->why,
+                                               diag)) &&
            compare_extremes(s, b, isa, f, diag);
 }
 

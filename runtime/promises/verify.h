@@ -17,6 +17,8 @@
 struct subject {
     const struct layer *layer;
     const struct kernel *kernel;
+    const struct layer *plain_layer; /* the same in f32, where its tensors are of another type and that is compared */
+    const struct kernel *plain;      /* NULL: it is not */
     uint64_t seed;
     struct inputs inputs, small; /* for accuracy; for the promises */
     struct reference reference;
