@@ -98,6 +98,9 @@ static const struct field isa_fields[] = {
     {"relative_zero", offsetof(struct plan_isa, relative.zero)},
     {"relative_low", offsetof(struct plan_isa, relative.low)},
     {"relative_high", offsetof(struct plan_isa, relative.high)},
+    {"relative_back_row", offsetof(struct plan_isa, relative.back_row)},
+    {"relative_back_zero", offsetof(struct plan_isa, relative.back_zero)},
+    {"relative_back_high", offsetof(struct plan_isa, relative.back_high)},
 };
 
 static const struct field height_fields[] = {
@@ -122,7 +125,8 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
-    {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
+    {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
+    {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
     {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
     {"row_scales", LAYOUT_ROW_SCALES},
@@ -130,13 +134,15 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"turns", LAYOUT_TURNS}, {"hidden", LAYOUT_HIDDEN}, {"gates", LAYOUT_GATES},
     {"back_w_q", LAYOUT_BACK_W_Q}, {"back_w_k", LAYOUT_BACK_W_K}, {"back_w_v", LAYOUT_BACK_W_V},
     {"back_w_o", LAYOUT_BACK_W_O}, {"d_queries", LAYOUT_D_QUERIES}, {"d_keys", LAYOUT_D_KEYS},
-    {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"k_panels", LAYOUT_K_PANELS}, {"v_panels", LAYOUT_V_PANELS},
+    {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"d_distances", LAYOUT_D_DISTANCES}, {"d_sink", LAYOUT_D_SINK},
+    {"k_panels", LAYOUT_K_PANELS}, {"v_panels", LAYOUT_V_PANELS},
     {"k_blocks", LAYOUT_K_BLOCKS}, {"q_strips", LAYOUT_Q_STRIPS}, {"dz_strips", LAYOUT_DZ_STRIPS},
     {"q_panels", LAYOUT_Q_PANELS}, {"dz_panels", LAYOUT_DZ_PANELS}, {"back_p", LAYOUT_BACK_P},
     {"back_ds", LAYOUT_BACK_DS}, {"back_strips", LAYOUT_BACK_STRIPS}, {"strips", LAYOUT_STRIPS},
     {"back_sees", LAYOUT_BACK_SEES}, {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
+    {"d_distances_row", LAYOUT_D_DISTANCES, AXIS_TOKEN},
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
     {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},

@@ -946,6 +946,11 @@ static void plan_relative(struct plan_isa *p, const struct layer *layer)
         p->relative.row = round_up(left + right + 2 * p->lanes, p->lanes);
         return;
     }
+    if (layer->train) {
+        p->relative.back_zero = left + p->lanes;
+        p->relative.back_high = right;
+        p->relative.back_row = round_up(left + right + 2 * p->lanes, p->lanes);
+    }
     p->relative.low = right + p->block - 1;
     p->relative.high = left + rows - 1;
     p->relative.zero = p->relative.low + rows - 1;

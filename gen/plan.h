@@ -65,11 +65,11 @@ enum layout_name {
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
-    LAYOUT_RELATIVE, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
+    LAYOUT_RELATIVE, LAYOUT_RELATIVE_BACK, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
     LAYOUT_NORMS, LAYOUT_NORMS_LAST = LAYOUT_NORMS + TENSOR_N4_B - TENSOR_N1_G, /* n1_g, n1_b, ... n4_b */
     /* of backward: weights the other way round; gradients by heads; operands of tiles, of attention and else */
     LAYOUT_BACK_W_Q, LAYOUT_BACK_W_K, LAYOUT_BACK_W_V, LAYOUT_BACK_W_O,
-    LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z,
+    LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z, LAYOUT_D_DISTANCES, LAYOUT_D_SINK,
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
     LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_SEES, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
     LAYOUT_SPARE,
@@ -278,6 +278,9 @@ struct plan_isa {
      * further than from -low to high, it begins at back + zero. */
     struct {
         int64_t row, zero, low, high; /* row: numbers of a head */
+        /* train: once more, for backward, in which the keys of a query lie side by side: those of a vector whose first
+         * key is `ahead` of the query begin at ahead + back_zero, ahead from -back_zero to back_high. */
+        int64_t back_row, back_zero, back_high;
     } relative;
     /* Of a layer with a cache: attention by rows, one for each query and head, with keys along the lanes. What becomes
      * of a row depends on positions alone, not on the call that brings it. */

@@ -138,6 +138,8 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
                 place_weights(p, g);
     if (p->relative.row > 0)
         place_new(p, LAYOUT_RELATIVE, "relative", OWNER_PACKED, layer->h, p->relative.row);
+    if (p->relative.back_row > 0)
+        place_new(p, LAYOUT_RELATIVE_BACK, "relative back", OWNER_PACKED, layer->h, p->relative.back_row);
     if (layer->sink)
         place_new(p, LAYOUT_SINK, "sink", OWNER_PACKED, 1, layer->h);
     place_finish(p, layer);
@@ -318,6 +320,10 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_D_KEYS, "d keys", OWNER_BACK, keys, layer->h_kv * k_row);
     place_new(p, LAYOUT_D_VALUES, "d values", OWNER_BACK, keys, layer->h_kv * v_row);
     place_new(p, LAYOUT_D_Z, "d z", OWNER_BACK, queries, layer->h * v_row);
+    if (score_has(layer, SCORE_RELATIVE)) /* of each sequence of a group: n + m distances and fewer */
+        place_new(p, LAYOUT_D_DISTANCES, "d distances", OWNER_BACK, layer->h, queries + keys);
+    if (layer->sink) /* of each sequence */
+        place_new(p, LAYOUT_D_SINK, "d sink", OWNER_BACK, queries, layer->h);
 
     const int64_t depth = max(max(layer->d_out, p->back.keys), max(layer->h * k_row, layer->h_kv * max(k_row, v_row)));
     place_new(p, LAYOUT_SPARE, "spare strip", OWNER_BACK_WORKER, depth, p->back.rows);

@@ -646,9 +646,6 @@ static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
 static bool trains_kept(const struct spec *spec) { return spec->value[KEY_SOURCE_KEPT] == 1; }
 static bool trains_skipped(const struct spec *spec) { return spec->value[KEY_PAD_ROWS] != 0; }
 static bool trains_qk_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
-static bool trains_relative(const struct spec *spec) { return spec->value[KEY_RELATIVE] != RELATIVE_NONE; }
-static bool trains_sink(const struct spec *spec) { return spec->value[KEY_SINK] == 1; }
-static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERMS + SCORE_SOFTCAP] > 0; }
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
 static bool trains_types(const struct spec *spec) { return spec->value[KEY_WEIGHT_TYPE] != 0; }
 static bool trains_rounding(const struct spec *spec) { return spec->value[KEY_PRECISION] != PRECISION_F32; }
@@ -664,10 +661,7 @@ static const struct {
     {KEY_SOURCE_KEPT, trains_kept, "source_kept = false"},
     {KEY_PAD_ROWS, trains_skipped, "pad_rows = computed"},
     {KEY_QK_NORM, trains_qk_norm, "qk_norm = none"},
-    {KEY_TERMS + SCORE_SOFTCAP, trains_softcap, "softcap = none"},
-    {KEY_RELATIVE, trains_relative, "relative = none"},
     {KEY_SCORE, trains_score, "no score"},
-    {KEY_SINK, trains_sink, "sink = false"},
     {KEY_BLOCK, is_block, "block = none"},
     {KEY_WEIGHT_TYPE, trains_types, "weight_type = f32"},
     {KEY_PRECISION, trains_rounding, "precision = f32"},

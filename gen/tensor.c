@@ -266,7 +266,8 @@ bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
 bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor)
 {
     const enum tensor_kind kind = rows[tensor].shown.kind;
-    const bool differs = kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || tensor == TENSOR_X || tensor == TENSOR_SOURCE;
+    const bool differs = kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED || tensor == TENSOR_X ||
+                         tensor == TENSOR_SOURCE;
     return layer->train && differs && layer_has_tensor(layer, tensor);
 }
 

@@ -65,11 +65,14 @@ struct kernel_args {
 };
 
 /* NAME_grads of the emitted header. */
+#define KERNEL_LEARNED 6
 struct kernel_grads {
     const float *dy;
     float *dx, *dsource;
     float *dw_q, *db_q, *dw_k, *db_k, *dw_v, *db_v, *dw_o, *db_o;
     float *dw_1, *db_1, *dw_g, *db_g, *dw_2, *db_2;
+    float *learned[KERNEL_LEARNED]; /* of those that the layer has, in the order of enum layer_tensor; a pair's struct
+                                     * has no others */
 };
 
 /* NAME_cache of the emitted header. */
@@ -156,7 +159,7 @@ struct kernel_outputs {
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
                                   struct kernel_outputs outputs);
 /* Where the gradient of a tensor stands; NULL: it has none in that struct. */
-float **kernel_gradient(struct kernel_grads *grads, enum layer_tensor tensor);
+float **kernel_gradient(const struct layer *layer, struct kernel_grads *grads, enum layer_tensor tensor);
 /* Those of sequence b alone. */
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
                                            struct kernel_args args, size_t b);

@@ -380,6 +380,11 @@ static void draw_trained(struct dice *dice, struct draft *d)
         d->mask |= MASK_SEGMENTS;
     if (d->cross && chance(dice, 0.4))
         d->offset = WORD(dice, "past", "end");
+    d->softcap = REAL(dice, 0.2, 0.5, 1, 5, 30);
+    d->sink = chance(dice, 0.2);
+    d->lse = chance(dice, 0.15);
+    if (chance(dice, 0.25))
+        draw_relative(dice, d);
     if (chance(dice, 0.15))
         draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
 }
@@ -1055,6 +1060,9 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("block, identity", d->block != NULL && d->identity) F("block, tied", d->block != NULL && d->tied) \
     F("train, prefix", d->train && d->mask & MASK_PREFIX) F("train, segments", d->train && d->mask & MASK_SEGMENTS) \
     F("train, offset", d->train && d->offset != NULL) F("train, positions", d->train && d->rope_given) \
+    F("train, softcap", d->train && d->softcap > 0) F("train, sink", d->train && d->sink) \
+    F("train, relative", d->train && d->relative != NULL) \
+    F("train, softcap and relative", d->train && d->softcap > 0 && d->relative != NULL) \
     F("train, visible", d->train && d->visible[0] != '\0') \
     F("train", d->train) F("train, dropout", d->train && d->dropout > 0) \
     F("train, rope", d->train && d->rope != NULL) F("train, alibi", d->train && d->alibi) \
