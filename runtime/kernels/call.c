@@ -75,8 +75,8 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
     if (call->layer == NULL || !tensors_read(&call->file, in, diag) || !add_weights(call, weights, diag) ||
         !inputs_from_tensors(&call->inputs, call->layer, &call->file, in, diag))
         return false;
-    call->y_bytes = inputs_count(call->layer, &call->inputs, TENSOR_Y) * sizeof(float);
-    call->attn_bytes = inputs_count(call->layer, &call->inputs, TENSOR_ATTN) * sizeof(float);
+    call->y_bytes = inputs_bytes(call->layer, &call->inputs, TENSOR_Y);
+    call->attn_bytes = inputs_bytes(call->layer, &call->inputs, TENSOR_ATTN);
     call->lse_bytes = inputs_count(call->layer, &call->inputs, TENSOR_LSE) * sizeof(float);
     call->y = shared(call->y_bytes);
     call->attn = shared(call->attn_bytes);

@@ -112,8 +112,8 @@ struct kernel_table {
     const char *(*strerror)(int error);
     /* of a pair that was compiled to pack only, the functions from forward to phase_name are NULL */
     int folds_scores, folds_values; /* which weights are multiplied with each other when packed: fold.h */
-    int (*merge)(const void *packed, const float *y_a, const float *lse_a, const float *y_b, const float *lse_b,
-                 float *y, float *lse, size_t batch, size_t n); /* NULL: the layer has none */
+    int (*merge)(const void *packed, const void *y_a, const float *lse_a, const void *y_b, const float *lse_b,
+                 void *y, float *lse, size_t batch, size_t n); /* NULL: the layer has none */
     size_t few_queries; /* of a layer with a cache: up to so many a call runs on a path of its own; 0: there is none */
     /* of a layer with a cache, on a struct kernel_cache; else NULL */
     int (*cache_reset)(const void *cache);
@@ -153,7 +153,8 @@ struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
 /* The caller's; those that the layer lacks are not handed on. */
 struct kernel_outputs {
-    float *y, *attn, *lse;
+    void *y, *attn; /* of the layer's tensor_type */
+    float *lse;
     void *cache[CACHE_PARTS]; /* a cache's parts; NULL: those of the inputs, which a call changes */
 };
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,

@@ -104,7 +104,7 @@ struct draft {
     const char *cache, *exact_chunks;             /* likewise */
     const char *block, *norm, *ffn, *ffn_bias, *norm_shared; /* likewise */
     const char *layer, *activation;               /* likewise: one without attention */
-    const char *weight_type, *cache_type;         /* likewise */
+    const char *weight_type, *cache_type, *tensor_type; /* likewise */
     int64_t d_out;
     int64_t d_ff;                                 /* 0: not given */
     int64_t cache_len, page_len;                  /* 0: not given */
@@ -543,6 +543,9 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_cache = {mix(dice->state ^ 0x6361636865)}; /* likewise */
     if (d->cache != NULL && chance(&of_cache, 0.5))
         d->cache_type = types[between(&of_cache, 0, 3)];
+    struct dice of_tensors = {mix(dice->state ^ 0x74656E736F72)}; /* likewise */
+    if (chance(&of_tensors, 0.15) && !d->train)
+        d->tensor_type = types[between(&of_tensors, 0, 2)];
 }
 
 /* ---- the spec -------------------------------------------------------------------------------------------------- */
@@ -676,6 +679,7 @@ static void write_rows(struct text *text, struct dice *dice, const struct draft 
     add_given(text, "activation", d->activation);
     add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
     add_given(text, "weight_type", d->weight_type);
+    add_given(text, "tensor_type", d->tensor_type);
     add_more_kinds(text, d);
 }
 
@@ -723,6 +727,7 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_word(text, dice, "scores", d->scores != NULL, d->scores, "false");
     add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
     add_given(text, "weight_type", d->weight_type);
+    add_given(text, "tensor_type", d->tensor_type);
     add_more_kinds(text, d);
     add_plan(text, d);
 }
@@ -1044,6 +1049,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("score", d->score[0] != '\0') F("score that hides", strstr(d->score, "-1e999") != NULL) \
     F("visible", d->visible[0] != '\0') F("visible, offset", d->visible[0] != '\0' && d->offset != NULL) \
     F("cache rows", is(d->cache, "rows")) F("ring", is(d->cache, "ring")) F("paged", is(d->cache, "paged")) \
+    F("tensors of bf16", is(d->tensor_type, "bf16")) F("tensors of f16", is(d->tensor_type, "f16")) \
     F("cache of bf16", is(d->cache_type, "bf16")) F("cache of f16", is(d->cache_type, "f16")) \
     F("cache of i8", is(d->cache_type, "i8")) F("cache, exact chunks", is(d->exact_chunks, "true")) F("cache, projected", d->cache != NULL && d->projected) \
     F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->tied) \
