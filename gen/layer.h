@@ -228,6 +228,10 @@ static inline bool layer_rounds(const struct layer *layer)
 {
     return layer->precision != PRECISION_F32;
 }
+static inline bool layer_sums_whole(const struct layer *layer)
+{
+    return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
+}
 /* The largest of those in size, of a row of `count` numbers. i16: so that a column has room for twice as much, and the
  * sum of their products for both. */
 int64_t layer_levels(const struct layer *layer, int64_t count);
@@ -237,6 +241,11 @@ static inline bool layer_rounds_z(const struct layer *layer)
     return layer_rounds(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
+/* Whether scores are sums of whole numbers too: where a sum is long enough for that to pay, and attention has rows of
+ * keys of its own. Then so many are the largest of a query's and a key's numbers. */
+#define SCORE_WORD 2 /* numbers of i16 in a word, whatever the precision of products with matrices */
+bool layer_rounds_scores(const struct layer *layer);
+int64_t layer_score_levels(const struct layer *layer);
 /* Numbers of a 32-bit word, which is one step of a sum. */
 static inline int64_t layer_word(const struct layer *layer)
 {
