@@ -134,7 +134,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"k_blocks", LAYOUT_K_BLOCKS}, {"q_strips", LAYOUT_Q_STRIPS}, {"dz_strips", LAYOUT_DZ_STRIPS},
     {"q_panels", LAYOUT_Q_PANELS}, {"dz_panels", LAYOUT_DZ_PANELS}, {"back_p", LAYOUT_BACK_P},
     {"back_ds", LAYOUT_BACK_DS}, {"back_strips", LAYOUT_BACK_STRIPS}, {"strips", LAYOUT_STRIPS},
-    {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
+    {"back_sees", LAYOUT_BACK_SEES}, {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
@@ -215,7 +215,7 @@ static const struct field round_fields[] = {
     FIELD(plan_round, word), FIELD(plan_round, room), FIELD(plan_round, levels), FIELD(plan_round, part_rows),
 };
 
-/* Rows that become whole numbers, in order */
+/* Rows that become words, in order */
 static void push_rounds(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_table(emit, "rounds");
@@ -287,7 +287,7 @@ static void push_need(struct emit *emit, const struct isa_need *need)
 {
     static const char *const registers[] = {
         [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx",
-        [ISA_LEAF_7_ECX] = "leaf_7_ecx", [ISA_XCR0] = "xcr0"};
+        [ISA_LEAF_7_ECX] = "leaf_7_ecx", [ISA_LEAF_7_1_EAX] = "leaf_7_1_eax", [ISA_XCR0] = "xcr0"};
     emit_begin_item(emit);
     emit_set_string(emit, "name", need->name);
     emit_set_string(emit, "where", registers[need->where]);
@@ -295,12 +295,13 @@ static void push_need(struct emit *emit, const struct isa_need *need)
     emit_end(emit);
 }
 
-/* What the set asks of the machine and of the compiler; numbers of f16, and sums of whole numbers, besides. */
+/* What the set asks of the machine and of the compiler; numbers of f16, and sums of words, besides. */
 static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer)
 {
     const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
         {layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16, isa->f16_target, &isa->f16},
-        {layer_rounds(layer), isa->dot_target, &isa->dot}};
+        {layer_sums_whole(layer), isa->dot_target, &isa->dot},
+        {layer->precision == PRECISION_BF16, isa->bf16.target, &isa->bf16.need}};
     char target[80];
     size_t used = (size_t)snprintf(target, sizeof target, "%s", isa->target != NULL ? isa->target : "");
     for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
@@ -316,15 +317,30 @@ static void push_needs(struct emit *emit, const struct isa *isa, const struct la
     emit_end(emit);
 }
 
+static const char *runs_on(const struct isa *isa, const struct layer *layer)
+{
+    return layer->precision == PRECISION_BF16 && isa->bf16.runs_on != NULL ? isa->bf16.runs_on : isa->runs_on;
+}
+
+/* The preprocessor's condition for code of the set */
+static void push_guard(struct emit *emit, const struct isa *isa, const struct layer *layer)
+{
+    char guard[160];
+    const char *const first = isa->guard != NULL ? isa->guard : "";
+    const char *const more = layer->precision == PRECISION_BF16 ? isa->bf16.guard : NULL;
+    snprintf(guard, sizeof guard, "%s%s%s", first, more != NULL ? " && " : "", more != NULL ? more : "");
+    emit_set_string(emit, "guard", guard);
+}
+
 /* Every row of the table, for the names and numbers of the interface. */
-static void push_known(struct emit *emit)
+static void push_known(struct emit *emit, const struct layer *layer)
 {
     emit_begin_table(emit, "known_isas");
     for (size_t i = 0; i < isa_count; i++) {
         emit_begin_item(emit);
         emit_set_string(emit, "name", isa_table[i].name);
         emit_set_integer(emit, "id", isa_table[i].id);
-        emit_set_string(emit, "runs_on", isa_table[i].runs_on);
+        emit_set_string(emit, "runs_on", runs_on(&isa_table[i], layer));
         emit_end(emit);
     }
     emit_end(emit);
@@ -335,9 +351,9 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_begin_item(emit);
     emit_set_string(emit, "isa", p->isa->name);
     emit_set_integer(emit, "id", p->isa->id);
-    emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
+    push_guard(emit, p->isa, layer);
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
-    emit_set_string(emit, "runs_on", p->isa->runs_on);
+    emit_set_string(emit, "runs_on", runs_on(p->isa, layer));
     push_needs(emit, p->isa, layer);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
@@ -709,7 +725,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
-        {"DROPOUT", layer_dropped(layer) > 0},
+        {"DROPOUT", layer_dropped(layer) > 0}, {"BACK_TRANSPOSES", plan_back_transposes(layer)},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
@@ -721,6 +737,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
         {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
+        {"WHOLE", layer_sums_whole(layer)},
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
         {"CACHE_STORED", layer_stores_cache(layer)}, {"CACHE_SCALED", layer_scales_cache(layer)},
     };
@@ -737,7 +754,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "ACTIVATION", activations[layer_activation(layer)]); /* "": there is none */
     emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
     /* of packed weights, and what C has for it */
-    static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_F32] = ""};
+    static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_BF16] = "bf16",
+                                             [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
     emit_set_integer(emit, "SCORE_WORD", SCORE_WORD);
@@ -794,7 +812,7 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
     emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);
     emit_set_integer(emit, "KEPT", layer_kept(layer));
-    push_known(emit);
+    push_known(emit, layer);
     emit_begin_table(emit, "plans");
     for (int64_t i = 0; i < plan->count; i++)
         push_isa(emit, layer, &plan->isas[i]);

@@ -223,7 +223,7 @@ static inline bool layer_stores_weights(const struct layer *layer)
 {
     return layer->weight_type != TENSOR_F32 || layer->precision != PRECISION_F32;
 }
-/* Whether the operands of products with weights are rounded to whole numbers. */
+/* Whether the operands of products with weights are rounded; to whole numbers. */
 static inline bool layer_rounds(const struct layer *layer)
 {
     return layer->precision != PRECISION_F32;
@@ -249,7 +249,7 @@ int64_t layer_score_levels(const struct layer *layer);
 /* Numbers of a 32-bit word, which is one step of a sum. */
 static inline int64_t layer_word(const struct layer *layer)
 {
-    return layer->precision == PRECISION_I8 ? 4 : layer->precision == PRECISION_I16 ? 2 : 1;
+    return layer->precision == PRECISION_I8 ? 4 : layer_rounds(layer) ? 2 : 1;
 }
 /* Whether keys and values become other numbers in a cache. */
 static inline bool layer_stores_cache(const struct layer *layer)

@@ -251,7 +251,8 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->inputs = g->inputs > 0 ? g->inputs : g->depth;
     g->packed_depth = (g->word > 1 ? p->corrections : 0) + packed_steps(g->weights, g->depth);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
-    const int64_t max_depth = g->word > 1 ? g->depth /* whole numbers are summed to the end */
+    const bool to_end = g->word > 1 && p->whole; /* sums of whole numbers */
+    const int64_t max_depth = to_end ? g->depth
                             : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
@@ -323,15 +324,15 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_HIDDEN] = {.name = "hidden", .label = "hidden", .reads = {LAYOUT_NORMED}, .writes = LAYOUT_HIDDEN},
         [PRODUCT_DOWN] = {.name = "down", .label = "down", .reads = {LAYOUT_HIDDEN}, .writes = LAYOUT_Y},
         [PRODUCT_NORM_Y] = {.name = "norm of y", .label = "norm_y", .reads = {LAYOUT_Y}, .writes = LAYOUT_Y},
-        [PRODUCT_ROUND_X] = {.name = "x as whole numbers", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
-        [PRODUCT_ROUND_SOURCE] = {.name = "the source as whole numbers", .label = "round_source",
+        [PRODUCT_ROUND_X] = {.name = "x in words", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
+        [PRODUCT_ROUND_SOURCE] = {.name = "the source in words", .label = "round_source",
                                   .writes = LAYOUT_ROUNDED_SOURCE},
-        [PRODUCT_ROUND_KEYS] = {.name = "keys as whole numbers", .label = "round_keys",
+        [PRODUCT_ROUND_KEYS] = {.name = "keys in words", .label = "round_keys",
                                 .writes = LAYOUT_ROUNDED_KEYS},
-        [PRODUCT_ROUND_Z] = {.name = "z as whole numbers", .label = "round_z", .writes = LAYOUT_ROUNDED_Z},
-        [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention as whole numbers", .label = "round_stream",
+        [PRODUCT_ROUND_Z] = {.name = "z in words", .label = "round_z", .writes = LAYOUT_ROUNDED_Z},
+        [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention in words", .label = "round_stream",
                                   .writes = LAYOUT_ROUNDED_STREAM},
-        [PRODUCT_ROUND_HIDDEN] = {.name = "hidden rows as whole numbers", .label = "round_hidden",
+        [PRODUCT_ROUND_HIDDEN] = {.name = "hidden rows in words", .label = "round_hidden",
                                   .writes = LAYOUT_ROUNDED_HIDDEN},
         [PRODUCT_LINEAR] = {.name = "linear", .label = "linear", .reads = {LAYOUT_X}, .writes = LAYOUT_Y},
     };
@@ -388,8 +389,8 @@ static struct layout stream_of(const struct plan_isa *p, const struct layer *lay
                    row_stride(p, layer->d_model));
 }
 
-/* Under precision a product reads whole numbers: adds what makes them of rows in `from`, `numbers` numbers of each of
- * its heads, or of all of them as one. Returns what the product reads. */
+/* Under precision a product reads words: adds what makes them of rows in `from`, `numbers` numbers of each of its
+ * heads, or of all of them as one; behind a row of whole ones lies its scale. Returns what the product reads. */
 static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer, enum product_name id,
                                    enum layout_name from, int64_t numbers)
 {
@@ -402,13 +403,14 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
     const bool keys = id == PRODUCT_ROUND_KEYS;
     const int64_t word = keys ? SCORE_WORD : p->word;
     const int64_t room = round_up(numbers, max(p->lanes, word)) / word; /* vectors of numbers are written */
+    const int64_t head = room + (p->whole ? 1 : 0);
     product->reads[0] = from;
     product->round = (struct plan_round){
         .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN],
         .word = word, .room = room, .levels = keys ? layer_score_levels(layer) : layer_levels(layer, numbers),
         .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, word),
-                                          heads > 1 ? room + 1 : 0, row_stride(p, heads * (room + 1)));
+                                          heads > 1 ? head : 0, row_stride(p, heads * head));
     p->layouts[product->writes].element = TENSOR_I32;
     return product->writes;
 }
@@ -1218,6 +1220,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->isa = isa;
     p->weights = layer->weight_type;
     p->word = layer_word(layer);
+    p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
@@ -1309,6 +1312,11 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
                    (long long)l->rel_buckets, (long long)l->rel_distance, (long long)(relative_side(l) / 2));
 }
 
+unsigned plan_isas(const struct layer *layer, unsigned isas)
+{
+    return layer->precision == PRECISION_BF16 ? isas & isa_with_bf16() : isas;
+}
+
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -1337,7 +1345,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan_request_add(&common, &file->common);
     plan->fold = plan_fold(layer, &common);
     for (size_t i = 0; i < isa_count; i++) {
-        if ((isas >> i & 1u) == 0)
+        if ((plan_isas(layer, isas) >> i & 1u) == 0)
             continue;
         struct plan_isa *p = &plan->isas[plan->count++];
         p->fold = &plan->fold;
@@ -1347,7 +1355,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->worker_bytes = max(plan->worker_bytes, p->bytes[OWNER_WORKER]);
         plan->kept_bytes = max(plan->kept_bytes, p->bytes[OWNER_KEPT]);
         plan->held = max(plan->held, p->held.all);
-        plan->back_shared_bytes = max(plan->back_shared_bytes, p->holds ? 0 : p->bytes[OWNER_SCRATCH]);
+        const bool shares = !p->holds || plan_back_transposes(layer);
+        plan->back_shared_bytes = max(plan->back_shared_bytes, shares ? p->bytes[OWNER_SCRATCH] : 0);
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }

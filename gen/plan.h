@@ -72,7 +72,8 @@ enum layout_name {
     LAYOUT_BACK_W_Q, LAYOUT_BACK_W_K, LAYOUT_BACK_W_V, LAYOUT_BACK_W_O,
     LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z,
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
-    LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS, LAYOUT_SPARE,
+    LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_SEES, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
+    LAYOUT_SPARE,
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
@@ -103,7 +104,7 @@ struct plan_panels {
     int64_t depth;        /* K: length of one reduction (one tap of a convolution), in steps */
     int64_t word;         /* numbers of a step: 1, or under precision those of a 32-bit word */
     int64_t inputs;       /* the same in numbers: of whole ones a step takes a word of several */
-    int64_t a_scale;      /* under precision: words from the first of a row of A to its scale */
+    int64_t a_scale;      /* of whole numbers: words from the first of a row of A to its scale */
     int64_t levels;       /* likewise: the largest of its numbers in size */
     int64_t k_block;      /* steps of it taken before the next panel: all, unless the operand would leave L2 */
     int64_t taps;         /* reductions that add up: conv_width, else 1 */
@@ -232,7 +233,8 @@ struct plan_isa {
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
     enum tensor_element weights; /* as packed, of products of floats */
-    int64_t word;        /* numbers of a word of whole ones; 1: there are none */
+    int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
+    bool whole;          /* they are whole ones, whose sums are exact; else sums of them are f32 */
     int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
     int64_t corrections; /* rows ahead of the words of a tap: what sums start from */
     int64_t lanes;
@@ -327,10 +329,19 @@ struct plan {
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
     int64_t kept_bytes; /* of a sequence; likewise; 0: nothing is kept */
-    int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections */
+    int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections and it has
+                                * no phase "transpose" */
     int64_t back_bytes, back_worker_bytes; /* what backward has beside those; 0: there is none */
     int64_t held; /* numbers of a token that forward keeps beside layer_kept; the most of any instruction set */
 };
+
+/* train: whether backward reads what a phase before the projections makes: cosines of given positions, ranges of
+ * segments. */
+static inline bool plan_back_transposes(const struct layer *layer)
+{
+    const bool made = layer->rope.kind != ROPE_NONE && !layer->projected && layer->rope.given;
+    return layer->train && (made || (layer->mask & MASK_SEGMENTS) != 0);
+}
 
 static inline const struct product *plan_product(const struct plan_isa *p, enum product_name id)
 {
@@ -360,6 +371,8 @@ int64_t layout_elements(const struct layout *layout);
 /* Decides everything. NULL, with errors in diag, on a bad plan.* key or sizes that cannot be C objects. */
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
 /* The same with what a plan file asks for where the spec does not; NULL: no file. */
+/* Those of `isas` that the layer can have: under precision = bf16 a set needs the dot product of that. */
+unsigned plan_isas(const struct layer *layer, unsigned isas);
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag);
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit);
 void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out);

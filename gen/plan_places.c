@@ -338,6 +338,9 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_DZ_PANELS, "dz panels", OWNER_BACK_WORKER, p->back.queries, v_row);
     place_new(p, LAYOUT_BACK_P, "weights", OWNER_BACK_WORKER, p->back.queries, p->back.key_row);
     place_new(p, LAYOUT_BACK_DS, "d scores", OWNER_BACK_WORKER, p->back.queries, p->back.key_row);
+    if (score_has(layer, SCORE_VISIBLE))
+        place_new(p, LAYOUT_BACK_SEES, "what is seen", OWNER_BACK_WORKER, round_up(p->back.queries, p->lanes),
+                  p->back.key_row);
     place_new(p, LAYOUT_BACK_STRIPS, "their strips", OWNER_BACK_WORKER, p->back.queries,
               round_up(p->back.keys, p->back.rows));
     const int64_t attend = p->bytes[OWNER_BACK_WORKER];

@@ -116,6 +116,13 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
 {
     if (!layer_stores_weights(layer))
         return;
+    if (layer->precision == PRECISION_BF16) {
+        reason(p, "products with matrices are of bf16, two in a word of 32 bits, and their sums f32%s. W_Q W_K^T and "
+               "W_V W_O are not folded%s",
+               p->isa->bf16.need.name != NULL ? ", by the processor's dot product of two" : "",
+               request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
+        return;
+    }
     if (layer_rounds(layer)) {
         reason(p, "products with matrices are of whole numbers, " D64 " in a word of 32 bits, and their sums exact: "
                "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s", p->word,

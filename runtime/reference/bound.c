@@ -429,8 +429,9 @@ static const double *moved_projection(const struct propagation *p, double *moved
 }
 
 /* What a cache shows of a projection: its drawn errors are no less than the deviations of its own roundings. */
-static bool shown_one_by_one(struct pair error, const struct projection *of)
+static bool shown_one_by_one(const struct propagation *p, struct pair error, const struct projection *of)
 {
+    const double spread = block_more_spread(p->plain);
     double *work;
     if (!room(&work, 2 * of->d))
         return false;
@@ -438,7 +439,7 @@ static bool shown_one_by_one(struct pair error, const struct projection *of)
         product_places(work, work + of->d, of->a + r * of->in, of->w, of->b, of->in, of->d);
         for (size_t c = 0; c < of->d; c++) {
             double *drawn = &error.drawn[r * of->d + c];
-            *drawn = fmax(*drawn, BOUND_DEVIATIONS * sqrt(work[c] / 3));
+            *drawn = fmax(*drawn, BOUND_DEVIATIONS * spread * sqrt(work[c] / 3));
         }
     }
     free(work);
@@ -451,7 +452,8 @@ static void projection_error(struct propagation *p, struct pair error, double *s
                              const struct projection *of, double factor, size_t roundings, bool packed)
 {
     const size_t rows = of->rows, in = of->in, d = of->d;
-    const double worst = gamma_of(in + roundings), root = sqrt((double)in + 1), large = fmax(1, factor);
+    const double worst = gamma_of(in + roundings + block_more_roundings(p->plain)), large = fmax(1, factor);
+    const double root = sqrt((double)in + 1), step = LAMBDA * U * block_more_spread(p->plain);
     projection_size(p, size, of);
     operand_errors(p, error, value, of);
     if (of->moved != NULL)
@@ -462,7 +464,7 @@ static void projection_error(struct propagation *p, struct pair error, double *s
             denormal += fabs(of->a[r * in + k]);
         denormal *= p->omega * large;
         for (size_t at = r * d; at < (r + 1) * d; at++) {
-            const double walk = LAMBDA * U * (size[at] + root * fabs(value[at])), moved = error.worst[at];
+            const double walk = step * (size[at] + root * fabs(value[at])), moved = error.worst[at];
             const double both = error.drawn[at] != 0 ? sqrt(square(walk) + error.drawn[at]) : walk;
             size[at] += moved;
             error.worst[at] = factor * (worst * size[at] + moved) + denormal;
@@ -735,7 +737,8 @@ WIDE static void add_key(const struct columns *of, double a, double e_a, double 
 static bool values_overflow(const struct propagation *p, const struct row *row, size_t c)
 {
     const size_t d_v = (size_t)p->layer->d_v;
-    const double reach = (1 + gamma_of((size_t)p->layer->d_in_kv + 2)) * inputs_spread(p->in, TENSOR_W_V);
+    const double reach = (1 + gamma_of((size_t)p->layer->d_in_kv + 2 + block_more_roundings(p->plain))) *
+                         inputs_spread(p->in, TENSOR_W_V);
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j] && p->v_open[j] && overflows(p->v_size + j * d_v + c, reach, 1))
             return true;
@@ -862,7 +865,7 @@ static size_t merge_length(const struct layer *layer)
 /* Of the sum that makes one element of y: its products, the bias, the store, and H once. */
 static double merge_gamma(const struct propagation *p)
 {
-    return gamma_of(merge_length(p->layer) + (p->folded.folds.values ? 3 : 2));
+    return gamma_of(merge_length(p->layer) + (p->folded.folds.values ? 3 : 2) + block_more_roundings(p->plain));
 }
 
 /* The head's share of y_worst, y_squares, y_size and y_open. */
@@ -1049,7 +1052,7 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
                                                            (size_t)p->layer->d_k, head->i, (size_t)p->layer->h)};
     const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
     const double factor = packed ? c : 1, spread = inputs_spread(p->in, TENSOR_W_Q);
-    const double reach = (1 + gamma_of(q.in + 5)) * fmax(spread, factor);
+    const double reach = (1 + gamma_of(q.in + 5 + block_more_roundings(p->plain))) * fmax(spread, factor);
     const double *value = layer_finishes(p->layer) ? head->finish_q.from : head->q;
     projection_error(p, p->q, p->q_size, value, &q, factor, !packed ? 2 : fold ? 3 : 5, packed);
     for (size_t at = 0; at < rows * q.d; at++)
@@ -1092,7 +1095,7 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     if (!p->layer->projected && !p->layer->identity)
         v.moved = moved_projection(p, p->moved[1], head->w_v, TENSOR_W_V, in, d_v, i, h_kv);
     const struct pair of_k = pair_from(p->k, cached * d_k), of_v = pair_from(p->v, cached * d_v);
-    const double reach = 1 + gamma_of(in + 2);
+    const double reach = 1 + gamma_of(in + 2 + block_more_roundings(p->plain));
     const double *head_k = head->made[0] != NULL ? head->made[0] : head->k + cached * d_k;
     const double *head_v = head->made[1] != NULL ? head->made[1] : head->v + cached * d_v;
     const double k_reach = reach * inputs_spread(p->in, w_k), v_reach = reach * inputs_spread(p->in, TENSOR_W_V);
@@ -1113,7 +1116,7 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     if (!p->layer->identity)
         projection_error(p, of_v, p->v_size + cached * d_v, head_v, &v, 1, 2, false);
     if (layer_has_cache(p->layer) &&
-        !(shown_one_by_one(of_k, &k) && (p->layer->identity || shown_one_by_one(of_v, &v))))
+        !(shown_one_by_one(p, of_k, &k) && (p->layer->identity || shown_one_by_one(p, of_v, &v))))
         return false;
     for (size_t j = cached; j < head->keys; j++) {
         const bool open = p->s.open != NULL && p->s.open[j - cached];
@@ -1297,6 +1300,7 @@ static bool finish(struct propagation *p, const struct reference *reference)
     const size_t d_out = (size_t)layer->d_out, count = p->in->batch * reference->y_rows.count * d_out;
     const size_t length = merge_length(layer);
     const double worst = merge_gamma(p), root = sqrt((double)length), denormal = (double)(length + 1) * p->omega;
+    const double walk = LAMBDA * U * block_more_spread(p->plain);
     const float *b_o = inputs_floats(p->in, TENSOR_B_O);
     for (size_t at = 0; at < count; at++) {
         const double bias = b_o != NULL ? fabs((double)b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
@@ -1304,7 +1308,7 @@ static bool finish(struct propagation *p, const struct reference *reference)
         *y_drawn = sqrt(p->y_squares[at]);
         if (layer->w_o != W_O_NONE) {
             *y_worst += worst * bias + denormal;
-            *y_drawn += LAMBDA * U * (size + root * fabs(reference_attention(reference)[at])) + denormal;
+            *y_drawn += walk * (size + root * fabs(reference_attention(reference)[at])) + denormal;
         }
         if (p->in->packed != NULL && layer->qk_norm == NORM_RMS_ALL)
             *y_worst = INFINITY;
@@ -1331,7 +1335,7 @@ static bool flushes_to_zero(void)
 static bool compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                     const struct inputs *inputs, struct folds folds, bool sample, bool given, struct diag *diag)
 {
-    const bool flushes = flushes_to_zero();
+    const bool flushes = flushes_to_zero() || layer->precision == PRECISION_BF16; /* as dot products of bf16 do */
     struct inputs packed, in;
     struct propagation p = {.plain = layer, .folds = folds, .in = &in, .bounds = bounds,
                             .shared = layer_rounds(layer) ? LAMBDA : 1,

@@ -368,6 +368,22 @@ static void draw_more_kinds(struct dice *dice, struct draft *d)
         d->source_len = 0; /* such a call has m = n */
 }
 
+/* What a layer with gradients has of more kinds, each by itself. */
+static void draw_trained(struct dice *dice, struct draft *d)
+{
+    if (!d->cross && chance(dice, 0.4))
+        draw_rope(dice, d);
+    d->alibi = chance(dice, 0.3);
+    if ((d->mask & MASK_CAUSAL) && chance(dice, 0.25))
+        d->mask |= MASK_PREFIX;
+    if (chance(dice, 0.15))
+        d->mask |= MASK_SEGMENTS;
+    if (d->cross && chance(dice, 0.4))
+        d->offset = WORD(dice, "past", "end");
+    if (chance(dice, 0.15))
+        draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
+}
+
 /* A block around attention, of layers that bring x and have as many columns of attention. */
 static void draw_block(struct dice *dice, struct draft *d)
 {
@@ -505,10 +521,8 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     d->train = train || (chance(&of_train, 0.4) && !more_kinds && d->block == NULL);
     if (d->train)
         d->dropout = REAL(&of_train, 0.4, 0.1, 0.5, 0.25, 0.9, 1e-9);
-    if (d->train && !d->cross && chance(&of_train, 0.4))
-        draw_rope(&of_train, d);
-    d->alibi = d->train ? chance(&of_train, 0.3) : d->alibi;
-    d->rope_given = d->rope_given && !d->train; /* such positions have no gradients yet */
+    if (d->train)
+        draw_trained(&of_train, d);
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
@@ -1039,6 +1053,9 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("block, folded", d->block != NULL && is(d->fold, "on")) F("block, split", d->block != NULL && d->split) \
     F("block, rows skipped", d->block != NULL && d->pad_skipped) \
     F("block, identity", d->block != NULL && d->identity) F("block, tied", d->block != NULL && d->tied) \
+    F("train, prefix", d->train && d->mask & MASK_PREFIX) F("train, segments", d->train && d->mask & MASK_SEGMENTS) \
+    F("train, offset", d->train && d->offset != NULL) F("train, positions", d->train && d->rope_given) \
+    F("train, visible", d->train && d->visible[0] != '\0') \
     F("train", d->train) F("train, dropout", d->train && d->dropout > 0) \
     F("train, rope", d->train && d->rope != NULL) F("train, alibi", d->train && d->alibi) \
     F("train, cross", d->train && d->cross) F("train, conv", d->train && is(d->w_o, "conv")) \
