@@ -1972,7 +1972,8 @@ static bool texts_are_right(struct trial *t)
     const struct { const char *name; bool has; } all[] = {
         {"padding", !attends && t->layer->pad_skipped}, {"norm x", layer_norms_first(t->layer)},
         {"round x", layer_rounds(t->layer)}, {"round source", layer_rounds(t->layer) && t->layer->cross},
-        {"transpose", attends}, {"project", attends}, {"append", caches}, {"attend", attends}, {"join", caches},
+        {"transpose", attends}, {"project", attends}, {"append", caches},
+        {"round keys", layer_rounds_scores(t->layer)}, {"attend", attends}, {"join", caches},
         {"round z", attends && layer_rounds(t->layer) && t->layer->w_o != W_O_NONE},
         {"output", attends && t->layer->w_o != W_O_NONE}, {"linear", layer_is_linear(t->layer)},
         {"norm", attends && ffn && block != BLOCK_PARALLEL}, {"round rows", attends && ffn && layer_rounds(t->layer)},
