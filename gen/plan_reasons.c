@@ -128,8 +128,8 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
                "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
         if (layer_rounds_scores(layer))
-            reason(p, "scores are sums of " D64 " products of i16 as well, each row of a head with a scale; weighted sums "
-                   "stay f32, as a scale of a value would hang on keys that a query does not see", layer->d_k);
+            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums stay f32",
+                   layer->d_k);
         else if (layer_attends(layer))
             reason(p, "scores and weighted sums stay f32: %s",
                    layer_has_cache(layer) ? "a cache holds rows of f32"
@@ -464,7 +464,7 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
 static void print_products(FILE *out, const struct plan_isa *p)
 {
     static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax", "activation", "gate", "residual",
-                                            "softcap"};
+                                            "softcap", "rounding"};
     fputs("    products: what each reads, of which type, and writes; what is done to it then:\n", out);
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const enum layout_name operands[] = {g->reads[0], g->reads[1], LAYOUT_WEIGHTS + g->id, g->writes};

@@ -246,7 +246,7 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     if (!room(&x, number))
         return false;
     for (size_t at = 0; at < number; at++)
-        x[at] = inputs_floats(p->in, TENSOR_X)[at];
+        x[at] = inputs_number(p->plain, p->in, TENSOR_X, at);
     bool good = block_error_make(&p->normed, tokens, d) && make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                 ((layer->cross && !layer_rounds(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
     if (good && layer->qk_norm == NORM_RMS_ALL) {
@@ -1380,6 +1380,38 @@ static bool finish(struct propagation *p, const struct reference *reference)
     return true;
 }
 
+/* Numbers that a kernel rounds to tensor_type where it writes them, once, become what they are there, and errors the
+ * distance to what else they may become. What may become infinite has no bound. */
+static void round_numbers(enum tensor_element type, double *numbers, double *worst, double *drawn, double *open,
+                          size_t count)
+{
+    for (size_t at = 0; at < count; at++) {
+        const double seen = worst[at] != 0 ? DBL_MIN : 0; /* 0 is of hidden keys alone */
+        const bool bounded = isfinite(worst[at]);
+        stored_row_error(type, &numbers[at], &drawn[at], &drawn[at], 1);
+        stored_row_error(type, &numbers[at], &worst[at], &worst[at], 1);
+        stored_row(type, &numbers[at], &numbers[at], 1);
+        worst[at] = fmax(worst[at], seen);
+        drawn[at] = fmax(drawn[at], seen);
+        if (bounded && !isfinite(worst[at]))
+            open[at] = INFINITY;
+    }
+}
+
+static void round_outputs(const struct propagation *p, const struct reference *reference)
+{
+    const struct layer *layer = p->plain;
+    const struct bounds *b = p->bounds;
+    const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
+    const size_t attn = p->in->batch * (size_t)layer->h * reference->z_rows.count * inputs_columns(layer, p->in);
+    if (!layer_types_tensors(layer))
+        return;
+    if (b->y_worst != NULL)
+        round_numbers(layer->tensor_type, reference->y, b->y_worst, b->y_drawn, b->y_open, y);
+    if (reference->attn != NULL && b->attn_worst != NULL)
+        round_numbers(layer->tensor_type, reference->attn, b->attn_worst, b->attn_drawn, b->attn_open, attn);
+}
+
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */
 static bool flushes_to_zero(void)
 {
@@ -1414,6 +1446,8 @@ static bool compute(struct reference *reference, struct bounds *bounds, const st
         diag_environment(diag, NULL, "out of memory");
         good = false;
     }
+    if (good)
+        round_outputs(&p, reference);
     fesetenv(&callers);
     free_all(&p);
     stored_free(&packed, layer);

@@ -123,13 +123,15 @@ static bool choose_rows(struct reference *reference, const struct layer *layer, 
 
 /* ---- the head's share of the tensors, in double and in_out ----------------------------------------------------- */
 
-/* Columns `column` … of the rows named (all of the first `count` if rows is NULL) of a [.][width] tensor. */
-static void gather_rows(double *out, const float *from, size_t width, size_t column, size_t columns,
-                        const size_t *rows, size_t count)
+/* Columns `column` … of the rows named (all of the first `count` if rows is NULL) of a [.][width] tensor, from number
+ * `first` on. */
+static void gather_rows(double *out, const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
+                        size_t first, size_t width, size_t column, size_t columns, const size_t *rows, size_t count)
 {
     for (size_t r = 0; r < count; r++)
         for (size_t c = 0; c < columns; c++)
-            out[r * columns + c] = from[(rows != NULL ? rows[r] : r) * width + column + c];
+            out[r * columns + c] =
+                inputs_number(layer, in, tensor, first + (rows != NULL ? rows[r] : r) * width + column + c);
 }
 
 /* Rows of x or source as attention sees them. */
@@ -140,7 +142,7 @@ static void gather_tokens(double *out, const struct reference_head *head, const 
     const bool x = tensor == TENSOR_X;
     const size_t width = (size_t)(x ? layer->d_model : layer->d_source), first = head->b * (x ? in->n : in->m) * width;
     if (!x || head->normed == NULL) {
-        gather_rows(out, inputs_floats(in, tensor) + first, width, column, columns, rows, count);
+        gather_rows(out, layer, in, tensor, first, width, column, columns, rows, count);
         stored_rows(layer, in, out, count, columns);
         return;
     }
@@ -319,10 +321,9 @@ static void gather_given(double *out, const struct layer *layer, const struct in
 {
     const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
     for (size_t r = 0; r < count; r++) {
-        const float *row = inputs_floats(in, tensor) + inputs_head_row(layer, in, tensor, b, rows != NULL ? rows[r] : r,
-                                                                      from);
+        const size_t row = inputs_head_row(layer, in, tensor, b, rows != NULL ? rows[r] : r, from);
         for (size_t c = 0; c < width; c++)
-            out[r * width + c] = row[c];
+            out[r * width + c] = inputs_number(layer, in, tensor, row + c);
     }
 }
 
@@ -675,7 +676,7 @@ static bool norm_tokens(struct reference *reference, const struct layer *layer, 
     double *x = doubles(count, &good);
     reference->normed = doubles(count, &good);
     for (size_t at = 0; good && at < count; at++)
-        x[at] = inputs_floats(in, TENSOR_X)[at];
+        x[at] = inputs_number(layer, in, TENSOR_X, at);
     if (good)
         block_normalise(layer, in, number, x, in->batch * in->n, reference->normed);
     if (good && layer_attends(layer))
@@ -692,7 +693,7 @@ void reference_chunk(const struct reference *reference, const struct layer *laye
     for (size_t r = 0; r < chunk->rows; r++) {
         const size_t b = (first + r) / rows, t = reference->y_rows.row[(first + r) % rows];
         for (size_t c = 0; c < d; c++)
-            chunk->x[r * d + c] = inputs_floats(in, TENSOR_X)[(b * in->n + t) * d + c];
+            chunk->x[r * d + c] = inputs_number(layer, in, TENSOR_X, (b * in->n + t) * d + c);
     }
     if (reference->attention != NULL)
         memcpy(chunk->attention, reference->attention + first * d, chunk->rows * d * sizeof *chunk->attention);
