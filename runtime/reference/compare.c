@@ -173,8 +173,7 @@ void compare_lse(struct comparison *c, const struct layer *layer, const struct i
 
 bool compare_cache(struct comparison *c, const struct layer *layer, const struct inputs *in,
                    const struct reference *reference, const struct bounds *bounds, bool values,
-                   const void *const after[CACHE_PARTS],
-                   unsigned gates)
+                   const void *const after[CACHE_PARTS], unsigned gates)
 {
     const enum layer_tensor tensor = inputs_cache_of(layer, values);
     const size_t count = inputs_count(layer, in, tensor), d = inputs_cache_width(layer, values);

@@ -741,15 +741,16 @@ static void test_sums_that_come_back(void **state)
     assert_int_equal(count, ROWS * WIDTH);
     for (size_t i = 0; i < count; i++)
         after[i] = naive_key(&s, i / WIDTH, i % WIDTH, FAR);
+    const void *const left[CACHE_PARTS] = {after};
     struct comparison c = {0};
-    assert_true(compare_cache(&c, s.layer, &s.in, &s.reference, &s.bounds, false, after, GATE_WORST | GATE_DRAWN));
+    assert_true(compare_cache(&c, s.layer, &s.in, &s.reference, &s.bounds, false, left, GATE_WORST | GATE_DRAWN));
     if (c.misses != 0)
         fail_msg("%g is %g of the gate", c.error, c.drawn_ratio);
     assert_true(c.drawn_ratio > 0.1); /* the gate is near */
     for (size_t without = 0; without < FAR; without += FAR / 16) {
         after[at] = naive_key(&s, at / WIDTH, at % WIDTH, without);
         c = (struct comparison){0};
-        assert_true(compare_cache(&c, s.layer, &s.in, &s.reference, &s.bounds, false, after, GATE_DRAWN));
+        assert_true(compare_cache(&c, s.layer, &s.in, &s.reference, &s.bounds, false, left, GATE_DRAWN));
         if (fabs(x[3 * FAR + without] * w[without * WIDTH + 5]) > 1e-3) /* of 0.02 */
             assert_int_equal(c.misses, 1);
     }
