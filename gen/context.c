@@ -99,6 +99,9 @@ static const struct field isa_fields[] = {
     {"relative_zero", offsetof(struct plan_isa, relative.zero)},
     {"relative_low", offsetof(struct plan_isa, relative.low)},
     {"relative_high", offsetof(struct plan_isa, relative.high)},
+    {"relative_back_row", offsetof(struct plan_isa, relative.back_row)},
+    {"relative_back_zero", offsetof(struct plan_isa, relative.back_zero)},
+    {"relative_back_high", offsetof(struct plan_isa, relative.back_high)},
 };
 
 static const struct field height_fields[] = {
@@ -123,21 +126,26 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
-    {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
+    {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
+    {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
     {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
     {"row_scales", LAYOUT_ROW_SCALES},
+    {"attn_rows", LAYOUT_ATTN_ROWS}, {"attn_split", LAYOUT_ATTN_SPLIT}, {"y", LAYOUT_Y},
+    {"given_q", LAYOUT_X}, {"given_k", LAYOUT_SOURCE},
     {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K},
     {"turns", LAYOUT_TURNS}, {"hidden", LAYOUT_HIDDEN}, {"gates", LAYOUT_GATES},
     {"back_w_q", LAYOUT_BACK_W_Q}, {"back_w_k", LAYOUT_BACK_W_K}, {"back_w_v", LAYOUT_BACK_W_V},
     {"back_w_o", LAYOUT_BACK_W_O}, {"d_queries", LAYOUT_D_QUERIES}, {"d_keys", LAYOUT_D_KEYS},
-    {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"k_panels", LAYOUT_K_PANELS}, {"v_panels", LAYOUT_V_PANELS},
+    {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"d_distances", LAYOUT_D_DISTANCES}, {"d_sink", LAYOUT_D_SINK},
+    {"k_panels", LAYOUT_K_PANELS}, {"v_panels", LAYOUT_V_PANELS},
     {"k_blocks", LAYOUT_K_BLOCKS}, {"q_strips", LAYOUT_Q_STRIPS}, {"dz_strips", LAYOUT_DZ_STRIPS},
     {"q_panels", LAYOUT_Q_PANELS}, {"dz_panels", LAYOUT_DZ_PANELS}, {"back_p", LAYOUT_BACK_P},
     {"back_ds", LAYOUT_BACK_DS}, {"back_strips", LAYOUT_BACK_STRIPS}, {"strips", LAYOUT_STRIPS},
-    {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
+    {"back_sees", LAYOUT_BACK_SEES}, {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
+    {"d_distances_row", LAYOUT_D_DISTANCES, AXIS_TOKEN},
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
     {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
@@ -159,7 +167,8 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
 {
     static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
                                                LAYOUT_HIDDEN, LAYOUT_SOURCE, LAYOUT_ROUNDED_X,
-                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
+                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_Z, LAYOUT_ROUNDED_Z,
+                                               LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
     bool found = false;
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         found = found || of == streams[i];
@@ -168,7 +177,10 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
         return;
     }
     emit_begin_table(emit, name);
-    emit_set_string(emit, "caller", of == LAYOUT_X ? "x" : of == LAYOUT_Y ? "y" : of == LAYOUT_SOURCE ? "source" : "");
+    const bool callers = p->layouts[of].owner == OWNER_CALLER;
+    emit_set_string(emit, "caller", !callers ? "" : of == LAYOUT_X ? "x" : of == LAYOUT_Y ? "y" : "source");
+    emit_set_boolean(emit, "of_keys", of == LAYOUT_SOURCE);
+    emit_set_boolean(emit, "of_worker", p->layouts[of].owner == OWNER_WORKER);
     emit_set_boolean(emit, "words", p->layouts[of].element == TENSOR_I32);
     emit_set_integer(emit, "at", layout_at(p, of));
     emit_set_integer(emit, "row", p->layouts[of].stride[AXIS_TOKEN]);
@@ -188,6 +200,8 @@ static void push_rows(struct emit *emit, const struct plan_isa *p)
             continue;
         }
         emit_begin_table(emit, g->label);
+        emit_set_boolean(emit, "widens", g->rows.widens);
+        emit_set_boolean(emit, "narrows", g->rows.narrows);
         emit_set_integer(emit, "once", g->rows.once);
         emit_set_integer(emit, "part_rows", g->rows.part_rows);
         emit_begin_table(emit, "steps");
@@ -213,7 +227,7 @@ static const struct field round_fields[] = {
     FIELD(plan_round, room), FIELD(plan_round, levels), FIELD(plan_round, part_rows),
 };
 
-/* Rows that become whole numbers, in order */
+/* Rows that become words, in order */
 static void push_rounds(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_table(emit, "rounds");
@@ -225,6 +239,27 @@ static void push_rounds(struct emit *emit, const struct plan_isa *p)
         PUSH_FIELDS(emit, &g->round, round_fields);
         push_stream(emit, p, "from", g->reads[0]);
         push_stream(emit, p, "to", g->writes);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* Rows of two bytes that become floats, in order, and whose they are */
+static void push_widens(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
+{
+    const bool given = layer->projected;
+    const char *const names[] = {given ? "q" : "x", given ? "k" : "source", "v"};
+    emit_begin_table(emit, "widens");
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind != PRODUCT_WIDEN)
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "label", g->label);
+        emit_set_string(emit, "tensor", names[g->id - PRODUCT_WIDEN_X]);
+        emit_set_integer(emit, "numbers", g->widen.numbers);
+        emit_set_integer(emit, "part_rows", g->widen.part_rows);
+        emit_set_integer(emit, "at", layout_at(p, g->writes));
+        emit_set_integer(emit, "row", p->layouts[g->writes].stride[AXIS_TOKEN]);
         emit_end(emit);
     }
     emit_end(emit);
@@ -268,8 +303,11 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             emit_set_boolean(emit, "tile_places", g->panels.tile_places);
             emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
             emit_set_boolean(emit, "c_of_call", g->panels.c_of_call);
-            emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller ||
-                                           (g->reads[1] == LAYOUT_X && g->panels.ends));
+            const bool adds_x = g->reads[1] == LAYOUT_X && p->layouts[LAYOUT_X].owner == OWNER_CALLER;
+            emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller || g->panels.narrows ||
+                                           (adds_x && g->panels.ends));
+            emit_set_boolean(emit, "narrows", g->panels.narrows);
+            emit_set_boolean(emit, "apart", g->panels.apart);
             emit_set_boolean(emit, "from_caller", g->panels.from_caller);
             emit_set_boolean(emit, "to_caller", g->panels.to_caller);
             emit_set_boolean(emit, "activates", (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0);
@@ -285,7 +323,7 @@ static void push_need(struct emit *emit, const struct isa_need *need)
 {
     static const char *const registers[] = {
         [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx",
-        [ISA_LEAF_7_ECX] = "leaf_7_ecx", [ISA_XCR0] = "xcr0"};
+        [ISA_LEAF_7_ECX] = "leaf_7_ecx", [ISA_LEAF_7_1_EAX] = "leaf_7_1_eax", [ISA_XCR0] = "xcr0"};
     emit_begin_item(emit);
     emit_set_string(emit, "name", need->name);
     emit_set_string(emit, "where", registers[need->where]);
@@ -293,12 +331,14 @@ static void push_need(struct emit *emit, const struct isa_need *need)
     emit_end(emit);
 }
 
-/* What the set asks of the machine and of the compiler; numbers of f16, and sums of whole numbers, besides. */
+/* What the set asks of the machine and of the compiler; numbers of f16, and sums of words, besides. */
 static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer)
 {
     const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
-        {layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16, isa->f16_target, &isa->f16},
-        {layer_rounds(layer), isa->dot_target, &isa->dot}};
+        {layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16,
+         isa->f16_target, &isa->f16},
+        {layer_sums_whole(layer), isa->dot_target, &isa->dot},
+        {layer->precision == PRECISION_BF16, isa->bf16.target, &isa->bf16.need}};
     char target[80];
     size_t used = (size_t)snprintf(target, sizeof target, "%s", isa->target != NULL ? isa->target : "");
     for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
@@ -314,15 +354,30 @@ static void push_needs(struct emit *emit, const struct isa *isa, const struct la
     emit_end(emit);
 }
 
+static const char *runs_on(const struct isa *isa, const struct layer *layer)
+{
+    return layer->precision == PRECISION_BF16 && isa->bf16.runs_on != NULL ? isa->bf16.runs_on : isa->runs_on;
+}
+
+/* The preprocessor's condition for code of the set */
+static void push_guard(struct emit *emit, const struct isa *isa, const struct layer *layer)
+{
+    char guard[160];
+    const char *const first = isa->guard != NULL ? isa->guard : "";
+    const char *const more = layer->precision == PRECISION_BF16 ? isa->bf16.guard : NULL;
+    snprintf(guard, sizeof guard, "%s%s%s", first, more != NULL ? " && " : "", more != NULL ? more : "");
+    emit_set_string(emit, "guard", guard);
+}
+
 /* Every row of the table, for the names and numbers of the interface. */
-static void push_known(struct emit *emit)
+static void push_known(struct emit *emit, const struct layer *layer)
 {
     emit_begin_table(emit, "known_isas");
     for (size_t i = 0; i < isa_count; i++) {
         emit_begin_item(emit);
         emit_set_string(emit, "name", isa_table[i].name);
         emit_set_integer(emit, "id", isa_table[i].id);
-        emit_set_string(emit, "runs_on", isa_table[i].runs_on);
+        emit_set_string(emit, "runs_on", runs_on(&isa_table[i], layer));
         emit_end(emit);
     }
     emit_end(emit);
@@ -333,9 +388,9 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_begin_item(emit);
     emit_set_string(emit, "isa", p->isa->name);
     emit_set_integer(emit, "id", p->isa->id);
-    emit_set_string(emit, "guard", p->isa->guard != NULL ? p->isa->guard : "");
+    push_guard(emit, p->isa, layer);
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
-    emit_set_string(emit, "runs_on", p->isa->runs_on);
+    emit_set_string(emit, "runs_on", runs_on(p->isa, layer));
     push_needs(emit, p->isa, layer);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
@@ -360,11 +415,17 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
+    bool narrows = false; /* panels end with y of two bytes */
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
+    emit_set_boolean(emit, "narrows", narrows);
     push_products(emit, p);
     push_rows(emit, p);
     push_rounds(emit, p);
+    push_widens(emit, layer, p);
     push_norms(emit, layer, p);
     push_stream(emit, p, "normed", LAYOUT_NORMED);
+    push_stream(emit, p, "x", LAYOUT_X);
     emit_begin_table(emit, "tables");
     for (size_t i = 0; i < layer->table_count; i++) {
         const struct layout *const table = &p->layouts[LAYOUT_TABLES + i];
@@ -661,8 +722,9 @@ static void push_finish(struct emit *emit, const struct layer *layer)
 static bool keeps_nothing(const struct layer *layer)
 {
     if (layer_is_linear(layer))
-        return !layer->row_norm && !layer->pad_skipped && !layer_rounds(layer);
-    return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer);
+        return !layer->row_norm && !layer->pad_skipped && !layer_rounds(layer) && !layer_types_tensors(layer);
+    return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer) &&
+           !layer_types_tensors(layer);
 }
 
 /* Those of a layer without attention, in order: what the emitted code and its callers call them. */
@@ -670,7 +732,9 @@ static void push_row_phases(struct emit *emit, const struct layer *layer)
 {
     const bool linear = layer_is_linear(layer), behind = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
     const struct { const char *id, *name; bool has; } all[] = {
-        {"PAD", "padding", layer->pad_skipped}, {"NORM_X", "norm x", layer_norms_first(layer)},
+        {"PAD", "padding", layer->pad_skipped},
+        {"WIDEN", "widen", layer_types_tensors(layer) && !layer_norms_first(layer)},
+        {"NORM_X", "norm x", layer_norms_first(layer)},
         {"ROUND_X", "round x", layer_rounds(layer)},
         {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear},
         {"ROUND_HIDDEN", "round hidden", !linear && layer_rounds(layer)}, {"DOWN", "down", !linear},
@@ -707,7 +771,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
-        {"DROPOUT", layer_dropped(layer) > 0},
+        {"DROPOUT", layer_dropped(layer) > 0}, {"BACK_TRANSPOSES", plan_back_transposes(layer)},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
@@ -719,8 +783,11 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
         {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
+        {"WHOLE", layer_sums_whole(layer)},
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
-        {"CACHE_STORED", layer_stores_cache(layer)}, {"CACHE_SCALED", layer_scales_cache(layer)},
+        {"CACHE_STORED", layer_stores_cache(layer)}, {"TYPED", layer_types_tensors(layer)},
+        {"WIDENS", layer_types_tensors(layer) && (!layer_norms_first(layer) || layer->cross)},
+        {"CACHE_SCALED", layer_scales_cache(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -735,13 +802,17 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "ACTIVATION", activations[layer_activation(layer)]); /* "": there is none */
     emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
     /* of packed weights, and what C has for it */
-    static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_F32] = ""};
+    static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_BF16] = "bf16",
+                                             [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
     emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_GROUP", layer->weight_type == TENSOR_I4 ? WEIGHT_GROUP : 0);
-    /* likewise of a cache */
+    /* likewise of a caller's activations */
+    emit_set_string(emit, "TENSOR_TYPE", element_name(layer->tensor_type));
+    emit_set_string(emit, "TENSOR_WORD", word_of(layer->tensor_type));
+    /* and of a cache */
     emit_set_string(emit, "CACHE_TYPE", element_name(layer->cache_type));
     emit_set_integer(emit, "CACHE_ELEMENT_BYTES", (int64_t)element_size(layer->cache_type));
     emit_set_string(emit, "CACHE_ELEMENT", word_of(layer->cache_type));
@@ -789,7 +860,7 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
     emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);
     emit_set_integer(emit, "KEPT", layer_kept(layer));
-    push_known(emit);
+    push_known(emit, layer);
     emit_begin_table(emit, "plans");
     for (int64_t i = 0; i < plan->count; i++)
         push_isa(emit, layer, &plan->isas[i]);

@@ -33,6 +33,7 @@
 #define AVX512BW {"AVX512BW", ISA_LEAF_7_EBX, 1u << 30}
 #define AVX512VL {"AVX512VL", ISA_LEAF_7_EBX, 1u << 31}
 #define AVX512_VNNI {"AVX512_VNNI", ISA_LEAF_7_ECX, 1u << 11}
+#define AVX512_BF16 {"AVX512_BF16", ISA_LEAF_7_1_EAX, 1u << 5}
 #define YMM      {"YMM", ISA_XCR0, 0x6}
 #define ZMM      {"ZMM", ISA_XCR0, 0xe0}
 
@@ -46,7 +47,7 @@
 const struct isa isa_table[] = {
     {.name = "scalar", .id = 1, .lanes = 4, .registers = 14, .ends_iterations = true, .fma_ports = 2,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
-     .word_registers = {2, 2},
+     .bf16 = {.has = true}, .word_registers = {2, 2},
      .runs_on = "every machine",
      .vocabulary = "simd_scalar.in"},
     {.name = "sse4", .id = 4, .lanes = 4, .registers = 12, .fma_ports = 1, .optional = true,
@@ -65,6 +66,7 @@ const struct isa isa_table[] = {
     {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .holds_loads = true, .fma_ports = 2,
      .prefetches = true, .wide_values = 256, .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .dot_target = "avx512vnni", .dot = AVX512_VNNI, .unsigned_rows = true,
+     .bf16 = {true, "avx512bf16", NULL, "x86-64 with AVX-512 F, DQ, BW, VL and BF16", AVX512_BF16},
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, YMM, ZMM},
@@ -72,6 +74,8 @@ const struct isa isa_table[] = {
     {.name = "neon", .id = 5, .lanes = 4, .registers = 26, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 64 * KIB, .l2_bytes = 512 * KIB,
      .guard = "defined(__AARCH64EL__) && defined(__ARM_NEON)", .header = "arm_neon.h",
+     .bf16 = {true, NULL, "defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)", "AArch64 with BF16, compiled for it",
+              {NULL, 0, 0}},
      .word_registers = {2, 2},
      .runs_on = "every AArch64",
      .vocabulary = "simd_neon.in"},
@@ -127,6 +131,14 @@ unsigned isa_default(void)
     unsigned isas = 0;
     for (size_t row = 0; row < isa_count; row++)
         isas |= isa_table[row].optional ? 0 : 1u << row;
+    return isas;
+}
+
+unsigned isa_with_bf16(void)
+{
+    unsigned isas = 0;
+    for (size_t row = 0; row < isa_count; row++)
+        isas |= isa_table[row].bf16.has ? 1u << row : 0;
     return isas;
 }
 

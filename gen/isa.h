@@ -17,7 +17,7 @@ struct diag;
 
 /* Where the emitted file looks for a need: registers of x86's CPUID, and XCR0, in whose bits the operating system says
  * which vector registers it saves. */
-enum isa_register { ISA_LEAF_1_ECX, ISA_LEAF_7_EBX, ISA_LEAF_7_ECX, ISA_XCR0 };
+enum isa_register { ISA_LEAF_1_ECX, ISA_LEAF_7_EBX, ISA_LEAF_7_ECX, ISA_LEAF_7_1_EAX, ISA_XCR0 };
 
 /* Bits that all have to be set. */
 struct isa_need {
@@ -45,8 +45,14 @@ struct isa {
     struct isa_need f16;
     const char *dot_target; /* likewise, of sums of products of whole numbers */
     struct isa_need dot;
+    struct {                /* sums of products of bf16, which precision = bf16 wants */
+        bool has;
+        const char *target, *guard; /* likewise; of the preprocessor, beside that below. NULL: nothing */
+        const char *runs_on;        /* for the reader, in place of that below; NULL: that */
+        struct isa_need need;
+    } bf16;
     bool unsigned_rows;     /* the broadcast bytes of such a sum are unsigned: they lie 128 above what they stand for */
-    int word_registers[2];  /* that a row of them takes beside one of f32: of i16, of i8 */
+    int word_registers[2];  /* that a row of them takes beside one of f32: of pairs, of i8 */
     const char *target;     /* text of __attribute__((target("…"))), NULL: no attribute */
     const char *guard;      /* preprocessor condition under which the code can be compiled, NULL: always */
     const char *header;     /* of the compiler's intrinsics, NULL: none */
@@ -72,6 +78,7 @@ void isa_list_names(char *text, size_t size, unsigned isas, const char *separato
 /* Sets of rows: bit i is row i of isa_table. */
 unsigned isa_all(void);
 unsigned isa_default(void);
+unsigned isa_with_bf16(void);
 
 /* "avx2,avx512" → the rows; scalar is always in, "all" is every row. An empty, unknown or repeated name is
  * an error at "--isa"; the set is then of the names that were understood. */

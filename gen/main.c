@@ -113,8 +113,24 @@ static void check_model_names(struct job *job)
     }
 }
 
+/* Of a list of names each is a wish; "all" and no list are of all sets that a layer can have. */
+static void refuse_isas(struct job *job, const struct layer *layer)
+{
+    const char *const named = job->arguments.isas;
+    const unsigned lacking = job->isas & ~plan_isas(layer, job->isas);
+    char names[200], others[200];
+    if (named == NULL || strcmp(named, "all") == 0 || lacking == 0)
+        return;
+    isa_list_names(names, sizeof names, lacking, ", ");
+    isa_list_names(others, sizeof others, plan_isas(layer, isa_all()), ", ");
+    diag_error(&job->diag, "--isa", "%s: no dot product of bf16 there, without which '%s', precision = bf16, is slower "
+               "than f32; name some of %s, or write precision = f32, i16 or i8", names, layer->name, others);
+}
+
 static void make_plans(struct job *job)
 {
+    for (size_t i = 0; i < job->count && good(job); i++)
+        refuse_isas(job, job->pairs[i].layer);
     for (size_t i = 0; i < job->count && good(job); i++)
         job->pairs[i].plan = decide(job, job->pairs[i].layer);
 }
@@ -306,7 +322,7 @@ static void import(struct job *job)
 {
     const struct arguments *a = &job->arguments;
     const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->weight_type,
-                                           a->cache_type, a->seq_len, a->cache_len};
+                                           a->cache_type, a->precision, a->seq_len, a->cache_len};
     job->imported = import_model(&request, &job->diag);
 }
 

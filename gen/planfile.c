@@ -38,7 +38,8 @@ static void spec_text_of_kinds(const struct layer *l, char *text, size_t size)
     static const char *const norms[] = {[NORM_RMS] = "rms", [NORM_LAYER] = "layer", [NORM_L2] = "l2",
                                         [NORM_RMS_ALL] = "rms_all"};
     static const char *const rotations[] = {[ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
-    static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8"};
+    static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8",
+                                             [PRECISION_BF16] = "bf16"};
     static const char *const relatives[] = {[RELATIVE_T5] = "t5", [RELATIVE_TABLE] = "table"};
     char dims[24], width[24], score[17], visible[17];
     snprintf(dims, sizeof dims, "%" PRId64, l->rope.dims);
@@ -66,6 +67,7 @@ static void spec_text_of_kinds(const struct layer *l, char *text, size_t size)
         {"source_kept", l->source_kept ? "true" : NULL},
         {"weight_type", l->weight_type != TENSOR_F32 ? element_name(l->weight_type) : NULL},
         {"cache_type", layer_stores_cache(l) ? element_name(l->cache_type) : NULL},
+        {"tensor_type", layer_types_tensors(l) ? element_name(l->tensor_type) : NULL},
         {"precision", layer_rounds(l) ? precisions[l->precision] : NULL},
         {"score", l->score != NULL ? score : NULL},
         {"visible", l->visible != NULL ? visible : NULL},

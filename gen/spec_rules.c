@@ -159,6 +159,7 @@ static const struct {
     {KEY_WEIGHT_LAYOUT, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_WEIGHT_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_PRECISION, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_TENSOR_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_D_IN, OF_LINEAR, "only layer = linear has it; write d_model"},
     {KEY_D_OUT, OF_LINEAR, "only layer = linear has it, y of others is d_model wide; leave it out"},
     {KEY_ACTIVATION, OF_LINEAR, "only layer = linear has it; leave it out, or say it with ffn"},
@@ -626,9 +627,7 @@ static void rule_precision(struct spec *spec)
     const char *const word = spec->given[KEY_PRECISION].value, *const place = place_of(spec, KEY_PRECISION);
     if (precision == PRECISION_F32)
         return;
-    if (precision == PRECISION_BF16)
-        diag_error(spec->diag, place, "precision = bf16 is not built yet; write i8, i16 or f32, or weight_type = bf16");
-    else if (is_attention(spec) && is_projected(spec))
+    if (is_attention(spec) && is_projected(spec))
         diag_error(spec->diag, place, "precision = %s is of the projections, but input = projected has none; write f32",
                    word);
     else if (is_attention(spec) && is_identity(spec))
@@ -645,23 +644,11 @@ static void rule_precision(struct spec *spec)
 static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
 static bool trains_kept(const struct spec *spec) { return spec->value[KEY_SOURCE_KEPT] == 1; }
 static bool trains_skipped(const struct spec *spec) { return spec->value[KEY_PAD_ROWS] != 0; }
-static bool trains_offset(const struct spec *spec) { return spec->value[KEY_OFFSET] != OFFSET_NONE; }
 static bool trains_qk_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
-static bool trains_relative(const struct spec *spec) { return spec->value[KEY_RELATIVE] != RELATIVE_NONE; }
-static bool trains_positions(const struct spec *spec)
-{
-    return has_rope(spec) && spec->value[KEY_ROPE_POSITIONS] != 0;
-}
-static bool trains_sink(const struct spec *spec) { return spec->value[KEY_SINK] == 1; }
-static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERMS + SCORE_SOFTCAP] > 0; }
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
-static bool trains_visible(const struct spec *spec) { return is_given(spec, KEY_VISIBLE); }
 static bool trains_types(const struct spec *spec) { return spec->value[KEY_WEIGHT_TYPE] != 0; }
+static bool trains_tensors(const struct spec *spec) { return spec->value[KEY_TENSOR_TYPE] != 0; }
 static bool trains_rounding(const struct spec *spec) { return spec->value[KEY_PRECISION] != PRECISION_F32; }
-static bool trains_masks(const struct spec *spec)
-{
-    return has_mask(spec, MASK_PREFIX) || has_mask(spec, MASK_SEGMENTS);
-}
 
 /* What backward does not know yet. */
 static const struct {
@@ -672,19 +659,13 @@ static const struct {
     {KEY_INPUT, is_projected, "input = shared or split"},
     {KEY_CACHE, trains_cached, "cache = none"},
     {KEY_SOURCE_KEPT, trains_kept, "source_kept = false"},
-    {KEY_OFFSET, trains_offset, "offset = none"},
-    {KEY_MASK, trains_masks, "a mask without prefix and segments"},
     {KEY_PAD_ROWS, trains_skipped, "pad_rows = computed"},
     {KEY_QK_NORM, trains_qk_norm, "qk_norm = none"},
-    {KEY_ROPE_POSITIONS, trains_positions, "rope_positions = offset"},
-    {KEY_TERMS + SCORE_SOFTCAP, trains_softcap, "softcap = none"},
-    {KEY_RELATIVE, trains_relative, "relative = none"},
     {KEY_SCORE, trains_score, "no score"},
-    {KEY_VISIBLE, trains_visible, "no visible"},
-    {KEY_SINK, trains_sink, "sink = false"},
     {KEY_BLOCK, is_block, "block = none"},
     {KEY_WEIGHT_TYPE, trains_types, "weight_type = f32"},
     {KEY_PRECISION, trains_rounding, "precision = f32"},
+    {KEY_TENSOR_TYPE, trains_tensors, "tensor_type = f32"},
 };
 
 static void rule_train(struct spec *spec)

@@ -120,6 +120,7 @@ job() {
 run_jobs() {
     local number p f s self=$0
     [ -x "$self" ] || self=$OLDPWD/$0
+    : >"$work/all"
     [ $job_count -gt 0 ] || return 0
     mkdir -p "$work/said"
     # shellcheck disable=SC2016 # the inner shell's words

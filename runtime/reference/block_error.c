@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "bound.h"
+#include "stored.h"
 
 #define U BOUND_U
 #define SATURATED 0.1 /* a relative error of the divisor past which errors do not add up like small ones any more */
@@ -166,6 +167,35 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
 
 /* ---- whole numbers ----------------------------------------------------------------------------------------------- */
 
+/* Rows as bf16, of numbers that are off by e: rounding keeps the order of numbers, so that what becomes of a number is
+ * between what becomes of the ends of its reach. A step has one size, and is LAMBDA of them where errors are many.
+ * Around the numbers as they are given each moves by 2^-8 of itself at most, or is below 2^-126. */
+static void bf16_errors(const struct inputs *in, const double *a, size_t count, double *worst, double *drawn)
+{
+    for (size_t at = 0; at < count; at++) {
+        const double is = stored_bf16(a[at]), reach = BOUND_LAMBDA * drawn[at];
+        if (in->packed != NULL) {
+            const double most = fabs(a[at]) + worst[at];
+            worst[at] = isfinite(stored_bf16(most)) ? worst[at] + 0x1p-8 * most + FLT_MIN : INFINITY;
+            drawn[at] = INFINITY;
+            continue;
+        }
+        worst[at] = worst[at] == 0 ? 0 : fmax(stored_bf16(a[at] + worst[at]) - is, is - stored_bf16(a[at] - worst[at]));
+        const double step = fmax(stored_bf16(a[at] + reach) - is, is - stored_bf16(a[at] - reach));
+        drawn[at] = reach == 0 ? 0 : BOUND_LAMBDA * step;
+    }
+}
+
+size_t block_more_roundings(const struct layer *layer)
+{
+    return layer->precision == PRECISION_BF16 ? 3 : 0;
+}
+
+double block_more_spread(const struct layer *layer)
+{
+    return layer->precision == PRECISION_BF16 ? 1.4142135623730951 : 1;
+}
+
 /* Rows as multiples of a unit, of numbers that are off by e. The kernel's unit is off by its row's largest e, and its
  * quotients by u three times more, as are the reference's own, in f32 likewise; a number whose quotient lies no further
  * than that from the middle between two whole ones may become the other one of them: one unit, or LAMBDA of them where
@@ -174,7 +204,9 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
 void block_round_errors(const struct layer *layer, const struct inputs *in, const double *a, const double *whole,
                         size_t rows, size_t columns, double *worst, double *drawn)
 {
-    for (size_t r = 0; layer_rounds(layer) && r < rows; r++) {
+    if (layer->precision == PRECISION_BF16)
+        bf16_errors(in, a, rows * columns, worst, drawn);
+    for (size_t r = 0; layer_sums_whole(layer) && r < rows; r++) {
         const double *const row = a + r * columns;
         double largest = 0x1p-100, of_worst = 0, of_drawn = 0;
         for (size_t c = 0; c < columns; c++) {
@@ -219,7 +251,8 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
     struct block_matrix m = block_matrix(s->layer, s->in, w);
     const struct norm_rounding *of = s->rounding;
     const size_t count = s->rows * m.in;
-    const double gamma = gamma_of(m.in + 2), walk = of->lambda * U, root = sqrt((double)m.in + 1);
+    const double spread = block_more_spread(s->layer), walk = of->lambda * U * spread, root = sqrt((double)m.in + 1);
+    const double gamma = gamma_of(m.in + 2 + block_more_roundings(s->layer));
     const double small = of->omega * (double)(m.in + 1);
     const float *bias = inputs_floats(s->in, b);
     const bool shown = !layer_attends(s->layer) && (w == TENSOR_W || w == TENSOR_W_2);
@@ -244,7 +277,7 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
         const double sum = size[at] + bias_size + m.more, reach = sum + to->worst[at];
         const double common = square(of_a->common[r]) * (square(value[at]) + square(bias_size));
         to->worst[at] += gamma * reach + small;
-        const double deviations = shown ? BOUND_DEVIATIONS * sqrt(places[at] / 3) : 0;
+        const double deviations = shown ? BOUND_DEVIATIONS * spread * sqrt(places[at] / 3) : 0;
         const double own = fmax(walk * (sum + root * fabs(value[at])), deviations);
         to->drawn[at] = sqrt(to->drawn[at] + common + square(own)) + small;
         to->drawn[at] = drawn_within(s->layer, to->drawn[at], to->worst[at]);

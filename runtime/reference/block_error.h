@@ -30,9 +30,14 @@ bool block_errors(const struct block_chunk *chunk, const struct layer *layer, co
  * it. */
 void block_settle(const struct layer *layer, const struct inputs *inputs, int number, const double *value, size_t rows,
                   struct block_error *error);
-/* The errors of `rows` rows before they become whole numbers, or around the weights as they are given are compared with
- * those, turned into those behind it, which the product that reads them has. `a`: the rows before, `whole` behind it.
- * Nothing but under precision. */
+/* Sums of products of bf16, in the worst case and drawn: NEON rounds half as many of them, but to odd, by up to 2 u,
+ * and pairs before that. So K terms have at most (2 + 2 ceil(K / 2)) u, 3 u more than sums of f32, and drawn ones
+ * sqrt(2) of theirs. 0 and 1 of other layers. */
+size_t block_more_roundings(const struct layer *layer);
+double block_more_spread(const struct layer *layer);
+/* The errors of `rows` rows before they become words, or around the weights as they are given are compared with those,
+ * turned into those behind it, which the product that reads them has. `a`: the rows before, `whole` behind it. Nothing
+ * but under precision. */
 void block_round_errors(const struct layer *layer, const struct inputs *inputs, const double *a, const double *whole,
                         size_t rows, size_t columns, double *worst, double *drawn);
 

@@ -94,9 +94,25 @@ static double whole_unit(const struct layer *layer, const float *from, size_t co
     return unit_above((double)wanted, i8 ? 16 : 9);
 }
 
+double stored_bf16(double number)
+{
+    return fabs(number) < 0x1p-126 ? copysign(0, number) : element_rounded(TENSOR_BF16, number);
+}
+
+static double bf16_column(const float *from, float *to, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        const double number = stored_bf16((double)from[k]);
+        to[k] = isfinite(number) ? (float)(number + 0.0) : NAN; /* no -0 */
+    }
+    return 0;
+}
+
 double stored_whole_column(const struct layer *layer, const float *from, float *to, size_t count, size_t tap)
 {
     bool finite = true;
+    if (!layer_sums_whole(layer))
+        return bf16_column(from, to, count);
     for (size_t k = 0; k < count; k++)
         finite = finite && isfinite(from[k]);
     const double unit = finite ? whole_unit(layer, from, count, tap) : 0;
@@ -109,6 +125,10 @@ double stored_whole_column(const struct layer *layer, const float *from, float *
 
 double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count)
 {
+    for (size_t k = 0; !layer_sums_whole(layer) && k < count; k++)
+        to[k] = stored_bf16(from[k]);
+    if (!layer_sums_whole(layer))
+        return 1;
     const float levels = (float)layer_levels(layer, (int64_t)count);
     float largest = 0x1p-100f;
     double check = 0;
@@ -170,11 +190,10 @@ static bool store(const struct layer *layer, enum layer_tensor tensor, const flo
     return good;
 }
 
-/* Whether packing moves a tensor's numbers: under precision those of W_O stay f32. */
+/* Whether packing moves a tensor's numbers. */
 static bool moves(const struct layer *layer, enum layer_tensor t)
 {
-    return layer_stores_weights(layer) && layer_tensor_row(t)->kind == TENSOR_WEIGHT &&
-           !(layer_rounds(layer) && t == TENSOR_W_O);
+    return layer_stores_weights(layer) && layer_tensor_row(t)->kind == TENSOR_WEIGHT;
 }
 
 bool stored_make(struct inputs *to, const struct layer *layer, const struct inputs *from)

@@ -25,10 +25,12 @@ double stored_row(enum tensor_element type, const double *from, double *to, size
 /* How far such a row may be off where `from` may be off by `error`, number by number. Not finite where one of them may
  * be too large. */
 void stored_row_error(enum tensor_element type, const double *from, const double *error, double *to, size_t count);
-/* The same under precision: whole multiples of the column's unit, which is returned. */
+/* The nearest bf16, of two the even one; what is below 2^-126 in size is 0, as the dot product takes it. */
+double stored_bf16(double number);
+/* The same under precision: whole multiples of the column's unit, which is returned; of bf16 nearest ones, and 0. */
 double stored_whole_column(const struct layer *layer, const float *from, float *to, size_t count, size_t tap);
-/* A row of the other operand: multiples of a unit, which is returned; NaN where one of its numbers is not finite. In
- * f32, so that a kernel with the same numbers has the same multiples. `to` may be `from`. */
+/* A row of the other operand: nearest bf16; or multiples of a unit, which is returned; NaN where one of its numbers is
+ * not finite. In f32, so that a kernel with the same numbers has the same multiples. `to` may be `from`. */
 double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count);
 /* Rows that a product with a matrix reads, in their place: the same under precision, but around the weights as they are
  * given; else nothing. */

@@ -57,7 +57,7 @@ static const struct pair {
     static const char *n##_of_name(int i) { return n##_isa_name((n##_isa_id)i); }
 #define CACHE_FUNCTIONS(n, N) \
     FUNCTIONS(n, N) \
-    _Static_assert(sizeof(struct kernel_cache) == sizeof(n##_cache), "alike for every layer"); \
+    _Static_assert(offsetof(struct kernel_cache, k_scale) == sizeof(n##_cache), "alike for every cache of f32"); \
     static int n##_of_reset(const void *c) { return (int)n##_cache_reset(c); } \
     static int n##_of_move(void *c, int32_t *f) { return (int)n##_cache_move(c, f); }
 #define PAIR(n, N, has, taps) {EACH(n, N, has, taps, NULL, NULL), 0, 0, 0}
@@ -494,7 +494,7 @@ static void overlap_cache(struct bytes *in, const struct pair *p, struct call *c
     struct kernel_args *a = &c->args;
     const unsigned way = take(in);
     const size_t at = take(in);
-    float **const v = is_paged(p) ? &a->v_pages : &a->v_cache;
+    void **const v = is_paged(p) ? &a->v_pages : &a->v_cache;
     if (c->wrong != 0 || way == 0 || way > 9 || c->cache_rows == 0 || a->batch == 0 || a->n == 0)
         return;
     if (way == 6)

@@ -94,11 +94,28 @@ static quad projected(const struct call *call, enum layer_tensor from, enum laye
         return product(call, from, w, b, heads, d, token, i, c);
     const bool second = halves ? c >= half : c % 2 == 1;
     const size_t pair = halves ? c % half : c / 2, other = halves ? (second ? c - half : c + half) : c ^ 1;
-    const long double angle = (long double)(token % call->in->n) *
+    const int32_t *positions = call->in->tensor[TENSOR_POSITIONS];
+    const long double position = positions != NULL ? positions[token] : (long double)(token % call->in->n);
+    const long double angle = position *
                               powl((long double)l->rope.theta, -2 * (long double)pair / (long double)dims);
     const quad sine = (quad)sinl(angle) * (second ? 1 : -1);
     return (quad)cosl(angle) * product(call, from, w, b, heads, d, token, i, c) +
            sine * product(call, from, w, b, heads, d, token, i, other);
+}
+
+static int64_t position_of(const struct call *call, size_t b, size_t t)
+{
+    const int32_t *lengths = call->in->tensor[TENSOR_LENGTHS], *past = call->in->tensor[TENSOR_PAST];
+    const int64_t keys = lengths != NULL ? lengths[b] : (int64_t)call->in->m;
+    const enum layer_offset offset = call->layer->offset;
+    return (int64_t)t + (offset == OFFSET_PAST ? past[b] : offset == OFFSET_END ? keys - (int64_t)call->in->n : 0);
+}
+
+/* What `visible` is in every spec below that has one */
+#define VISIBLE "(p + 2 * j) % 3 != 0 or i == 1 and j < p"
+static bool visible(int64_t i, int64_t p, int64_t j)
+{
+    return ((p + 2 * j) % 3 + 3) % 3 != 0 || (i == 1 && j < p);
 }
 
 static bool sees(const struct call *call, size_t b, size_t i, size_t t, size_t j)
@@ -107,8 +124,14 @@ static bool sees(const struct call *call, size_t b, size_t i, size_t t, size_t j
     const unsigned mask = l->mask;
     const unsigned char *flags = call->in->tensor[TENSOR_MASK_BOOL];
     const int32_t *lengths = call->in->tensor[TENSOR_LENGTHS];
-    const int64_t away = (int64_t)j - (int64_t)t;
-    bool seen = !((mask & MASK_CAUSAL) && away > 0) && !((mask & MASK_NO_SELF) && away == 0);
+    const int32_t *prefix = call->in->tensor[TENSOR_PREFIX];
+    const int32_t *of_q = call->in->tensor[l->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_Q];
+    const int32_t *of_k = call->in->tensor[l->self ? TENSOR_SEGMENT : TENSOR_SEGMENT_K];
+    const int64_t p = position_of(call, b, t), away = (int64_t)j - p;
+    const bool lifted = prefix != NULL && (int64_t)j < prefix[b];
+    bool seen = !((mask & MASK_CAUSAL) && away > 0 && !lifted) && !((mask & MASK_NO_SELF) && away == 0);
+    seen = seen && (of_q == NULL || of_q[b * call->in->n + t] == of_k[b * call->in->m + j]);
+    seen = seen && (l->visible == NULL || visible((int64_t)i, p, (int64_t)j));
     if (mask & MASK_PADDING)
         seen = seen && (int32_t)j < lengths[b];
     if ((mask & MASK_WINDOW) && l->window_left != LAYER_UNBOUNDED)
@@ -127,15 +150,45 @@ static bool sees(const struct call *call, size_t b, size_t i, size_t t, size_t j
     return seen;
 }
 
+/* What rel_bias has for a distance: of T5 by the definition's logarithm, of no distance in these tests at an edge */
+static quad biased(const struct call *call, size_t i, int64_t d)
+{
+    const struct layer *l = call->layer;
+    const quad *bias = call->tensor[TENSOR_REL_BIAS];
+    if (l->relative == RELATIVE_NONE)
+        return 0;
+    if (l->relative == RELATIVE_TABLE) {
+        const int64_t at = d < -l->rel_left ? -l->rel_left : d > l->rel_right ? l->rel_right : d;
+        return bias[(int64_t)i * l->rel_width + at + l->rel_left];
+    }
+    const bool both = !(l->mask & MASK_CAUSAL);
+    const int64_t side = both ? l->rel_buckets / 2 : l->rel_buckets, first = both && d > 0 ? side : 0;
+    const int64_t away = both && d > 0 ? d : d < 0 ? -d : 0;
+    const double wide = away > 0 ? log((double)away / (double)(side / 2)) : 0;
+    int64_t bucket = away;
+    if (away >= side / 2)
+        bucket = side / 2 + (int64_t)(wide / log((double)l->rel_distance / (double)(side / 2)) * (double)(side / 2));
+    return bias[(first + (bucket < side - 1 ? bucket : side - 1)) * l->h + (int64_t)i];
+}
+
+/* c tanh(s / c) */
+static quad capped(const struct call *call, quad score)
+{
+    const double cap = call->layer->number[SCORE_SOFTCAP];
+    const quad e = cap > 0 ? exponential(2 * score / (quad)cap) : 0;
+    return cap > 0 ? (quad)cap * (e - 1) / (e + 1) : score;
+}
+
 static quad added(const struct call *call, size_t b, size_t i, size_t t, size_t j)
 {
     const size_t h = call->in->mask_h[TENSOR_MASK_ADD];
     const size_t at = (((call->in->mask_batch[TENSOR_MASK_ADD] > 1 ? b : 0) * h + (h > 1 ? i : 0)) * call->in->n + t) *
                       call->in->m + j;
     const quad given = call->in->tensor[TENSOR_MASK_ADD] != NULL ? inputs_floats(call->in, TENSOR_MASK_ADD)[at] : 0;
-    const quad away = j > t ? (quad)(j - t) : (quad)(t - j); /* alibi of a power of two heads */
+    const quad ahead = (quad)((int64_t)j - position_of(call, b, t)), away = ahead > 0 ? ahead : -ahead;
+    /* alibi of a power of two heads */
     const double slope = call->layer->number[SCORE_ALIBI] != 0 ? exp2(-8 * (double)(i + 1) / (double)call->layer->h) : 0;
-    return given - slope * away;
+    return given - slope * away + biased(call, i, (int64_t)j - position_of(call, b, t));
 }
 
 /* Dropout of one weight, as docs/gradients.md has it; Philox itself has known answers below. */
@@ -176,11 +229,13 @@ static void attend(const struct call *call, size_t b, size_t i, quad *z)
             quad score = 0;
             for (size_t c = 0; c < d_k; c++)
                 score += q[c] * k[j * d_k + c];
-            a[j] = score * (quad)l->scale + added(call, b, i, t, j);
+            a[j] = capped(call, score * (quad)l->scale) + added(call, b, i, t, j);
             if (sees(call, b, i, t, j) && (!any || a[j] > most))
                 most = a[j];
             any = any || sees(call, b, i, t, j);
         }
+        if (l->sink)
+            sum = exponential(call->tensor[TENSOR_SINK][i] - most);
         for (size_t j = 0; j < m; j++) {
             a[j] = sees(call, b, i, t, j) ? exponential(a[j] - most) : 0;
             sum += a[j];
@@ -349,6 +404,40 @@ static void test_rope(void **state)
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 4\nrope = half\nw_k = tied\nbias = true\n", 1, 4, 4);
     compare("train = true\nd_model = 8\nh = 2\nh_kv = 1\nseq_len = 4\nrope = interleaved\nmask = padding\n", 2, 4, 4);
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 4\nrope = half\ninput = split\n", 1, 4, 4);
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 5\nrope = half\nrope_positions = given\n", 2, 5, 5);
+}
+
+static void test_terms(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"softcap = 0.7\n", "softcap = 2\nmask = causal\ndropout = 0.2\nscale = 3\n",
+                                        "sink = true\n", "sink = true\nmask = bool\nlse = true\ndropout = 0.3\n",
+                                        "relative = t5\nrel_buckets = 8\nrel_distance = 7\n",
+                                        "relative = t5\nrel_buckets = 4\nrel_distance = 3\nmask = causal\nsink = true\n",
+                                        "relative = table\nrel_left = 2\nrel_right = 3\nsoftcap = 1.5\n",
+                                        "relative = table\nrel_right = 1\nh_kv = 1\nmask = padding+no_self\n",
+                                        "relative = t5\nsoftcap = 3\nsink = true\nattention = cross\noffset = past\n"
+                                        "mask = causal+window\nwindow_left = 3\n"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char spec[250];
+        snprintf(spec, sizeof spec, "train = true\nd_model = 4\nh = 2\nseq_len = 6\n%s", kinds[i]);
+        compare(spec, 2, 6, 6);
+    }
+}
+
+static void test_offset(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"offset = past\nmask = causal+no_self\n", "offset = end\nmask = causal+padding\n",
+                                        "offset = end\nalibi = true\nmask = window\nwindow_left = 2\n",
+                                        "offset = past\nmask = causal+prefix\n",
+                                        "offset = past\nvisible = " VISIBLE "\n"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char spec[200];
+        snprintf(spec, sizeof spec, "train = true\nd_model = 4\nh = 2\nattention = cross\nseq_len = 6\nsource_len = 7\n"
+                 "%s", kinds[i]);
+        compare(spec, 2, 5, 7);
+    }
 }
 
 static void test_dropout(void **state)
@@ -403,7 +492,10 @@ static void test_masks(void **state)
     (void)state;
     static const char *const masks[] = {"causal", "padding", "no_self", "causal+no_self", "bool", "additive",
                                         "window\nwindow_left = 1", "causal+window\nwindow_left = 2\nwindow_right = 0",
-                                        "causal+padding+no_self+bool+additive"};
+                                        "causal+padding+no_self+bool+additive", "causal+prefix", "segments",
+                                        "segments+causal+padding\ndropout = 0.2",
+                                        "causal+prefix+window+no_self\nwindow_left = 1", "none\nvisible = " VISIBLE,
+                                        "causal+bool\nvisible = " VISIBLE};
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
         char spec[200];
         snprintf(spec, sizeof spec, "train = true\nd_model = 4\nh = 2\nseq_len = 6\nbias = true\nmask = %s\n", masks[i]);
@@ -427,7 +519,8 @@ static void test_convolution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_philox), cmocka_unit_test(test_dropped),
-                                       cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope), cmocka_unit_test(test_alibi),
+                                       cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope), cmocka_unit_test(test_alibi), cmocka_unit_test(test_offset),
+                                       cmocka_unit_test(test_terms),
                                        cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
                                        cmocka_unit_test(test_cross), cmocka_unit_test(test_masks),
                                        cmocka_unit_test(test_convolution)};

@@ -103,8 +103,26 @@ def multihead(folder, name, d_model, h, batch, n, m=None, d_source=None, bias=Tr
     save(folder, name, spec, {**inputs, **tensors}, y, dy, more)
 
 
-def layer(spec, t, lengths, mask_bool, mask_add):
-    """y of the layer, heads one by one."""
+def visible(i, p, j):
+    """What `visible` is wherever a layer below has it."""
+    return ((p + 2 * j) % 3 != 0) | ((i == 1) & (j < p))
+
+
+def t5_bucket(spec, d):
+    """The bucket of T5 for distances d = j - p, none of which is at an edge of a logarithm."""
+    both, side = "causal" not in spec["mask"].split("+"), spec["rel_buckets"]
+    side = side // 2 if both else side
+    away = d.abs() if both else (-d).clamp(min=0)
+    e = side // 2
+    wide = e + (torch.log(away.clamp(min=1) / e) / np.log(spec["rel_distance"] / e) * e).floor().long()
+    return torch.where(away < e, away, wide.clamp(max=side - 1)) + (side * (d > 0) if both else 0)
+
+
+VISIBLE = "(p + 2 * j) % 3 != 0 or i == 1 and j < p"
+
+
+def layer(spec, t, lengths, mask_bool, mask_add, given):
+    """y of the layer, heads one by one; given: other tensors of the call."""
     h, h_kv, d_model = spec["h"], spec["h_kv"], spec["d_model"]
     split, swapped = spec["input"] == "split", spec["weight_layout"] == "out_in"
     x, source = t["x"], t.get("source", t["x"])
@@ -123,21 +141,32 @@ def layer(spec, t, lengths, mask_bool, mask_add):
         result = own(tensor, i, h) @ columns
         return result + t[b][i * d:(i + 1) * d] if b in t else result
 
-    p, j = torch.arange(n)[:, None], torch.arange(m)[None, :]
-    sees = torch.ones(batch, n, m, dtype=torch.bool)
+    p, j = torch.arange(n)[None, :, None].expand(batch, n, 1), torch.arange(m)[None, None, :]
     masks = spec["mask"].split("+")
+    if spec.get("offset") == "past":
+        p = p + torch.tensor(given["past"])[:, None, None]
+    if spec.get("offset") == "end":
+        p = p - n + (torch.tensor(lengths)[:, None, None] if "padding" in masks else m)
+    sees = torch.ones(batch, n, m, dtype=torch.bool)
     if "causal" in masks:
         sees &= j <= p
+    if "prefix" in masks:
+        sees |= j < torch.tensor(given["prefix"])[:, None, None]
+    if "segments" in masks:
+        of_q, of_k = (given["segment_q"], given["segment_k"]) if "source" in t else [given["segment"]] * 2
+        sees &= torch.tensor(of_q)[:, :, None] == torch.tensor(of_k)[:, None, :]
     if "no_self" in masks:
         sees &= j != p
     if "window" in masks:
         sees &= (j >= p - spec.get("window_left", INF)) & (j <= p + spec.get("window_right", INF))
     if "padding" in masks:
         sees &= j < torch.tensor(lengths)[:, None, None]
+
     def turned(rows):
         """Rotary positions of rows [batch][n][d_k]."""
         dims = spec.get("rope_dims", rows.shape[2])
-        angle = torch.arange(rows.shape[1])[:, None] * 10000.0 ** (-2 * torch.arange(dims // 2).double() / dims)
+        positions = torch.tensor(given["positions"]) if "positions" in given else torch.arange(rows.shape[1])[None, :]
+        angle = positions[:, :, None] * 10000.0 ** (-2 * torch.arange(dims // 2).double() / dims)
         ends = (rows[..., :dims // 2], rows[..., dims // 2:dims]) if spec["rope"] == "half" else \
             (rows[..., 0:dims:2], rows[..., 1:dims:2])
         a, b = ends[0] * angle.cos() - ends[1] * angle.sin(), ends[0] * angle.sin() + ends[1] * angle.cos()
@@ -154,6 +183,14 @@ def layer(spec, t, lengths, mask_bool, mask_add):
             q, k = turned(q), turned(k)
         v = own(source, i, h) if spec["w_v"] == "identity" else project(source, "w_v", "b_v", g, h_kv, spec["d_v"])
         scores, seen = q @ k.transpose(1, 2) * spec["scale"], sees
+        if "visible" in spec:
+            seen = seen & visible(i, p, j)
+        if "softcap" in spec:
+            scores = spec["softcap"] * torch.tanh(scores / spec["softcap"])
+        if spec.get("relative") == "t5":
+            scores = scores + t["rel_bias"][t5_bucket(spec, j - p), i]
+        if spec.get("relative") == "table":
+            scores = scores + t["rel_bias"][i][(j - p).clamp(-spec["rel_left"], spec["rel_right"]) + spec["rel_left"]]
         if spec.get("alibi"):  # of a power of two heads
             scores = scores - 2.0 ** (-8 * (i + 1) / h) * (p - j).abs()
         if mask_bool is not None:
@@ -163,7 +200,12 @@ def layer(spec, t, lengths, mask_bool, mask_add):
             seen = seen & (added > -INF)
             scores = scores + added.masked_fill(added == -INF, 0)
         some = seen.any(2, keepdim=True)
-        weights = torch.softmax(scores.masked_fill(some & ~seen, -INF), 2)
+        scores = scores.masked_fill(some & ~seen, -INF)
+        if "sink" in t:  # one more key
+            sink = t["sink"][i].expand(*scores.shape[:2], 1)
+            weights = torch.softmax(torch.cat([scores, sink], 2), 2)[..., :-1]
+        else:
+            weights = torch.softmax(scores, 2)
         weights = weights.masked_fill(~seen, 0)
         if "dropout" in spec:
             weights = weights * kept(spec["seed"], spec["dropout"], batch, i, n, m)
@@ -222,6 +264,12 @@ def drawn_layer(folder, name, batch, n, m=None, **keys):
     if s["bias"]:
         widths = {"b_q": h * s["d_k"], "b_k": h_kv * s["d_k"], "b_v": h_kv * d_v, "b_o": d_model}
         t.update({b: drawn(rng, width, size=0.3) for b, width in widths.items() if b.replace("b", "w") in t})
+    if s.get("relative") == "t5":
+        t["rel_bias"] = drawn(rng, s["rel_buckets"], h)
+    if s.get("relative") == "table":
+        t["rel_bias"] = drawn(rng, h, s["rel_left"] + s["rel_right"] + 1)
+    if s.get("sink"):
+        t["sink"] = drawn(rng, h)
     more, lengths, flags, added = {}, None, None, None
     masks = s["mask"].split("+")
     if "padding" in masks:
@@ -238,7 +286,18 @@ def drawn_layer(folder, name, batch, n, m=None, **keys):
     if "dropout" in s:
         s["seed"] = int(rng.integers(2 ** 63)) * 2 + 1
         more["seed"] = np.array([s["seed"]], np.uint64)
-    y = layer(s, t, lengths, flags, added)
+    given = {}
+    if s.get("offset") == "past":
+        given["past"] = rng.integers(0, keys_count, size=batch).astype(np.int32)
+    if "prefix" in masks:
+        given["prefix"] = rng.integers(0, keys_count, size=batch).astype(np.int32)
+    if "segments" in masks:
+        for name_of, count in (("segment_q", n), ("segment_k", m)) if cross else (("segment", n),):
+            given[name_of] = np.sort(rng.integers(0, 3, size=(batch, count))).astype(np.int32)
+    if s.get("rope_positions") == "given":
+        given["positions"] = rng.integers(-5, 3 * n, size=(batch, n)).astype(np.int32)
+    more.update(given)
+    y = layer(s, t, lengths, flags, added, given)
     dy = torch.tensor(rng.standard_normal(tuple(y.shape)).astype(np.float32).astype(np.float64))
     spec = dict(keys, seq_len=n)
     if cross:
@@ -276,6 +335,20 @@ def main(folder):
     drawn_layer(folder, "rope_tied", 2, 9, d_model=16, h=2, rope="half", rope_dims=6, w_k="tied", mask="padding")
     drawn_layer(folder, "alibi_causal", 2, 19, d_model=16, h=4, alibi=True, mask="causal")
     drawn_layer(folder, "alibi_cross_additive", 2, 7, 12, d_model=8, h=2, alibi=True, mask="additive", dropout=0.3)
+    drawn_layer(folder, "prefix", 2, 18, d_model=12, h=2, mask="causal+prefix", bias=True)
+    drawn_layer(folder, "segments", 2, 40, d_model=8, h=2, mask="causal+segments")
+    drawn_layer(folder, "segments_cross", 2, 9, 23, d_model=8, h=2, mask="segments+padding", bias=True)
+    drawn_layer(folder, "visible", 2, 19, d_model=12, h=2, visible=VISIBLE, mask="no_self")
+    drawn_layer(folder, "past", 2, 9, 24, d_model=8, h=2, offset="past", mask="causal+no_self", alibi=True)
+    drawn_layer(folder, "end", 3, 7, 21, d_model=8, h=2, offset="end", mask="causal+padding", bias=True)
+    drawn_layer(folder, "rope_given", 2, 15, d_model=16, h=2, rope="half", rope_positions="given", mask="causal")
+    drawn_layer(folder, "softcap", 2, 17, d_model=16, h=2, softcap=1.5, bias=True, mask="causal")
+    drawn_layer(folder, "sink", 2, 15, d_model=12, h=3, sink=True, mask="bool", bias=True, dropout=0.2)
+    drawn_layer(folder, "t5", 2, 37, d_model=12, h=2, relative="t5", rel_buckets=12, rel_distance=31)
+    drawn_layer(folder, "t5_causal", 2, 29, d_model=8, h=4, h_kv=2, relative="t5", rel_buckets=8, rel_distance=23,
+                mask="causal+padding", sink=True)
+    drawn_layer(folder, "table_softcap", 2, 13, 19, d_model=8, h=2, relative="table", rel_left=4, rel_right=9, softcap=2,
+                mask="padding")
     drawn_layer(folder, "dropout", 2, 21, d_model=12, h=3, dropout=0.1, bias=True)
     drawn_layer(folder, "dropout_causal_grouped", 3, 18, d_model=16, h=4, h_kv=2, dropout=0.5, mask="causal")
     drawn_layer(folder, "dropout_cross_padding", 3, 7, 27, d_model=8, h=2, dropout=0.25, mask="padding", d_source=6)
