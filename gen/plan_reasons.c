@@ -127,6 +127,15 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
         reason(p, "products with matrices are of whole numbers, " D64 " in a word of 32 bits, and their sums exact: "
                "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
+        if (layer_rounds_scores(layer))
+            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums "
+                   "stay f32", layer->d_k);
+        else if (layer_attends(layer))
+            reason(p, "scores and weighted sums stay f32: %s",
+                   layer_has_cache(layer) ? "a cache holds rows of f32"
+                   : layer->tied          ? "queries are keys times the scale"
+                   : layer->source_kept   ? "kept keys are of f32"
+                                          : "sums over so few features take longer to round than they save");
         return;
     }
     reason(p, "weights are packed as %s, %s, and are f32 again in registers: W_Q W_K^T and W_V W_O are not folded%s",
@@ -345,6 +354,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     else if (layer->train)
         reason(p, "backward projects queries, keys and values again: %s",
                layer->cross ? "those of source are as many as it has tokens"
+               : layer->pad_skipped ? "forward takes sequences together, without their padding"
                             : why(&p->request, PLAN_SAVED, "they are not kept"));
     if (p->prefetch_keys > 0)
         reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys,
