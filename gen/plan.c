@@ -31,15 +31,16 @@
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
 #define CACHED_BLOCK 128         /* keys in a block: of 256 a step by AVX-512 gains 5 %, a prefill loses it */
-#define STEPS_BLOCK 512          /* the same for few rows: a step gains 5 to 10 % over blocks of 128 */
+#define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
 #define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
-#define AHEAD_BYTES 6144         /* measured, Zen 5: 4 to 8 KiB ahead are best, from L3 and from memory */
+#define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
+#define NEAR_BYTES 16384         /* half of the smallest L1: of values, which several panels read in turn */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
-#define BACK_QUERIES 48           /* tokens in a block of backward, up to whole tiles: its operands stay in L1 and L2 */
+#define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
 #define BACK_KEYS 256
 #define BACK_EVEN 64              /* what rows of a tile divide best: most widths, and their multiples */
 #define BACK_PART 104             /* tokens of a part of dZ, and of dx */
@@ -1173,12 +1174,14 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.queries = min(layer->seq_len, max(1, CACHED_ROWS / group));
     p->cached.rows = p->cached.queries * group;
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
-    if (p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON)
+    const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
+    if (prefetches && p->cached.few_rows > 1)
         p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
-    if (p->cached.ahead > 0 && p->cached.few_rows > 0 && group == 1) {
+    if (prefetches && p->cached.few_rows > 0 && group == 1) {
         p->cached.early = lanes; /* a line for each power */
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
     }
+    p->cached.value_keys = max(8, NEAR_BYTES / (layer->d_v * layout_element(p, LAYOUT_V_CACHE)));
     p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
@@ -1195,16 +1198,20 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
 }
 
 /* Two vectors are enough for a tile's sums to hide their latency, and leave little of a narrow head idle. */
-static void plan_back(struct plan_isa *p, const struct layer *layer)
+static void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const int64_t widest = max(layer->d_model, max(layer->d_k, layer->d_v));
     p->back.vecs = widest > p->lanes ? 2 : 1;
     p->back.width = p->back.vecs * p->lanes;
     p->back.rows = near_equal(BACK_EVEN, tile_rows(p->isa, p->back.vecs));
+    if (!request_is_small(request) && p->back.rows > 4) {
+        p->back.few = ceil_div(p->back.rows, 4);
+        p->back.some = ceil_div(5 * p->back.rows, 8) - 1;
+    }
     p->back.unroll = BACK_UNROLL;
     p->back.k_row = round_up(layer->d_k, p->lanes);
     p->back.v_row = round_up(layer->d_v, p->lanes);
-    p->back.queries = min(round_up(BACK_QUERIES, p->back.rows), round_up(layer->seq_len, p->back.rows));
+    p->back.queries = round_up(near_equal(layer->seq_len, BACK_QUERIES), p->back.rows);
     p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
     p->back.key_row = p->back.keys + LINE_FLOATS; /* rows share no sets of L1, and a last tile reads behind the keys */
     p->back.part_rows = round_up(BACK_PART, p->back.rows);
@@ -1283,7 +1290,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     plan_behind_attention(p, layer, request);
     plan_relative(p, layer);
     if (layer->train)
-        plan_back(p, layer);
+        plan_back(p, layer, request);
 }
 
 /* ---- layers without attention ---- */

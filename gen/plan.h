@@ -317,6 +317,7 @@ struct plan_isa {
         int64_t few_rows;  /* up to so many, scores are dot products along the features; 0: never */
         int64_t few_queries; /* the same in queries of a call */
         int64_t ahead;     /* for few rows: keys, and values, that are prefetched lie so many rows ahead; 0: none are */
+        int64_t value_keys; /* of few rows: keys whose values all panels of features read before the next ones */
         int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                       * of its powers, and floats at most; 0: none are */
         int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */
@@ -328,6 +329,7 @@ struct plan_isa {
      * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */
     struct {
         int64_t rows, vecs, width; /* of the tile; width: lanes of its vectors */
+        int64_t some, few;         /* heights of lower tiles, for rows that are left over; 0: there is none */
         int64_t unroll;
         int64_t k_row, v_row;      /* numbers of a head's query and value, padded to whole vectors */
         int64_t queries, keys;     /* of a block of scores, both whole tiles */

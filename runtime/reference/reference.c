@@ -202,7 +202,8 @@ static void head_free(struct reference_head *head)
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
                         head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->kept,
                         head->lse,
-                        head->z, head->all_z, head->whole_z, head->exact_q, head->exact_k, head->made[0], head->made[1]};
+                        head->z, head->all_z, head->whole_z, head->exact_q, head->exact_k,
+                        head->made[0], head->made[1]};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
