@@ -328,6 +328,8 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_ROUND_X] = {.name = "x in words", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
         [PRODUCT_ROUND_SOURCE] = {.name = "the source in words", .label = "round_source",
                                   .writes = LAYOUT_ROUNDED_SOURCE},
+        [PRODUCT_ROUND_KEYS] = {.name = "keys in words", .label = "round_keys",
+                                .writes = LAYOUT_ROUNDED_KEYS},
         [PRODUCT_ROUND_Z] = {.name = "z in words", .label = "round_z", .writes = LAYOUT_ROUNDED_Z},
         [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention in words", .label = "round_stream",
                                   .writes = LAYOUT_ROUNDED_STREAM},
@@ -473,16 +475,25 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
     const struct layout *const l = &p->layouts[from];
     const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources));
     const int64_t heads = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD] == numbers ? 1 : l->shape[AXIS_HEAD];
-    const int64_t room = round_up(numbers, max(p->lanes, p->word)) / p->word; /* vectors of numbers are written */
+    const bool keys = id == PRODUCT_ROUND_KEYS;
+    const int64_t word = keys ? SCORE_WORD : p->word;
+    const int64_t room = round_up(numbers, max(p->lanes, word)) / word; /* vectors of numbers are written */
     const int64_t head = room + (p->whole ? 1 : 0);
     product->reads[0] = from;
     product->round = (struct plan_round){
-        .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN], .room = room,
-        .levels = layer_levels(layer, numbers), .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
-    p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, p->word),
+        .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN],
+        .word = word, .room = room, .levels = keys ? layer_score_levels(layer) : layer_levels(layer, numbers),
+        .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
+    p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, word),
                                           heads > 1 ? head : 0, row_stride(p, heads * head));
     p->layouts[product->writes].element = TENSOR_I32;
     return product->writes;
+}
+
+static void plan_keys_words(struct plan_isa *p, const struct layer *layer)
+{
+    plan_round(p, layer, PRODUCT_ROUND_KEYS, LAYOUT_KEYS, layer->d_k);
+    p->words_room = plan_product(p, PRODUCT_ROUND_KEYS)->round.room;
 }
 
 /* What a product that reads such rows says of them */
@@ -1100,6 +1111,8 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
         p->layouts[LAYOUT_KEYS] = input_of(p, layer, "keys", true);
     else
         plan_rows(p, layer, PRODUCT_KEYS, layer->d_k, request);
+    if (layer_rounds_scores(layer))
+        plan_keys_words(p, layer);
     plan_values(p, layer, request);
 }
 
@@ -1229,8 +1242,11 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     const int64_t key_row = layer->projected ? p->layouts[LAYOUT_KEYS].stride[AXIS_TOKEN] : layer->d_source;
     const bool callers = p->fold->scores || layer->projected;
     const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
-    p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);
-    p->rows_single = p->vecs == 1 ? p->rows : min(rows_single, apart);
+    const bool words = layer_rounds_scores(layer);
+    const int64_t taken = words ? isa->word_registers[0] : 0;
+    const int64_t of_words = max(1, (isa->registers - taken - p->vecs - 1) / p->vecs);
+    p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), min(rows, of_words));
+    p->rows_single = p->vecs == 1 ? p->rows : min(min(rows_single, isa->registers - taken - 2), apart);
     p->at_once = !request_is_small(request) && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = request_is_small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, request_within(request, PLAN_VALUE_ROWS, rows));
@@ -1248,7 +1264,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
                  : round_up(ceil_div(layer->source_len, ceil_div(layer->source_len, fit)), p->rows);
     const int64_t slab_fit = max(1, (int64_t)(isa->l1d_bytes * 2 / 3) / layout_element(p, LAYOUT_Q_T) / p->block);
     const int64_t slab = request_or(request, PLAN_DEPTH_SLAB, request_is_small(request) ? p->fold->d_score : slab_fit);
-    p->depth_slab = near_equal(p->fold->d_score, slab);
+    p->depth_slab = words ? p->fold->d_score : near_equal(p->fold->d_score, slab); /* whole numbers: to the end */
     p->unroll_scores = choose_unroll(request, p->depth_slab);
     p->unroll_values = choose_unroll(request, UNROLL_KEYS_FULL);
     const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
@@ -1265,7 +1281,9 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_cached(p, layer, request);
         add(p, layer, PRODUCT_APPEND, PRODUCT_COPY);
     }
-    add(p, layer, PRODUCT_SCORES, PRODUCT_TILES)->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
+    struct product *const scores = add(p, layer, PRODUCT_SCORES, PRODUCT_TILES);
+    scores->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
+    scores->reads[1] = words ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS;
     add(p, layer, PRODUCT_SUMS, PRODUCT_TILES);
     if (layer->w_o != W_O_NONE)
         plan_output(p, layer, request);
