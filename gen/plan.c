@@ -1073,7 +1073,7 @@ static void plan_transpose(struct plan_isa *p, const struct layer *layer)
     struct product *const product = add(p, layer, PRODUCT_TRANSPOSE, PRODUCT_COPY);
     product->writes = input ? LAYOUT_VALUES : LAYOUT_S_T;
     p->layouts[product->writes] = blocks_of(p, input ? "values" : "s_t", a->shape[AXIS_HEAD], p->source_blocks,
-                                            a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], a->stride[AXIS_TOKEN]);
+                                            a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], layer->d_source);
 }
 
 /* Queries, keys and values in the scratch, or the input itself. */
