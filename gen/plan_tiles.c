@@ -155,8 +155,8 @@ static double panels_cost(const struct plan_request *request, const struct plan_
     return cost;
 }
 
-/* Vectors in a panel. Where steps count too: those with the least product of what a full sequence and one token cost, so
- * that twice as slow here outweighs twice as fast there; with one row it is the accumulators that are too few. */
+/* Vectors in a panel. Where steps count too: those with the least product of what a full sequence and one token cost,
+ * so that twice as slow here outweighs twice as fast there. With one row it is accumulators that are too few. */
 int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                                  int64_t depth, int64_t tokens)
 {
