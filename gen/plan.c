@@ -1073,7 +1073,7 @@ static void plan_transpose(struct plan_isa *p, const struct layer *layer)
     struct product *const product = add(p, layer, PRODUCT_TRANSPOSE, PRODUCT_COPY);
     product->writes = input ? LAYOUT_VALUES : LAYOUT_S_T;
     p->layouts[product->writes] = blocks_of(p, input ? "values" : "s_t", a->shape[AXIS_HEAD], p->source_blocks,
-                                            a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], a->stride[AXIS_TOKEN]);
+                                            a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], layer->d_source);
 }
 
 /* Queries, keys and values in the scratch, or the input itself. */
@@ -1350,6 +1350,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 {
     p->isa = isa;
     p->weights = layer->weight_type;
+    p->steps = layer->weight_type != TENSOR_F32 && (layer_has_cache(layer) || !layer_attends(layer)) &&
+               !request_asks(request, PLAN_TYPICAL_N);
     p->word = layer_word(layer);
     p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
