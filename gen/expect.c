@@ -638,7 +638,7 @@ static void count_group(struct model *m, int64_t together, double times)
     if (p->value_blocks)
         count_transpose(m, keys, l->d_source, times);
     /* those that join read the row group that the first of them has brought into L2 */
-    static const enum expect_step_name steps[] = {
+    static const enum expect_step_name steps[PLAN_PRODUCTS] = {
         [PRODUCT_QUERIES] = EXPECT_QUERIES, [PRODUCT_KEYS] = EXPECT_KEYS, [PRODUCT_VALUES] = EXPECT_VALUES,
         [PRODUCT_OUTPUT] = EXPECT_OUTPUT, [PRODUCT_NORM_X] = EXPECT_NORMS, [PRODUCT_NORM_STREAM] = EXPECT_NORMS,
         [PRODUCT_HIDDEN] = EXPECT_HIDDEN, [PRODUCT_DOWN] = EXPECT_DOWN, [PRODUCT_NORM_Y] = EXPECT_NORMS,
