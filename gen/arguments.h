@@ -20,6 +20,7 @@ struct arguments {
     struct option_texts specs, set; /* set: KEY=VALUE texts; specs: of import a folder, of model a NAME.layers */
     const char *folder;             /* NULL: not given, as of each of these */
     const char *isas, *deps, *templates, *plan, *size, *name, *cache, *weight_type, *cache_type;
+    const char *precision;
     uint64_t batch, seq_len, cache_len; /* 0: not given */
     bool split, explain, any_cpu, keys, help, version, specs_alone;
 };

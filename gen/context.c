@@ -98,6 +98,9 @@ static const struct field isa_fields[] = {
     {"relative_zero", offsetof(struct plan_isa, relative.zero)},
     {"relative_low", offsetof(struct plan_isa, relative.low)},
     {"relative_high", offsetof(struct plan_isa, relative.high)},
+    {"relative_back_row", offsetof(struct plan_isa, relative.back_row)},
+    {"relative_back_zero", offsetof(struct plan_isa, relative.back_zero)},
+    {"relative_back_high", offsetof(struct plan_isa, relative.back_high)},
 };
 
 static const struct field height_fields[] = {
@@ -122,21 +125,26 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
-    {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
+    {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
+    {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
     {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
     {"row_scales", LAYOUT_ROW_SCALES},
+    {"attn_rows", LAYOUT_ATTN_ROWS}, {"attn_split", LAYOUT_ATTN_SPLIT}, {"y", LAYOUT_Y},
+    {"given_q", LAYOUT_X}, {"given_k", LAYOUT_SOURCE},
     {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K},
     {"turns", LAYOUT_TURNS}, {"hidden", LAYOUT_HIDDEN}, {"gates", LAYOUT_GATES},
     {"back_w_q", LAYOUT_BACK_W_Q}, {"back_w_k", LAYOUT_BACK_W_K}, {"back_w_v", LAYOUT_BACK_W_V},
     {"back_w_o", LAYOUT_BACK_W_O}, {"d_queries", LAYOUT_D_QUERIES}, {"d_keys", LAYOUT_D_KEYS},
-    {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"k_panels", LAYOUT_K_PANELS}, {"v_panels", LAYOUT_V_PANELS},
+    {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"d_distances", LAYOUT_D_DISTANCES}, {"d_sink", LAYOUT_D_SINK},
+    {"k_panels", LAYOUT_K_PANELS}, {"v_panels", LAYOUT_V_PANELS},
     {"k_blocks", LAYOUT_K_BLOCKS}, {"q_strips", LAYOUT_Q_STRIPS}, {"dz_strips", LAYOUT_DZ_STRIPS},
     {"q_panels", LAYOUT_Q_PANELS}, {"dz_panels", LAYOUT_DZ_PANELS}, {"back_p", LAYOUT_BACK_P},
     {"back_ds", LAYOUT_BACK_DS}, {"back_strips", LAYOUT_BACK_STRIPS}, {"strips", LAYOUT_STRIPS},
     {"back_sees", LAYOUT_BACK_SEES}, {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
 };
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
+    {"d_distances_row", LAYOUT_D_DISTANCES, AXIS_TOKEN},
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
     {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
@@ -158,7 +166,8 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
 {
     static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
                                                LAYOUT_HIDDEN, LAYOUT_SOURCE, LAYOUT_ROUNDED_X,
-                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
+                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_Z, LAYOUT_ROUNDED_Z,
+                                               LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
     bool found = false;
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         found = found || of == streams[i];
@@ -167,7 +176,10 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
         return;
     }
     emit_begin_table(emit, name);
-    emit_set_string(emit, "caller", of == LAYOUT_X ? "x" : of == LAYOUT_Y ? "y" : of == LAYOUT_SOURCE ? "source" : "");
+    const bool callers = p->layouts[of].owner == OWNER_CALLER;
+    emit_set_string(emit, "caller", !callers ? "" : of == LAYOUT_X ? "x" : of == LAYOUT_Y ? "y" : "source");
+    emit_set_boolean(emit, "of_keys", of == LAYOUT_SOURCE);
+    emit_set_boolean(emit, "of_worker", p->layouts[of].owner == OWNER_WORKER);
     emit_set_boolean(emit, "words", p->layouts[of].element == TENSOR_I32);
     emit_set_integer(emit, "at", layout_at(p, of));
     emit_set_integer(emit, "row", p->layouts[of].stride[AXIS_TOKEN]);
@@ -187,6 +199,8 @@ static void push_rows(struct emit *emit, const struct plan_isa *p)
             continue;
         }
         emit_begin_table(emit, g->label);
+        emit_set_boolean(emit, "widens", g->rows.widens);
+        emit_set_boolean(emit, "narrows", g->rows.narrows);
         emit_set_integer(emit, "once", g->rows.once);
         emit_set_integer(emit, "part_rows", g->rows.part_rows);
         emit_begin_table(emit, "steps");
@@ -269,6 +283,27 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
+/* Rows of two bytes that become floats, in order, and whose they are */
+static void push_widens(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
+{
+    const bool given = layer->projected;
+    const char *const names[] = {given ? "q" : "x", given ? "k" : "source", "v"};
+    emit_begin_table(emit, "widens");
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind != PRODUCT_WIDEN)
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "label", g->label);
+        emit_set_string(emit, "tensor", names[g->id - PRODUCT_WIDEN_X]);
+        emit_set_integer(emit, "numbers", g->widen.numbers);
+        emit_set_integer(emit, "part_rows", g->widen.part_rows);
+        emit_set_integer(emit, "at", layout_at(p, g->writes));
+        emit_set_integer(emit, "row", p->layouts[g->writes].stride[AXIS_TOKEN]);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 /* The norms of a block as they are packed. */
 static void push_norms(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
 {
@@ -307,8 +342,11 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             emit_set_boolean(emit, "tile_places", g->panels.tile_places);
             emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
             emit_set_boolean(emit, "c_of_call", g->panels.c_of_call);
-            emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller ||
-                                           (g->reads[1] == LAYOUT_X && g->panels.ends));
+            const bool adds_x = g->reads[1] == LAYOUT_X && p->layouts[LAYOUT_X].owner == OWNER_CALLER;
+            emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller || g->panels.narrows ||
+                                           (adds_x && g->panels.ends));
+            emit_set_boolean(emit, "narrows", g->panels.narrows);
+            emit_set_boolean(emit, "apart", g->panels.apart);
             emit_set_boolean(emit, "from_caller", g->panels.from_caller);
             emit_set_boolean(emit, "to_caller", g->panels.to_caller);
             emit_set_boolean(emit, "activates", (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0);
@@ -336,7 +374,8 @@ static void push_need(struct emit *emit, const struct isa_need *need)
 static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer)
 {
     const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
-        {layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16, isa->f16_target, &isa->f16},
+        {layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16,
+         isa->f16_target, &isa->f16},
         {layer_sums_whole(layer), isa->dot_target, &isa->dot},
         {layer->precision == PRECISION_BF16, isa->bf16.target, &isa->bf16.need}};
     char target[80];
@@ -415,12 +454,18 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
+    bool narrows = false; /* panels end with y of two bytes */
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
+    emit_set_boolean(emit, "narrows", narrows);
     push_products(emit, p);
     push_sums(emit, p);
     push_rows(emit, p);
     push_rounds(emit, p);
+    push_widens(emit, layer, p);
     push_norms(emit, layer, p);
     push_stream(emit, p, "normed", LAYOUT_NORMED);
+    push_stream(emit, p, "x", LAYOUT_X);
     emit_begin_table(emit, "tables");
     for (size_t i = 0; i < layer->table_count; i++) {
         const struct layout *const table = &p->layouts[LAYOUT_TABLES + i];
@@ -717,8 +762,9 @@ static void push_finish(struct emit *emit, const struct layer *layer)
 static bool keeps_nothing(const struct layer *layer)
 {
     if (layer_is_linear(layer))
-        return !layer->row_norm && !layer->pad_skipped && !layer_rounds(layer);
-    return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer);
+        return !layer->row_norm && !layer->pad_skipped && !layer_rounds(layer) && !layer_types_tensors(layer);
+    return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer) &&
+           !layer_types_tensors(layer);
 }
 
 /* Those of a layer without attention, in order: what the emitted code and its callers call them. */
@@ -726,7 +772,9 @@ static void push_row_phases(struct emit *emit, const struct layer *layer)
 {
     const bool linear = layer_is_linear(layer), behind = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
     const struct { const char *id, *name; bool has; } all[] = {
-        {"PAD", "padding", layer->pad_skipped}, {"NORM_X", "norm x", layer_norms_first(layer)},
+        {"PAD", "padding", layer->pad_skipped},
+        {"WIDEN", "widen", layer_types_tensors(layer) && !layer_norms_first(layer)},
+        {"NORM_X", "norm x", layer_norms_first(layer)},
         {"ROUND_X", "round x", layer_rounds(layer)},
         {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear},
         {"ROUND_HIDDEN", "round hidden", !linear && layer_rounds(layer)}, {"DOWN", "down", !linear},
@@ -777,7 +825,9 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
         {"WHOLE", layer_sums_whole(layer)},
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
-        {"CACHE_STORED", layer_stores_cache(layer)}, {"CACHE_SCALED", layer_scales_cache(layer)},
+        {"CACHE_STORED", layer_stores_cache(layer)}, {"TYPED", layer_types_tensors(layer)},
+        {"WIDENS", layer_types_tensors(layer) && (!layer_norms_first(layer) || layer->cross)},
+        {"CACHE_SCALED", layer_scales_cache(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -799,7 +849,10 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
     emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_GROUP", layer->weight_type == TENSOR_I4 ? WEIGHT_GROUP : 0);
-    /* likewise of a cache */
+    /* likewise of a caller's activations */
+    emit_set_string(emit, "TENSOR_TYPE", element_name(layer->tensor_type));
+    emit_set_string(emit, "TENSOR_WORD", word_of(layer->tensor_type));
+    /* and of a cache */
     emit_set_string(emit, "CACHE_TYPE", element_name(layer->cache_type));
     emit_set_integer(emit, "CACHE_ELEMENT_BYTES", (int64_t)element_size(layer->cache_type));
     emit_set_string(emit, "CACHE_ELEMENT", word_of(layer->cache_type));

@@ -18,6 +18,7 @@ struct import_request {
     const char *cache;
     const char *weight_type; /* of all specs; NULL: none is written */
     const char *cache_type;  /* of all that have a cache; likewise */
+    const char *precision;   /* of all specs; likewise */
     uint64_t seq_len, cache_len; /* 0: by the model */
 };
 

@@ -356,6 +356,7 @@ end
 function Model:spec(kind, about)
     local spec = setmetatable({name = self.name .. "_" .. kind, about = about, first = nil}, Lines)
     spec:add("name", spec.name):add("weight_type", self.options.weight_type, "--weight-type")
+    spec:add("precision", self.options.precision, "--precision")
     self.specs[#self.specs + 1] = spec
     return spec
 end

@@ -73,6 +73,7 @@ static void fill_rows(struct layer *layer, const struct spec *spec)
 static void fill(struct layer *layer, const struct spec *spec)
 {
     layer->kind = (enum layer_kind)spec->value[KEY_LAYER];
+    layer->tensor_type = element_types[spec->value[KEY_TENSOR_TYPE]];
     if (!layer_attends(layer)) {
         fill_rows(layer, spec);
         return;

@@ -38,9 +38,9 @@ enum score_name {
     SCORE_TERMS
 };
 
-/* Tensors are of the first three, but those of a cache, which may be of the others too. These are types of packed
- * weights; of i8 each column of a matrix has a scale, of i4 each WEIGHT_GROUP rows of it, and no cache is of i4. An
- * element of i4 is a byte: two numbers, or a quarter of a scale. */
+/* Tensors are of the first three, but those of a cache, which may be of the others too, and a caller's activations,
+ * which may be bf16 or f16. These are types of packed weights; of i8 each column of a matrix has a scale, of i4 each
+ * WEIGHT_GROUP rows of it, and no cache is of i4. An element of i4 is a byte: two numbers, or a quarter of a scale. */
 enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4 };
 #define WEIGHT_GROUP 32 /* of a product's depth, which is that of one tap */
 
@@ -141,6 +141,7 @@ struct layer {
     bool out_in; /* weight_layout = out_in */
     enum tensor_element weight_type; /* of weights as they are packed: f32, bf16, f16, i8 or i4; f32 under precision */
     enum layer_precision precision;
+    enum tensor_element tensor_type; /* of the caller's activations, x, source, q, k, v, y and attn: f32, bf16 or f16 */
     union {
         double scale;
         double number[SCORE_TERMS]; /* by score term: its number; 0: none is given */
@@ -235,6 +236,12 @@ static inline bool layer_sums_whole(const struct layer *layer)
 /* The largest of those in size, of a row of `count` numbers. i16: so that a column has room for twice as much, and the
  * sum of their products for both. */
 int64_t layer_levels(const struct layer *layer, int64_t count);
+/* Whether W_O reads rows of Z as whole numbers: of all heads, or under conv of each head. */
+static inline bool layer_rounds_z(const struct layer *layer)
+{
+    return layer_rounds(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
+}
+
 /* Numbers of a 32-bit word, which is one step of a sum. */
 static inline int64_t layer_word(const struct layer *layer)
 {
@@ -249,6 +256,11 @@ static inline bool layer_stores_cache(const struct layer *layer)
 static inline bool layer_scales_cache(const struct layer *layer)
 {
     return layer->cache_type == TENSOR_I8;
+}
+/* Whether the caller's activations are of two bytes: floats for the kernel, rounded once where it writes them. */
+static inline bool layer_types_tensors(const struct layer *layer)
+{
+    return layer->tensor_type != TENSOR_F32;
 }
 /* How many norms the block has: n1 is the first. */
 int layer_norms(const struct layer *layer);
@@ -304,7 +316,8 @@ const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
 /* The same but for tables: those are called as the spec calls them. */
 const char *layer_tensor_called(const struct layer *layer, enum layer_tensor tensor);
-/* What its elements are, and the bytes of one; of a cache that is the layer's cache_type. */
+/* What its elements are, and the bytes of one; of a cache that is the layer's cache_type, of activations its
+ * tensor_type. */
 enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor);
 size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor);
 size_t element_size(enum tensor_element element);

@@ -322,7 +322,7 @@ static void import(struct job *job)
 {
     const struct arguments *a = &job->arguments;
     const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->weight_type,
-                                           a->cache_type, a->seq_len, a->cache_len};
+                                           a->cache_type, a->precision, a->seq_len, a->cache_len};
     job->imported = import_model(&request, &job->diag);
 }
 

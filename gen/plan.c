@@ -327,10 +327,16 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_ROUND_X] = {.name = "x in words", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
         [PRODUCT_ROUND_SOURCE] = {.name = "the source in words", .label = "round_source",
                                   .writes = LAYOUT_ROUNDED_SOURCE},
+        [PRODUCT_ROUND_Z] = {.name = "z in words", .label = "round_z", .writes = LAYOUT_ROUNDED_Z},
         [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention in words", .label = "round_stream",
                                   .writes = LAYOUT_ROUNDED_STREAM},
         [PRODUCT_ROUND_HIDDEN] = {.name = "hidden rows in words", .label = "round_hidden",
                                   .writes = LAYOUT_ROUNDED_HIDDEN},
+        [PRODUCT_WIDEN_X] = {.name = "x as f32", .label = "widen_x", .reads = {LAYOUT_TYPED_X}, .writes = LAYOUT_X},
+        [PRODUCT_WIDEN_SOURCE] = {.name = "source as f32", .label = "widen_source", .reads = {LAYOUT_TYPED_SOURCE},
+                                  .writes = LAYOUT_SOURCE},
+        [PRODUCT_WIDEN_V] = {.name = "v as f32", .label = "widen_v", .reads = {LAYOUT_TYPED_V},
+                             .writes = LAYOUT_VALUES},
         [PRODUCT_LINEAR] = {.name = "linear", .label = "linear", .reads = {LAYOUT_X}, .writes = LAYOUT_Y},
     };
     const bool ffn = id == PRODUCT_HIDDEN || id == PRODUCT_DOWN;
@@ -373,10 +379,17 @@ static struct layout blocks_of(const struct plan_isa *p, const char *name, int64
 static struct layout input_of(const struct plan_isa *p, const struct layer *layer, const char *name, bool source)
 {
     const int64_t d = source ? layer->d_in_kv : layer->d_in_q, columns = source ? layer->d_source : layer->d_model;
-    const bool normed = layer_norms_first(layer) && !(source && layer->cross);
+    const bool copied = (layer_norms_first(layer) || layer_types_tensors(layer)) && !(source && layer->cross);
     return rows_of(name, OWNER_CALLER, layer->split ? layer->h : 1,
                    source ? layer_new_keys(layer) : layer->seq_len, d, layer->split ? d : 0,
-                   normed ? row_stride(p, columns) : columns);
+                   copied ? row_stride(p, columns) : columns);
+}
+
+/* Whether rows are where a call has them; those of attention behind a norm are not, by whatever name. */
+static bool is_callers(const struct plan_isa *p, const struct layer *layer, enum layout_name id)
+{
+    const bool normed = id == LAYOUT_SOURCE && layer_norms_first(layer) && !layer->cross;
+    return p->layouts[id].owner == OWNER_CALLER && !normed;
 }
 
 /* Rows as wide as x in the scratch */
@@ -386,8 +399,70 @@ static struct layout stream_of(const struct plan_isa *p, const struct layer *lay
                    row_stride(p, layer->d_model));
 }
 
+/* ---- tensors of two bytes ---- */
+
+/* What a call brings under `typed`, whose rows lie `row` apart; what kernels read, `of`, is in the scratch. */
+static void type_input(struct plan_isa *p, const struct layer *layer, enum layout_name of, enum layout_name typed,
+                       int64_t tokens, int64_t row)
+{
+    if (!layer_types_tensors(layer))
+        return;
+    struct layout *const l = &p->layouts[of];
+    p->layouts[typed] = *l;
+    p->layouts[typed].element = layer->tensor_type;
+    p->layouts[typed].stride[AXIS_TOKEN] = row;
+    l->owner = OWNER_SCRATCH;
+    l->shape[AXIS_TOKEN] = tokens;
+    if (l->stride[AXIS_HEAD] == STRIDE_OF_CALL)
+        l->stride[AXIS_HEAD] = tokens * l->stride[AXIS_TOKEN];
+}
+
+/* Adds what makes floats of it, `numbers` of a row, `rows` in a part. */
+static void add_widen(struct plan_isa *p, const struct layer *layer, enum product_name id, enum layout_name of,
+                      int64_t numbers, int64_t rows)
+{
+    if (!layer_types_tensors(layer))
+        return;
+    struct product *const product = add(p, layer, id, PRODUCT_WIDEN);
+    product->writes = of;
+    product->widen = (struct plan_widen){.numbers = numbers, .part_rows = rows};
+}
+
+/* y is the caller's; before it is rounded it is in the scratch, if not in a block of the worker (plan_narrow). */
+static void type_output(struct plan_isa *p, const struct layer *layer)
+{
+    if (!layer_types_tensors(layer))
+        return;
+    struct layout *const y = &p->layouts[LAYOUT_Y];
+    p->layouts[LAYOUT_TYPED_Y] = *y;
+    p->layouts[LAYOUT_TYPED_Y].element = layer->tensor_type;
+    *y = rows_of("y as f32", OWNER_SCRATCH, 1, max(layer->seq_len, p->batch_rows), layer->d_out, 0,
+                 row_stride(p, layer->d_out));
+}
+
+static bool norms_y(const struct layer *layer)
+{
+    return layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
+}
+
+/* A product whose results are y rounds them where its sums are complete: in a block of the worker's that is in L1, or
+ * where slabs leave them. Behind a norm that norm does. */
+static void plan_narrow(struct plan_isa *p, const struct layer *layer, struct product *product)
+{
+    struct plan_panels *const g = &product->panels;
+    if (!layer_types_tensors(layer) || product->writes != LAYOUT_Y || norms_y(layer))
+        return;
+    g->narrows = g->ends = true;
+    product->epilogue |= EPILOGUE_NARROW;
+    g->apart = g->k_block >= g->depth;
+    if (!g->apart)
+        return;
+    g->c_row = g->vecs * p->lanes;
+    p->layouts[LAYOUT_Y] = rows_of("y as f32", OWNER_WORKER, 1, p->block, g->c_row, 0, g->c_row);
+}
+
 /* Under precision a product reads words: adds what makes them of rows in `from`, `numbers` numbers of each of its
- * heads; behind a row of whole ones lies its scale. Returns what the product reads. */
+ * heads, or of all of them as one; behind a row of whole ones lies its scale. Returns what the product reads. */
 static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer, enum product_name id,
                                    enum layout_name from, int64_t numbers)
 {
@@ -395,7 +470,8 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
         return from;
     struct product *const product = add(p, layer, id, PRODUCT_ROUND);
     const struct layout *const l = &p->layouts[from];
-    const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources)), heads = l->shape[AXIS_HEAD];
+    const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources));
+    const int64_t heads = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD] == numbers ? 1 : l->shape[AXIS_HEAD];
     const int64_t room = round_up(numbers, max(p->lanes, p->word)) / p->word; /* vectors of numbers are written */
     const int64_t head = room + (p->whole ? 1 : 0);
     product->reads[0] = from;
@@ -446,7 +522,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         .element = a->element,
         .bias = layer->bias,
         .matrices = 1,
-        .from_caller = p->word == 1 && (!layer_norms_first(layer) || (layer->cross && !queries)),
+        .from_caller = is_callers(p, layer, product->reads[0]),
         .depth = a->shape[AXIS_FEATURE],
         .taps = 1,
         .groups = by_head ? heads : 1,
@@ -473,27 +549,37 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train ||
+    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train || p->word > 1 ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = !p->holds && layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
     const int64_t d = p->fold->d_z, columns = layer->h * d, n = max(layer->seq_len, p->batch_rows);
     p->z_front = layer->w_o == W_O_CONV ? layer_conv_pad(layer) : 0;
     p->z_back = layer->w_o == W_O_CONV ? layer->conv_width - 1 - p->z_front : 0;
-    p->layouts[LAYOUT_Z] = layer->w_o == W_O_NONE ? given_of(layer, "y", layer->h, layer->seq_len, d)
+    const struct layout y = given_of(layer, "y", layer->h, layer->seq_len, d);
+    p->layouts[LAYOUT_Z] = layer->w_o == W_O_NONE ? y
                          : p->z_rows ? rows_of("z", OWNER_SCRATCH, layer->h, p->z_front + n + p->z_back, d, d, columns)
                                      : blocks_of(p, "z", layer->h, p->query_blocks, d, d, columns);
+    if (layer->w_o != W_O_NONE || !layer_types_tensors(layer))
+        return;
+    p->layouts[LAYOUT_TYPED_Y] = y;
+    p->layouts[LAYOUT_TYPED_Y].element = layer->tensor_type;
+    p->layouts[LAYOUT_Z] = layer_has_cache(layer) ? p->layouts[LAYOUT_TYPED_Y] /* rounded from the sums themselves */
+                                                  : rows_of("z", OWNER_WORKER, 1, p->block, d, 0, d);
 }
 
 static void plan_output(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const bool conv = layer->w_o == W_O_CONV;
-    const struct layout *const z = &p->layouts[LAYOUT_Z];
-    const int64_t d = z->shape[AXIS_FEATURE], z_columns = layer->h * d;
+    const int64_t d = p->layouts[LAYOUT_Z].shape[AXIS_FEATURE], z_columns = layer->h * d;
+    const enum layout_name read = plan_round(p, layer, PRODUCT_ROUND_Z, LAYOUT_Z, conv ? d : z_columns);
+    const struct layout *const z = &p->layouts[read];
     struct product *const product = add(p, layer, PRODUCT_OUTPUT, PRODUCT_PANELS);
+    product->reads[0] = read;
     struct plan_panels *const g = &product->panels;
     product->name = conv ? "convolution" : product->name;
     p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
+    type_output(p, layer);
     if (layer_has_ffn(layer)) {
         product->writes = LAYOUT_STREAM;
         p->layouts[LAYOUT_STREAM] = stream_of(p, layer, "stream");
@@ -507,7 +593,7 @@ static void plan_output(struct plan_isa *p, const struct layer *layer, const str
         .element = z->element,
         .bias = layer->bias,
         .matrices = 1,
-        .to_caller = product->writes == LAYOUT_Y,
+        .to_caller = is_callers(p, layer, product->writes),
         .ends = (product->epilogue & EPILOGUE_RESIDUAL) != 0,
         .depth = conv ? d : z_columns,
         .taps = conv ? layer->conv_width : 1,
@@ -517,11 +603,13 @@ static void plan_output(struct plan_isa *p, const struct layer *layer, const str
         .a_k = z->stride[AXIS_FEATURE],
         .a_group = conv ? z->stride[AXIS_HEAD] : 0,
         .a_tap = conv ? z->stride[AXIS_TOKEN] : 0,
-        .a_block = z_columns * p->block,
+        .a_block = p->word > 1 ? z->stride[AXIS_TOKEN] * p->block : z_columns * p->block,
         .c_row = row,
         .c_group = conv ? layer->d_model / layer->h : 0,
     };
+    reads_words(p, product, g);
     plan_panels(g, request, p, layer->seq_len, max(layer->seq_len, p->batch_rows));
+    plan_narrow(p, layer, product);
 }
 
 /* ---- the block around attention ---- */
@@ -551,6 +639,7 @@ static void add_norm(struct product *product, int64_t norm, enum layout_name fro
 static void plan_norm_x(struct plan_isa *p, const struct layer *layer)
 {
     struct product *const product = add_rows(p, layer, PRODUCT_NORM_X);
+    product->rows.widens = layer_types_tensors(layer);
     if (layer->block == BLOCK_PARALLEL && layer_norms(layer) == 2) {
         p->layouts[LAYOUT_NORMED_2] = stream_of(p, layer, "normed for the feed-forward");
         add_norm(product, 2, LAYOUT_X, LAYOUT_NONE, LAYOUT_NORMED_2);
@@ -576,9 +665,12 @@ static void plan_norm_stream(struct plan_isa *p, const struct layer *layer)
 static void plan_norm_y(struct plan_isa *p, const struct layer *layer)
 {
     const enum layout_name residual = layer_has_ffn(layer) && layer_attends(layer) ? LAYOUT_STREAM : LAYOUT_X;
-    if (layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH)
-        add_norm(add_rows(p, layer, PRODUCT_NORM_Y), layer_norms(layer), LAYOUT_Y,
-                 layer->block == BLOCK_SANDWICH ? residual : LAYOUT_NONE, LAYOUT_Y);
+    if (!norms_y(layer))
+        return;
+    struct product *const product = add_rows(p, layer, PRODUCT_NORM_Y);
+    product->rows.narrows = layer_types_tensors(layer);
+    product->epilogue |= product->rows.narrows ? EPILOGUE_NARROW : 0;
+    add_norm(product, layer_norms(layer), LAYOUT_Y, layer->block == BLOCK_SANDWICH ? residual : LAYOUT_NONE, LAYOUT_Y);
 }
 
 /* The rows that the feed-forward reads, or the one product of layer = linear */
@@ -604,7 +696,7 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
     *up = (struct plan_panels){
         .element = p->layouts[hidden->reads[0]].element, .bias = layer->ffn_bias, .matrices = gated ? 2 : 1,
         .depth = d, .taps = 1, .groups = 1, .columns = d_ff, .a_row = a_row, .a_k = 1, .a_block = a_row * p->block,
-        .from_caller = hidden->reads[0] == LAYOUT_X, .ends = true,
+        .from_caller = is_callers(p, layer, hidden->reads[0]), .ends = true,
     };
     reads_words(p, hidden, up);
     plan_panels(up, request, p, layer->seq_len, tokens);
@@ -627,10 +719,12 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
     down->panels = (struct plan_panels){
         .element = p->layouts[of_hidden].element, .bias = layer->ffn_bias, .matrices = 1, .depth = d_ff,
         .taps = 1, .groups = 1, .columns = d, .a_row = hidden_row, .a_k = 1, .a_block = hidden_row * p->block,
-        .c_row = d, .to_caller = true, .ends = (down->epilogue & EPILOGUE_RESIDUAL) != 0,
+        .c_row = p->layouts[LAYOUT_Y].stride[AXIS_TOKEN], .to_caller = is_callers(p, layer, LAYOUT_Y),
+        .ends = (down->epilogue & EPILOGUE_RESIDUAL) != 0,
     };
     reads_words(p, down, &down->panels);
     plan_panels(&down->panels, request, p, layer->seq_len, tokens);
+    plan_narrow(p, layer, down);
 }
 
 static void plan_behind_attention(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -927,7 +1021,7 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
-    const bool only_z = layer->projected && !layer_finishes(layer); /* is a matrix's operand */
+    const bool only_z = layer->projected && !layer_finishes(layer) && !layer_types_tensors(layer); /* is an operand */
     const int64_t sequences = only_z || layer->source_kept ? queries : min(queries, keys);
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = layer->source_kept ? 0 : sequences * layer_new_keys(layer);
@@ -947,6 +1041,11 @@ static void plan_relative(struct plan_isa *p, const struct layer *layer)
         p->relative.zero = p->relative.low;
         p->relative.row = round_up(left + right + 2 * p->lanes, p->lanes);
         return;
+    }
+    if (layer->train) {
+        p->relative.back_zero = left + p->lanes;
+        p->relative.back_high = right;
+        p->relative.back_row = round_up(left + right + 2 * p->lanes, p->lanes);
     }
     p->relative.low = right + p->block - 1;
     p->relative.high = left + rows - 1;
@@ -970,13 +1069,25 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
 {
     const bool normed = layer_norms_first(layer);
     p->layouts[LAYOUT_X] = rows_of("x", OWNER_CALLER, layer->split ? layer->h : 1, layer->seq_len, layer->d_in_q,
-                                   layer->split ? layer->d_in_q : 0, layer->d_model);
+                                   layer->split ? layer->d_in_q : 0,
+                                   layer_types_tensors(layer) ? row_stride(p, layer->d_model) : layer->d_model);
+    type_input(p, layer, LAYOUT_X, LAYOUT_TYPED_X, max(layer->seq_len, p->batch_rows), layer->d_model);
     if (normed) {
         p->layouts[LAYOUT_NORMED] = input_of(p, layer, "normed", false);
         p->layouts[LAYOUT_NORMED].owner = OWNER_SCRATCH;
         p->layouts[LAYOUT_NORMED].shape[AXIS_TOKEN] = max(layer->seq_len, p->batch_rows);
     }
     p->layouts[LAYOUT_SOURCE] = input_of(p, layer, layer->cross ? "source" : normed ? "normed" : "x", true);
+    const int64_t part = ceil_div(PART_NUMBERS, max(layer->d_model, layer->d_source));
+    if (!normed)
+        add_widen(p, layer, PRODUCT_WIDEN_X, LAYOUT_X, layer->d_model, part);
+    if (layer->cross) {
+        type_input(p, layer, LAYOUT_SOURCE, LAYOUT_TYPED_SOURCE, max(layer->source_len, p->batch_sources),
+                   layer->d_source);
+        add_widen(p, layer, PRODUCT_WIDEN_SOURCE, LAYOUT_SOURCE, layer->d_source, part);
+    } else if (layer_types_tensors(layer)) {
+        p->layouts[LAYOUT_SOURCE].owner = OWNER_SCRATCH;
+    }
     plan_round(p, layer, PRODUCT_ROUND_X, normed ? LAYOUT_NORMED : LAYOUT_X, layer->d_in_q);
     if (layer->cross)
         plan_round(p, layer, PRODUCT_ROUND_SOURCE, LAYOUT_SOURCE, layer->d_in_kv);
@@ -998,9 +1109,18 @@ static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch
     const int64_t n = layer->seq_len, m = layer_new_keys(layer), d = layer->d_k, row = row_stride(p, d);
     const int64_t queries = max(n, p->batch_rows), keys = max(m, p->batch_sources);
     const bool copies = layer_finishes(layer);
-    p->layouts[copies ? LAYOUT_X : LAYOUT_QUERIES] = given_of(layer, "q", layer->h, n, d);
-    p->layouts[copies ? LAYOUT_SOURCE : LAYOUT_KEYS] = given_of(layer, "k", layer->h_kv, m, d);
+    const enum layout_name of_q = copies ? LAYOUT_X : LAYOUT_QUERIES, of_k = copies ? LAYOUT_SOURCE : LAYOUT_KEYS;
+    p->layouts[of_q] = given_of(layer, "q", layer->h, n, d);
+    p->layouts[of_k] = given_of(layer, "k", layer->h_kv, m, d);
     p->layouts[LAYOUT_VALUES] = given_of(layer, "v", layer->h_kv, m, layer->d_v);
+    if (batch) {
+        type_input(p, layer, of_q, LAYOUT_TYPED_X, queries, p->layouts[of_q].stride[AXIS_TOKEN]);
+        type_input(p, layer, of_k, LAYOUT_TYPED_SOURCE, keys, p->layouts[of_k].stride[AXIS_TOKEN]);
+        type_input(p, layer, LAYOUT_VALUES, LAYOUT_TYPED_V, keys, p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN]);
+        add_widen(p, layer, PRODUCT_WIDEN_X, of_q, layer->h * d, p->block);
+        add_widen(p, layer, PRODUCT_WIDEN_SOURCE, of_k, layer->h_kv * d, p->block);
+        add_widen(p, layer, PRODUCT_WIDEN_V, LAYOUT_VALUES, layer->h_kv * layer->d_v, p->block);
+    }
     if (!copies)
         return;
     p->layouts[LAYOUT_QUERIES] = rows_of("queries", OWNER_SCRATCH, layer->h, queries, d, queries * row, row);
@@ -1162,11 +1282,13 @@ static void plan_linear(struct plan_isa *p, const struct layer *layer, const str
     product->panels = (struct plan_panels){
         .element = p->layouts[product->reads[0]].element, .bias = layer->bias, .matrices = 1, .depth = layer->d_model,
         .taps = 1, .groups = 1, .columns = layer->d_out, .a_row = a_row, .a_k = 1, .a_block = a_row * p->block,
-        .c_row = layer->d_out, .from_caller = product->reads[0] == LAYOUT_X, .to_caller = true,
+        .c_row = p->layouts[LAYOUT_Y].stride[AXIS_TOKEN],
+        .from_caller = is_callers(p, layer, product->reads[0]), .to_caller = is_callers(p, layer, LAYOUT_Y),
         .ends = (product->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0,
     };
     reads_words(p, product, &product->panels);
     plan_panels(&product->panels, request, p, layer->seq_len, max(layer->seq_len, p->batch_rows));
+    plan_narrow(p, layer, product);
 }
 
 /* Rows of x to rows of y: a norm, the products, a norm. */
@@ -1178,8 +1300,14 @@ static void plan_rowwise(struct plan_isa *p, const struct layer *layer, const st
     if (!request_is_small(request) || request_asks(request, PLAN_BATCH_ROWS))
         choose_batch(p, layer, request);
     p->query_blocks = p->source_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
-    p->layouts[LAYOUT_X] = rows_of("x", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
+    const int64_t rows = max(layer->seq_len, p->batch_rows);
+    p->layouts[LAYOUT_X] = rows_of("x", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0,
+                                   layer_types_tensors(layer) ? row_stride(p, layer->d_model) : layer->d_model);
     p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_out, 0, layer->d_out);
+    type_input(p, layer, LAYOUT_X, LAYOUT_TYPED_X, rows, layer->d_model);
+    type_output(p, layer);
+    if (!layer_norms_first(layer))
+        add_widen(p, layer, PRODUCT_WIDEN_X, LAYOUT_X, layer->d_model, ceil_div(PART_NUMBERS, layer->d_model));
     if (layer_norms_first(layer)) {
         p->layouts[LAYOUT_NORMED] = stream_of(p, layer, "normed");
         plan_norm_x(p, layer);
@@ -1254,8 +1382,11 @@ static double size_bound(const struct layer *l)
     int64_t left = 0, right = 0;
     if (score_has(l, SCORE_RELATIVE))
         relative_reach(l, &left, &right);
+    const double typed = layer_types_tensors(l) ? (q + s) * (d + e_k + e_v + (double)l->d_out) + /* and rows of attn */
+                         (4 * wide + 8 * (double)l->h) * (double)l->source_len : 0;
     const double back = l->train ? 8 * packed + 16 * (q + s) * (e_k + e_v + d + 1024) : 0; /* heads padded to vectors */
-    return scratch + packed + turns + block + linear + back + (double)l->h * ((double)left + (double)right + 4096);
+    return scratch + packed + turns + block + linear + back + typed +
+           (double)l->h * ((double)left + (double)right + 4096);
 }
 
 void plan_free(struct plan *plan)

@@ -39,8 +39,9 @@ enum product_name {
     PRODUCT_D_Z, PRODUCT_WEIGHTS_AGAIN, PRODUCT_D_SCORES, PRODUCT_D_VALUES, PRODUCT_D_KEYS, PRODUCT_D_QUERIES,
     PRODUCT_THROUGH_Q, PRODUCT_THROUGH_K, PRODUCT_THROUGH_V,
     PRODUCT_D_W_Q, PRODUCT_D_W_K, PRODUCT_D_W_V, PRODUCT_D_W_O,
-    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_STREAM, PRODUCT_ROUND_HIDDEN
+    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_Z, PRODUCT_ROUND_STREAM, PRODUCT_ROUND_HIDDEN,
     /* under precision: of what a product reads */
+    PRODUCT_WIDEN_X, PRODUCT_WIDEN_SOURCE, PRODUCT_WIDEN_V /* under tensor_type: of what a call brings */
 };
 
 enum layout_owner {
@@ -53,6 +54,9 @@ enum layout_owner {
 /* All that lies somewhere: tensors of a call as far as products read or write them, then what is the kernel's own. */
 enum layout_name {
     LAYOUT_NONE, LAYOUT_X, LAYOUT_SOURCE, LAYOUT_Y, /* input = projected: q and k in place of x and source */
+    LAYOUT_TYPED_X, LAYOUT_TYPED_SOURCE, LAYOUT_TYPED_V, LAYOUT_TYPED_Y, /* under tensor_type those of the caller: then
+                                        * those above are floats in the scratch, y maybe a worker's */
+    LAYOUT_ATTN_ROWS, LAYOUT_ATTN_SPLIT, /* likewise: rows of attn as floats, of a tile; where segments are parts */
     LAYOUT_S_T,                        /* the source in blocks, where values are projected from it */
     LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
     LAYOUT_KEPT_SOURCE,                /* a copy of the source, where keys or values are its own rows */
@@ -60,7 +64,7 @@ enum layout_name {
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
     LAYOUT_STREAM,                     /* x and what attention adds to it */
     /* words of whole numbers, and behind those of a row its scale */
-    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
+    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_Z, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
@@ -69,12 +73,13 @@ enum layout_name {
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
-    LAYOUT_RELATIVE, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
+    LAYOUT_RELATIVE, LAYOUT_RELATIVE_BACK, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
     LAYOUT_NORMS, LAYOUT_NORMS_LAST = LAYOUT_NORMS + TENSOR_N4_B - TENSOR_N1_G, /* n1_g, n1_b, ... n4_b */
-    /* of backward: the caller's, and z as forward keeps it; weights the other way round; gradients by heads; operands of tiles, of attention and else */
+    /* of backward: the caller's, and z as forward keeps it; weights the other way round; gradients by heads; operands
+     * of tiles, of attention and else */
     LAYOUT_DY, LAYOUT_DX, LAYOUT_DSOURCE, LAYOUT_DW_Q, LAYOUT_DW_K, LAYOUT_DW_V, LAYOUT_DW_O, LAYOUT_SAVED_Z,
     LAYOUT_BACK_W_Q, LAYOUT_BACK_W_K, LAYOUT_BACK_W_V, LAYOUT_BACK_W_O,
-    LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z,
+    LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z, LAYOUT_D_DISTANCES, LAYOUT_D_SINK,
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
     LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_SEES, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
     LAYOUT_SPARE,
@@ -153,7 +158,9 @@ struct plan_panels {
     bool c_of_call;       /* c_group is as many rows as a call has tokens in the group: a number of the call */
     bool parts_placed;    /* c_row and c_group are arguments of that function */
     bool from_caller, to_caller; /* rows of A, of C, are the caller's: without pad_rows = computed they have gaps */
-    bool ends;            /* something is done to a panel's results: residual, activation, gate, cap */
+    bool ends;            /* something is done to a panel's results: residual, activation, gate, cap, rounding */
+    bool narrows;         /* they become the caller's y of two bytes */
+    bool apart;           /* until then they are a block of the worker's, of the panel's width */
     int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
 };
 
@@ -176,11 +183,13 @@ enum product_kind {
     PRODUCT_TILES,  /* of two activations: scores and weighted sums, struct plan_isa has their tiles */
     PRODUCT_ROWS,   /* norms of rows */
     PRODUCT_ROUND,  /* rows as whole numbers */
+    PRODUCT_WIDEN,  /* rows of two bytes as floats */
     PRODUCT_GRADIENT, PRODUCT_SUM /* of backward, in its own tiles; a weight's gradient, a sum over tokens */
 };
 enum product_epilogue {
     EPILOGUE_BIAS = 1 << 0, EPILOGUE_NORM = 1 << 1, EPILOGUE_TURN = 1 << 2, EPILOGUE_SOFTMAX = 1 << 3,
-    EPILOGUE_ACTIVATION = 1 << 4, EPILOGUE_GATE = 1 << 5, EPILOGUE_RESIDUAL = 1 << 6, EPILOGUE_CAP = 1 << 7
+    EPILOGUE_ACTIVATION = 1 << 4, EPILOGUE_GATE = 1 << 5, EPILOGUE_RESIDUAL = 1 << 6, EPILOGUE_CAP = 1 << 7,
+    EPILOGUE_NARROW = 1 << 8
 };
 
 /* Rows of numbers, each of one head or more, as words of whole ones with a scale behind them */
@@ -191,6 +200,12 @@ struct plan_round {
     int64_t part_rows;
 };
 
+/* Rows of numbers of two bytes as floats; of q, k and v a query block of one sequence */
+struct plan_widen {
+    int64_t numbers;   /* of a row */
+    int64_t part_rows;
+};
+
 /* Norms of a block's rows, one after the other while a few rows are in L1. */
 struct plan_rows {
     struct {
@@ -198,6 +213,7 @@ struct plan_rows {
         enum layout_name from, residual, to; /* `to` gets the norm of `from`, plus `residual` where there is one */
     } step[2];
     int64_t steps;
+    bool widens, narrows; /* tensor_type: rows of x are the caller's; y is rounded to the caller's */
     int64_t once;      /* rows at a time, at most as many as there are lanes */
     int64_t part_rows; /* of one part */
 };
@@ -235,6 +251,7 @@ struct product {
         struct plan_rows rows;
         struct plan_round round;
         struct plan_sum sum;
+        struct plan_widen widen;
     };
 };
 
@@ -305,6 +322,9 @@ struct plan_isa {
      * further than from -low to high, it begins at back + zero. */
     struct {
         int64_t row, zero, low, high; /* row: numbers of a head */
+        /* train: once more, for backward, in which the keys of a query lie side by side: those of a vector whose first
+         * key is `ahead` of the query begin at ahead + back_zero, ahead from -back_zero to back_high. */
+        int64_t back_row, back_zero, back_high;
     } relative;
     /* Of a layer with a cache: attention by rows, one for each query and head, with keys along the lanes. What becomes
      * of a row depends on positions alone, not on the call that brings it. */

@@ -75,7 +75,8 @@ static struct product *add_sum(struct plan_isa *p, const struct layer *layer, en
 
 /* Heads of a projection are one matrix unless each reads columns of its own, or their gradients lie apart. */
 static void add_projection(struct plan_isa *p, const struct layer *layer, enum product_name id, enum layout_name input,
-                           int64_t d_in, int64_t width, enum layout_name gradient, int64_t heads, int64_t d, int64_t row)
+                           int64_t d_in, int64_t width, enum layout_name gradient, int64_t heads, int64_t d,
+                           int64_t row)
 {
     const bool out_in = layer->out_in;
     const struct sum_operand bias = {.head = row, .row = heads * row, .numbers = d};

@@ -138,6 +138,8 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
                 place_weights(p, g);
     if (p->relative.row > 0)
         place_new(p, LAYOUT_RELATIVE, "relative", OWNER_PACKED, layer->h, p->relative.row);
+    if (p->relative.back_row > 0)
+        place_new(p, LAYOUT_RELATIVE_BACK, "relative back", OWNER_PACKED, layer->h, p->relative.back_row);
     if (layer->sink)
         place_new(p, LAYOUT_SINK, "sink", OWNER_PACKED, 1, layer->h);
     place_finish(p, layer);
@@ -242,10 +244,17 @@ static int64_t place_block(struct plan_isa *p)
     place(p, LAYOUT_NORMED);
     place(p, LAYOUT_NORMED_2);
     place(p, LAYOUT_STREAM);
+    const enum layout_name rounded[] = {LAYOUT_ROUNDED_Z, LAYOUT_ROUNDED_STREAM};
+    const int64_t words = p->bytes[OWNER_SCRATCH]; /* in one place, as each is read before the next is written */
     place(p, LAYOUT_ROUNDED_X);
     place(p, LAYOUT_ROUNDED_SOURCE);
-    place(p, LAYOUT_ROUNDED_STREAM);
-    const int64_t rows = p->bytes[OWNER_SCRATCH];
+    int64_t rows = p->bytes[OWNER_SCRATCH];
+    for (size_t i = 0; i < sizeof rounded / sizeof *rounded; i++) {
+        p->bytes[OWNER_SCRATCH] = words;
+        place(p, rounded[i]);
+        rows = max(rows, p->bytes[OWNER_SCRATCH]);
+    }
+    p->bytes[OWNER_SCRATCH] = rows;
     place(p, LAYOUT_HIDDEN);
     place(p, LAYOUT_ROUNDED_HIDDEN);
     place(p, LAYOUT_GATES);
@@ -254,16 +263,19 @@ static int64_t place_block(struct plan_isa *p)
     return end;
 }
 
-/* Normed rows in place of x, under the names of what they serve as */
+/* Normed rows in place of x, or floats, under the names of what they serve as */
 static void place_inputs(struct plan_isa *p, const struct layer *layer)
 {
     const enum layout_name inputs[] = {LAYOUT_SOURCE, LAYOUT_KEYS, LAYOUT_VALUES};
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+    const bool normed = layer_norms_first(layer) && !layer->cross, typed = layer_types_tensors(layer);
+    const enum layout_name rows = normed ? LAYOUT_NORMED : layer->cross ? LAYOUT_SOURCE : LAYOUT_X;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs && (normed || typed) && !layer->projected; i++) {
         struct layout *const l = &p->layouts[inputs[i]];
-        if (!layer_norms_first(layer) || layer->cross || l->owner != OWNER_CALLER)
+        const bool source = inputs[i] == LAYOUT_SOURCE && typed && !layer->cross;
+        if (l->owner != OWNER_CALLER && !source)
             continue;
         l->owner = OWNER_SCRATCH;
-        l->at = p->layouts[LAYOUT_NORMED].at;
+        l->at = p->layouts[rows].at;
     }
 }
 
@@ -318,6 +330,10 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_D_KEYS, "d keys", OWNER_BACK, keys, layer->h_kv * k_row);
     place_new(p, LAYOUT_D_VALUES, "d values", OWNER_BACK, keys, layer->h_kv * v_row);
     place_new(p, LAYOUT_D_Z, "d z", OWNER_BACK, queries, layer->h * v_row);
+    if (score_has(layer, SCORE_RELATIVE)) /* of each sequence of a group: n + m distances and fewer */
+        place_new(p, LAYOUT_D_DISTANCES, "d distances", OWNER_BACK, layer->h, queries + keys);
+    if (layer->sink) /* of each sequence */
+        place_new(p, LAYOUT_D_SINK, "d sink", OWNER_BACK, queries, layer->h);
 
     const int64_t depth = max(max(layer->d_out, p->back.keys), max(layer->h * k_row, layer->h_kv * max(k_row, v_row)));
     place_new(p, LAYOUT_SPARE, "spare strip", OWNER_BACK_WORKER, depth, p->back.rows);
@@ -343,8 +359,29 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
     p->bytes[OWNER_BACK_WORKER] = max(p->bytes[OWNER_BACK_WORKER], attend);
 }
 
+/* Floats of what a call brings, and y before it is rounded */
+static void place_typed(struct plan_isa *p, const struct layer *layer)
+{
+    if (!layer_types_tensors(layer))
+        return;
+    place(p, LAYOUT_X);
+    if (layer->cross || layer->projected)
+        place(p, LAYOUT_SOURCE);
+    if (layer->projected)
+        place(p, LAYOUT_VALUES);
+    place(p, LAYOUT_Y);
+    if (!layer->scores)
+        return;
+    const bool cached = layer_has_cache(layer);
+    place_new(p, LAYOUT_ATTN_ROWS, "attn as f32", OWNER_WORKER, cached ? p->cached.rows : p->block, layer->source_len);
+    if (cached && p->cached.split > 0)
+        place_new(p, LAYOUT_ATTN_SPLIT, "attn of segments", OWNER_SCRATCH, p->cached.split * layer->h,
+                  layer->source_len);
+}
+
 void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
+    place_typed(p, layer);
     const int64_t end = place_block(p);
     place_attention(p, layer);
     place_inputs(p, layer);

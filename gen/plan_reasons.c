@@ -117,16 +117,15 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
     if (!layer_stores_weights(layer))
         return;
     if (layer->precision == PRECISION_BF16) {
-        reason(p, "products with matrices%s are of bf16, two in a word of 32 bits, and their sums f32%s. W_Q W_K^T and "
-               "W_V W_O are not folded%s", layer_attends(layer) && layer->w_o != W_O_NONE ? ", but not W_O," : "",
+        reason(p, "products with matrices are of bf16, two in a word of 32 bits, and their sums f32%s. W_Q W_K^T and "
+               "W_V W_O are not folded%s",
                p->isa->bf16.need.name != NULL ? ", by the processor's dot product of two" : "",
                request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
         return;
     }
     if (layer_rounds(layer)) {
-        reason(p, "products with matrices%s are of whole numbers, " D64 " in a word of 32 bits, and their sums exact: "
-               "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s",
-               layer_attends(layer) && layer->w_o != W_O_NONE ? ", but not W_O," : "", p->word,
+        reason(p, "products with matrices are of whole numbers, " D64 " in a word of 32 bits, and their sums exact: "
+               "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
         return;
     }
@@ -456,7 +455,7 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
 static void print_products(FILE *out, const struct plan_isa *p)
 {
     static const char *const epilogues[] = {"bias", "norm", "rotation", "softmax", "activation", "gate", "residual",
-                                            "softcap"};
+                                            "softcap", "rounding"};
     fputs("    products: what each reads, of which type, and writes; what is done to it then:\n", out);
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const enum layout_name operands[] = {g->reads[0], g->reads[1], LAYOUT_WEIGHTS + g->id, g->writes};

@@ -67,6 +67,7 @@ static void spec_text_of_kinds(const struct layer *l, char *text, size_t size)
         {"source_kept", l->source_kept ? "true" : NULL},
         {"weight_type", l->weight_type != TENSOR_F32 ? element_name(l->weight_type) : NULL},
         {"cache_type", layer_stores_cache(l) ? element_name(l->cache_type) : NULL},
+        {"tensor_type", layer_types_tensors(l) ? element_name(l->tensor_type) : NULL},
         {"precision", layer_rounds(l) ? precisions[l->precision] : NULL},
         {"score", l->score != NULL ? score : NULL},
         {"visible", l->visible != NULL ? visible : NULL},

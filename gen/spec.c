@@ -61,6 +61,7 @@ static const char *const words_activation[] = {"none", "relu", "gelu", "gelu_tan
 static const char *const words_weight_layout[] = {"in_out", "out_in", NULL};
 /* as element_types in layer.c */
 static const char *const words_cache_type[] = {"f32", "bf16", "f16", "i8", NULL};
+static const char *const words_tensor_type[] = {"f32", "bf16", "f16", NULL};
 /* as enum layer_precision */
 static const char *const words_precision[] = {"f32", "i16", "i8", "bf16", NULL};
 static const char *const words_weight_type[] = {"f32", "bf16", "f16", "i8", "i4", NULL};
@@ -135,6 +136,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_WEIGHT_LAYOUT] = {"weight_layout", KIND_WORD, words_weight_layout},
     [KEY_WEIGHT_TYPE] = {"weight_type", KIND_WORD, words_weight_type},
     [KEY_PRECISION] = {"precision", KIND_WORD, words_precision},
+    [KEY_TENSOR_TYPE] = {"tensor_type", KIND_WORD, words_tensor_type},
 };
 
 static bool is_number(enum key key)

@@ -159,6 +159,7 @@ static const struct {
     {KEY_WEIGHT_LAYOUT, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_WEIGHT_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_PRECISION, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
+    {KEY_TENSOR_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_D_IN, OF_LINEAR, "only layer = linear has it; write d_model"},
     {KEY_D_OUT, OF_LINEAR, "only layer = linear has it, y of others is d_model wide; leave it out"},
     {KEY_ACTIVATION, OF_LINEAR, "only layer = linear has it; leave it out, or say it with ffn"},
@@ -644,11 +645,9 @@ static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
 static bool trains_kept(const struct spec *spec) { return spec->value[KEY_SOURCE_KEPT] == 1; }
 static bool trains_skipped(const struct spec *spec) { return spec->value[KEY_PAD_ROWS] != 0; }
 static bool trains_qk_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
-static bool trains_relative(const struct spec *spec) { return spec->value[KEY_RELATIVE] != RELATIVE_NONE; }
-static bool trains_sink(const struct spec *spec) { return spec->value[KEY_SINK] == 1; }
-static bool trains_softcap(const struct spec *spec) { return spec->real[KEY_TERMS + SCORE_SOFTCAP] > 0; }
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
 static bool trains_types(const struct spec *spec) { return spec->value[KEY_WEIGHT_TYPE] != 0; }
+static bool trains_tensors(const struct spec *spec) { return spec->value[KEY_TENSOR_TYPE] != 0; }
 static bool trains_rounding(const struct spec *spec) { return spec->value[KEY_PRECISION] != PRECISION_F32; }
 
 /* What backward does not know yet. */
@@ -662,13 +661,11 @@ static const struct {
     {KEY_SOURCE_KEPT, trains_kept, "source_kept = false"},
     {KEY_PAD_ROWS, trains_skipped, "pad_rows = computed"},
     {KEY_QK_NORM, trains_qk_norm, "qk_norm = none"},
-    {KEY_TERMS + SCORE_SOFTCAP, trains_softcap, "softcap = none"},
-    {KEY_RELATIVE, trains_relative, "relative = none"},
     {KEY_SCORE, trains_score, "no score"},
-    {KEY_SINK, trains_sink, "sink = false"},
     {KEY_BLOCK, is_block, "block = none"},
     {KEY_WEIGHT_TYPE, trains_types, "weight_type = f32"},
     {KEY_PRECISION, trains_rounding, "precision = f32"},
+    {KEY_TENSOR_TYPE, trains_tensors, "tensor_type = f32"},
 };
 
 static void rule_train(struct spec *spec)

@@ -227,8 +227,9 @@ const char *layer_tensor_called(const struct layer *layer, enum layer_tensor ten
 
 enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor)
 {
-    const bool rounded = tensor >= TENSOR_K_CACHE && tensor <= TENSOR_V_PAGES;
-    return rounded ? layer->cache_type : rows[tensor].shown.type;
+    const bool cached = tensor >= TENSOR_K_CACHE && tensor <= TENSOR_V_PAGES;
+    const bool typed = tensor <= TENSOR_V || tensor == TENSOR_Y || tensor == TENSOR_ATTN;
+    return cached ? layer->cache_type : typed ? layer->tensor_type : rows[tensor].shown.type;
 }
 
 size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor)
@@ -266,7 +267,8 @@ bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
 bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor)
 {
     const enum tensor_kind kind = rows[tensor].shown.kind;
-    const bool differs = kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || tensor == TENSOR_X || tensor == TENSOR_SOURCE;
+    const bool differs = kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED || tensor == TENSOR_X ||
+                         tensor == TENSOR_SOURCE;
     return layer->train && differs && layer_has_tensor(layer, tensor);
 }
 

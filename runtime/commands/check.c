@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* attnrun check: every kernel of a layer against the reference, and its promises. */
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "../../gen/isa.h"
 #include "kernels/apart.h"
 #include "kernels/call.h"
@@ -20,6 +23,8 @@ struct check {
     struct layer *layer;
     struct inputs_draw draw;
     struct kernel kernel;
+    struct layer *plain_layer; /* tensor_type: the same in f32; NULL: it is that itself, or not compared */
+    struct kernel plain;
     struct subject subject;
     struct diag diag;
 };
@@ -60,7 +65,7 @@ static void print_repeat(const struct check *c, const char *isa)
         printf(" --m %zu", c->draw.m);
     printf(" --init %s --isa %s", c->draw.init == INIT_NORMAL ? "normal" : "xavier", isa);
     compile_print_options(&c->options->compile, stdout);
-    printf("\n");
+    printf("%s\n", c->options->against != NULL ? " --against f32" : "");
 }
 
 static void print_line(const char *verdict, const struct check *c, const char *isa, const struct findings *f)
@@ -72,9 +77,10 @@ static void print_line(const char *verdict, const struct check *c, const char *i
                f->attn.worst_ratio);
     if (c->layer->lse)
         printf("  lse: error %.2g, %.2g, %.2g", compare_shown_error(&f->lse), f->lse.drawn_ratio, f->lse.worst_ratio);
-    if (layer_stores_weights(c->layer))
-        printf("  against f32: rms %.2g, largest %.2g of y's rms, %.2g of the bound", f->cost.rms, f->cost.largest,
-               f->given.worst_ratio);
+    if (c->subject.against.wanted)
+        printf("  against f32: rms %.2g, largest %.2g of y's rms", f->cost.rms, f->cost.largest);
+    if (c->subject.against.wanted && layer_stores_weights(c->layer))
+        printf(", %.2g of the bound", f->given.worst_ratio);
     if (c->layer->train)
         printf("  gradients: error %.2g, %.2g, %.2g", f->gradients.error, f->gradients.drawn_ratio,
                f->gradients.worst_ratio);
@@ -138,6 +144,33 @@ static void check_isa(struct check *c, int isa, const char *name, struct tally *
     }
 }
 
+/* What results are rounded from. A plan file is of the layer with its type, and no other's. */
+static bool make_plain(struct check *c)
+{
+    struct compile_options options = c->options->compile;
+    if (!layer_types_tensors(c->layer) || options.plan != NULL)
+        return true;
+    const char **set = malloc((options.set_count + 1) * sizeof *set);
+    if (set == NULL) {
+        diag_environment(&c->diag, NULL, "out of memory");
+        return false;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < options.set_count; i++)
+        if (strncmp(options.set[i], "tensor_type", strlen("tensor_type")) != 0)
+            set[count++] = options.set[i];
+    set[count++] = "tensor_type=f32";
+    options.set = set;
+    options.set_count = count;
+    c->plain_layer = layer_read(c->spec, set, count, &c->diag);
+    const bool good = c->plain_layer != NULL &&
+                      compile_kernel(&c->plain, c->spec, c->plain_layer->name, &options, &c->diag);
+    c->subject.plain_layer = c->plain_layer;
+    c->subject.plain = &c->plain;
+    free(set);
+    return good;
+}
+
 /* Every instruction set that was asked for, or that the pair has. */
 static void check_kernels(struct check *c, struct tally *tally)
 {
@@ -157,7 +190,8 @@ static void check_spec(const struct options *options, const char *spec, struct t
     c.layer = layer_read(spec, options->compile.set, options->compile.set_count, &c.diag);
     bool good = c.layer != NULL && choose_draw(&c) &&
                 compile_kernel(&c.kernel, spec, c.layer->name, &options->compile, &c.diag) &&
-                subject_make(&c.subject, c.layer, &c.kernel, &c.draw, &c.diag);
+                subject_make(&c.subject, c.layer, &c.kernel, &c.draw, &c.diag) && make_plain(&c) &&
+                (options->against == NULL || subject_make_against(&c.subject, &c.draw, &c.diag));
     if (good)
         check_kernels(&c, tally);
     if (tally->skipped > skipped && tally->passed + tally->failed == judged && c.diag.errors == 0)
@@ -170,6 +204,8 @@ static void check_spec(const struct options *options, const char *spec, struct t
     diag_free(&c.diag);
     subject_free(&c.subject);
     kernel_unload(&c.kernel);
+    kernel_unload(&c.plain);
+    layer_free(c.plain_layer);
     layer_free(c.layer);
 }
 

@@ -135,11 +135,12 @@ static float pixel(const struct heatmap *map, size_t head, size_t row, size_t co
     const struct picture *p = &map->picture;
     const struct inputs *in = &map->call.inputs;
     const size_t width = inputs_columns(map->call.layer, in), h = (size_t)map->call.layer->h;
-    const float *attn = map->call.attn + (p->sequence * h + head) * in->n * width;
+    const size_t first = (p->sequence * h + head) * in->n * width;
     float largest = HIDDEN;
     for (size_t t = row * p->block; t < (row + 1) * p->block && t < in->n; t++)
         for (size_t j = column * p->block; j < (column + 1) * p->block && j < p->m; j++) {
-            const float weight = attn[t * width + j];
+            const float weight =
+                (float)element_number(map->call.layer->tensor_type, map->call.attn, first + t * width + j);
             if (!reference_visible(map->call.layer, in, p->sequence, head, t, j))
                 continue;
             if (!isfinite(weight))

@@ -153,6 +153,8 @@ static const struct option_row rows[] = {
      .commands = TIMED, .help = "time to measure a kernel, approximately; default: 1"},
     {.name = "json", .kind = OPTION_FLAG, .field = FIELD(json), .commands = COMMAND_BENCH | COMMAND_TUNE,
      .help = "one JSON object a line"},
+    {.name = "against", .argument = "f32", .kind = OPTION_WORD, .field = FIELD(against), .commands = COMMAND_CHECK,
+     .help = "print what the layer's number types cost as well: how far y is from that of the same layer in f32"},
     {.name = "quiet", .kind = OPTION_FLAG, .field = FIELD(quiet), .commands = COMMAND_CHECK,
      .help = "print only what fails, and the last line"},
     {.name = "cache", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(compile.cache), .commands = COMPILING,

@@ -27,6 +27,7 @@ struct options {
     const char *labels, *source_labels, *scale;
     const char *csv, *json_lines, *html, *shard;
     const char *format, *symbol;
+    const char *against; /* f32, or NULL */
     struct weights_choice weights;
     bool quiet, json, reference, backward, resume, all, help;
     bool each_isa; /* --isa was given: each of the list, not the best one */

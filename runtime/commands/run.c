@@ -109,13 +109,13 @@ static size_t place_of(const struct job *job, enum layer_tensor tensor, size_t i
     return tensor != TENSOR_Y ? i : inputs_y_at(job->call.layer, in, i / d_out / in->n, i / d_out % in->n, i % d_out);
 }
 
-/* expected = what the file says, itself rounded to f32. */
+/* expected = what the file says, itself rounded to f32 or the tensor's type. */
 static void expect_given(const struct job *job, enum layer_tensor tensor, double *expected, double *worst,
                          double *drawn, double *open, const struct tensor *given)
 {
-    const float *values = given != NULL ? given->data : NULL;
-    for (size_t i = 0; values != NULL && i < given->bytes / sizeof *values; i++) {
-        const double value = values[place_of(job, tensor, i)];
+    const enum tensor_element type = layer_tensor_element(job->call.layer, tensor);
+    for (size_t i = 0; given != NULL && i < given->bytes / element_size(type); i++) {
+        const double value = element_number(type, given->data, place_of(job, tensor, i));
         const double rounding = 0x1p-24 * fabs(value) + 0x1p-149;
         if (!isfinite(expected[i]) && isfinite(value) && open[i] != INFINITY) /* it is wrong, whatever a kernel gives */
             worst[i] = drawn[i] = open[i] = 0;
@@ -231,9 +231,9 @@ static bool compute_reference(struct job *job)
     const size_t y = inputs_count(job->call.layer, &job->call.inputs, TENSOR_Y);
     const size_t attn = inputs_count(job->call.layer, &job->call.inputs, TENSOR_ATTN);
     for (size_t i = 0; job->options->reference && i < y; i++)
-        job->call.y[place_of(job, TENSOR_Y, i)] = (float)job->reference.y[i];
+        element_put(job->call.layer->tensor_type, job->call.y, place_of(job, TENSOR_Y, i), job->reference.y[i]);
     for (size_t i = 0; job->options->reference && i < attn; i++)
-        job->call.attn[i] = (float)job->reference.attn[i];
+        element_put(job->call.layer->tensor_type, job->call.attn, i, job->reference.attn[i]);
     const size_t lse = inputs_count(job->call.layer, &job->call.inputs, TENSOR_LSE);
     for (size_t i = 0; job->options->reference && i < lse; i++)
         job->call.lse[i] = (float)job->reference.lse[i];

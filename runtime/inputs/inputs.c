@@ -207,11 +207,23 @@ size_t inputs_count(const struct layer *layer, const struct inputs *in, enum lay
     return count;
 }
 
+size_t inputs_bytes(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
+{
+    return inputs_count(layer, in, tensor) * layer_tensor_size(layer, tensor);
+}
+
+void inputs_put(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t at, double number)
+{
+    const enum tensor_element type = layer_tensor_element(layer, tensor);
+    const double most = type == TENSOR_F16 ? 65504 : type == TENSOR_BF16 ? 0x1.fep127 : INFINITY;
+    element_put(type, in->tensor[tensor], at, isfinite(number) ? fmax(-most, fmin(most, number)) : number);
+}
+
 static bool allocate(struct inputs *in, const struct layer *layer, enum layer_tensor tensor, struct diag *diag)
 {
     if (!is_read(layer, tensor))
         return true;
-    size_t bytes = inputs_count(layer, in, tensor) * layer_tensor_size(layer, tensor);
+    size_t bytes = inputs_bytes(layer, in, tensor);
     in->tensor[tensor] = malloc(bytes > 0 ? bytes : 1);
     if (in->tensor[tensor] == NULL)
         diag_environment(diag, NULL, "out of memory");
@@ -277,7 +289,7 @@ bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inpu
         return false;
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (in->tensor[t] != NULL)
-            memcpy(in->tensor[t], from->tensor[t], inputs_count(layer, in, t) * layer_tensor_size(layer, t));
+            memcpy(in->tensor[t], from->tensor[t], inputs_bytes(layer, in, t));
     return true;
 }
 
@@ -349,16 +361,18 @@ double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor)
 static void shrink_queries(const struct layer *layer, struct inputs *in, enum layer_tensor tensor)
 {
     const double factor = inputs_query_factor(layer, tensor);
-    float *out = in->tensor[tensor];
+    const enum tensor_element type = layer_tensor_element(layer, tensor);
     for (size_t i = 0; factor < 1 && i < inputs_count(layer, in, tensor); i++)
-        out[i] = (float)(out[i] * factor);
+        element_put(type, in->tensor[tensor], i, inputs_number(layer, in, tensor, i) * factor);
 }
 
 static void draw_tokens(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                         const struct inputs_draw *draw)
 {
+    const enum tensor_element type = layer_tensor_element(layer, tensor);
     (void)draw;
-    draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
+    for (size_t i = 0; i < inputs_count(layer, in, tensor); i++)
+        element_put(type, in->tensor[tensor], i, random_normal(random));
 }
 
 /* 0, m and anything between. */

@@ -13,6 +13,7 @@
 #include "../../gen/diag.h"
 #include "../../gen/layer.h"
 #include "../../gen/tensors.h"
+#include "elements.h"
 
 #define INPUTS_EXPECTED "expect." /* before the name of a cache's tensor: as a call must leave it */
 
@@ -69,6 +70,18 @@ bool inputs_set_lengths(struct inputs *inputs, const struct layer *layer, const 
 /* A deep copy. */
 bool inputs_copy(struct inputs *inputs, const struct layer *layer, const struct inputs *from, struct diag *diag);
 void inputs_free(struct inputs *inputs);
+
+/* Bytes of a tensor; number `at` of one of any of its types, in double. */
+size_t inputs_bytes(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
+static inline double inputs_number(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor,
+                                   size_t at)
+{
+    return element_number(layer_tensor_element(layer, tensor), inputs->tensor[tensor], at);
+}
+
+/* Writes one of a tensor; what is finite stays that, if as the largest number of the type. */
+void inputs_put(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, size_t at,
+                double number);
 
 /* Small helpers, typed. */
 static inline const float *inputs_floats(const struct inputs *inputs, enum layer_tensor tensor)

@@ -75,8 +75,8 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
     if (call->layer == NULL || !tensors_read(&call->file, in, diag) || !add_weights(call, weights, diag) ||
         !inputs_from_tensors(&call->inputs, call->layer, &call->file, in, diag))
         return false;
-    call->y_bytes = inputs_count(call->layer, &call->inputs, TENSOR_Y) * sizeof(float);
-    call->attn_bytes = inputs_count(call->layer, &call->inputs, TENSOR_ATTN) * sizeof(float);
+    call->y_bytes = inputs_bytes(call->layer, &call->inputs, TENSOR_Y);
+    call->attn_bytes = inputs_bytes(call->layer, &call->inputs, TENSOR_ATTN);
     call->lse_bytes = inputs_count(call->layer, &call->inputs, TENSOR_LSE) * sizeof(float);
     call->y = shared(call->y_bytes);
     call->attn = shared(call->attn_bytes);
@@ -120,7 +120,7 @@ static int run_backward(const struct call *call, const void *packed, const struc
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         if (call->gradient[t] != NULL) {
             memset(call->gradient[t], 0, call->gradient_bytes[t]); /* to which it is added */
-            *kernel_gradient(&grads, t) = call->gradient[t];
+            *kernel_gradient(call->layer, &grads, t) = call->gradient[t];
         }
     const size_t bytes = call->kernel.call->back_scratch_bytes_for(1);
     void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (bytes + KERNEL_ALIGNMENT) / 64 * 64);

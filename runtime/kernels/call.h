@@ -14,7 +14,8 @@ struct call {
     struct layer *layer;
     struct tensors file;
     struct inputs inputs;
-    float *y, *attn, *lse; /* what was computed; attn is empty without scores, lse without that */
+    void *y, *attn; /* what was computed, of the layer's tensor_type; attn is empty without scores, lse without that */
+    float *lse;
     void *cache[CACHE_PARTS]; /* a cache's parts as the call leaves them; NULL those that it lacks */
     size_t y_bytes, attn_bytes, lse_bytes, cache_bytes[CACHE_PARTS];
     const float *dy;       /* of the file; NULL: it has none, and there are no gradients */

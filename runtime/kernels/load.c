@@ -32,8 +32,8 @@ static const char shim_text[] =
     "#define shim_merge_of 0\n"
     "#else\n"
     "#ifdef @N_MERGES\n"
-    "static int shim_merge_of(const void *p, const float *y, const float *l, const float *v, const float *k,\n"
-    "                         float *z, float *j, size_t b, size_t n)\n"
+    "static int shim_merge_of(const void *p, const void *y, const float *l, const void *v, const float *k,\n"
+    "                         void *z, float *j, size_t b, size_t n)\n"
     "{ return (int)@n_merge(p, y, l, v, k, z, j, b, n); }\n"
     "#else\n"
     "#define shim_merge_of 0\n"
@@ -108,7 +108,7 @@ static const char shim_text[] =
     "    const char *(*name)(int);\n"
     "    const char *(*text)(int);\n"
     "    int scores, values;\n"
-    "    int (*merge)(const void *, const float *, const float *, const float *, const float *, float *, float *,\n"
+    "    int (*merge)(const void *, const void *, const float *, const void *, const float *, void *, float *,\n"
     "                 size_t, size_t);\n"
     "    size_t few;\n"
     "    int (*reset)(const void *);\n"
@@ -188,9 +188,11 @@ static bool structs_match(const struct kernel_table *call)
 {
     const size_t args = call->saved_floats > 0 ? offsetof(struct kernel_args, seed)
                       : call->kept_bytes > 0 ? sizeof(struct kernel_args) : offsetof(struct kernel_args, saved);
-    const size_t grads = call->saved_floats > 0 ? sizeof(struct kernel_grads) : 0;
+    const size_t learned = offsetof(struct kernel_grads, learned);
+    const bool grads = call->saved_floats > 0 ? call->grads_size >= learned &&
+                           call->grads_size <= sizeof(struct kernel_grads) : call->grads_size == 0;
     return (call->weights_size == sizeof(struct kernel_weights) ||
-            call->weights_size == offsetof(struct kernel_weights, w)) && call->grads_size == grads &&
+            call->weights_size == offsetof(struct kernel_weights, w)) && grads &&
            (call->args_size == args || call->args_size == offsetof(struct kernel_args, seed) || /* to pack only */
             call->args_size == offsetof(struct kernel_args, seed) + sizeof(uint64_t) ||
             call->args_size == offsetof(struct kernel_args, v_scale) + sizeof(void *));
@@ -300,14 +302,19 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
     return args;
 }
 
-float **kernel_gradient(struct kernel_grads *grads, enum layer_tensor tensor)
+float **kernel_gradient(const struct layer *layer, struct kernel_grads *grads, enum layer_tensor tensor)
 {
+    size_t before = 0; /* learned ones that the layer has */
     static const size_t places[TENSOR_COUNT] = {
         [TENSOR_X] = offsetof(struct kernel_grads, dx), [TENSOR_SOURCE] = offsetof(struct kernel_grads, dsource),
         [TENSOR_W_Q] = offsetof(struct kernel_grads, dw_q), [TENSOR_B_Q] = offsetof(struct kernel_grads, db_q),
         [TENSOR_W_K] = offsetof(struct kernel_grads, dw_k), [TENSOR_B_K] = offsetof(struct kernel_grads, db_k),
         [TENSOR_W_V] = offsetof(struct kernel_grads, dw_v), [TENSOR_B_V] = offsetof(struct kernel_grads, db_v),
         [TENSOR_W_O] = offsetof(struct kernel_grads, dw_o), [TENSOR_B_O] = offsetof(struct kernel_grads, db_o)};
+    for (enum layer_tensor t = 0; t < tensor; t++)
+        before += layer_tensor_row(t)->kind == TENSOR_LEARNED && layer_has_gradient(layer, t);
+    if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED)
+        return &grads->learned[before];
     return places[tensor] > 0 ? (float **)((char *)grads + places[tensor]) : NULL;
 }
 

@@ -65,11 +65,14 @@ struct kernel_args {
 };
 
 /* NAME_grads of the emitted header. */
+#define KERNEL_LEARNED 6
 struct kernel_grads {
     const float *dy;
     float *dx, *dsource;
     float *dw_q, *db_q, *dw_k, *db_k, *dw_v, *db_v, *dw_o, *db_o;
     float *dw_1, *db_1, *dw_g, *db_g, *dw_2, *db_2;
+    float *learned[KERNEL_LEARNED]; /* of those that the layer has, in the order of enum layer_tensor; a pair's struct
+                                     * has no others */
 };
 
 /* NAME_cache of the emitted header. */
@@ -109,8 +112,8 @@ struct kernel_table {
     const char *(*strerror)(int error);
     /* of a pair that was compiled to pack only, the functions from forward to phase_name are NULL */
     int folds_scores, folds_values; /* which weights are multiplied with each other when packed: fold.h */
-    int (*merge)(const void *packed, const float *y_a, const float *lse_a, const float *y_b, const float *lse_b,
-                 float *y, float *lse, size_t batch, size_t n); /* NULL: the layer has none */
+    int (*merge)(const void *packed, const void *y_a, const float *lse_a, const void *y_b, const float *lse_b,
+                 void *y, float *lse, size_t batch, size_t n); /* NULL: the layer has none */
     size_t few_queries; /* of a layer with a cache: up to so many a call runs on a path of its own; 0: there is none */
     /* of a layer with a cache, on a struct kernel_cache; else NULL */
     int (*cache_reset)(const void *cache);
@@ -150,13 +153,14 @@ struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
 /* The caller's; those that the layer lacks are not handed on. */
 struct kernel_outputs {
-    float *y, *attn, *lse;
+    void *y, *attn; /* of the layer's tensor_type */
+    float *lse;
     void *cache[CACHE_PARTS]; /* a cache's parts; NULL: those of the inputs, which a call changes */
 };
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
                                   struct kernel_outputs outputs);
 /* Where the gradient of a tensor stands; NULL: it has none in that struct. */
-float **kernel_gradient(struct kernel_grads *grads, enum layer_tensor tensor);
+float **kernel_gradient(const struct layer *layer, struct kernel_grads *grads, enum layer_tensor tensor);
 /* Those of sequence b alone. */
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
                                            struct kernel_args args, size_t b);

@@ -88,7 +88,7 @@ static struct kernel_grads grads_of(const struct pass *p, struct guarded *to)
     struct kernel_grads grads = {.dy = p->dy};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         if (layer_has_gradient(p->layer, t))
-            *kernel_gradient(&grads, t) = to[t].data;
+            *kernel_gradient(p->layer, &grads, t) = to[t].data;
     return grads;
 }
 
@@ -254,7 +254,7 @@ static bool check_choice(struct pass *p)
         if (!layer_has_gradient(p->layer, t))
             continue;
         struct kernel_grads grads = {.dy = p->dy};
-        *kernel_gradient(&grads, t) = p->gradient[t].data;
+        *kernel_gradient(p->layer, &grads, t) = p->gradient[t].data;
         prepare(p, p->gradient);
         if (!refused(p, "backward", p->call->backward(p->of->packed, &args, &grads, p->back.data)) ||
             !same(p, p->gradient, t, "when it is the only gradient asked for"))
@@ -337,8 +337,9 @@ static bool check_poison(struct poison *poison, const struct inputs *in)
         return false;
     for (size_t t = 0; t < p->in->n; t++)
         nothing = nothing && !touches(poison, t);
-    for (enum layer_tensor t = TENSOR_W_Q; nothing && poison->tensor != TENSOR_Y && t <= TENSOR_B_O; t++)
-        if (layer_has_gradient(layer, t) && !same(p, p->gradient, t, "where nothing sees a row that is NaN"))
+    for (enum layer_tensor t = TENSOR_W_Q; nothing && t <= TENSOR_SINK; t++)
+        if (layer_has_gradient(layer, t) && (poison->tensor != TENSOR_Y || t != TENSOR_B_O) &&
+            !same(p, p->gradient, t, "where nothing sees a row that is NaN"))
             return false;
     return check_rows(poison, TENSOR_X, p->in->n, (size_t)layer->d_model, true, layer->self) &&
            (!layer->cross || check_rows(poison, TENSOR_SOURCE, p->in->m, (size_t)layer->d_source, false, true));

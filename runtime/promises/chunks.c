@@ -77,12 +77,13 @@ static size_t length_of(const struct feeding *f, size_t b)
 /* Bytes of one token in a tensor of tokens, in each of `heads` places. */
 static size_t token_bytes(const struct layer *layer, enum layer_tensor tensor, size_t *heads)
 {
+    const size_t size = element_size(layer->tensor_type);
     *heads = 1;
     switch (tensor) {
-    case TENSOR_X: return (size_t)layer->d_model * sizeof(float);
-    case TENSOR_Q: *heads = (size_t)layer->h; return (size_t)layer->d_k * sizeof(float);
-    case TENSOR_K: *heads = (size_t)layer->h_kv; return (size_t)layer->d_k * sizeof(float);
-    case TENSOR_V: *heads = (size_t)layer->h_kv; return (size_t)layer->d_v * sizeof(float);
+    case TENSOR_X: return (size_t)layer->d_model * size;
+    case TENSOR_Q: *heads = (size_t)layer->h; return (size_t)layer->d_k * size;
+    case TENSOR_K: *heads = (size_t)layer->h_kv; return (size_t)layer->d_k * size;
+    case TENSOR_V: *heads = (size_t)layer->h_kv; return (size_t)layer->d_v * size;
     case TENSOR_POSITIONS: return sizeof(int32_t);
     default: return 0;
     }
@@ -92,10 +93,10 @@ static size_t token_at(const struct layer *layer, const struct inputs *in, enum 
                        size_t head)
 {
     if (tensor == TENSOR_X)
-        return (b * in->n + t) * (size_t)layer->d_model * sizeof(float);
+        return (b * in->n + t) * (size_t)layer->d_model * element_size(layer->tensor_type);
     if (tensor == TENSOR_POSITIONS)
         return (b * in->n + t) * sizeof(int32_t);
-    return inputs_head_row(layer, in, tensor, b, t, head) * sizeof(float);
+    return inputs_head_row(layer, in, tensor, b, t, head) * element_size(layer->tensor_type);
 }
 
 /* Of those that are fed, tokens done … done+n-1 of each sequence; behind its last one it again, which is padding. */
@@ -183,13 +184,15 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
     const struct layer *layer = f->layer;
     const size_t h = (size_t)layer->h, d_out = (size_t)layer->d_out, length = f->stream->n;
     const size_t columns = inputs_columns(layer, in);
-    const float *y = out->y.data, *attn = out->attn.data, *lse = out->lse.data;
+    const enum tensor_element type = layer->tensor_type; /* as floats no two of its numbers have the same bits */
+    const float *lse = out->lse.data;
     for (size_t b = 0; b < in->batch; b++)
         for (size_t t = 0; t < inputs_keys(in, b); t++) {
             const size_t at = f->done[b] + t;
             fed->path[b * length + at] = in->n <= f->call->few_queries ? PATH_FEW : PATH_MANY;
             for (size_t c = 0; c < d_out; c++)
-                fed->y[(b * length + at) * d_out + c] = y[inputs_y_at(layer, in, b, t, c)];
+                fed->y[(b * length + at) * d_out + c] =
+                    (float)element_number(type, out->y.data, inputs_y_at(layer, in, b, t, c));
             for (size_t i = 0; i < h; i++) {
                 const size_t from = (b * h + i) * in->n + t, to = (b * h + i) * length + at;
                 if (layer->lse)
@@ -197,7 +200,8 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
                 for (size_t j = 0; layer->scores && j < columns; j++) {
                     const bool shown = layer->scores != SCORES_RAW && layer->scores != SCORES_CAPPED;
                     const bool any = shown || reference_visible(layer, in, b, i, t, j);
-                    fed->attn[to * columns + j] = any ? attn[from * columns + j] : 0;
+                    const double number = element_number(type, out->attn.data, from * columns + j);
+                    fed->attn[to * columns + j] = any ? (float)number : 0;
                 }
             }
         }
@@ -263,8 +267,8 @@ static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool 
     struct inputs in;
     struct outputs out = {.y = {0}};
     bool good = make_call(f, &in, n, lengths, fed);
-    good = good && ((guarded_make(&out.y, inputs_count(f->layer, &in, TENSOR_Y) * sizeof(float), 4) &&
-                     guarded_make(&out.attn, inputs_count(f->layer, &in, TENSOR_ATTN) * sizeof(float), 4) &&
+    good = good && ((guarded_make(&out.y, inputs_bytes(f->layer, &in, TENSOR_Y), 4) &&
+                     guarded_make(&out.attn, inputs_bytes(f->layer, &in, TENSOR_ATTN), 4) &&
                      guarded_make(&out.lse, inputs_count(f->layer, &in, TENSOR_LSE) * sizeof(float), 4)) ||
                     no_memory(f));
     good = good && run_call(f, &in, &out, fed) && (!compares || compare_call(f, &in, &out, fed));

@@ -215,11 +215,12 @@ static size_t step_of(size_t m)
     return step;
 }
 
-static float *row_of(const struct drawing *d, enum layer_tensor tensor, size_t row)
+/* Where a row begins, in numbers */
+static size_t row_of(const struct drawing *d, enum layer_tensor tensor, size_t row)
 {
     const bool x = tensor == TENSOR_X;
     const size_t rows = x ? d->in->n : d->in->m, width = (size_t)(x ? d->layer->d_model : d->layer->d_source);
-    return (float *)d->in->tensor[tensor] + (d->b * rows + row) * width;
+    return (d->b * rows + row) * width;
 }
 
 /* Into each head of given queries or keys: zeros but for the channels, as make_projection has them. */
@@ -229,12 +230,14 @@ static void put_given(const struct drawing *d, enum layer_tensor tensor, size_t 
     const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv), d_k = (size_t)layer->d_k;
     const struct units units = units_of(layer);
     for (size_t i = 0; i < heads; i++) {
-        float *to = (float *)d->in->tensor[tensor] + inputs_head_row(layer, d->in, tensor, d->b, row, i);
-        memset(to, 0, d_k * sizeof *to);
+        const size_t to = inputs_head_row(layer, d->in, tensor, d->b, row, i);
+        for (size_t c = 0; c < d_k; c++)
+            inputs_put(layer, d->in, tensor, to + c, 0);
         for (size_t c = 0; c < d->columns.channels; c++) {
             const size_t group = tensor == TENSOR_Q ? i * (size_t)layer->h_kv / heads : i;
-            to[(group * 3 + c) % d_k] = (float)(fmax(-d->largest, fmin(d->largest, factors.of[c])) *
-                                                (tensor == TENSOR_Q ? units.query : units.key));
+            inputs_put(layer, d->in, tensor, to + (group * 3 + c) % d_k,
+                       (double)(float)(fmax(-d->largest, fmin(d->largest, factors.of[c])) *
+                                       (tensor == TENSOR_Q ? units.query : units.key)));
         }
     }
 }
@@ -247,10 +250,11 @@ static void put(const struct drawing *d, enum layer_tensor tensor, size_t row, s
         return;
     }
     const size_t in = (size_t)(tensor == TENSOR_X ? d->layer->d_in_q : d->layer->d_in_kv);
-    float *to = row_of(d, tensor, row);
+    const size_t to = row_of(d, tensor, row);
     for (size_t head = 0; head < (d->layer->split ? (size_t)d->layer->h : 1); head++)
         for (size_t c = 0; c < d->columns.channels; c++)
-            to[head * in + first + c] = (float)fmax(-d->largest, fmin(d->largest, factors.of[c]));
+            inputs_put(d->layer, d->in, tensor, to + head * in + first + c,
+                       (double)(float)fmax(-d->largest, fmin(d->largest, factors.of[c])));
 }
 
 static void put_query(const struct drawing *d, size_t t, struct factors factors)
@@ -264,15 +268,19 @@ static void put_key(const struct drawing *d, size_t j, struct factors factors)
     put(d, source ? TENSOR_SOURCE : TENSOR_X, j, d->columns.key, factors);
 }
 
+static void change(const struct drawing *d, enum layer_tensor tensor, size_t at, double from, double factor)
+{
+    inputs_put(d->layer, d->in, tensor, at, (double)(float)(from * factor));
+}
+
 /* Given values: features first … end-1 of key j times `factor`; of `from`, those of another key. */
 static void change_given(const struct drawing *d, size_t j, size_t from, size_t first, size_t end, double factor)
 {
     for (size_t i = 0; i < (size_t)d->layer->h_kv; i++) {
-        float *v = d->in->tensor[TENSOR_V];
-        float *to = v + inputs_head_row(d->layer, d->in, TENSOR_V, d->b, j, i);
-        const float *other = v + inputs_head_row(d->layer, d->in, TENSOR_V, d->b, from, i);
+        const size_t to = inputs_head_row(d->layer, d->in, TENSOR_V, d->b, j, i);
+        const size_t other = inputs_head_row(d->layer, d->in, TENSOR_V, d->b, from, i);
         for (size_t c = first; c < end; c++)
-            to[c] = (float)(other[c] * factor);
+            change(d, TENSOR_V, to + c, inputs_number(d->layer, d->in, TENSOR_V, other + c), factor);
     }
 }
 
@@ -283,11 +291,12 @@ static void scale_values(const struct drawing *d, size_t j, double factor)
         return;
     }
     const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
-    float *to = row_of(d, inputs_source(d->layer), j);
+    const enum layer_tensor source = inputs_source(d->layer);
+    const size_t to = row_of(d, source, j);
     if (d->columns.key + d->columns.channels <= d->columns.value)
         for (size_t c = 0; c < width; c++)
             if (c % in >= d->columns.value)
-                to[c] = (float)(to[c] * factor);
+                change(d, source, to + c, inputs_number(d->layer, d->in, source, to + c), factor);
 }
 
 /* Of features that are columns, the last overflows first, and the first last; of others W_V sees to it. */
@@ -300,22 +309,27 @@ static void spread_values(const struct drawing *d)
     }
     if (d->layer->projected)
         return;
+    const enum layer_tensor source = inputs_source(d->layer);
     for (size_t j = 0; j < d->in->m; j++)
         for (size_t c = 0; c < width; c++)
             if (c % in > d->columns.value && (c % in == d->columns.value + 1 || c % in == in - 1))
-                row_of(d, inputs_source(d->layer), j)[c] *= c % in == in - 1 ? SPREAD : 1 / SPREAD;
+                change(d, source, row_of(d, source, j) + c,
+                       inputs_number(d->layer, d->in, source, row_of(d, source, j) + c),
+                       c % in == in - 1 ? SPREAD : 1 / SPREAD);
 }
 
 /* All keys have the value of the first: Z is that value, whatever the scores are. */
 static void equal_values(const struct drawing *d)
 {
     const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source;
+    const enum layer_tensor source = inputs_source(d->layer);
     for (size_t j = 1; d->layer->projected && j < d->in->m; j++)
         change_given(d, j, 0, 0, (size_t)d->layer->d_v, 1);
     for (size_t j = 1; !d->layer->projected && j < d->in->m; j++)
         for (size_t c = 0; c < width; c++)
             if (c % in >= d->columns.value && d->columns.key + d->columns.channels <= d->columns.value)
-                row_of(d, inputs_source(d->layer), j)[c] = row_of(d, inputs_source(d->layer), 0)[c];
+                change(d, source, row_of(d, source, j) + c,
+                       inputs_number(d->layer, d->in, source, row_of(d, source, 0) + c), 1);
 }
 
 /* T = r_t cos(t' - j), largest for another key with each query, r_t from `sizes`, or NULL: of any size. Where a row's

@@ -116,13 +116,15 @@ static bool alone(struct keeping *k)
 }
 
 /* Rows in the opposite order, each with another sign */
-static void turn_round(float *rows, size_t count, size_t width)
+static void turn_round(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t count,
+                       size_t width)
 {
     for (size_t i = 0; i < (count + 1) / 2; i++)
         for (size_t d = 0; d < width; d++) {
-            const float one = rows[i * width + d], other = rows[(count - 1 - i) * width + d];
-            rows[i * width + d] = -other;
-            rows[(count - 1 - i) * width + d] = -one;
+            const size_t at = i * width + d, from = (count - 1 - i) * width + d;
+            const double one = inputs_number(layer, in, tensor, at), other = inputs_number(layer, in, tensor, from);
+            inputs_put(layer, in, tensor, at, -other);
+            inputs_put(layer, in, tensor, from, -one);
         }
 }
 
@@ -132,7 +134,7 @@ static bool other_rows(struct keeping *k, enum layer_tensor tensor, size_t rows,
     struct inputs in;
     if (!inputs_copy(&in, k->layer, k->in, k->diag))
         return false;
-    turn_round(in.tensor[tensor], rows, width);
+    turn_round(k->layer, &in, tensor, rows, width);
     const bool good = expect_of(k, &in) &&
                       (tensor == TENSOR_X || call_has_them(k, &in, true, NULL, "another source in the same blocks")) &&
                       call_has_them(k, &in, false, NULL, what);
@@ -267,7 +269,7 @@ bool keeping_holds(const struct kernel *kernel, const struct layer *layer, const
                 guarded_make(&k.copy, in->batch * k.call->kept_bytes, 0) &&
                 guarded_make(&k.scratch, k.call->scratch_bytes_for(WORKERS), 0);
     for (int i = 0; good && i < OUTS; i++) {
-        const size_t bytes = inputs_count(layer, in, out_tensors[i]) * sizeof(float);
+        const size_t bytes = inputs_bytes(layer, in, out_tensors[i]);
         good = guarded_make(&k.out[i], bytes, 4) && guarded_make(&k.expected[i], bytes, 4);
     }
     for (size_t b = 0; good && b < in->batch; b++)

@@ -16,8 +16,10 @@ struct merging {
     const struct layer *layer;
     const struct inputs *in;
     const void *packed;
-    const float *y, *lse; /* a: the call's */
-    float *y_b, *lse_b;   /* b: drawn */
+    const void *y; /* a: the call's */
+    const float *lse;
+    void *y_b;     /* b: drawn */
+    float *lse_b;
     struct guarded y_out, lse_out;
     size_t rows, n, h, d_v; /* rows of lse */
     char *why;
@@ -53,7 +55,8 @@ static void draw_other(struct merging *m)
         const double drawn = fmax(kinds[random_bits(&random) % 6], least);
         m->lse_b[row] = (float)drawn;
         for (size_t d = 0; d < m->d_v; d++)
-            m->y_b[at + d] = drawn > least ? (float)random_normal(&random) : sink != NULL ? 0 : NAN;
+            element_put(m->layer->tensor_type, m->y_b, at + d,
+                        drawn > least ? random_normal(&random) : sink != NULL ? 0 : NAN);
     }
 }
 
@@ -63,8 +66,13 @@ static bool is_skipped(const struct merging *m, size_t row)
     return m->layer->pad_skipped && row % m->n >= inputs_keys(m->in, row / m->n / m->h);
 }
 
+static double number_of(const struct merging *m, const void *y, size_t at)
+{
+    return element_number(m->layer->tensor_type, y, at);
+}
+
 /* One row in double. */
-static bool row_is_right(struct merging *m, size_t row, const float *y, const float *lse, const char *what)
+static bool row_is_right(struct merging *m, size_t row, const void *y, const float *lse, const char *what)
 {
     if (is_skipped(m, row))
         return true;
@@ -80,18 +88,22 @@ static bool row_is_right(struct merging *m, size_t row, const float *y, const fl
         return violated(m, "merge, %s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h,
                         row / m->n % m->h, row % m->n, (double)lse[row], log_of_both);
     for (size_t d = y_at(m, row); d < y_at(m, row) + m->d_v; d++) {
-        const double y_a = of_a > 0 ? (double)m->y[d] : 0, y_b = of_b > 0 ? (double)m->y_b[d] : 0;
+        const double y_a = of_a > 0 ? number_of(m, m->y, d) : 0, y_b = of_b > 0 ? number_of(m, m->y_b, d) : 0;
+        const double is = number_of(m, y, d);
         const double expected = max > -INFINITY ? (of_a * y_a + of_b * y_b) / sum : 0;
         const double size = max > -INFINITY ? (of_a * fabs(y_a) + of_b * fabs(y_b)) / sum : 0;
-        const bool infinite = !isfinite(expected) && !isfinite(y[d]); /* of values that f16 has no numbers for */
-        if (!infinite && !(fabs((double)y[d] - expected) <= TOLERANCE * size))
+        const bool infinite = !isfinite(expected) && !isfinite(is); /* of values that f16 has no numbers for */
+        /* rounding keeps the order of numbers */
+        const double low = element_rounded(m->layer->tensor_type, expected - TOLERANCE * size);
+        const double high = element_rounded(m->layer->tensor_type, expected + TOLERANCE * size);
+        if (!infinite && !(is >= low && is <= high))
             return violated(m, "merge, %s: y of row [%zu][%zu][%zu] is %.9g, not %.9g", what, row / m->n / m->h,
-                            row / m->n % m->h, row % m->n, (double)y[d], expected);
+                            row / m->n % m->h, row % m->n, is, expected);
     }
     return true;
 }
 
-static bool rows_are_right(struct merging *m, const float *y, const float *lse, const char *what)
+static bool rows_are_right(struct merging *m, const void *y, const float *lse, const char *what)
 {
     bool good = true;
     for (size_t row = 0; good && row < m->rows; row++)
@@ -108,7 +120,8 @@ static bool returns(struct merging *m, int error, int expected, const char *what
 static bool joins(struct merging *m)
 {
     const size_t batch = m->in->batch, n = m->n;
-    float *y = m->y_out.data, *lse = m->lse_out.data;
+    void *y = m->y_out.data;
+    float *lse = m->lse_out.data;
     return returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_OK,
                    "a and b") &&
            ((guarded_zones_intact(&m->y_out) && guarded_zones_intact(&m->lse_out)) ||
@@ -122,7 +135,8 @@ static bool joins(struct merging *m)
 /* The result takes the place of one of the two. */
 static bool joins_in_place(struct merging *m)
 {
-    float *y = m->y_out.data, *lse = m->lse_out.data;
+    void *y = m->y_out.data;
+    float *lse = m->lse_out.data;
     memcpy(y, m->y_b, m->y_out.bytes);
     memcpy(lse, m->lse_b, m->lse_out.bytes);
     return returns(m, m->call->merge(m->packed, m->y, m->lse, y, lse, y, lse, m->in->batch, m->n), KERNEL_OK,
@@ -133,12 +147,13 @@ static bool joins_in_place(struct merging *m)
 static bool keeps_nan(struct merging *m)
 {
     const size_t row = m->rows / 2, at = y_at(m, row);
-    float *y = m->y_out.data, *lse = m->lse_out.data;
+    void *y = m->y_out.data;
+    float *lse = m->lse_out.data;
     const float kept = m->lse_b[row];
     m->lse_b[row] = NAN;
     bool good = returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, m->in->batch, m->n),
                         KERNEL_OK, "NaN in lse") &&
-                (is_skipped(m, row) || (isnan(lse[row]) && (isnan(y[at]) || m->lse[row] == -INFINITY)) ||
+                (is_skipped(m, row) || (isnan(lse[row]) && (isnan(number_of(m, y, at)) || m->lse[row] == -INFINITY)) ||
                  violated(m, "merge: NaN in lse is swallowed"));
     m->lse_b[row] = kept;
     for (size_t other = 0; good && other < m->rows; other++)
@@ -148,7 +163,8 @@ static bool keeps_nan(struct merging *m)
 
 static bool refuses(struct merging *m)
 {
-    float *y = m->y_out.data, *lse = m->lse_out.data;
+    void *y = m->y_out.data;
+    float *lse = m->lse_out.data;
     const size_t batch = m->in->batch, n = m->n, above = (size_t)m->layer->seq_len + 1;
     guarded_fill(&m->y_out);
     guarded_fill(&m->lse_out);
@@ -160,7 +176,7 @@ static bool refuses(struct merging *m)
            returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, SIZE_MAX / 2, n), KERNEL_SIZE,
                    "a huge batch") &&
            returns(m,
-                   m->call->merge(m->packed, (const float *)((uintptr_t)m->y + 1), m->lse, m->y_b, m->lse_b, y, lse,
+                   m->call->merge(m->packed, (const char *)m->y + 1, m->lse, m->y_b, m->lse_b, y, lse,
                                   batch, n),
                    KERNEL_ALIGN, "y off its boundary") &&
            returns(m, m->call->merge(m->packed, NULL, NULL, NULL, NULL, NULL, NULL, batch, 0), KERNEL_OK, "n = 0") &&
@@ -170,17 +186,18 @@ static bool refuses(struct merging *m)
 }
 
 bool merging_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *in, const void *packed,
-                   const float *y, const float *lse, char why[300], struct diag *diag)
+                   const void *y, const float *lse, char why[300], struct diag *diag)
 {
     struct merging m = {.call = kernel->call, .layer = layer, .in = in, .packed = packed, .y = y, .lse = lse,
                         .rows = inputs_count(layer, in, TENSOR_LSE), .n = in->n, .h = (size_t)layer->h,
                         .d_v = (size_t)layer->d_v, .why = why, .diag = diag};
     if (m.call->merge == NULL || m.rows == 0)
         return true;
-    const size_t y_bytes = inputs_count(layer, in, TENSOR_Y) * sizeof(float), lse_bytes = m.rows * sizeof(float);
+    const size_t y_bytes = inputs_bytes(layer, in, TENSOR_Y), lse_bytes = m.rows * sizeof(float);
     m.y_b = malloc(y_bytes + 1);
     m.lse_b = malloc(lse_bytes + 1);
-    bool good = m.y_b != NULL && m.lse_b != NULL && guarded_make(&m.y_out, y_bytes, 4) &&
+    bool good = m.y_b != NULL && m.lse_b != NULL &&
+                guarded_make(&m.y_out, y_bytes, layer_tensor_size(layer, TENSOR_Y)) &&
                 guarded_make(&m.lse_out, lse_bytes, 4);
     if (!good)
         diag_environment(diag, NULL, "out of memory");

@@ -35,7 +35,8 @@ struct trial {
     const void *packed;
     struct guarded y, attn, lse, scratch; /* of the run at hand */
     struct guarded cache[CACHE_PARTS];    /* likewise: what the inputs have, and then what the run leaves */
-    float *base_y, *base_attn, *base_lse; /* of the first run */
+    void *base_y, *base_attn; /* of the first run */
+    float *base_lse;
     void *base_cache[CACHE_PARTS];
     uint64_t seed;
     char *why;
@@ -59,6 +60,22 @@ static size_t y_count(const struct trial *t)
 static size_t attn_count(const struct trial *t)
 {
     return inputs_count(t->layer, t->in, TENSOR_ATTN);
+}
+
+static size_t y_bytes(const struct trial *t)
+{
+    return inputs_bytes(t->layer, t->in, TENSOR_Y);
+}
+
+static size_t attn_bytes(const struct trial *t)
+{
+    return inputs_bytes(t->layer, t->in, TENSOR_ATTN);
+}
+
+/* Of y or attn of any run */
+static double number_of(const struct trial *t, const void *output, size_t at)
+{
+    return element_number(t->layer->tensor_type, output, at);
 }
 
 static size_t lse_count(const struct trial *t)
@@ -94,8 +111,9 @@ static void release(struct trial *t)
 static bool prepare(struct trial *t, size_t offset, size_t workers)
 {
     release(t);
-    bool good = guarded_make(&t->y, y_count(t) * sizeof(float), offset) &&
-                guarded_make(&t->attn, attn_count(t) * sizeof(float), offset) &&
+    const size_t less = offset > 0 && layer_types_tensors(t->layer) ? 2 : 0; /* no more aligned than its numbers */
+    bool good = guarded_make(&t->y, y_bytes(t), offset - less) &&
+                guarded_make(&t->attn, attn_bytes(t), offset - less) &&
                 guarded_make(&t->lse, lse_count(t) * sizeof(float), offset) &&
                 guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0);
     for (int part = 0; part < CACHE_PARTS; part++)
@@ -172,14 +190,14 @@ static bool forward(struct trial *t, const struct inputs *in, const char *what)
 
 static bool same_bits(struct trial *t, const char *what)
 {
-    if (memcmp(t->y.data, t->base_y, y_count(t) * sizeof(float)) != 0)
+    if (memcmp(t->y.data, t->base_y, y_bytes(t)) != 0)
         return violated(t, "%s: y has other bits", what);
     if (memcmp(t->lse.data, t->base_lse, lse_count(t) * sizeof(float)) != 0)
         return violated(t, "%s: lse has other bits", what);
     for (int part = 0; part < inputs_cache_parts(t->layer); part++)
         if (memcmp(t->cache[part].data, t->base_cache[part], cache_bytes(t, part)) != 0)
             return violated(t, "%s: %s has other bits", what, layer_tensor_name(inputs_cache_of(t->layer, part)));
-    return memcmp(t->attn.data, t->base_attn, attn_count(t) * sizeof(float)) == 0 ||
+    return memcmp(t->attn.data, t->base_attn, attn_bytes(t)) == 0 ||
            violated(t, "%s: attn has other bits", what);
 }
 
@@ -189,14 +207,16 @@ static bool same_bits(struct trial *t, const char *what)
 static bool sums_to_one(struct trial *t)
 {
     const size_t m = inputs_columns(t->layer, t->in), n = t->in->n, h = (size_t)t->layer->h;
-    const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24;
-    const float *attn = t->attn.data;
+    /* the sum's own rounding, and each weight's */
+    const double rounding = t->layer->tensor_type == TENSOR_BF16  ? 0x1p-8
+                            : t->layer->tensor_type == TENSOR_F16 ? 0x1p-11 + (double)m * 0x1p-25 : 0;
+    const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24 + 1.001 * rounding;
     const size_t rows = attn_count(t) > 0 && t->layer->scores == SCORES_WEIGHTS ? t->in->batch * h * n : 0;
     for (size_t row = 0; row < rows; row++) {
         double sum = 0;
         bool sees = false, good = true;
         for (size_t j = 0; j < m; j++) {
-            const double weight = attn[row * m + j];
+            const double weight = number_of(t, t->attn.data, row * m + j);
             sum += weight;
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
@@ -218,8 +238,8 @@ static bool first_run(struct trial *t)
 {
     if (!prepare(t, 0, 1) || !forward(t, t->in, "first run") || !sums_to_one(t))
         return false;
-    memcpy(t->base_y, t->y.data, y_count(t) * sizeof(float));
-    memcpy(t->base_attn, t->attn.data, attn_count(t) * sizeof(float));
+    memcpy(t->base_y, t->y.data, y_bytes(t));
+    memcpy(t->base_attn, t->attn.data, attn_bytes(t));
     memcpy(t->base_lse, t->lse.data, lse_count(t) * sizeof(float));
     for (int part = 0; part < inputs_cache_parts(t->layer); part++)
         memcpy(t->base_cache[part], t->cache[part].data, cache_bytes(t, part));
@@ -562,8 +582,8 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
     for (int tensor = 0; tensor < TENSOR_W_Q; tensor++)
         if (in.tensor[tensor] != NULL)
             in.tensor[tensor] = fenced_copy(from->tensor[tensor], readable(t->layer, from, tensor), fence);
-    t->y.data = fenced_copy(NULL, y_count(t) * sizeof(float), fence);
-    t->attn.data = fenced_copy(NULL, attn_count(t) * sizeof(float), fence);
+    t->y.data = fenced_copy(NULL, y_bytes(t), fence);
+    t->attn.data = fenced_copy(NULL, attn_bytes(t), fence);
     t->lse.data = fenced_copy(NULL, lse_count(t) * sizeof(float), fence);
     for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
         const size_t bytes = touchable(t->layer, from, part);
@@ -580,7 +600,8 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
         for (size_t i = 0; i < OF_KEYS; i++)
             if (*keys[i] != NULL) {
                 const size_t count = inputs_count(t->layer, from, of_keys[i]) / from->batch;
-                const size_t bytes = (count - past_length(t->layer, from, of_keys[i], b)) * sizeof(float);
+                const size_t bytes = (count - past_length(t->layer, from, of_keys[i], b)) *
+                                     layer_tensor_size(t->layer, of_keys[i]);
                 *keys[i] = fenced_copy(*keys[i], bytes, fence);
             }
         forward_between(t, args, fence);
@@ -764,11 +785,10 @@ static bool is_poisoned(const struct poison *p, const struct trial *t, enum laye
 static void write_poison(struct poison *p, const struct trial *t, enum layer_tensor tensor, size_t count, size_t width,
                          size_t head_width, const float values[3])
 {
-    float *data = p->in.tensor[tensor];
     for (size_t r = 0; r < t->in->batch * count; r++)
         for (size_t c = 0; is_poisoned(p, t, tensor, r) && c < width; c++)
             if (!p->one_column || c % head_width == r % head_width)
-                data[r * width + c] = values[(r + c) % 3];
+                element_put(t->layer->tensor_type, p->in.tensor[tensor], r * width + c, (double)values[(r + c) % 3]);
 }
 
 /* Into rows of a cache. */
@@ -801,10 +821,10 @@ static void poison_given(struct poison *p, const struct trial *t, enum layer_ten
     const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
     for (size_t r = 0; r < t->in->batch * count; r++)
         for (size_t i = 0; is_poisoned(p, t, tensor, r) && i < heads; i++) {
-            float *row = (float *)p->in.tensor[tensor] + inputs_head_row(layer, t->in, tensor, r / count, r % count, i);
+            const size_t row = inputs_head_row(layer, t->in, tensor, r / count, r % count, i);
             for (size_t c = 0; c < width; c++)
                 if (!p->one_column || c == r % width)
-                    row[c] = values[(r + c) % 3];
+                    element_put(layer->tensor_type, p->in.tensor[tensor], row + c, (double)values[(r + c) % 3]);
         }
 }
 
@@ -881,7 +901,7 @@ static enum demand demand_of(const struct layer *layer, enum demand demand)
 
 /* Where an expression overflows on the way, or a key in a cache of f16, a row may be non-finite before it is
  * poisoned. */
-static bool overflowed(const struct trial *t, float base)
+static bool overflowed(const struct trial *t, double base)
 {
     return promise_overflows(t->layer) && !isfinite(base);
 }
@@ -894,18 +914,18 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
     const size_t step = spreads(t->layer) ? d_out : d_out / h; /* columns that share their fate */
     const enum taint least =
         demand == DEMAND_OF_INFINITY && !always_divides(t->layer) ? TAINT_OF_KEY : TAINT_OF_QUERY;
-    const float *y = t->y.data;
     for (size_t row = 0; row < t->in->batch * n; row++)
         for (size_t first = 0; first < d_out; first += step) {
             const enum taint taint = taint_of_y(p, t, row / n, row % n, first);
             for (size_t c = first; c < first + step; c++) {
                 const size_t at = inputs_y_at(t->layer, t->in, row / n, row % n, c);
-                if (taint == TAINT_NONE && !(y[at] == t->base_y[at] || overflowed(t, t->base_y[at])))
+                const double y = number_of(t, t->y.data, at), base = number_of(t, t->base_y, at);
+                if (taint == TAINT_NONE && !(y == base || overflowed(t, base)))
                     return violated(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
-                                    what, row / n, row % n, c, t->base_y[at], y[at]);
-                if (isfinite(y[at]) && (taint == TAINT_OF_X ? of_x : taint >= least && demand != DEMAND_NOTHING))
+                                    what, row / n, row % n, c, base, y);
+                if (isfinite(y) && (taint == TAINT_OF_X ? of_x : taint >= least && demand != DEMAND_NOTHING))
                     return violated(t, "%s in a row that is seen left y[%zu][%zu][%zu] finite: %.9g", what, row / n,
-                                    row % n, c, y[at]);
+                                    row % n, c, y);
             }
         }
     return true;
@@ -916,21 +936,21 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
     demand = demand_of(t->layer, demand);
     const size_t m = inputs_columns(t->layer, t->in), n = t->in->n, h = (size_t)t->layer->h;
     const bool divides = always_divides(t->layer);
-    const float *attn = t->attn.data;
     for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
         const bool query = p->query[row / n / h * n + row % n];
         bool finite = true;
         for (size_t j = 0; j < m; j++) {
             const size_t at = row * m + j;
+            const double attn = number_of(t, t->attn.data, at), base = number_of(t, t->base_attn, at);
             const bool seen = reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j);
             if (!seen && (t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED))
                 continue; /* anything */
-            finite = finite && (isfinite(attn[at]) || !seen);
+            finite = finite && (isfinite(attn) || !seen);
             const bool skipped = t->layer->pad_skipped && row % n >= inputs_keys(&p->in, row / n / h);
-            if (!seen && attn[at] != (t->layer->scores == SCORES_BIASED && !skipped ? -INFINITY : 0))
+            if (!seen && attn != (t->layer->scores == SCORES_BIASED && !skipped ? -INFINITY : 0))
                 return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
-                                row / n / h, row / n % h, row % n, j, attn[at]);
-            if (!p->tainted[row] && !(attn[at] == t->base_attn[at] || overflowed(t, t->base_attn[at])))
+                                row / n / h, row / n % h, row % n, j, attn);
+            if (!p->tainted[row] && !(attn == base || overflowed(t, base)))
                 return violated(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
                                 row / n / h, row / n % h, row % n, j);
         }
@@ -1074,10 +1094,13 @@ static bool rows_at_the_ends(struct trial *t)
         return true;
     if (!inputs_copy(&in, t->layer, t->in, t->diag))
         return false;
-    float *x = in.tensor[TENSOR_X];
     for (size_t row = 0; row < rows; row++)
-        for (size_t column = 0; column < d; column++)
-            x[row * d + column] = number_at_the_ends((row + t->seed) % 9, x[row * d + column], column, row);
+        for (size_t column = 0; column < d; column++) {
+            const size_t at = row * d + column;
+            const float drawn = (float)inputs_number(t->layer, &in, TENSOR_X, at);
+            const float number = number_at_the_ends((row + t->seed) % 9, drawn, column, row);
+            inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
+        }
     const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);
     bool good = made && prepare(t, 8, 1) && forward(t, &in, what);
     if (good)
@@ -1467,18 +1490,24 @@ static void *off(const struct attempt *a, const void *tensor)
 {
     return (char *)(uintptr_t)tensor + (tensor != NULL ? a->off : 0);
 }
-static bool x_off(struct attempt *a) { a->args.x = off(a, a->args.x); return has(a, TENSOR_X); }
-static bool q_off(struct attempt *a) { a->args.q = off(a, a->args.q); return has(a, TENSOR_Q); }
-static bool k_off(struct attempt *a) { a->args.k = off(a, a->args.k); return has(a, TENSOR_K); }
-static bool v_off(struct attempt *a) { a->args.v = off(a, a->args.v); return has(a, TENSOR_V); }
-static bool y_off(struct attempt *a) { a->args.y = off(a, a->args.y); return true; }
-static bool source_off(struct attempt *a) { a->args.source = off(a, a->args.source); return has(a, TENSOR_SOURCE); }
+/* The same of activations, whose numbers may have two bytes */
+static void *odd(const struct attempt *a, const void *tensor)
+{
+    const size_t by = layer_types_tensors(a->trial->layer) ? 1 : a->off;
+    return (char *)(uintptr_t)tensor + (tensor != NULL ? by : 0);
+}
+static bool x_off(struct attempt *a) { a->args.x = odd(a, a->args.x); return has(a, TENSOR_X); }
+static bool q_off(struct attempt *a) { a->args.q = odd(a, a->args.q); return has(a, TENSOR_Q); }
+static bool k_off(struct attempt *a) { a->args.k = odd(a, a->args.k); return has(a, TENSOR_K); }
+static bool v_off(struct attempt *a) { a->args.v = odd(a, a->args.v); return has(a, TENSOR_V); }
+static bool y_off(struct attempt *a) { a->args.y = odd(a, a->args.y); return true; }
+static bool source_off(struct attempt *a) { a->args.source = odd(a, a->args.source); return has(a, TENSOR_SOURCE); }
 static bool mask_add_off(struct attempt *a)
 {
     a->args.mask_add = off(a, a->args.mask_add);
     return has(a, TENSOR_MASK_ADD);
 }
-static bool attn_off(struct attempt *a) { a->args.attn = off(a, a->args.attn); return has(a, TENSOR_ATTN); }
+static bool attn_off(struct attempt *a) { a->args.attn = odd(a, a->args.attn); return has(a, TENSOR_ATTN); }
 static bool lse_off(struct attempt *a) { a->args.lse = off(a, a->args.lse); return has(a, TENSOR_LSE); }
 static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
 static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
@@ -1906,12 +1935,13 @@ static bool is_b_o(struct trial *t, const char *what)
 {
     if (layer_has_block(t->layer))
         return is_block_of_b_o(t, what);
-    const float *b_o = t->in->tensor[TENSOR_B_O], *y = t->y.data;
+    const float *b_o = t->in->tensor[TENSOR_B_O];
+    const enum tensor_element type = t->layer->tensor_type;
     const size_t d_out = (size_t)t->layer->d_out;
     for (size_t at = 0; at < y_count(t); at++)
-        if (!(y[at] == (b_o != NULL ? b_o[at % d_out] : 0)))
+        if (!(number_of(t, t->y.data, at) == (b_o != NULL ? element_rounded(type, (double)b_o[at % d_out]) : 0)))
             return violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not b_o's", what, at / d_out / t->in->n,
-                            at / d_out % t->in->n, at % d_out, y[at]);
+                            at / d_out % t->in->n, at % d_out, number_of(t, t->y.data, at));
     return true;
 }
 
@@ -1970,9 +2000,12 @@ static bool texts_are_right(struct trial *t)
     const enum layer_block block = t->layer->block;
     const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
     const struct { const char *name; bool has; } all[] = {
-        {"padding", !attends && t->layer->pad_skipped}, {"norm x", layer_norms_first(t->layer)},
+        {"padding", !attends && t->layer->pad_skipped},
+        {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
+        {"norm x", layer_norms_first(t->layer)},
         {"round x", layer_rounds(t->layer)}, {"round source", layer_rounds(t->layer) && t->layer->cross},
         {"transpose", attends}, {"project", attends}, {"append", caches}, {"attend", attends}, {"join", caches},
+        {"round z", attends && layer_rounds(t->layer) && t->layer->w_o != W_O_NONE},
         {"output", attends && t->layer->w_o != W_O_NONE}, {"linear", layer_is_linear(t->layer)},
         {"norm", attends && ffn && block != BLOCK_PARALLEL}, {"round rows", attends && ffn && layer_rounds(t->layer)},
         {"hidden", ffn}, {"round hidden", ffn && layer_rounds(t->layer)}, {"down", ffn},

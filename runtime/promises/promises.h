@@ -22,7 +22,7 @@ bool promise_violated(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
  * on the way may overflow, and what is above 65504 is infinite in a cache of f16. */
 static inline bool promise_overflows(const struct layer *layer)
 {
-    return layer->score != NULL || layer->cache_type == TENSOR_F16;
+    return layer->score != NULL || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16;
 }
 
 /* Runs the kernel on `inputs` (finite ones) in many ways. Returns true when the promises hold; else `why` says which

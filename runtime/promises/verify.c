@@ -13,6 +13,7 @@
 #include "chunks.h"
 #include "guarded.h"
 #include "promises.h"
+#include "rounding.h"
 
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
 #define SMALL_RUN 96
@@ -35,8 +36,14 @@ bool subject_make(struct subject *s, const struct layer *layer, const struct ker
            series_make(&s->series, layer, &s->inputs, draw, kernel_folds(kernel), diag);
 }
 
+bool subject_make_against(struct subject *s, const struct inputs_draw *draw, struct diag *diag)
+{
+    return against_make(&s->against, s->layer, &s->inputs, draw, diag);
+}
+
 void subject_free(struct subject *s)
 {
+    against_free(&s->against);
     inputs_free(&s->small);
     series_free(&s->series);
     inputs_free(&s->inputs);
@@ -74,8 +81,9 @@ static bool make_outputs(struct blocks *b, const struct subject *s, const struct
             return false;
         memcpy(b->cache[part].data, in->tensor[inputs_cache_of(s->layer, part)], bytes);
     }
-    return guarded_make(&b->y, inputs_count(s->layer, in, TENSOR_Y) * sizeof(float), 4) &&
-           guarded_make(&b->attn, inputs_count(s->layer, in, TENSOR_ATTN) * sizeof(float), 4) &&
+    const size_t off = layer_tensor_size(s->layer, TENSOR_Y);
+    return guarded_make(&b->y, inputs_bytes(s->layer, in, TENSOR_Y), off) &&
+           guarded_make(&b->attn, inputs_bytes(s->layer, in, TENSOR_ATTN), off) &&
            guarded_make(&b->lse, inputs_count(s->layer, in, TENSOR_LSE) * sizeof(float), 4);
 }
 
@@ -148,10 +156,8 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
     if (!f->ran)
         return false;
     compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->y.data, gates);
-    if (layer_stores_weights(s->layer)) {
+    if (layer_stores_weights(s->layer))
         compare_y(&f->given, s->layer, &s->inputs, &s->given, &s->given_bounds, b->y.data, GATE_WORST);
-        f->cost = compare_cost(s->layer, &s->inputs, &s->given, b->y.data);
-    }
     if (s->layer->scores)
         compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->attn.data, gates);
     if (s->layer->lse)
@@ -161,12 +167,23 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
            f->cache[1].misses == 0;
 }
 
+/* What the layer's types cost, of a call that has the numbers of one in f32. */
+static bool compare_against(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
+{
+    if (!s->against.wanted)
+        return true;
+    if (!run_once(s, &s->against.rounded, b, f, diag))
+        return false;
+    f->cost = compare_cost(s->layer, &s->against.rounded, &s->against.reference, b->y.data);
+    return true;
+}
+
 /* The reference is finite in all of them; where it has no bound, the kernel is finite at least. */
-static bool all_finite(const float *values, size_t count)
+static bool all_finite(enum tensor_element type, const void *values, size_t count)
 {
     bool finite = true;
     for (size_t i = 0; i < count; i++)
-        finite = finite && isfinite(values[i]);
+        finite = finite && isfinite(element_number(type, values, i));
     return finite;
 }
 
@@ -212,8 +229,9 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
                 return failed_call(f, call, what, &cache[values]);
         const bool weights = s->layer->scores == SCORES_WEIGHTS;
         const bool finite = promise_overflows(s->layer) ||
-                            (all_finite(b->y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
-                             (!weights || all_finite(b->attn.data, inputs_count(s->layer, in, TENSOR_ATTN))));
+                            (all_finite(s->layer->tensor_type, b->y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
+                             (!weights || all_finite(s->layer->tensor_type, b->attn.data,
+                                                     inputs_count(s->layer, in, TENSOR_ATTN))));
         if (y.misses > 0 || attn.misses > 0 || lse.misses > 0 || !finite)
             return failed_call(f, call, what, y.misses > 0 ? &y : lse.misses > 0 ? &lse : &attn);
     }
@@ -301,11 +319,13 @@ static bool compare_gradients(const struct subject *s, const struct blocks *b, s
 /* Accuracy, then promises. */
 static bool verify_packed(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
-    return compare_main(s, b, f, diag) && compare_sizes(s, b, f, diag) &&
+    return compare_main(s, b, f, diag) && compare_against(s, b, f, diag) && compare_sizes(s, b, f, diag) &&
            chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, false, f->why, diag) &&
            chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, false, f->why, diag) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
            compare_gradients(s, b, f, diag) &&
+           (s->plain == NULL || rounding_holds(s->kernel, s->layer, s->plain, s->plain_layer, &s->small, isa, f->why,
+                                               diag)) &&
            compare_extremes(s, b, isa, f, diag);
 }
 

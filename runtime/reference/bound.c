@@ -154,6 +154,10 @@ struct propagation {
     size_t shown_rows; /* of attn */
     double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
     double *moved[2]; /* how far packing moves a head's weights */
+    struct {
+        struct pair z;         /* [rows][h d_v] of all heads of a sequence, under precision */
+        double *open, *spread; /* likewise, and [rows]: the largest of a head */
+    } heads;
 };
 
 static void free_operand(struct operand *of)
@@ -177,7 +181,8 @@ static void free_all(struct propagation *p)
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares, p->q_common, p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach};
+                        p->t_squares, p->q_common, p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach,
+                        p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.spread};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     free(p->q_open);
@@ -241,7 +246,7 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     if (!room(&x, number))
         return false;
     for (size_t at = 0; at < number; at++)
-        x[at] = inputs_floats(p->in, TENSOR_X)[at];
+        x[at] = inputs_number(p->plain, p->in, TENSOR_X, at);
     bool good = block_error_make(&p->normed, tokens, d) && make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                 ((layer->cross && !layer_rounds(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
     if (good && layer->qk_norm == NORM_RMS_ALL) {
@@ -311,6 +316,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
     }
     const size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
     const size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
+    const size_t all_z = rows * (size_t)layer->h * d_v;
     p->q_open = calloc(rows + 1, 1);
     p->k_open = calloc(m + 1, 1);
     p->v_open = calloc(m + 1, 1);
@@ -325,7 +331,10 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
            room(&p->t_worst, rows * m) && room(&p->t_squares, rows * m) && room(&p->q_common, rows) &&
            room(&p->k_common, m) && room(&p->q_reach, rows) && room(&p->z_spread, rows) &&
-           (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b)));
+           (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b))) &&
+           (!layer_rounds_z(layer) ||
+            (room(&p->heads.z.worst, all_z) && room(&p->heads.z.drawn, all_z) && room(&p->heads.open, all_z) &&
+             room(&p->heads.spread, rows)));
 }
 
 static void fill(double *out, double value, size_t count)
@@ -857,7 +866,7 @@ static size_t merge_length(const struct layer *layer)
 /* Of the sum that makes one element of y: its products, the bias, the store, and H once. */
 static double merge_gamma(const struct propagation *p)
 {
-    return gamma_of(merge_length(p->layer) + (p->folded.folds.values ? 3 : 2));
+    return gamma_of(merge_length(p->layer) + (p->folded.folds.values ? 3 : 2) + block_more_roundings(p->plain));
 }
 
 /* The head's share of y_worst, y_squares, y_size and y_open. */
@@ -900,6 +909,55 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     for (size_t at = 0; layer->w_o != W_O_NONE && at < weights; at++)
         w[at] = 1;
     reference_merge(reference, layer, p->in, head->b, head->i, p->z_open, w, p->bounds->y_open + offset);
+}
+
+/* Under precision W_O reads rows of all heads, or under conv of each, as whole numbers: keeps a head's errors, and with
+ * the last one rounds them all. A number that may overflow takes its row along. */
+static void keep_errors(struct propagation *p, const struct reference_head *head, size_t rows)
+{
+    const struct layer *layer = p->plain;
+    const size_t h = (size_t)layer->h, d_v = (size_t)layer->d_v, heads = layer->w_o == W_O_CONV ? h : 1;
+    const size_t columns = h * d_v / heads;
+    reference_keep_head(p->heads.z.worst, p->z.worst, layer, head->i, rows);
+    reference_keep_head(p->heads.z.drawn, p->z.drawn, layer, head->i, rows);
+    reference_keep_head(p->heads.open, p->z_open, layer, head->i, rows);
+    for (size_t r = 0; r < rows; r++)
+        p->heads.spread[r] = head->i == 0 ? p->z_spread[r] : fmax(p->heads.spread[r], p->z_spread[r]);
+    if (head->i + 1 < h)
+        return;
+    block_round_errors(layer, p->in, head->all_z, head->whole_z, rows * heads, columns, p->heads.z.worst,
+                       p->heads.z.drawn);
+    for (size_t r = 0; r < rows * heads; r++) {
+        double *const worst = p->heads.z.worst + r * columns, *const open = p->heads.open + r * columns;
+        double most = 0;
+        bool finite = true;
+        for (size_t c = 0; c < columns; c++) {
+            most = fmax(most, open[c]);
+            finite = finite && isfinite(worst[c]);
+        }
+        fill(open, most, columns);
+        if (!finite)
+            fill(worst, INFINITY, columns);
+        if (!finite || most > 0)
+            fill(p->heads.z.drawn + r * columns, INFINITY, columns);
+    }
+}
+
+/* Likewise of all heads, once they are there. */
+static void merge_all_errors(struct propagation *p, const struct reference *reference,
+                             const struct reference_head *head)
+{
+    const size_t rows = reference->z_rows.count;
+    struct reference_head of = *head;
+    memcpy(p->z_spread, p->heads.spread, rows * sizeof *p->z_spread);
+    for (of.i = 0; of.i < (size_t)p->plain->h; of.i++) {
+        reference_take_head(p->z.worst, p->heads.z.worst, p->plain, of.i, rows);
+        reference_take_head(p->z.drawn, p->heads.z.drawn, p->plain, of.i, rows);
+        reference_take_head(p->z_open, p->heads.open, p->plain, of.i, rows);
+        reference_take_head(of.z, head->whole_z, p->plain, of.i, rows);
+        reference_output(of.w_o, p->plain, inputs_floats(p->in, TENSOR_W_O), of.i);
+        merge_errors(p, reference, &of);
+    }
 }
 
 /* rms_all: what errors of x add to all heads' columns of queries, or of keys; b is 0 in `heads` of those. */
@@ -1165,7 +1223,12 @@ static bool observe(void *context, const struct reference *reference, const stru
         widen_steps(p, head);
     if (!score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
         return false;
-    merge_errors(p, reference, head);
+    if (head->all_z == NULL)
+        merge_errors(p, reference, head);
+    else
+        keep_errors(p, head, rows);
+    if (head->all_z != NULL && head->i + 1 == (size_t)p->plain->h)
+        merge_all_errors(p, reference, head);
     return true;
 }
 
@@ -1238,6 +1301,7 @@ static bool finish(struct propagation *p, const struct reference *reference)
     const size_t d_out = (size_t)layer->d_out, count = p->in->batch * reference->y_rows.count * d_out;
     const size_t length = merge_length(layer);
     const double worst = merge_gamma(p), root = sqrt((double)length), denormal = (double)(length + 1) * p->omega;
+    const double walk = LAMBDA * U * block_more_spread(p->plain);
     const float *b_o = inputs_floats(p->in, TENSOR_B_O);
     for (size_t at = 0; at < count; at++) {
         const double bias = b_o != NULL ? fabs((double)b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
@@ -1245,7 +1309,7 @@ static bool finish(struct propagation *p, const struct reference *reference)
         *y_drawn = sqrt(p->y_squares[at]);
         if (layer->w_o != W_O_NONE) {
             *y_worst += worst * bias + denormal;
-            *y_drawn += LAMBDA * U * (size + root * fabs(reference_attention(reference)[at])) + denormal;
+            *y_drawn += walk * (size + root * fabs(reference_attention(reference)[at])) + denormal;
         }
         if (p->in->packed != NULL && layer->qk_norm == NORM_RMS_ALL)
             *y_worst = INFINITY;
@@ -1258,6 +1322,38 @@ static bool finish(struct propagation *p, const struct reference *reference)
         return false;
     clear_errors(p, reference);
     return true;
+}
+
+/* Numbers that a kernel rounds to tensor_type where it writes them, once, become what they are there, and errors the
+ * distance to what else they may become. What may become infinite has no bound. */
+static void round_numbers(enum tensor_element type, double *numbers, double *worst, double *drawn, double *open,
+                          size_t count)
+{
+    for (size_t at = 0; at < count; at++) {
+        const double seen = worst[at] != 0 ? DBL_MIN : 0; /* 0 is of hidden keys alone */
+        const bool bounded = isfinite(worst[at]);
+        stored_row_error(type, &numbers[at], &drawn[at], &drawn[at], 1);
+        stored_row_error(type, &numbers[at], &worst[at], &worst[at], 1);
+        stored_row(type, &numbers[at], &numbers[at], 1);
+        worst[at] = fmax(worst[at], seen);
+        drawn[at] = fmax(drawn[at], seen);
+        if (bounded && !isfinite(worst[at]))
+            open[at] = INFINITY;
+    }
+}
+
+static void round_outputs(const struct propagation *p, const struct reference *reference)
+{
+    const struct layer *layer = p->plain;
+    const struct bounds *b = p->bounds;
+    const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
+    const size_t attn = p->in->batch * (size_t)layer->h * reference->z_rows.count * inputs_columns(layer, p->in);
+    if (!layer_types_tensors(layer))
+        return;
+    if (b->y_worst != NULL)
+        round_numbers(layer->tensor_type, reference->y, b->y_worst, b->y_drawn, b->y_open, y);
+    if (reference->attn != NULL && b->attn_worst != NULL)
+        round_numbers(layer->tensor_type, reference->attn, b->attn_worst, b->attn_drawn, b->attn_open, attn);
 }
 
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */
@@ -1294,6 +1390,8 @@ static bool compute(struct reference *reference, struct bounds *bounds, const st
         diag_environment(diag, NULL, "out of memory");
         good = false;
     }
+    if (good)
+        round_outputs(&p, reference);
     fesetenv(&callers);
     free_all(&p);
     stored_free(&packed, layer);

@@ -62,14 +62,15 @@ static bool agrees(struct comparison *c, double expected, double actual, struct 
 }
 
 void compare_y(struct comparison *c, const struct layer *layer, const struct inputs *in,
-               const struct reference *reference, const struct bounds *bounds, const float *y, unsigned gates)
+               const struct reference *reference, const struct bounds *bounds, const void *y, unsigned gates)
 {
     const size_t d_out = (size_t)layer->d_out, rows = reference->y_rows.count;
     for (size_t b = 0; rows > 0 && b < in->batch; b++)
         for (size_t r = 0; r < rows; r++)
             for (size_t column = 0; column < d_out; column++) {
                 const size_t t = reference->y_rows.row[r], at = (b * rows + r) * d_out + column;
-                const double expected = reference->y[at], actual = y[inputs_y_at(layer, in, b, t, column)];
+                const double expected = reference->y[at];
+                const double actual = element_number(layer->tensor_type, y, inputs_y_at(layer, in, b, t, column));
                 const size_t index[4] = {b, t, column};
                 const struct bound bound = {bounds->y_worst[at], bounds->y_drawn[at], bounds->y_open[at]};
                 c->elements++;
@@ -78,79 +79,95 @@ void compare_y(struct comparison *c, const struct layer *layer, const struct inp
             }
 }
 
-struct cost compare_cost(const struct layer *layer, const struct inputs *in, const struct reference *given,
-                         const float *y)
+struct cost compare_cost(const struct layer *layer, const struct inputs *in, const struct reference *plain,
+                         const void *y)
 {
-    const size_t d_out = (size_t)layer->d_out, rows = given->y_rows.count;
-    double largest = 0, squares = 0, of = 0;
+    const size_t d_out = (size_t)layer->d_out, rows = plain->y_rows.count;
+    double largest = 0, squares = 0, of = 0, count = 0;
     for (size_t at = 0; at < in->batch * rows * d_out; at++) {
-        const size_t b = at / d_out / rows, t = given->y_rows.row[at / d_out % rows];
-        const double expected = given->y[at], off = y[inputs_y_at(layer, in, b, t, at % d_out)] - expected;
+        const size_t b = at / d_out / rows, t = plain->y_rows.row[at / d_out % rows];
+        const double expected = plain->y[at];
+        const double off = element_number(layer->tensor_type, y, inputs_y_at(layer, in, b, t, at % d_out)) - expected;
         if (!isfinite(off))
             continue;
         largest = fmax(largest, fabs(off));
         squares += off * off;
         of += expected * expected;
+        count++;
     }
-    const double root = of > 0 ? sqrt(of) : 1, count = (double)(in->batch * rows * d_out);
+    const double root = of > 0 ? sqrt(of) : 1;
     return (struct cost){largest * sqrt(count) / root, sqrt(squares) / root};
+}
+
+/* A row of attn as a kernel left it */
+struct row {
+    enum tensor_element type;
+    const void *attn;
+    size_t first;
+};
+
+static double number_of(const struct row *row, size_t j)
+{
+    return element_number(row->type, row->attn, row->first + j);
 }
 
 /* One row of attn, whose bounds begin at `at`. Where the reference's row is non-finite, so must be some element of the
  * kernel's; hidden elements are then 0 or non-finite, and the others free. */
-static void compare_weights(struct comparison *c, const double *expected, const float *actual,
+static void compare_weights(struct comparison *c, const double *expected, const struct row *row,
                             const struct bounds *bounds, size_t at, size_t m, size_t index[4], unsigned gates)
 {
     bool finite = true, actual_finite = true;
     for (size_t j = 0; j < m; j++) {
         finite = finite && isfinite(expected[j]);
-        actual_finite = actual_finite && isfinite(actual[j]);
+        actual_finite = actual_finite && isfinite(number_of(row, j));
     }
     for (size_t j = 0; j < m; j++) {
+        const double actual = number_of(row, j);
         const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_drawn[at + j], bounds->attn_open[at + j]};
         const bool hidden = expected[j] == 0 && bound.worst == 0;
-        bool good = finite || bound.open == INFINITY ? within(c, expected[j], actual[j], bound, gates)
-                    : !hidden || actual[j] == 0 || !isfinite(actual[j]);
+        bool good = finite || bound.open == INFINITY ? within(c, expected[j], actual, bound, gates)
+                    : !hidden || actual == 0 || !isfinite(actual);
         c->elements++;
         index[3] = j;
         if (!good || (!finite && actual_finite && j == 0 && bound.open != INFINITY))
-            miss(c, TENSOR_ATTN, index, expected[j], actual[j]);
+            miss(c, TENSOR_ATTN, index, expected[j], actual);
     }
 }
 
 /* One row of scores. Hidden keys have no bound; of them only the biased are anything in particular. */
 static void compare_scores(struct comparison *c, const struct layer *layer, const struct inputs *in,
-                           const double *expected, const float *actual, const struct bounds *bounds, size_t at,
+                           const double *expected, const struct row *row, const struct bounds *bounds, size_t at,
                            size_t index[4], unsigned gates)
 {
     for (size_t j = 0; j < inputs_columns(layer, in); j++) {
         const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_drawn[at + j], bounds->attn_open[at + j]};
         const bool seen = bound.worst != 0; /* NaN too */
-        bool good = layer->scores != SCORES_BIASED || actual[j] == -INFINITY;
+        const double actual = number_of(row, j);
+        bool good = layer->scores != SCORES_BIASED || actual == -INFINITY;
         if (layer->pad_skipped && index[2] >= inputs_keys(in, index[0]))
-            good = actual[j] == 0;
+            good = actual == 0;
         else if (seen)
-            good = agrees(c, expected[j], actual[j], bound, gates);
+            good = agrees(c, expected[j], actual, bound, gates);
         c->elements++;
         index[3] = j;
         if (!good)
-            miss(c, TENSOR_ATTN, index, expected[j], actual[j]);
+            miss(c, TENSOR_ATTN, index, expected[j], actual);
     }
 }
 
 void compare_attn(struct comparison *c, const struct layer *layer, const struct inputs *in,
-                  const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates)
+                  const struct reference *reference, const struct bounds *bounds, const void *attn, unsigned gates)
 {
     const size_t m = inputs_columns(layer, in), rows = reference->z_rows.count, heads = in->batch * (size_t)layer->h;
     for (size_t head = 0; rows > 0 && head < heads; head++)
         for (size_t r = 0; r < rows; r++) {
             const size_t t = reference->z_rows.row[r], at = (head * rows + r) * m;
             size_t index[4] = {head / (size_t)layer->h, head % (size_t)layer->h, t, 0};
-            const float *row = attn + (head * in->n + t) * m;
+            const struct row row = {layer->tensor_type, attn, (head * in->n + t) * m};
             if (layer->scores > SCORES_WEIGHTS)
-                compare_scores(c, layer, in, reference->attn + at, row, bounds, at, index, gates);
+                compare_scores(c, layer, in, reference->attn + at, &row, bounds, at, index, gates);
             else
-                compare_weights(c, reference->attn + at, row, bounds, at, m, index, gates);
+                compare_weights(c, reference->attn + at, &row, bounds, at, m, index, gates);
         }
 }
 

@@ -24,23 +24,23 @@ struct comparison {
     double largest;             /* largest finite |expected| */
 };
 
-/* What packing weights in fewer bytes costs: y of a kernel beside that of the weights as they are given, where both are
- * finite, as shares of that one's root mean square. */
+/* What a layer's number types cost: y of a kernel beside that of the same layer in f32, where both are finite; largest
+ * and root mean square distance, as shares of that one's root mean square. */
 struct cost {
     double largest, rms;
 };
-struct cost compare_cost(const struct layer *layer, const struct inputs *inputs, const struct reference *given,
-                         const float *y);
+struct cost compare_cost(const struct layer *layer, const struct inputs *inputs, const struct reference *plain,
+                         const void *y);
 
 enum compare_gates { GATE_WORST = 1, GATE_DRAWN = 2 };
 
 /* y [batch][n][d_out] and attn [batch][h][n][m] as the kernel wrote them; only the reference's rows are looked at.
  * Non-finite is right exactly where the reference is non-finite; in a row of attn one such element suffices. */
 void compare_y(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
-               const struct reference *reference, const struct bounds *bounds, const float *y, unsigned gates);
+               const struct reference *reference, const struct bounds *bounds, const void *y, unsigned gates);
 /* Where attn has scores: -infinity where it says what is hidden (biased), and nothing is said of that elsewhere. */
 void compare_attn(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
-                  const struct reference *reference, const struct bounds *bounds, const float *attn, unsigned gates);
+                  const struct reference *reference, const struct bounds *bounds, const void *attn, unsigned gates);
 /* Where a row has no summand, lse is -infinity and nothing else. */
 void compare_lse(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                  const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates);

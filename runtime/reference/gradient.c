@@ -25,7 +25,12 @@
  * reaches all columns of dQ, along K, and of dK, along Q: dx has it times K W_Q^T, not as a sum of squares. That of dZ
  * reaches dV of all keys, so that dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where a score may be
  * off by more than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by
- * has one cause: it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). The second
+ * has one cause: it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). A number of
+ * rel_bias has the sums of a row's dS over its keys, and so what D and l are off by times the sums of A and of dS. The
+ * sink is one more key, whose score is a number and whose value is 0: dsink = - sum_t A_sink D.
+ *
+ * A softcap stands between: dS is that of what it makes of a score, and what goes on to Q and K is G dS, with
+ * G = 1 - tanh^2. G comes from the capped score, off by its error / c, call that x: by 2 |tanh| x + x^2. The second
  * gate is LAMBDA times the root of q; over random layers the largest error is below half of it. It is a gate for
  * drawn data, no bound.
  */
@@ -35,6 +40,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/relative.h"
 #include "../../gen/score.h"
 #include "bound.h"
 #include "finish_error.h"
@@ -327,6 +333,8 @@ struct known {
     struct quantity x, s, w_q, w_k, w_v; /* exact; no w_v under identity */
     struct quantity q, k, v, a, z, dz;
     struct quantity kept; /* a times what dropout multiplies it by; empty: there is none */
+    struct quantity slope; /* of the softcap at each score; empty: there is none */
+    struct quantity sunk;  /* [rows][1]: the sink's weight; empty: there is no sink */
     double *shared; /* [rows]: the variance of what all weights of a row are off by */
 };
 
@@ -337,11 +345,37 @@ static void project(struct walk *w, struct quantity *to, const struct quantity *
     add_row(to, bias);
 }
 
+/* Of one score, scale q k: what the softcap makes of its errors, and its slope there. */
+static void cap_score(struct walk *w, struct quantity *s, struct quantity *slope, size_t at, double raw)
+{
+    const double cap = w->layer->number[SCORE_SOFTCAP], tanh_of = tanh(raw / cap), value = cap * tanh_of;
+    slope->v[at] = 1 - tanh_of * tanh_of;
+    if (!w->bounded)
+        return;
+    const double product = 2 * U * fabs(raw), nearest = fmax(0, fabs(raw) - s->e[at] - product) / cap;
+    const double steepest = 1 / (cosh(nearest) * cosh(nearest)), carried = steepest * (s->e[at] + product);
+    s->e[at] = fmin(carried, 2 * cap) + BOUND_TANH * fmin(fabs(value) + carried, cap);
+    s->q[at] = fmin(steepest * steepest * (s->q[at] + product * product), cap * cap) +
+               BOUND_TANH * BOUND_TANH * value * value;
+    const double x = s->e[at] / cap + 2 * U * fabs(tanh_of), drawn = s->q[at] / (cap * cap) + U * U;
+    slope->e[at] = fmin(2 * fabs(tanh_of) * x + x * x, 1) + 2 * U;
+    slope->q[at] = 4 * tanh_of * tanh_of * drawn + drawn * drawn + 4 * U * U;
+}
+
 static void weigh(struct walk *w, struct known *g, const struct reference_head *head)
 {
     const size_t n = g->a.rows, m = g->a.columns;
     const double scale = w->layer->scale;
+    const double cap = w->layer->number[SCORE_SOFTCAP];
     memcpy(g->a.v, head->weights, n * m * sizeof *g->a.v);
+    if (cap > 0)
+        g->slope = make(w, n, m);
+    if (w->layer->sink)
+        g->sunk = make(w, n, 1);
+    for (size_t t = 0; w->good && w->layer->sink && t < n; t++)
+        g->sunk.v[t] = exp(head->sink - head->lse[t]);
+    for (size_t at = 0; w->good && !w->bounded && cap > 0 && at < n * m; at++)
+        cap_score(w, NULL, &g->slope, at, head->raw[at]);
     if (!w->bounded)
         return;
     struct quantity kt = transposed(w, &g->k), s = make(w, n, m);
@@ -349,12 +383,20 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
         multiply_all(w, &s, &g->q, &kt, 4);
     for (size_t t = 0; w->good && t < n; t++) {
         const size_t row = t * m;
-        double largest = 0, spread = 0, together = 0;
+        const double of_sink = w->layer->sink ? 6 * U * fabs(head->sink) : 0; /* rounded twice: packed, less m */
+        double largest = of_sink, spread = 0, together = 0;
+        if (w->layer->sink)
+            spread = g->sunk.v[t] * g->sunk.v[t] * of_sink * of_sink;
         for (size_t j = 0; j < m; j++) {
-            const double added = fabs(head->scores[row + j] - head->raw[row + j]);
+            s.e[row + j] = fabs(scale) * s.e[row + j];
+            s.q[row + j] = scale * scale * s.q[row + j];
+            if (cap > 0)
+                cap_score(w, &s, &g->slope, row + j, head->raw[row + j]);
+            const double before = cap > 0 ? cap * tanh(head->raw[row + j] / cap) : head->raw[row + j];
+            const double added = fabs(head->scores[row + j] - before);
             const double sizes = 4 * added + 2 * fabs(head->scores[row + j]);
-            s.e[row + j] = fabs(scale) * s.e[row + j] + U * sizes;
-            s.q[row + j] = scale * scale * s.q[row + j] + U * U * sizes * sizes;
+            s.e[row + j] += U * sizes;
+            s.q[row + j] += U * U * sizes * sizes;
             if (head->visible[row + j]) {
                 largest = fmax(largest, s.e[row + j]);
                 if (!(s.q[row + j] <= SATURATED * SATURATED))
@@ -364,6 +406,12 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
         }
         const double of_sum = largest + BOUND_EXP2 + 2 * U + gamma_of(m + 8);
         g->shared[t] = fmin(spread + BOUND_EXP2 * BOUND_EXP2 + U * U * (1 + sqrt((double)m)), 1);
+        if (w->layer->sink) {
+            const double a = g->sunk.v[t], own = BOUND_EXP2 + 4 * U, most = fmax(a, 1 - a) + 8 * U;
+            g->sunk.e[t] = fmin(a * expm1(of_sink + of_sum + own), most) + TINY;
+            const double apart = a * a * (of_sink * of_sink + g->shared[t] + own * own);
+            g->sunk.q[t] = (together > 0 ? together * most * most : apart) + TINY * TINY;
+        }
         for (size_t j = 0; j < m; j++) {
             const double a = g->a.v[row + j], own = BOUND_EXP2 + 4 * U;
             if (!head->visible[row + j])
@@ -510,7 +558,7 @@ static struct known know(struct walk *w, const struct reference_head *head)
 static void forget(struct known *g)
 {
     struct quantity *all[] = {&g->x, &g->s, &g->w_q, &g->w_k, &g->w_v, &g->q, &g->k, &g->v, &g->a, &g->z, &g->dz,
-                              &g->kept};
+                              &g->kept, &g->slope, &g->sunk};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         drop(all[i]);
     free(g->shared);
@@ -601,9 +649,17 @@ static void merge(struct walk *w, struct known *g, const struct reference_head *
     drop(&dy);
 }
 
-/* dS, and the variance of D */
+static bool sees_any(const struct reference_head *head, size_t t, size_t m)
+{
+    bool any = false;
+    for (size_t j = 0; j < m; j++)
+        any = any || head->visible[t * m + j];
+    return any;
+}
+
+/* dS; D [rows][1], 0 where a row sees nothing, and its variance */
 static void differentiate(struct walk *w, const struct known *g, const struct reference_head *head,
-                          struct quantity *ds, double *of_d)
+                          struct quantity *ds, struct quantity *of_rows, double *of_d)
 {
     const size_t n = g->a.rows, m = g->a.columns, d_v = g->z.columns;
     struct quantity vt = transposed(w, &g->v), dp = make(w, n, m);
@@ -623,6 +679,13 @@ static void differentiate(struct walk *w, const struct known *g, const struct re
         const double drawn = U * (size + sqrt((double)d_v) * fabs(d));
         e = (1 + gamma_of(d_v)) * e - size;
         of_d[t] = q + drawn * drawn;
+        if (sees_any(head, t, m)) {
+            of_rows->v[t] = d;
+            if (w->bounded) {
+                of_rows->e[t] = e;
+                of_rows->q[t] = of_d[t];
+            }
+        }
         for (size_t j = 0; j < m; j++) {
             const size_t at = t * m + j;
             const double by = head->kept != NULL ? head->kept[at] : 1;
@@ -642,6 +705,68 @@ static void differentiate(struct walk *w, const struct known *g, const struct re
     }
     drop(&vt);
     drop(&dp);
+}
+
+/* dsink = - sum_t A_sink D */
+static void sink_gradient(struct walk *w, const struct known *g, const struct quantity *of_rows, size_t i)
+{
+    struct quantity weights = transposed(w, &g->sunk), sum = make(w, 1, 1);
+    if (w->good)
+        multiply(w, &sum, &weights, of_rows, 2 * w->in->batch * w->in->n);
+    if (w->good)
+        sum.v[0] = -sum.v[0];
+    scatter(w, TENSOR_SINK, (struct place){i, 0, 1}, &sum);
+    drop(&weights);
+    drop(&sum);
+}
+
+/* drel_bias: sums of dS by distances; A: the weights. An element takes part in at most n + batch (n + m) additions. */
+static void bias_gradient(struct walk *w, const struct known *g, const struct reference_head *head,
+                          const struct quantity *ds, const double *of_d)
+{
+    const struct layer *layer = w->layer;
+    struct quantity *out = &w->out[TENSOR_REL_BIAS];
+    const size_t n = ds->rows, m = ds->columns;
+    const double gamma = gamma_of(n + w->in->batch * (w->in->n + w->in->m));
+    double *weights = zeros(out->rows, &w->good), *changes = zeros(out->rows, &w->good);
+    for (size_t t = 0; w->good && t < n; t++) {
+        memset(weights, 0, out->rows * sizeof *weights);
+        memset(changes, 0, out->rows * sizeof *changes);
+        for (size_t j = 0; j < m; j++) {
+            const int64_t ahead = (int64_t)j - inputs_position(layer, w->in, head->b, t);
+            const size_t to = (size_t)relative_index(layer, (int64_t)head->i, ahead), at = t * m + j;
+            if (!head->visible[at])
+                continue;
+            out->v[to] += ds->v[at];
+            weights[to] += g->a.v[at];
+            changes[to] += ds->v[at];
+            if (w->bounded) {
+                out->size[to] += fabs(ds->v[at]);
+                out->e[to] += (1 + gamma) * (fabs(ds->v[at]) + ds->e[at]) - fabs(ds->v[at]);
+                out->q[to] += ds->q[at];
+            }
+        }
+        for (size_t to = 0; w->bounded && to < out->rows; to++)
+            out->q[to] += weights[to] * weights[to] * of_d[t] + changes[to] * changes[to] * g->shared[t];
+    }
+    free(weights);
+    free(changes);
+}
+
+/* What a softcap leaves of dS, and of the weights that D's errors come with */
+static void slope_down(struct walk *w, const struct known *g, struct quantity *ds, double *weights)
+{
+    for (size_t at = 0; w->good && g->slope.v != NULL && at < ds->rows * ds->columns; at++) {
+        const double of = ds->v[at], slope = g->slope.v[at];
+        ds->v[at] *= slope;
+        weights[at] *= slope;
+        if (w->bounded) {
+            const double e = ds->e[at], q = ds->q[at];
+            ds->e[at] = (1 + 2 * U) * (fabs(of) + e) * (slope + g->slope.e[at]) - fabs(of) * slope + TINY;
+            ds->q[at] = slope * slope * q + (of * of + q) * g->slope.q[at] + U * U * of * of * slope * slope +
+                        TINY * TINY;
+        }
+    }
 }
 
 /* What all weights of a row are off by together, as dQ sees it: pk = A K. */
@@ -761,11 +886,19 @@ static bool observe(void *context, const struct reference *reference, const stru
     (void)reference;
     struct known g = know(w, head);
     struct quantity ds = make(w, n, m), dq = make(w, n, d_k), dk = make(w, m, d_k), dv = make(w, m, d_v);
-    double *of_d = zeros(n, &w->good), *pk = zeros(n * d_k, &w->good);
+    struct quantity of_rows = make(w, n, 1);
+    double *of_d = zeros(n, &w->good), *pk = zeros(n * d_k, &w->good), *weights = zeros(n * m, &w->good);
     if (w->good)
         merge(w, &g, head);
     if (w->good)
-        differentiate(w, &g, head, &ds, of_d);
+        differentiate(w, &g, head, &ds, &of_rows, of_d);
+    if (w->good && layer->sink)
+        sink_gradient(w, &g, &of_rows, i);
+    if (w->good && layer->relative != RELATIVE_NONE)
+        bias_gradient(w, &g, head, &ds, of_d);
+    if (w->good)
+        memcpy(weights, g.a.v, n * m * sizeof *weights);
+    slope_down(w, &g, &ds, weights);
     struct quantity ds_t = transposed(w, &ds), a_t = transposed(w, weights_of(&g));
     if (w->good) {
         multiply_all(w, &dq, &ds, &g.k, 2);
@@ -775,7 +908,7 @@ static bool observe(void *context, const struct reference *reference, const stru
         round_sum(&dv, n * h / h_kv);
         scale_by(&dq, layer->scale);
         scale_by(&dk, layer->scale);
-        add_product(pk, g.a.v, g.k.v, n, m, d_k);
+        add_product(pk, weights, g.k.v, n, m, d_k);
         add_shared(&g, of_d, pk, layer->scale, &dq);
         turn_gradient(w, &dq, &head->finish_q);
         turn_gradient(w, &dk, &head->finish_k);
@@ -808,11 +941,12 @@ static bool observe(void *context, const struct reference *reference, const stru
             add_shared_values(w, weights_of(&g), NULL, &g.dz, TENSOR_B_V, (struct place){group * d_v, 0, 1});
         }
     }
-    struct quantity *all[] = {&ds, &dq, &dk, &dv, &ds_t, &a_t};
+    struct quantity *all[] = {&ds, &dq, &dk, &dv, &ds_t, &a_t, &of_rows};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         drop(all[k]);
     free(of_d);
     free(pk);
+    free(weights);
     forget(&g);
     return w->good;
 }

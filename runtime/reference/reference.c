@@ -122,13 +122,15 @@ static bool choose_rows(struct reference *reference, const struct layer *layer, 
 
 /* ---- the head's share of the tensors, in double and in_out ----------------------------------------------------- */
 
-/* Columns `column` … of the rows named (all of the first `count` if rows is NULL) of a [.][width] tensor. */
-static void gather_rows(double *out, const float *from, size_t width, size_t column, size_t columns,
-                        const size_t *rows, size_t count)
+/* Columns `column` … of the rows named (all of the first `count` if rows is NULL) of a [.][width] tensor, from number
+ * `first` on. */
+static void gather_rows(double *out, const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
+                        size_t first, size_t width, size_t column, size_t columns, const size_t *rows, size_t count)
 {
     for (size_t r = 0; r < count; r++)
         for (size_t c = 0; c < columns; c++)
-            out[r * columns + c] = from[(rows != NULL ? rows[r] : r) * width + column + c];
+            out[r * columns + c] =
+                inputs_number(layer, in, tensor, first + (rows != NULL ? rows[r] : r) * width + column + c);
 }
 
 /* Rows of x or source as attention sees them. */
@@ -139,7 +141,7 @@ static void gather_tokens(double *out, const struct reference_head *head, const 
     const bool x = tensor == TENSOR_X;
     const size_t width = (size_t)(x ? layer->d_model : layer->d_source), first = head->b * (x ? in->n : in->m) * width;
     if (!x || head->normed == NULL) {
-        gather_rows(out, inputs_floats(in, tensor) + first, width, column, columns, rows, count);
+        gather_rows(out, layer, in, tensor, first, width, column, columns, rows, count);
         stored_rows(layer, in, out, count, columns);
         return;
     }
@@ -199,7 +201,7 @@ static void head_free(struct reference_head *head)
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
                         head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->kept,
                         head->lse,
-                        head->z, head->made[0], head->made[1]};
+                        head->z, head->all_z, head->whole_z, head->made[0], head->made[1]};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -242,6 +244,10 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
         head->kept = doubles(rows * m, &good);
     head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
+    if (layer_rounds_z(layer)) {
+        head->all_z = doubles(rows * (size_t)layer->h * d_v, &good);
+        head->whole_z = doubles(rows * (size_t)layer->h * d_v, &good);
+    }
     head->visible = malloc(rows * m + 1);
     if (layer_finishes(layer)) {
         good = finish_allocate(&head->finish_q, layer, rows, (size_t)layer->h) && good;
@@ -310,10 +316,9 @@ static void gather_given(double *out, const struct layer *layer, const struct in
 {
     const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
     for (size_t r = 0; r < count; r++) {
-        const float *row = inputs_floats(in, tensor) + inputs_head_row(layer, in, tensor, b, rows != NULL ? rows[r] : r,
-                                                                      from);
+        const size_t row = inputs_head_row(layer, in, tensor, b, rows != NULL ? rows[r] : r, from);
         for (size_t c = 0; c < width; c++)
-            out[r * width + c] = row[c];
+            out[r * width + c] = inputs_number(layer, in, tensor, row + c);
     }
 }
 
@@ -581,6 +586,28 @@ static void store_cache(struct reference *reference, const struct layer *layer, 
     }
 }
 
+void reference_take_head(double *to, const double *all, const struct layer *layer, size_t i, size_t rows)
+{
+    const size_t d_v = (size_t)layer->d_v, row = (size_t)layer->h * d_v;
+    for (size_t r = 0; r < rows; r++)
+        memcpy(to + r * d_v, all + r * row + i * d_v, d_v * sizeof *to);
+}
+
+void reference_keep_head(double *all, const double *from, const struct layer *layer, size_t i, size_t rows)
+{
+    const size_t d_v = (size_t)layer->d_v, row = (size_t)layer->h * d_v;
+    for (size_t r = 0; r < rows; r++)
+        memcpy(all + r * row + i * d_v, from + r * d_v, d_v * sizeof *all);
+}
+
+/* What W_O reads of a sequence's Z. */
+static void round_z(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
+{
+    const size_t columns = (size_t)(layer->h * layer->d_v), heads = layer->w_o == W_O_CONV ? (size_t)layer->h : 1;
+    memcpy(head->whole_z, head->all_z, rows * columns * sizeof *head->all_z);
+    stored_rows(layer, in, head->whole_z, rows * heads, columns / heads);
+}
+
 /* One sequence and head, all equations. */
 static bool compute_head(struct reference *reference, struct reference_head *head, const struct layer *layer,
                          const struct inputs *in, reference_observer *observer, void *context)
@@ -604,6 +631,11 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
             head->kept[r * head->keys + j] = dropout_factor(layer, in, head->b, head->i, reference->z_rows.row[r], j);
     for (size_t r = 0; r < reference->z_rows.count; r++)
         attend(head, (size_t)layer->d_v, r);
+    const bool last = head->i + 1 == h;
+    if (head->all_z != NULL)
+        reference_keep_head(head->all_z, head->z, layer, head->i, reference->z_rows.count);
+    if (head->all_z != NULL && last)
+        round_z(head, layer, in, reference->z_rows.count);
     if (layer->w_o != W_O_NONE)
         reference_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), head->i);
     if (reference->attn != NULL)
@@ -612,8 +644,14 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
         store_lse(reference, layer, head);
     if (observer != NULL && !observer(context, reference, head))
         return false;
-    reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o,
-                    reference_attention(reference) + head->b * reference->y_rows.count * (size_t)layer->d_out);
+    double *const y = reference_attention(reference) + head->b * reference->y_rows.count * (size_t)layer->d_out;
+    if (head->all_z == NULL)
+        reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o, y);
+    for (size_t i = 0; head->all_z != NULL && last && i < h; i++) {
+        reference_take_head(head->z, head->whole_z, layer, i, reference->z_rows.count);
+        reference_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), i);
+        reference_merge(reference, layer, in, head->b, i, head->z, head->w_o, y);
+    }
     return true;
 }
 
@@ -629,7 +667,7 @@ static bool norm_tokens(struct reference *reference, const struct layer *layer, 
     double *x = doubles(count, &good);
     reference->normed = doubles(count, &good);
     for (size_t at = 0; good && at < count; at++)
-        x[at] = inputs_floats(in, TENSOR_X)[at];
+        x[at] = inputs_number(layer, in, TENSOR_X, at);
     if (good)
         block_normalise(layer, in, number, x, in->batch * in->n, reference->normed);
     if (good && layer_attends(layer))
@@ -646,7 +684,7 @@ void reference_chunk(const struct reference *reference, const struct layer *laye
     for (size_t r = 0; r < chunk->rows; r++) {
         const size_t b = (first + r) / rows, t = reference->y_rows.row[(first + r) % rows];
         for (size_t c = 0; c < d; c++)
-            chunk->x[r * d + c] = inputs_floats(in, TENSOR_X)[(b * in->n + t) * d + c];
+            chunk->x[r * d + c] = inputs_number(layer, in, TENSOR_X, (b * in->n + t) * d + c);
     }
     if (reference->attention != NULL)
         memcpy(chunk->attention, reference->attention + first * d, chunk->rows * d * sizeof *chunk->attention);

@@ -56,6 +56,8 @@ struct reference_head {
     double *kept;                     /* [rows][keys] what dropout multiplies them by; NULL: the call has none */
     double *lse;                      /* [rows] logarithm of the sum of exponentials; -infinity: it has no summand */
     double *z;                        /* [rows][d_v] */
+    double *all_z, *whole_z;          /* [rows][h d_v] under precision: of all heads so far; once all are there, as W_O
+                                       * reads them. NULL: it reads z */
 };
 
 /* What heads are merged into. */
@@ -67,7 +69,7 @@ static inline double *reference_attention(const struct reference *reference)
 typedef bool reference_observer(void *context, const struct reference *reference, const struct reference_head *head);
 
 /* Computes all rows, or with `sample` at most about 64 of them when n is large. The observer, if any, sees each head
- * before it is merged into y; it returns false to stop. */
+ * before it is merged into y, under precision all of a sequence before any is; it returns false to stop. */
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *inputs,
                        bool sample, reference_observer *observer, void *context, struct diag *diag);
 void reference_free(struct reference *reference);
@@ -91,6 +93,9 @@ void reference_chunk(const struct reference *reference, const struct layer *laye
 /* Head i's columns of a projection [in][d], of `heads` in all, in in_out. */
 void reference_projection(double *out, const struct layer *layer, const float *w, size_t in, size_t d, size_t i,
                           size_t heads);
+/* Head i's columns of rows [h d_v] of all heads, as rows [d_v]; and back. */
+void reference_take_head(double *to, const double *all, const struct layer *layer, size_t i, size_t rows);
+void reference_keep_head(double *all, const double *from, const struct layer *layer, size_t i, size_t rows);
 /* Head i's rows of W_O [h d_v][d_model], or its taps [conv_width][d_v][d_model/h]; nothing without one. */
 void reference_output(double *out, const struct layer *layer, const float *w, size_t i);
 /* y += z merged by w for head i, as the layer's w_o says: the same walk for values, |values| and squares.

@@ -190,11 +190,10 @@ static bool store(const struct layer *layer, enum layer_tensor tensor, const flo
     return good;
 }
 
-/* Whether packing moves a tensor's numbers: under precision those of W_O stay f32. */
+/* Whether packing moves a tensor's numbers. */
 static bool moves(const struct layer *layer, enum layer_tensor t)
 {
-    return layer_stores_weights(layer) && layer_tensor_row(t)->kind == TENSOR_WEIGHT &&
-           !(layer_rounds(layer) && t == TENSOR_W_O);
+    return layer_stores_weights(layer) && layer_tensor_row(t)->kind == TENSOR_WEIGHT;
 }
 
 bool stored_make(struct inputs *to, const struct layer *layer, const struct inputs *from)

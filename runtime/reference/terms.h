@@ -15,7 +15,8 @@ double terms_operand(const struct layer *layer, const struct inputs *inputs, enu
                      size_t t, size_t j);
 /* Whether it hides the pair by its number. */
 bool terms_hide(enum score_name term, double operand);
-/* Whether the layer has the term, and it a number that is not the same for all pairs: pairs of tensors, or what it makes of positions. */
+/* Whether the layer has the term, and that a number which is not the same for all pairs: of a tensor of pairs, or made
+ * of positions. */
 bool terms_have_operand(const struct layer *layer, enum score_name term);
 /* The score behind the term. */
 double terms_value(const struct layer *layer, enum score_name term, double score, double operand);

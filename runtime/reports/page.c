@@ -144,8 +144,8 @@ static void print_head(FILE *out, const struct records *records, const struct co
 static void print_notes(FILE *out, const struct records *records)
 {
     if (count_of(records, is_above_peak) > 0)
-        fputs("<p>A share of peak above 100 % is no mistake where weights are folded: folding saves multiply-adds, but "
-              "the share counts those of the plain layer.</p>\n", out);
+        fputs("<p>A share of peak above 100 % is no mistake where weights are folded, or products are of fewer bits: "
+              "the share counts the multiply-adds of the plain layer, against the peak of those in f32.</p>\n", out);
     if (count_of(records, is_disturbed) > 0)
         fprintf(out, "<p>*: a disturbed machine: the median is above %g times the minimum, or the CPU ran something "
                 "else, although samples were taken again. The minimum is nearer to the truth; measure again when it is "
@@ -190,6 +190,8 @@ static const char *explain(const char *field)
         {"share", "share of the core's multiply-add peak"},
         {"error_of_gate", "largest error as a share of the statistical gate"},
         {"error_of_bound", "largest error as a share of the worst-case bound"},
+        {FIELD_AGAINST_F32, "how far y is from that of the same layer in f32: root mean square, of that one's"},
+        {FIELD_AGAINST_F32_LARGEST, "the largest such distance, of the same root mean square"},
         {"compile_s", "time of the compiler"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -311,7 +313,11 @@ static void print_circumstances(FILE *out, const struct records *records, const 
           "on the same buffers, with the core's multiply-add peak measured right before and behind it. Times are of "
           "one call: median, minimum and maximum of the rounds. Outliers lie past the quartiles by more than 1.5 times "
           "their distance. Operations are those of the plain layer. "
-          "Errors are shares of the statistical gate and of the worst-case bound.</p>\n<dl>\n", out);
+          "Errors are shares of the statistical gate and of the worst-case bound.", out);
+    if (record_get(first, FIELD_AGAINST_F32) != NULL)
+        fputs(" Against f32: how far y is from that of the same layer in f32, on the same numbers, in double; root "
+              "mean square and largest, both of the root mean square of y.", out);
+    fputs("</p>\n<dl>\n", out);
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         bool shown = false;
         for (size_t c = 0; c < columns->count; c++)

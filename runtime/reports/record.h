@@ -20,7 +20,9 @@
 #define FIELD_SWITCHES "switches"       /* involuntary context switches during them */
 #define FIELD_DISTURBED "disturbed"     /* 1 or 0: the figures are of a disturbed machine although it was tried again */
 /* Of a point that was compiled: */
-#define FIELD_AGAINST_F32 "against_f32" /* where weights are packed in another type: how far that moves y, of its rms */
+/* Of a point with types, or beside some: how far y is from that of the layer in f32, of its root mean square */
+#define FIELD_AGAINST_F32 "against_f32"
+#define FIELD_AGAINST_F32_LARGEST FIELD_AGAINST_F32 "_largest"
 #define FIELD_FOLDED "folded"           /* none, scores, values, both: which weights are multiplied when packed */
 
 struct field {

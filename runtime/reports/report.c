@@ -49,7 +49,7 @@ static const struct column fixed[] = {
     {"error_of_gate", "error/gate", COLUMN_RATIO},
     {"error_of_bound", "error/bound", COLUMN_RATIO},
     {FIELD_AGAINST_F32, "against f32", COLUMN_RATIO},
-    {FIELD_AGAINST_F32 "_largest", NULL, COLUMN_RATIO},
+    {FIELD_AGAINST_F32_LARGEST, "largest", COLUMN_RATIO},
     {"compile_s", "compile", COLUMN_SECONDS},
     {"cache", NULL, COLUMN_TEXT},
     {"core", NULL, COLUMN_TEXT},
@@ -101,10 +101,10 @@ bool is_of_machine(const char *name)
     return false;
 }
 
-/* The machine is a column for people only where several took part; what types of weights cost, where there are some. */
+/* The machine is a column for people only where several took part; what types cost, where that was found out. */
 static const char *head_of(const struct records *records, const struct column *column)
 {
-    bool has = strcmp(column->name, FIELD_AGAINST_F32) != 0;
+    bool has = strncmp(column->name, FIELD_AGAINST_F32, strlen(FIELD_AGAINST_F32)) != 0;
     for (size_t i = 0; i < records->count; i++)
         has = has || record_get(&records->record[i], column->name) != NULL;
     if (!has)

@@ -147,6 +147,13 @@ static int64_t call_past(const struct sweep *s, size_t number, int64_t otherwise
     return otherwise;
 }
 
+/* Whether y is compared with that of the layer in f32. */
+static bool has_types(const struct sweep *s, const struct layer *layer)
+{
+    return layer_stores_weights(layer) || layer_stores_cache(layer) || axes_find(&s->axes, "precision") != NULL ||
+           axes_find(&s->axes, "weight_type") != NULL || axes_find(&s->axes, "cache_type") != NULL;
+}
+
 /* How a point is called. */
 static void choose_call(struct point *p, const struct sweep *s, const struct layer *layer, struct diag *diag)
 {
@@ -164,6 +171,7 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
     } else if (axes_find(&s->axes, "past") != NULL) {
         diag_error(diag, "past", "past is for a layer with a cache; this one has none");
     }
+    p->costs = has_types(s, layer);
     p->isa = s->best;
     for (size_t i = 0; i < s->axes.count; i++)
         if (strcmp(s->axes.axis[i].key, "isa") == 0)

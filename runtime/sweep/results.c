@@ -139,7 +139,7 @@ static void add_examined(struct record *r, const struct examined *e)
     record_number(r, "error_of_bound", "%.4g", e->bound);
     if (e->cost.largest > 0) {
         record_number(r, FIELD_AGAINST_F32, "%.4g", e->cost.rms);
-        record_number(r, FIELD_AGAINST_F32 "_largest", "%.4g", e->cost.largest);
+        record_number(r, FIELD_AGAINST_F32_LARGEST, "%.4g", e->cost.largest);
     }
 }
 

@@ -32,6 +32,7 @@ struct point {
     double multiply_adds;
     char id[ID + 1];   /* of the layer, the call, the version and the machine */
     bool done;
+    bool costs;        /* what its types cost is found out: it has some, or they are varied */
     double weight;     /* seconds, about, on a machine like the author's; for the time left */
 };
 

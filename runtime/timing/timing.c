@@ -106,7 +106,7 @@ bool timed_backward(struct timed *timed, struct diag *diag)
         if (!layer_has_gradient(layer, t))
             continue;
         timed->gradient[t] = large_pages(inputs_count(layer, in, t) * sizeof(float));
-        *kernel_gradient(&timed->grads, t) = timed->gradient[t];
+        *kernel_gradient(layer, &timed->grads, t) = timed->gradient[t];
         good = timed->gradient[t] != NULL;
     }
     timed->backward = good;

@@ -66,6 +66,19 @@ prints '^illegal: block=none ffn=relu: .*there is no block around attention'
 check "parameters of the feed-forward" test "$(value "$(grep '"point":3,' f.jsonl)" parameters_ffn)" = 80
 check "and with a gate" test "$(value "$(grep '"point":4,' f.jsonl)" parameters_ffn)" = 120
 
+# ---- types: what they cost stands beside what they gain ----
+
+run 0 sweep small.layer --vary precision=f32,i8 --vary n=20 "${quick[@]}" --json types.jsonl
+prints '^point +precision .* against f32 +largest '
+whole=$(value "$(grep '"precision":"i8"' types.jsonl)" against_f32)
+plain=$(value "$(grep '"precision":"f32"' types.jsonl)" against_f32)
+check "rounding to f32 costs next to nothing ($plain), to i8 some" awk "BEGIN { exit !($plain < 1e-6 && $whole > 1e-3 && $whole < 0.1) }"
+run 0 sweep small.layer --vary n=20 "${quick[@]}"
+check "a layer without types has no such column" eval '! grep -q against out'
+run 0 check small.layer --set precision=i8 --against f32 --isa scalar --batch 1
+prints " against f32: rms $(awk "BEGIN { printf \"%.2g\", $whole }"), largest .* of y's rms, .* of the bound"
+run 2 check small.layer --against f16;                        says "--against cannot be 'f16'; write f32"
+
 # ---- a sweep with legal and illegal points: table, CSV, JSON lines ----
 
 run 0 sweep small.layer --vary h=1,2,3 --vary width=narrow,wide "${quick[@]}" --json a.jsonl --csv a.csv

@@ -104,7 +104,7 @@ struct draft {
     const char *cache, *exact_chunks;             /* likewise */
     const char *block, *norm, *ffn, *ffn_bias, *norm_shared; /* likewise */
     const char *layer, *activation;               /* likewise: one without attention */
-    const char *weight_type, *cache_type;         /* likewise */
+    const char *weight_type, *cache_type, *tensor_type; /* likewise */
     int64_t d_out;
     int64_t d_ff;                                 /* 0: not given */
     int64_t cache_len, page_len;                  /* 0: not given */
@@ -380,6 +380,11 @@ static void draw_trained(struct dice *dice, struct draft *d)
         d->mask |= MASK_SEGMENTS;
     if (d->cross && chance(dice, 0.4))
         d->offset = WORD(dice, "past", "end");
+    d->softcap = REAL(dice, 0.2, 0.5, 1, 5, 30);
+    d->sink = chance(dice, 0.2);
+    d->lse = chance(dice, 0.15);
+    if (chance(dice, 0.25))
+        draw_relative(dice, d);
     if (chance(dice, 0.15))
         draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
 }
@@ -537,6 +542,9 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_cache = {mix(dice->state ^ 0x6361636865)}; /* likewise */
     if (d->cache != NULL && chance(&of_cache, 0.5))
         d->cache_type = types[between(&of_cache, 0, 3)];
+    struct dice of_tensors = {mix(dice->state ^ 0x74656E736F72)}; /* likewise */
+    if (chance(&of_tensors, 0.15) && !d->train)
+        d->tensor_type = types[between(&of_tensors, 0, 2)];
 }
 
 /* ---- the spec -------------------------------------------------------------------------------------------------- */
@@ -670,6 +678,7 @@ static void write_rows(struct text *text, struct dice *dice, const struct draft 
     add_given(text, "activation", d->activation);
     add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
     add_given(text, "weight_type", d->weight_type);
+    add_given(text, "tensor_type", d->tensor_type);
     add_more_kinds(text, d);
 }
 
@@ -717,6 +726,7 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_word(text, dice, "scores", d->scores != NULL, d->scores, "false");
     add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
     add_given(text, "weight_type", d->weight_type);
+    add_given(text, "tensor_type", d->tensor_type);
     add_more_kinds(text, d);
     add_plan(text, d);
 }
@@ -1038,6 +1048,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("score", d->score[0] != '\0') F("score that hides", strstr(d->score, "-1e999") != NULL) \
     F("visible", d->visible[0] != '\0') F("visible, offset", d->visible[0] != '\0' && d->offset != NULL) \
     F("cache rows", is(d->cache, "rows")) F("ring", is(d->cache, "ring")) F("paged", is(d->cache, "paged")) \
+    F("tensors of bf16", is(d->tensor_type, "bf16")) F("tensors of f16", is(d->tensor_type, "f16")) \
     F("cache of bf16", is(d->cache_type, "bf16")) F("cache of f16", is(d->cache_type, "f16")) \
     F("cache of i8", is(d->cache_type, "i8")) F("cache, exact chunks", is(d->exact_chunks, "true")) F("cache, projected", d->cache != NULL && d->projected) \
     F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->tied) \
@@ -1055,6 +1066,9 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("block, identity", d->block != NULL && d->identity) F("block, tied", d->block != NULL && d->tied) \
     F("train, prefix", d->train && d->mask & MASK_PREFIX) F("train, segments", d->train && d->mask & MASK_SEGMENTS) \
     F("train, offset", d->train && d->offset != NULL) F("train, positions", d->train && d->rope_given) \
+    F("train, softcap", d->train && d->softcap > 0) F("train, sink", d->train && d->sink) \
+    F("train, relative", d->train && d->relative != NULL) \
+    F("train, softcap and relative", d->train && d->softcap > 0 && d->relative != NULL) \
     F("train, visible", d->train && d->visible[0] != '\0') \
     F("train", d->train) F("train, dropout", d->train && d->dropout > 0) \
     F("train, rope", d->train && d->rope != NULL) F("train, alibi", d->train && d->alibi) \

@@ -54,6 +54,10 @@ check "and attngen takes it" takes made
 check "a cache of i8" import llama --cache-type i8 --cache-len 33 --seq-len 8
 says_line 'cache_type +=.* i8 .*' made/llama_layer.layer
 check "and attngen takes a cache of i8" takes made
+check "products of whole numbers" import gpt2 --precision i8
+says_line 'precision += i8 .*' made/gpt2_layer.layer
+says_line 'precision += i8 .*' made/gpt2_logits.layer
+check "and attngen takes them" takes made
 check "no cache" import whisper --cache none
 check "then no past is needed" eval 'grep -q "^needs .*= ids lengths source" made/whisper.layers && ! grep -q cache made/*.layer'
 check "fewer tokens" import t5 --seq-len 7
@@ -139,6 +143,7 @@ refused 2 '--cache ring is for layers with a window, and this model has none' --
 refused 2 '--cache-len is for a cache' --cache none --cache-len 3
 refused 2 '--cache-type is for a cache' --cache none --cache-type bf16
 refused 2 "--cache cannot be 'all'; write rows, ring, paged or none" --cache all
+refused 2 "--precision cannot be 'bf16'; write f32, i16 or i8" --precision bf16
 refused 2 "--name 'for' is a keyword" --name for
 refused 2 "--name '../x' is no C identifier" --name ../x
 model bert

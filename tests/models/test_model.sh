@@ -66,6 +66,7 @@ job gpt2_pages_i8 gpt2 decoder_program scalar --cache,paged,--cache-type,i8 -DFI
     -DANSWERED=0.08f
 job mistral_ring_i8 mistral decoder_program scalar --cache,ring,--seq-len,9,--cache-type,i8 -DFIRST=_layer_isa \
     -DPAST=INT32_MAX -DANSWERED=0.08f
+job gpt2_whole_i16 gpt2 decoder_program avx2 --precision,i16 -DFIRST=_layer_isa -DPAST=12 -DANSWERED=0.002f
 job bert_f16 bert model_program scalar --weight-type,f16 -DANSWERED=0.002f "-DHEADS=HEAD(pooler,1,16)"
 job gpt2_pages gpt2 decoder_program scalar --cache,paged -DFIRST=_layer_isa -DPAST=12 -DPAGED
 for name in llama llama_bias mistral qwen2 qwen3; do

@@ -150,6 +150,35 @@ static bool sees(const struct call *call, size_t b, size_t i, size_t t, size_t j
     return seen;
 }
 
+/* What rel_bias has for a distance: of T5 by the definition's logarithm, of no distance in these tests at an edge */
+static quad biased(const struct call *call, size_t i, int64_t d)
+{
+    const struct layer *l = call->layer;
+    const quad *bias = call->tensor[TENSOR_REL_BIAS];
+    if (l->relative == RELATIVE_NONE)
+        return 0;
+    if (l->relative == RELATIVE_TABLE) {
+        const int64_t at = d < -l->rel_left ? -l->rel_left : d > l->rel_right ? l->rel_right : d;
+        return bias[(int64_t)i * l->rel_width + at + l->rel_left];
+    }
+    const bool both = !(l->mask & MASK_CAUSAL);
+    const int64_t side = both ? l->rel_buckets / 2 : l->rel_buckets, first = both && d > 0 ? side : 0;
+    const int64_t away = both && d > 0 ? d : d < 0 ? -d : 0;
+    const double wide = away > 0 ? log((double)away / (double)(side / 2)) : 0;
+    int64_t bucket = away;
+    if (away >= side / 2)
+        bucket = side / 2 + (int64_t)(wide / log((double)l->rel_distance / (double)(side / 2)) * (double)(side / 2));
+    return bias[(first + (bucket < side - 1 ? bucket : side - 1)) * l->h + (int64_t)i];
+}
+
+/* c tanh(s / c) */
+static quad capped(const struct call *call, quad score)
+{
+    const double cap = call->layer->number[SCORE_SOFTCAP];
+    const quad e = cap > 0 ? exponential(2 * score / (quad)cap) : 0;
+    return cap > 0 ? (quad)cap * (e - 1) / (e + 1) : score;
+}
+
 static quad added(const struct call *call, size_t b, size_t i, size_t t, size_t j)
 {
     const size_t h = call->in->mask_h[TENSOR_MASK_ADD];
@@ -159,7 +188,7 @@ static quad added(const struct call *call, size_t b, size_t i, size_t t, size_t 
     const quad ahead = (quad)((int64_t)j - position_of(call, b, t)), away = ahead > 0 ? ahead : -ahead;
     /* alibi of a power of two heads */
     const double slope = call->layer->number[SCORE_ALIBI] != 0 ? exp2(-8 * (double)(i + 1) / (double)call->layer->h) : 0;
-    return given - slope * away;
+    return given - slope * away + biased(call, i, (int64_t)j - position_of(call, b, t));
 }
 
 /* Dropout of one weight, as docs/gradients.md has it; Philox itself has known answers below. */
@@ -200,11 +229,13 @@ static void attend(const struct call *call, size_t b, size_t i, quad *z)
             quad score = 0;
             for (size_t c = 0; c < d_k; c++)
                 score += q[c] * k[j * d_k + c];
-            a[j] = score * (quad)l->scale + added(call, b, i, t, j);
+            a[j] = capped(call, score * (quad)l->scale) + added(call, b, i, t, j);
             if (sees(call, b, i, t, j) && (!any || a[j] > most))
                 most = a[j];
             any = any || sees(call, b, i, t, j);
         }
+        if (l->sink)
+            sum = exponential(call->tensor[TENSOR_SINK][i] - most);
         for (size_t j = 0; j < m; j++) {
             a[j] = sees(call, b, i, t, j) ? exponential(a[j] - most) : 0;
             sum += a[j];
@@ -376,6 +407,24 @@ static void test_rope(void **state)
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 5\nrope = half\nrope_positions = given\n", 2, 5, 5);
 }
 
+static void test_terms(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"softcap = 0.7\n", "softcap = 2\nmask = causal\ndropout = 0.2\nscale = 3\n",
+                                        "sink = true\n", "sink = true\nmask = bool\nlse = true\ndropout = 0.3\n",
+                                        "relative = t5\nrel_buckets = 8\nrel_distance = 7\n",
+                                        "relative = t5\nrel_buckets = 4\nrel_distance = 3\nmask = causal\nsink = true\n",
+                                        "relative = table\nrel_left = 2\nrel_right = 3\nsoftcap = 1.5\n",
+                                        "relative = table\nrel_right = 1\nh_kv = 1\nmask = padding+no_self\n",
+                                        "relative = t5\nsoftcap = 3\nsink = true\nattention = cross\noffset = past\n"
+                                        "mask = causal+window\nwindow_left = 3\n"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char spec[250];
+        snprintf(spec, sizeof spec, "train = true\nd_model = 4\nh = 2\nseq_len = 6\n%s", kinds[i]);
+        compare(spec, 2, 6, 6);
+    }
+}
+
 static void test_offset(void **state)
 {
     (void)state;
@@ -471,6 +520,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_philox), cmocka_unit_test(test_dropped),
                                        cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope), cmocka_unit_test(test_alibi), cmocka_unit_test(test_offset),
+                                       cmocka_unit_test(test_terms),
                                        cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
                                        cmocka_unit_test(test_cross), cmocka_unit_test(test_masks),
                                        cmocka_unit_test(test_convolution)};

@@ -17,6 +17,7 @@
 
 #include "../../runtime/inputs/elements.h"
 #include "../../runtime/inputs/weights.h"
+#include "../../runtime/promises/against.h"
 #include "../../runtime/reference/compare.h"
 #include "../../runtime/reference/stored.h"
 #include "layer_of.h"
@@ -296,6 +297,60 @@ static void rows_of_i8_have_a_scale(void **state)
     assert_true(isnan(stored_row(TENSOR_I8, bad, bad, 2)) && isnan(bad[0]) && isnan(bad[1]));
 }
 
+/* What a layer's types are compared with is the layer whose spec says f32, on the numbers that it draws itself; and the
+ * layer's own call has what its cache makes of them: rows of f32 as they are, the others as near as their type has it. */
+static void types_are_compared_with_f32(void **state)
+{
+    static const char *const kinds[] = {"", "weight_type = i8\n", "precision = i16\n", "cache_type = f16\n",
+                                        "cache_type = i8\ncache = paged\npage_len = 4\nweight_type = bf16\n"};
+    static const double parts[] = {0, 0, 0, 0x1p-11, 0.5 / 127}; /* of a row's largest number, a cached one may be off */
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const char *common = "d_model = 24\nh = 3\nmask = causal\nbias = true\nseq_len = 3\ncache_len = 20\n";
+        const bool paged = strstr(kinds[i], "paged") != NULL;
+        char spec[300], plain_spec[300];
+        struct diag diag = {0};
+        snprintf(spec, sizeof spec, "%s%s%s", common, paged ? "" : "cache = rows\n", kinds[i]);
+        snprintf(plain_spec, sizeof plain_spec, "%s%s", common, paged ? "cache = paged\npage_len = 4\n" : "cache = rows\n");
+        struct layer *layer = layer_of(spec), *plain = layer_of(plain_spec);
+        const struct inputs_draw draw = {.seed = 5 + i, .batch = 2, .n = 3, .m = 3, .past_given = true, .past = 11};
+        struct inputs in, plain_in;
+        struct reference reference;
+        struct against against;
+        assert_true(inputs_draw(&in, layer, &draw, &diag) && inputs_draw(&plain_in, plain, &draw, &diag));
+        assert_true(against_make(&against, layer, &in, &draw, &diag));
+        assert_true(reference_compute(&reference, plain, &plain_in, true, NULL, NULL, &diag));
+        const size_t numbers = 2 * 3 * 24;
+        assert_memory_equal(reference.y, against.reference.y, numbers * sizeof(double));
+        double furthest = 0;
+        for (int values = 0; values < 2; values++)
+            for (size_t b = 0; b < 2; b++)
+                for (size_t head = 0; head < 3; head++)
+                    for (int64_t p = 0; p < 11; p++) {
+                        const float *from = inputs_floats(&plain_in, inputs_cache_of(plain, values)) +
+                                            inputs_cache_row(plain, &plain_in, values, b, head, p);
+                        const size_t at = inputs_cache_row(layer, &against.rounded, values, b, head, p);
+                        const void *cache[CACHE_PARTS];
+                        double largest = 0;
+                        inputs_caches(layer, &against.rounded, cache);
+                        for (size_t c = 0; c < 8; c++)
+                            largest = fmax(largest, fabs((double)from[c]));
+                        for (size_t c = 0; c < 8; c++) {
+                            const double off = inputs_cached_number(layer, cache, values, at + c) - (double)from[c];
+                            assert_true(fabs(off) <= parts[i] * largest * 1.000001);
+                            furthest = fmax(furthest, fabs(off));
+                        }
+                    }
+        assert_true(layer_stores_cache(layer) == (furthest > 0));
+        reference_free(&reference);
+        against_free(&against);
+        inputs_free(&in);
+        inputs_free(&plain_in);
+        layer_free(layer);
+        layer_free(plain);
+    }
+}
+
 /* Whatever a row is off by within its errors, what is stored of it is off by no more than is said, and where no border is
  * within reach by nothing. */
 static void errors_of_rows_hold(void **state)
@@ -337,6 +392,7 @@ int main(void)
         cmocka_unit_test(columns_of_i8_have_a_unit),          cmocka_unit_test(what_is_stored_stays),
         cmocka_unit_test(groups_of_i4_have_units),            cmocka_unit_test(elements_are_read_and_written),
         cmocka_unit_test(rows_of_i8_have_a_scale),            cmocka_unit_test(errors_of_rows_hold),
+        cmocka_unit_test(types_are_compared_with_f32),
         cmocka_unit_test(tensors_have_columns),               cmocka_unit_test(bounds_hold_what_rounding_moves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

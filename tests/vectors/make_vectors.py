@@ -51,7 +51,7 @@ def complete(name, spec):
     """The spec with every default filled in, and the widths that follow from it."""
     s = dict(name=name, width="narrow", input="shared", attention="self", mask="none", w_k="dense", w_v="dense",
              w_o="dense", conv_width=3, bias=False, scores=False, weight_layout="in_out", weight_type="f32",
-             window_left=None, window_right=None)
+             tensor_type="f32", window_left=None, window_right=None)
     s.update(spec)
     s.setdefault("h_kv", s["h"])
     s.setdefault("d_source", s["d_model"])
@@ -253,8 +253,8 @@ def layer_weights(s, tensors):
 def layer(s, tensors):
     """y and attn in float64."""
     w = layer_weights(s, tensors)
-    x = tensors["x"].astype(np.float64)
-    source = tensors["source"].astype(np.float64) if s["attention"] == "cross" else x
+    x = from_cache(tensors["x"])
+    source = from_cache(tensors["source"]) if s["attention"] == "cross" else x
     batch, n, m = x.shape[0], x.shape[1], source.shape[1]
     d_out = s["h"] * s["d_v"] if s["w_o"] == "none" else s["d_model"]
     y, attn = np.zeros((batch, n, d_out)), np.zeros((batch, s["h"], n, m))
@@ -283,7 +283,7 @@ def cache_row(s, tensors, b, position):
 
 def cached_layer(s, tensors):
     """y, and the cache as the call leaves it. New keys and values are read as the cache has them."""
-    w, x = layer_weights(s, tensors), tensors["x"].astype(np.float64)
+    w, x = layer_weights(s, tensors), from_cache(tensors["x"])
     batch, n = x.shape[:2]
     names = ("k_pages", "v_pages") if s["cache"] == "paged" else ("k_cache", "v_cache")
     scales = ("k_scale", "v_scale") if s["cache_type"] == "i8" else ()
@@ -312,7 +312,7 @@ def cached_layer(s, tensors):
 
 
 def to_cache(kind, row):
-    return bf16_bits(row) if kind == "bf16" else row.astype(np.float16)
+    return row.astype(np.float32) if kind == "f32" else bf16_bits(row) if kind == "bf16" else row.astype(np.float16)
 
 
 def multiples(row):
@@ -652,6 +652,26 @@ def list_vectors():
     vector("types_i8_split", "weights packed as i8: each head has matrices of its own, keys are projected by w_q", 1, 7, 11,
            d_model=18, h=3, seq_len=7, source_len=11, input="split", attention="cross", w_k="tied", weight_type="i8")
 
+    # tensors of two bytes
+    def small_and_large(tensors, random):
+        tensors["w_o"][:, 0] *= np.float32(1e-5)  # below what f16 has all bits of
+        tensors["w_o"][:, 1] *= np.float32(1e-8)  # and below half of its least number
+        tensors["b_o"][:2] = 0
+        tensors["w_o"][:, 2:6] = 0
+        tensors["b_o"][2:6] = (1.00048828125, 1.00146484375, -2.0 ** -25, 65519)  # half way between two; not infinity
+        tensors["x"][1, 4] *= np.float32(1e-6)
+
+    vector("tensors_f16", "x, y and attn as f16; numbers of y half way between two, small and large", 2, 9, d_model=26,
+           h=2, seq_len=9, mask="causal", bias=True, tensor_type="f16", change=small_and_large)
+    vector("tensors_bf16_cross", "x, source, y and attn as bf16; a source that ends, with NaN behind its end", 2, 7, 12,
+           d_model=20, h=4, h_kv=2, d_source=13, attention="cross", seq_len=7, source_len=12, mask="padding",
+           tensor_type="bf16", change=spoil("source", [(0, 11), (1, 5)], NAN, lengths=(11, 5)))
+    vector("tensors_bf16_heads", "y as bf16 straight from attention; a row of NaN", 2, 6, scores=False, d_model=18, h=3, seq_len=6,
+           d_k=5, d_v=7, w_o="none", mask="causal", tensor_type="bf16", change=spoil("x", [(1, 3)], NAN))
+    vector("tensors_f16_ring", "x and y as f16, a ring of bf16", 2, 5, scores=False, d_model=22, h=2, seq_len=5,
+           mask="causal+window", window_left=6, cache="ring", cache_type="bf16", tensor_type="f16", cache_len=12,
+           change=cache([29, 3]))
+
     # caches in fewer bytes
     vector("cached_bf16_paged", "keys and values in pages of bf16; some sequences' pages are in no order", 3, 4,
            scores=False, d_model=24, h=4, h_kv=2, d_k=10, d_v=7, seq_len=6, mask="causal", bias=True, cache="paged",
@@ -673,7 +693,7 @@ def check_rows(s, name, tensors):
     spreads a NaN over blocks."""
     for output in ("y", "attn"):
         if output in tensors and not (output == "y" and s["w_o"] == "conv"):
-            finite = np.isfinite(tensors[output])
+            finite = np.isfinite(from_cache(tensors[output]))
             assert (finite.all(axis=-1) | ~finite.any(axis=-1)).all(), name
 
 
@@ -689,15 +709,17 @@ def main():
             change(tensors, random, s)
         elif change:
             change(tensors, random)
+        for given in {"x", "source"} & tensors.keys():
+            tensors[given] = to_cache(s["tensor_type"], tensors[given])
         with np.errstate(invalid="ignore", over="ignore"):
             if "cache" in s:
                 y, after = cached_layer(s, tensors)
                 tensors.update(after)
             else:
                 y, attn = layer(s, tensors)
-            tensors["y"] = y.astype(np.float32)
+            tensors["y"] = to_cache(s["tensor_type"], y)
             if s["scores"]:
-                tensors["attn"] = attn.astype(np.float32)
+                tensors["attn"] = to_cache(s["tensor_type"], attn)
         check_rows(s, name, tensors)
         (folder / f"{name}.layer").write_text(spec_text(name, spec, comment))
         write_safetensors(folder / f"{name}.safetensors", tensors,

@@ -24,6 +24,7 @@ const COUNTS = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 const BYTES = [[2 ** 30, " GiB"], [2 ** 20, " MiB"], [2 ** 10, " KiB"], [1, " B"]];
 const TIMES = [[1e6, " s"], [1e3, " ms"], [1, " µs"], [1e-3, " ns"]];
 const SHARES = [[1e-2, " %"]];
+const PARTS = Array.from({length: 12}, (_, i) => [10 ** -i, i > 0 ? "e-" + i : ""]);
 
 /* What is drawn over x. `ends`: of the thin line through a mark, with their names; the first has a tick. */
 const QUANTITIES = [
@@ -33,6 +34,9 @@ const QUANTITIES = [
      ends: [["fastest call", fastestShare]]},
     {title: "Multiply-adds of a call", units: COUNTS, value: p => number(p, "multiply_adds"), ends: []},
     {title: "Parameters", units: COUNTS, value: p => number(p, "parameters"), ends: []},
+    {title: "Packed weights", units: BYTES, value: p => number(p, "packed_bytes"), ends: []},
+    {title: "From f32, rms", units: PARTS, value: p => number(p, "against_f32"), ends: []},
+    {title: "From f32, largest", units: PARTS, value: p => number(p, "against_f32_largest"), ends: []},
     {title: "Scratch of one worker", units: BYTES, value: p => number(p, "scratch_bytes"), ends: []},
     {title: "Compile time", units: TIMES, time: true, value: p => 1e6 * number(p, "compile_s"), ends: []},
 ];

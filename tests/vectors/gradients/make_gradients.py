@@ -108,6 +108,16 @@ def visible(i, p, j):
     return ((p + 2 * j) % 3 != 0) | ((i == 1) & (j < p))
 
 
+def t5_bucket(spec, d):
+    """The bucket of T5 for distances d = j - p, none of which is at an edge of a logarithm."""
+    both, side = "causal" not in spec["mask"].split("+"), spec["rel_buckets"]
+    side = side // 2 if both else side
+    away = d.abs() if both else (-d).clamp(min=0)
+    e = side // 2
+    wide = e + (torch.log(away.clamp(min=1) / e) / np.log(spec["rel_distance"] / e) * e).floor().long()
+    return torch.where(away < e, away, wide.clamp(max=side - 1)) + (side * (d > 0) if both else 0)
+
+
 VISIBLE = "(p + 2 * j) % 3 != 0 or i == 1 and j < p"
 
 
@@ -175,6 +185,12 @@ def layer(spec, t, lengths, mask_bool, mask_add, given):
         scores, seen = q @ k.transpose(1, 2) * spec["scale"], sees
         if "visible" in spec:
             seen = seen & visible(i, p, j)
+        if "softcap" in spec:
+            scores = spec["softcap"] * torch.tanh(scores / spec["softcap"])
+        if spec.get("relative") == "t5":
+            scores = scores + t["rel_bias"][t5_bucket(spec, j - p), i]
+        if spec.get("relative") == "table":
+            scores = scores + t["rel_bias"][i][(j - p).clamp(-spec["rel_left"], spec["rel_right"]) + spec["rel_left"]]
         if spec.get("alibi"):  # of a power of two heads
             scores = scores - 2.0 ** (-8 * (i + 1) / h) * (p - j).abs()
         if mask_bool is not None:
@@ -184,7 +200,12 @@ def layer(spec, t, lengths, mask_bool, mask_add, given):
             seen = seen & (added > -INF)
             scores = scores + added.masked_fill(added == -INF, 0)
         some = seen.any(2, keepdim=True)
-        weights = torch.softmax(scores.masked_fill(some & ~seen, -INF), 2)
+        scores = scores.masked_fill(some & ~seen, -INF)
+        if "sink" in t:  # one more key
+            sink = t["sink"][i].expand(*scores.shape[:2], 1)
+            weights = torch.softmax(torch.cat([scores, sink], 2), 2)[..., :-1]
+        else:
+            weights = torch.softmax(scores, 2)
         weights = weights.masked_fill(~seen, 0)
         if "dropout" in spec:
             weights = weights * kept(spec["seed"], spec["dropout"], batch, i, n, m)
@@ -243,6 +264,12 @@ def drawn_layer(folder, name, batch, n, m=None, **keys):
     if s["bias"]:
         widths = {"b_q": h * s["d_k"], "b_k": h_kv * s["d_k"], "b_v": h_kv * d_v, "b_o": d_model}
         t.update({b: drawn(rng, width, size=0.3) for b, width in widths.items() if b.replace("b", "w") in t})
+    if s.get("relative") == "t5":
+        t["rel_bias"] = drawn(rng, s["rel_buckets"], h)
+    if s.get("relative") == "table":
+        t["rel_bias"] = drawn(rng, h, s["rel_left"] + s["rel_right"] + 1)
+    if s.get("sink"):
+        t["sink"] = drawn(rng, h)
     more, lengths, flags, added = {}, None, None, None
     masks = s["mask"].split("+")
     if "padding" in masks:
@@ -315,6 +342,13 @@ def main(folder):
     drawn_layer(folder, "past", 2, 9, 24, d_model=8, h=2, offset="past", mask="causal+no_self", alibi=True)
     drawn_layer(folder, "end", 3, 7, 21, d_model=8, h=2, offset="end", mask="causal+padding", bias=True)
     drawn_layer(folder, "rope_given", 2, 15, d_model=16, h=2, rope="half", rope_positions="given", mask="causal")
+    drawn_layer(folder, "softcap", 2, 17, d_model=16, h=2, softcap=1.5, bias=True, mask="causal")
+    drawn_layer(folder, "sink", 2, 15, d_model=12, h=3, sink=True, mask="bool", bias=True, dropout=0.2)
+    drawn_layer(folder, "t5", 2, 37, d_model=12, h=2, relative="t5", rel_buckets=12, rel_distance=31)
+    drawn_layer(folder, "t5_causal", 2, 29, d_model=8, h=4, h_kv=2, relative="t5", rel_buckets=8, rel_distance=23,
+                mask="causal+padding", sink=True)
+    drawn_layer(folder, "table_softcap", 2, 13, 19, d_model=8, h=2, relative="table", rel_left=4, rel_right=9, softcap=2,
+                mask="padding")
     drawn_layer(folder, "dropout", 2, 21, d_model=12, h=3, dropout=0.1, bias=True)
     drawn_layer(folder, "dropout_causal_grouped", 3, 18, d_model=16, h=4, h_kv=2, dropout=0.5, mask="causal")
     drawn_layer(folder, "dropout_cross_padding", 3, 7, 27, d_model=8, h=2, dropout=0.25, mask="padding", d_source=6)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* See against.h. */
+#include "against.h"
+
+#include <fenv.h>
+#include <stdlib.h>
+
+#include "inputs/elements.h"
+#include "reference/stored.h"
+
+/* Row `row` of a head as a call puts it into the cache: numbers of its type, and their scale where they have one. */
+static void put_row(const struct layer *layer, const struct inputs *to, bool values, const float *from, size_t row,
+                    double *work)
+{
+    const size_t width = inputs_cache_width(layer, values);
+    const enum layer_tensor tensor = inputs_cache_of(layer, values);
+    for (size_t c = 0; c < width; c++)
+        work[c] = (double)from[row + c];
+    const double scale = stored_row(layer->cache_type, work, work, width);
+    for (size_t c = 0; c < width; c++)
+        element_put(layer->cache_type, to->tensor[tensor], row + c, scale > 0 ? work[c] / scale : work[c]);
+    if (layer_scales_cache(layer))
+        ((float *)to->tensor[inputs_cache_of(layer, 2 + values)])[row / width] = (float)scale;
+}
+
+/* All rows that a sequence's queries may look at. */
+static bool put_rows(const struct layer *layer, const struct inputs *from, const struct inputs *to)
+{
+    double *work = malloc((size_t)(layer->d_k + layer->d_v) * sizeof *work);
+    for (int values = 0; work != NULL && values < 2; values++)
+        for (size_t b = 0; b < to->batch; b++)
+            for (size_t i = 0; i < (size_t)layer->h_kv; i++)
+                for (size_t r = 0; r < inputs_cached(layer, to, b); r++) {
+                    const int64_t position = inputs_first(layer, to, b) + (int64_t)r;
+                    put_row(layer, to, values, inputs_floats(from, inputs_cache_of(layer, values)),
+                            inputs_cache_row(layer, to, values, b, i, position), work);
+                }
+    const bool good = work != NULL;
+    free(work);
+    return good;
+}
+
+bool against_make(struct against *a, const struct layer *layer, const struct inputs *inputs,
+                  const struct inputs_draw *draw, struct diag *diag)
+{
+    fenv_t callers;
+    *a = (struct against){.wanted = true, .plain = *layer};
+    a->plain.precision = PRECISION_F32;
+    a->plain.weight_type = a->plain.cache_type = TENSOR_F32;
+    if (!inputs_draw_call(&a->given, &a->plain, draw, inputs, diag) ||
+        !inputs_draw_call(&a->rounded, layer, draw, inputs, diag))
+        return false;
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV); /* the reference keeps subnormals, whatever kernels do */
+    bool good = !layer_stores_cache(layer) || put_rows(layer, &a->given, &a->rounded);
+    if (!good)
+        diag_environment(diag, NULL, "out of memory");
+    good = good && reference_compute(&a->reference, &a->plain, &a->given, true, NULL, NULL, diag);
+    fesetenv(&callers);
+    return good;
+}
+
+void against_free(struct against *a)
+{
+    inputs_free(&a->given);
+    inputs_free(&a->rounded);
+    reference_free(&a->reference);
+}

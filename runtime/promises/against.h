@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* What the number types of a layer are compared with: the same layer with precision, weight_type and cache_type f32, on
+ * the same numbers.
+ *
+ * Its reference is in double, of weights, rows and caches that nothing has rounded. The call of the layer itself has
+ * those numbers too; rows that its cache holds before the call are what earlier calls would have made of them.
+ * Left out on purpose: a bound, which there is around weights as they are given alone (reference/bound.h).
+ */
+#ifndef ATTNRUN_AGAINST_H
+#define ATTNRUN_AGAINST_H
+
+#include "reference/reference.h"
+
+struct against {
+    bool wanted;
+    struct layer plain;          /* the layer in f32: a shallow copy */
+    struct inputs given;         /* its call */
+    struct inputs rounded;       /* the same for the layer itself; weights are borrowed */
+    struct reference reference;  /* of that call */
+};
+
+/* The call is drawn as `inputs` were, whose weights it borrows. against_free() in any case. */
+bool against_make(struct against *against, const struct layer *layer, const struct inputs *inputs,
+                  const struct inputs_draw *draw, struct diag *diag);
+void against_free(struct against *against);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* See rounding.h. */
+#include "rounding.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "promises.h"
+
+/* One of the two layers, and a call of it. */
+struct side {
+    const struct kernel *kernel;
+    const struct layer *layer;
+    struct inputs in;
+    void *packed, *scratch, *y, *attn, *lse, *cache[CACHE_PARTS];
+};
+
+struct pair {
+    struct side typed, plain;
+    int isa;
+    char *why;
+};
+
+static void free_side(struct side *side)
+{
+    void *const all[] = {side->packed, side->scratch, side->y, side->attn, side->lse};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        free(side->cache[part]);
+    inputs_free(&side->in);
+}
+
+static void *aligned(size_t bytes)
+{
+    return aligned_alloc(KERNEL_ALIGNMENT, (bytes + KERNEL_ALIGNMENT) / KERNEL_ALIGNMENT * KERNEL_ALIGNMENT);
+}
+
+static bool make_side(struct side *side, const struct kernel *kernel, const struct layer *layer)
+{
+    *side = (struct side){.kernel = kernel, .layer = layer, .in = side->in};
+    side->packed = aligned(kernel->call->packed_bytes);
+    side->scratch = aligned(kernel->call->scratch_bytes);
+    side->y = malloc(inputs_bytes(layer, &side->in, TENSOR_Y) + 1);
+    side->attn = malloc(inputs_bytes(layer, &side->in, TENSOR_ATTN) + 1);
+    side->lse = malloc(inputs_bytes(layer, &side->in, TENSOR_LSE) + 1);
+    bool good = side->packed != NULL && side->scratch != NULL && side->y != NULL && side->attn != NULL &&
+                side->lse != NULL;
+    for (int part = 0; part < inputs_cache_parts(layer); part++) {
+        const size_t bytes = inputs_cache_bytes(layer, &side->in, part);
+        side->cache[part] = malloc(bytes + 1);
+        good = good && side->cache[part] != NULL;
+        if (good)
+            memcpy(side->cache[part], side->in.tensor[inputs_cache_of(layer, part)], bytes);
+    }
+    return good;
+}
+
+/* What is called: as it was drawn; with NaN and infinity in it; and of layer = linear small whole numbers, whose sums
+ * are whole numbers that lie half way between two of the type, and the same times powers of two that make the operands
+ * and the sums subnormal numbers of f16. */
+enum numbers { DRAWN, NOT_FINITE, WHOLE, SMALL, NUMBERS };
+
+static void make_whole(const struct side *side, enum numbers numbers)
+{
+    const double small = numbers == SMALL ? 0x1p-24 : 1;
+    const struct { enum layer_tensor tensor; double unit; } all[] = {
+        {TENSOR_X, small}, {TENSOR_W, numbers == SMALL ? 0x1p-6 : 1}, {TENSOR_B, small}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t at = 0; side->in.tensor[all[i].tensor] != NULL &&
+                            at < inputs_count(side->layer, &side->in, all[i].tensor); at++)
+            inputs_put(side->layer, &side->in, all[i].tensor, at,
+                       all[i].unit * (1 + (double)((at * 2654435761u >> 7) % 31)));
+}
+
+static void make_numbers(const struct side *side, enum numbers numbers)
+{
+    const enum layer_tensor x = side->layer->projected ? TENSOR_Q : TENSOR_X;
+    const size_t count = inputs_count(side->layer, &side->in, x);
+    if (numbers >= WHOLE)
+        make_whole(side, numbers);
+    if (numbers == NOT_FINITE && count > 0) {
+        inputs_put(side->layer, &side->in, x, count / 3, NAN);
+        inputs_put(side->layer, &side->in, x, count - 1, -INFINITY);
+    }
+}
+
+/* The tensors of both layers are alike but for the type of some, whose numbers are the same. */
+static bool widen(struct side *plain, const struct side *typed, const struct layer *layer, struct diag *diag)
+{
+    plain->in = typed->in;
+    plain->in.borrows_weights = false;
+    if (!inputs_allocate(&plain->in, layer, diag))
+        return false;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const bool same = layer_tensor_element(layer, t) == layer_tensor_element(typed->layer, t);
+        const size_t count = inputs_count(layer, &plain->in, t);
+        if (plain->in.tensor[t] != NULL && same)
+            memcpy(plain->in.tensor[t], typed->in.tensor[t], inputs_bytes(layer, &plain->in, t));
+        for (size_t at = 0; plain->in.tensor[t] != NULL && !same && at < count; at++)
+            inputs_put(layer, &plain->in, t, at, inputs_number(typed->layer, &typed->in, t, at));
+    }
+    return true;
+}
+
+static bool run(struct pair *p, struct side *side)
+{
+    const struct kernel_table *call = side->kernel->call;
+    const struct kernel_weights weights = kernel_weights_of(&side->in);
+    struct kernel_outputs outputs = {.y = side->y, .attn = side->attn, .lse = side->lse};
+    memcpy(outputs.cache, side->cache, sizeof outputs.cache);
+    const struct kernel_args args = kernel_args_of(side->layer, &side->in, outputs);
+    int error = call->pack(side->packed, &weights, p->isa);
+    error = error != KERNEL_OK ? error : call->forward(side->packed, &args, side->scratch);
+    return error == KERNEL_OK || violated(p, "beside the layer in f32: a call returns \"%s\"", call->strerror(error));
+}
+
+/* The bits of each number but those of NaN. */
+static bool is_rounded(struct pair *p, enum layer_tensor tensor, const void *typed, const void *plain)
+{
+    const enum tensor_element type = p->typed.layer->tensor_type;
+    const size_t count = inputs_count(p->typed.layer, &p->typed.in, tensor);
+    const bool all = p->typed.layer->scores != SCORES_RAW && p->typed.layer->scores != SCORES_CAPPED;
+    for (size_t at = 0; (tensor == TENSOR_Y || all) && at < count; at++) {
+        const double number = element_number(TENSOR_F32, plain, at), is = element_number(type, typed, at);
+        uint16_t expected, bits;
+        element_put(type, &expected, 0, number);
+        memcpy(&bits, (const char *)typed + at * sizeof bits, sizeof bits);
+        if (bits != expected && !(isnan(is) && isnan(number)))
+            return violated(p, "number %zu of %s is %.9g, but in f32 %.9g, which is rounded to %.9g", at,
+                            layer_tensor_name(tensor), is, number, element_number(type, &expected, 0));
+    }
+    return true;
+}
+
+static bool same_lse(struct pair *p)
+{
+    return memcmp(p->typed.lse, p->plain.lse, inputs_bytes(p->plain.layer, &p->plain.in, TENSOR_LSE)) == 0 ||
+           violated(p, "lse has other bits than in f32");
+}
+
+static bool holds(struct pair *p, const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
+                  const struct layer *plain_layer, const struct inputs *in, enum numbers numbers, struct diag *diag)
+{
+    bool good = inputs_copy(&p->typed.in, layer, in, diag);
+    p->typed.layer = layer;
+    if (good)
+        make_numbers(&p->typed, numbers);
+    good = good && widen(&p->plain, &p->typed, plain_layer, diag);
+    if (good && !(make_side(&p->typed, kernel, layer) && make_side(&p->plain, plain, plain_layer))) {
+        diag_environment(diag, NULL, "out of memory");
+        good = false;
+    }
+    good = good && run(p, &p->typed) && run(p, &p->plain) && is_rounded(p, TENSOR_Y, p->typed.y, p->plain.y) &&
+           is_rounded(p, TENSOR_ATTN, p->typed.attn, p->plain.attn) && same_lse(p);
+    free_side(&p->typed);
+    free_side(&p->plain);
+    return good;
+}
+
+bool rounding_holds(const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
+                    const struct layer *plain_layer, const struct inputs *in, int isa, char why[300],
+                    struct diag *diag)
+{
+    bool good = true;
+    for (enum numbers numbers = 0; good && numbers < (layer_is_linear(layer) ? NUMBERS : WHOLE); numbers++) {
+        struct pair p = {.isa = isa, .why = why};
+        good = holds(&p, kernel, layer, plain, plain_layer, in, numbers, diag);
+    }
+    return good;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The promise of tensor_type: y and attn are those of the same layer in f32, of the widened inputs, rounded once.
+ *
+ * Left out on purpose: how near they are to the reference (verify.h).
+ */
+#ifndef ATTNRUN_ROUNDING_H
+#define ATTNRUN_ROUNDING_H
+
+#include "kernels/load.h"
+
+/* Runs both kernels on what `in` has, by the instruction set `isa`. False with the reason in `why`, or without memory
+ * in `diag`. */
+bool rounding_holds(const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
+                    const struct layer *plain_layer, const struct inputs *in, int isa, char why[300],
+                    struct diag *diag);
+
+#endif
