@@ -185,6 +185,12 @@ static bool is_normed(const struct plan_isa *p, int id)
            p->layouts[id].at == p->layouts[LAYOUT_NORMED].at;
 }
 
+/* Under tensor_type: whether the source is x, so that its floats are those of x. */
+static bool is_of_x(const struct plan_isa *p)
+{
+    return plan_product(p, PRODUCT_WIDEN_X) != NULL && plan_product(p, PRODUCT_WIDEN_SOURCE) == NULL;
+}
+
 /* A worker's operands of backward: those of attention, and those of products with tokens, are never there at once. */
 static bool in_turns(int a, int b)
 {
@@ -209,6 +215,7 @@ static void check_layouts(const struct plan_isa *p)
         assert_true(a->at % 64 == 0 && a->at >= (a->owner == OWNER_PACKED ? 64 : 0) && place.last < p->bytes[a->owner]);
         for (int j = 0; j < i; j++) {
             const bool in_place = (j == LAYOUT_QUERIES && i == LAYOUT_Z && p->z_in_q) ||
+                                  (j == LAYOUT_X && i == LAYOUT_SOURCE && is_of_x(p)) ||
                                   (is_normed(p, i) && is_normed(p, j));
             if (p->layouts[j].name != NULL && p->layouts[j].owner == a->owner && !in_place && !in_turns(i, j) &&
                 meet(life_of(p, (enum layout_name)i), life_of(p, (enum layout_name)j)))
@@ -288,6 +295,7 @@ static void check_products(const struct plan_isa *p)
                         (written[g->reads[k]] || p->layouts[g->reads[k]].owner == OWNER_CALLER));
         assert_true(p->layouts[g->writes].name != NULL && (g->id == PRODUCT_DOWN || !written[g->writes]));
         written[g->writes] = true;
+        written[LAYOUT_SOURCE] |= g->id == PRODUCT_WIDEN_X && is_of_x(p);
         assert_int_equal(p->layouts[LAYOUT_WEIGHTS + g->id].name != NULL, weighted);
         assert_int_equal(p->layouts[LAYOUT_BIASES + g->id].name != NULL, weighted && (g->epilogue & EPILOGUE_BIAS) != 0);
     }
