@@ -101,6 +101,16 @@ static bool layers_of(struct job *job, struct layer ***layers)
     return *layers != NULL;
 }
 
+/* A model passes rows of f32 from layer to layer. */
+static void check_model_types(struct job *job)
+{
+    for (size_t i = 0; job->model != NULL && i < job->count; i++)
+        if (layer_types_tensors(job->pairs[i].layer))
+            diag_error(&job->diag, job->specs[i],
+                       "tensor_type = %s, but the C of a model gives its layers f32; leave it out",
+                       element_name(job->pairs[i].layer->tensor_type));
+}
+
 static void check_model_names(struct job *job)
 {
     for (size_t i = 0; job->model != NULL && i < job->count; i++) {
@@ -351,8 +361,10 @@ static void make(struct job *job)
         job->model = model_read(layers_path(job), &job->diag);
     if (good(job))
         read_specs(job);
-    if (good(job))
+    if (good(job)) {
         check_model_names(job);
+        check_model_types(job);
+    }
     if (good(job))
         make_plans(job);
     check_names(job);

@@ -728,7 +728,10 @@ int command_selftest(const struct options *options)
     struct selftest s = {.options = options, .spec = options->specs[0]};
     const struct compile_options *compile = &options->compile;
     s.layer = layer_read(s.spec, compile->set, compile->set_count, &s.diag);
-    if (s.layer != NULL && layer_stores_cache(s.layer))
+    if (s.layer != NULL && layer_types_tensors(s.layer))
+        diag_error(&s.diag, s.spec, "tensor_type = %s is not known to self-tests yet; test it with attnrun check",
+                   element_name(s.layer->tensor_type));
+    else if (s.layer != NULL && layer_stores_cache(s.layer))
         diag_error(&s.diag, s.spec, "cache_type = %s is not known to self-tests yet; test it with attnrun check",
                    element_name(s.layer->cache_type));
     else if (s.layer != NULL && choose_sizes(&s) && draw_inputs(&s) &&

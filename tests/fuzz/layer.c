@@ -238,6 +238,7 @@ static char *draw_spec(struct bytes *in, size_t *length)
     write_mask(out, mask | (rather(in, 128) ? draw_more_kinds(in, out, cross || projected, &shown) : 0));
     if (shown != NULL)
         fprintf(out, "scores = %s\n", shown);
+    draw_word(in, out, "tensor_type", types, 3);
     REQUIRE(fclose(out) == 0);
     return text;
 }
