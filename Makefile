@@ -23,7 +23,7 @@ docdir   ?= $(datadir)/doc/attngen
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-compilers test-vectors \
         test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
-        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-train bench-models bench-minilm demo install clean
+        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-train bench-types bench-models bench-minilm demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -89,6 +89,7 @@ help:
 	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
 	@echo 'make bench-train  forward and backward of six layers beside PyTorch: the same variables; PEERS_SYSTEMS="ours torch": compiled'
 	@echo '                by torch.compile as well, and ours by AVX2 and clang'
+	@echo 'make bench-types  layers whose weights and operands have fewer bits, beside the same libraries in whole numbers; likewise'
 	@echo 'make bench-models  whole models (MiniLM, ViT, GPT-2, a Llama of 110 M) beside ONNX Runtime, OpenVINO, PyTorch and'
 	@echo '                llama.cpp: MODELS_CASES="vit, step at 64", MODELS_SYSTEMS, MODELS_ROUNDS, MODELS_THREADS=1,2,'
 	@echo '                PEERS_CORES=0,1, MODELS=DIR of the models, MODELS_LIST=1; make bench-minilm: MiniLM alone'
@@ -301,6 +302,16 @@ bench-train: $(BUILD)/attngen | $(installers)
 	    $(if $(PEERS_ROUNDS),--rounds=$(PEERS_ROUNDS)) $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') \
 	    $(if $(PEERS_BEFORE),--before='$(PEERS_BEFORE)') \
 	    $(if $(PEERS_LIST),--list) --command="make bench-train $(strip $(foreach v,SHAPES SYSTEMS ROUNDS THREADS CORES BEFORE,\
+	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
+
+# weights and operands of fewer bits, each system with its error beside double precision; PEERS_SHAPES …
+bench-types: $(BUILD)/attngen | $(installers)
+	@bench/peers/install.sh $(peers_venv) $(PYTHON) \
+	    $(if $(PEERS_LIST),base,$(or $(PEERS_SYSTEMS),onnxruntime openvino torch ggml))
+	@$(peers_venv)/bin/python -B bench/peers/bench.py --types --attngen $(BUILD)/attngen --out $(BUILD)/bench-types \
+	    --examples= --table=bench/peers/types.txt --threads=1 --shapes='$(PEERS_SHAPES)' --systems='$(PEERS_SYSTEMS)' \
+	    $(if $(PEERS_ROUNDS),--rounds=$(PEERS_ROUNDS)) $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') \
+	    $(if $(PEERS_LIST),--list) --command="make bench-types $(strip $(foreach v,SHAPES SYSTEMS ROUNDS CORES,\
 	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
 
 # whole models beside other libraries, see bench/models/models.py. MODELS=DIR: a folder for each of minilm, vit, gpt2 and llama

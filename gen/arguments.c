@@ -53,7 +53,7 @@ static const struct option_row options[] = {
      .help = "most tokens of a sequence in a cache; default: as many as the model has positions"},
     {.name = "weight-type", .argument = "f32|bf16|f16|i8|i4", .kind = OPTION_WORD, .field = FIELD(weight_type),
      .commands = ARGUMENTS_IMPORT, .help = "how the packed weights of all layers are stored; default: f32"},
-    {.name = "precision", .argument = "f32|i16|i8", .kind = OPTION_WORD, .field = FIELD(precision),
+    {.name = "precision", .argument = "f32|i16|i8|bf16", .kind = OPTION_WORD, .field = FIELD(precision),
      .commands = ARGUMENTS_IMPORT, .help = "as what products with the matrices of all layers are taken; default: f32"},
     {.name = "cache-type", .argument = "f32|bf16|f16|i8", .kind = OPTION_WORD, .field = FIELD(cache_type),
      .commands = ARGUMENTS_IMPORT, .help = "what keys and values are in the caches of all layers; default: f32"},

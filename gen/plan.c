@@ -1211,7 +1211,8 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     const bool rounded = layer_stores_weights(layer) && !layer->identity;
     p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train && !rounded &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
-    p->holds = layer->train && !layer->cross && request_or(request, PLAN_SAVED, PLAN_PROJECTIONS) == PLAN_PROJECTIONS;
+    p->holds = layer->train && !layer->cross && !layer->pad_skipped &&
+               request_or(request, PLAN_SAVED, PLAN_PROJECTIONS) == PLAN_PROJECTIONS;
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;

@@ -345,6 +345,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     else if (layer->train)
         reason(p, "backward projects queries, keys and values again: %s",
                layer->cross ? "those of source are as many as it has tokens"
+               : layer->pad_skipped ? "forward takes sequences together, without their padding"
                             : why(&p->request, PLAN_SAVED, "they are not kept"));
     if (p->prefetch_keys > 0)
         reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys,

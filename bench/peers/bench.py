@@ -27,8 +27,9 @@ import report
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 BASE = ("ours/gcc", "ours/gcc-sequences")  # ratios are over the faster one
-FACTS = ("scratch_bytes", "held_bytes", "process_bytes", "memory_from", "gradient_error")  # of a worker, in its row
+FACTS = ("rms_error", "scratch_bytes", "held_bytes", "process_bytes", "memory_from", "gradient_error")  # of a worker, in its row
 LARGEST_ERROR = 1e-4      # of the largest |y|; f32 layers come out at 1e-7 ... 1e-5
+TYPES_ERROR = 0.25        # with --types: rms of the error over that of y. Another layer is off by 1 or more, 4 bits by 0.1
 PREPARE_SECONDS = 400     # a compiler that takes longer is given up
 SAMPLE_SECONDS = 0.01     # a sample is as many calls as fit, at least one
 WARM_SECONDS = 0.005      # calls before each sample that are not timed
@@ -125,6 +126,8 @@ def wanted(name, words):
 
 
 def formulations(peer, options):
+    if options.types:
+        return (*(("gcc",) if peer.name == "ours" else ()), *peer.typed)
     return (*peer.formulations, *(peer.beside if options.before else ()))
 
 
@@ -175,8 +178,13 @@ def prepare(run, case, keys, threads, tensors_path, reference, gradients):
                 run.versions.update(facts.pop("versions"))
                 y = np.load(worker.y_path)
                 worker.error = float(np.abs(y - reference).max()) / largest if y.shape == reference.shape else np.inf
+                off = lambda of: float(np.sqrt(np.square(of).mean()))
+                facts["rms_error"] = off(y - reference) / off(reference) if y.shape == reference.shape else np.inf
                 if not peer.computes:
                     worker.error = 0.0
+                elif run.options.types:
+                    if not facts["rms_error"] <= TYPES_ERROR:
+                        facts = {"status": "wrong", "reason": f"y is off by {facts['rms_error']:.2g} of its root mean square"}
                 elif not worker.error <= LARGEST_ERROR:  # NaN too
                     facts = {"status": "wrong", "reason": f"y differs by {worker.error:.2g} of the largest |y|"}
                 elif case.train:
@@ -308,6 +316,7 @@ def parse(arguments):
     p.add_argument("--cc", default="gcc")
     p.add_argument("--examples", default=os.path.join(ROOT, "examples"), help="folder of specs; empty: none")
     p.add_argument("--table", default=os.path.join(HERE, "shapes.txt"), help="shapes besides the examples")
+    p.add_argument("--types", action="store_true", help="formulations with weights and operands of fewer bits")
     p.add_argument("--shapes", type=words, default=[], help="names; default: all")
     p.add_argument("--systems", type=words, default=[], help="peers or peer/formulation; default: all; ours always")
     p.add_argument("--rounds", type=int, default=0, help="default: 5 to 15, more for small layers")
@@ -334,7 +343,7 @@ def main():
         for name, case in shapes.items():
             print(f"{name:18} {case.describe()}")
         for name in adapters.PEERS:
-            print(name + ": " + ", ".join(adapters.peer(name).formulations))
+            print(name + ": " + ", ".join(formulations(adapters.peer(name), options)))
         return 0
     options.shapes = options.shapes or list(shapes)
     unknown = [name for name in options.shapes if name not in shapes]

@@ -287,6 +287,11 @@ def reference(case, tensors):
     return block.around(t["x"], lambda of: _attention(case, t, of), norm, feed, np.add)
 
 
+def attended(case, tensors):
+    """What W_O reads, of plain attention."""
+    return reference(dataclasses.replace(case, w_o="none"), tensors)
+
+
 def _attention(case, t, x):
     """Attention alone, of the rows x, one head at a time."""
     c = case

@@ -9,7 +9,7 @@ import machine
 COLUMNS = (  # heading, width, text of a row that has numbers
     ("shape", -17, lambda r: r["shape"]),
     ("thr", 3, lambda r: str(r["threads"])),
-    ("system", -22, lambda r: r["system"]),
+    ("system", -26, lambda r: r["system"]),
     ("us", 11, lambda r: f"{r['us']:.1f}"),
     ("min", 11, lambda r: f"{r['us_min']:.1f}"),
     ("spread", 9, lambda r: f"{r['us_q3'] - r['us_q1']:.1f}"),
@@ -163,6 +163,30 @@ def training(run, started):
             + about + "\n")
 
 
+NO_MORE = 1.05  # of a peer's error: who is as far off within noise of the data counts as equal
+
+
+def types(run, started):
+    """In Markdown: every system of fewer bits with its time and its errors; of a peer also its time over the fastest of ours
+    that is off by no more."""
+    lines = ["| layer | system | µs | of ours in f32 | rms error | largest error | over ours at no more error |",
+             "| --- | --- | --: | --: | --: | --: | --- |"]
+    for (shape, _), rows in groups(run.rows).items():
+        good = sorted((r for r in rows if r["status"] == "ok" and "ratio" in r), key=lambda r: r["ratio"])
+        ours = [r for r in good if r["peer"] == "ours"]
+        for r in good:
+            equal = next((o for o in ours if o["rms_error"] <= NO_MORE * r["rms_error"]), None)
+            beside = "" if r["peer"] == "ours" or equal is None else f"{r['ratio'] / equal['ratio']:.2f} ({equal['formulation']})"
+            lines.append(f"| {shape} | {r['system']} | {r['us']:.1f} | {r['ratio']:.2f} | {r['rms_error']:.1e} | {r['error']:.1e} "
+                         f"| {beside} |")
+    reasons = dict.fromkeys(f"- {r['shape']}, {r['system']}: {r['reason']}" for r in run.rows if r["status"] in ("wrong", "failed"))
+    about = "\n".join("    " + line for line in facts(run, started))
+    return ("\n".join(lines) + "\n\nµs: median of the rounds. Of ours in f32: over ours/gcc in the same round, median of the rounds. "
+            "Errors beside double precision: root mean square over that of y; largest over the largest |y|. The last column: a "
+            f"peer's time over that of the fastest of ours whose rms error is at most {NO_MORE} of the peer's.\n\n"
+            + "\n".join([*reasons, ""]) + "\n" + about + "\n")
+
+
 def memory_table(run):
     """Scratch as the sequence grows: the shapes gpt2, gpt2_256, ..., one row a system."""
     lengths = {}
@@ -190,7 +214,7 @@ def write(run, started):
     with open(run.path("results.md"), "w", encoding="utf-8") as file:
         trained = any("gradient_error" in r for r in run.rows)
         cached = any(r["past"] is not None for r in run.rows)
-        file.write((training if trained else steps if cached else markdown)(run, started))
+        file.write((types if run.options.types else training if trained else steps if cached else markdown)(run, started))
     keys = [key for key in dict.fromkeys(k for r in run.rows for k in r) if not key.startswith("sample_")]
     with open(run.path("results.csv"), "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, keys, extrasaction="ignore")

@@ -46,7 +46,7 @@ bool against_make(struct against *a, const struct layer *layer, const struct inp
     fenv_t callers;
     *a = (struct against){.wanted = true, .plain = *layer};
     a->plain.precision = PRECISION_F32;
-    a->plain.weight_type = a->plain.cache_type = TENSOR_F32;
+    a->plain.weight_type = a->plain.cache_type = a->plain.tensor_type = TENSOR_F32;
     if (!inputs_draw_call(&a->given, &a->plain, draw, inputs, diag) ||
         !inputs_draw_call(&a->rounded, layer, draw, inputs, diag))
         return false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the number types of a layer are compared with: the same layer with precision, weight_type and cache_type f32, on
- * the same numbers.
+/* What the number types of a layer are compared with: the same layer with precision, weight_type, cache_type and
+ * tensor_type f32, on the same numbers.
  *
- * Its reference is in double, of weights, rows and caches that nothing has rounded. The call of the layer itself has
- * those numbers too; rows that its cache holds before the call are what earlier calls would have made of them.
+ * Its reference is in double, of weights, rows, caches and inputs that nothing has rounded. The layer's own call has
+ * those numbers as its types have them; rows that its cache holds are what earlier calls would have made of them.
  * Left out on purpose: a bound, which there is around weights as they are given alone (reference/bound.h).
  */
 #ifndef ATTNRUN_AGAINST_H

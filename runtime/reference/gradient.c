@@ -569,7 +569,8 @@ static struct quantity given(struct walk *w, size_t b, size_t first, size_t colu
 {
     const size_t n = w->in->n, width = (size_t)w->layer->d_out;
     struct quantity dy = make(w, n, columns);
-    for (size_t r = 0; w->good && r < n; r++)
+    const size_t rows = w->layer->pad_skipped ? inputs_keys(w->in, b) : n; /* those of padding are zero: y's are */
+    for (size_t r = 0; w->good && r < rows; r++)
         for (size_t c = 0; c < columns; c++)
             dy.v[r * columns + c] = w->dy[(b * n + r) * width + first + c];
     return dy;
@@ -976,6 +977,19 @@ static void add_bias_of_y(struct walk *w)
     }
 }
 
+/* pad_rows = skipped: rows of padding of y are zero, whatever the convolution or the bias would make of them. */
+static void clear_padding_of_y(struct walk *w)
+{
+    const size_t n = w->in->n, width = (size_t)w->layer->d_out;
+    struct quantity *y = &w->out[TENSOR_Y];
+    for (size_t b = 0; w->good && w->layer->pad_skipped && b < w->in->batch; b++)
+        for (size_t i = (b * n + inputs_keys(w->in, b)) * width; i < (b + 1) * n * width; i++) {
+            y->v[i] = 0;
+            if (w->bounded)
+                y->e[i] = y->q[i] = y->size[i] = 0;
+        }
+}
+
 /* Sums over tokens, and over heads, are whole now. */
 static void hand_over(struct walk *w)
 {
@@ -1007,6 +1021,7 @@ bool gradients_compute(struct gradients *gradients, const struct layer *layer, c
         diag_environment(diag, NULL, "out of memory");
     reference_free(&reference);
     add_bias_of_y(&w);
+    clear_padding_of_y(&w);
     hand_over(&w);
     if (!good)
         gradients_free(gradients);

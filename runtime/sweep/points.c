@@ -150,8 +150,9 @@ static int64_t call_past(const struct sweep *s, size_t number, int64_t otherwise
 /* Whether y is compared with that of the layer in f32. */
 static bool has_types(const struct sweep *s, const struct layer *layer)
 {
-    return layer_stores_weights(layer) || layer_stores_cache(layer) || axes_find(&s->axes, "precision") != NULL ||
-           axes_find(&s->axes, "weight_type") != NULL || axes_find(&s->axes, "cache_type") != NULL;
+    return layer_stores_weights(layer) || layer_stores_cache(layer) || layer->tensor_type != TENSOR_F32 ||
+           axes_find(&s->axes, "precision") != NULL || axes_find(&s->axes, "weight_type") != NULL ||
+           axes_find(&s->axes, "cache_type") != NULL || axes_find(&s->axes, "tensor_type") != NULL;
 }
 
 /* How a point is called. */

@@ -380,6 +380,7 @@ static void draw_trained(struct dice *dice, struct draft *d)
         d->mask |= MASK_SEGMENTS;
     if (d->cross && chance(dice, 0.4))
         d->offset = WORD(dice, "past", "end");
+    d->pad_skipped = (d->mask & MASK_PADDING) && !d->cross && chance(dice, 0.4);
     d->softcap = REAL(dice, 0.2, 0.5, 1, 5, 30);
     d->sink = chance(dice, 0.2);
     d->lse = chance(dice, 0.15);
@@ -1069,6 +1070,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, softcap", d->train && d->softcap > 0) F("train, sink", d->train && d->sink) \
     F("train, relative", d->train && d->relative != NULL) \
     F("train, softcap and relative", d->train && d->softcap > 0 && d->relative != NULL) \
+    F("train, rows skipped", d->train && d->pad_skipped) \
     F("train, visible", d->train && d->visible[0] != '\0') \
     F("train", d->train) F("train, dropout", d->train && d->dropout > 0) \
     F("train, rope", d->train && d->rope != NULL) F("train, alibi", d->train && d->alibi) \

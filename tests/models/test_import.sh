@@ -143,7 +143,7 @@ refused 2 '--cache ring is for layers with a window, and this model has none' --
 refused 2 '--cache-len is for a cache' --cache none --cache-len 3
 refused 2 '--cache-type is for a cache' --cache none --cache-type bf16
 refused 2 "--cache cannot be 'all'; write rows, ring, paged or none" --cache all
-refused 2 "--precision cannot be 'bf16'; write f32, i16 or i8" --precision bf16
+refused 2 "--precision cannot be 'f16'; write f32, i16, i8 or bf16" --precision f16
 refused 2 "--name 'for' is a keyword" --name for
 refused 2 "--name '../x' is no C identifier" --name ../x
 model bert

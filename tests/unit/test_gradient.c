@@ -289,7 +289,8 @@ static quad loss(const struct call *call)
     for (size_t b = 0; b < call->in->batch; b++)
         for (size_t i = 0; i < (size_t)l->h; i++) {
             attend(call, b, i, z);
-            for (size_t t = 0; t < n; t++)
+            const size_t rows = l->pad_skipped ? inputs_keys(call->in, b) : n; /* the others of y are zero */
+            for (size_t t = 0; t < rows; t++)
                 for (size_t c = 0; c < d_out; c++) {
                     const quad y = merged(call, b, i, t, c, z) + (i == 0 ? bias(call, TENSOR_B_O, c) : 0);
                     sum += y * (quad)call->dy[(b * n + t) * d_out + c];
@@ -407,6 +408,18 @@ static void test_rope(void **state)
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 5\nrope = half\nrope_positions = given\n", 2, 5, 5);
 }
 
+static void test_padding_skipped(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"bias = true\nmask = padding\n", "mask = padding+causal+segments\nrope = half\n",
+                                        "mask = padding\nw_o = conv\nbias = true\n", "mask = padding\nw_o = none\n"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char spec[200];
+        snprintf(spec, sizeof spec, "train = true\nd_model = 4\nh = 2\nseq_len = 6\npad_rows = skipped\n%s", kinds[i]);
+        compare(spec, 3, 5, 5);
+    }
+}
+
 static void test_terms(void **state)
 {
     (void)state;
@@ -520,7 +533,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_philox), cmocka_unit_test(test_dropped),
                                        cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope), cmocka_unit_test(test_alibi), cmocka_unit_test(test_offset),
-                                       cmocka_unit_test(test_terms),
+                                       cmocka_unit_test(test_terms), cmocka_unit_test(test_padding_skipped),
                                        cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
                                        cmocka_unit_test(test_cross), cmocka_unit_test(test_masks),
                                        cmocka_unit_test(test_convolution)};

@@ -301,9 +301,9 @@ static void rows_of_i8_have_a_scale(void **state)
  * layer's own call has what its cache makes of them: rows of f32 as they are, the others as near as their type has it. */
 static void types_are_compared_with_f32(void **state)
 {
-    static const char *const kinds[] = {"", "weight_type = i8\n", "precision = i16\n", "cache_type = f16\n",
+    static const char *const kinds[] = {"", "tensor_type = bf16\n", "weight_type = i8\n", "precision = i16\n", "cache_type = f16\n",
                                         "cache_type = i8\ncache = paged\npage_len = 4\nweight_type = bf16\n"};
-    static const double parts[] = {0, 0, 0, 0x1p-11, 0.5 / 127}; /* of a row's largest number, a cached one may be off */
+    static const double parts[] = {0, 0, 0, 0, 0x1p-11, 0.5 / 127}; /* of a row's largest number, a cached one may be off */
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const char *common = "d_model = 24\nh = 3\nmask = causal\nbias = true\nseq_len = 3\ncache_len = 20\n";
@@ -323,6 +323,11 @@ static void types_are_compared_with_f32(void **state)
         const size_t numbers = 2 * 3 * 24;
         assert_memory_equal(reference.y, against.reference.y, numbers * sizeof(double));
         double furthest = 0;
+        for (size_t at = 0; at < numbers; at++) {
+            const double x = inputs_floats(&plain_in, TENSOR_X)[at];
+            assert_true(element_number(layer->tensor_type, against.rounded.tensor[TENSOR_X], at) ==
+                        element_rounded(layer->tensor_type, x));
+        }
         for (int values = 0; values < 2; values++)
             for (size_t b = 0; b < 2; b++)
                 for (size_t head = 0; head < 3; head++)

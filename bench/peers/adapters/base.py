@@ -55,6 +55,7 @@ class Peer:
     name = ""
     formulations = ()
     beside = ()  # further ones, where another attngen is named
+    typed = ()   # those with weights, operands or caches of fewer bits, in place of all others with --types
     computes = True  # False: y is not looked at
 
     def environment(self, threads, cpu):

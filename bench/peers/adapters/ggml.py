@@ -15,6 +15,7 @@ import numpy as np
 from adapters.base import ALL_KINDS, CACHED, Peer, Runner
 
 F32, F16, I32 = 0, 1, 26  # enum ggml_type
+WEIGHTS = {"q8_0": (8, 34), "q4_0": (2, 18)}  # of weights: that, and the bytes of 32 numbers with their scale
 TYPES = {"float32": F32, "float16": F16, "int32": I32}
 ADJACENT, HALVES = 0, 2   # modes of rope_ext: pairs of neighbours, or GGML_ROPE_TYPE_NEOX
 LARGEST_BIAS = 8     # ALiBi's slopes begin at 2^-(8/h)
@@ -61,6 +62,7 @@ _FUNCTIONS = {
     "flash_attn_ext": (_pointer, (_pointer, _pointer, _pointer, _pointer, _pointer, _float, _float, _float)),
     "flash_attn_ext_set_prec": (None, (_pointer, _int)),
     "set_output": (None, (_pointer,)),
+    "quantize_chunk": (_size, (_int, _pointer, _pointer, _long, _long, _long, _pointer)),
     "new_graph": (_pointer, (_pointer,)),
     "build_forward_expand": (None, (_pointer, _pointer)),
     "gallocr_new": (_pointer, (_pointer,)),
@@ -102,8 +104,8 @@ class _Library:
 class _Layer:
     """The graph of one case, ready to be computed."""
 
-    def __init__(self, ggml, case, tensors, threads, flash):
-        self.ggml, self.case, self.flash, self.loads = ggml, case, flash, []
+    def __init__(self, ggml, case, tensors, threads, flash, weights=None):
+        self.ggml, self.case, self.flash, self.loads, self.weights = ggml, case, flash, [], weights
         self.held, self.graph_context = self.context(), self.context()
         self.backend = ggml.backend_cpu_init()
         ggml.backend_cpu_set_n_threads(self.backend, threads)
@@ -134,9 +136,22 @@ class _Layer:
         self.loads.append((tensor, array))
         return tensor
 
+    def matrix(self, w, rows, columns):
+        """The matrix [out][in] = [columns][rows] in the type of weights."""
+        if self.weights is None:
+            return self.own(w, rows, columns)
+        kind, size = WEIGHTS[self.weights]
+        w, packed = np.ascontiguousarray(w, np.float32), np.empty(rows * columns // 32 * size, np.uint8)
+        self.ggml.quantize_chunk(kind, w.ctypes.data, packed.ctypes.data, 0, columns, rows, None)
+        tensor = self.ggml.new_tensor_4d(self.held, kind, rows, columns, 1, 1)
+        self.loads.append((tensor, packed))
+        return tensor
+
     def transposed(self, *letters):
         """[in, out], or [in, out, h] where every head has a matrix: of several projections, side by side."""
         w = np.concatenate([self.tensors["w_" + letter] for letter in letters], -1)
+        if w.ndim == 2:
+            return self.matrix(w.T, *w.shape)
         return self.own(w.swapaxes(-1, -2), w.shape[-2], w.shape[-1], *w.shape[:-2])
 
     def bias(self, *letters):
@@ -297,7 +312,7 @@ class _Layer:
         z = (ggml.reshape_4d if self.flash else ggml.cont_4d)(context, z, c.h * c.d_v, c.n, c.batch, 1)
         if c.w_o == "none":
             return z
-        y = ggml.mul_mat(context, self.own(self.tensors["w_o"].T, c.h * c.d_v, c.d_model), z)
+        y = ggml.mul_mat(context, self.matrix(self.tensors["w_o"].T, c.h * c.d_v, c.d_model), z)
         return ggml.add(context, y, self.own(self.tensors["b_o"], c.d_model)) if c.bias else y
 
     def compute(self):
@@ -313,6 +328,7 @@ class _Layer:
 class Ggml(Peer):
     name = "ggml"
     formulations = ("softmax", "flash")
+    typed = ("q8_0-softmax", "q8_0-flash", "q4_0-softmax", "q4_0-flash")
 
     def environment(self, threads, cpu):
         return {"OMP_PROC_BIND": "true"}
@@ -325,6 +341,8 @@ class Ggml(Peer):
             return "ALiBi takes the mask's place for other biases"
         if case.w_o == "conv":
             return "it has no grouped convolution over positions"
+        if formulation in self.typed and (case.split or case.d_model % 32 or case.h * case.d_v % 32):
+            return "groups are 32 numbers of a dense matrix"
         if formulation == "flash" and case.identity and not case.split and case.h_kv != 1:
             return "flash attention has as many heads of values as of keys"
         return None
@@ -336,5 +354,6 @@ class Ggml(Peer):
         return {"ggml": f"{self.ggml.version().decode()} ({self.ggml.features()})"}
 
     def prepare(self, job, tensors, formulation):
-        layer = _Layer(self.ggml, job.case, tensors, job.threads, formulation == "flash")
+        weights, _, attend = formulation.rpartition("-")
+        layer = _Layer(self.ggml, job.case, tensors, job.threads, attend == "flash", weights or None)
         return Runner(layer.compute, layer.output, (layer,))

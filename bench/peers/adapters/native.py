@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Peers driven from C: a source file behind the interface of c/problem.h, compiled for each job and loaded by ctypes."""
 import ctypes
+import hashlib
 import os
 import shlex
 import subprocess
@@ -40,11 +41,26 @@ def aligned(array):
 
 
 def compile_shared(output, sources, cc="gcc", flags=(), libraries=()):
-    """Compiles C or C++ sources into the shared object `output`; the compiler's first error is the exception's text."""
+    """Compiles C or C++ sources into the shared object `output`; the compiler's first error is the exception's text. What the
+    same command made of the same files stays."""
     os.makedirs(os.path.dirname(output), exist_ok=True)
-    command = [*shlex.split(cc), *flags, "-fPIC", "-shared", "-pthread", "-I" + C_FOLDER, "-o", output, *sources, *libraries]
+    command = [*shlex.split(cc), *flags, "-fPIC", "-shared", "-pthread", "-I" + C_FOLDER, "-o", output, *sources, *libraries, "-lm"]
+    folders = [C_FOLDER, *(flag[2:] for flag in flags if flag.startswith("-I"))]
+    headers = (os.path.join(folder, name) for folder in folders for name in os.listdir(folder) if name.endswith(".h"))
+    files = sorted({*sources, *headers})
+    state = hashlib.sha256(shlex.join(command).encode())
+    for path in files:
+        with open(path, "rb") as file:
+            state.update(file.read())
+    if os.path.exists(output) and os.path.exists(output + ".of"):
+        with open(output + ".of", encoding="utf-8") as file:
+            if file.read() == state.hexdigest():
+                return output
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
+    if done.returncode == 0:
+        with open(output + ".of", "w", encoding="utf-8") as file:
+            file.write(state.hexdigest())
+    else:
         errors = [line for line in done.stderr.splitlines() if "error" in line or "not found" in line]
         raise Unsupported("does not compile: " + (errors or done.stderr.splitlines() or ["?"])[0])
     return output

@@ -5,19 +5,21 @@
 """
 import numpy as np
 
-from adapters import onnx_graph
+from adapters import onnx_graph, onnx_types
 from adapters.base import Peer, Runner
 
 
 class OnnxRuntime(Peer):
     name = "onnxruntime"
     formulations = ("attention", "multihead", "grouped", "standard", "plain", "cached")
+    typed = ("dynamic-attention", "dynamic-multihead", "dynamic-plain", "dynamic-cached", "nbits8-multihead", "nbits8-cached",
+             "nbits4-multihead", "nbits4-cached")
 
     def kinds(self, formulation):
-        return onnx_graph.KINDS[formulation]
+        return onnx_graph.KINDS[formulation.split("-")[-1]]
 
     def why_not(self, case, formulation, threads):
-        return onnx_graph.why_not(case, formulation)
+        return onnx_graph.why_not(case, formulation.split("-")[-1])
 
     def load(self):
         import onnx  # noqa: F401
@@ -35,8 +37,10 @@ class OnnxRuntime(Peer):
         options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
         options.intra_op_num_threads, options.inter_op_num_threads = job.threads, 1
         options.enable_cpu_mem_arena = options.enable_mem_pattern = True
-        session = ort.InferenceSession(onnx_graph.build(job.case, tensors, formulation), options,
-                                       providers=["CPUExecutionProvider"])
+        how, _, graph = formulation.rpartition("-")
+        model = onnx_graph.build(job.case, tensors, graph)
+        model = onnx_types.quantized(model, how) if how else model
+        session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         binding, case = session.io_binding(), job.case
         y = np.zeros((case.batch, case.n, case.d_out), np.float32)
         inputs = {name: ort.OrtValue.ortvalue_from_numpy(tensors[name].reshape(*tensors[name].shape[:2], -1))

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 
+import layers
 import machine
 from adapters import onnx_graph
 from adapters.base import CACHED, Peer, Runner, Unsupported
@@ -32,25 +33,49 @@ def _block(ops, c, constant, tensors, attend, x):
     return block.around(x, attend, norm, lambda of: block.feed(of, product, activate, ops.multiply), ops.add)
 
 
-def _sdpa_model(openvino, case, tensors):
+def _plain(ops, constant, of, w):
+    return ops.matmul(of, constant(w), False, False)
+
+
+def _compressed(ops, constant, of, w):
+    """Weights s8 [out][in] with a scale for each column, as NNCF's compress_weights writes them."""
+    scale = np.abs(w).max(0)[:, None] / np.float32(127)
+    whole = ops.convert(constant(np.rint(w.T / scale).astype(np.int8)), np.float32)
+    return ops.matmul(of, ops.multiply(whole, constant(scale)), False, True)
+
+
+def _static(ranges):
+    """Weights and operands behind FakeQuantize, as NNCF's quantize writes them: s8 with a scale for each column, and 256 levels
+    for each tensor, between the ends that it has in this very case."""
+    def product(ops, constant, of, w):
+        ends = next(ranges)
+        low, high = (constant(np.float32(end)) for end in ends)
+        of = ops.fake_quantize(of, low, high, low, high, 256)
+        most = np.abs(w).max(0)[:, None]
+        wide = [constant(most * np.float32(sign)) for sign in (-1, 1)]
+        return ops.matmul(of, ops.fake_quantize(constant(np.ascontiguousarray(w.T)), *wide, *wide, 255), False, True)
+    return product
+
+
+def _sdpa_model(openvino, case, tensors, product=_plain):
     """The layer with opset13.scaled_dot_product_attention."""
     import openvino.opset13 as ops
     c = case
     constant = lambda array: ops.constant(np.ascontiguousarray(array))
     x = ops.parameter([c.batch, c.n, c.d_model], np.float32, name="x")
     source = ops.parameter([c.batch, c.m, c.d_source], np.float32, name="source") if c.cross else None
-    attend = lambda of: _sdpa(ops, c, constant, tensors, of, of if source is None else source)
+    attend = lambda of: _sdpa(ops, c, constant, tensors, of, of if source is None else source, product)
     y = _block(ops, c, constant, tensors, attend, x) if c.block else attend(x)
     return openvino.Model([y], [x, source] if c.cross else [x], c.name)
 
 
-def _sdpa(ops, c, constant, tensors, x, source):
+def _sdpa(ops, c, constant, tensors, x, source, product=_plain):
     """Attention, to behind W_O."""
 
     def heads(of, which, count, width):
         # the operator takes a scale only with a mask; without, it is 1/sqrt(d_k)
         factor = np.float32(c.scale * math.sqrt(c.d_k) if which == "q" else 1)
-        y = ops.matmul(of, constant(tensors["w_" + which] * factor), False, False)
+        y = product(ops, constant, of, tensors["w_" + which] * factor)
         y = ops.add(y, constant(tensors["b_" + which] * factor)) if c.bias else y
         y = ops.reshape(y, constant(np.array([0, 0, count, width], np.int64)), True)
         return ops.transpose(y, constant(np.array([0, 2, 1, 3], np.int64)))
@@ -64,7 +89,7 @@ def _sdpa(ops, c, constant, tensors, x, source):
     z = ops.transpose(z, constant(np.array([0, 2, 1, 3], np.int64)))
     z = ops.reshape(z, constant(np.array([0, 0, c.h * c.d_v], np.int64)), True)
     if c.w_o == "dense":
-        z = ops.matmul(z, constant(tensors["w_o"]), False, False)
+        z = product(ops, constant, z, tensors["w_o"])
         z = ops.add(z, constant(tensors["b_o"])) if c.bias else z
     return z
 
@@ -175,6 +200,7 @@ class _Steps(Runner):
 class OpenVino(Peer):
     name = "openvino"
     formulations = ("sdpa", "standard", "plain", "stateful")
+    typed = ("bf16", "compressed", "compressed-32", "static")
 
     def kinds(self, formulation):
         return CACHED if formulation == "stateful" else frozenset(("block",))
@@ -186,9 +212,10 @@ class OpenVino(Peer):
             if case.scale != 1 / math.sqrt(case.d_k):
                 return "the operator takes a scale only with a mask"
             return "a state of so few tokens" if case.past < 2 * case.n else None
-        if formulation == "sdpa" and case.h_kv != case.h:
+        sdpa = formulation == "sdpa" or formulation in self.typed
+        if sdpa and case.h_kv != case.h:
             return "the operator has no grouped heads"
-        return onnx_graph.why_not(case, "standard" if formulation == "sdpa" else formulation)
+        return onnx_graph.why_not(case, "standard" if sdpa else formulation)
 
     def load(self):
         import onnx  # noqa: F401
@@ -203,12 +230,21 @@ class OpenVino(Peer):
         core = openvino.Core()
         if formulation == "stateful":
             model = _stateful_model(openvino, job.case)
-        elif formulation == "sdpa":
+        elif formulation in ("sdpa", "bf16"):
             model = _sdpa_model(openvino, job.case, tensors)
+        elif formulation == "static":
+            z = layers.attended(job.case, tensors)
+            ends = [(float(of.min()), float(of.max())) for of in (*[tensors["x"]] * 3, z)]
+            model = _sdpa_model(openvino, job.case, tensors, _static(iter(ends)))
+        elif formulation in self.typed:
+            model = _sdpa_model(openvino, job.case, tensors, _compressed)
         else:
             model = core.read_model(onnx_graph.build(job.case, tensors, formulation))
+        # operands are s8 too: with a scale for each row, or for each 32 numbers of one
+        group = {"compressed": {"DYNAMIC_QUANTIZATION_GROUP_SIZE": str(2 ** 64 - 1)},
+                 "compressed-32": {"DYNAMIC_QUANTIZATION_GROUP_SIZE": "32"}}.get(formulation, {})
         compiled = core.compile_model(model, "CPU", {
-            "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1",
+            **group, "INFERENCE_PRECISION_HINT": "bf16" if formulation == "bf16" else "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1",
             "INFERENCE_NUM_THREADS": str(job.threads), "KV_CACHE_PRECISION": "f32"})
         if formulation == "stateful":
             nodes = compiled.get_runtime_model().get_ordered_ops()

@@ -9,9 +9,18 @@ from adapters.native import C_FOLDER, NativeRunner, compile_shared
 FLAGS = ("-O2",)  # what attnrun and the Makefile use
 
 
+# formulation -> keys that its layer has besides. w-: of weights alone
+TYPES = {"i16": {"precision": "i16"}, "i8": {"precision": "i8"}, "bf16": {"precision": "bf16"},
+         "avx2": {}, "avx2-i16": {"precision": "i16"}, "avx2-i8": {"precision": "i8"},
+         "w-bf16": {"weight_type": "bf16"}, "w-i8": {"weight_type": "i8"}, "w-i4": {"weight_type": "i4"},
+         "w-i8-cache-i8": {"weight_type": "i8", "cache_type": "i8"},
+         "w-i4-cache-i8": {"weight_type": "i4", "cache_type": "i8"}}
+
+
 class Ours(Peer):
     name = "ours"
     formulations = ("gcc", "clang", "gcc-sequences", "gcc-avx2")
+    typed = tuple(TYPES)
     beside = ("gcc-again", "gcc-before")  # only where another attngen is named: the same once more, and what that one emits
 
     def kinds(self, formulation):
@@ -24,24 +33,28 @@ class Ours(Peer):
             return "weights' gradients are sums over sequences" if case.train else f"a batch of {case.batch}"
         if formulation == "gcc-avx2" and case.past is None and not case.train:
             return "only for layers with a cache or gradients"
+        if formulation.startswith("w-") and case.past is None:
+            return "for steps, which read each weight once"
         return None
 
     def prepare(self, job, tensors, formulation):
         case = job.case
         before = formulation == "gcc-before"
-        folder = os.path.join(job.folder, case.name, "before" if before else "now")
+        types = TYPES.get(formulation, {})
+        folder = os.path.join(job.folder, case.name, "before" if before else formulation if types else "now")
         os.makedirs(folder, exist_ok=True)
         spec = os.path.join(folder, "spec.layer")
         with open(spec, "w", encoding="utf-8") as file:
-            file.writelines(f"{key} = {value}\n" for key, value in case.spec)
+            file.writelines(f"{key} = {value}\n" for key, value in (*case.spec, *types.items()))
         done = subprocess.run([job.before if before else job.attngen, "-o", folder, spec], capture_output=True, text=True)
         if done.returncode != 0:
             raise Unsupported(done.stderr.strip())
-        cc = formulation.split("-")[0]
+        cc = "gcc" if formulation in TYPES else formulation.split("-")[0]
         definitions = (f"-DNAME={case.name}", f"-DPREFIX={case.name.upper()}", f'-DHEADER="{case.name}.h"',
-                       *(("-DTRAIN",) if case.train else ()))
+                       *(("-DTRAIN",) if case.train else ()), *(("-DCACHE_I8",) if "cache_type" in types else ()))
         library = compile_shared(
-            os.path.join(folder, f"{formulation}.so"), [os.path.join(C_FOLDER, "ours.c"), f"{folder}/{case.name}.c"],
+            os.path.join(folder, f"{cc if formulation in TYPES else formulation}.so"), [os.path.join(C_FOLDER, "ours.c"), f"{folder}/{case.name}.c"],
             cc, ("-std=gnu11", *FLAGS, "-I" + folder, *definitions))
         option = {"gcc-sequences": "sequences", "gcc-avx2": "avx2"}.get(formulation, "parts")
+        option = "avx2" if formulation.startswith("avx2") else option
         return NativeRunner(library, job, tensors, option)

@@ -79,6 +79,47 @@ def _sdpa(torch, case, tensors):
     return attend
 
 
+def _few_bits(torch, case, tensors, formulation):
+    """call() -> y of plain attention, with a cache of rows or without: bf16 throughout, or nn.Linear by quantize_dynamic, whose
+    weights are s8 with a scale for each column and whose operands have one a tensor, found in each call."""
+    F, c = torch.nn.functional, case
+    tensor = {name: torch.from_numpy(array) for name, array in tensors.items()}
+    group, end = c.h // c.h_kv, (c.past or 0) + c.n
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            w = torch.cat([tensor["w_" + which] for which in "qkv"], -1).t().contiguous()
+            b = torch.cat([tensor["b_" + which] for which in "qkv"]) if c.bias else None
+            self.qkv, self.out = self.linear(w, b), self.linear(tensor["w_o"].t().contiguous(), tensor.get("b_o"))
+
+        def linear(self, w, b):
+            of = torch.nn.Linear(w.shape[1], w.shape[0], bias=b is not None)
+            of.weight = torch.nn.Parameter(w, requires_grad=False)
+            of.bias = None if b is None else torch.nn.Parameter(b, requires_grad=False)
+            return of
+
+        def forward(self, x, k_cache, v_cache):
+            q, k, v = self.qkv(x).split((c.h * c.d_k, c.h_kv * c.d_k, c.h_kv * c.d_v), -1)
+            q, k, v = (of.view(c.batch, c.n, heads, -1).transpose(1, 2) for of, heads in ((q, c.h), (k, c.h_kv), (v, c.h_kv)))
+            if c.past is not None:
+                k_cache[:, :, c.past:end] = k
+                v_cache[:, :, c.past:end] = v
+                k, v = k_cache[:, :, :end], v_cache[:, :, :end]
+            z = F.scaled_dot_product_attention(q, k, v, is_causal="causal" in c.mask and c.n > 1, scale=c.scale,
+                                               enable_gqa=group > 1)
+            return self.out(z.transpose(1, 2).reshape(c.batch, c.n, c.h * c.d_v))
+
+    layer, caches = Layer().eval(), (tensor.get("k_cache"), tensor.get("v_cache"))
+    if formulation == "bf16":
+        layer, caches = layer.bfloat16(), tuple(of if of is None else of.bfloat16() for of in caches)
+        return lambda: layer(tensor["x"].bfloat16(), *caches).float()
+    torch.backends.quantized.engine = formulation.split("-")[1]
+    mapping = {torch.nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig}
+    layer = torch.ao.quantization.quantize_dynamic(layer, mapping, dtype=torch.qint8)
+    return lambda: layer(tensor["x"], *caches)
+
+
 STATIC = ("static", "static-repeated", "static-folded")
 
 
@@ -308,12 +349,13 @@ class Step(Runner):
 class Torch(Peer):
     name = "torch"
     formulations = ("module", "sdpa", "compiled", "flex", *STATIC)
+    typed = ("bf16", "dynamic-x86", "dynamic-onednn")
 
     def environment(self, threads, cpu):
         return {"OMP_PROC_BIND": "true", "TORCHINDUCTOR_FREEZING": "1"}
 
     def kinds(self, formulation):
-        some = {"module": TRAINED, "flex": ALL_KINDS, **dict.fromkeys(STATIC, CACHED)}
+        some = {**dict.fromkeys(self.typed, frozenset(("cache",))), "module": TRAINED, "flex": ALL_KINDS, **dict.fromkeys(STATIC, CACHED)}
         return some.get(formulation, ALL_KINDS - {"softcap"} | TRAINED)
 
     def why_not(self, case, formulation, threads):
@@ -339,8 +381,8 @@ class Torch(Peer):
         torch.set_num_threads(job.threads)
         case = job.case
         torch.set_grad_enabled(case.train)
-        if formulation in STATIC:
-            call, keep = _static(torch, case, tensors, formulation), {}
+        if formulation in STATIC or formulation in self.typed:
+            call, keep = (_static if formulation in STATIC else _few_bits)(torch, case, tensors, formulation), {}
 
             def one():
                 keep["y"] = call()

@@ -3,7 +3,8 @@
 //
 // Option "whole": all scores at once, [batch][h][n][m]. Option "blocks": QUERY_BLOCK queries at a time, so that scores
 // are smaller and keys that causal or window hide from a whole block are skipped. For versions 2 and 3 of the library;
-// threads are its own (OpenMP, TBB). Left out: conv output.
+// threads are its own (OpenMP, TBB). "int8-whole", "int8-blocks": products with weights have operands u8 with a scale for each
+// row, found here in each call, and weights s8 with a scale for each column; sums become f32 here. Left out: conv output.
 #include "problem.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 #include <unordered_map>
@@ -29,7 +31,9 @@ constexpr int64_t QUERY_BLOCK = 128;
 struct peer {
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream{engine};
-    std::vector<std::pair<dnnl::primitive, args>> steps;
+    std::vector<std::function<void(peer &)>> steps;
+    bool whole_numbers = false;
+    std::vector<std::vector<uint8_t>> bytes; // likewise
     std::vector<std::vector<float>> owned; // what memory objects point at; inner vectors never move
 };
 
@@ -66,6 +70,11 @@ float *own(peer &p, int64_t floats)
     return p.owned.back().data();
 }
 
+void add_step(peer &p, const dnnl::primitive &primitive, const args &a)
+{
+    p.steps.emplace_back([=](peer &q) { primitive.execute(q.stream, a); });
+}
+
 // dst = src weights (+ bias) (+ added); `constant` weights are copied into the layout that the primitive likes best.
 void add_matmul(peer &p, const memory &src, const memory &weights, const memory *bias, const memory &dst, bool constant,
                 const memory *added = nullptr)
@@ -97,7 +106,74 @@ void add_matmul(peer &p, const memory &src, const memory &weights, const memory 
         a.insert({DNNL_ARG_BIAS, *bias});
     if (added)
         a.insert({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, *added});
-    p.steps.emplace_back(dnnl::matmul(pd), a);
+    add_step(p, dnnl::matmul(pd), a);
+}
+
+// Rows [tokens][k], `stride` apart, as numbers q + 128 of a scale each: q from -127 to 127.
+void quantise_rows(const float *from, int64_t tokens, int64_t k, int64_t stride, uint8_t *to, float *scales)
+{
+    for (int64_t t = 0; t < tokens; t++) {
+        const float *row = from + t * stride;
+        float most = 0;
+        for (int64_t i = 0; i < k; i++)
+            most = std::max(most, std::fabs(row[i]));
+        const float by = most > 0 ? 127 / most : 0;
+        for (int64_t i = 0; i < k; i++)
+            to[t * k + i] = static_cast<uint8_t>(static_cast<int32_t>(row[i] * by + 128.5f)); // positive: it rounds
+        scales[t] = most / 127;
+    }
+}
+
+// c[t][j] = (sums[t][j] - 128 Σ_i q_ij) s_t u_j + b_j
+void scale_rows(const int32_t *sums, int64_t tokens, int64_t e, const float *scales, const int32_t *offsets,
+                const float *units, const float *b, float *c, int64_t stride)
+{
+    for (int64_t t = 0; t < tokens; t++)
+        for (int64_t j = 0; j < e; j++)
+            c[t * stride + j] = static_cast<float>(sums[t * e + j] - offsets[j]) * (scales[t] * units[j]) + b[j];
+}
+
+// c[tokens][e] of `stride` = a[tokens][d] w + b in whole numbers
+void add_whole_product(peer &p, const float *a, int64_t tokens, int64_t d, const float *w, const float *b, int64_t e, float *c,
+                       int64_t stride)
+{
+    auto bytes = [&](int64_t count) {
+        p.bytes.emplace_back(static_cast<size_t>(count));
+        return p.bytes.back().data();
+    };
+    uint8_t *rows = bytes(tokens * d), *whole = bytes(d * e);
+    int32_t *sums = reinterpret_cast<int32_t *>(bytes(tokens * e * 4)), *offsets = reinterpret_cast<int32_t *>(bytes(e * 4));
+    float *scales = own(p, tokens), *units = own(p, e), *bias = own(p, e);
+    for (int64_t j = 0; j < e; j++) {
+        float most = 0;
+        for (int64_t i = 0; i < d; i++)
+            most = std::max(most, std::fabs(w[i * e + j]));
+        units[j] = most / 127;
+        for (int64_t i = 0; i < d; i++) {
+            const int q = most > 0 ? static_cast<int>(std::nearbyint(w[i * e + j] / units[j])) : 0;
+            reinterpret_cast<int8_t *>(whole)[i * e + j] = static_cast<int8_t>(q);
+            offsets[j] += 128 * q;
+        }
+        bias[j] = b ? b[j] : 0;
+    }
+    using type = memory::data_type;
+    const memory::desc src({tokens, d}, type::u8, dims{d, 1}), dst({tokens, e}, type::s32, dims{e, 1});
+    const memory::desc plain({d, e}, type::s8, dims{e, 1}), any({d, e}, type::s8, memory::format_tag::any);
+#if DNNL_VERSION_MAJOR >= 3
+    dnnl::matmul::primitive_desc pd(p.engine, src, any, dst);
+#else
+    dnnl::matmul::primitive_desc pd({src, any, dst}, p.engine);
+#endif
+    memory given(plain, p.engine, whole), packed(pd.weights_desc(), p.engine);
+    dnnl::reorder(given, packed).execute(p.stream, given, packed);
+    p.stream.wait();
+    p.steps.emplace_back([=](peer &) { quantise_rows(a, tokens, d, d, rows, scales); });
+    add_step(p, dnnl::matmul(pd),
+             {{DNNL_ARG_SRC, {src, p.engine, rows}}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, {dst, p.engine, sums}}});
+    p.steps.emplace_back([=](peer &q) {
+        q.stream.wait();
+        scale_rows(sums, tokens, e, scales, offsets, units, bias, c, stride);
+    });
 }
 
 // scores += added, broadcast
@@ -109,8 +185,7 @@ void add_addition(peer &p, const memory &scores, const memory &added)
 #else
     dnnl::binary::primitive_desc pd({dnnl::algorithm::binary_add, d, added.get_desc(), d}, p.engine);
 #endif
-    p.steps.emplace_back(dnnl::binary(pd),
-                         args{{DNNL_ARG_SRC_0, scores}, {DNNL_ARG_SRC_1, added}, {DNNL_ARG_DST, scores}});
+    add_step(p, dnnl::binary(pd), {{DNNL_ARG_SRC_0, scores}, {DNNL_ARG_SRC_1, added}, {DNNL_ARG_DST, scores}});
 }
 
 void add_softmax(peer &p, const memory &scores)
@@ -123,7 +198,7 @@ void add_softmax(peer &p, const memory &scores)
 #else
     dnnl::softmax_forward::primitive_desc pd({dnnl::prop_kind::forward_inference, d, axis}, p.engine);
 #endif
-    p.steps.emplace_back(dnnl::softmax_forward(pd), args{{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});
+    add_step(p, dnnl::softmax_forward(pd), {{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});
 }
 
 // c[tokens][columns from `at` of `stride`] = a w + b; under split one product a head.
@@ -142,6 +217,10 @@ void add_projection(peer &p, const problem &l, const float *a, int64_t tokens, i
         }
     }
     const int64_t heads = split ? l.h : 1, part = d / heads, width = e / heads;
+    if (p.whole_numbers && !split) {
+        add_whole_product(p, a, tokens, d, w, b, e, c, stride);
+        return;
+    }
     for (int64_t i = 0; i < heads; i++) {
         const memory bias = view(p, b ? b + i * width : c, {1, width});
         add_matmul(p, view(p, a + i * part, {tokens, part}, {d, 1}), view(p, w + i * part * width, {part, width}),
@@ -255,7 +334,8 @@ extern "C" void *peer_open(const struct problem *l, const char *option, char *wh
 {
     try {
         peer *p = new peer;
-        build(*p, *l, std::strcmp(option, "blocks") == 0 ? QUERY_BLOCK : l->n);
+        p->whole_numbers = std::strncmp(option, "int8", 4) == 0;
+        build(*p, *l, std::strstr(option, "blocks") != nullptr ? QUERY_BLOCK : l->n);
         return p;
     } catch (const dnnl::error &error) {
         std::snprintf(why, size, "%s (status %d)", error.message, static_cast<int>(error.status));
@@ -271,7 +351,7 @@ extern "C" int64_t peer_run(void *pointer, int64_t calls)
     try {
         for (int64_t call = 0; call < calls; call++) {
             for (auto &step : p.steps)
-                step.first.execute(p.stream, step.second);
+                step(p);
             p.stream.wait();
         }
     } catch (const dnnl::error &) {

@@ -10,6 +10,7 @@
 
 #include HEADER
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +34,25 @@ struct peer {
 #endif
     int64_t ns[PASSES];
 };
+
+#ifdef CACHE_I8
+/* Rows of f32 as a cache of i8 has them: whole numbers, and the scale of each row. NULL without memory. */
+static int8_t *whole_rows(const float *from, size_t rows, size_t width, float **scales)
+{
+    int8_t *to = malloc(rows * width);
+    *scales = malloc(rows * sizeof(float));
+    for (size_t r = 0; to != NULL && *scales != NULL && r < rows; r++) {
+        float largest = 0;
+        for (size_t c = 0; c < width; c++)
+            largest = fmaxf(largest, fabsf(from[r * width + c]));
+        const float scale = largest / 127;
+        for (size_t c = 0; c < width; c++)
+            to[r * width + c] = (int8_t)(scale > 0 ? nearbyintf(from[r * width + c] / scale) : 0);
+        (*scales)[r] = scale;
+    }
+    return *scales != NULL ? to : NULL;
+}
+#endif
 
 static void *aligned(size_t bytes)
 {
@@ -71,10 +91,20 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
         .b_1 = p->b_1, .w_g = p->w_g, .b_g = p->b_g, .w_2 = p->w_2, .b_2 = p->b_2};
     peer->args = (FUNCTION(args)){
         .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v,
-        .lengths = p->lengths, .y = p->y, .past = p->past, .k_cache = p->k_cache, .v_cache = p->v_cache,
+        .lengths = p->lengths, .y = p->y, .past = p->past,
+#ifndef CACHE_I8
+        .k_cache = p->k_cache, .v_cache = p->v_cache,
+#endif
         .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)(p->past != NULL ? p->n : p->m)};
 #ifdef TRAIN
     peer->args.saved = saved;
+#endif
+#ifdef CACHE_I8
+    const size_t rows = (size_t)(p->batch * p->h_kv * p->cache_len);
+    peer->args.k_cache = whole_rows(p->k_cache, rows, (size_t)p->d_k, &peer->args.k_scale);
+    peer->args.v_cache = whole_rows(p->v_cache, rows, (size_t)p->d_v, &peer->args.v_scale);
+    if (peer->args.k_cache == NULL || peer->args.v_cache == NULL)
+        return NULL;
 #endif
     int error = CONSTANT(ERROR_NULL);
     if (peer->packed != NULL && peer->scratch != NULL)
@@ -104,12 +134,14 @@ static void run_sequences(struct peer *peer, int64_t worker)
     }
     if (args.lengths != NULL)
         args.lengths += first;
+#ifndef CACHE_I8
     if (args.past != NULL) {
         args.past += first;
         args.k_cache += first * (size_t)(p->h_kv * p->cache_len * p->d_k);
         args.v_cache += first * (size_t)(p->h_kv * p->cache_len * p->d_v);
         args.m = args.n;
     }
+#endif
     args.y += first * args.n * CONSTANT(D_OUT);
     const int error = FUNCTION(forward)(peer->packed, &args, (char *)peer->scratch + (size_t)worker * peer->scratch_stride);
     if (error != 0)

@@ -298,6 +298,8 @@ def drawn_layer(folder, name, batch, n, m=None, **keys):
         given["positions"] = rng.integers(-5, 3 * n, size=(batch, n)).astype(np.int32)
     more.update(given)
     y = layer(s, t, lengths, flags, added, given)
+    if s.get("pad_rows") == "skipped":
+        y = y.masked_fill((torch.arange(n)[None, :] >= torch.tensor(lengths)[:, None])[:, :, None], 0)
     dy = torch.tensor(rng.standard_normal(tuple(y.shape)).astype(np.float32).astype(np.float64))
     spec = dict(keys, seq_len=n)
     if cross:
@@ -342,6 +344,7 @@ def main(folder):
     drawn_layer(folder, "past", 2, 9, 24, d_model=8, h=2, offset="past", mask="causal+no_self", alibi=True)
     drawn_layer(folder, "end", 3, 7, 21, d_model=8, h=2, offset="end", mask="causal+padding", bias=True)
     drawn_layer(folder, "rope_given", 2, 15, d_model=16, h=2, rope="half", rope_positions="given", mask="causal")
+    drawn_layer(folder, "padding_skipped", 4, 23, d_model=12, h=2, mask="padding", pad_rows="skipped", bias=True)
     drawn_layer(folder, "softcap", 2, 17, d_model=16, h=2, softcap=1.5, bias=True, mask="causal")
     drawn_layer(folder, "sink", 2, 15, d_model=12, h=3, sink=True, mask="bool", bias=True, dropout=0.2)
     drawn_layer(folder, "t5", 2, 37, d_model=12, h=2, relative="t5", rel_buckets=12, rel_distance=31)
