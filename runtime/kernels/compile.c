@@ -17,6 +17,8 @@
 
 #include "../../gen/file.h"
 #include "../../gen/isa.h"
+#include "../../gen/layer.h"
+#include "../../gen/plan.h"
 #include "../../gen/replace.h"
 #include "cache.h"
 #include "system/process.h"
@@ -100,6 +102,21 @@ char *compile_generator(const struct compile_options *options, struct diag *diag
     return version;
 }
 
+/* Of the sets that are asked for those that the layer can have, into `text`: others are not there to be run, while
+ * attngen refuses them. What cannot be read is attngen's to refuse. */
+static const char *isas_of(const char *spec, const struct compile_options *options, char text[200])
+{
+    struct diag quiet = {0};
+    struct layer *layer = layer_read(spec, options->set, options->set_count, &quiet);
+    const unsigned asked = isa_parse_list(options->isa, &quiet);
+    const bool some = layer != NULL && plan_isas(layer, asked) != asked;
+    if (some)
+        isa_list_names(text, 200, plan_isas(layer, asked), ",");
+    layer_free(layer);
+    diag_free(&quiet);
+    return some ? text : options->isa;
+}
+
 /* `command`: of attngen; NULL: a layer's pair */
 static bool generate(const char *command, const char *folder, const char *spec, const struct compile_options *options,
                      struct diag *diag)
@@ -107,6 +124,7 @@ static bool generate(const char *command, const char *folder, const char *spec, 
     struct words words = {0};
     struct process_result result = {0};
     char *dashed = spec[0] == '-' ? path_join(".", spec) : NULL; /* not an option */
+    char isas[200];
     bool good = add_attngen(&words, options, diag);
     if (command != NULL)
         words_add(&words, command);
@@ -114,7 +132,7 @@ static bool generate(const char *command, const char *folder, const char *spec, 
     words_add(&words, folder);
     if (options->isa != NULL) {
         words_add(&words, "--isa");
-        words_add(&words, options->isa);
+        words_add(&words, command == NULL ? isas_of(spec, options, isas) : options->isa);
     }
     if (options->templates != NULL) {
         words_add(&words, "--templates");

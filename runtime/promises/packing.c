@@ -165,10 +165,11 @@ static bool nonfinite_weight(struct packing *p, size_t i, size_t at, float value
     return good && not_taken(p, p->packed.data, KERNEL_PACKED, what);
 }
 
-/* The smallest number that becomes infinite where weights are rounded to this type. */
-static float too_large(enum tensor_element type)
+/* The smallest number that becomes infinite where weights are rounded as this layer's are. */
+static float too_large(const struct layer *layer)
 {
-    return type == TENSOR_F16 ? 65520 : type == TENSOR_BF16 ? 0x1.ffp127f : INFINITY;
+    const bool bf16 = layer->weight_type == TENSOR_BF16 || layer->precision == PRECISION_BF16;
+    return layer->weight_type == TENSOR_F16 ? 65520 : bf16 ? 0x1.ffp127f : INFINITY;
 }
 
 /* The last of a tensor of so many; the first, and drawn ones too where packing takes little time. */
@@ -178,7 +179,7 @@ static bool nonfinite_weights(struct packing *p, size_t i, size_t count)
     struct random random = {count + i};
     const bool rounds = layer_tensor_row(tensors[i])->kind == TENSOR_WEIGHT;
     bool good = nonfinite_weight(p, i, count - 1, values[2 * (i % 2)]) &&
-                (!rounds || nonfinite_weight(p, i, 0, too_large(p->layer->weight_type)));
+                (!rounds || nonfinite_weight(p, i, 0, too_large(p->layer)));
     for (size_t more = 0; good && more < 4 && (double)p->packed.bytes < SMALL_BLOCK; more++)
         good = nonfinite_weight(p, i, more > 0 ? random_bits(&random) % count : 0, values[(more + i + 1) % 3]);
     return good;

@@ -206,7 +206,7 @@ static bool make_operand(struct operand *of, size_t rows, size_t columns)
 
 static struct norm_rounding rounding_of(const struct propagation *p)
 {
-    return (struct norm_rounding){p->omega, p->phi, LAMBDA, 1, true};
+    return (struct norm_rounding){p->omega, p->phi, LAMBDA, 1, true, layer_rounds(p->plain)};
 }
 
 /* Errors of normed rows as whole numbers. Those that a row's columns share are in them then. */
@@ -863,10 +863,12 @@ static size_t merge_length(const struct layer *layer)
     return (size_t)(layer->w_o == W_O_CONV ? layer->conv_width * layer->d_v : layer->h * layer->d_v);
 }
 
-/* Of the sum that makes one element of y: its products, the bias, the store, and H once. */
+/* Of the sum that makes one element of y: its products, the bias, the store, and H once. Each tap of a convolution is a
+ * sum of pairs of its own. */
 static double merge_gamma(const struct propagation *p)
 {
-    return gamma_of(merge_length(p->layer) + (p->folded.folds.values ? 3 : 2) + block_more_roundings(p->plain));
+    const size_t taps = p->layer->w_o == W_O_CONV ? (size_t)p->layer->conv_width : 1;
+    return gamma_of(merge_length(p->layer) + (p->folded.folds.values ? 3 : 2) + taps * block_more_roundings(p->plain));
 }
 
 /* The head's share of y_worst, y_squares, y_size and y_open. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "../../gen/layer.h"
+#include "block_error.h"
 #include "bound.h"
 
 #define U BOUND_U
@@ -31,12 +32,13 @@ static void errors_of_all(const struct finish_error *e, size_t row, double *wors
 {
     const size_t count = e->of->heads * e->of->d;
     const double *x = e->of->all + row * count, *size = e->of->all_size + row * count;
-    const double gamma = gamma_of(e->depth + 2), root = sqrt((double)e->depth + 1);
+    const double gamma = gamma_of(e->depth + 2 + block_more_roundings(e->layer)), root = sqrt((double)e->depth + 1);
+    const double walk = e->lambda * U * block_more_spread(e->layer);
     for (size_t c = 0; e->layer->projected && c < count; c++)
         worst[c] = drawn[c] = e->phi;
     for (size_t c = 0; !e->layer->projected && c < count; c++) {
         worst[c] = gamma * size[c] + e->omega * (double)(e->depth + 1);
-        drawn[c] = e->lambda * U * (size[c] + root * fabs(x[c]));
+        drawn[c] = walk * (size[c] + root * fabs(x[c]));
         if (e->all_worst != NULL) {
             worst[c] += e->all_worst[row * count + c];
             drawn[c] = sqrt(square(drawn[c]) + e->all_squares[row * count + c]);
@@ -108,7 +110,8 @@ bool finish_errors(const struct finish_error *e)
     double *work = calloc(2 * count + of->rows * d + 1, sizeof *work);
     struct layer normed = *e->layer;
     const struct norm norm = finish_norm(e->layer);
-    const struct norm_rounding rounding = {e->omega, e->phi, e->lambda, e->factor, false};
+    const struct norm_rounding rounding = {e->omega, e->phi, e->lambda, e->factor, false,
+                                           layer_rounds(e->layer)};
     struct finish unturned = *of;
     if (work == NULL)
         return false;

@@ -46,14 +46,16 @@ static double mean_errors(struct norm_divided *to, const struct norm_rounding *e
 {
     const double n = (double)of->count, first = e->of_block ? of->x[0] : 0;
     const double off = e->of_block && of->worst != NULL ? of->worst[0] : 0;
-    double size = 0, errors = 0, walk = 0, exact = 0;
+    double size = 0, errors = 0, walk = 0, exact = 0, one = 0;
     for (size_t c = 0; c < of->count; c++) {
         const double worst = of->worst != NULL ? of->worst[c] : e->phi, drawn = of->drawn != NULL ? of->drawn[c] : 0;
         size += fabs(of->x[c] - first) + worst + off;
         exact += fabs(of->x[c] - first);
         errors += worst;
         walk += square(drawn);
+        one += drawn / e->lambda;
     }
+    walk = e->together ? fmax(walk, square(one)) : walk;
     to->middle_drawn = sqrt(walk + square(e->lambda * U * (exact + sqrt(n) * n * fabs(to->middle - first)))) / n;
     to->middle_worst = (errors + gamma_of(of->count + 3) * size) / n + e->omega;
     to->first = e->of_block ? fabs(first - to->middle) : 0;
@@ -67,7 +69,7 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
     const double n = (double)of->count, sum_gamma = gamma_of(of->count + 1);
     const bool centred = norm->kind == NORM_ROW_LAYER, l2 = norm->kind == NORM_ROW_L2;
     struct norm_divided to = {.inverse = 1 / row.divisor, .middle = row.middle};
-    double worst = 0, squares = 0, reach = 0, largest = centred ? mean_errors(&to, e, of) : 0;
+    double one = 0, worst = 0, squares = 0, reach = 0, largest = centred ? mean_errors(&to, e, of) : 0;
     for (size_t c = 0; c < of->count; c++) {
         const double x = fabs(of->x[c] - row.middle), in = of->worst != NULL ? of->worst[c] : e->phi;
         const double drawn = of->drawn != NULL ? of->drawn[c] : 0;
@@ -76,11 +78,13 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
                            (centred ? U * (x + in + to.middle_worst) : 0);
         worst += (2 * x + off) * off;
         squares += square(2 * x) * (square(drawn) + square(away) + (centred ? square(U * x) : 0));
+        one += 2 * x * drawn / e->lambda;
         reach += square(x + off);
         largest = fmax(largest, x + off);
     }
     worst += sum_gamma * reach + n * (e->omega + 2 * e->phi * largest);
-    squares += square(e->lambda * U * (1 + sqrt(n)) * row.squares);
+    squares = (e->together ? fmax(squares, square(one)) : squares) +
+              square(e->lambda * U * (1 + sqrt(n)) * row.squares);
     const bool fits = reach * (1 + sum_gamma) <= FLT_MAX && largest <= FLT_MAX;
     to.lost = e->of_block && !fits ? (e->omega + e->phi) / SMALLER : 0;
     worst += 2 * n * largest * to.lost;

@@ -31,6 +31,7 @@ struct norm_rounding {
     double factor; /* what gains and shifts are multiplied by: 1, or that of queries */
     bool of_block; /* the kernel takes the first number from all others before their mean, and where squares overflow it
                     * takes the row smaller by a power of two; else such a row is open */
+    bool together; /* drawn errors of columns may be one number's that was rounded the other way, lambda times each */
 };
 
 /* The columns that a norm is taken over, with their errors; NULL: they have none. */

@@ -281,7 +281,7 @@ static void rows_at_the_ends_are_right(void **state)
                                            : "d_model = 4\nh = 1\nseq_len = 4\nblock = post\n");
         struct random random = {6};
         struct inputs in = draw_inputs(layer, &random);
-        const struct norm_rounding rounding = {0x1p-149, 0, BOUND_LAMBDA, 1, true};
+        const struct norm_rounding rounding = {0x1p-149, 0, BOUND_LAMBDA, 1, true, false};
         struct block_error e;
         double x[16], y[16];
         assert_true(block_error_make(&e, 4, 4));

@@ -51,7 +51,7 @@ def complete(name, spec):
     """The spec with every default filled in, and the widths that follow from it."""
     s = dict(name=name, width="narrow", input="shared", attention="self", mask="none", w_k="dense", w_v="dense",
              w_o="dense", conv_width=3, bias=False, scores=False, weight_layout="in_out", weight_type="f32",
-             tensor_type="f32", window_left=None, window_right=None)
+             precision="f32", tensor_type="f32", window_left=None, window_right=None)
     s.update(spec)
     s.setdefault("h_kv", s["h"])
     s.setdefault("d_source", s["d_model"])
@@ -120,6 +120,13 @@ def bf16_bits(numbers):
 
 def bf16_numbers(bits):
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+def rounded(s, numbers):
+    """An operand of a projection, with precision = bf16: below 2^-126 in size a number is 0."""
+    if s["precision"] != "bf16":
+        return numbers.astype(np.float64)
+    return bf16_numbers(bf16_bits(np.where(np.abs(numbers) < 2.0 ** -126, 0, numbers)))
 
 
 def stored_column(kind, column, tap):
@@ -247,14 +254,14 @@ def layer_weights(s, tensors):
         w = {name: np.swapaxes(a, -1, -2) if name[0] == "w" else a for name, a in w.items()}
     if s["weight_type"] != "f32":
         w = {name: stored(s["weight_type"], a) if name[0] == "w" else a for name, a in w.items()}
-    return {name: a.astype(np.float64) for name, a in w.items()}
+    return {name: rounded(s, a) if name[0] == "w" else a.astype(np.float64) for name, a in w.items()}
 
 
 def layer(s, tensors):
     """y and attn in float64."""
     w = layer_weights(s, tensors)
-    x = from_cache(tensors["x"])
-    source = from_cache(tensors["source"]) if s["attention"] == "cross" else x
+    x = rounded(s, from_cache(tensors["x"]))
+    source = rounded(s, from_cache(tensors["source"])) if s["attention"] == "cross" else x
     batch, n, m = x.shape[0], x.shape[1], source.shape[1]
     d_out = s["h"] * s["d_v"] if s["w_o"] == "none" else s["d_model"]
     y, attn = np.zeros((batch, n, d_out)), np.zeros((batch, s["h"], n, m))
@@ -266,7 +273,7 @@ def layer(s, tensors):
         if s["w_o"] == "none":
             y[b] = concatenated
         elif s["w_o"] == "dense":
-            y[b] = project(concatenated, w["w_o"], w["b_o"] if s["bias"] else None)
+            y[b] = project(rounded(s, concatenated), w["w_o"], w["b_o"] if s["bias"] else None)
         else:
             y[b] = convolve(s, w, tensors, b, z)
     return y, attn
@@ -651,6 +658,26 @@ def list_vectors():
            seq_len=5, bias=True, weight_type="i4")
     vector("types_i8_split", "weights packed as i8: each head has matrices of its own, keys are projected by w_q", 1, 7, 11,
            d_model=18, h=3, seq_len=7, source_len=11, input="split", attention="cross", w_k="tied", weight_type="i8")
+
+    # products of bf16: odd sums, numbers halfway between two, an outlier, subnormal ones, what is hidden
+    def pairs(tensors, random):
+        tensors["lengths"] = np.array([9, 6], dtype=np.int32)
+        x, w = tensors["x"], tensors["w_v"]
+        x[0, 0, ::2], x[0, 0, 1::2] = np.float32(1.00390625), np.float32(-1.01171875)
+        x[0, 1, 3] = 300
+        x[0, 2] = np.float32(1e-39)
+        x[0, 3, 5:7] = np.float32(2.0 ** -126 * (1 - 2.0 ** -23)), np.float32(2.0 ** -126)
+        x[1, 6:] = NAN
+        w[:, 0] = 0
+        w[:, 1] = np.float32(1e-39)
+        w[::2, 2], w[1::2, 2] = np.float32(1.00390625), np.float32(1.01171875)
+        w[4, 3] = 1000
+    vector("precision_bf16", "products of bf16: sums of 21, halfway numbers, an outlier, subnormal and hidden ones", 2, 9,
+           d_model=21, h=3, d_k=5, d_v=6, seq_len=9, bias=True, w_o="none", mask="padding", precision="bf16",
+           scores=False, change=pairs)
+    vector("precision_bf16_split", "products of bf16: each head reads its own columns of x and of the source", 2, 7, 11,
+           d_model=18, h=3, d_source=15, d_k=6, d_v=20, seq_len=7, source_len=11, input="split", attention="cross",
+           weight_layout="out_in", precision="bf16")
 
     # tensors of two bytes
     def small_and_large(tensors, random):
