@@ -85,6 +85,7 @@ static const struct field isa_fields[] = {
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
     {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
     {"back_rows", offsetof(struct plan_isa, back.rows)}, {"back_vecs", offsetof(struct plan_isa, back.vecs)},
+    {"back_some", offsetof(struct plan_isa, back.some)}, {"back_few", offsetof(struct plan_isa, back.few)},
     {"back_width", offsetof(struct plan_isa, back.width)}, {"back_unroll", offsetof(struct plan_isa, back.unroll)},
     {"back_k_row", offsetof(struct plan_isa, back.k_row)}, {"back_v_row", offsetof(struct plan_isa, back.v_row)},
     {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},

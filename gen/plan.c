@@ -39,7 +39,7 @@
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
-#define BACK_QUERIES 48           /* tokens in a block of backward, up to whole tiles: its operands stay in L1 and L2 */
+#define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
 #define BACK_KEYS 256
 #define BACK_EVEN 64              /* what rows of a tile divide best: most widths, and their multiples */
 #define BACK_PART 104             /* tokens of a part of dZ, and of dx */
@@ -1182,16 +1182,20 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
 }
 
 /* Two vectors are enough for a tile's sums to hide their latency, and leave little of a narrow head idle. */
-static void plan_back(struct plan_isa *p, const struct layer *layer)
+static void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const int64_t widest = max(layer->d_model, max(layer->d_k, layer->d_v));
     p->back.vecs = widest > p->lanes ? 2 : 1;
     p->back.width = p->back.vecs * p->lanes;
     p->back.rows = near_equal(BACK_EVEN, tile_rows(p->isa, p->back.vecs));
+    if (!request_is_small(request) && p->back.rows > 4) {
+        p->back.few = ceil_div(p->back.rows, 4);
+        p->back.some = ceil_div(5 * p->back.rows, 8) - 1;
+    }
     p->back.unroll = BACK_UNROLL;
     p->back.k_row = round_up(layer->d_k, p->lanes);
     p->back.v_row = round_up(layer->d_v, p->lanes);
-    p->back.queries = min(round_up(BACK_QUERIES, p->back.rows), round_up(layer->seq_len, p->back.rows));
+    p->back.queries = round_up(near_equal(layer->seq_len, BACK_QUERIES), p->back.rows);
     p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
     p->back.key_row = p->back.keys + LINE_FLOATS; /* rows share no sets of L1, and a last tile reads behind the keys */
     p->back.part_rows = round_up(BACK_PART, p->back.rows);
@@ -1265,7 +1269,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     plan_behind_attention(p, layer, request);
     plan_relative(p, layer);
     if (layer->train) {
-        plan_back(p, layer);
+        plan_back(p, layer, request);
         plan_gradients(p, layer);
     }
 }
