@@ -1352,6 +1352,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 {
     p->isa = isa;
     p->weights = layer->weight_type;
+    p->steps = layer->weight_type != TENSOR_F32 && (layer_has_cache(layer) || !layer_attends(layer)) &&
+               !request_asks(request, PLAN_TYPICAL_N);
     p->word = layer_word(layer);
     p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;

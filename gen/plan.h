@@ -277,6 +277,7 @@ struct plan_isa {
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
     enum tensor_element weights; /* as packed, of products of floats */
+    bool steps;          /* weights take fewer bytes so that calls of one token read less: their time counts too */
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
     bool whole;          /* they are whole ones, whose sums are exact; else sums of them are f32 */
     int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */

@@ -44,7 +44,7 @@ macos-x86-zig | scalar avx2         | -                     | $zig cc -target x8
 # weights
 few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm kinds/hf_bloom_odd
     kinds/hf_gemma2_window kinds/hf_gptoss_window kinds/hf_t5_enc kinds/d_chunks_paged_1 kinds/d_chunks_ring_1
-    types_f16 types_i8_split types_i4_odd cached_bf16_paged cached_f16_ring cached_i8_rows"
+    types_f16 types_i8_split types_i4_odd cached_bf16_paged cached_f16_ring cached_i8_rows tensors_f16 tensors_bf16_heads"
 # of these the ones that are compiled at -O1, the others at -O0, in a third of the time; all at -O1 with EVERYTHING
 optimised=" every_mask hf_phi_norm "
 wasi_flags="-std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
@@ -262,7 +262,8 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
         [ "$host" = - ] && kind=selftest || kind=vector
         vector=$(basename "$spec" .layer)
         takes "$target" "$vector" || continue
-        [[ $kind = selftest && $vector = cached_* ]] && continue # selftest does not know caches of fewer bytes
+        [[ $kind = selftest && $vector = cached_* ]] && continue # selftest does not know caches of fewer bytes,
+        [[ $kind = selftest && $vector = tensors_* ]] && continue # nor tensors of two
         job "$target" $kind "$spec" "$(level_of "$target" "$vector")"
     done
     [ "$host" = - ] && continue
