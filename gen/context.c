@@ -64,7 +64,8 @@ static const struct field lanes_fields[] = {
 
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, word), FIELD(plan_isa, corrections),
+    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
+    FIELD(plan_isa, word), FIELD(plan_isa, corrections),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
@@ -81,6 +82,7 @@ static const struct field isa_fields[] = {
     {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},
     {"few_queries", offsetof(struct plan_isa, cached.few_queries)}, {"ahead", offsetof(struct plan_isa, cached.ahead)},
     {"early", offsetof(struct plan_isa, cached.early)},
+    {"value_keys", offsetof(struct plan_isa, cached.value_keys)},
     {"early_floats", offsetof(struct plan_isa, cached.early_floats)},
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
     {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
@@ -126,7 +128,8 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
-    {"queries", LAYOUT_Q_T}, {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
+    {"queries", LAYOUT_Q_T}, {"words_at", LAYOUT_ROUNDED_KEYS},
+    {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
     {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
     {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
@@ -147,7 +150,9 @@ static const struct { const char *name; enum layout_name of; } places[] = {
 static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
     {"d_distances_row", LAYOUT_D_DISTANCES, AXIS_TOKEN},
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
-    {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
+    {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"words_row", LAYOUT_ROUNDED_KEYS, AXIS_TOKEN},
+    {"words_head", LAYOUT_ROUNDED_KEYS, AXIS_HEAD},
+    {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
     {"v_block", LAYOUT_VALUES, AXIS_BLOCK}, {"source_row", LAYOUT_SOURCE, AXIS_TOKEN},
 };
@@ -167,7 +172,8 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
 {
     static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
                                                LAYOUT_HIDDEN, LAYOUT_SOURCE, LAYOUT_ROUNDED_X,
-                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_Z, LAYOUT_ROUNDED_Z,
+                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_KEYS,
+                                               LAYOUT_ROUNDED_KEYS, LAYOUT_Z, LAYOUT_ROUNDED_Z,
                                                LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
     bool found = false;
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
@@ -224,7 +230,7 @@ static void push_rows(struct emit *emit, const struct plan_isa *p)
 
 static const struct field round_fields[] = {
     FIELD(plan_round, heads), FIELD(plan_round, numbers), FIELD(plan_round, head), FIELD(plan_round, row),
-    FIELD(plan_round, room), FIELD(plan_round, levels), FIELD(plan_round, part_rows),
+    FIELD(plan_round, word), FIELD(plan_round, room), FIELD(plan_round, levels), FIELD(plan_round, part_rows),
 };
 
 /* Rows that become words, in order */
@@ -805,6 +811,9 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_BF16] = "bf16",
                                              [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
+    emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
+    emit_set_integer(emit, "SCORE_WORD", SCORE_WORD);
+    emit_set_integer(emit, "SCORE_LEVELS", layer_rounds_scores(layer) ? layer_score_levels(layer) : 0);
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
     emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));

@@ -340,6 +340,22 @@ int64_t layer_levels(const struct layer *layer, int64_t count)
     return levels;
 }
 
+#define LEAST_DEPTH 32 /* shorter scores take longer to round than they save */
+
+bool layer_rounds_scores(const struct layer *layer)
+{
+    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer) && !layer->tied &&
+           !layer->source_kept && layer->d_k >= LEAST_DEPTH;
+}
+
+int64_t layer_score_levels(const struct layer *layer)
+{
+    int64_t levels = 32767;
+    while (levels > 1 && levels * levels > INT32_MAX / layer->d_k)
+        levels--;
+    return levels;
+}
+
 int layer_norms(const struct layer *layer)
 {
     static const int with_attention[] = {

@@ -242,6 +242,11 @@ static inline bool layer_rounds_z(const struct layer *layer)
     return layer_rounds(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
+/* Whether scores are sums of whole numbers too: where a sum is long enough for that to pay, and attention has rows of
+ * keys of its own. Then so many are the largest of a query's and a key's numbers. */
+#define SCORE_WORD 2 /* numbers of i16 in a word, whatever the precision of products with matrices */
+bool layer_rounds_scores(const struct layer *layer);
+int64_t layer_score_levels(const struct layer *layer);
 /* Numbers of a 32-bit word, which is one step of a sum. */
 static inline int64_t layer_word(const struct layer *layer)
 {

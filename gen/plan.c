@@ -31,12 +31,13 @@
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
 #define CACHED_BLOCK 128         /* keys in a block: of 256 a step by AVX-512 gains 5 %, a prefill loses it */
-#define STEPS_BLOCK 512          /* the same for few rows: a step gains 5 to 10 % over blocks of 128 */
+#define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
 #define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
-#define AHEAD_BYTES 6144         /* measured, Zen 5: 4 to 8 KiB ahead are best, from L3 and from memory */
+#define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
+#define NEAR_BYTES 16384         /* half of the smallest L1: of values, which several panels read in turn */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
@@ -327,6 +328,8 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
         [PRODUCT_ROUND_X] = {.name = "x in words", .label = "round_x", .writes = LAYOUT_ROUNDED_X},
         [PRODUCT_ROUND_SOURCE] = {.name = "the source in words", .label = "round_source",
                                   .writes = LAYOUT_ROUNDED_SOURCE},
+        [PRODUCT_ROUND_KEYS] = {.name = "keys in words", .label = "round_keys",
+                                .writes = LAYOUT_ROUNDED_KEYS},
         [PRODUCT_ROUND_Z] = {.name = "z in words", .label = "round_z", .writes = LAYOUT_ROUNDED_Z},
         [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention in words", .label = "round_stream",
                                   .writes = LAYOUT_ROUNDED_STREAM},
@@ -472,16 +475,25 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
     const struct layout *const l = &p->layouts[from];
     const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources));
     const int64_t heads = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD] == numbers ? 1 : l->shape[AXIS_HEAD];
-    const int64_t room = round_up(numbers, max(p->lanes, p->word)) / p->word; /* vectors of numbers are written */
+    const bool keys = id == PRODUCT_ROUND_KEYS;
+    const int64_t word = keys ? SCORE_WORD : p->word;
+    const int64_t room = round_up(numbers, max(p->lanes, word)) / word; /* vectors of numbers are written */
     const int64_t head = room + (p->whole ? 1 : 0);
     product->reads[0] = from;
     product->round = (struct plan_round){
-        .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN], .room = room,
-        .levels = layer_levels(layer, numbers), .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
-    p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, p->word),
+        .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN],
+        .word = word, .room = room, .levels = keys ? layer_score_levels(layer) : layer_levels(layer, numbers),
+        .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
+    p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, word),
                                           heads > 1 ? head : 0, row_stride(p, heads * head));
     p->layouts[product->writes].element = TENSOR_I32;
     return product->writes;
+}
+
+static void plan_keys_words(struct plan_isa *p, const struct layer *layer)
+{
+    plan_round(p, layer, PRODUCT_ROUND_KEYS, LAYOUT_KEYS, layer->d_k);
+    p->words_room = plan_product(p, PRODUCT_ROUND_KEYS)->round.room;
 }
 
 /* What a product that reads such rows says of them */
@@ -1061,7 +1073,7 @@ static void plan_transpose(struct plan_isa *p, const struct layer *layer)
     struct product *const product = add(p, layer, PRODUCT_TRANSPOSE, PRODUCT_COPY);
     product->writes = input ? LAYOUT_VALUES : LAYOUT_S_T;
     p->layouts[product->writes] = blocks_of(p, input ? "values" : "s_t", a->shape[AXIS_HEAD], p->source_blocks,
-                                            a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], a->stride[AXIS_TOKEN]);
+                                            a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], layer->d_source);
 }
 
 /* Queries, keys and values in the scratch, or the input itself. */
@@ -1099,6 +1111,8 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
         p->layouts[LAYOUT_KEYS] = input_of(p, layer, "keys", true);
     else
         plan_rows(p, layer, PRODUCT_KEYS, layer->d_k, request);
+    if (layer_rounds_scores(layer))
+        plan_keys_words(p, layer);
     plan_values(p, layer, request);
 }
 
@@ -1160,12 +1174,14 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.queries = min(layer->seq_len, max(1, CACHED_ROWS / group));
     p->cached.rows = p->cached.queries * group;
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
-    if (p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON)
+    const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
+    if (prefetches && p->cached.few_rows > 1)
         p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
-    if (p->cached.ahead > 0 && p->cached.few_rows > 0 && group == 1) {
+    if (prefetches && p->cached.few_rows > 0 && group == 1) {
         p->cached.early = lanes; /* a line for each power */
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
     }
+    p->cached.value_keys = max(8, NEAR_BYTES / (layer->d_v * layout_element(p, LAYOUT_V_CACHE)));
     p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
@@ -1226,8 +1242,11 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     const int64_t key_row = layer->projected ? p->layouts[LAYOUT_KEYS].stride[AXIS_TOKEN] : layer->d_source;
     const bool callers = p->fold->scores || layer->projected;
     const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
-    p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), rows);
-    p->rows_single = p->vecs == 1 ? p->rows : min(rows_single, apart);
+    const bool words = layer_rounds_scores(layer);
+    const int64_t taken = words ? isa->word_registers[0] : 0;
+    const int64_t of_words = max(1, (isa->registers - taken - p->vecs - 1) / p->vecs);
+    p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), min(rows, of_words));
+    p->rows_single = p->vecs == 1 ? p->rows : min(min(rows_single, isa->registers - taken - 2), apart);
     p->at_once = !request_is_small(request) && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = request_is_small(request) ? one_height : near_equal;
     p->value_rows = part(p->fold->d_value, request_within(request, PLAN_VALUE_ROWS, rows));
@@ -1245,7 +1264,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
                  : round_up(ceil_div(layer->source_len, ceil_div(layer->source_len, fit)), p->rows);
     const int64_t slab_fit = max(1, (int64_t)(isa->l1d_bytes * 2 / 3) / layout_element(p, LAYOUT_Q_T) / p->block);
     const int64_t slab = request_or(request, PLAN_DEPTH_SLAB, request_is_small(request) ? p->fold->d_score : slab_fit);
-    p->depth_slab = near_equal(p->fold->d_score, slab);
+    p->depth_slab = words ? p->fold->d_score : near_equal(p->fold->d_score, slab); /* whole numbers: to the end */
     p->unroll_scores = choose_unroll(request, p->depth_slab);
     p->unroll_values = choose_unroll(request, UNROLL_KEYS_FULL);
     const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
@@ -1262,7 +1281,9 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_cached(p, layer, request);
         add(p, layer, PRODUCT_APPEND, PRODUCT_COPY);
     }
-    add(p, layer, PRODUCT_SCORES, PRODUCT_TILES)->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
+    struct product *const scores = add(p, layer, PRODUCT_SCORES, PRODUCT_TILES);
+    scores->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
+    scores->reads[1] = words ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS;
     add(p, layer, PRODUCT_SUMS, PRODUCT_TILES);
     if (layer->w_o != W_O_NONE)
         plan_output(p, layer, request);
@@ -1329,6 +1350,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
 {
     p->isa = isa;
     p->weights = layer->weight_type;
+    p->steps = layer->weight_type != TENSOR_F32 && (layer_has_cache(layer) || !layer_attends(layer)) &&
+               !request_asks(request, PLAN_TYPICAL_N);
     p->word = layer_word(layer);
     p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;

@@ -35,7 +35,8 @@ enum product_name {
     PRODUCT_OUTPUT,
     PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y, /* of a block */
     PRODUCT_LINEAR,
-    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_Z, PRODUCT_ROUND_STREAM, PRODUCT_ROUND_HIDDEN,
+    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_KEYS, PRODUCT_ROUND_Z, PRODUCT_ROUND_STREAM,
+    PRODUCT_ROUND_HIDDEN,
     /* under precision: of what a product reads */
     PRODUCT_WIDEN_X, PRODUCT_WIDEN_SOURCE, PRODUCT_WIDEN_V /* under tensor_type: of what a call brings */
 };
@@ -60,7 +61,8 @@ enum layout_name {
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
     LAYOUT_STREAM,                     /* x and what attention adds to it */
     /* words of whole numbers, and behind those of a row its scale */
-    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_Z, LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
+    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_KEYS, LAYOUT_ROUNDED_Z,
+    LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
@@ -189,6 +191,7 @@ enum product_epilogue {
 struct plan_round {
     int64_t heads, numbers; /* of a row, and of a head */
     int64_t head, row;      /* of what is read: steps from head to head and from row to row */
+    int64_t word;           /* numbers of a word */
     int64_t room, levels;   /* words of a head, and the largest of its numbers in size */
     int64_t part_rows;
 };
@@ -247,6 +250,7 @@ struct plan_isa {
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
     enum tensor_element weights; /* as packed, of products of floats */
+    bool steps;          /* weights take fewer bytes so that calls of one token read less: their time counts too */
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
     bool whole;          /* they are whole ones, whose sums are exact; else sums of them are f32 */
     int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
@@ -261,6 +265,7 @@ struct plan_isa {
     struct tile_heights value_tiles[PLAN_WIDTHS]; /* of the features of a value */
     bool at_once;        /* scores become weights in their registers; else in a pass of its own over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
+    int64_t words_room;  /* words of a key, under precision; 0: there are none */
     int64_t key_block;   /* maximum of keys scored before their values are read */
     int64_t prefetch_min_rows; /* fewest tokens over a panel of weights that leave time to prefetch the next one */
     int64_t prefetch_keys;     /* keys of the next head that are prefetched with each tile of scores, 0: none */
@@ -313,6 +318,7 @@ struct plan_isa {
         int64_t few_rows;  /* up to so many, scores are dot products along the features; 0: never */
         int64_t few_queries; /* the same in queries of a call */
         int64_t ahead;     /* for few rows: keys, and values, that are prefetched lie so many rows ahead; 0: none are */
+        int64_t value_keys; /* of few rows: keys whose values all panels of features read before the next ones */
         int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                       * of its powers, and floats at most; 0: none are */
         int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */

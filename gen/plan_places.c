@@ -244,7 +244,7 @@ static int64_t place_block(struct plan_isa *p)
     place(p, LAYOUT_NORMED);
     place(p, LAYOUT_NORMED_2);
     place(p, LAYOUT_STREAM);
-    const enum layout_name rounded[] = {LAYOUT_ROUNDED_Z, LAYOUT_ROUNDED_STREAM};
+    const enum layout_name rounded[] = {LAYOUT_ROUNDED_KEYS, LAYOUT_ROUNDED_Z, LAYOUT_ROUNDED_STREAM};
     const int64_t words = p->bytes[OWNER_SCRATCH]; /* in one place, as each is read before the next is written */
     place(p, LAYOUT_ROUNDED_X);
     place(p, LAYOUT_ROUNDED_SOURCE);

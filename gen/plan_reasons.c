@@ -127,6 +127,15 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
         reason(p, "products with matrices are of whole numbers, " D64 " in a word of 32 bits, and their sums exact: "
                "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
+        if (layer_rounds_scores(layer))
+            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums "
+                   "stay f32", layer->d_k);
+        else if (layer_attends(layer))
+            reason(p, "scores and weighted sums stay f32: %s",
+                   layer_has_cache(layer) ? "a cache holds rows of f32"
+                   : layer->tied          ? "queries are keys times the scale"
+                   : layer->source_kept   ? "kept keys are of f32"
+                                          : "sums over so few features take longer to round than they save");
         return;
     }
     reason(p, "weights are packed as %s, %s, and are f32 again in registers: W_Q W_K^T and W_V W_O are not folded%s",

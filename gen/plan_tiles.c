@@ -155,14 +155,16 @@ static double panels_cost(const struct plan_request *request, const struct plan_
     return cost;
 }
 
-/* Vectors in a panel. */
+/* Vectors in a panel. Where steps count too: those with the least product of what a full sequence and one token cost,
+ * so that twice as slow here outweighs twice as fast there. With one row it is accumulators that are too few. */
 int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                                  int64_t depth, int64_t tokens)
 {
     int64_t best = 1;
     double best_cost = 0;
     for (int64_t vecs = 1; vecs <= min(4, ceil_div(g->columns, p->lanes)); vecs++) {
-        const double cost = panels_cost(request, p, g, depth, tokens, vecs);
+        const double cost = panels_cost(request, p, g, depth, tokens, vecs) *
+                            (p->steps ? panels_cost(request, p, g, depth, 1, vecs) : 1);
         if (vecs == 1 || cost < best_cost) {
             best = vecs;
             best_cost = cost;

@@ -202,7 +202,9 @@ static double step_bytes(const struct bench *b, size_t step)
     const double weights = step == 0 ? (double)p.total : strcmp(name, "project") == 0 ? of_others
                          : strcmp(name, "output") == 0 ? of_output : strcmp(name, "hidden") == 0 ? of_hidden
                          : strcmp(name, "down") == 0 ? of_down : 0;
-    return sizeof(float) * weights + of_cache;
+    const enum tensor_element type = layer->weight_type; /* of i4 two a byte, and an f32 for each group */
+    const double bytes = type == TENSOR_I4 ? 0.5 + sizeof(float) / (double)WEIGHT_GROUP : (double)element_size(type);
+    return bytes * weights + of_cache;
 }
 
 /* What stands behind the figures of a call on a cache; nothing without one. */

@@ -206,7 +206,14 @@ void block_round_errors(const struct layer *layer, const struct inputs *in, cons
 {
     if (layer->precision == PRECISION_BF16)
         bf16_errors(in, a, rows * columns, worst, drawn);
-    for (size_t r = 0; layer_sums_whole(layer) && r < rows; r++) {
+    if (layer_sums_whole(layer))
+        block_whole_errors(in, (double)layer_levels(layer, (int64_t)columns), a, whole, rows, columns, worst, drawn);
+}
+
+void block_whole_errors(const struct inputs *in, double levels, const double *a, const double *whole, size_t rows,
+                        size_t columns, double *worst, double *drawn)
+{
+    for (size_t r = 0; r < rows; r++) {
         const double *const row = a + r * columns;
         double largest = 0x1p-100, of_worst = 0, of_drawn = 0;
         for (size_t c = 0; c < columns; c++) {
@@ -214,7 +221,7 @@ void block_round_errors(const struct layer *layer, const struct inputs *in, cons
             of_worst = fmax(of_worst, worst[r * columns + c]);
             of_drawn = fmax(of_drawn, drawn[r * columns + c]);
         }
-        const double levels = (double)layer_levels(layer, (int64_t)columns), unit = largest / levels;
+        const double unit = largest / levels;
         const double u = of_worst > 0 ? U : 0;
         for (size_t c = 0; c < columns; c++) {
             const size_t at = r * columns + c;

@@ -38,6 +38,8 @@ double block_more_spread(const struct layer *layer);
 /* The errors of `rows` rows before they become words, or around the weights as they are given are compared with those,
  * turned into those behind it, which the product that reads them has. `a`: the rows before, `whole` behind it. Nothing
  * but under precision. */
+void block_whole_errors(const struct inputs *inputs, double levels, const double *a, const double *whole, size_t rows,
+                        size_t columns, double *worst, double *drawn); /* to so many units */
 void block_round_errors(const struct layer *layer, const struct inputs *inputs, const double *a, const double *whole,
                         size_t rows, size_t columns, double *worst, double *drawn);
 

@@ -488,6 +488,23 @@ static double walk_of(size_t count, double alike)
     return sqrt((double)count + 1) + alike / LAMBDA;
 }
 
+/* Of whole numbers, the largest product of two scales: sums are multiplied by it. */
+static void score_scales(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+{
+    const size_t d = (size_t)p->layer->d_k;
+    const double levels = (double)layer_score_levels(p->layer);
+    double most = 0;
+    for (size_t at = 0; at < head->keys * d; at++) {
+        const double k = fabs(head->k[at]) + p->k.worst[at];
+        most = k <= FLT_MAX ? fmax(most, k) : most;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        p->q_reach[r] = 0;
+        for (size_t at = r * d; at < (r + 1) * d; at++)
+            p->q_reach[r] = fmax(p->q_reach[r], (c * fabs(head->q[at]) + p->q.worst[at]) / levels * (most / levels));
+    }
+}
+
 /* t_size = sum |cQ||K|, t_worst = sum (|cQ| + e_q)(|K| + e_k), t_squares = sum (e_q K)^2 + (cQ e_k)^2 */
 static bool score_sums(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
@@ -517,6 +534,8 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
         for (size_t at = r * d; at < (r + 1) * d; at++)
             p->q_reach[r] += 128 * (c * fabs(head->q[at]) + p->q.worst[at]);
     }
+    if (layer_rounds_scores(p->layer))
+        score_scales(p, head, rows, c);
     free(b);
     return true;
 }
@@ -1167,6 +1186,44 @@ static bool round_errors(struct propagation *p, const struct reference_head *hea
     return true;
 }
 
+/* Scores of whole numbers: what rounding makes of errors of rows of queries, times c, or of keys. What all columns of a
+ * row share is in each of them then. */
+static bool score_row_errors(struct propagation *p, struct pair error, const double *exact, const double *rounded,
+                             size_t rows, double factor, double *common, unsigned char *open)
+{
+    const size_t d = (size_t)p->plain->d_k, count = rows * d;
+    double *work;
+    if (!room(&work, 2 * count))
+        return false;
+    for (size_t at = 0; at < count; at++) {
+        work[at] = factor * exact[at];
+        work[count + at] = factor * rounded[at];
+        error.drawn[at] += common[at / d] * fabs(work[at]);
+    }
+    block_whole_errors(p->in, (double)layer_score_levels(p->plain), work, work + count, rows, d, error.worst,
+                       error.drawn);
+    for (size_t r = 0; r < rows; r++) {
+        bool finite = true;
+        for (size_t c = r * d; c < (r + 1) * d; c++)
+            finite = finite && isfinite(error.worst[c]);
+        if (!finite) {
+            fill(error.worst + r * d, INFINITY, d);
+            open[r] = 1;
+        }
+        common[r] = 0;
+    }
+    free(work);
+    return true;
+}
+
+static bool round_score_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+{
+    return head->exact_q == NULL ||
+           (score_row_errors(p, p->q, head->exact_q, head->q, rows, c, p->q_common, p->q_open) &&
+            (!head->new_kv ||
+             score_row_errors(p, p->k, head->exact_k, head->k, head->keys, 1, p->k_common, p->k_open)));
+}
+
 /* What the rows of a cache that the call writes may be off by: a store of it is exact. A given key that is turned has
  * three roundings, which no sum averages: the worst case is its gate. */
 static void cache_errors(const struct propagation *p, const struct reference_head *head)
@@ -1222,7 +1279,7 @@ static bool observe(void *context, const struct reference *reference, const stru
         cache_errors(p, head);
     if (head->new_kv && layer_stores_cache(p->layer))
         widen_steps(p, head);
-    if (!score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
+    if (!round_score_errors(p, head, rows, c) || !score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
         return false;
     if (head->all_z == NULL)
         merge_errors(p, reference, head);

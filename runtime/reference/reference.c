@@ -26,6 +26,7 @@
 
 #define ALL_ROWS_UP_TO 512 /* with `sample`, more rows than this are sampled */
 #define SAMPLED_ROWS 64
+#define LOG2_E 1.4426950408889634
 
 /* ---- masks ----------------------------------------------------------------------------------------------------- */
 
@@ -201,7 +202,8 @@ static void head_free(struct reference_head *head)
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
                         head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->kept,
                         head->lse,
-                        head->z, head->all_z, head->whole_z, head->made[0], head->made[1]};
+                        head->z, head->all_z, head->whole_z, head->exact_q, head->exact_k,
+                        head->made[0], head->made[1]};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
@@ -244,6 +246,10 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
         head->kept = doubles(rows * m, &good);
     head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
+    if (layer_rounds_scores(layer)) {
+        head->exact_q = doubles(rows * d_k, &good);
+        head->exact_k = doubles(m * d_k, &good);
+    }
     if (layer_rounds_z(layer)) {
         head->all_z = doubles(rows * (size_t)layer->h * d_v, &good);
         head->whole_z = doubles(rows * (size_t)layer->h * d_v, &good);
@@ -351,6 +357,9 @@ static void project_queries(struct reference_head *head, const struct layer *lay
     project_head_queries(head, layer, in, rows);
     if (layer_finishes(layer))
         finish(of, layer, in, head->q, i, TENSOR_G_Q, TENSOR_C_Q);
+    if (head->exact_q != NULL)
+        memcpy(head->exact_q, head->q, rows->count * (size_t)layer->d_k * sizeof *head->q);
+    stored_score_rows(layer, in, fabs(layer->scale) * LOG2_E, head->q, rows->count); /* in base 2 */
 }
 
 /* Rows of a cache, exactly. */
@@ -420,6 +429,9 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project_head_keys(head, layer, in, i);
     if (layer_finishes(layer))
         finish(of, layer, in, k, i, TENSOR_G_K, TENSOR_C_K);
+    if (head->exact_k != NULL)
+        memcpy(head->exact_k, k, fresh * (size_t)layer->d_k * sizeof *k);
+    stored_score_rows(layer, in, 1, k, fresh);
     if (layer->projected) /* the values are there with the keys */
         return;
     if (layer->identity) {

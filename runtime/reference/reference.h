@@ -44,6 +44,7 @@ struct reference_head {
     double *w_q, *w_k, *w_v, *w_o;    /* in_out; w_o [d_v][d_model] or [conv_width][d_v][d_model/h] */
     double *b_q, *b_k, *b_v;          /* zeros without bias */
     double *q, *k, *v;                /* [rows][d_k], [keys][d_k], [keys][d_v] */
+    double *exact_q, *exact_k;        /* q and k before scores round them; NULL: they do not */
     double *made[2];                  /* new rows of k and v before a cache rounds them; NULL: it does not */
     struct finish finish_q, finish_k; /* what q and k are made of, where they are normed or rotated */
     unsigned char *visible;           /* [rows][keys] */

@@ -123,13 +123,8 @@ double stored_whole_column(const struct layer *layer, const float *from, float *
     return unit;
 }
 
-double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count)
+static double whole_row(float levels, const double *from, double *to, size_t count)
 {
-    for (size_t k = 0; !layer_sums_whole(layer) && k < count; k++)
-        to[k] = stored_bf16(from[k]);
-    if (!layer_sums_whole(layer))
-        return 1;
-    const float levels = (float)layer_levels(layer, (int64_t)count);
     float largest = 0x1p-100f;
     double check = 0;
     for (size_t k = 0; k < count; k++) {
@@ -140,6 +135,28 @@ double stored_whole_row(const struct layer *layer, const double *from, double *t
     for (size_t k = 0; k < count; k++)
         to[k] = (double)unit * (double)nearbyintf((float)from[k] * by);
     return (double)unit;
+}
+
+double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count)
+{
+    for (size_t k = 0; !layer_sums_whole(layer) && k < count; k++)
+        to[k] = stored_bf16(from[k]);
+    if (!layer_sums_whole(layer))
+        return 1;
+    return whole_row((float)layer_levels(layer, (int64_t)count), from, to, count);
+}
+
+void stored_score_rows(const struct layer *layer, const struct inputs *in, double factor, double *rows, size_t count)
+{
+    const size_t d = (size_t)layer->d_k;
+    for (size_t r = 0; layer_rounds_scores(layer) && factor > 0 && in->packed == NULL && r < count; r++) {
+        double *const row = rows + r * d;
+        for (size_t c = 0; c < d; c++)
+            row[c] *= factor;
+        (void)whole_row((float)layer_score_levels(layer), row, row, d);
+        for (size_t c = 0; c < d; c++)
+            row[c] /= factor;
+    }
 }
 
 void stored_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count, size_t columns)

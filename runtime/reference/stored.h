@@ -32,6 +32,9 @@ double stored_whole_column(const struct layer *layer, const float *from, float *
 /* A row of the other operand: nearest bf16; or multiples of a unit, which is returned; NaN where one of its numbers is
  * not finite. In f32, so that a kernel with the same numbers has the same multiples. `to` may be `from`. */
 double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count);
+/* Rows of a head's queries or keys, in their place, as scores sum them up, times `factor`; around the weights as they
+ * are given nothing. */
+void stored_score_rows(const struct layer *layer, const struct inputs *in, double factor, double *rows, size_t count);
 /* Rows that a product with a matrix reads, in their place: the same under precision, but around the weights as they are
  * given; else nothing. */
 void stored_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count, size_t columns);

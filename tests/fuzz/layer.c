@@ -186,6 +186,7 @@ static char *draw_spec(struct bytes *in, size_t *length)
     static const char *const heads[] = {"last", "first"};
     static const char *const layout[] = {"in_out", "out_in"};
     static const char *const types[] = {"f32", "bf16", "f16", "i8", "i4"};
+    static const char *const precisions[] = {"f32", "i16", "i8", "bf16"};
     static const char *const scale[] = {"0", "1", "-0.5", "1e30", "-2.3e38", "1e-30", "0x1p-3", "3.402823e38"};
     char *text = NULL;
     FILE *out = open_memstream(&text, length);
@@ -234,6 +235,7 @@ static char *draw_spec(struct bytes *in, size_t *length)
     const char *shown = maybe(in, 128) ? either[take_below(in, 2)] : NULL;
     draw_word(in, out, "weight_layout", layout, 2);
     draw_word(in, out, "weight_type", types, 5);
+    draw_word(in, out, "precision", precisions, 4);
     draw_plan(in, out);
     write_mask(out, mask | (rather(in, 128) ? draw_more_kinds(in, out, cross || projected, &shown) : 0));
     if (shown != NULL)

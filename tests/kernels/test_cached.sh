@@ -8,7 +8,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
 log=$work/log
-left=9 page=5 isas=$(tests/isas_here.sh) excerpt=(head -n 20)
+left=9 page=5 heads=2 isas=$(tests/isas_here.sh) excerpt=(head -n 20)
 
 # program EXACT KEY=VALUE…: $work/program from three pairs; $elements: what the compiler is told of their caches
 elements=
@@ -17,7 +17,7 @@ program() {
     shift
     for kind in rows ring paged; do
         {
-            printf '%s\n' "name = kv_$kind" d_model=24 h=4 h_kv=2 seq_len=8 mask=causal+window "window_left = $left" \
+            printf '%s\n' "name = kv_$kind" d_model=24 h=4 h_kv=$heads seq_len=8 mask=causal+window "window_left = $left" \
                 bias=true lse=true rope=half "cache = $kind" "plan.exact_chunks = $exact" "$@"
             case $kind in
             rows) echo cache_len=64 ;;
@@ -48,4 +48,9 @@ for type in bf16=uint16_t f16=uint16_t "i8=int8_t -DSCALED"; do
     check "${type%%=*}: three pairs compile" program false d_k=6 d_v=7 "cache_type = ${type%%=*}"
     check "${type%%=*}: rows, ring and paged agree in calls of one token" "$work/program" 1
 done
+# a row that shares its keys with no other has products of its own where a vector of keys lies side by side
+left=25 heads=4
+check "lone rows: three pairs compile" program false d_k=32 d_v=81
+check "lone rows: rows, ring and paged agree in calls of one token" "$work/program" 1
+check "lone rows: rows, ring and paged agree in calls of any sizes" "$work/program" 0
 tally

@@ -112,6 +112,43 @@ static inline simde__m512 emulated_i32gather_ps(simde__m512i at, const float *p)
     return a.vector;
 }
 
+/* vdpbf16ps: two products of bf16, that of high halves first, each sum rounded once; subnormal numbers are 0 on both
+ * sides */
+static inline float emulated_flushed(float a)
+{
+    return a > -0x1p-126f && a < 0x1p-126f ? 0.0f : a;
+}
+static inline float emulated_half(uint32_t pair, int high)
+{
+    const uint32_t bits = high ? pair & 0xffff0000u : pair << 16;
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return emulated_flushed(number);
+}
+static inline simde__m512 emulated_dpbf16_ps(simde__m512 c, simde__m512i x, simde__m512i y)
+{
+    union emulated_512 sum = {.vector = c};
+    const union emulated_512 a = {.integers = x}, b = {.integers = y};
+    for (int i = 0; i < 16; i++) {
+        sum.f[i] = emulated_flushed(sum.f[i]);
+        for (int high = 1; high >= 0; high--)
+            sum.f[i] = emulated_flushed(fmaf(emulated_half(a.u[i], high), emulated_half(b.u[i], high), sum.f[i]));
+    }
+    return sum.vector;
+}
+
+/* vcvtneps2bf16: to nearest, of two the even one; subnormal numbers are 0, NaN stays */
+static inline simde__m256i emulated_cvtneps_pbh(simde__m512 v)
+{
+    const union emulated_512 a = {.vector = v};
+    uint16_t half[16];
+    for (int i = 0; i < 16; i++)
+        half[i] = (uint16_t)((a.u[i] & 0x7fffffffu) > 0x7f800000u ? a.u[i] >> 16 | 0x40u
+                           : (a.u[i] & 0x7f800000u) == 0          ? a.u[i] >> 16 & 0x8000u
+                                                                  : (a.u[i] + 0x7fffu + (a.u[i] >> 16 & 1u)) >> 16);
+    return simde_mm256_loadu_si256((const void *)half);
+}
+
 #undef _mm512_maskz_loadu_ps
 #undef _mm512_mask_storeu_ps
 #undef _mm_maskz_loadu_epi8
@@ -129,6 +166,12 @@ static inline simde__m512 emulated_i32gather_ps(simde__m512i at, const float *p)
 #define _mm512_reduce_ps(a, how) ((void)sizeof(char[(how) == (_MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC) ? 1 : -1]), \
                                   emulated_fraction(a))
 #define _mm512_shuffle_f32x4(a, b, order) emulated_shuffle_f32x4(a, b, order)
+
+#undef _mm512_dpbf16_ps
+#undef _mm512_cvtneps_pbh
+#define __m512bh simde__m512i
+#define _mm512_dpbf16_ps(c, a, b) emulated_dpbf16_ps(c, a, b)
+#define _mm512_cvtneps_pbh(a) emulated_cvtneps_pbh(a)
 
 /* no function may be compiled for more than this machine has */
 #define target(features)

@@ -43,10 +43,10 @@ if [ "${1-}" = all ]; then
     set -- $(for spec in "$root"/tests/vectors/*.layer; do basename "$spec" .layer; done) tiny kws grouped window conv_merge \
         split decoder_cross
 elif [ $# -eq 0 ] && grep -q ' avx512f ' /proc/cpuinfo; then
-    set -- window_both_no_self kinds/expression_words
+    set -- window_both_no_self kinds/expression_words precision_bf16
 elif [ $# -eq 0 ]; then
     set -- every_mask later_scores_masked nonfinite_hidden_by_additive grouped_cross conv_padding split_conv tied_identity \
-        wide_causal_padding short_call_cross tiny kinds/expression_words kinds/d_03
+        wide_causal_padding short_call_cross tiny kinds/expression_words kinds/d_03 precision_bf16
 fi
 for name; do
     job "$name"

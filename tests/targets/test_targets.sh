@@ -44,7 +44,8 @@ macos-x86-zig | scalar avx2         | -                     | $zig cc -target x8
 # weights
 few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm kinds/hf_bloom_odd
     kinds/hf_gemma2_window kinds/hf_gptoss_window kinds/hf_t5_enc kinds/d_chunks_paged_1 kinds/d_chunks_ring_1
-    types_f16 types_i8_split types_i4_odd cached_bf16_paged cached_f16_ring cached_i8_rows"
+    types_f16 types_i8_split types_i4_odd cached_bf16_paged cached_f16_ring cached_i8_rows tensors_f16 tensors_bf16_heads
+    precision_bf16"
 # of these the ones that are compiled at -O1, the others at -O0, in a third of the time; all at -O1 with EVERYTHING
 optimised=" every_mask hf_phi_norm "
 wasi_flags="-std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
@@ -86,6 +87,8 @@ wasi_program() { # SPEC LEVEL
 
 one_vector() { # SPEC LEVEL
     local tensors=${1%.layer}.safetensors
+    [[ $1 = *precision_bf16* && $target = aarch64* ]] && set -- "$1" "$2 -march=armv8.2-a+bf16" # which has bfdot
+    [[ $1 = *precision_bf16* && $target != aarch64* ]] && isas=scalar # no other set has such sums
     if [[ $emulator = node* ]]; then
         wasi_program "$1" "$2" >"$result.log" 2>&1 || fail "$1 is not compiled by $compiler"
         $emulator "$result.exe" "$(realpath "$1")" --in "$(realpath "$tensors")" --isa all >"$result.log" 2>&1 || fail "$1 on $target"
@@ -100,6 +103,7 @@ one_vector() { # SPEC LEVEL
 # The pair and a program that holds what should come out; neither attnrun nor a file is there. Without -std.
 one_selftest() { # SPEC LEVEL
     local isa
+    [[ $1 = *precision_bf16* ]] && isas=scalar # as for vectors
     mkdir "$result.d"
     # shellcheck disable=SC2086 # flags are words
     "$ATTNGEN" --isa all -o "$result.d" "$1" >"$result.log" 2>&1 &&
@@ -250,7 +254,8 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
     for spec in $vectors; do
         [ "$host" = - ] && kind=selftest || kind=vector
         vector=$(basename "$spec" .layer)
-        [[ $kind = selftest && $vector = cached_* ]] && continue # selftest does not know caches of fewer bytes
+        [[ $kind = selftest && $vector = cached_* ]] && continue # selftest does not know caches of fewer bytes,
+        [[ $kind = selftest && $vector = tensors_* ]] && continue # nor tensors of two
         job "$target" $kind "$spec" "$(level_of "$target" "$vector")"
     done
     [ "$host" = - ] && continue

@@ -129,6 +129,59 @@ def rounded(s, numbers):
     return bf16_numbers(bf16_bits(np.where(np.abs(numbers) < 2.0 ** -126, 0, numbers)))
 
 
+def whole(s):
+    return s["precision"] in ("i8", "i16")
+
+
+def levels(s, count):
+    """The largest whole number of a row of so many."""
+    return 127 if s["precision"] == "i8" else min(32767, math.isqrt(2 ** 33 // count))
+
+
+def whole_row(row, most):
+    """Multiples of the row's unit; all NaN where one of its numbers is not finite."""
+    if not np.isfinite(row).all():
+        return np.full(len(row), NAN)
+    largest = max(np.float32(2.0 ** -100), np.abs(row).max().astype(np.float32))
+    by, unit = np.float32(most) / largest, largest / np.float32(most)
+    return np.rint(row.astype(np.float32) * by).astype(np.float64) * float(unit)
+
+
+def whole_rows(s, rows):
+    """Rows that a product reads, with precision = i8 or i16."""
+    if not whole(s):
+        return rows
+    return np.array([whole_row(row, levels(s, len(row))) for row in rows]).reshape(rows.shape)
+
+
+def whole_heads(s, q, k):
+    """A head's queries, in base 2, and keys, where scores are sums of whole numbers."""
+    if not whole(s) or s["d_k"] < 32 or s["w_k"] == "tied" or "cache" in s:
+        return q, k
+    c, most = abs(s["scale"]) / math.log(2), math.isqrt((2 ** 31 - 1) // s["d_k"])
+    return (np.array([whole_row(row * c, most) / c for row in q]).reshape(q.shape),
+            np.array([whole_row(row, most) for row in k]).reshape(k.shape))
+
+
+def whole_column(s, column, tap):
+    """Multiples of a unit in which two neighbours of i8 add up to 127, and sums of i16 stay below 2^31."""
+    wanted = np.float32(0)
+    for first in range(0, len(column), tap):
+        sizes = np.abs(column[first:first + tap]).astype(np.float32)
+        if s["precision"] == "i8":
+            pairs = np.append(sizes, np.zeros(tap % 2, np.float32)).reshape(-1, 2)
+            wanted = max(wanted, ((pairs[:, 0] + pairs[:, 1]) * np.float32(float.fromhex("0x1.020408p-7"))).max())
+            continue
+        room = 0.99 * ((2 ** 31 - 1) / levels(s, tap) - 0.5 * tap)
+        wanted = max(wanted, np.float32(float(sizes.max()) / 32767), np.float32(sizes.astype(np.float64).sum() / room))
+    if wanted == 0:
+        return np.zeros(len(column))
+    bits = 16 if s["precision"] == "i8" else 9
+    step = 2.0 ** max(math.frexp(float(wanted))[1] - bits, 24 - bits - 149)
+    unit = max(math.ceil(float(wanted) / step) * step, 2.0 ** -132)
+    return np.rint(column / np.float32(unit)).astype(np.float64) * unit
+
+
 def stored_column(kind, column, tap):
     """What packing leaves of a column, as float64; `tap` rows of it are a tap's."""
     if kind == "f16":
@@ -144,7 +197,7 @@ def stored_column(kind, column, tap):
     return np.rint(column / np.float32(unit)).astype(np.float64) * unit
 
 
-def stored(kind, matrix):
+def stored(kind, matrix, s=None):
     """Columns of the last axis, through all rows; a convolution's also through its taps."""
     groups = matrix.reshape((-1, matrix.shape[-2], matrix.shape[-1]))
     if matrix.ndim == 4:
@@ -152,7 +205,8 @@ def stored(kind, matrix):
     out = np.empty(groups.shape)
     for g, group in enumerate(groups):
         for c in range(group.shape[1]):
-            out[g, :, c] = stored_column(kind, np.ascontiguousarray(group[:, c]), matrix.shape[-2])
+            column, tap = np.ascontiguousarray(group[:, c]), matrix.shape[-2]
+            out[g, :, c] = whole_column(s, column, tap) if s else stored_column(kind, column, tap)
     return out.reshape(matrix.shape)
 
 
@@ -185,6 +239,8 @@ def one_head(s, w, i, x, source):
     x_i = x[:, i * s["in_q"]:(i + 1) * s["in_q"]] if split else x
     s_i = source[:, i * s["in_kv"]:(i + 1) * s["in_kv"]] if split else source
 
+    x_i, s_i = whole_rows(s, x_i), whole_rows(s, s_i)
+
     def matrix(name, columns):
         return w[name][i] if split else w[name][:, columns]
 
@@ -210,6 +266,7 @@ def visible(s, t, tensors, b, i, m):
 
 def attend(s, tensors, b, i, q, k, v, first=0):
     """Weights [n][m] and Z [n][d_v] of one head; a row that sees no key is zero in both. first: position of query 0"""
+    q, k = whole_heads(s, q, k)
     weights, z = np.zeros((len(q), len(k))), np.zeros((len(q), s["d_v"]))
     for t in range(len(q)):
         keys = visible(s, first + t, tensors, b, i, len(k))
@@ -236,6 +293,7 @@ def convolve(s, w, tensors, b, z):
     n, d_block = z.shape[1], s["d_model"] // s["h"]
     end = min(n, int(tensors["lengths"][b])) if "padding" in s["masks"] else n
     pad = score_terms.conv_pad(s["conv_width"], s["masks"])
+    z = np.array([whole_rows(s, of) for of in z])
     y = np.empty((n, s["d_model"]))
     for t, i in itertools.product(range(n), range(s["h"])):
         taps = [r for r in range(s["conv_width"]) if 0 <= t + r - pad < end]
@@ -254,6 +312,8 @@ def layer_weights(s, tensors):
         w = {name: np.swapaxes(a, -1, -2) if name[0] == "w" else a for name, a in w.items()}
     if s["weight_type"] != "f32":
         w = {name: stored(s["weight_type"], a) if name[0] == "w" else a for name, a in w.items()}
+    if whole(s):
+        w = {name: stored(None, a, s) if name[0] == "w" else a for name, a in w.items()}
     return {name: rounded(s, a) if name[0] == "w" else a.astype(np.float64) for name, a in w.items()}
 
 
@@ -273,7 +333,7 @@ def layer(s, tensors):
         if s["w_o"] == "none":
             y[b] = concatenated
         elif s["w_o"] == "dense":
-            y[b] = project(rounded(s, concatenated), w["w_o"], w["b_o"] if s["bias"] else None)
+            y[b] = project(whole_rows(s, rounded(s, concatenated)), w["w_o"], w["b_o"] if s["bias"] else None)
         else:
             y[b] = convolve(s, w, tensors, b, z)
     return y, attn
@@ -672,6 +732,14 @@ def list_vectors():
         w[:, 1] = np.float32(1e-39)
         w[::2, 2], w[1::2, 2] = np.float32(1.00390625), np.float32(1.01171875)
         w[4, 3] = 1000
+    vector("precision_i8", "products and scores of whole numbers: columns of zeros, of one number, with an outlier", 1, 9,
+           d_model=64, h=2, seq_len=9, bias=True, mask="causal", precision="i8", change=columns)
+    vector("precision_i16", "products and scores of whole numbers: 33 features, keys past a length, weights as torch has them",
+           2, 7, 11, d_model=24, h=2, d_k=33, d_v=5, d_source=15, seq_len=7, source_len=11, attention="cross",
+           mask="padding", weight_layout="out_in", precision="i16", change=lengths(11, 4))
+    vector("precision_i8_conv", "products of whole numbers: each head's rows of a convolution, one of NaN", 2, 8, d_model=12,
+           scores=False, h=3, seq_len=8, w_o="conv", conv_width=4, precision="i8", mask="padding",
+           change=spoil("x", [(0, 6)], NAN, lengths=(8, 5)))
     vector("precision_bf16", "products of bf16: sums of 21, halfway numbers, an outlier, subnormal and hidden ones", 2, 9,
            d_model=21, h=3, d_k=5, d_v=6, seq_len=9, bias=True, w_o="none", mask="padding", precision="bf16",
            scores=False, change=pairs)
