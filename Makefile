@@ -160,7 +160,7 @@ deps-peers: | $(filter deps deps-test,$(installers))
 $(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
 	$(link) -o $@ $^ $(LUA_LIBS) -lcmocka $(run_libs)
 
-# Random layers: 60 of them in `make test`, as many as SWEEP says here.
+# Random layers: 40 of them in `make test`, as many as SWEEP says here.
 SWEEP ?= 2000
 SEED  ?= 1
 JOBS  ?= 2

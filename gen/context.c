@@ -233,6 +233,15 @@ static const struct field round_fields[] = {
     FIELD(plan_round, word), FIELD(plan_round, room), FIELD(plan_round, levels), FIELD(plan_round, part_rows),
 };
 
+static const struct field operand_fields[] = {
+    FIELD(sum_operand, head), FIELD(sum_operand, row), FIELD(sum_operand, numbers),
+};
+
+static const struct field sum_fields[] = {
+    FIELD(plan_sum, zero), FIELD(plan_sum, heads), FIELD(plan_sum, taps), FIELD(plan_sum, c_head),
+    FIELD(plan_sum, c_row), FIELD(plan_sum, chunks), FIELD(plan_sum, parts), FIELD(plan_sum, bias_heads),
+};
+
 /* Rows that become words, in order */
 static void push_rounds(struct emit *emit, const struct plan_isa *p)
 {
@@ -245,6 +254,37 @@ static void push_rounds(struct emit *emit, const struct plan_isa *p)
         PUSH_FIELDS(emit, &g->round, round_fields);
         push_stream(emit, p, "from", g->reads[0]);
         push_stream(emit, p, "to", g->writes);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* One of the two operands of a sum over tokens: whose it is ("": backward's own), where it begins, how it lies */
+static void push_operand(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name layout,
+                         const struct sum_operand *of)
+{
+    emit_begin_table(emit, name);
+    emit_set_string(emit, "caller", p->layouts[layout].owner == OWNER_CALLER ? p->layouts[layout].name : "");
+    emit_set_integer(emit, "at", layout_at(p, layout));
+    PUSH_FIELDS(emit, of, operand_fields);
+    emit_end(emit);
+}
+
+/* Gradients of weights, in order */
+static void push_sums(struct emit *emit, const struct plan_isa *p)
+{
+    emit_begin_table(emit, "sums");
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind != PRODUCT_SUM)
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", g->label);
+        PUSH_FIELDS(emit, &g->sum, sum_fields);
+        emit_set_boolean(emit, "of_source", g->sum.of_source);
+        emit_set_boolean(emit, "joins", g->sum.joins);
+        push_operand(emit, p, "a", g->reads[0], &g->sum.of[0]);
+        push_operand(emit, p, "b", g->reads[1], &g->sum.of[1]);
+        push_operand(emit, p, "bias", g->reads[g->sum.zero], &g->sum.bias);
         emit_end(emit);
     }
     emit_end(emit);
@@ -426,6 +466,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
         narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
     emit_set_boolean(emit, "narrows", narrows);
     push_products(emit, p);
+    push_sums(emit, p);
     push_rows(emit, p);
     push_rounds(emit, p);
     push_widens(emit, layer, p);

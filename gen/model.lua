@@ -79,11 +79,13 @@ end
 
 local d_model = size_of(sections[1], "d_model")
 
+local files = {}
 for _, line in ipairs((titles.weights or {lines = {}}).lines) do
     local name = line.key == "file" and line.quoted and line.words == "" and line.value or ""
     if name == "" or name:find("/", 1, true) then
         wrong(line.number, "[weights] has lines of file = \"NAME\", files of the model's folder, and no others")
     end
+    files[#files + 1] = name
 end
 
 ---- tensors ----
@@ -574,7 +576,7 @@ if stacks.decoder and stacks.decoder.cross ~= (stacks.encoder ~= nil) then
     wrong(0, "has an encoder that no layer of the decoder reads, or a decoder that reads none")
 end
 local model = {name = value_of(sections[1], "name"), family = value_of(sections[1], "family"), d_model = d_model,
-               specs = specs, parts = parts, common = common, stacks = {}, heads = {}}
+               specs = specs, parts = parts, common = common, stacks = {}, heads = {}, files = files}
 for _, name in ipairs{"encoder", "decoder"} do
     if stacks[name] then
         model.stacks[#model.stacks + 1] = stacks[name]

@@ -1289,8 +1289,10 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_output(p, layer, request);
     plan_behind_attention(p, layer, request);
     plan_relative(p, layer);
-    if (layer->train)
+    if (layer->train) {
         plan_back(p, layer, request);
+        plan_gradients(p, layer);
+    }
 }
 
 /* ---- layers without attention ---- */

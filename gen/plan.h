@@ -28,13 +28,17 @@ struct plan_file;
 
 #define PLAN_ISAS 8
 #define PLAN_REASONS 32
-#define PLAN_PRODUCTS 24
+#define PLAN_PRODUCTS 40
 
 enum product_name {
     PRODUCT_TRANSPOSE, PRODUCT_QUERIES, PRODUCT_KEYS, PRODUCT_VALUES, PRODUCT_APPEND, PRODUCT_SCORES, PRODUCT_SUMS,
     PRODUCT_OUTPUT,
     PRODUCT_NORM_X, PRODUCT_NORM_STREAM, PRODUCT_HIDDEN, PRODUCT_DOWN, PRODUCT_NORM_Y, /* of a block */
     PRODUCT_LINEAR,
+    /* of backward: gradients of activations; through weights to those of inputs; of weights */
+    PRODUCT_D_Z, PRODUCT_WEIGHTS_AGAIN, PRODUCT_D_SCORES, PRODUCT_D_VALUES, PRODUCT_D_KEYS, PRODUCT_D_QUERIES,
+    PRODUCT_THROUGH_Q, PRODUCT_THROUGH_K, PRODUCT_THROUGH_V,
+    PRODUCT_D_W_Q, PRODUCT_D_W_K, PRODUCT_D_W_V, PRODUCT_D_W_O,
     PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_KEYS, PRODUCT_ROUND_Z, PRODUCT_ROUND_STREAM,
     PRODUCT_ROUND_HIDDEN,
     /* under precision: of what a product reads */
@@ -73,7 +77,9 @@ enum layout_name {
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
     LAYOUT_RELATIVE, LAYOUT_RELATIVE_BACK, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
     LAYOUT_NORMS, LAYOUT_NORMS_LAST = LAYOUT_NORMS + TENSOR_N4_B - TENSOR_N1_G, /* n1_g, n1_b, ... n4_b */
-    /* of backward: weights the other way round; gradients by heads; operands of tiles, of attention and else */
+    /* of backward: the caller's, and z as forward keeps it; weights the other way round; gradients by heads; operands
+     * of tiles, of attention and else */
+    LAYOUT_DY, LAYOUT_DX, LAYOUT_DSOURCE, LAYOUT_DW_Q, LAYOUT_DW_K, LAYOUT_DW_V, LAYOUT_DW_O, LAYOUT_SAVED_Z,
     LAYOUT_BACK_W_Q, LAYOUT_BACK_W_K, LAYOUT_BACK_W_V, LAYOUT_BACK_W_O,
     LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z, LAYOUT_D_DISTANCES, LAYOUT_D_SINK,
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
@@ -179,7 +185,8 @@ enum product_kind {
     PRODUCT_TILES,  /* of two activations: scores and weighted sums, struct plan_isa has their tiles */
     PRODUCT_ROWS,   /* norms of rows */
     PRODUCT_ROUND,  /* rows as whole numbers */
-    PRODUCT_WIDEN   /* rows of two bytes as floats */
+    PRODUCT_WIDEN,  /* rows of two bytes as floats */
+    PRODUCT_GRADIENT, PRODUCT_SUM /* of backward, in its own tiles; a weight's gradient, a sum over tokens */
 };
 enum product_epilogue {
     EPILOGUE_BIAS = 1 << 0, EPILOGUE_NORM = 1 << 1, EPILOGUE_TURN = 1 << 2, EPILOGUE_SOFTMAX = 1 << 3,
@@ -214,6 +221,25 @@ struct plan_rows {
     int64_t part_rows; /* of one part */
 };
 
+/* Rows of one operand of a sum over tokens: steps from head to head and from token to token, and numbers of each */
+struct sum_operand {
+    int64_t head, row, numbers;
+};
+
+/* A weight's gradient, matrix by matrix: c[i][k] += sum over tokens of of[0][token][i] of[1][token][k] */
+struct plan_sum {
+    struct sum_operand of[2];
+    int64_t zero;       /* which of the two is 0 for a token that nothing sees, or that sees nothing */
+    int64_t heads;      /* matrices; of a convolution as many for each head as it has taps */
+    int64_t taps;       /* of a convolution; else 0 */
+    int64_t c_head, c_row;
+    int64_t chunks, parts; /* parts of a matrix, and of all */
+    int64_t bias_heads; /* of the bias beside it, a sum of rows of the gradient by heads as they lie; 0: none */
+    struct sum_operand bias;
+    bool of_source;     /* the tokens are keys */
+    bool joins;         /* added to the gradient ahead of it, by its parts */
+};
+
 /* One step of the layer. Its operands have the types of their layouts. */
 struct product {
     enum product_name id;
@@ -227,6 +253,7 @@ struct product {
         struct plan_lanes lanes;
         struct plan_rows rows;
         struct plan_round round;
+        struct plan_sum sum;
         struct plan_widen widen;
     };
 };

@@ -40,12 +40,6 @@ const struct score_term score_terms[SCORE_TERMS] = {
                        .placed = true},
 };
 
-bool score_has(const struct layer *layer, enum score_name term)
-{
-    const struct score_term *of = &score_terms[term];
-    return of->mask != 0 ? (layer->mask & of->mask) != 0 : of->place == SCORE_PACKED || layer->number[term] != 0;
-}
-
 int score_operands(const struct layer *layer)
 {
     int count = 0;

@@ -41,7 +41,12 @@ struct score_term {
 };
 extern const struct score_term score_terms[SCORE_TERMS];
 
-bool score_has(const struct layer *layer, enum score_name term);
+/* The reference asks it of every term of every pair. */
+static inline bool score_has(const struct layer *layer, enum score_name term)
+{
+    const struct score_term *of = &score_terms[term];
+    return of->mask != 0 ? (layer->mask & of->mask) != 0 : of->place == SCORE_PACKED || layer->number[term] != 0;
+}
 /* Terms with an operand. */
 int score_operands(const struct layer *layer);
 /* Whether the weights, or what else a call writes, change where a number is added to all of a row's q·k. */

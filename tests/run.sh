@@ -34,13 +34,13 @@ count() {
 
 # One program: its line, and its log where it failed; the counts go to $logs/NAME.counts.
 run_one() {
-    local program=$1 name log path start status p f s why= word=ok
+    local program=$1 name log path status p f s real user system why= word=ok TIMEFORMAT='%0R %0U %0S'
     name=$(basename "$program")
     log=$logs/$name.log
     case $program in /*) path=$program ;; *) path=./$program ;; esac
-    start=$SECONDS
-    "${limit[@]}" "$path" >"$log" 2>&1 </dev/null
+    { time "${limit[@]}" "$path" >"$log" 2>&1 </dev/null; } 2>"$logs/$name.time"
     status=$?
+    read -r real user system <"$logs/$name.time"
     read -r p f s < <(count "$log")
     if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then
         f=1 why=" (ended with status $status)"
@@ -50,8 +50,8 @@ run_one() {
     fi
     [ "$f" -gt 0 ] && word=FAILED
     {
-        printf '%-6s %-24s %5d passed, %d failed, %d skipped, %d s%s\n' \
-            "$word" "$name" "$p" "$f" "$s" $((SECONDS - start)) "$why"
+        printf '%-6s %-24s %5d passed, %d failed, %d skipped, %d s (%d of a core)%s\n' \
+            "$word" "$name" "$p" "$f" "$s" "$real" $((user + system)) "$why"
         if [ "$f" -gt 0 ]; then
             echo "------ $log (run it alone: $program)"
             tail -n "${TEST_LOG_LINES:-200}" "$log"

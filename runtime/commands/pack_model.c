@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* attnrun pack --all: a whole model's packed file from its checkpoint. The emitted NAME_model.c packs, compiled with
- * its pairs to do nothing else, in a program of its own: this file finds the checkpoint's files and puts the result in
- * place.
+ * its pairs to do nothing else, in a program of its own, which reads the checkpoint's files: this file puts the result
+ * in place.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,59 +9,10 @@
 #include <sys/stat.h>
 
 #include "../../gen/embedded.h"
-#include "../../gen/file.h"
 #include "../../gen/isa.h"
 #include "../../gen/replace.h"
 #include "commands.h"
 #include "system/process.h"
-
-/* What stands in quotes in a line file = "NAME", as attngen reads it; NULL: it is none. */
-static const char *file_of_line(const char *line)
-{
-    line += strspn(line, " \t");
-    if (strncmp(line, "file", 4) != 0)
-        return NULL;
-    line += 4 + strspn(line + 4, " \t");
-    if (*line != '=')
-        return NULL;
-    line += 1 + strspn(line + 1, " \t");
-    return *line == '"' ? line + 1 : NULL;
-}
-
-/* The files that [weights] of NAME.layers names, in the folder `path`; or, where that is a file, it. attngen has read
- * NAME.layers by now, so that its lines are known to be good. */
-static bool find_shards(struct words *shards, const char *layers, const char *path, struct diag *diag)
-{
-    struct stat of;
-    size_t length;
-    if (stat(path, &of) != 0) {
-        diag_environment(diag, path, "cannot be read: %s; give the folder of config.json", strerror(errno));
-        return false;
-    }
-    if (!S_ISDIR(of.st_mode)) {
-        words_add(shards, path);
-        return true;
-    }
-    char *text = file_read(layers, &length, diag);
-    const size_t before = shards->count;
-    bool within = false;
-    for (const char *line = text; line != NULL; line = strchr(line, '\n') != NULL ? strchr(line, '\n') + 1 : NULL) {
-        const char *title = line + strspn(line, " \t"), *name = within ? file_of_line(line) : NULL;
-        if (*title == '[')
-            within = strncmp(title, "[weights]", strlen("[weights]")) == 0;
-        if (name == NULL)
-            continue;
-        char *copy = strndup(name, strcspn(name, "\"\n")), *shard = copy != NULL ? path_join(path, copy) : NULL;
-        shards->failed |= shard == NULL;
-        words_add(shards, shard != NULL ? shard : "");
-        free(copy);
-        free(shard);
-    }
-    free(text);
-    if (text != NULL && shards->count == before)
-        diag_error(diag, layers, "names no files of weights; attngen import writes [weights]");
-    return shards->count > before;
-}
 
 /* "scalar,avx2" of --isa, and the numbers that the emitted header gives them */
 static bool numbers_of(const struct options *options, char names[200], char numbers[200], struct diag *diag)
@@ -75,6 +26,15 @@ static bool numbers_of(const struct options *options, char names[200], char numb
     return diag->errors == 0;
 }
 
+static bool is_there(const char *path, struct diag *diag)
+{
+    struct stat of;
+    if (stat(path, &of) == 0)
+        return true;
+    diag_environment(diag, path, "cannot be read: %s; give the folder of config.json", strerror(errno));
+    return false;
+}
+
 static bool pack(const struct options *options, const char *program, const char *name, const char *out,
                  struct diag *diag)
 {
@@ -86,7 +46,8 @@ static bool pack(const struct options *options, const char *program, const char 
     words_add(&words, program);
     words_add(&words, good ? file.path : "");
     words_add(&words, numbers);
-    good = good && find_shards(&words, options->specs[0], options->weights.path, diag);
+    words_add(&words, options->weights.path);
+    good = good && is_there(options->weights.path, diag);
     if (good && words.failed) {
         diag_environment(diag, NULL, "out of memory");
         good = false;

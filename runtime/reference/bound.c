@@ -584,7 +584,8 @@ static struct term_error pair_error(const struct propagation *p, const struct re
     e.open = !(e.reach <= FLT_MAX && p->q_reach[r] <= FLT_MAX);
     e.squares += square(e.value) * (square(p->q_common[r]) + square(p->k_common[j]));
     for (enum score_name term = 0; term <= last; term++) {
-        terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
+        if (score_has(p->layer, term))
+            terms_error(p->layer, term, &e, head->operand[term] != NULL ? head->operand[term][at] : 0);
         if (term == SCORE_EXPRESSION)
             expressions_error(p->layer, p->in, reference_pair(p->layer, p->in, head->b, head->i, row->t, j), &e);
         if (shown_at != NOT_SHOWN && (term == reference_shown(p->layer) || term + 1 == SCORE_TERMS) &&

@@ -54,7 +54,7 @@ bool reference_visible(const struct layer *layer, const struct inputs *in, size_
 {
     bool sees = sees_place(layer, in, b, t, j) && j < inputs_rows(layer, in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
-        sees = !terms_hide(layer, term, terms_operand(layer, in, term, b, i, t, j));
+        sees = !score_has(layer, term) || !terms_hide(term, terms_operand(layer, in, term, b, i, t, j));
     const struct expression_pair pair = reference_pair(layer, in, b, i, t, j);
     return sees && expressions_visible(layer, in, pair, NULL) && !expressions_hide(layer, in, pair);
 }
@@ -458,15 +458,17 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
     const struct expression_pair pair = reference_pair(layer, in, head->b, head->i, t, j);
     bool sees = sees_place(layer, in, head->b, t, j) && expressions_visible(layer, in, pair, NULL);
     for (enum score_name term = 0; term < SCORE_TERMS; term++) {
-        const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
-        sees = sees && !terms_hide(layer, term, operand);
-        head->scores[at] = terms_value(layer, term, head->scores[at], operand);
+        if (score_has(layer, term)) {
+            const double operand = terms_operand(layer, in, term, head->b, head->i, t, j);
+            sees = sees && !terms_hide(term, operand);
+            head->scores[at] = terms_value(layer, term, head->scores[at], operand);
+            if (head->operand[term] != NULL)
+                head->operand[term][at] = operand;
+        }
         if (term == SCORE_SCALE)
             head->raw[at] = head->scores[at];
         if (head->shown != NULL && term <= reference_shown(layer))
             head->shown[at] = head->scores[at];
-        if (head->operand[term] != NULL)
-            head->operand[term][at] = operand;
         if (term == SCORE_EXPRESSION && layer->score != NULL) {
             head->scores[at] = expressions_score(layer, in, pair, head->scores[at]);
             sees = sees && head->scores[at] != -INFINITY;

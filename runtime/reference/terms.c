@@ -130,35 +130,37 @@ static const struct {
     [SCORE_MASK_ADD] = {.value = added, .hides = is_minus_infinity, .error = added_error},
 };
 
-bool terms_have_operand(const struct layer *layer, enum score_name term)
+static bool of_pairs(enum score_name term)
 {
     const enum layer_tensor tensor = score_terms[term].tensor;
-    const bool of_pairs = tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
-    return score_has(layer, term) && (of_pairs || rows[term].operand != NULL);
+    return tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
+}
+
+bool terms_have_operand(const struct layer *layer, enum score_name term)
+{
+    return score_has(layer, term) && (of_pairs(term) || rows[term].operand != NULL);
 }
 
 double terms_operand(const struct layer *layer, const struct inputs *in, enum score_name term, size_t b, size_t i,
                      size_t t, size_t j)
 {
-    if (!terms_have_operand(layer, term))
-        return 0;
-    return rows[term].operand != NULL ? rows[term].operand(layer, in, (struct term_pair){b, i, t, j})
-                                      : inputs_pair(layer, in, score_terms[term].tensor, b, i, t, j);
+    if (rows[term].operand != NULL)
+        return rows[term].operand(layer, in, (struct term_pair){b, i, t, j});
+    return of_pairs(term) ? inputs_pair(layer, in, score_terms[term].tensor, b, i, t, j) : 0;
 }
 
-bool terms_hide(const struct layer *layer, enum score_name term, double operand)
+bool terms_hide(enum score_name term, double operand)
 {
-    return rows[term].hides != NULL && score_has(layer, term) && rows[term].hides(operand);
+    return rows[term].hides != NULL && rows[term].hides(operand);
 }
 
 double terms_value(const struct layer *layer, enum score_name term, double score, double operand)
 {
-    const bool changes = rows[term].value != NULL && score_has(layer, term);
-    return changes ? rows[term].value(score, operand, layer->number[term]) : score;
+    return rows[term].value != NULL ? rows[term].value(score, operand, layer->number[term]) : score;
 }
 
 void terms_error(const struct layer *layer, enum score_name term, struct term_error *error, double operand)
 {
-    if (rows[term].error != NULL && score_has(layer, term))
+    if (rows[term].error != NULL)
         rows[term].error(error, operand, layer->number[term]);
 }

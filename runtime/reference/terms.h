@@ -8,12 +8,15 @@
 
 #include "inputs/inputs.h"
 
-/* A term's number for one pair; 0 for one without a tensor. */
+/* The terms are those that the layer has, but for terms_have_operand().
+ *
+ * A term's number for one pair; 0 for one without a tensor. */
 double terms_operand(const struct layer *layer, const struct inputs *inputs, enum score_name term, size_t b, size_t i,
                      size_t t, size_t j);
-/* Whether a term that the layer has hides the pair by its number. */
-bool terms_hide(const struct layer *layer, enum score_name term, double operand);
-/* Whether it has one that is not the same for all pairs: pairs of tensors, or what it makes of positions. */
+/* Whether it hides the pair by its number. */
+bool terms_hide(enum score_name term, double operand);
+/* Whether the layer has the term, and that a number which is not the same for all pairs: of a tensor of pairs, or made
+ * of positions. */
 bool terms_have_operand(const struct layer *layer, enum score_name term);
 /* The score behind the term. */
 double terms_value(const struct layer *layer, enum score_name term, double score, double operand);

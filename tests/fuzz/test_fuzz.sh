@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The fuzzers of tests/fuzz/, by clang's libFuzzer with ASan, UBSan and LeakSanitizer: each first runs the inputs of its
-# corpus, which may fail nowhere, and then looks for others for a while.
+# corpus, which may fail nowhere, and then looks for others until its time is over.
 #
 #   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=10  SEED=1  JOBS=N at a time
 #                                        FUZZ_LEVEL=-O0, compiled in a quarter of the time; `make fuzz` searches at -O1
@@ -48,23 +48,18 @@ options() {
     esac
 }
 
-# one NAME: "ok …" for its corpus and for its search, or what failed
+# one NAME: "ok …", or what failed. A search runs all of the corpus first, however long that takes.
 one() {
-    local log=$folder/$1.log program=$programs/fuzz_$1 given=$work/given/$1 own=$folder/corpus/$1 way words options
+    local log=$folder/$1.log program=$programs/fuzz_$1 given=$work/given/$1 own=$folder/corpus/$1 options
     options "$1"
     unpack "$1" "$given" || { echo "FAILED: $1, a corpus that cannot be read"; return; }
-    for way in corpus search; do
-        words=(-runs=0 "$given")
-        [ $way = corpus ] || words=("-seed=$seed" "-max_total_time=$seconds" "$own" "$given")
-        if "$program" "${options[@]}" "${words[@]}" >"$log" 2>&1; then
-            echo "ok $1 $way $(grep -E '^#[0-9]+.*(DONE|INITED)' "$log" | tail -n 1)"
-            continue
-        fi
-        echo "FAILED: $1, $way"
-        grep -vE '^#[0-9]+' "$log" | head -n 60 | sed 's/^/    /'
-        sed -n "s|.*Test unit written to \(.*\)|    repeat: $program \1|p" "$log"
+    if "$program" "${options[@]}" "-seed=$seed" "-max_total_time=$seconds" "$own" "$given" >"$log" 2>&1; then
+        echo "ok $1 $(grep -E '^#[0-9]+.*(DONE|INITED)' "$log" | tail -n 1)"
         return
-    done
+    fi
+    echo "FAILED: $1"
+    grep -vE '^#[0-9]+' "$log" | head -n 60 | sed 's/^/    /'
+    sed -n "s|.*Test unit written to \(.*\)|    repeat: $program \1|p" "$log"
 }
 
 keep() {
@@ -113,7 +108,7 @@ export TMPDIR=$work # a fuzzer that fails leaves its files
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return n > 9 && d[0]; }' >"$work/probe.c"
 if ! { "$cc" -fsanitize=fuzzer,address,undefined -o "$work/probe" "$work/probe.c" && "$work/probe" -runs=1; } \
     >"$work/log" 2>&1; then
-    leave_out "fuzzers: $cc cannot build programs with libFuzzer and sanitizers here" $((2 * ${#names[@]}))
+    leave_out "fuzzers: $cc cannot build programs with libFuzzer and sanitizers here" ${#names[@]}
 fi
 if ! make -s -j "$JOBS" BUILD="$programs" CC="$cc" CFLAGS="$level -g -fsanitize=fuzzer-no-link" SANITIZE=address,undefined \
     "${names[@]/#/$programs/fuzz_}" >"$work/log" 2>&1; then

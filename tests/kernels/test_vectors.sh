@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Runs every vector of tests/vectors, of its kinds/, blocks/ and gradients/, and the real layer of tests/data, through
-# `attnrun run`: the reference; every instruction set of this machine with $CC (default gcc); and on one of them, in
-# turn, Z in rows by clang where there is one, or weights folded whether it pays or not. A vector of each kind is compiled
-# at -O2, the others at -O0, in a quarter of the time; with "all" each has all three variants on every set, at -O2, -O1
-# and -O0. Left out on purpose: what a vector is and how close an answer must come; make_vectors.py and attnrun say that.
+# `attnrun run`: the reference; with $CC (default gcc) a vector of each kind at -O2 on every instruction set of this
+# machine, the others at -O0, in a quarter of the time, on every second one in turn; and on one of them, in turn, Z in rows
+# by clang where there is one, or weights folded whether it pays or not. With "all" each has all three variants on every
+# set, at -O2, -O1 and -O0. Left out on purpose: what a vector is and how close an answer must come; make_vectors.py and attnrun say that.
 #
 #   tests/kernels/test_vectors.sh [all|NAME…]      ATTNRUN=build/attnrun  CC=gcc  CLANG=clang (empty: no second)  JOBS=N
 #
@@ -44,13 +44,15 @@ fi
 
 all=$(tests/isas_here.sh all) isas=$(tests/isas_here.sh)
 IFS=, read -ra sets <<<"$isas"
+halves=("$(tr , '\n' <<<"$all" | sed -n 'p;n' | paste -sd ,)" "$(tr , '\n' <<<"$all" | sed -n 'n;p' | paste -sd ,)")
+halves[1]=${halves[1]:-$all}
 # masks of each kind, groups, split heads, convolutions, folds, large and infinite numbers, calls below the limits
 optimised=" additive_each bool_by_head conv_cross_padding every_mask grouped_cross later_scores_masked lengths_zero
     minilm_layer0 nonfinite_hidden_by_additive short_call_cross split_conv_cross_out_in tied_identity
     mha_causal train_conv_padding train_grouped_causal train_tied_no_self
     wide_causal_padding window_both_no_self "
 
-plain() { job plain "$2" "$1" --isa "$all"; }
+plain() { job plain "$2" "$1" --isa "$3"; }
 rows() { job rows "$2" "$1" --isa "$3" --set plan.z_layout=rows; }
 folded() { job folded -O0 "$1" --isa "$2" --set plan.fold=on; }
 
@@ -71,13 +73,15 @@ for spec in "${specs[@]}"; do
     turn=$((turn + 1))
     job reference -O0 "$spec" --reference
     if [ $every ]; then
-        plain "$spec" -O2
+        plain "$spec" -O2 "$all"
         rows "$spec" -O1 "$isas"
         folded "$spec" "$isas"
     else
-        level=-O0
-        [[ $optimised =~ [[:space:]]$name[[:space:]] ]] && level=-O2
-        plain "$spec" $level
+        if [[ $optimised =~ [[:space:]]$name[[:space:]] ]]; then
+            plain "$spec" -O2 "$all"
+        else
+            plain "$spec" -O0 "${halves[turn / 2 % 2]}"
+        fi
         isa=${sets[turn / 2 % ${#sets[@]}]}
         [ $((turn % 2)) -eq 0 ] && rows "$spec" -O0 "$isa" || folded "$spec" "$isa"
     fi

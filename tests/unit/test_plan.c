@@ -185,6 +185,12 @@ static bool is_normed(const struct plan_isa *p, int id)
            p->layouts[id].at == p->layouts[LAYOUT_NORMED].at;
 }
 
+/* Under tensor_type: whether the source is x, so that its floats are those of x. */
+static bool is_of_x(const struct plan_isa *p)
+{
+    return plan_product(p, PRODUCT_WIDEN_X) != NULL && plan_product(p, PRODUCT_WIDEN_SOURCE) == NULL;
+}
+
 /* A worker's operands of backward: those of attention, and those of products with tokens, are never there at once. */
 static bool in_turns(int a, int b)
 {
@@ -209,6 +215,7 @@ static void check_layouts(const struct plan_isa *p)
         assert_true(a->at % 64 == 0 && a->at >= (a->owner == OWNER_PACKED ? 64 : 0) && place.last < p->bytes[a->owner]);
         for (int j = 0; j < i; j++) {
             const bool in_place = (j == LAYOUT_QUERIES && i == LAYOUT_Z && p->z_in_q) ||
+                                  (j == LAYOUT_X && i == LAYOUT_SOURCE && is_of_x(p)) ||
                                   (is_normed(p, i) && is_normed(p, j));
             if (p->layouts[j].name != NULL && p->layouts[j].owner == a->owner && !in_place && !in_turns(i, j) &&
                 meet(life_of(p, (enum layout_name)i), life_of(p, (enum layout_name)j)))
@@ -251,6 +258,19 @@ static void check_norms(const struct plan_isa *p, const struct product *g, bool 
     }
 }
 
+/* Of backward: what one reads was written before, is the caller's, is packed, or is laid out for it by its worker. */
+static void check_gradient(const struct plan_isa *p, const struct product *g, bool written[LAYOUTS])
+{
+    assert_true(g->reads[0] != LAYOUT_NONE && p->layouts[g->writes].name != NULL);
+    for (int k = 0; k < 2 && g->reads[k] != LAYOUT_NONE; k++) {
+        const struct layout *of = &p->layouts[g->reads[k]];
+        assert_non_null(of->name);
+        assert_true(written[g->reads[k]] || of->owner == OWNER_CALLER || of->owner == OWNER_PACKED ||
+                    of->owner == OWNER_BACK_WORKER);
+    }
+    written[g->writes] = true;
+}
+
 /* What a product reads was written by an earlier one or is the caller's; each has its weights and biases. */
 static void check_products(const struct plan_isa *p)
 {
@@ -265,12 +285,17 @@ static void check_products(const struct plan_isa *p)
             check_norms(p, g, written);
             continue;
         }
+        if (g->kind == PRODUCT_GRADIENT || g->kind == PRODUCT_SUM) {
+            check_gradient(p, g, written);
+            continue;
+        }
         assert_true(g->reads[0] != LAYOUT_NONE && (g->reads[1] != LAYOUT_NONE) == of_two);
         for (int k = 0; k < 2 && g->reads[k] != LAYOUT_NONE; k++)
             assert_true(p->layouts[g->reads[k]].name != NULL &&
                         (written[g->reads[k]] || p->layouts[g->reads[k]].owner == OWNER_CALLER));
         assert_true(p->layouts[g->writes].name != NULL && (g->id == PRODUCT_DOWN || !written[g->writes]));
         written[g->writes] = true;
+        written[LAYOUT_SOURCE] |= g->id == PRODUCT_WIDEN_X && is_of_x(p);
         assert_int_equal(p->layouts[LAYOUT_WEIGHTS + g->id].name != NULL, weighted);
         assert_int_equal(p->layouts[LAYOUT_BIASES + g->id].name != NULL, weighted && (g->epilogue & EPILOGUE_BIAS) != 0);
     }
@@ -1012,6 +1037,55 @@ static void test_parts_have_whole_heads(void **state)
             }
 }
 
+/* A sum reads what lies in rows as wide as it says, and its parts cover the matrices once. */
+static void check_sum(const struct plan_isa *p, const struct product *g)
+{
+    const struct plan_sum *s = &g->sum;
+    int64_t covered = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct layout *of = &p->layouts[g->reads[i]];
+        assert_non_null(of->name);
+        assert_true(s->of[i].numbers <= s->of[i].row && s->of[i].row >= of->stride[AXIS_TOKEN]);
+    }
+    for (int64_t row = 0; row < s->of[0].numbers; row += p->back.chunk_rows)
+        for (int64_t column = 0; column < s->of[1].numbers; column += p->back.chunk_columns)
+            covered++;
+    assert_int_equal(s->parts, covered * s->heads);
+}
+
+/* Backward is products too: a gradient of each weight that the layer has; where keys are tied, the queries' twice. */
+static void test_gradients(void **state)
+{
+    static const char *const words[] = {"w_k=dense", "w_k=tied", "w_v=identity", "w_o=none", "input=split",
+                                        "weight_layout=out_in"};
+    (void)state;
+    for (size_t word = 0; word < sizeof words / sizeof *words; word++) {
+        struct settings s = {0};
+        set_word(&s, "train=true");
+        set_word(&s, words[word]);
+        struct layer *layer = read_layer(&s);
+        struct plan *plan = make_plan(layer);
+        for (int64_t i = 0; i < plan->count; i++) {
+            const struct plan_isa *p = &plan->isas[i];
+            int sums = 0, of_q = 0;
+            for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+                if (g->kind != PRODUCT_SUM)
+                    continue;
+                check_sum(p, g);
+                sums++;
+                of_q += g->writes == LAYOUT_DW_Q;
+                assert_true(g->sum.joins == (layer->tied && g->id == PRODUCT_D_W_K));
+                assert_true(g->reads[g->sum.zero] != LAYOUT_X && g->reads[g->sum.zero] != LAYOUT_DY);
+            }
+            assert_int_equal(sums, 4 - layer->identity - (layer->w_o == W_O_NONE));
+            assert_int_equal(of_q, 1 + layer->tied);
+            assert_non_null(plan_product(p, PRODUCT_THROUGH_V));
+        }
+        plan_free(plan);
+        layer_free(layer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1023,6 +1097,7 @@ int main(void)
         cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
+        cmocka_unit_test(test_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

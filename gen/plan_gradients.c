@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* The products of backward, in the order in which they are taken: what each reads and writes, and of sums over tokens
+ * how their operands lie. Left out on purpose: the sizes of its tiles and blocks (plan.c).
+ */
+#include "plan_parts.h"
+
+static struct product *add(struct plan_isa *p, enum product_name id, enum layout_name a, enum layout_name b,
+                           enum layout_name writes)
+{
+    static const char *const names[] = {
+        [PRODUCT_D_Z] = "d z", [PRODUCT_WEIGHTS_AGAIN] = "weights again", [PRODUCT_D_SCORES] = "d scores",
+        [PRODUCT_D_VALUES] = "d values", [PRODUCT_D_KEYS] = "d keys", [PRODUCT_D_QUERIES] = "d queries",
+        [PRODUCT_THROUGH_Q] = "through w_q", [PRODUCT_THROUGH_K] = "through w_k",
+        [PRODUCT_THROUGH_V] = "through w_v", [PRODUCT_D_W_Q] = "dw_q", [PRODUCT_D_W_K] = "dw_k",
+        [PRODUCT_D_W_V] = "dw_v", [PRODUCT_D_W_O] = "dw_o",
+    };
+    struct product *const g = &p->products[p->product_count++];
+    *g = (struct product){.id = id, .kind = PRODUCT_GRADIENT, .name = names[id], .reads = {a, b}, .writes = writes};
+    return g;
+}
+
+/* A tensor of the caller, or what forward has kept of it, token by token */
+static void add_caller(struct plan_isa *p, enum layout_name id, const char *name, int64_t rows, int64_t columns,
+                       int64_t row)
+{
+    p->layouts[id] = (struct layout){.name = name, .owner = OWNER_CALLER, .shape = {1, 1, rows, columns},
+                                     .stride = {0, 0, row, 1}};
+}
+
+/* What attends: the weights again, block by block, and from their gradients those of queries, keys and values. */
+static void add_attention(struct plan_isa *p, const struct layer *layer)
+{
+    const unsigned turn = layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0;
+    add(p, PRODUCT_WEIGHTS_AGAIN, LAYOUT_Q_STRIPS, LAYOUT_K_PANELS, LAYOUT_BACK_P)->epilogue = EPILOGUE_SOFTMAX;
+    add(p, PRODUCT_D_SCORES, LAYOUT_DZ_STRIPS, LAYOUT_V_PANELS, LAYOUT_BACK_DS);
+    add(p, PRODUCT_D_VALUES, LAYOUT_BACK_P, LAYOUT_DZ_PANELS, LAYOUT_D_VALUES);
+    add(p, PRODUCT_D_KEYS, LAYOUT_BACK_DS, LAYOUT_Q_PANELS, LAYOUT_D_KEYS)->epilogue = turn;
+    add(p, PRODUCT_D_QUERIES, LAYOUT_BACK_DS, LAYOUT_K_BLOCKS, LAYOUT_D_QUERIES)->epilogue = turn;
+}
+
+/* dx, or that of the source: each product but the first of them is added */
+static void add_inputs(struct plan_isa *p, const struct layer *layer)
+{
+    const enum layout_name of_source = layer->cross ? LAYOUT_DSOURCE : LAYOUT_DX;
+    add_caller(p, LAYOUT_DX, "dx", layer->seq_len, layer->d_model, layer->d_model);
+    if (layer->cross)
+        add_caller(p, LAYOUT_DSOURCE, "dsource", layer->source_len, layer->d_source, layer->d_source);
+    add(p, PRODUCT_THROUGH_Q, LAYOUT_D_QUERIES, LAYOUT_BACK_W_Q, LAYOUT_DX);
+    add(p, PRODUCT_THROUGH_K, LAYOUT_D_KEYS, layer->tied ? LAYOUT_BACK_W_Q : LAYOUT_BACK_W_K, of_source);
+    add(p, PRODUCT_THROUGH_V, LAYOUT_D_VALUES, layer->identity ? LAYOUT_NONE : LAYOUT_BACK_W_V, of_source);
+}
+
+/* A weight's gradient [in][out], or [out][in]: the sum over tokens of the products of two rows, of what the weight
+ * multiplies, `a`, and of the gradient of what it makes, `b`. zero: which of the two is 0 for a token that nothing
+ * sees, or that sees nothing. */
+static struct product *add_sum(struct plan_isa *p, const struct layer *layer, enum product_name id,
+                               enum layout_name of_a, struct sum_operand a, enum layout_name of_b,
+                               struct sum_operand b, int64_t zero)
+{
+    struct product *const g = add(p, id, of_a, of_b, LAYOUT_DW_Q + (id - PRODUCT_D_W_Q));
+    static const char *const names[] = {"dw_q", "dw_k", "dw_v", "dw_o"};
+    g->kind = PRODUCT_SUM;
+    g->label = names[id - PRODUCT_D_W_Q] + 1;
+    g->epilogue = layer->bias ? EPILOGUE_BIAS : 0;
+    g->sum = (struct plan_sum){.of = {a, b}, .zero = zero};
+    if (layer->out_in) {
+        g->sum.of[0] = b, g->sum.of[1] = a;
+        g->reads[0] = of_b, g->reads[1] = of_a;
+        g->sum.zero = 1 - zero;
+    }
+    add_caller(p, g->writes, names[id - PRODUCT_D_W_Q], g->sum.of[0].numbers, g->sum.of[1].numbers,
+               g->sum.of[1].numbers);
+    return g;
+}
+
+/* Heads of a projection are one matrix unless each reads columns of its own, or their gradients lie apart. */
+static void add_projection(struct plan_isa *p, const struct layer *layer, enum product_name id, enum layout_name input,
+                           int64_t d_in, int64_t width, enum layout_name gradient, int64_t heads, int64_t d,
+                           int64_t row)
+{
+    const bool out_in = layer->out_in;
+    const struct sum_operand bias = {.head = row, .row = heads * row, .numbers = d};
+    const int64_t bias_heads = layer->bias ? heads : 0;
+    if (!layer->split && row == d) {
+        row = d = heads * d;
+        heads = 1;
+    }
+    const struct sum_operand a = {.head = layer->split ? d_in : 0, .row = width, .numbers = d_in};
+    const struct sum_operand b = {.head = row, .row = heads * row, .numbers = d};
+    struct product *const g = add_sum(p, layer, id, input, a, gradient, b, 1);
+    g->sum.bias = bias;
+    g->sum.bias_heads = bias_heads;
+    g->sum.heads = heads;
+    g->sum.c_head = layer->split || out_in ? d_in * d : d;
+    g->sum.c_row = out_in ? d_in : layer->split ? d : heads * d;
+    g->sum.of_source = gradient != LAYOUT_D_QUERIES;
+}
+
+static void add_weights(struct plan_isa *p, const struct layer *layer)
+{
+    const enum layout_name source = layer->cross ? LAYOUT_SOURCE : LAYOUT_X;
+    add_projection(p, layer, PRODUCT_D_W_Q, LAYOUT_X, layer->d_in_q, layer->d_model, LAYOUT_D_QUERIES, layer->h,
+                   layer->d_k, p->back.k_row);
+    add_projection(p, layer, PRODUCT_D_W_K, source, layer->d_in_kv, layer->d_source, LAYOUT_D_KEYS, layer->h_kv,
+                   layer->d_k, p->back.k_row);
+    if (layer->tied) { /* no two parts write to the same numbers */
+        struct product *const keys = &p->products[p->product_count - 1];
+        keys->sum.joins = true;
+        keys->label = "w_q";
+        keys->writes = LAYOUT_DW_Q;
+        p->layouts[LAYOUT_DW_K] = (struct layout){0};
+    }
+    if (!layer->identity)
+        add_projection(p, layer, PRODUCT_D_W_V, source, layer->d_in_kv, layer->d_source, LAYOUT_D_VALUES, layer->h_kv,
+                       layer->d_v, p->back.v_row);
+    if (layer->w_o == W_O_NONE)
+        return;
+    const bool conv = layer->w_o == W_O_CONV;
+    const int64_t d = conv ? layer->d_v : layer->h * layer->d_v, kept = layer_kept(layer);
+    const int64_t width = conv ? layer->d_model / layer->h : layer->d_model;
+    const struct sum_operand z = {.head = conv ? d : 0, .row = kept, .numbers = d};
+    const struct sum_operand dy = {.head = conv ? width : 0, .row = layer->d_model, .numbers = width};
+    add_caller(p, LAYOUT_SAVED_Z, "z", layer->seq_len, layer->h * layer->d_v, kept);
+    struct product *const g = add_sum(p, layer, PRODUCT_D_W_O, LAYOUT_SAVED_Z, z, LAYOUT_DY, dy, 0);
+    g->sum.taps = conv ? layer->conv_width : 0;
+    g->sum.heads = conv ? layer->h * layer->conv_width : 1;
+    g->sum.c_head = conv ? d * width : 1;
+    g->sum.c_row = g->sum.of[1].numbers;
+}
+
+void plan_gradients(struct plan_isa *p, const struct layer *layer)
+{
+    add_caller(p, LAYOUT_DY, "dy", layer->seq_len, layer->d_out, layer->d_out);
+    add(p, PRODUCT_D_Z, LAYOUT_DY, layer->w_o == W_O_NONE ? LAYOUT_NONE : LAYOUT_BACK_W_O, LAYOUT_D_Z);
+    add_attention(p, layer);
+    add_inputs(p, layer);
+    add_weights(p, layer);
+    for (struct product *g = p->products; g < p->products + p->product_count; g++)
+        if (g->kind == PRODUCT_SUM) {
+            g->sum.chunks = ceil_div(g->sum.of[0].numbers, p->back.chunk_rows) *
+                            ceil_div(g->sum.of[1].numbers, p->back.chunk_columns);
+            g->sum.parts = g->sum.heads * g->sum.chunks;
+        }
+}
