@@ -1111,9 +1111,9 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
         p->layouts[LAYOUT_KEYS] = input_of(p, layer, "keys", true);
     else
         plan_rows(p, layer, PRODUCT_KEYS, layer->d_k, request);
-    if (layer_rounds_scores(layer))
-        plan_keys_words(p, layer);
     plan_values(p, layer, request);
+    if (layer_rounds_scores(layer))
+        plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
 }
 
 /* Queries, keys and values as a call brings them; the first two maybe normed or rotated into the scratch. `batch`: how

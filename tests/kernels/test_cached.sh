@@ -49,7 +49,7 @@ for type in bf16=uint16_t f16=uint16_t "i8=int8_t -DSCALED"; do
     check "${type%%=*}: rows, ring and paged agree in calls of one token" "$work/program" 1
 done
 # a row that shares its keys with no other has products of its own where a vector of keys lies side by side
-left=25 heads=4
+left=25 heads=4 elements=
 check "lone rows: three pairs compile" program false d_k=32 d_v=81
 check "lone rows: rows, ring and paged agree in calls of one token" "$work/program" 1
 check "lone rows: rows, ring and paged agree in calls of any sizes" "$work/program" 0
