@@ -82,6 +82,7 @@ static const struct field isa_fields[] = {
     {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},
     {"few_queries", offsetof(struct plan_isa, cached.few_queries)}, {"ahead", offsetof(struct plan_isa, cached.ahead)},
     {"early", offsetof(struct plan_isa, cached.early)},
+    {"lone_vecs", offsetof(struct plan_isa, cached.lone_vecs)},
     {"value_keys", offsetof(struct plan_isa, cached.value_keys)},
     {"early_floats", offsetof(struct plan_isa, cached.early_floats)},
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
@@ -452,7 +453,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
-    emit_set_boolean(emit, "holds_loads", p->isa->holds_loads);
+    emit_set_integer(emit, "held_rows", p->isa->held_rows);
     emit_set_boolean(emit, "ends_iterations", p->isa->ends_iterations);
     emit_set_boolean(emit, "prefetches", p->isa->prefetches);
     emit_set_boolean(emit, "z_rows", p->z_rows);

@@ -63,7 +63,7 @@ const struct isa isa_table[] = {
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
      .vocabulary = "simd_avx2.in"},
-    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .holds_loads = true, .fma_ports = 2,
+    {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .held_rows = 4, .fma_ports = 2,
      .prefetches = true, .wide_values = 256, .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .dot_target = "avx512vnni", .dot = AVX512_VNNI, .unsigned_rows = true,
      .bf16 = {true, "avx512bf16", NULL, "x86-64 with AVX-512 F, DQ, BW, VL and BF16", AVX512_BF16},

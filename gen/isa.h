@@ -36,7 +36,7 @@ struct isa {
     int wide_values;        /* features of a value from which tokens in lanes are read faster: measured; 0: none */
     bool lone_tiles;        /* TILE: gcc leaves a tile as a function of its own */
     bool fma_rows;          /* vec_row_1 … vec_row_4: a row of a tile as one statement, whose sums no compiler moves */
-    bool holds_loads;       /* vec_hold: a loaded vector stays in a register; gcc would read it for each of few rows */
+    int held_rows;          /* vec_hold, in tiles of at most so many: gcc would load a vector for each row; 0: none */
     bool ends_iterations;   /* vec_end_iteration: keeps compilers from vectorising across iterations of a loop */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan has in mind */

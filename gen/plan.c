@@ -37,6 +37,7 @@
 #define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
+#define LONE_VECS 8              /* of a query; four sums take one register each besides */
 #define NEAR_BYTES 16384         /* half of the smallest L1: of values, which several panels read in turn */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
@@ -1181,6 +1182,8 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         p->cached.early = lanes; /* a line for each power */
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
     }
+    const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= LONE_VECS * p->lanes;
+    p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
     p->cached.value_keys = max(8, NEAR_BYTES / (layer->d_v * layout_element(p, LAYOUT_V_CACHE)));
     p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;

@@ -345,6 +345,8 @@ struct plan_isa {
         int64_t few_rows;  /* up to so many, scores are dot products along the features; 0: never */
         int64_t few_queries; /* the same in queries of a call */
         int64_t ahead;     /* for few rows: keys, and values, that are prefetched lie so many rows ahead; 0: none are */
+        int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query, in registers while it
+                             * meets a vector of keys; 0: it meets them as several rows do */
         int64_t value_keys; /* of few rows: keys whose values all panels of features read before the next ones */
         int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                       * of its powers, and floats at most; 0: none are */
