@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding of a block's norms, sums, products and activations. Names are docs/bound.md's: u, gamma, omega, phi, lambda;
+/* Rounding of a block's norms, sums, products and activations. Names are docs/bound_block.md's: u, gamma, omega, phi, lambda;
  * e for the worst error of a number, d for the drawn one, r for what the columns of a normed row share.
  *
  *   a + b      e_a + e_b + u (|a| + |b| + e_a + e_b)

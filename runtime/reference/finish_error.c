@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding of norm and rotation. Names are docs/bound.md's: u, gamma, omega, phi; e for the worst error of a number
+/* Rounding of norm and rotation. Names are docs/bound_block.md's: u, gamma, omega, phi; e for the worst error of a number
  * that goes in, d for the drawn one.
  */
 #include "finish_error.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms of one row, and their rounding. Names are docs/bound.md's: u, gamma, omega, phi; e for the worst error of a
+/* Norms of one row, and their rounding. Names are docs/bound_block.md's: u, gamma, omega, phi; e for the worst error of a
  * number that goes in, d for the drawn one.
  */
 #include "norm.h"
