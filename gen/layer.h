@@ -57,7 +57,7 @@ enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL };
 enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
 enum layer_rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN };
 enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
-/* What stands around attention: where norms are, and how the feed-forward gets its rows. docs/block.md, "The equations". */
+/* What stands around attention: where norms are, and what the feed-forward reads. docs/block.md, "The equations". */
 enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
 enum layer_ffn {
     FFN_NONE, FFN_RELU, FFN_GELU, FFN_GELU_TANH, FFN_SILU,
