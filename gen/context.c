@@ -395,8 +395,8 @@ static void push_phases(struct emit *emit, const char *name, const struct plan_i
         emit_set_string(emit, "word", phase->word);
         emit_set_string(emit, "name", phase->name);
         emit_set_boolean(emit, "behind", phase->behind);
-        const bool attention = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT || phase->id == PHASE_APPEND ||
-                               phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
+        const bool attention = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
+                               phase->id == PHASE_APPEND || phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
         emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output"
                                       : first->product != NULL ? products[first->product->kind] : kinds[first->kind]);
         emit_begin_table(emit, "tasks");

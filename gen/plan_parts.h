@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of the plan share: plan.c decides layouts, blocks and parts, plan_tiles.c prices register tiles,
- * plan_gradients.c lists the products of backward, plan_phases.c the phases, plan_places.c places tensors in memory, plan_reasons.c tells why.
+ * plan_gradients.c lists the products of backward, plan_phases.c the phases, plan_places.c places tensors in memory,
+ * plan_reasons.c tells why.
  * Left out on purpose: what others call (plan.h).
  */
 #ifndef ATTNGEN_PLAN_PARTS_H

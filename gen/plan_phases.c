@@ -35,7 +35,12 @@ static const enum phase_name phase_of[PLAN_PRODUCTS] = {
     [PRODUCT_WIDEN_X] = PHASE_WIDEN, [PRODUCT_WIDEN_SOURCE] = PHASE_WIDEN, [PRODUCT_WIDEN_V] = PHASE_WIDEN};
 
 /* Tasks other than products: in a phase those before TASK_PRODUCT come ahead of its products. */
-static const struct { enum phase_name phase; enum task_over over; bool of_keys; const char *name; } tasks[TASK_KINDS] = {
+static const struct {
+    enum phase_name phase;
+    enum task_over over;
+    bool of_keys;
+    const char *name;
+} tasks[TASK_KINDS] = {
     [TASK_PADDING] = {PHASE_PAD, OVER_SEQUENCES, false, "zeros of padding"},
     [TASK_RANGES] = {PHASE_TRANSPOSE, OVER_SEQUENCES, false, "ranges of segments"},
     [TASK_KEEP_SOURCE] = {PHASE_TRANSPOSE, OVER_BLOCKS, true, "the source, kept"},
