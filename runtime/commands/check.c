@@ -117,16 +117,17 @@ static void report(const struct check *c, const struct findings *f, const char *
         print_repeat(c, isa);
 }
 
-static void skip(const struct check *c, const char *isa, struct tally *tally)
+static void skip(const struct check *c, size_t row, struct tally *tally)
 {
     tally->skipped++;
     if (!c->options->quiet)
-        printf("skipped %s %s  this machine lacks it\n", c->layer->name, isa);
+        printf("skipped %s %s  %s\n", c->layer->name, isa_table[row].name, call_why_skipped(c->layer, row));
 }
 
-static void check_isa(struct check *c, int isa, const char *name, struct tally *tally)
+static void check_isa(struct check *c, size_t row, struct tally *tally)
 {
-    const struct findings f = apart_verify(&c->subject, isa, &c->diag);
+    const char *name = isa_table[row].name;
+    const struct findings f = apart_verify(&c->subject, isa_table[row].id, &c->diag);
     switch (f.verdict) {
     case VERDICT_GOOD:
         tally->passed++;
@@ -137,7 +138,7 @@ static void check_isa(struct check *c, int isa, const char *name, struct tally *
         report(c, &f, name);
         break;
     case VERDICT_LACKING:
-        skip(c, name, tally);
+        skip(c, row, tally);
         break;
     case VERDICT_NONE:
         break;
@@ -177,9 +178,9 @@ static void check_kernels(struct check *c, struct tally *tally)
     for (size_t row = 0; row < isa_count; row++) {
         const char *name = c->kernel.call->isa_name(isa_table[row].id);
         if (name != NULL && options_want_isa(c->options, name))
-            check_isa(c, isa_table[row].id, name, tally);
+            check_isa(c, row, tally);
         else if (name == NULL && options_name_isa(c->options, isa_table[row].name))
-            skip(c, isa_table[row].name, tally);
+            skip(c, row, tally);
     }
 }
 

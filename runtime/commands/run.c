@@ -345,13 +345,13 @@ static bool run_kernels(struct job *job)
     if (!job->options->each_isa)
         good = run_kernel(job, 0, &any);
     for (size_t row = 0; job->options->each_isa && good && row < isa_count; row++) {
-        const char *name = job->call.kernel.call->isa_name(isa_table[row].id);
-        if (name == NULL || !options_want_isa(job->options, name))
+        const bool has = job->call.kernel.call->isa_name(isa_table[row].id) != NULL;
+        if (!(has ? options_want_isa : options_name_isa)(job->options, isa_table[row].name))
             continue;
-        good = run_kernel(job, isa_table[row].id, &ran);
-        any = any || ran;
-        if (good && !ran)
-            printf("%s: skipped, this machine lacks it\n", name);
+        good = !has || run_kernel(job, isa_table[row].id, &ran);
+        any = any || (has && ran);
+        if (good && !(has && ran))
+            printf("%s: skipped, %s\n", isa_table[row].name, call_why_skipped(job->call.layer, row));
     }
     if (good && !any)
         call_report_no_isa(job->options->specs[0], &job->diag);
