@@ -258,6 +258,59 @@ struct product {
     };
 };
 
+/* Between two phases all workers wait: first those of a call, then those of backward. */
+enum phase_name {
+    PHASE_NONE,
+    PHASE_PAD, PHASE_WIDEN, PHASE_NORM_X, PHASE_ROUND_X, PHASE_ROUND_SOURCE, PHASE_TRANSPOSE, PHASE_PROJECT,
+    PHASE_APPEND, PHASE_ROUND_KEYS, PHASE_ATTEND, PHASE_JOIN, PHASE_ROUND_Z, PHASE_OUTPUT,
+    PHASE_NORM_STREAM, PHASE_ROUND_STREAM, PHASE_LINEAR, PHASE_HIDDEN, PHASE_ROUND_HIDDEN, PHASE_DOWN, PHASE_NORM_Y,
+    PHASE_BACK_TRANSPOSE, PHASE_BACK_PROJECT, PHASE_BACK_OUTPUT, PHASE_BACK_ATTEND, PHASE_BACK_INPUT,
+    PHASE_BACK_WEIGHTS,
+    PLAN_PHASES
+};
+
+enum task_kind {
+    TASK_PADDING, TASK_RANGES, TASK_FINISH, TASK_PRODUCT, TASK_KEEP_SOURCE, TASK_TURNS,
+    TASK_ATTEND, TASK_ATTEND_ROWS, TASK_JOIN,
+    TASK_TRANSPOSE_AGAIN, TASK_PROJECT_AGAIN, TASK_D_Z, TASK_D_HEADS, TASK_D_X, TASK_D_SOURCE, TASK_D_WEIGHTS,
+    TASK_KINDS
+};
+
+/* What is cut into the parts of a task */
+enum task_over {
+    OVER_SEQUENCES,       /* of a group, each a part */
+    OVER_ROWS,            /* tokens of a group, `size` a part */
+    OVER_BLOCKS,          /* the same by query blocks */
+    OVER_SEQUENCE_BLOCKS, /* query blocks of each sequence */
+    OVER_BOTH,            /* the same of its queries, then of its keys */
+    OVER_PANELS,          /* `size` tokens times some panels of weights */
+    OVER_HEADS,           /* heads of each sequence, `size` of its queries a part */
+    OVER_SEGMENTS,        /* heads of keys of each sequence, `size` rows of queries, maybe one segment of the keys */
+    OVER_JOINED,          /* the same where those were segments */
+    OVER_KEY_HEADS,       /* heads of keys of each sequence */
+    OVER_AGAIN,           /* as the same phase of the call */
+    OVER_COUNT,           /* so many */
+    TASK_OVERS
+};
+
+struct plan_task {
+    enum task_kind kind;
+    const char *name;
+    const struct product *product; /* of a TASK_PRODUCT */
+    enum task_over over;
+    bool of_keys;         /* the tokens are keys */
+    int64_t size, more;   /* more: rows of a group beside its tokens, zeros at the ends of z for a convolution */
+};
+
+#define PHASE_TASKS 4
+struct plan_phase {
+    enum phase_name id;
+    const char *word, *name; /* in the emitted code, and as its callers have it */
+    bool behind;             /* attention and its output, in a block */
+    struct plan_task tasks[PHASE_TASKS]; /* the parts of each follow those of the one before */
+    int task_count;
+};
+
 /* Which products of weights are taken when packing, and how wide a head is then. Alike for all ISAs. */
 struct plan_fold {
     bool scores;  /* W_Q W_K^T: keys are the input */
@@ -304,6 +357,8 @@ struct plan_isa {
     int64_t part_blocks; /* query blocks in one part of the attend phase */
     struct product products[PLAN_PRODUCTS]; /* those that the layer has, in order */
     int product_count;
+    struct plan_phase phases[PLAN_PHASES]; /* those that the layer has, in order; the same for all ISAs but for tasks */
+    int phase_count;
     struct layout layouts[LAYOUTS];
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
@@ -369,6 +424,7 @@ struct plan_isa {
         int64_t tokens;            /* that a sum over tokens takes at once */
         int64_t once, ahead;       /* steps that are laid out at once, and how far ahead their lines are fetched */
         int64_t chunk_rows, chunk_columns; /* of a weight's gradient that are a part */
+        int64_t weight_parts;      /* of the gradients of all weights */
     } back;
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 
@@ -395,6 +451,15 @@ static inline bool plan_back_transposes(const struct layer *layer)
     const bool made = layer->rope.kind != ROPE_NONE && !layer->projected && layer->rope.given;
     return layer->train && (made || (layer->mask & MASK_SEGMENTS) != 0);
 }
+
+/* How many sequences of a batch are a group, which passes the phases together */
+enum plan_group {
+    GROUP_ALL,           /* all: phases leave nothing in the scratch for each other */
+    GROUP_QUERIES,       /* as many as have batch_rows queries */
+    GROUP_SOURCES_APART, /* the same, but one where sources are brought, as each has a block of its own for its keys */
+    GROUP_BOTH           /* as many as have batch_rows queries and batch_sources keys */
+};
+enum plan_group plan_group(const struct layer *layer);
 
 static inline const struct product *plan_product(const struct plan_isa *p, enum product_name id)
 {

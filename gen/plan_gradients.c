@@ -4,6 +4,8 @@
  */
 #include "plan_parts.h"
 
+#include "score.h"
+
 static struct product *add(struct plan_isa *p, enum product_name id, enum layout_name a, enum layout_name b,
                            enum layout_name writes)
 {
@@ -140,5 +142,8 @@ void plan_gradients(struct plan_isa *p, const struct layer *layer)
             g->sum.chunks = ceil_div(g->sum.of[0].numbers, p->back.chunk_rows) *
                             ceil_div(g->sum.of[1].numbers, p->back.chunk_columns);
             g->sum.parts = g->sum.heads * g->sum.chunks;
+            p->back.weight_parts += g->sum.joins ? 0 : g->sum.parts + g->sum.bias_heads;
         }
+    p->back.weight_parts += (score_has(layer, SCORE_RELATIVE) ? layer->h : 0) + (layer->sink ? 1 : 0) +
+                            (layer->bias && layer->w_o != W_O_NONE ? 1 : 0);
 }

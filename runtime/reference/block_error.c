@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding of a block's norms, sums, products and activations. Names are docs/bound.md's: u, gamma, omega, phi, lambda;
- * e for the worst error of a number, d for the drawn one, r for what the columns of a normed row share.
+/* Rounding of a block's norms, sums, products and activations. Names are docs/bound_block.md's: u, gamma,
+ * omega, phi, lambda; e is the worst error of a number, d its statistical one, r the error that all columns of a normed
+ * row share.
  *
  *   a + b      e_a + e_b + u (|a| + |b| + e_a + e_b)
  *   a w + b    sum e |w| + gamma_{K+2} (sum (|a| + e)|w| + |b|) + omega (K + 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a block in f32 may be off by around attention: docs/bound.md, "The block".
+/* How far a block in f32 may be off around attention: docs/bound_block.md, "The block".
  *
  * Left out on purpose: attention (bound.c), whose errors go in.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A norm of one row, of a head's queries and keys or of a block's tokens: in double, and what f32 may be off by
- * (docs/bound.md, "Norm and rotation").
+ * (docs/bound_block.md, "Norm and rotation").
  *
  * Left out on purpose: which rows are normed (finish.h, block.h).
  */
@@ -24,7 +24,7 @@ struct norm_row {
 };
 struct norm_row norm_of(const struct norm *norm, const double *x, size_t count);
 
-/* ---- errors: names are docs/bound.md's */
+/* ---- errors: names are docs/bound_block.md's */
 
 struct norm_rounding {
     double omega, phi, lambda;

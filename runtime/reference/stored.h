@@ -2,7 +2,7 @@
 /* What weights are once they are packed in a type of fewer bytes (weight_type), and rows of a cache (cache_type):
  * numbers again, weights in the caller's layout.
  *
- * It knows neither plan nor templates: the rounding that docs/spec.md promises, in double. Every such number is an
+ * It knows neither plan nor templates: the rounding that docs/types.md promises, in double. Every such number is an
  * f32, and stays as it is when it is packed again. Left out on purpose: biases and other learned tensors, which are
  * packed as they are.
  */

@@ -16,7 +16,7 @@ export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}" # of compiled kernels
 export CC=${CC:-gcc} second=${compilers##* }
 
 # Folded scores of an infinite key may be -infinity where plain ones are NaN: y shows it then, but attn need not, and
-# misses NaN there (docs/bound.md, "What is not finite"). y has to be right all the same.
+# misses NaN there (docs/bound.md, "Non-finite values"). y has to be right all the same.
 not_said() { # ROUND NAME REPORT
     case "$1 $2" in
     folded*\ nonfinite_seen)
