@@ -65,7 +65,7 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
-    FIELD(plan_isa, word), FIELD(plan_isa, corrections),
+    FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),

@@ -354,6 +354,7 @@ struct plan_isa {
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
     bool whole;          /* they are whole ones, whose sums are exact; else sums of them are f32 */
     int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
+    int64_t neighbours;  /* of i8: so many numbers of a column have a largest sum of sizes that is 127 units */
     int64_t corrections; /* rows ahead of the words of a tap: what sums start from */
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
