@@ -65,7 +65,7 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
-    FIELD(plan_isa, word), FIELD(plan_isa, corrections),
+    FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
@@ -238,6 +238,10 @@ static const struct field operand_fields[] = {
     FIELD(sum_operand, head), FIELD(sum_operand, row), FIELD(sum_operand, numbers),
 };
 
+static const struct field through_fields[] = {
+    FIELD(plan_through, heads), FIELD(plan_through, d_row), FIELD(plan_through, columns), FIELD(plan_through, c_row),
+};
+
 static const struct field sum_fields[] = {
     FIELD(plan_sum, zero), FIELD(plan_sum, heads), FIELD(plan_sum, taps), FIELD(plan_sum, c_head),
     FIELD(plan_sum, c_row), FIELD(plan_sum, chunks), FIELD(plan_sum, parts), FIELD(plan_sum, bias_heads),
@@ -286,6 +290,50 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
         push_operand(emit, p, "a", g->reads[0], &g->sum.of[0]);
         push_operand(emit, p, "b", g->reads[1], &g->sum.of[1]);
         push_operand(emit, p, "bias", g->reads[g->sum.zero], &g->sum.bias);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* What tiles of backward read, the name of the operand that serves each, and the products that make gradients of
+ * inputs */
+static void push_back(struct emit *emit, const struct plan_isa *p)
+{
+    static const char *const reads[BACK_READS] = {"strips", "turned", "block", "dy", "dq", "dk", "dv"};
+    emit_begin_table(emit, "back_operands");
+    for (const struct back_operand *of = p->back.operands; of < p->back.operands + p->back.operand_count; of++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", of->name);
+        emit_set_integer(emit, "row", of->row);
+        emit_set_integer(emit, "step", of->step);
+        emit_set_boolean(emit, "ranged", of->ranged);
+        emit_set_boolean(emit, "apart", of->apart);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_begin_table(emit, "back_reads");
+    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++) {
+        if (p->back.read[i] < 0)
+            continue;
+        const struct back_operand *const of = &p->back.operands[p->back.read[i]];
+        emit_begin_table(emit, reads[i]);
+        emit_set_string(emit, "name", of->name);
+        emit_set_boolean(emit, "ranged", of->ranged);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_begin_table(emit, "through");
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->id < PRODUCT_THROUGH_Q || g->id > PRODUCT_THROUGH_V)
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "to", p->layouts[g->writes].name);
+        emit_set_string(emit, "read", reads[g->through.read]);
+        emit_set_integer(emit, "d", layout_at(p, g->reads[0]));
+        emit_set_boolean(emit, "weights", g->reads[1] != LAYOUT_NONE);
+        emit_set_integer(emit, "w", layout_at(p, g->reads[1]));
+        PUSH_FIELDS(emit, &g->through, through_fields);
+        emit_set_boolean(emit, "adds", g->through.adds);
         emit_end(emit);
     }
     emit_end(emit);
@@ -521,6 +569,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_phases(emit, "phases", p, false);
     push_phases(emit, "back_phases", p, true);
     push_sums(emit, p);
+    push_back(emit, p);
     push_rows(emit, p);
     push_rounds(emit, p);
     push_widens(emit, layer, p);

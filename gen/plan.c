@@ -30,6 +30,7 @@
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
+#define MOST_OF_I8 131072        /* products: times 127 * 128 they stay below 2^31 */
 #define CACHED_BLOCK 128         /* keys in a block: of 256 a step by AVX-512 gains 5 %, a prefill loses it */
 #define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
@@ -1383,6 +1384,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->word = layer_word(layer);
     p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
+    p->neighbours = isa->sums_pairs ? 2 : 1;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
@@ -1463,13 +1465,27 @@ static bool complete(const struct plan *plan)
     return true;
 }
 
-/* Numbers with which f32 would leave its range on the way. */
+/* The most numbers of a row that a product with a matrix sums up. */
+static int64_t longest_sum(const struct layer *l)
+{
+    const int64_t in = l->d_in_q > l->d_in_kv ? l->d_in_q : l->d_in_kv;
+    const int64_t z = layer_attends(l) ? l->h * l->d_v : l->d_model;
+    const int64_t most = in > z ? in : z;
+    return l->d_ff > most ? l->d_ff : most;
+}
+
+/* Numbers with which f32 would leave its range on the way, and sums of whole numbers 32 bits. */
 static void refuse_numbers(const struct layer *l, struct diag *diag)
 {
     const double cap = layer_is_linear(l) ? l->cap : l->number[SCORE_SOFTCAP];
     if (cap != 0 && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
+    if (l->precision == PRECISION_I8 && longest_sum(l) > MOST_OF_I8)
+        diag_error(diag, l->name,
+                   "sums of %lld products of i8 may exceed 32 bits; at most %d fit: write precision = f32, or fewer "
+                   "columns",
+                   (long long)longest_sum(l), MOST_OF_I8);
     if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))
         diag_error(diag, l->name,
                    "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "

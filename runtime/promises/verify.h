@@ -13,7 +13,7 @@
 #include "backward.h"
 #include "series.h"
 
-/* What one layer is compared with: good for every instruction set of its kernel. */
+/* What one layer is compared with: good for every instruction set of its kernel that packs alike (inputs_pairs) */
 struct subject {
     const struct layer *layer;
     const struct kernel *kernel;

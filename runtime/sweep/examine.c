@@ -60,9 +60,10 @@ static void say_why(char *reason, const struct findings *f, const char *isa)
 static void verify_point(struct examined *e, const struct sweep *s, const struct point *p, const struct layer *layer,
                          const struct kernel *kernel, struct diag *diag)
 {
-    const struct inputs_draw draw = sweep_draw(s, p, false);
+    struct inputs_draw draw = sweep_draw(s, p, false);
     struct subject subject;
     const int isa = kernel_isa(kernel->call, p->isa);
+    draw.pairs = inputs_pairs(layer, isa);
     struct findings f = {.verdict = isa != 0 ? VERDICT_NONE : VERDICT_LACKING}; /* 0: of another architecture */
     if (subject_make(&subject, layer, kernel, &draw, diag) &&
         (!p->costs || subject_make_against(&subject, &draw, diag)) && isa != 0) {
