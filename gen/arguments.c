@@ -120,9 +120,8 @@ void arguments_help(const struct arguments *a, FILE *out)
 {
     options_help(&attngen_program, a->command, out);
     if (a->command == commands)
-        fputs("\nattngen import DIR writes the specs and the C of a model, attngen model NAME.layers its C again from changed specs;\n"
-              "see attngen help import\n",
-              out);
+        fputs("\nattngen import DIR writes the specs and the C of a model, attngen model NAME.layers its C again from\n"
+              "changed specs; see attngen help import\n", out);
     fputs("\nexit codes: 0 success; 2 wrong usage, spec, model or template; 3 the machine failed (no memory, "
           "unwritable file)\n", out);
 }
