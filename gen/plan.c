@@ -35,7 +35,7 @@
 #define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
-#define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
+#define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define LONE_VECS 8              /* of a query; four sums take one register each besides */
