@@ -88,7 +88,6 @@ static const struct field isa_fields[] = {
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
     {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
     {"back_rows", offsetof(struct plan_isa, back.rows)}, {"back_vecs", offsetof(struct plan_isa, back.vecs)},
-    {"back_some", offsetof(struct plan_isa, back.some)}, {"back_few", offsetof(struct plan_isa, back.few)},
     {"back_width", offsetof(struct plan_isa, back.width)}, {"back_unroll", offsetof(struct plan_isa, back.unroll)},
     {"back_k_row", offsetof(struct plan_isa, back.k_row)}, {"back_v_row", offsetof(struct plan_isa, back.v_row)},
     {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},
@@ -168,18 +167,10 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, steps[i].name, p->layouts[steps[i].of].stride[steps[i].axis]);
 }
 
-/* Rows that go through a block: whose they are, where they begin there and how far apart they are; false: others. */
+/* Rows: whose they are, where they begin there and how far apart they are; false: there are none. */
 static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of)
 {
-    static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
-                                               LAYOUT_HIDDEN, LAYOUT_SOURCE, LAYOUT_S_T, LAYOUT_ROUNDED_X,
-                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_KEYS,
-                                               LAYOUT_ROUNDED_KEYS, LAYOUT_Z, LAYOUT_ROUNDED_Z,
-                                               LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
-    bool found = false;
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-        found = found || of == streams[i];
-    if (!found || p->layouts[of].name == NULL) {
+    if (p->layouts[of].name == NULL) {
         emit_set_boolean(emit, name, false);
         return;
     }
@@ -549,6 +540,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_heights(emit, "dot_tiles", &p->cached.dot_tiles);
     push_heights(emit, "panels", &p->cached.panels);
     push_heights(emit, "low_panels", &p->cached.low_panels);
+    push_heights(emit, "back_heights", &p->back.heights);
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
@@ -576,7 +568,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_norms(emit, layer, p);
     const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
     push_stream(emit, p, "transposed", transpose != NULL ? transpose->reads[0] : LAYOUT_NONE);
-    push_stream(emit, p, "normed", LAYOUT_NORMED);
+    push_stream(emit, p, "input", p->layouts[LAYOUT_NORMED].name != NULL ? LAYOUT_NORMED : LAYOUT_X);
     push_stream(emit, p, "x", LAYOUT_X);
     emit_begin_table(emit, "tables");
     for (size_t i = 0; i < layer->table_count; i++) {

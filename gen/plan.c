@@ -35,7 +35,7 @@
 #define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
-#define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
+#define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define LONE_VECS 8              /* of a query; four sums take one register each besides */
@@ -290,7 +290,7 @@ static void plan_lanes(struct plan_lanes *g, const struct plan_request *request,
                        int64_t columns, int64_t queries)
 {
     const int64_t rows = request_within(request, PLAN_LANE_ROWS, rows_fit(request, p->isa, p->vecs));
-    g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
+    g->unroll = g->unroll_rest = min(choose_unroll(request, g->depth), g->depth);
     const int64_t tiles = ceil_div(g->columns, request_is_small(request) ? one_height(g->columns, rows) : rows);
     g->height[0] = ceil_div(g->columns, tiles);
     g->height[1] = g->height[0] - 1;
@@ -796,11 +796,10 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
-    if (g->depth / min(g->unroll, g->depth) < 2)
+    if (g->depth / g->unroll < 2)
         return;
     g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], line_weights(g->element),
-                                 ceil_div(min(g->group_rows, tokens), p->block), 1,
-                                 g->depth / min(g->unroll, g->depth));
+                                 ceil_div(min(g->group_rows, tokens), p->block), 1, g->depth / g->unroll);
 }
 
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
@@ -856,7 +855,7 @@ static void schedule_lanes(struct plan_lanes *g)
 {
     g->tiles = g->count[0] + g->count[1];
     g->parts = ceil_div(g->groups * g->tiles, g->part_tiles);
-    g->prefetch_tile = g->prefetch * (g->depth / min(g->unroll, g->depth)) * LINE_FLOATS;
+    g->prefetch_tile = g->prefetch * (g->depth / g->unroll) * LINE_FLOATS;
     g->prefetch_end = g->depth * g->height[g->count[1] > 0] - g->prefetch_tile;
 }
 
@@ -1231,10 +1230,10 @@ static void plan_back(struct plan_isa *p, const struct layer *layer, const struc
     p->back.vecs = widest > p->lanes ? 2 : 1;
     p->back.width = p->back.vecs * p->lanes;
     p->back.rows = near_equal(BACK_EVEN, tile_rows(p->isa, p->back.vecs));
-    if (!request_is_small(request) && p->back.rows > 4) {
-        p->back.few = ceil_div(p->back.rows, 4);
-        p->back.some = ceil_div(5 * p->back.rows, 8) - 1;
-    }
+    const int64_t heights[] = {p->back.rows, ceil_div(5 * p->back.rows, 8) - 1, ceil_div(p->back.rows, 4)};
+    p->back.heights.count = !request_is_small(request) && p->back.rows > 4 ? 3 : 1;
+    for (int64_t i = 0; i < p->back.heights.count; i++)
+        p->back.heights.at[i].rows = heights[i];
     p->back.unroll = BACK_UNROLL;
     p->back.k_row = round_up(layer->d_k, p->lanes);
     p->back.v_row = round_up(layer->d_v, p->lanes);

@@ -435,7 +435,7 @@ struct plan_isa {
      * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */
     struct {
         int64_t rows, vecs, width; /* of the tile; width: lanes of its vectors */
-        int64_t some, few;         /* heights of lower tiles, for rows that are left over; 0: there is none */
+        struct tile_heights heights; /* `rows`, and lower ones for what is left over */
         int64_t unroll;
         int64_t k_row, v_row;      /* numbers of a head's query and value, padded to whole vectors */
         int64_t queries, keys;     /* of a block of scores, both whole tiles */

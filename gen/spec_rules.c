@@ -373,17 +373,18 @@ static void rule_cache_len(struct spec *spec)
 /* Rows that a call still reads must not be those that it writes. */
 static void rule_ring(struct spec *spec)
 {
-    const int64_t rows = spec->value[KEY_CACHE_LEN], n = spec->value[KEY_SEQ_LEN], left = spec->value[KEY_WINDOW_LEFT];
+    const int64_t rows = spec->value[KEY_CACHE_LEN], left = spec->value[KEY_WINDOW_LEFT];
+    const int64_t needed = spec->value[KEY_SEQ_LEN] + left;
     if (spec->value[KEY_CACHE] != CACHE_RING)
         return;
     if (!has_mask(spec, MASK_WINDOW) || left == LAYER_UNBOUNDED)
         diag_error(spec->diag, place_of(spec, KEY_CACHE),
                    "cache = ring forgets old keys, so the mask needs a window with a left bound; add window to the "
                    "mask and give window_left, or write cache = rows");
-    else if (n + left > rows)
+    else if (needed > rows)
         diag_error(spec->diag, place_of(spec, KEY_CACHE_LEN),
                    "cache_len = %lld is less than seq_len + window_left = %lld, so a call would overwrite keys that it "
-                   "reads; write at least that", (long long)rows, (long long)(n + left));
+                   "reads; write at least that", (long long)rows, (long long)needed);
     if (has_mask(spec, MASK_BOOL) || has_mask(spec, MASK_ADDITIVE))
         diag_error(spec->diag, place_of(spec, KEY_MASK),
                    "mask tensors have a column for each position, and a ring has no last position; leave out bool and "

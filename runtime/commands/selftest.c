@@ -75,7 +75,7 @@ static int64_t past_for(const struct selftest *s, size_t b, size_t n)
 {
     const struct layer *layer = s->layer;
     const int64_t most = layer->cache == CACHE_RING ? layer->cache_len + 3 : layer->cache_len - (int64_t)n;
-    const int64_t wanted = layer->cache == CACHE_RING && layer->cache_len <= 4 * CACHED ? most : CACHED;
+    const int64_t wanted = layer->cache == CACHE_RING && layer->cache_len <= (int64_t)4 * CACHED ? most : CACHED;
     return !layer_has_cache(layer) || b % 2 == 1 ? 0 : most < wanted ? most : wanted;
 }
 

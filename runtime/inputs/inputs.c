@@ -850,7 +850,7 @@ static bool are_whole(const struct layer *layer, enum layer_tensor t, const stru
     const float *numbers = tensor->data;
     bool whole = type_of(layer, t) == TYPE_I32 && tensor->type == TYPE_F32;
     for (size_t i = 0; whole && i < tensor->bytes / sizeof *numbers; i++)
-        whole = numbers[i] >= -0x1p31f && numbers[i] < 0x1p31f && numbers[i] == (float)(int32_t)numbers[i];
+        whole = numbers[i] >= -2147483648.0f && numbers[i] < 2147483648.0f && numbers[i] == (float)(int32_t)numbers[i];
     return whole;
 }
 

@@ -65,7 +65,7 @@ static bool allocate(struct pass *p)
 static void release(struct pass *p)
 {
     struct guarded *all[] = {&p->y, &p->attn, &p->lse, &p->saved, &p->scratch, &p->back};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         guarded_free(all[i]);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         guarded_free(&p->gradient[t]);
@@ -411,7 +411,7 @@ static bool check_refusals(struct pass *p)
     if (!expect(p, "dy = NULL", p->call->backward(packed, &args, &wrong, scratch), KERNEL_NULL))
         return false;
     wrong = grads;
-    wrong.dx = (float *)((char *)wrong.dx + 1);
+    wrong.dx = (void *)((char *)wrong.dx + 1);
     if (!expect(p, "dx off its boundary", p->call->backward(packed, &args, &wrong, scratch), KERNEL_ALIGN))
         return false;
     wrong = grads;
@@ -453,7 +453,7 @@ static bool check_forward(struct pass *p)
     if (good || !run_forward(p, p->in))
         return good;
     good = true;
-    for (size_t i = 0; good && i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; good && i < sizeof all / sizeof all[0]; i++) {
         good = guarded_make(&was[i], all[i].is->bytes, 4);
         if (good)
             memcpy(was[i].data, all[i].is->data, all[i].is->bytes);
@@ -464,13 +464,13 @@ static bool check_forward(struct pass *p)
         args.saved = trains ? args.saved : NULL;
         good = trains ? run_forward_parts(p, &args)
                       : refused(p, "forward", p->call->forward(p->of->packed, &args, p->scratch.data));
-        for (size_t i = 0; good && i < sizeof all / sizeof *all; i++)
+        for (size_t i = 0; good && i < sizeof all / sizeof all[0]; i++)
             if ((trains || !all[i].dropped || layer_dropped(p->layer) == 0) &&
                 memcmp(was[i].data, all[i].is->data, all[i].is->bytes) != 0)
                 good = promise_violated(p->why, "%s has other bits %s", all[i].name,
                                         trains ? "where forward runs in parts" : "where saved is NULL");
     }
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         guarded_free(&was[i]);
     return good;
 }

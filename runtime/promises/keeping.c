@@ -193,7 +193,7 @@ static bool other_headers(struct keeping *k)
     const struct kernel_args args = args_of(k, k->in, k->out, false, NULL);
     unsigned char *const last = (unsigned char *)k->kept.data + (args.batch - 1) * k->call->kept_bytes;
     bool good = true;
-    for (size_t bit = 0; good && bit < 8 * HEADER; bit += 5) {
+    for (size_t bit = 0; good && bit < (size_t)8 * HEADER; bit += 5) {
         last[bit / 8] ^= (unsigned char)(1 << bit % 8);
         good = one_refused(k, &args, KERNEL_KEPT, "no source, and a block of another kind");
         last[bit / 8] ^= (unsigned char)(1 << bit % 8);

@@ -92,7 +92,7 @@ static bool prepare(struct moving *m)
     const size_t bytes[] = {BATCH * sizeof(int32_t), table * sizeof(int32_t), BATCH * sizeof(int32_t),
                             m->before.pages * sizeof(int32_t)};
     bool good = true;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         guarded_free(all[i]);
         good = good && guarded_make(all[i], bytes[i], offset);
     }
@@ -128,7 +128,7 @@ static bool zones_intact(struct moving *m, const char *what)
     bool intact = true;
     for (int part = 0; part < inputs_cache_parts(m->layer); part++)
         intact = intact && guarded_zones_intact(&m->cache[part]);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         intact = intact && guarded_zones_intact(all[i]);
     return intact || violated(m, "%s: wrote outside the cache, its numbers and from", what);
 }
@@ -404,7 +404,7 @@ bool moving_holds(const struct kernel *kernel, const struct layer *layer, const 
     struct guarded *all[] = {&m.past, &m.table, &m.from, &m.free_pages};
     for (int part = 0; part < CACHE_PARTS; part++)
         guarded_free(&m.cache[part]);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         guarded_free(all[i]);
     inputs_free(&m.before);
     return good;

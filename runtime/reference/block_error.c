@@ -404,7 +404,7 @@ struct errors {
 static void free_errors(struct errors *e)
 {
     struct block_error *const all[] = {&e->u, &e->in, &e->up, &e->gate, &e->hidden};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         block_error_free(all[i]);
 }
 

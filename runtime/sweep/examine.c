@@ -35,7 +35,7 @@ struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool
 static const struct comparison *first_miss(const struct findings *f)
 {
     const struct comparison *const all[] = {&f->y, &f->attn, &f->lse, &f->cache[0], &f->cache[1]};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i]->misses > 0)
             return all[i];
     return &f->attn;
