@@ -2,8 +2,8 @@
 /* A table of names of weights; it decides which tensors of a file are the layer's, and where in them each number is.
  *
  * A layer in a file is identified by a module's name ("h.0.attn.", empty in a file of one layer) and a row of the
- * table. It is found by the tensor of the row's query weights; without projections, by the output's weights, the first other
- * learned tensor of the layer or its first table; without attention, by its first matrix.
+ * table. It is found by the tensor of the row's query weights; without projections, by the output's weights, the first
+ * other learned tensor of the layer or its first table; without attention, by its first matrix.
  */
 #include "weights.h"
 
