@@ -65,7 +65,7 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
-    FIELD(plan_isa, word), FIELD(plan_isa, corrections),
+    FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
@@ -91,7 +91,6 @@ static const struct field isa_fields[] = {
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
     {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
     {"back_rows", offsetof(struct plan_isa, back.rows)}, {"back_vecs", offsetof(struct plan_isa, back.vecs)},
-    {"back_some", offsetof(struct plan_isa, back.some)}, {"back_few", offsetof(struct plan_isa, back.few)},
     {"back_width", offsetof(struct plan_isa, back.width)}, {"back_unroll", offsetof(struct plan_isa, back.unroll)},
     {"back_k_row", offsetof(struct plan_isa, back.k_row)}, {"back_v_row", offsetof(struct plan_isa, back.v_row)},
     {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},
@@ -171,18 +170,10 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, steps[i].name, p->layouts[steps[i].of].stride[steps[i].axis]);
 }
 
-/* Rows that go through a block: whose they are, where they begin there and how far apart they are; false: others. */
+/* Rows: whose they are, where they begin there and how far apart they are; false: there are none. */
 static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of)
 {
-    static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
-                                               LAYOUT_HIDDEN, LAYOUT_SOURCE, LAYOUT_S_T, LAYOUT_ROUNDED_X,
-                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_KEYS,
-                                               LAYOUT_ROUNDED_KEYS, LAYOUT_Z, LAYOUT_ROUNDED_Z,
-                                               LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
-    bool found = false;
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-        found = found || of == streams[i];
-    if (!found || p->layouts[of].name == NULL) {
+    if (p->layouts[of].name == NULL) {
         emit_set_boolean(emit, name, false);
         return;
     }
@@ -241,6 +232,10 @@ static const struct field operand_fields[] = {
     FIELD(sum_operand, head), FIELD(sum_operand, row), FIELD(sum_operand, numbers),
 };
 
+static const struct field through_fields[] = {
+    FIELD(plan_through, heads), FIELD(plan_through, d_row), FIELD(plan_through, columns), FIELD(plan_through, c_row),
+};
+
 static const struct field sum_fields[] = {
     FIELD(plan_sum, zero), FIELD(plan_sum, heads), FIELD(plan_sum, taps), FIELD(plan_sum, c_head),
     FIELD(plan_sum, c_row), FIELD(plan_sum, chunks), FIELD(plan_sum, parts), FIELD(plan_sum, bias_heads),
@@ -289,6 +284,50 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
         push_operand(emit, p, "a", g->reads[0], &g->sum.of[0]);
         push_operand(emit, p, "b", g->reads[1], &g->sum.of[1]);
         push_operand(emit, p, "bias", g->reads[g->sum.zero], &g->sum.bias);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* What tiles of backward read, the name of the operand that serves each, and the products that make gradients of
+ * inputs */
+static void push_back(struct emit *emit, const struct plan_isa *p)
+{
+    static const char *const reads[BACK_READS] = {"strips", "turned", "block", "dy", "dq", "dk", "dv"};
+    emit_begin_table(emit, "back_operands");
+    for (const struct back_operand *of = p->back.operands; of < p->back.operands + p->back.operand_count; of++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", of->name);
+        emit_set_integer(emit, "row", of->row);
+        emit_set_integer(emit, "step", of->step);
+        emit_set_boolean(emit, "ranged", of->ranged);
+        emit_set_boolean(emit, "apart", of->apart);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_begin_table(emit, "back_reads");
+    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++) {
+        if (p->back.read[i] < 0)
+            continue;
+        const struct back_operand *const of = &p->back.operands[p->back.read[i]];
+        emit_begin_table(emit, reads[i]);
+        emit_set_string(emit, "name", of->name);
+        emit_set_boolean(emit, "ranged", of->ranged);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_begin_table(emit, "through");
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->id < PRODUCT_THROUGH_Q || g->id > PRODUCT_THROUGH_V)
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "to", p->layouts[g->writes].name);
+        emit_set_string(emit, "read", reads[g->through.read]);
+        emit_set_integer(emit, "d", layout_at(p, g->reads[0]));
+        emit_set_boolean(emit, "weights", g->reads[1] != LAYOUT_NONE);
+        emit_set_integer(emit, "w", layout_at(p, g->reads[1]));
+        PUSH_FIELDS(emit, &g->through, through_fields);
+        emit_set_boolean(emit, "adds", g->through.adds);
         emit_end(emit);
     }
     emit_end(emit);
@@ -508,6 +547,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "values_in_order", p->cached.values_in_order);
     push_heights(emit, "panels", &p->cached.panels);
     push_heights(emit, "low_panels", &p->cached.low_panels);
+    push_heights(emit, "back_heights", &p->back.heights);
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
@@ -528,13 +568,14 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_phases(emit, "phases", p, false);
     push_phases(emit, "back_phases", p, true);
     push_sums(emit, p);
+    push_back(emit, p);
     push_rows(emit, p);
     push_rounds(emit, p);
     push_widens(emit, layer, p);
     push_norms(emit, layer, p);
     const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
     push_stream(emit, p, "transposed", transpose != NULL ? transpose->reads[0] : LAYOUT_NONE);
-    push_stream(emit, p, "normed", LAYOUT_NORMED);
+    push_stream(emit, p, "input", p->layouts[LAYOUT_NORMED].name != NULL ? LAYOUT_NORMED : LAYOUT_X);
     push_stream(emit, p, "x", LAYOUT_X);
     emit_begin_table(emit, "tables");
     for (size_t i = 0; i < layer->table_count; i++) {

@@ -30,11 +30,12 @@
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
+#define MOST_OF_I8 131072        /* products: times 127 * 128 they stay below 2^31 */
 #define CACHED_BLOCK 128         /* keys in a block: of 256 a step by AVX-512 gains 5 %, a prefill loses it */
 #define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
-#define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
+#define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define FETCH_ROWS 8             /* measured, Zen 4: of what is read in order, 8 rows gain 10 % by prefetches, 4 lose */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
@@ -291,7 +292,7 @@ static void plan_lanes(struct plan_lanes *g, const struct plan_request *request,
                        int64_t columns, int64_t queries)
 {
     const int64_t rows = request_within(request, PLAN_LANE_ROWS, rows_fit(request, p->isa, p->vecs));
-    g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
+    g->unroll = g->unroll_rest = min(choose_unroll(request, g->depth), g->depth);
     const int64_t tiles = ceil_div(g->columns, request_is_small(request) ? one_height(g->columns, rows) : rows);
     g->height[0] = ceil_div(g->columns, tiles);
     g->height[1] = g->height[0] - 1;
@@ -797,11 +798,10 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
-    if (g->depth / min(g->unroll, g->depth) < 2)
+    if (g->depth / g->unroll < 2)
         return;
     g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], line_weights(g->element),
-                                 ceil_div(min(g->group_rows, tokens), p->block), 1,
-                                 g->depth / min(g->unroll, g->depth));
+                                 ceil_div(min(g->group_rows, tokens), p->block), 1, g->depth / g->unroll);
 }
 
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
@@ -857,7 +857,7 @@ static void schedule_lanes(struct plan_lanes *g)
 {
     g->tiles = g->count[0] + g->count[1];
     g->parts = ceil_div(g->groups * g->tiles, g->part_tiles);
-    g->prefetch_tile = g->prefetch * (g->depth / min(g->unroll, g->depth)) * LINE_FLOATS;
+    g->prefetch_tile = g->prefetch * (g->depth / g->unroll) * LINE_FLOATS;
     g->prefetch_end = g->depth * g->height[g->count[1] > 0] - g->prefetch_tile;
 }
 
@@ -1245,10 +1245,10 @@ static void plan_back(struct plan_isa *p, const struct layer *layer, const struc
     p->back.vecs = widest > p->lanes ? 2 : 1;
     p->back.width = p->back.vecs * p->lanes;
     p->back.rows = near_equal(BACK_EVEN, tile_rows(p->isa, p->back.vecs));
-    if (!request_is_small(request) && p->back.rows > 4) {
-        p->back.few = ceil_div(p->back.rows, 4);
-        p->back.some = ceil_div(5 * p->back.rows, 8) - 1;
-    }
+    const int64_t heights[] = {p->back.rows, ceil_div(5 * p->back.rows, 8) - 1, ceil_div(p->back.rows, 4)};
+    p->back.heights.count = !request_is_small(request) && p->back.rows > 4 ? 3 : 1;
+    for (int64_t i = 0; i < p->back.heights.count; i++)
+        p->back.heights.at[i].rows = heights[i];
     p->back.unroll = BACK_UNROLL;
     p->back.k_row = round_up(layer->d_k, p->lanes);
     p->back.v_row = round_up(layer->d_v, p->lanes);
@@ -1398,6 +1398,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->word = layer_word(layer);
     p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
+    p->neighbours = isa->sums_pairs ? 2 : 1;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
@@ -1478,13 +1479,27 @@ static bool complete(const struct plan *plan)
     return true;
 }
 
-/* Numbers with which f32 would leave its range on the way. */
+/* The most numbers of a row that a product with a matrix sums up. */
+static int64_t longest_sum(const struct layer *l)
+{
+    const int64_t in = l->d_in_q > l->d_in_kv ? l->d_in_q : l->d_in_kv;
+    const int64_t z = layer_attends(l) ? l->h * l->d_v : l->d_model;
+    const int64_t most = in > z ? in : z;
+    return l->d_ff > most ? l->d_ff : most;
+}
+
+/* Numbers with which f32 would leave its range on the way, and sums of whole numbers 32 bits. */
 static void refuse_numbers(const struct layer *l, struct diag *diag)
 {
     const double cap = layer_is_linear(l) ? l->cap : l->number[SCORE_SOFTCAP];
     if (cap != 0 && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
+    if (l->precision == PRECISION_I8 && longest_sum(l) > MOST_OF_I8)
+        diag_error(diag, l->name,
+                   "sums of %lld products of i8 may exceed 32 bits; at most %d fit: write precision = f32, or fewer "
+                   "columns",
+                   (long long)longest_sum(l), MOST_OF_I8);
     if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))
         diag_error(diag, l->name,
                    "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "

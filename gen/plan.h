@@ -226,6 +226,16 @@ struct sum_operand {
     int64_t head, row, numbers;
 };
 
+/* What tiles of backward read as their first operand: strips, a block of scores the other way round or as it is, rows
+ * of gradients. Those with the same steps are one operand. */
+enum back_read { READ_STRIPS, READ_TURNED, READ_BLOCK, READ_DY, READ_DQ, READ_DK, READ_DV, BACK_READS };
+struct back_operand {
+    const char *name;
+    int64_t row, step; /* numbers from row to row of a tile, and along the sum */
+    bool ranged;       /* a product takes ranges of what its rows see, and leaves out the rest */
+    bool apart;        /* rows lie apart: a last, lower tile goes through a spare strip, as none lie behind */
+};
+
 /* A weight's gradient, matrix by matrix: c[i][k] += sum over tokens of of[0][token][i] of[1][token][k] */
 struct plan_sum {
     struct sum_operand of[2];
@@ -238,6 +248,15 @@ struct plan_sum {
     struct sum_operand bias;
     bool of_source;     /* the tokens are keys */
     bool joins;         /* added to the gradient ahead of it, by its parts */
+};
+
+/* Of backward, the gradient of an input: c[token][column] (+)= sum of d[token][step] W^T[step][column], head by head
+ * where each has columns of its own (input = split), else over all heads at once. */
+struct plan_through {
+    int64_t heads, d_row; /* numbers of a head's gradient */
+    int64_t columns, c_row;
+    enum back_read read;  /* how tiles read d */
+    bool adds;            /* to what an earlier product has left in c */
 };
 
 /* One step of the layer. Its operands have the types of their layouts. */
@@ -254,6 +273,7 @@ struct product {
         struct plan_rows rows;
         struct plan_round round;
         struct plan_sum sum;
+        struct plan_through through;
         struct plan_widen widen;
     };
 };
@@ -334,6 +354,7 @@ struct plan_isa {
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
     bool whole;          /* they are whole ones, whose sums are exact; else sums of them are f32 */
     int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
+    int64_t neighbours;  /* of i8: so many numbers of a column have a largest sum of sizes that is 127 units */
     int64_t corrections; /* rows ahead of the words of a tap: what sums start from */
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
@@ -419,7 +440,7 @@ struct plan_isa {
      * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */
     struct {
         int64_t rows, vecs, width; /* of the tile; width: lanes of its vectors */
-        int64_t some, few;         /* heights of lower tiles, for rows that are left over; 0: there is none */
+        struct tile_heights heights; /* `rows`, and lower ones for what is left over */
         int64_t unroll;
         int64_t k_row, v_row;      /* numbers of a head's query and value, padded to whole vectors */
         int64_t queries, keys;     /* of a block of scores, both whole tiles */
@@ -429,6 +450,8 @@ struct plan_isa {
         int64_t once, ahead;       /* steps that are laid out at once, and how far ahead their lines are fetched */
         int64_t chunk_rows, chunk_columns; /* of a weight's gradient that are a part */
         int64_t weight_parts;      /* of the gradients of all weights */
+        struct back_operand operands[BACK_READS];
+        int operand_count, read[BACK_READS]; /* which operand serves, -1: nothing reads so */
     } back;
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 

@@ -165,7 +165,7 @@ static void place_kept(struct plan_isa *p, const struct layer *layer)
     struct layout *const of[] = {&p->layouts[LAYOUT_KEYS], &p->layouts[LAYOUT_VALUES]};
     bool source = false;
     p->bytes[OWNER_KEPT] = KEPT_HEADER_BYTES;
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         if (of[i]->owner == OWNER_CALLER)
             source = true;
         else

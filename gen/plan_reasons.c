@@ -59,11 +59,10 @@ static const char *prefetch_text(char text[80], int64_t lines, const char *what)
 
 static void explain_lanes(struct plan_isa *p, const char *name, const struct plan_lanes *g)
 {
-    const int64_t unroll = min(g->unroll, g->depth);
     char ask[80];
     reason(p, "%s: tile " D64 " x " D64 ", tokens along the lanes, weights packed [tile][" D64 "][" D64 "], row groups "
            "of " D64 "; " D64 " step%s unrolled; " D64 " tile%s a part%s", name, g->height[0], p->block, g->depth,
-           g->height[0], g->group_rows, unroll, plural(unroll), g->part_tiles, plural(g->part_tiles),
+           g->height[0], g->group_rows, g->unroll, plural(g->unroll), g->part_tiles, plural(g->part_tiles),
            prefetch_text(ask, g->prefetch, "tile"));
 }
 
