@@ -30,7 +30,8 @@ static void add_caller(struct plan_isa *p, enum layout_name id, const char *name
 /* What attends: the weights again, block by block, and from their gradients those of queries, keys and values. */
 static void add_attention(struct plan_isa *p, const struct layer *layer)
 {
-    const unsigned turn = layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0;
+    const unsigned turn = (layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0) |
+                          (layer->qk_norm != NORM_NONE ? EPILOGUE_NORM : 0);
     add(p, PRODUCT_WEIGHTS_AGAIN, LAYOUT_Q_STRIPS, LAYOUT_K_PANELS, LAYOUT_BACK_P)->epilogue = EPILOGUE_SOFTMAX;
     add(p, PRODUCT_D_SCORES, LAYOUT_DZ_STRIPS, LAYOUT_V_PANELS, LAYOUT_BACK_DS);
     add(p, PRODUCT_D_VALUES, LAYOUT_BACK_P, LAYOUT_DZ_PANELS, LAYOUT_D_VALUES);
