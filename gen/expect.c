@@ -707,7 +707,7 @@ static void finish(struct expect_step *s, const struct work *w, const struct mod
         s->cycles -= (bounds[EXPECT_L3].shows - PREFETCH_SHOWS) * w->prefetched / core->caches->l3_rate;
 }
 
-/* The layer is held by what holds the steps that take most of its cycles. */
+/* The layer is limited by what limits the steps that take most of its cycles. */
 static void sum_up(struct expect *e, const struct core *core, int64_t lanes, double groups)
 {
     double held[EXPECT_BOUNDS] = {0};
@@ -843,7 +843,7 @@ void expect_explain(const struct plan *plan, const struct layer *layer, int64_t 
 {
     fprintf(out,
             "\nExpected of %s: %" PRId64 " sequence%s of full length, one core, warm caches; cycles from counts of\n"
-            "instructions and bytes, the plain layer's share of the FMA peak, and what holds it\n",
+            "instructions and bytes, the plain layer's share of the FMA peak, and what limits it\n",
             layer->name, batch, batch == 1 ? "" : "s");
     if (layer_attends(layer))
         print_folds(out, &plan->fold, layer);
@@ -851,17 +851,17 @@ void expect_explain(const struct plan *plan, const struct layer *layer, int64_t 
         const struct plan_isa *p = &plan->isas[i];
         struct expect e;
         if (!expect_knows(p->isa)) {
-            fprintf(out, "\n  %-16s nothing is expected of it: no core that has it was measured\n", p->isa->name);
+            fprintf(out, "\n  %-16s no expectation: no core with this instruction set was measured\n", p->isa->name);
             continue;
         }
         expect_make(&e, layer, p, batch);
-        fprintf(out, "\n  %-16s %14s %14s %8s   held by\n", p->isa->name, "cycles", "vector FMAs", "share");
+        fprintf(out, "\n  %-16s %14s %14s %8s   limited by\n", p->isa->name, "cycles", "vector FMAs", "share");
         for (int s = 0; s < EXPECT_STEPS; s++)
             if (e.step[s].cycles > 0)
                 print_step(out, step_names[s], &e.step[s]);
         print_step(out, "layer", &e.layer);
         if (p->isa == &isa_table[0])
-            fputs("    a bound and no expectation: scalar is as fast as the compiler makes it\n", out);
+            fputs("    an upper bound: scalar is as fast as the compiler makes it\n", out);
     }
     fputc('\n', out);
     for (int64_t i = 0; i < plan->count; i++) {

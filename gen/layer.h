@@ -45,7 +45,7 @@ enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F
 #define WEIGHT_GROUP 32 /* of a product's depth, which is that of one tap */
 
 /* Of the operands of products with weights: f32, or whole numbers, a scale for each row and column, whose sums are
- * exact. docs/spec.md, "Products of whole numbers". */
+ * exact. docs/types.md, "Integer products". */
 enum layer_precision { PRECISION_F32, PRECISION_I16, PRECISION_I8, PRECISION_BF16 };
 /* What a layer is; the other two are of each row alone, without attention. */
 enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR };
@@ -57,7 +57,7 @@ enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL };
 enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
 enum layer_rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN };
 enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
-/* What stands around attention: where norms are, and how the feed-forward gets its rows. docs/spec.md, "The block". */
+/* What stands around attention: where norms are, and what the feed-forward reads. docs/block.md, "The equations". */
 enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
 enum layer_ffn {
     FFN_NONE, FFN_RELU, FFN_GELU, FFN_GELU_TANH, FFN_SILU,

@@ -29,12 +29,21 @@ static inline float draw_number(uint64_t *state, float limit)
 
 /* What one tensor is filled with. */
 struct draw {
-    enum { DRAW_NUMBERS, DRAW_MASK_BOOL, DRAW_MASK_ADD } kind;
+    enum { DRAW_NUMBERS, DRAW_MASK_BOOL, DRAW_MASK_ADD, DRAW_BF16, DRAW_F16, DRAW_I8 } kind;
     void *data;
     size_t rows, columns;
-    float limit; /* of DRAW_NUMBERS */
+    float limit; /* of DRAW_NUMBERS, DRAW_BF16 and DRAW_F16; of these two at least 2^-7 and at most 2^15 */
     uint64_t seed;
 };
+
+/* A multiple of limit / 2^7 from -limit up to limit, which both types of two bytes have; its bits. */
+static inline uint16_t draw_two_bytes(uint64_t *state, float limit, int is_f16)
+{
+    const int32_t drawn = (int32_t)(draw_bits(state) >> 56) - 128;
+    const union { float number; uint32_t bits; } f32 = {(float)drawn * (limit / 128.0f)};
+    const uint32_t sign = f32.bits >> 16 & 0x8000, size = f32.bits & 0x7fffffff;
+    return (uint16_t)(!is_f16 ? f32.bits >> 16 : size == 0 ? 0 : sign | ((size >> 13) - (UINT32_C(112) << 10)));
+}
 
 /* Of 16 rows 1 is hidden, 8 are visible, the others so in eighths; any byte but 0 is visible. */
 static inline void draw_mask_bool_row(unsigned char *row, size_t columns, uint64_t *state)
@@ -66,8 +75,13 @@ static inline void draw_fill(const struct draw *draw)
         } else if (draw->kind == DRAW_MASK_ADD) {
             draw_mask_add_row((float *)draw->data + row * draw->columns, draw->columns, &state);
         } else {
-            for (size_t j = 0; j < draw->columns; j++)
-                ((float *)draw->data)[row * draw->columns + j] = draw_number(&state, draw->limit);
+            for (size_t at = row * draw->columns; at < (row + 1) * draw->columns; at++)
+                if (draw->kind == DRAW_NUMBERS)
+                    ((float *)draw->data)[at] = draw_number(&state, draw->limit);
+                else if (draw->kind == DRAW_I8) /* -127 to 127 */
+                    ((signed char *)draw->data)[at] = (signed char)((int)(draw_bits(&state) >> 33) % 255 - 127);
+                else
+                    ((uint16_t *)draw->data)[at] = draw_two_bytes(&state, draw->limit, draw->kind == DRAW_F16);
         }
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* docs/spec.md's equations of a block, but for attention, and of layers without it:
+/* docs/block.md's equations, without attention itself:
  *
  *   post      u = n1(x + att)                 y = n2(u + ffn(u))
  *   pre       u = x + att                     y = u + ffn(n2(u))          att of n1(x)

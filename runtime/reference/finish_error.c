@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding of norm and rotation. Names are docs/bound.md's: u, gamma, omega, phi; e for the worst error of a number
- * that goes in, d for the drawn one.
+/* Rounding of norm and rotation. Names are docs/bound_block.md's: u, gamma, omega, phi; e is the worst error of an
+ * input, d its statistical one.
  */
 #include "finish_error.h"
 

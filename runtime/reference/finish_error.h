@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What norm and rotation of queries and keys in f32 may be off by: docs/bound.md, "Norm and rotation".
+/* How far norm and rotation of queries and keys in f32 may be off: docs/bound_block.md, "Norm and rotation".
  *
  * Left out on purpose: the projections before them and the scores behind them (bound.c).
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A norm of one row, of a head's queries and keys or of a block's tokens: in double, and what f32 may be off by
- * (docs/bound.md, "Norm and rotation").
+ * (docs/bound_block.md, "Norm and rotation").
  *
  * Left out on purpose: which rows are normed (finish.h, block.h).
  */
@@ -24,7 +24,7 @@ struct norm_row {
 };
 struct norm_row norm_of(const struct norm *norm, const double *x, size_t count);
 
-/* ---- errors: names are docs/bound.md's */
+/* ---- errors: names are docs/bound_block.md's */
 
 struct norm_rounding {
     double omega, phi, lambda;
@@ -52,8 +52,8 @@ struct norm_divided {
     double lost;           /* of a row that the kernel takes smaller: what underflow there stands for */
     bool open;             /* f32 may overflow on the way */
 };
-struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *of,
-                                const struct norm_columns *columns);
+struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *e,
+                                const struct norm_columns *of);
 
 /* One column's errors, of x at first, then of gain (x - middle) inverse + shift; gain and shift are sizes, times the
  * factor. `shares`: also in `drawn` is what all columns of the row share, by->drawn of gain (x - middle) inverse.
