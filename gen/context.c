@@ -81,7 +81,10 @@ static const struct field isa_fields[] = {
     {"row_queries", offsetof(struct plan_isa, cached.queries)}, {"row_count", offsetof(struct plan_isa, cached.rows)},
     {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},
     {"few_queries", offsetof(struct plan_isa, cached.few_queries)}, {"ahead", offsetof(struct plan_isa, cached.ahead)},
-    {"early", offsetof(struct plan_isa, cached.early)},
+    {"key_fetch_rows", offsetof(struct plan_isa, cached.key_fetch_rows)},
+    {"value_fetch_rows", offsetof(struct plan_isa, cached.value_fetch_rows)},
+    {"ahead_keys", offsetof(struct plan_isa, cached.ahead_keys)},
+    {"early", offsetof(struct plan_isa, cached.early)}, {"shared_rows", offsetof(struct plan_isa, cached.shared_rows)},
     {"lone_vecs", offsetof(struct plan_isa, cached.lone_vecs)},
     {"value_keys", offsetof(struct plan_isa, cached.value_keys)},
     {"early_floats", offsetof(struct plan_isa, cached.early_floats)},
@@ -537,6 +540,10 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_heights(emit, "value_tiles_single", &p->value_tiles[PLAN_SINGLE]);
     push_heights(emit, "row_tiles", &p->cached.tiles);
     push_heights(emit, "dot_tiles", &p->cached.dot_tiles);
+    push_heights(emit, "few_tiles", &p->cached.few_tiles);
+    push_heights(emit, "few_panels", &p->cached.few_panels);
+    emit_set_boolean(emit, "keys_in_order", p->cached.keys_in_order);
+    emit_set_boolean(emit, "values_in_order", p->cached.values_in_order);
     push_heights(emit, "panels", &p->cached.panels);
     push_heights(emit, "low_panels", &p->cached.low_panels);
     push_heights(emit, "back_heights", &p->back.heights);

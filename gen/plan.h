@@ -421,15 +421,20 @@ struct plan_isa {
         int64_t few_rows;  /* up to so many, scores are dot products along the features; 0: never */
         int64_t few_queries; /* the same in queries of a call */
         int64_t ahead;     /* for few rows: keys, and values, that are prefetched lie so many rows ahead; 0: none are */
+        int64_t ahead_keys; /* of sequences from so many keys on: what is shorter lies in L2 */
+        int64_t key_fetch_rows, value_fetch_rows; /* from so many rows of a block on */
         int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query that stay in
                              * registers over a vector of keys; 0: as several rows do */
-        int64_t value_keys; /* of few rows: so many keys' values are read by all panels of features in turn */
+        int64_t value_keys; /* that stay in L1 meanwhile */
         int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                       * of its powers, and floats at most; 0: none are */
         int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */
         int64_t q_row, o_row; /* of a row's query and of its sums, padded to whole vectors */
         struct tile_heights tiles, dot_tiles;
-        struct tile_heights panels, low_panels; /* whole vectors of a value, as widths */
+        bool keys_in_order, values_in_order; /* few rows read them one after the other; queries stay in registers */
+        int64_t shared_rows; /* of few, from so many on: all read the values of value_keys keys before the next ones */
+        struct tile_heights few_tiles; /* for the values of few rows, as wide as a value; none: `tiles` serve as well */
+        struct tile_heights panels, low_panels, few_panels; /* whole vectors of a value, as widths */
     } cached;
     /* Of backward. All its products run in tiles of one size. The first operand lies in strips of as many rows,
      * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */

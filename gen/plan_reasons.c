@@ -250,7 +250,13 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
                p->cached.segments);
     if (p->cached.ahead > 0)
-        reason(p, "for few rows, keys and values are prefetched " D64 " rows ahead", p->cached.ahead);
+        reason(p, "few rows prefetch " D64 " rows ahead: keys that " D64 " or more read, values likewise " D64 ", of "
+               "sequences of " D64 " keys or more, which exceed half of L2", p->cached.ahead, p->cached.key_fetch_rows,
+               p->cached.value_fetch_rows, p->cached.ahead_keys);
+    if (p->cached.few_rows > 1 && p->cached.keys_in_order && p->cached.values_in_order)
+        reason(p, "few rows read keys and values as these lie, tiles of up to " D64 " and " D64 " rows",
+               p->cached.dot_tiles.at[0].rows,
+               (p->cached.few_tiles.count > 0 ? p->cached.few_tiles : p->cached.tiles).at[0].rows);
     if (p->cached.early > 0)
         reason(p, "while one row's weights are computed, its values are prefetched, " D64 " lines with each vector",
                p->cached.early);

@@ -27,7 +27,8 @@ static double square(double x)
 
 /* ---- norm ---- */
 
-/* Under rms_all errors of other heads' columns are not at hand; this is what bound.c has for each head's own. */
+/* Under rms_all the errors of other heads' columns are not available; this computes what bound.c has for each head's
+ * own. */
 static void errors_of_all(const struct finish_error *e, size_t row, double *worst, double *drawn)
 {
     const size_t count = e->of->heads * e->of->d;
