@@ -73,6 +73,8 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
     {"held_q_all", offsetof(struct plan_isa, held.queries)}, {"held_keys", offsetof(struct plan_isa, held.keys)},
     {"held_values", offsetof(struct plan_isa, held.values)},
+    {"held_raw_q", offsetof(struct plan_isa, held.raw_queries)},
+    {"held_raw_k", offsetof(struct plan_isa, held.raw_keys)},
     FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
     {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
     {"cached_block", offsetof(struct plan_isa, cached.key_block)},
@@ -128,6 +130,8 @@ static void push_heights(struct emit *emit, const char *name, const struct tile_
 /* Places in elements, and strides, as templates call them: 0 of what the plan does not have. */
 static const struct { const char *name; enum layout_name of; } places[] = {
     {"q_all", LAYOUT_QUERIES}, {"keys", LAYOUT_KEYS}, {"values", LAYOUT_VALUES}, {"z", LAYOUT_Z},
+    {"raw_q", LAYOUT_RAW_QUERIES}, {"raw_k", LAYOUT_RAW_KEYS}, {"d_norm_q", LAYOUT_D_NORM_Q},
+    {"d_norm_k", LAYOUT_D_NORM_K},
     {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},

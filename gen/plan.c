@@ -543,6 +543,10 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         product->reads[0] = product->reads[0] == LAYOUT_SOURCE ? LAYOUT_ROUNDED_SOURCE : LAYOUT_ROUNDED_X;
     const struct layout *const a = &p->layouts[product->reads[0]];
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, d, head, row);
+    if (layer->train && (product->epilogue & EPILOGUE_NORM) != 0) {
+        p->layouts[queries ? LAYOUT_RAW_QUERIES : LAYOUT_RAW_KEYS] = p->layouts[product->writes];
+        p->layouts[queries ? LAYOUT_RAW_QUERIES : LAYOUT_RAW_KEYS].name = queries ? "raw queries" : "raw keys";
+    }
     struct plan_panels *const g = &product->panels;
     *g = (struct plan_panels){
         .element = a->element,

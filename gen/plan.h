@@ -72,6 +72,7 @@ enum layout_name {
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
     LAYOUT_ROW_SCALES,                 /* likewise: of a block of a cache's keys, and of its values */
     LAYOUT_PARTIALS,                   /* sums of segments, where each is a part */
+    LAYOUT_RAW_QUERIES, LAYOUT_RAW_KEYS, /* train: rows before their norm */
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
@@ -82,6 +83,7 @@ enum layout_name {
     LAYOUT_DY, LAYOUT_DX, LAYOUT_DSOURCE, LAYOUT_DW_Q, LAYOUT_DW_K, LAYOUT_DW_V, LAYOUT_DW_O, LAYOUT_SAVED_Z,
     LAYOUT_BACK_W_Q, LAYOUT_BACK_W_K, LAYOUT_BACK_W_V, LAYOUT_BACK_W_O,
     LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z, LAYOUT_D_DISTANCES, LAYOUT_D_SINK,
+    LAYOUT_D_NORM_Q, LAYOUT_D_NORM_K,  /* of gains, then shifts, by parts of their rows */
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
     LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_SEES, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
     LAYOUT_SPARE,
@@ -383,10 +385,11 @@ struct plan_isa {
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
-    /* train: of a token of a group, so many numbers of queries, keys and values are ahead of these, and so many are
-     * there: forward keeps them where backward finds them, `saved`. all 0: backward projects again. */
+    /* train: of a token of a group, so many numbers of others are ahead of queries, keys and values, and of queries and
+     * keys before their norm, and so many are there: forward keeps them where backward finds them, `saved`. all 0:
+     * backward projects again. */
     struct {
-        int64_t queries, keys, values, all;
+        int64_t queries, keys, values, raw_queries, raw_keys, all;
     } held;
     bool holds;
     bool z_in_q;         /* Z [token][head][feature] takes the queries' place: a tile's are read before Z is written */

@@ -33,7 +33,8 @@ static void add_caller(struct plan_isa *p, enum layout_name id, const char *name
 /* Attention: weights are computed again, block by block, and from their gradients those of queries, keys and values. */
 static void add_attention(struct plan_isa *p, const struct layer *layer)
 {
-    const unsigned turn = layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0;
+    const unsigned turn = (layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0) |
+                          (layer->qk_norm != NORM_NONE ? EPILOGUE_NORM : 0);
     add(p, PRODUCT_WEIGHTS_AGAIN, LAYOUT_Q_STRIPS, LAYOUT_K_PANELS, LAYOUT_BACK_P)->epilogue = EPILOGUE_SOFTMAX;
     add(p, PRODUCT_D_SCORES, LAYOUT_DZ_STRIPS, LAYOUT_V_PANELS, LAYOUT_BACK_DS);
     add(p, PRODUCT_D_VALUES, LAYOUT_BACK_P, LAYOUT_DZ_PANELS, LAYOUT_D_VALUES);
@@ -194,5 +195,6 @@ void plan_gradients(struct plan_isa *p, const struct layer *layer)
             p->back.weight_parts += g->sum.joins ? 0 : g->sum.parts + g->sum.bias_heads;
         }
     p->back.weight_parts += (score_has(layer, SCORE_RELATIVE) ? layer->h : 0) + (layer->sink ? 1 : 0) +
+                            (layer_has_tensor(layer, TENSOR_G_Q) ? 1 : 0) +
                             (layer->bias && layer->w_o != W_O_NONE ? 1 : 0);
 }

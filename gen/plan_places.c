@@ -179,7 +179,8 @@ static void place_kept(struct plan_isa *p, const struct layer *layer)
 static void hold(struct plan_isa *p)
 {
     const struct { enum layout_name id; int64_t *ahead; } all[] = {
-        {LAYOUT_QUERIES, &p->held.queries}, {LAYOUT_KEYS, &p->held.keys}, {LAYOUT_VALUES, &p->held.values}};
+        {LAYOUT_QUERIES, &p->held.queries}, {LAYOUT_KEYS, &p->held.keys}, {LAYOUT_VALUES, &p->held.values},
+        {LAYOUT_RAW_QUERIES, &p->held.raw_queries}, {LAYOUT_RAW_KEYS, &p->held.raw_keys}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const struct layout *const l = &p->layouts[all[i].id];
         *all[i].ahead = p->held.all;
@@ -210,6 +211,8 @@ static void place_activations(struct plan_isa *p)
     place(p, LAYOUT_KEYS);
     if (!alive)
         place(p, LAYOUT_VALUES);
+    place(p, LAYOUT_RAW_QUERIES);
+    place(p, LAYOUT_RAW_KEYS);
     if (p->holds)
         hold(p);
 }
@@ -333,6 +336,14 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
         place_new(p, LAYOUT_D_DISTANCES, "d distances", OWNER_BACK, layer->h, queries + keys);
     if (layer->sink) /* of each sequence */
         place_new(p, LAYOUT_D_SINK, "d sink", OWNER_BACK, queries, layer->h);
+    if (layer_has_tensor(layer, TENSOR_G_Q)) {
+        const int64_t kinds = layer_has_tensor(layer, TENSOR_C_Q) ? 2 : 1, part = p->back.part_rows;
+        const bool all = layer->qk_norm == NORM_RMS_ALL;
+        place_new(p, LAYOUT_D_NORM_Q, "d norm of queries", OWNER_BACK, ceil_div(queries, part),
+                  kinds * (all ? layer->h : 1) * layer->d_k);
+        place_new(p, LAYOUT_D_NORM_K, "d norm of keys", OWNER_BACK, ceil_div(keys, part),
+                  kinds * (all ? layer->h_kv : 1) * layer->d_k);
+    }
 
     const int64_t depth = max(max(layer->d_out, p->back.keys), max(layer->h * k_row, layer->h_kv * max(k_row, v_row)));
     place_new(p, LAYOUT_SPARE, "spare strip", OWNER_BACK_WORKER, depth, p->back.rows);
@@ -446,7 +457,8 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
         return;
     }
     const int64_t back = p->back.rows * p->back.width * f + /* a tile at the edge of a gradient, a block, ranges */
-                         p->back.queries * f + (2 * p->back.queries + p->back.keys) * 2 * (int64_t)sizeof(size_t);
+                         p->back.queries * f + (2 * p->back.queries + p->back.keys) * 2 * (int64_t)sizeof(size_t) +
+                         (layer->train && layer->qk_norm != NORM_NONE ? 2 * finish : 0);
     p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

@@ -644,7 +644,6 @@ static void rule_precision(struct spec *spec)
 
 static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
 static bool trains_kept(const struct spec *spec) { return spec->value[KEY_SOURCE_KEPT] == 1; }
-static bool trains_qk_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
 static bool trains_types(const struct spec *spec) { return spec->value[KEY_WEIGHT_TYPE] != 0; }
 static bool trains_tensors(const struct spec *spec) { return spec->value[KEY_TENSOR_TYPE] != 0; }
@@ -659,7 +658,6 @@ static const struct {
     {KEY_INPUT, is_projected, "input = shared or split"},
     {KEY_CACHE, trains_cached, "cache = none"},
     {KEY_SOURCE_KEPT, trains_kept, "source_kept = false"},
-    {KEY_QK_NORM, trains_qk_norm, "qk_norm = none"},
     {KEY_SCORE, trains_score, "no score"},
     {KEY_BLOCK, is_block, "block = none"},
     {KEY_WEIGHT_TYPE, trains_types, "weight_type = f32"},

@@ -24,5 +24,9 @@ struct finish_error {
 };
 /* False when out of memory. */
 bool finish_errors(const struct finish_error *e);
+/* The norm of one row, from errors of what was projected; room in `work` for two numbers of each column, under rms_all
+ * of each head's. */
+struct norm_divided finish_divide(const struct finish_error *e, size_t row, double *work);
+struct norm_rounding finish_rounding(const struct finish_error *e);
 
 #endif
