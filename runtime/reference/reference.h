@@ -45,6 +45,7 @@ struct reference_head {
     double *b_q, *b_k, *b_v;          /* zeros without bias */
     double *q, *k, *v;                /* [rows][d_k], [keys][d_k], [keys][d_v] */
     double *exact_q, *exact_k;        /* q and k before scores round them; NULL: they do not */
+    double *exact_v;                  /* v before weighted sums do, likewise */
     double *made[2];                  /* new rows of k and v before a cache rounds them; NULL: it does not */
     struct finish finish_q, finish_k; /* what q and k are made of, where they are normed or rotated */
     unsigned char *visible;           /* [rows][keys] */

@@ -37,6 +37,8 @@ double stored_whole_row(const struct layer *layer, const double *from, double *t
 /* Rows of a head's queries or keys, in their place, as scores sum them up, times `factor`; around the weights as they
  * are given nothing. */
 void stored_score_rows(const struct layer *layer, const struct inputs *in, double factor, double *rows, size_t count);
+/* Likewise a head's values, as weighted sums have them. */
+void stored_value_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count);
 /* Rows that a product with a matrix reads, in their place: the same under precision, but around the weights as they are
  * given; else nothing. */
 void stored_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count, size_t columns);
