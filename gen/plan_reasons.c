@@ -59,11 +59,10 @@ static const char *prefetch_text(char text[80], int64_t lines, const char *what)
 
 static void explain_lanes(struct plan_isa *p, const char *name, const struct plan_lanes *g)
 {
-    const int64_t unroll = min(g->unroll, g->depth);
     char ask[80];
     reason(p, "%s: tile " D64 " x " D64 ", tokens along the lanes, weights packed [tile][" D64 "][" D64 "], row groups "
            "of " D64 "; " D64 " step%s unrolled; " D64 " tile%s a part%s", name, g->height[0], p->block, g->depth,
-           g->height[0], g->group_rows, unroll, plural(unroll), g->part_tiles, plural(g->part_tiles),
+           g->height[0], g->group_rows, g->unroll, plural(g->unroll), g->part_tiles, plural(g->part_tiles),
            prefetch_text(ask, g->prefetch, "tile"));
 }
 
@@ -148,7 +147,7 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
            request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
 }
 
-/* What is said of a product, but for its name. */
+/* The reason of a product, without its name. */
 static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const struct plan_panels *g)
 {
     char cut[64] = "", size[32], ask[80];
@@ -164,7 +163,7 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
              plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
 }
 
-/* A line for each product; those alike share one. */
+/* A line for each product; products with the same text share one. */
 static void explain_products(struct plan_isa *p)
 {
     char text[PLAN_PRODUCTS][REASON_TEXT];
@@ -203,7 +202,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
                : g->groups > 1 ? "each head has a folded matrix of its own" : "a head's width fills whole vectors");
 }
 
-/* Where the spec's expressions are computed, and what of `visible` is known before. */
+/* Where the spec's expressions are computed, and what blocks `visible` decides as a whole. */
 static void explain_expressions(struct plan_isa *p, const struct layer *layer)
 {
     const struct expression_box box = visible_box(layer);
@@ -254,7 +253,13 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
                p->cached.segments);
     if (p->cached.ahead > 0)
-        reason(p, "for few rows, keys and values are prefetched " D64 " rows ahead", p->cached.ahead);
+        reason(p, "few rows prefetch " D64 " rows ahead: keys that " D64 " or more read, values likewise " D64 ", of "
+               "sequences of " D64 " keys or more, which exceed half of L2", p->cached.ahead, p->cached.key_fetch_rows,
+               p->cached.value_fetch_rows, p->cached.ahead_keys);
+    if (p->cached.few_rows > 1 && p->cached.keys_in_order && p->cached.values_in_order)
+        reason(p, "few rows read keys and values as these lie, tiles of up to " D64 " and " D64 " rows",
+               p->cached.dot_tiles.at[0].rows,
+               (p->cached.few_tiles.count > 0 ? p->cached.few_tiles : p->cached.tiles).at[0].rows);
     if (p->cached.early > 0)
         reason(p, "while one row's weights are computed, its values are prefetched, " D64 " lines with each vector",
                p->cached.early);
