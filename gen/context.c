@@ -65,6 +65,7 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
+    FIELD(plan_isa, values_room),
     FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
@@ -136,6 +137,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
     {"queries", LAYOUT_Q_T}, {"words_at", LAYOUT_ROUNDED_KEYS},
+    {"value_words", LAYOUT_ROUNDED_VALUES},
     {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
     {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
@@ -159,6 +161,7 @@ static const struct { const char *name; enum layout_name of; enum layout_axis ax
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
     {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"words_row", LAYOUT_ROUNDED_KEYS, AXIS_TOKEN},
     {"words_head", LAYOUT_ROUNDED_KEYS, AXIS_HEAD},
+    {"value_words_head", LAYOUT_ROUNDED_VALUES, AXIS_HEAD}, {"value_words_row", LAYOUT_ROUNDED_VALUES, AXIS_TOKEN},
     {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
     {"v_block", LAYOUT_VALUES, AXIS_BLOCK},
@@ -426,7 +429,8 @@ static void push_phases(struct emit *emit, const char *name, const struct plan_i
         emit_set_string(emit, "name", phase->name);
         emit_set_boolean(emit, "behind", phase->behind);
         const bool attention = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
-                               phase->id == PHASE_APPEND || phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
+                               phase->id == PHASE_APPEND || phase->id == PHASE_ROUND_VALUES ||
+                               phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
         emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output" : first->word);
         emit_begin_table(emit, "tasks");
         for (const struct plan_task *task = first; task < end; task++) {
@@ -909,6 +913,9 @@ static void push_layer(struct emit *emit, const struct layer *layer)
                                              [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
+    emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer));
+    emit_set_integer(emit, "VALUE_LEVELS", VALUE_LEVELS);
+    emit_set_integer(emit, "WEIGHT_LEVELS", WEIGHT_LEVELS);
     emit_set_integer(emit, "SCORE_WORD", SCORE_WORD);
     emit_set_integer(emit, "SCORE_LEVELS", layer_rounds_scores(layer) ? layer_score_levels(layer) : 0);
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));

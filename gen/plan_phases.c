@@ -14,6 +14,7 @@ static const struct { const char *word, *name; } names[PLAN_PHASES] = {
     [PHASE_ROUND_X] = {"ROUND_X", "round x"}, [PHASE_ROUND_SOURCE] = {"ROUND_SOURCE", "round source"},
     [PHASE_TRANSPOSE] = {"TRANSPOSE", "transpose"}, [PHASE_PROJECT] = {"PROJECT", "project"},
     [PHASE_APPEND] = {"APPEND", "append"}, [PHASE_ROUND_KEYS] = {"ROUND_KEYS", "round keys"},
+    [PHASE_ROUND_VALUES] = {"ROUND_VALUES", "round values"},
     [PHASE_ATTEND] = {"ATTEND", "attend"}, [PHASE_JOIN] = {"JOIN", "join"}, [PHASE_ROUND_Z] = {"ROUND_Z", "round z"},
     [PHASE_OUTPUT] = {"OUTPUT", "output"}, [PHASE_LINEAR] = {"LINEAR", "linear"},
     [PHASE_NORM_STREAM] = {"NORM_STREAM", "norm"}, [PHASE_ROUND_STREAM] = {"ROUND_STREAM", "round rows"},
@@ -30,7 +31,8 @@ static const enum phase_name phase_of[PLAN_PRODUCTS] = {
     [PRODUCT_NORM_X] = PHASE_NORM_X, [PRODUCT_NORM_STREAM] = PHASE_NORM_STREAM, [PRODUCT_HIDDEN] = PHASE_HIDDEN,
     [PRODUCT_DOWN] = PHASE_DOWN, [PRODUCT_NORM_Y] = PHASE_NORM_Y, [PRODUCT_LINEAR] = PHASE_LINEAR,
     [PRODUCT_ROUND_X] = PHASE_ROUND_X, [PRODUCT_ROUND_SOURCE] = PHASE_ROUND_SOURCE,
-    [PRODUCT_ROUND_KEYS] = PHASE_ROUND_KEYS, [PRODUCT_ROUND_Z] = PHASE_ROUND_Z,
+    [PRODUCT_ROUND_KEYS] = PHASE_ROUND_KEYS, [PRODUCT_ROUND_VALUES] = PHASE_ROUND_VALUES,
+    [PRODUCT_ROUND_Z] = PHASE_ROUND_Z,
     [PRODUCT_ROUND_STREAM] = PHASE_ROUND_STREAM, [PRODUCT_ROUND_HIDDEN] = PHASE_ROUND_HIDDEN,
     [PRODUCT_WIDEN_X] = PHASE_WIDEN, [PRODUCT_WIDEN_SOURCE] = PHASE_WIDEN, [PRODUCT_WIDEN_V] = PHASE_WIDEN};
 
@@ -91,6 +93,7 @@ static void add_products(struct plan_phase *phase, const struct plan_isa *p, con
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const bool of_source = g->id == PRODUCT_WIDEN_SOURCE || g->id == PRODUCT_WIDEN_V;
         const bool keys = of_source || g->id == PRODUCT_ROUND_SOURCE || g->id == PRODUCT_ROUND_KEYS ||
+                          (g->id == PRODUCT_ROUND_VALUES && layer->cross) ||
                           g->id == PRODUCT_TRANSPOSE || g->id == PRODUCT_VALUES ||
                           (g->id == PRODUCT_KEYS && !p->fold->q_is_k);
         if (phase_of[g->id] != phase->id || (given && phase->id == PHASE_PROJECT))
@@ -107,7 +110,9 @@ static void add_products(struct plan_phase *phase, const struct plan_isa *p, con
             break;
         case PRODUCT_PANELS: task->over = OVER_PANELS, task->size = g->panels.group_rows; break;
         case PRODUCT_LANES: task->over = OVER_PANELS, task->size = g->lanes.group_rows; break;
-        default: task->over = g->id == PRODUCT_APPEND ? OVER_SEQUENCE_BLOCKS : OVER_BLOCKS, task->size = p->block;
+        default:
+            task->over = g->id == PRODUCT_APPEND || g->id == PRODUCT_ROUND_VALUES ? OVER_SEQUENCE_BLOCKS : OVER_BLOCKS;
+            task->size = p->block;
         }
         task->more = g->id == PRODUCT_ROUND_Z ? p->z_front + p->z_back : 0;
     }
