@@ -879,7 +879,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
-        {"DROPOUT", layer_dropped(layer) > 0}, {"BACK_TRANSPOSES", plan_back_transposes(layer)},
+        {"DROPOUT", layer_dropped(layer) > 0},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
