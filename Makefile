@@ -376,9 +376,10 @@ $(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h runtime/*/*.h)
 	@mkdir -p $(share)
 	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -o $@ packaging/pages.c $(tables)
 
-$(share)/section: docs/spec.md packaging/section.awk
+described := docs/spec.md docs/block.md docs/types.md
+$(share)/section: $(described) packaging/section.awk
 	@mkdir -p $(@D)
-	awk -f packaging/section.awk docs/spec.md > $@
+	awk -f packaging/section.awk $(described) > $@
 
 $(addprefix $(share)/,$(pages)): $(share)/%: packaging/%.in $(BUILD)/pages $(share)/section
 	$(BUILD)/pages man $< $(share)/section > $@

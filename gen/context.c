@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What templates read: layer and plan as a table, field by field.
  *
- * Left out on purpose: every decision (plan.c), so that attnrun can plan without templates and Lua.
+ * Left out on purpose: decisions (plan*.c), so that attnrun can plan without templates and Lua.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,8 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
-    FIELD(plan_isa, word), FIELD(plan_isa, corrections),
+    FIELD(plan_isa, values_room),
+    FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
@@ -73,6 +74,8 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
     {"held_q_all", offsetof(struct plan_isa, held.queries)}, {"held_keys", offsetof(struct plan_isa, held.keys)},
     {"held_values", offsetof(struct plan_isa, held.values)},
+    {"held_raw_q", offsetof(struct plan_isa, held.raw_queries)},
+    {"held_raw_k", offsetof(struct plan_isa, held.raw_keys)},
     FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
     {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
     {"cached_block", offsetof(struct plan_isa, cached.key_block)},
@@ -81,14 +84,16 @@ static const struct field isa_fields[] = {
     {"row_queries", offsetof(struct plan_isa, cached.queries)}, {"row_count", offsetof(struct plan_isa, cached.rows)},
     {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},
     {"few_queries", offsetof(struct plan_isa, cached.few_queries)}, {"ahead", offsetof(struct plan_isa, cached.ahead)},
-    {"early", offsetof(struct plan_isa, cached.early)},
+    {"key_fetch_rows", offsetof(struct plan_isa, cached.key_fetch_rows)},
+    {"value_fetch_rows", offsetof(struct plan_isa, cached.value_fetch_rows)},
+    {"ahead_keys", offsetof(struct plan_isa, cached.ahead_keys)},
+    {"early", offsetof(struct plan_isa, cached.early)}, {"shared_rows", offsetof(struct plan_isa, cached.shared_rows)},
     {"lone_vecs", offsetof(struct plan_isa, cached.lone_vecs)},
     {"value_keys", offsetof(struct plan_isa, cached.value_keys)},
     {"early_floats", offsetof(struct plan_isa, cached.early_floats)},
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
     {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
     {"back_rows", offsetof(struct plan_isa, back.rows)}, {"back_vecs", offsetof(struct plan_isa, back.vecs)},
-    {"back_some", offsetof(struct plan_isa, back.some)}, {"back_few", offsetof(struct plan_isa, back.few)},
     {"back_width", offsetof(struct plan_isa, back.width)}, {"back_unroll", offsetof(struct plan_isa, back.unroll)},
     {"back_k_row", offsetof(struct plan_isa, back.k_row)}, {"back_v_row", offsetof(struct plan_isa, back.v_row)},
     {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},
@@ -126,10 +131,13 @@ static void push_heights(struct emit *emit, const char *name, const struct tile_
 /* Places in elements, and strides, as templates call them: 0 of what the plan does not have. */
 static const struct { const char *name; enum layout_name of; } places[] = {
     {"q_all", LAYOUT_QUERIES}, {"keys", LAYOUT_KEYS}, {"values", LAYOUT_VALUES}, {"z", LAYOUT_Z},
+    {"raw_q", LAYOUT_RAW_QUERIES}, {"raw_k", LAYOUT_RAW_KEYS}, {"d_norm_q", LAYOUT_D_NORM_Q},
+    {"d_norm_k", LAYOUT_D_NORM_K},
     {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
     {"queries", LAYOUT_Q_T}, {"words_at", LAYOUT_ROUNDED_KEYS},
+    {"value_words", LAYOUT_ROUNDED_VALUES},
     {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
     {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
@@ -153,9 +161,10 @@ static const struct { const char *name; enum layout_name of; enum layout_axis ax
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
     {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"words_row", LAYOUT_ROUNDED_KEYS, AXIS_TOKEN},
     {"words_head", LAYOUT_ROUNDED_KEYS, AXIS_HEAD},
+    {"value_words_head", LAYOUT_ROUNDED_VALUES, AXIS_HEAD}, {"value_words_row", LAYOUT_ROUNDED_VALUES, AXIS_TOKEN},
     {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
-    {"v_block", LAYOUT_VALUES, AXIS_BLOCK}, {"source_row", LAYOUT_SOURCE, AXIS_TOKEN},
+    {"v_block", LAYOUT_VALUES, AXIS_BLOCK},
 };
 
 static void push_layouts(struct emit *emit, const struct plan_isa *p)
@@ -168,18 +177,10 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, steps[i].name, p->layouts[steps[i].of].stride[steps[i].axis]);
 }
 
-/* Rows that go through a block: whose they are, where they begin there and how far apart they are; false: others. */
+/* A matrix of rows: its owner, its offset there and its row stride, in elements; false: the plan has none. */
 static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of)
 {
-    static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
-                                               LAYOUT_HIDDEN, LAYOUT_SOURCE, LAYOUT_ROUNDED_X,
-                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_KEYS,
-                                               LAYOUT_ROUNDED_KEYS, LAYOUT_Z, LAYOUT_ROUNDED_Z,
-                                               LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
-    bool found = false;
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-        found = found || of == streams[i];
-    if (!found || p->layouts[of].name == NULL) {
+    if (p->layouts[of].name == NULL) {
         emit_set_boolean(emit, name, false);
         return;
     }
@@ -238,6 +239,10 @@ static const struct field operand_fields[] = {
     FIELD(sum_operand, head), FIELD(sum_operand, row), FIELD(sum_operand, numbers),
 };
 
+static const struct field through_fields[] = {
+    FIELD(plan_through, heads), FIELD(plan_through, d_row), FIELD(plan_through, columns), FIELD(plan_through, c_row),
+};
+
 static const struct field sum_fields[] = {
     FIELD(plan_sum, zero), FIELD(plan_sum, heads), FIELD(plan_sum, taps), FIELD(plan_sum, c_head),
     FIELD(plan_sum, c_row), FIELD(plan_sum, chunks), FIELD(plan_sum, parts), FIELD(plan_sum, bias_heads),
@@ -291,6 +296,43 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
+/* First operands of backward's tiles, which operand serves each reader, and the products that form dx and dsource */
+static void push_back(struct emit *emit, const struct plan_isa *p)
+{
+    static const char *const reads[BACK_READS] = {"strips", "turned", "block", "dy", "dq", "dk", "dv"};
+    emit_begin_table(emit, "back_operands");
+    for (const struct back_operand *of = p->back.operands; of < p->back.operands + p->back.operand_count; of++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", of->name);
+        emit_set_integer(emit, "row", of->row);
+        emit_set_integer(emit, "step", of->step);
+        emit_set_boolean(emit, "ranged", of->ranged);
+        emit_set_boolean(emit, "apart", of->apart);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_begin_table(emit, "back_reads");
+    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++)
+        if (p->back.read[i] >= 0)
+            emit_set_integer(emit, reads[i], p->back.read[i] + 1);
+    emit_end(emit);
+    emit_begin_table(emit, "through");
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->id < PRODUCT_THROUGH_Q || g->id > PRODUCT_THROUGH_V)
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "to", p->layouts[g->writes].name);
+        emit_set_string(emit, "read", reads[g->through.read]);
+        emit_set_integer(emit, "d", layout_at(p, g->reads[0]));
+        emit_set_boolean(emit, "weights", g->reads[1] != LAYOUT_NONE);
+        emit_set_integer(emit, "w", layout_at(p, g->reads[1]));
+        PUSH_FIELDS(emit, &g->through, through_fields);
+        emit_set_boolean(emit, "adds", g->through.adds);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 /* Rows of two bytes that become floats, in order, and whose they are */
 static void push_widens(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
 {
@@ -327,7 +369,7 @@ static void push_norms(struct emit *emit, const struct layer *layer, const struc
     emit_end(emit);
 }
 
-/* Those with weights, by the names that their functions begin with. */
+/* Products with weights, by the prefix of their functions' names. */
 static void push_products(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_table(emit, "products");
@@ -339,16 +381,21 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
         emit_set_integer(emit, "scales", layout_at(p, LAYOUT_SCALES + g->id));
         emit_set_boolean(emit, "bias", (g->epilogue & EPILOGUE_BIAS) != 0);
+        push_stream(emit, p, "from", g->reads[0]);
+        push_stream(emit, p, "to", g->writes);
         push_stream(emit, p, "residual", (g->epilogue & EPILOGUE_RESIDUAL) != 0 ? g->reads[1] : LAYOUT_NONE);
-        if (g->kind == PRODUCT_LANES) {
+        const bool lanes = g->kind == PRODUCT_LANES;
+        emit_set_string(emit, "parts_of", lanes ? g->label : g->panels.parts_of);
+        emit_set_boolean(emit, "parts_placed", !lanes && g->panels.parts_placed);
+        if (lanes) {
             PUSH_FIELDS(emit, &g->lanes, lanes_fields);
+            emit_set_integer(emit, "behind", 0);
+            emit_set_boolean(emit, "gaps", false);
         } else {
             PUSH_FIELDS(emit, &g->panels, panels_fields);
             push_heights(emit, "heights", &g->panels.heights);
             emit_set_string(emit, "tiles", g->panels.tiles);
-            emit_set_string(emit, "parts_of", g->panels.parts_of);
             emit_set_boolean(emit, "tile_places", g->panels.tile_places);
-            emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
             emit_set_boolean(emit, "c_of_call", g->panels.c_of_call);
             const bool adds_x = g->reads[1] == LAYOUT_X && p->layouts[LAYOUT_X].owner == OWNER_CALLER;
             emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller || g->panels.narrows ||
@@ -358,9 +405,46 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             emit_set_boolean(emit, "from_caller", g->panels.from_caller);
             emit_set_boolean(emit, "to_caller", g->panels.to_caller);
             emit_set_boolean(emit, "activates", (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0);
-            push_stream(emit, p, "from", g->reads[0]);
-            push_stream(emit, p, "to", g->writes);
         }
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* The phases and their tasks, in order; `label` of a product's task is the prefix of its functions' names. */
+static void push_phases(struct emit *emit, const char *name, const struct plan_isa *p, bool back)
+{
+    static const char *const overs[TASK_OVERS] = {
+        [OVER_SEQUENCES] = "sequences", [OVER_ROWS] = "rows", [OVER_BLOCKS] = "blocks",
+        [OVER_SEQUENCE_BLOCKS] = "sequence_blocks", [OVER_BOTH] = "both", [OVER_PANELS] = "panels",
+        [OVER_HEADS] = "heads", [OVER_SEGMENTS] = "segments", [OVER_JOINED] = "joined",
+        [OVER_KEY_HEADS] = "key_heads", [OVER_AGAIN] = "again", [OVER_COUNT] = "count"};
+    emit_begin_table(emit, name);
+    for (const struct plan_phase *phase = p->phases; phase < p->phases + p->phase_count; phase++) {
+        if ((phase->id >= PHASE_BACK_TRANSPOSE) != back)
+            continue;
+        const struct plan_task *const first = phase->tasks, *const end = first + phase->task_count;
+        emit_begin_item(emit);
+        emit_set_string(emit, "word", phase->word);
+        emit_set_string(emit, "name", phase->name);
+        emit_set_boolean(emit, "behind", phase->behind);
+        const bool attention = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
+                               phase->id == PHASE_APPEND || phase->id == PHASE_ROUND_VALUES ||
+                               phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
+        emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output" : first->word);
+        emit_begin_table(emit, "tasks");
+        for (const struct plan_task *task = first; task < end; task++) {
+            const struct product *const g = task->product;
+            emit_begin_item(emit);
+            emit_set_string(emit, "kind", task->word);
+            emit_set_string(emit, "label", g != NULL && g->label != NULL ? g->label : "");
+            emit_set_string(emit, "over", overs[task->over]);
+            emit_set_boolean(emit, "of_keys", task->of_keys);
+            emit_set_integer(emit, "size", task->size);
+            emit_set_integer(emit, "more", task->more);
+            emit_end(emit);
+        }
+        emit_end(emit);
         emit_end(emit);
     }
     emit_end(emit);
@@ -378,7 +462,7 @@ static void push_need(struct emit *emit, const struct isa_need *need)
     emit_end(emit);
 }
 
-/* What the set asks of the machine and of the compiler; numbers of f16, and sums of words, besides. */
+/* What the set needs of CPU and compiler, and what f16 numbers and integer or bf16 dot products need besides. */
 static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer)
 {
     const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
@@ -416,7 +500,7 @@ static void push_guard(struct emit *emit, const struct isa *isa, const struct la
     emit_set_string(emit, "guard", guard);
 }
 
-/* Every row of the table, for the names and numbers of the interface. */
+/* All instruction sets, for the names and numbers of the interface. */
 static void push_known(struct emit *emit, const struct layer *layer)
 {
     emit_begin_table(emit, "known_isas");
@@ -448,8 +532,13 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_heights(emit, "value_tiles_single", &p->value_tiles[PLAN_SINGLE]);
     push_heights(emit, "row_tiles", &p->cached.tiles);
     push_heights(emit, "dot_tiles", &p->cached.dot_tiles);
+    push_heights(emit, "few_tiles", &p->cached.few_tiles);
+    push_heights(emit, "few_panels", &p->cached.few_panels);
+    emit_set_boolean(emit, "keys_in_order", p->cached.keys_in_order);
+    emit_set_boolean(emit, "values_in_order", p->cached.values_in_order);
     push_heights(emit, "panels", &p->cached.panels);
     push_heights(emit, "low_panels", &p->cached.low_panels);
+    push_heights(emit, "back_heights", &p->back.heights);
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
@@ -462,17 +551,22 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
-    bool narrows = false; /* panels end with y of two bytes */
+    bool narrows = false; /* some panels write y in two bytes */
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
     emit_set_boolean(emit, "narrows", narrows);
     push_products(emit, p);
+    push_phases(emit, "phases", p, false);
+    push_phases(emit, "back_phases", p, true);
     push_sums(emit, p);
+    push_back(emit, p);
     push_rows(emit, p);
     push_rounds(emit, p);
     push_widens(emit, layer, p);
     push_norms(emit, layer, p);
-    push_stream(emit, p, "normed", LAYOUT_NORMED);
+    const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
+    push_stream(emit, p, "transposed", transpose != NULL ? transpose->reads[0] : LAYOUT_NONE);
+    push_stream(emit, p, "input", p->layouts[LAYOUT_NORMED].name != NULL ? LAYOUT_NORMED : LAYOUT_X);
     push_stream(emit, p, "x", LAYOUT_X);
     emit_begin_table(emit, "tables");
     for (size_t i = 0; i < layer->table_count; i++) {
@@ -586,7 +680,7 @@ static void push_slopes(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-/* Where an operation of an expression is done: once for each head, key or query, or for each pair of those. */
+/* How often an operation of an expression is evaluated: once a head, key or query, or once for each pair. */
 static const char *class_of(unsigned reads)
 {
     const bool of_query = (reads & READS_P) != 0, of_key = (reads & READS_J) != 0;
@@ -603,8 +697,8 @@ static void exchange(struct expression_node *n)
 
 #define EXACT (INT64_C(1) << 23) /* integers below it, and sums of two, are exact in f32 */
 
-/* The nodes of an expression, in order. Integers of queries and pairs are floats in lanes where those are exact; `wide`
- * ones are not, nor what is an integer or a condition on them, and are computed lane by lane. */
+/* The nodes of an expression, in order. Integers that depend on the query are kept as floats in lanes where these are
+ * exact. `wide` ones are not exact; they, and integers and conditions made of them, are computed lane by lane. */
 static void push_expression(struct emit *emit, const char *name, const struct expression *e, const struct layer *layer)
 {
     static const char *const types[] = {
@@ -657,7 +751,7 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
     free(wide);
 }
 
-/* How far distances are told apart, and the smallest distances of T5's wider buckets as far as that. */
+/* The range of distances with numbers of their own, and within it the smallest distance of each wider T5 bucket. */
 static void push_relative(struct emit *emit, const struct layer *layer)
 {
     int64_t left = 0, right = 0;
@@ -687,7 +781,7 @@ static void push_relative(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-/* What C has for an element */
+/* The C type of an element */
 static const char *word_of(enum tensor_element element)
 {
     static const char *const words[] = {
@@ -715,7 +809,7 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
         emit_begin_item(emit);
         emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
-        emit_set_boolean(emit, "own", own); /* a field of such layers alone, behind the others */
+        emit_set_boolean(emit, "own", own); /* a field that only such layers have, behind the others */
         emit_set_string(emit, "type", word_of(layer_tensor_element(layer, t)));
         emit_set_string(emit, "shape", shape);
         emit_set_string(emit, "field", text_or_empty(row->field));
@@ -765,40 +859,6 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-/* Whether phases leave nothing in the scratch for each other, so that any number of sequences goes through them
- * together. */
-static bool keeps_nothing(const struct layer *layer)
-{
-    if (layer_is_linear(layer))
-        return !layer->row_norm && !layer->pad_skipped && !layer_rounds(layer) && !layer_types_tensors(layer);
-    return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer) &&
-           !layer_types_tensors(layer);
-}
-
-/* Those of a layer without attention, in order: what the emitted code and its callers call them. */
-static void push_row_phases(struct emit *emit, const struct layer *layer)
-{
-    const bool linear = layer_is_linear(layer), behind = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
-    const struct { const char *id, *name; bool has; } all[] = {
-        {"PAD", "padding", layer->pad_skipped},
-        {"WIDEN", "widen", layer_types_tensors(layer) && !layer_norms_first(layer)},
-        {"NORM_X", "norm x", layer_norms_first(layer)},
-        {"ROUND_X", "round x", layer_rounds(layer)},
-        {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear},
-        {"ROUND_HIDDEN", "round hidden", !linear && layer_rounds(layer)}, {"DOWN", "down", !linear},
-        {"NORM_Y", "norm y", behind}};
-    emit_begin_table(emit, "row_phases");
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!all[i].has || layer_attends(layer))
-            continue;
-        emit_begin_item(emit);
-        emit_set_string(emit, "id", all[i].id);
-        emit_set_string(emit, "name", all[i].name);
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
 static void push_layer(struct emit *emit, const struct layer *layer)
 {
     emit_set_string(emit, "NAME", layer->name);
@@ -819,7 +879,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
-        {"DROPOUT", layer_dropped(layer) > 0}, {"BACK_TRANSPOSES", plan_back_transposes(layer)},
+        {"DROPOUT", layer_dropped(layer) > 0},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
@@ -830,11 +890,10 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"GATED", layer_ffn_gated(layer)}, {"FFN_BIAS", layer->ffn_bias},
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
-        {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
+        {"STORED", layer_stores_weights(layer)},
         {"WHOLE", layer_sums_whole(layer)},
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
         {"CACHE_STORED", layer_stores_cache(layer)}, {"TYPED", layer_types_tensors(layer)},
-        {"WIDENS", layer_types_tensors(layer) && (!layer_norms_first(layer) || layer->cross)},
         {"CACHE_SCALED", layer_scales_cache(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
@@ -854,6 +913,9 @@ static void push_layer(struct emit *emit, const struct layer *layer)
                                              [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
+    emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer));
+    emit_set_integer(emit, "VALUE_LEVELS", VALUE_LEVELS);
+    emit_set_integer(emit, "WEIGHT_LEVELS", WEIGHT_LEVELS);
     emit_set_integer(emit, "SCORE_WORD", SCORE_WORD);
     emit_set_integer(emit, "SCORE_LEVELS", layer_rounds_scores(layer) ? layer_score_levels(layer) : 0);
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
@@ -875,7 +937,6 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     score_equation(layer, "scale Q_i K_i^T", "", equation);
     emit_set_string(emit, "EQUATION", equation);
     push_finish(emit, layer);
-    push_row_phases(emit, layer);
     push_rules(emit, layer);
     push_terms(emit, layer);
     push_expression(emit, "score_nodes", layer->score_kernel, layer);
@@ -911,7 +972,12 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
     emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);
     emit_set_integer(emit, "KEPT", layer_kept(layer));
+    static const char *const groups[] = {[GROUP_ALL] = "all", [GROUP_QUERIES] = "queries",
+                                         [GROUP_SOURCES_APART] = "sources apart", [GROUP_BOTH] = "both"};
+    emit_set_string(emit, "GROUPS", groups[plan_group(layer)]);
     push_known(emit, layer);
+    push_phases(emit, "phases", &plan->isas[0], false);
+    push_phases(emit, "back_phases", &plan->isas[0], true);
     emit_begin_table(emit, "plans");
     for (int64_t i = 0; i < plan->count; i++)
         push_isa(emit, layer, &plan->isas[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of the plan share: plan.c decides layouts, blocks and parts, plan_tiles.c prices register tiles,
- * plan_gradients.c lists the products of backward, plan_places.c places tensors in memory, plan_reasons.c tells why.
+ * plan_gradients.c lists the products of backward, plan_phases.c the phases, plan_places.c places tensors in memory,
+ * plan_reasons.c tells why.
  * Left out on purpose: what others call (plan.h).
  */
 #ifndef ATTNGEN_PLAN_PARTS_H
@@ -22,6 +23,7 @@ int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int6
 int64_t rows_apart(int64_t stride);
 int64_t choose_query_vecs(const struct isa *isa, int64_t queries, bool streams);
 int64_t choose_row_vecs(const struct isa *isa);
+int64_t wide_rows(const struct isa *isa, int64_t vecs);
 int64_t near_equal(int64_t total, int64_t at_most);
 int64_t one_height(int64_t total, int64_t at_most);
 int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
@@ -32,6 +34,9 @@ int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t rows);
 
 /* plan_gradients.c */
 void plan_gradients(struct plan_isa *p, const struct layer *layer);
+
+/* plan_phases.c */
+void plan_phases(struct plan_isa *p, const struct layer *layer);
 
 /* plan_places.c */
 void place_packed(struct plan_isa *p, const struct layer *layer);

@@ -59,11 +59,10 @@ static const char *prefetch_text(char text[80], int64_t lines, const char *what)
 
 static void explain_lanes(struct plan_isa *p, const char *name, const struct plan_lanes *g)
 {
-    const int64_t unroll = min(g->unroll, g->depth);
     char ask[80];
     reason(p, "%s: tile " D64 " x " D64 ", tokens along the lanes, weights packed [tile][" D64 "][" D64 "], row groups "
            "of " D64 "; " D64 " step%s unrolled; " D64 " tile%s a part%s", name, g->height[0], p->block, g->depth,
-           g->height[0], g->group_rows, unroll, plural(unroll), g->part_tiles, plural(g->part_tiles),
+           g->height[0], g->group_rows, g->unroll, plural(g->unroll), g->part_tiles, plural(g->part_tiles),
            prefetch_text(ask, g->prefetch, "tile"));
 }
 
@@ -128,8 +127,11 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
                "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
         if (layer_rounds_scores(layer))
-            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums "
-                   "stay f32", layer->d_k);
+            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums %s",
+                   layer->d_k, layer_rounds_values(layer)
+                       ? "are of i16 too: values have scales likewise, weights of a block of keys one for each query"
+                   : layer->pad_skipped ? "stay f32: sequences begin anywhere among rows"
+                                        : "stay f32: values have so few features that weights take longer to round");
         else if (layer_attends(layer))
             reason(p, "scores and weighted sums stay f32: %s",
                    layer_has_cache(layer) ? "a cache holds rows of f32"
@@ -145,7 +147,7 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
            request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
 }
 
-/* What is said of a product, but for its name. */
+/* The reason of a product, without its name. */
 static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const struct plan_panels *g)
 {
     char cut[64] = "", size[32], ask[80];
@@ -161,7 +163,7 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
              plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
 }
 
-/* A line for each product; those alike share one. */
+/* A line for each product; products with the same text share one. */
 static void explain_products(struct plan_isa *p)
 {
     char text[PLAN_PRODUCTS][REASON_TEXT];
@@ -200,7 +202,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
                : g->groups > 1 ? "each head has a folded matrix of its own" : "a head's width fills whole vectors");
 }
 
-/* Where the spec's expressions are computed, and what of `visible` is known before. */
+/* Where the spec's expressions are computed, and what blocks `visible` decides as a whole. */
 static void explain_expressions(struct plan_isa *p, const struct layer *layer)
 {
     const struct expression_box box = visible_box(layer);
@@ -251,7 +253,13 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
                p->cached.segments);
     if (p->cached.ahead > 0)
-        reason(p, "for few rows, keys and values are prefetched " D64 " rows ahead", p->cached.ahead);
+        reason(p, "few rows prefetch " D64 " rows ahead: keys that " D64 " or more read, values likewise " D64 ", of "
+               "sequences of " D64 " keys or more, which exceed half of L2", p->cached.ahead, p->cached.key_fetch_rows,
+               p->cached.value_fetch_rows, p->cached.ahead_keys);
+    if (p->cached.few_rows > 1 && p->cached.keys_in_order && p->cached.values_in_order)
+        reason(p, "few rows read keys and values as these lie, tiles of up to " D64 " and " D64 " rows",
+               p->cached.dot_tiles.at[0].rows,
+               (p->cached.few_tiles.count > 0 ? p->cached.few_tiles : p->cached.tiles).at[0].rows);
     if (p->cached.early > 0)
         reason(p, "while one row's weights are computed, its values are prefetched, " D64 " lines with each vector",
                p->cached.early);
@@ -483,6 +491,42 @@ static void print_products(FILE *out, const struct plan_isa *p)
     }
 }
 
+/* "keys: 32 tokens x 4 panels" */
+static void print_task(FILE *out, const struct plan_task *task)
+{
+    static const char *const words[TASK_OVERS] = {
+        [OVER_SEQUENCES] = " sequence", [OVER_ROWS] = " token", [OVER_BLOCKS] = " token",
+        [OVER_SEQUENCE_BLOCKS] = " token", [OVER_BOTH] = " token", [OVER_PANELS] = " token", [OVER_HEADS] = " token",
+        [OVER_SEGMENTS] = " row", [OVER_JOINED] = " row", [OVER_KEY_HEADS] = " head", [OVER_COUNT] = " part"};
+    static const char *const more[TASK_OVERS] = {
+        [OVER_SEQUENCE_BLOCKS] = " of one sequence", [OVER_BOTH] = " of one sequence", [OVER_HEADS] = " x 1 head",
+        [OVER_SEGMENTS] = " x 1 head of keys, or 1 segment of it", [OVER_JOINED] = " x 1 head of keys",
+        [OVER_KEY_HEADS] = " of keys of one sequence"};
+    const struct product *const g = task->product;
+    fputs(task->name, out);
+    if (words[task->over] != NULL)
+        fprintf(out, ": " D64 "%s%s%s", task->size, words[task->over], plural(task->size),
+                more[task->over] != NULL ? more[task->over] : "");
+    if (task->over == OVER_PANELS) {
+        const int64_t panels = g->kind == PRODUCT_LANES ? g->lanes.part_tiles : g->panels.part_panels;
+        fprintf(out, " x " D64 " %s%s", panels, g->kind == PRODUCT_LANES ? "tile" : "panel", plural(panels));
+    }
+}
+
+static void print_phases(FILE *out, const struct plan_isa *p)
+{
+    fputs("    phases: what each computes, and how much of it a part has:\n", out);
+    for (const struct plan_phase *phase = p->phases; phase < p->phases + p->phase_count; phase++) {
+        fprintf(out, "      %s%-*s ", phase->id >= PHASE_BACK_TRANSPOSE ? "back " : "",
+                phase->id >= PHASE_BACK_TRANSPOSE ? 9 : 14, phase->name);
+        for (const struct plan_task *task = phase->tasks; task < phase->tasks + phase->task_count; task++) {
+            fputs(task > phase->tasks ? "; " : "", out);
+            print_task(out, task);
+        }
+        fputs(phase->task_count == 0 ? "nothing\n" : "\n", out);
+    }
+}
+
 /* "[32][64] by 64 1" */
 static void print_shape(FILE *out, const struct layout *l)
 {
@@ -509,8 +553,7 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
         const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights"
                          : i >= LAYOUT_RUNS ? " runs" : "";
         char name[80], place[40] = "";
-        const bool of_x = i == LAYOUT_SOURCE && l->name != NULL; /* of self-attention it is shown as what it is */
-        if (l->name == NULL || (of_x && (strcmp(l->name, "x") == 0 || strcmp(l->name, "normed") == 0)))
+        if (l->name == NULL)
             continue;
         snprintf(name, sizeof name, "%.60s%s", l->name, kind);
         if (l->owner != OWNER_CALLER)
@@ -532,6 +575,7 @@ void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
             fprintf(out, "    %s\n", p->reasons[r]);
         print_schedule(out, p);
         print_products(out, p);
+        print_phases(out, p);
         print_layouts(out, p);
     }
 }

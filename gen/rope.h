@@ -23,7 +23,7 @@ struct rope_step {
 /* Most radians a position for which the fraction is exact to 2^-80 turns. */
 #define ROPE_MOST 0x1p20
 
-/* Of the pair of columns that is called c in docs/spec.md, 0 <= c < rope_dims / 2. */
+/* Of the pair of columns that is called c in docs/positions.md, 0 <= c < rope_dims / 2. */
 struct rope_step rope_step(const struct layer *layer, int64_t c);
 /* 0.1 ln factor + 1: yarn's factor of cosine and sine where the spec gives none */
 double rope_attention_factor(double factor);

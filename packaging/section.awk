@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# awk -f section.awk docs/spec.md: a Markdown page as mdoc, for a man page.
+# awk -f section.awk docs/spec.md docs/block.md docs/types.md: Markdown pages as mdoc, for a man page.
 #
-# Knows what that page has: paragraphs, `code`, links, lists of one level, indented blocks, subsections, tables. A row
+# Knows what these pages have: paragraphs, `code`, links, lists of one level, indented blocks, subsections, tables. A row
 # of a table becomes an item: its first column the name, the second the text, the others behind their headings.
 # Left out on purpose: all else of Markdown.
 
@@ -70,8 +70,8 @@ function row(text,    cells, count, i, line)
             print "(" words((cells[i] == "required" ? "" : heads[i] (heads[i] ~ / / ? ": " : " ")) cells[i]) ")"
 }
 
-/^# / { next }
-/^##/ { close_block(""); sub(/^#+ */, ""); print ".Ss " words($0); block = "head"; next }
+/^# / && NR == 1 { next }
+/^#/ { close_block(""); sub(/^#+ */, ""); print ".Ss " words($0); block = "head"; next }
 /^$/   { blank = 1; next }
 /^\|/  { row($0); next }
 /^    / {

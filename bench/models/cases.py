@@ -16,6 +16,7 @@ class Case:
     n: int = 0           # new tokens of each sequence; 0: images
     past: int = 0        # tokens that the cache holds
     shortest: int = 0    # 0: all sequences have n tokens; else they are padded, and have from this to n
+    every: bool = False  # logits of each token, for the error alone: not timed
 
     @property
     def label(self):
@@ -31,7 +32,8 @@ CASES = (
     Case("vit", "8 images", 8),
     *(case for model in ("gpt2", "llama") for case in (
         Case(model, "prefill 128", 1, 128), Case(model, "prefill 512", 1, 512),
-        Case(model, "step at 64", 1, 1, past=64), Case(model, "step at 512", 1, 1, past=512))),
+        Case(model, "step at 64", 1, 1, past=64), Case(model, "step at 512", 1, 1, past=512),
+        Case(model, "each of 512", 1, 512, every=True))),
 )
 
 

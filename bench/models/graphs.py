@@ -159,7 +159,7 @@ class Onnx:
         return self.slice(of, 0, 1)
 
     def last(self, of):
-        return self.slice(of, self.n - 1, self.n) if self.n > 1 else of
+        return self.slice(of, self.n - 1, self.n) if self.n > 1 and not self.case.every else of
 
     def attend(self, x, w, b, heads, layer, theta=None):
         batch, n, d = self.batch, self.n, w.shape[1] // 3
@@ -203,13 +203,18 @@ def hidden_keys(lengths, n):
     return np.where(np.arange(n) < lengths[:, None], 0, -np.inf).astype(np.float32)[:, None, None, :]
 
 
+def plain(ops, constant, of, w):
+    return ops.matmul(of, constant(w.T), False, True)  # [out][in], as other frontends bring it
+
+
 class OpenVino:
     """A graph by OpenVINO's API, around scaled_dot_product_attention. Keys and values of decoders are states, in the pattern
-    that the CPU plugin fuses."""
+    that the CPU plugin fuses. product(ops, constant, rows, w): the products with weights, as they are, or in fewer bits."""
 
-    def __init__(self, openvino, case, inputs, decodes):
+    def __init__(self, openvino, case, inputs, decodes, product=None):
         import openvino.opset13 as ops
         self.openvino, self.ops, self.case, self.decodes = openvino, ops, case, decodes
+        self.product = product or plain
         self.batch, self.n, self.sinks = case.batch, case.n, []
         self.mask = self.constant(hidden_keys(inputs["lengths"], case.n)) if case.shortest else None
         self.parameters = {}
@@ -229,7 +234,7 @@ class OpenVino:
         return self.ops.gather(self.constant(table), self.parameters[of], self.constant(np.int64(0)))
 
     def linear(self, of, w, b=None):
-        y = self.ops.matmul(of, self.constant(w.T), False, True)  # [out][in], as other frontends bring it
+        y = self.product(self.ops, self.constant, of, w)
         return y if b is None else self.ops.add(y, self.constant(b))
 
     def norm(self, of, gain, bias, eps):
@@ -263,7 +268,7 @@ class OpenVino:
         return self.slice(of, 0, 1)
 
     def last(self, of):
-        return self.slice(of, self.n - 1, self.n) if self.n > 1 else of
+        return self.slice(of, self.n - 1, self.n) if self.n > 1 and not self.case.every else of
 
     def turned(self, of, width, tables):
         """Halves of each head, by the pattern that the plugin fuses; of: [batch][heads][n][width]."""

@@ -16,8 +16,10 @@ ARCHITECTURES = {"bert": "BERT", "gpt2": "GPT2", "llama": "LLAMA"}
 
 # ---- the file ----
 
-def write_gguf(w, path):
+def write_gguf(w, path, kind):
+    """kind: f32, or q8_0 or q4_0 of the layers' matrices and of words that logits are made by."""
     import gguf
+    few = None if kind == "f32" else gguf.GGMLQuantizationType[kind.upper()]
     c, (d, layers, heads, ff) = w.config, w.sizes
     architecture = getattr(gguf.MODEL_ARCH, ARCHITECTURES[w.family])
     names = gguf.get_tensor_name_map(architecture, layers)
@@ -28,7 +30,7 @@ def write_gguf(w, path):
     file.add_feed_forward_length(ff)
     file.add_head_count(heads)
     file.add_vocab_size(c["vocab_size"])
-    file.add_file_type(gguf.LlamaFileType.ALL_F32)
+    file.add_file_type(gguf.LlamaFileType["ALL_F32" if few is None else "MOSTLY_" + kind.upper()])
     file.add_tokenizer_model("no_vocab")
     if w.family == "llama":
         file.add_layer_norm_rms_eps(c["rms_norm_eps"])
@@ -49,7 +51,11 @@ def write_gguf(w, path):
             tensor = tensor.T  # [in][out]
         if name.endswith(("q_proj.weight", "k_proj.weight")):  # pairs of neighbours instead of halves
             tensor = tensor.reshape(heads, 2, d // heads // 2, d).swapaxes(1, 2).reshape(d, d)
-        file.add_tensor(new, np.ascontiguousarray(tensor))
+        tensor = np.ascontiguousarray(tensor)
+        if few is not None and tensor.ndim == 2 and (new.startswith("blk.") or w.decodes and new.startswith("token_embd")):
+            file.add_tensor(new, gguf.quants.quantize(tensor, few), raw_dtype=few)
+        else:
+            file.add_tensor(new, tensor)
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()

@@ -5,8 +5,9 @@
     models.py --attngen PROGRAM --models DIR --out DIR [--cases WORDS] [--systems WORDS] [--rounds N] [--cores 0,1]
 
 Each system is a process (systems.py) that is stopped while others are measured. Before a case is timed, what a system puts
-out is compared with ours: off by more than 1e-4 of the largest number, it is not timed (llama.cpp: 5e-3, see systems.py). In
-each round every system is timed once, in shuffled order; figures are medians, ratios the medians of the rounds' ratios.
+out is compared with what transformers computes in double: in f32 off by more than 1e-4 of the largest number, it is not timed
+(llama.cpp: 5e-3, see systems.py), in fewer bits by a root mean square of 0.7. In each round every system is timed once, in
+shuffled order; figures are medians, ratios the medians of the rounds' ratios.
 A prefill writes keys and values of all tokens and logits of the last one; each timed step is the same one, at the same past.
 """
 import argparse
@@ -34,7 +35,9 @@ from adapters import native  # noqa: E402
 
 SECONDS = 0.1           # of a sample, at least one call
 PREPARE_SECONDS = 1800  # torch.compile takes minutes
+NO_MORE = 1.05          # of a peer's error: who is as far off within noise of the data counts as equal
 PEERS = [name for name in systems.SYSTEMS if name != "attngen"]
+OURS = "attngen/read"
 
 
 def get(name, folder):
@@ -52,12 +55,13 @@ def get(name, folder):
 
 # ---- ours, from a checkpoint to a shared object and a packed file ----
 
-def build(attngen, name, model, folder, isa):
-    """What there is to say of the sizes: {"c": …, "object": …}, bytes."""
+def build(attngen, name, model, folder, isa, options=()):
+    """What there is to say of the sizes: {"c": …, "object": …}, bytes. options: of import."""
     os.makedirs(folder, exist_ok=True)
     for old in glob.glob(os.path.join(folder, name + "_*")):
         os.remove(old)
-    subprocess.run([attngen, "import", "--specs", model, "-o", folder, "--name", name], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([attngen, "import", "--specs", model, "-o", folder, "--name", name, *options], check=True,
+                   stdout=subprocess.DEVNULL)
     subprocess.run([attngen, "model", os.path.join(folder, name + ".layers"), "-o", folder, "--isa", isa], check=True)
     sources, objects = sorted(glob.glob(os.path.join(folder, name + "_*.c"))), []
     for source in sources:
@@ -143,6 +147,24 @@ class Worker:
 
 # ---- a run ----
 
+def ways_of(kind):
+    return (*kind.WAYS, *kind.TYPED)
+
+
+def chosen(run, family):
+    """(library, way) of the systems that were asked for: ours in f32 first, always; notes of those that have not this model."""
+    for library, kind in systems.SYSTEMS.items():
+        for way in ways_of(kind):
+            system = f"{library}/{way}"
+            if system != OURS and run.systems and not {library, system} & set(run.systems):
+                continue
+            reason = kind.why_not(family, way)
+            if reason:
+                run.notes.setdefault(f"{family}, {system}: {reason}")
+            else:
+                yield library, way
+
+
 def start(run, name, threads):
     """The workers of a model that load."""
     folder, workers = os.path.join(run.out, name), []
@@ -151,59 +173,90 @@ def start(run, name, threads):
     with open(path, "w", encoding="utf-8") as file:
         json.dump(about, file)
     family = cases.Checkpoint(about["model"]).family
-    for library, kind in systems.SYSTEMS.items():
-        for way in kind.WAYS:
-            system = f"{library}/{way}"
-            if library != "attngen" and run.systems and not {library, system} & set(run.systems):
-                continue
-            reason = kind.why_not(family, way)
-            if reason:
-                run.notes.setdefault(f"{name}, {system}: {reason}")
-                continue
-            show(f"{name}, {threads} thread(s): loading {system}")
-            environment = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "OMP_NUM_THREADS": str(threads),
-                           "MKL_NUM_THREADS": str(threads), **kind.environment}
-            log = os.path.join(folder, f"{system}-{threads}.log".replace("/", "-").replace(" ", "_"))
-            worker = Worker(system, path, environment, run.cores[:threads], log)
-            if "error" in worker.facts:
-                run.notes.setdefault(f"{name}, {system}: {worker.facts['error']}")
-                worker.close()
-            else:
-                if worker.facts["version"]:
-                    run.versions[library] = worker.facts["version"]
-                workers.append(worker)
+    for library, way in chosen(run, family):
+        kind, system = systems.SYSTEMS[library], f"{library}/{way}"
+        show(f"{name}, {threads} thread(s): loading {system}")
+        environment = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "OMP_NUM_THREADS": str(threads),
+                       "MKL_NUM_THREADS": str(threads), **kind.environment}
+        log = os.path.join(folder, f"{system}-{threads}.log".replace("/", "-").replace(" ", "_"))
+        worker = Worker(system, path, environment, run.cores[:threads], log)
+        if "error" in worker.facts:
+            run.notes.setdefault(f"{name}, {system}: {worker.facts['error']}")
+            worker.close()
+        else:
+            if worker.facts["version"]:
+                run.versions[library] = worker.facts["version"]
+            workers.append(worker)
     return workers
 
 
+def in_double(run, name):
+    """Writes what transformers computes in double of each case of a model."""
+    show(f"{name}: transformers in double")
+    folder = os.path.join(run.out, name)
+    path = os.path.join(folder, "about.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"model": os.path.join(run.models, name), "folder": folder}, file)
+    worker = Worker(f"{systems.ORIGIN}/double", path, {}, run.usable, os.path.join(folder, "double.log"))
+    try:
+        for case in (case for case in run.cases if case.model == name):
+            answer = worker.ask(case=cases.CASES.index(case), output=right_of(run, case)) if "error" not in worker.facts \
+                else worker.facts
+            if "error" in answer:
+                raise SystemExit(f"bench-models: {case.label}: transformers in double: {answer['error']}")
+    finally:
+        worker.close()
+
+
+def right_of(run, case):
+    return os.path.join(run.out, case.model, f"double-{cases.CASES.index(case)}.npy")
+
+
+def errors(output, right, lengths):
+    """largest: of the largest number; rms: of the root mean square; cosine, of encoders of text: the least one of a sentence's
+    mean row beside that in double; same, of classes and next tokens: the share of rows whose largest number is the same."""
+    if lengths is None:
+        some, others, more = right, output, {"same": float((output.argmax(-1) == right.argmax(-1)).mean())}
+    else:
+        seen = np.arange(right.shape[1]) < lengths[:, None]
+        means = [(of * seen[..., None]).sum(1) / lengths[:, None] for of in (output, right)]
+        cosines = (means[0] * means[1]).sum(-1) / np.sqrt(np.square(means[0]).sum(-1) * np.square(means[1]).sum(-1))
+        some, others, more = right[seen], output[seen], {"cosine": float(cosines.min())}
+    off = others - some
+    return {"largest": float(np.abs(off).max() / np.abs(some).max()),
+            "rms": float(np.sqrt(np.square(off).mean() / np.square(some).mean())), **more}
+
+
 def prepare(run, case, workers):
-    """The workers whose output is that of ours; {system: bytes of memory}."""
-    ready, memory, right = [], {}, None
-    path = os.path.join(run.out, case.model, "output.npy")
-    seen = None
-    lengths = cases.inputs(case, cases.Checkpoint(os.path.join(run.models, case.model))).get("lengths")
-    if case.shortest:
-        seen = np.arange(case.n) < lengths[:, None]
+    """The workers whose output is right; {system: bytes of memory}; {system: errors}."""
+    ready, memory, off = [], {}, {}
+    path, checkpoint = os.path.join(run.out, case.model, "output.npy"), cases.Checkpoint(os.path.join(run.models, case.model))
+    right = np.load(right_of(run, case))
+    lengths = cases.inputs(case, checkpoint).get("lengths") if checkpoint.family == "bert" else None
     for worker in workers:  # ours first
         show(f"{case.label}: preparing {worker.system}")
+        if os.path.exists(path):
+            os.remove(path)
         answer = worker.ask(case=cases.CASES.index(case), output=path)
         if "error" in answer:
             run.notes.setdefault(f"{case.label}, {worker.system}: {answer['error']}")
             continue
+        if not os.path.exists(path):
+            continue  # it has an output like another's
         output = np.load(path)
-        right = output if right is None else right
         if output.size != right.size:
             run.notes.setdefault(f"{case.label}, {worker.system}: an output of {output.shape}")
             continue
-        output = output.reshape(right.shape)
-        some, others = (right, output) if seen is None else (right[seen], output[seen])
-        error = float(np.abs(others - some).max() / np.abs(some).max())
-        run.errors[worker.system] = max(run.errors.get(worker.system, 0), error)
-        if not error <= systems.SYSTEMS[worker.system.split("/")[0]].largest_error:  # NaN too
-            run.notes.setdefault(f"{case.label}, {worker.system}: differs by {error:.2g} of the largest number; not timed")
+        off[worker.system] = of = errors(output.astype(np.float64).reshape(right.shape), right, lengths)
+        library, way = worker.system.split("/")
+        kind = systems.SYSTEMS[library]
+        which, most = ("rms", kind.rms_error) if way in kind.TYPED else ("largest", kind.largest_error)
+        if not of[which] <= most:  # NaN too
+            run.notes.setdefault(f"{case.label}, {worker.system}: {which} error {of[which]:.2g}; not timed")
             continue
         memory[worker.system] = answer["memory"]
         ready.append(worker)
-    return ready, memory
+    return ready, memory, off
 
 
 def measure(run, case, threads, workers):
@@ -228,8 +281,8 @@ def measure(run, case, threads, workers):
 
 
 def fastest(times, library):
-    """(way, ms of each round) of a library's fastest way, or None."""
-    of = [(system.split("/")[1], ms) for system, ms in times.items() if system.split("/")[0] == library]
+    """(way, ms of each round) of a library's fastest way in f32, or None."""
+    of = [(way, times[f"{library}/{way}"]) for way in systems.SYSTEMS[library].WAYS if f"{library}/{way}" in times]
     return min(of, key=lambda way_ms: np.median(way_ms[1]), default=None)
 
 
@@ -238,26 +291,38 @@ def bench(run):
         show(f"{name}: emitting, compiling, packing")
         model = os.path.join(run.models, name)
         get(name, model)
-        run.sizes[name] = build(run.attngen, name, model, os.path.join(run.out, name), run.isa)
+        folder = os.path.join(run.out, name)
+        run.sizes[name] = build(run.attngen, name, model, folder, run.isa)
+        for library, way in chosen(run, cases.Checkpoint(model).family):
+            if library == "attngen" and way in systems.OPTIONS:
+                show(f"{name}: emitting, compiling, packing {way}")
+                build(run.attngen, name, model, os.path.join(folder, way), run.isa, systems.OPTIONS[way])
+        in_double(run, name)
         for threads in run.threads:
             machine.pin(run.cores[:threads])
             workers = start(run, name, threads)
             try:
                 for worker in workers:
-                    if worker.system.startswith("attngen/"):
+                    if worker.system == OURS:
                         run.sizes[name].update({f"{key}_{threads}": value for key, value in worker.facts["facts"].items()})
                 for case in (case for case in run.cases if case.model == name):
-                    ready, memory = prepare(run, case, workers)
-                    if not ready or not ready[0].system.startswith("attngen/"):
+                    if case.every and threads > run.threads[0]:
+                        continue
+                    ready, memory, off = prepare(run, case, workers)
+                    if not ready or ready[0].system != OURS:
                         raise SystemExit("bench-models: " + "; ".join(run.notes))
+                    row = {"case": case.label, "threads": threads, "errors": off, "memory": memory}
+                    if case.every:
+                        run.tokens[name] = off
+                        continue
                     times, peaks = measure(run, case, threads, ready)
                     flops = 2e-6 * cases.multiply_adds(case, cases.Checkpoint(model))  # GFLOP/s is flops / ms
-                    run.rows.append({"case": case.label, "threads": threads, "flops": flops, "peaks": peaks.tolist(),
-                                     "memory": memory, "ms": {system: of.tolist() for system, of in times.items()}})
+                    row.update(flops=flops, peaks=peaks.tolist(), ms={system: of.tolist() for system, of in times.items()})
+                    run.rows.append(row)
                     with open(os.path.join(run.out, "results.json"), "w", encoding="utf-8") as file:
-                        json.dump({"rows": run.rows, "sizes": run.sizes, "versions": run.versions, "errors": run.errors}, file)
+                        json.dump({"rows": run.rows, "sizes": run.sizes, "versions": run.versions, "tokens": run.tokens}, file)
                     show("")
-                    print(line(run.rows[-1]), flush=True)
+                    print(line(row), flush=True)
             finally:
                 for worker in workers:
                     worker.close()
@@ -282,20 +347,57 @@ def line(row):
     return f"| {row['case']} | {row['threads']} | {np.median(ours):.2f} | {100 * share:.0f} % | " + " | ".join(ratios) + " |"
 
 
+def beside_types(run, row):
+    """Every system of a case with its time and its errors, by time; of a peer also its time over the fastest of ours that is off
+    by no more."""
+    times = {system: np.array(ms) for system, ms in row["ms"].items()}
+    f32 = fastest(times, "attngen")[1]
+    ratios = {system: float(np.median(ms / f32)) for system, ms in times.items()}
+    order = sorted(times, key=ratios.get)
+    every = run.tokens.get(row["case"].split(":")[0], {})
+    for system in order:
+        off, equal = row["errors"][system], None
+        if not system.startswith("attngen/"):
+            equal = next((of for of in order if of.startswith("attngen/")
+                          and row["errors"][of]["rms"] <= NO_MORE * off["rms"]), None)
+        also = every.get(system, {}).get("same")
+        also = f"{off['cosine']:.5f}" if "cosine" in off else "–" if also is None else f"{100 * also:.1f} %"
+        beside = f"{np.median(times[system] / times[equal]):.2f} ({equal.split('/')[1]})" if equal else ""
+        yield f"| {row['case']} | {row['threads']} | {system} | {np.median(times[system]):.2f} | {ratios[system]:.2f} | " \
+              f"{off['rms']:.1e} | {also} | {beside} |"
+
+
+def largest_errors(run):
+    found = {}
+    for row in run.rows:
+        for system in row["ms"]:
+            found[system] = max(found.get(system, 0), row["errors"][system]["largest"])
+    return ", ".join(f"{system} {error:.1e}" for system, error in found.items())
+
+
 def report(run, command):
     one = lambda row, system: f"{np.median(row['ms'][system]):.2f}" if system in row["ms"] else "–"
-    every = [f"{library}/{way}" for library, kind in systems.SYSTEMS.items() for way in kind.WAYS
+    every = [f"{library}/{way}" for library, kind in systems.SYSTEMS.items() for way in ways_of(kind)
              if any(f"{library}/{way}" in row["ms"] for row in run.rows)]
+    plain = [system for system in every if system.split("/")[1] in systems.SYSTEMS[system.split("/")[0]].WAYS]
     lines = [f"{run.cpu.model}, {run.isa}, {time.strftime('%Y-%m-%d')}, `{command}`, medians of {run.rounds} rounds.",
              "Versions: " + "; ".join(f"{library} {version}" for library, version in run.versions.items()) + ".", "",
-             "Of each library the fastest way; its figure is its time over ours.", "",
+             "In f32, of each library the fastest way; its figure is its time over ours.", "",
              heading(), *(line(row) for row in run.rows), "",
-             "Every way, ms:", "", "| model: case | threads | " + " | ".join(every) + " |",
-             "| --- | --: |" + " --: |" * len(every)]
-    lines += [f"| {row['case']} | {row['threads']} | " + " | ".join(one(row, system) for system in every) + " |"
+             "Every way in f32, ms:", "", "| model: case | threads | " + " | ".join(plain) + " |",
+             "| --- | --: |" + " --: |" * len(plain)]
+    lines += [f"| {row['case']} | {row['threads']} | " + " | ".join(one(row, system) for system in plain) + " |"
               for row in run.rows]
-    lines += ["", "Largest error beside ours, of the largest number: " +
-              ", ".join(f"{system} {error:.1e}" for system, error in run.errors.items()) + ".", "",
+    if plain != every:
+        lines += ["", "In f32 and in fewer bits, by time. Of ours in f32: over the faster of read and mapped in the same round. "
+                  "Errors are beside transformers in double: root mean square over that of the output; the least cosine of a "
+                  "sentence's mean row, or how many next tokens are the same behind each of 512. The last column: a peer's time "
+                  f"over that of the fastest of ours whose rms error is at most {NO_MORE} of the peer's.", "",
+                  "| model: case | threads | system | ms | of ours in f32 | rms error | cosine, or tokens | "
+                  "over ours at no more error |",
+                  "| --- | --: | --- | --: | --: | --: | --: | --- |"]
+        lines += [text for row in run.rows for text in beside_types(run, row)]
+    lines += ["", f"Largest error beside transformers in double, of the largest number: {largest_errors(run)}.", "",
               f"C and object: {run.isa} and the scalar code that is always there, gcc -O2, code and constants. Memory: the "
               "largest of the process over its cases, less what Python took before the library, MB.", "",
               "| model | C, KB | object, KB | packed file, MB | arena, MB | opening, ms | " + " | ".join(every) + " |",
@@ -336,7 +438,7 @@ def main():
     p.add_argument("--command", default="models.py")
     run = p.parse_args()
     run.cases = [case for case in cases.CASES if not run.cases or any(word in case.label for word in run.cases)]
-    ways = [f"{library}/{way}" for library, kind in systems.SYSTEMS.items() for way in kind.WAYS]
+    ways = [f"{library}/{way}" for library, kind in systems.SYSTEMS.items() for way in ways_of(kind)]
     if run.list:
         print("\n".join([case.label for case in run.cases] + ways))
         return 0
@@ -348,7 +450,7 @@ def main():
     run.threads = [n for n in run.threads if n <= len(run.cores)]
     run.usable, run.cpu, run.out = usable, machine.cpu(), os.path.abspath(run.out)
     run.models, run.isa = os.path.abspath(run.models), run.cpu.isa
-    run.rows, run.sizes, run.versions, run.errors, run.notes = [], {}, {}, {}, {}
+    run.rows, run.sizes, run.versions, run.tokens, run.notes = [], {}, {}, {}, {}
     os.makedirs(run.out, exist_ok=True)
     peers = os.path.join(HERE, "..", "peers", "c", "peak.c")
     run.peak_library = native.compile_shared(

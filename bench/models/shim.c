@@ -101,7 +101,7 @@ static OF() model;
 struct call {
     const int32_t *ids, *lengths, *past;
     const float *pixels;
-    float *cache, *output;
+    float *cache, *output, *every; /* every: logits of each token, or NULL */
     size_t batch, n;
 };
 
@@ -134,7 +134,7 @@ int bench_run(const struct call *c, void *arena)
     args.ids = c->ids, args.lengths = c->lengths, args.n = c->n;
 #endif
 #ifdef DECODER
-    args.past = c->past, args.cache = c->cache;
+    args.past = c->past, args.cache = c->cache, args.logits = c->every;
 #endif
     args.parallel = pool.threads > 1 ? parallel : NULL;
     return OF(_run)(&model, &args, arena);

@@ -2,8 +2,8 @@
 /* attnrun selftest: writes a program that checks a pair where there is neither attnrun nor a reference.
  *
  * The program's text is selftest.in, with @n, @N and other single letters replaced and each line "@@word" filled in by
- * a function of this file. Inputs are drawn here and there by the same code, draw.h. Left out on purpose: running it,
- * and the statistics and the promises that attnrun check has room for.
+ * a function of this file. Both programs draw inputs by the same code, draw.h. Left out on purpose: running it, and the
+ * statistics and the promises of attnrun check.
  */
 #include <ctype.h>
 #include <float.h>
@@ -14,6 +14,7 @@
 
 #include "../../gen/arith.h"
 #include "../../gen/embedded.h"
+#include "../../gen/isa.h"
 #include "../../gen/replace.h"
 #include "../../gen/version.h"
 #include "commands.h"
@@ -21,14 +22,14 @@
 #include "inputs/draw.h"
 #include "system/process.h"
 
-#define SAMPLE 4096           /* numbers of an output that are compared, at most: 100 KB of text */
-#define POSITIONS 37          /* queries: past the query block of most plans, and odd */
+#define SAMPLE 4096           /* maximum of numbers of an output that are compared: 100 KB of text */
+#define POSITIONS 37          /* queries: more than the query block of most plans, and odd */
 #define KEYS_MORE 6
-#define WORK 1e8              /* multiply-adds of the call, about: a second or two where a processor is emulated */
+#define WORK 1e8              /* approximate multiply-adds of the call: a second or two in an emulator */
 #define FEW_POSITIONS 7
 #define NOT_PROMISED (FLT_MAX / 2) /* a bound past this is none */
 
-/* One self-test in the making. */
+/* A self-test that is being written */
 struct selftest {
     const struct options *options;
     const char *spec;
@@ -36,23 +37,24 @@ struct selftest {
     struct inputs inputs;
     struct draw draws[TENSOR_COUNT]; /* .rows = 0: not drawn */
     struct folds folds;
-    struct reference reference;
-    struct bounds bounds;
+    struct reference reference, of_pairs; /* the second: precision = i8, for sets that sum pairs */
+    struct bounds bounds, bounds_of_pairs;
     size_t *new_rows[2]; /* of a cache: inputs_new_rows() */
     struct diag diag;
     FILE *out;
 };
 
-/* y, attn, lse, or what becomes of a cache, and which of its numbers are compared: 0, step, 2 step … */
+/* y, attn, lse, or a cache after the call; compared are its numbers 0, step, 2 step … */
 struct output {
     const char *name;
+    enum tensor_element element;
     size_t count, step, samples;
     int64_t extent[4];
     int axes;
     enum layer_tensor tensor;
     const double *value, *worst, *drawn, *open; /* of a cache: of its new rows */
-    const float *before;                        /* of a cache; else NULL */
-    const size_t *new_rows;
+    int part;                                   /* of a cache: 0 keys, 1 values, 2 and 3 the scales of their rows */
+    const size_t *new_rows;                     /* likewise; else NULL */
     size_t width;
 };
 
@@ -66,14 +68,14 @@ static size_t keys_for(const struct selftest *s, size_t n)
     return given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
 }
 
-#define CACHED 45 /* positions in a cache before the call, at most */
+#define CACHED 45 /* maximum of positions in a cache before the call */
 
-/* The first sequence goes on, the others begin; of a ring, once around already. */
+/* The first sequence continues, the others begin; a ring has already wrapped once. */
 static int64_t past_for(const struct selftest *s, size_t b, size_t n)
 {
     const struct layer *layer = s->layer;
     const int64_t most = layer->cache == CACHE_RING ? layer->cache_len + 3 : layer->cache_len - (int64_t)n;
-    const int64_t wanted = layer->cache == CACHE_RING && layer->cache_len <= 4 * CACHED ? most : CACHED;
+    const int64_t wanted = layer->cache == CACHE_RING && layer->cache_len <= (int64_t)4 * CACHED ? most : CACHED;
     return !layer_has_cache(layer) || b % 2 == 1 ? 0 : most < wanted ? most : wanted;
 }
 
@@ -114,14 +116,14 @@ static bool choose_sizes(struct selftest *s)
     return true;
 }
 
-/* The power of two next to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs;
- * less for queries of a large scale. */
+/* The power of two nearest to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs; less for queries with a large
+ * scale */
 static float limit_of(const struct selftest *s, enum layer_tensor t)
 {
     int64_t shape[4];
     const int rank = layer_weight_shape(s->layer, t, shape);
-    if (rank == 0)
-        return 2;
+    if (rank == 0) /* 127 times the scale of a cache's row is 2 as well */
+        return t == TENSOR_K_SCALE || t == TENSOR_V_SCALE ? 1.0f / 64 : 2;
     const double large = rank == 1 ? 0.25 : sqrt(6.0 / (double)(shape[rank - 1] + shape[rank - 2]));
     return (float)exp2(round(log2(large * inputs_query_factor(s->layer, t))));
 }
@@ -131,8 +133,11 @@ static void plan_draw(struct selftest *s, enum layer_tensor t)
     const size_t columns = is_of_pairs(t) ? inputs_columns(s->layer, &s->inputs) : 1;
     const size_t count = inputs_count(s->layer, &s->inputs, t);
     uint64_t seed = s->options->seed * (TENSOR_V_PAGES + 1) + (uint64_t)t; /* each tensor a stream of its own */
+    const enum tensor_element element = layer_tensor_element(s->layer, t);
     s->draws[t] = (struct draw){
-        .kind = t == TENSOR_MASK_BOOL ? DRAW_MASK_BOOL : t == TENSOR_MASK_ADD ? DRAW_MASK_ADD : DRAW_NUMBERS,
+        .kind = t == TENSOR_MASK_BOOL ? DRAW_MASK_BOOL : t == TENSOR_MASK_ADD ? DRAW_MASK_ADD
+                : element == TENSOR_BF16 ? DRAW_BF16 : element == TENSOR_F16 ? DRAW_F16
+                : element == TENSOR_I8 ? DRAW_I8 : DRAW_NUMBERS,
         .data = s->inputs.tensor[t],
         .rows = columns > 0 ? count / columns : 0,
         .columns = columns,
@@ -162,7 +167,7 @@ static void draw_past(struct selftest *s)
         past[b] = (int32_t)past_for(s, b, s->inputs.n);
 }
 
-/* The last pages first; page 0 is nobody's. */
+/* The last pages first; page 0 is unused. */
 static void draw_pages(struct selftest *s)
 {
     int32_t *table = s->inputs.tensor[TENSOR_PAGE_TABLE];
@@ -214,7 +219,7 @@ static size_t divisor_of(size_t a, size_t b)
     return b == 0 ? a : divisor_of(b, a % b);
 }
 
-/* Every number, or every step-th; the step has no divisor in common with the last axis, so that all columns occur. */
+/* Every number, or every step-th; the step is coprime to the last axis, so that all columns occur. */
 static void sample(struct output *o)
 {
     const size_t last = (size_t)o->extent[o->axes - 1];
@@ -227,48 +232,67 @@ static void sample(struct output *o)
 static struct output output_of(const struct selftest *s, enum layer_tensor t)
 {
     const bool y = t == TENSOR_Y, lse = t == TENSOR_LSE;
-    struct output o = {.name = layer_tensor_name(t), .tensor = t, .count = inputs_count(s->layer, &s->inputs, t)};
+    struct output o = {.name = layer_tensor_name(t), .element = layer_tensor_element(s->layer, t), .tensor = t,
+                       .count = inputs_count(s->layer, &s->inputs, t)};
     o.axes = inputs_shape(s->layer, &s->inputs, t, o.extent);
     o.value = y ? s->reference.y : lse ? s->reference.lse : s->reference.attn;
     o.worst = y ? s->bounds.y_worst : lse ? s->bounds.lse_worst : s->bounds.attn_worst;
     o.drawn = y ? s->bounds.y_drawn : lse ? s->bounds.lse_drawn : s->bounds.attn_drawn;
     o.open = y ? s->bounds.y_open : lse ? s->bounds.lse_open : s->bounds.attn_open;
     if (is_cache(t)) {
-        const bool values = t == inputs_cache_of(s->layer, true);
+        while (inputs_cache_of(s->layer, o.part) != t)
+            o.part++;
+        const int values = o.part % 2;
         o.value = s->reference.cache[values];
         o.worst = s->bounds.cache[values].worst;
         o.drawn = s->bounds.cache[values].drawn;
         o.open = s->bounds.cache[values].open;
-        o.before = s->inputs.tensor[t];
         o.new_rows = s->new_rows[values];
-        o.width = (size_t)(values ? s->layer->d_v : s->layer->d_k);
+        o.width = inputs_cache_width(s->layer, o.part);
     }
     sample(&o);
     return o;
 }
 
-/* Where what is expected of number `at` stands; SIZE_MAX: it stays what it was. */
+/* Index of the expected value of number `at`; SIZE_MAX: it must not change */
 static size_t expected_at(const struct output *o, size_t at)
 {
-    if (o->before == NULL)
+    if (o->new_rows == NULL)
         return at;
     const size_t row = o->new_rows[at / o->width];
     return row == 0 ? SIZE_MAX : (row - 1) * o->width + at % o->width;
 }
 
-static double value_of(const struct output *o, size_t at)
+/* A new row's scale itself is not compared: its numbers are, each times the scale. */
+static bool is_free(const struct output *o, size_t at)
 {
-    const size_t from = expected_at(o, at);
-    return from == SIZE_MAX ? (double)o->before[at] : o->value[from];
+    return o->part >= 2 && expected_at(o, at) != SIZE_MAX;
 }
 
-/* The narrower gate, with what rounding the expected number to f32 takes; not so small that an f32 loses it. Negative
- * where nothing is promised. */
-static double bound_of(const struct output *o, size_t number)
+static double value_of(const struct selftest *s, const struct output *o, size_t at)
+{
+    const size_t from = expected_at(o, at);
+    const void *before[CACHE_PARTS];
+    if (is_free(o, at))
+        return 0;
+    if (from != SIZE_MAX)
+        return o->value[from];
+    inputs_caches(s->layer, &s->inputs, before);
+    return o->part < 2 ? inputs_cached_number(s->layer, before, o->part, at)
+                       : element_number(o->element, before[o->part], at);
+}
+
+/* The narrower gate, plus the rounding of the expected number to f32; large enough for an f32. Negative if nothing is
+ * promised. */
+static double bound_of(const struct selftest *s, const struct output *o, size_t number)
 {
     const size_t at = expected_at(o, number);
-    if (at == SIZE_MAX)
+    if (at == SIZE_MAX && o->element != TENSOR_I8)
         return 0;
+    if (at == SIZE_MAX) /* a byte times its scale, whose product x87 does not round to f32 */
+        return fmax(FLT_MIN, 127 * 0x1p-23 * (double)limit_of(s, TENSOR_K_SCALE));
+    if (is_free(o, number))
+        return -1;
     const double bound = fmin(o->worst[at], o->drawn[at]), rounding = fabs(o->value[at] - (double)(float)o->value[at]);
     if (!isfinite(o->value[at]) || !isfinite(o->worst[at]) || o->open[at] != 0 || bound + rounding >= NOT_PROMISED)
         return -1;
@@ -277,8 +301,10 @@ static double bound_of(const struct output *o, size_t number)
 
 /* ---- the text ---- */
 
-static const enum layer_tensor output_tensors[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,    TENSOR_K_CACHE,
-                                                  TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES};
+static const enum layer_tensor output_tensors[] = {
+    TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
+    TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE,
+};
 
 #define OUTPUTS (sizeof output_tensors / sizeof *output_tensors)
 #define has(s, tensor) layer_has_tensor((s)->layer, tensor)
@@ -289,7 +315,7 @@ static void print_upper(struct selftest *s)
         putc(toupper((unsigned char)*c), s->out);
 }
 
-/* A literal that is this f32 again. */
+/* A literal with exactly this f32 value */
 static void print_float(struct selftest *s, float value)
 {
     char text[32];
@@ -334,6 +360,12 @@ static void print_integers(struct selftest *s, const char *name, const int32_t *
     fputs("};\n", s->out);
 }
 
+static const char *word_of(enum tensor_element element)
+{
+    return element == TENSOR_BOOL ? "unsigned char" : element == TENSOR_I8 ? "signed char"
+           : element_size(element) == 2 ? "uint16_t" : "float";
+}
+
 static void print_tensors(struct selftest *s)
 {
     for (int t = 0; t < TENSOR_COUNT; t++) {
@@ -341,11 +373,12 @@ static void print_tensors(struct selftest *s)
         const size_t count = inputs_count(s->layer, &s->inputs, t);
         if (!has(s, t) || is_of_integers(t))
             continue;
+        const char *word = word_of(layer_tensor_element(s->layer, t));
         if (layer_tensor_row(t)->kind == TENSOR_OUTPUT || is_cache(t))
-            fprintf(s->out, "static float %s[%zu + 2 * GUARD], %s_again[%zu + 2 * GUARD];\n", name, count, name, count);
+            fprintf(s->out, "static %s %s[%zu + 2 * GUARD], %s_again[%zu + 2 * GUARD];\n", word, name, count, name,
+                    count);
         else
-            fprintf(s->out, "static %s %s[%zu];\n",
-                    layer_tensor_row(t)->type == TENSOR_BOOL ? "unsigned char" : "float", name, count > 0 ? count : 1);
+            fprintf(s->out, "static %s %s[%zu];\n", word, name, count > 0 ? count : 1);
     }
     for (size_t i = 0; i < s->layer->table_count; i++)
         fprintf(s->out, "%s%s", i == 0 ? "static const float *const tables[] = {" : ", ",
@@ -360,20 +393,28 @@ static void print_tensors(struct selftest *s)
         print_integers(s, "past_far", NULL, s->inputs.batch, INT32_MAX);
 }
 
-static void print_draws(struct selftest *s)
+/* `behind`: "", or a suffix of the tensor's name */
+static void print_draw_of(struct selftest *s, enum layer_tensor t, const char *behind)
 {
-    static const char *const kinds[] = {"DRAW_NUMBERS", "DRAW_MASK_BOOL", "DRAW_MASK_ADD"};
-    for (int t = 0; t < TENSOR_COUNT; t++) {
-        const struct draw *draw = &s->draws[t];
-        if (draw->data == NULL || is_cache(t))
-            continue;
-        fprintf(s->out, "    {%s, %s, %zu, %zu, ", kinds[draw->kind], layer_tensor_name(t), draw->rows, draw->columns);
-        print_float(s, draw->limit);
-        fprintf(s->out, ", UINT64_C(0x%016llx)},\n", (unsigned long long)draw->seed);
-    }
+    static const char *const kinds[] = {
+        [DRAW_NUMBERS] = "NUMBERS", [DRAW_MASK_BOOL] = "MASK_BOOL", [DRAW_MASK_ADD] = "MASK_ADD",
+        [DRAW_BF16] = "BF16",       [DRAW_F16] = "F16",             [DRAW_I8] = "I8",
+    };
+    const struct draw *draw = &s->draws[t];
+    fprintf(s->out, "    {DRAW_%s, %s%s, %zu, %zu, ", kinds[draw->kind], layer_tensor_name(t), behind, draw->rows,
+            draw->columns);
+    print_float(s, draw->limit);
+    fprintf(s->out, ", UINT64_C(0x%016llx)},\n", (unsigned long long)draw->seed);
 }
 
-/* What stands in a cache before a call, which changes it. */
+static void print_draws(struct selftest *s)
+{
+    for (int t = 0; t < TENSOR_COUNT; t++)
+        if (s->draws[t].data != NULL && !is_cache(t))
+            print_draw_of(s, t, "");
+}
+
+/* A cache's content before a call, which changes it */
 static void print_caches(struct selftest *s)
 {
     if (!layer_has_cache(s->layer))
@@ -381,12 +422,9 @@ static void print_caches(struct selftest *s)
     fputs("/* What a cache holds before a call, which puts new rows into it. */\n"
           "static const struct draw caches[] = {\n", s->out);
     for (int t = 0; t < TENSOR_COUNT; t++)
-        for (int again = 0; again < 2 && is_cache(t) && s->draws[t].data != NULL; again++) {
-            const struct draw *draw = &s->draws[t];
-            fprintf(s->out, "    {DRAW_NUMBERS, %s%s + GUARD, %zu, %zu, ", layer_tensor_name(t), again ? "_again" : "",
-                    draw->rows, draw->columns);
-            print_float(s, draw->limit);
-            fprintf(s->out, ", UINT64_C(0x%016llx)},\n", (unsigned long long)draw->seed);
+        if (is_cache(t) && s->draws[t].data != NULL) {
+            print_draw_of(s, t, " + GUARD");
+            print_draw_of(s, t, "_again + GUARD");
         }
     fputs("};\n", s->out);
 }
@@ -427,14 +465,13 @@ static void print_args(struct selftest *s)
             fprintf(s->out, "\n    .%s = %s, .%s_batch = %zu, .%s_h = %zu,", name, name, name, in->mask_batch[t], name,
                     in->mask_h[t]);
         }
-    fputs("\n    .y = y + GUARD,", s->out);
-    if (has(s, TENSOR_ATTN))
-        fputs(" .attn = attn + GUARD,", s->out);
-    if (has(s, TENSOR_LSE))
-        fputs(" .lse = lse + GUARD,", s->out);
-    for (int t = 0; t < TENSOR_COUNT; t++)
-        if (has(s, t) && is_cache(t))
-            fprintf(s->out, " .%s = %s + GUARD,", layer_tensor_name(t), layer_tensor_name(t));
+    separator = "\n    ";
+    for (size_t i = 0; i < OUTPUTS; i++)
+        if (has(s, output_tensors[i])) {
+            const char *name = layer_tensor_name(output_tensors[i]);
+            fprintf(s->out, "%s.%s = %s + GUARD,", separator, name, name);
+            separator = " ";
+        }
     fprintf(s->out, " .batch = %zu, .n = %zu", in->batch, in->n);
     if (!layer_is_square(s->layer) || layer_has_cache(s->layer))
         fprintf(s->out, ", .m = %zu", in->m);
@@ -443,22 +480,64 @@ static void print_args(struct selftest *s)
     fputs("\n", s->out);
 }
 
-static void print_expected(struct selftest *s)
+/* Whether sets differ in how they pack columns of i8, and so in their results */
+static bool has_pairs(const struct selftest *s)
+{
+    return s->layer->precision == PRECISION_I8;
+}
+
+static void print_expected_of(struct selftest *s, const char *which)
 {
     for (size_t i = 0; i < OUTPUTS; i++) {
         if (!has(s, output_tensors[i]))
             continue;
         const struct output o = output_of(s, output_tensors[i]);
-        fprintf(s->out, "static const struct expected %s_expected[%zu] = {", o.name, o.samples > 0 ? o.samples : 1);
+        fprintf(s->out, "static const struct expected %s_expected%s[%zu] = {", o.name, which,
+                o.samples > 0 ? o.samples : 1);
         for (size_t k = 0; k < o.samples; k++) {
             fputs(k % 4 == 0 ? "\n    {" : " {", s->out);
-            const double value = value_of(&o, k * o.step);
+            const double value = value_of(s, &o, k * o.step);
             print_float(s, isfinite(value) ? (float)value : 0);
-            const double bound = bound_of(&o, k * o.step);
+            const double bound = bound_of(s, &o, k * o.step);
             fprintf(s->out, bound > 0 ? ", %.3ef}," : ", %.0f}," , bound);
         }
         fputs(o.samples > 0 ? "\n};\n\n" : "{0, 0}};\n\n", s->out);
     }
+}
+
+static void print_expected(struct selftest *s)
+{
+    struct selftest of = *s;
+    print_expected_of(s, "");
+    of.reference = s->of_pairs;
+    of.bounds = s->bounds_of_pairs;
+    if (has_pairs(s))
+        print_expected_of(&of, "_of_pairs");
+}
+
+static void print_rules(struct selftest *s)
+{
+    fputs(has_pairs(s) ? "[2]" : "", s->out);
+}
+
+static void print_rule(struct selftest *s)
+{
+    fputs(has_pairs(s) ? "[sums_pairs()]" : "", s->out);
+}
+
+static void print_pairs(struct selftest *s)
+{
+    const char *separator = "";
+    if (!has_pairs(s))
+        return;
+    fprintf(s->out, "/* Whether the packed set sums two products of i8 in 16 bits: columns have larger units then. */\n"
+            "static int sums_pairs(void)\n{\n    const int isa = (int)%s_isa(packed);\n    return ", s->layer->name);
+    for (size_t row = 0; row < isa_count; row++)
+        if (isa_table[row].sums_pairs) {
+            fprintf(s->out, "%sisa == %d", separator, isa_table[row].id);
+            separator = " || ";
+        }
+    fputs(";\n}\n\n", s->out);
 }
 
 static void print_outputs(struct selftest *s)
@@ -467,36 +546,98 @@ static void print_outputs(struct selftest *s)
         if (!has(s, output_tensors[i]))
             continue;
         const struct output o = output_of(s, output_tensors[i]);
-        fprintf(s->out, "    {\"%s\", %s, %s_again, %zu, %zu, {", o.name, o.name, o.name, o.count, o.step);
+        fprintf(s->out, "    {\"%s\", %s, %s_again, sizeof %s[0], %zu, %zu, {", o.name, o.name, o.name, o.name, o.count,
+                o.step);
         for (int axis = 0; axis < o.axes; axis++)
             fprintf(s->out, "%s%lld", axis > 0 ? ", " : "", (long long)o.extent[axis]);
-        fprintf(s->out, "}, %d, %s_expected%s},\n", o.axes, o.name,
-                !layer_has_cache(s->layer) ? "" : is_cache(o.tensor) ? ", 1" : ", 0");
+        fprintf(s->out, "}, %d, %s%s_expected", o.axes, has_pairs(s) ? "{" : "", o.name);
+        if (has_pairs(s))
+            fprintf(s->out, ", %s_expected_of_pairs}", o.name);
+        if (layer_has_cache(s->layer))
+            fprintf(s->out, ", %d", is_cache(o.tensor));
+        if (layer_scales_cache(s->layer) && o.element == TENSOR_I8) {
+            const char *scales = layer_tensor_name(inputs_cache_of(s->layer, 2 + o.part));
+            fprintf(s->out, ", %s, %s_again, %zu", scales, scales, o.width);
+        } else if (layer_scales_cache(s->layer)) {
+            fputs(", NULL, NULL, 0", s->out);
+        }
+        fputs("},\n", s->out);
     }
+}
+
+static bool outputs_have(const struct selftest *s, enum tensor_element element)
+{
+    bool found = false;
+    for (size_t i = 0; i < OUTPUTS; i++)
+        found = found || (has(s, output_tensors[i]) && layer_tensor_element(s->layer, output_tensors[i]) == element);
+    return found;
+}
+
+/* The function that reads a number of an output, in the types that this layer's outputs have. */
+static void print_number(struct selftest *s)
+{
+    const bool f16 = outputs_have(s, TENSOR_F16), bf16 = outputs_have(s, TENSOR_BF16), i8 = outputs_have(s, TENSOR_I8);
+    if (f16)
+        fputs("static float of_f16(uint16_t bits)\n"
+              "{\n"
+              "    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, size = bits & 0x7fff;\n"
+              "    const union { uint32_t bits; float number; } wide = {\n"
+              "        sign | ((size << 13) + (size >= 0x7c00 ? UINT32_C(224) << 23 : UINT32_C(112) << 23))};\n"
+              "    return size >= 0x400 ? wide.number : (sign != 0 ? -1.0f : 1.0f) * (float)size / 16777216.0f;\n"
+              "}\n\n", s->out);
+    if (bf16)
+        fputs("static float of_bf16(uint16_t bits)\n"
+              "{\n"
+              "    const union { uint32_t bits; float number; } wide = {(uint32_t)bits << 16};\n"
+              "    return wide.number;\n"
+              "}\n\n", s->out);
+    fputs("/* Number `at` of an output's data, or of what parts write */\n"
+          "static float number(const struct output *output, const void *data, size_t at)\n"
+          "{\n", s->out);
+    if (i8)
+        fputs("    const float *scales = data == output->data ? output->scales : output->scales_again;\n"
+              "    if (scales != NULL)\n"
+              "        return scales[GUARD + at / output->width] * (float)((const signed char *)data)[GUARD + at];\n",
+              s->out);
+    if (f16 && bf16)
+        fprintf(s->out, "    if (output->size == sizeof(uint16_t) && output->is_cache)\n"
+                "        return of_%s(((const uint16_t *)data)[GUARD + at]);\n", element_name(s->layer->cache_type));
+    if (f16 || bf16)
+        fprintf(s->out, "    if (output->size == sizeof(uint16_t))\n"
+                "        return of_%s(((const uint16_t *)data)[GUARD + at]);\n",
+                f16 && bf16 ? element_name(s->layer->tensor_type) : f16 ? "f16" : "bf16");
+    fputs(i8 || f16 || bf16 ? "" : "    (void)output;\n", s->out);
+    fputs("    return ((const float *)data)[GUARD + at];\n"
+          "}\n", s->out);
 }
 
 static void print_again(struct selftest *s)
 {
-    for (size_t i = 1, at = 1; i < OUTPUTS; i++)
-        if (has(s, output_tensors[i]))
-            fprintf(s->out, "    again.%s = outputs[%zu].again + GUARD;\n", layer_tensor_name(output_tensors[i]), at++);
+    for (size_t i = 0; i < OUTPUTS; i++)
+        if (has(s, output_tensors[i])) {
+            const char *name = layer_tensor_name(output_tensors[i]);
+            fprintf(s->out, "    again.%s = %s_again + GUARD;\n", name, name);
+        }
 }
 
-/* Of a layer with a cache: a field of outputs that says which are one. */
+/* With a cache: a field of outputs that says which ones are caches */
 static void print_field(struct selftest *s)
 {
     if (layer_has_cache(s->layer))
         fputs("    int is_cache; /* it holds something before the call */\n", s->out);
+    if (layer_scales_cache(s->layer))
+        fputs("    const float *scales, *scales_again; /* of a cache's rows of `width` numbers; NULL: none */\n"
+              "    size_t width;\n", s->out);
 }
 
-/* Refused calls leave what prepare() put there: in a cache what its double, which no call of them has, still holds. */
+/* Refused calls leave what prepare() wrote: in a cache that is the content of its copy, which no call gets. */
 static void print_unwritten(struct selftest *s)
 {
     if (layer_has_cache(s->layer))
         fputs("        if (outputs[o].is_cache ? !same_bits(&outputs[o]) || !guards_intact()\n"
-              "                                : !marked(outputs[o].data, outputs[o].count + 2 * GUARD))\n", s->out);
+              "                                : !untouched(&outputs[o]))\n", s->out);
     else
-        fputs("        if (!marked(outputs[o].data, outputs[o].count + 2 * GUARD))\n", s->out);
+        fputs("        if (!untouched(&outputs[o]))\n", s->out);
 }
 
 /* The first tensor of this kind that the layer has; TENSOR_COUNT: none. */
@@ -508,7 +649,7 @@ static enum layer_tensor first_of(const struct selftest *s, enum tensor_kind kin
     return t;
 }
 
-/* The wrong calls that only some layers have. */
+/* Wrong calls that only some layers have */
 static void print_bad(struct selftest *s)
 {
     const char *weight = layer_tensor_name(first_of(s, TENSOR_WEIGHT));
@@ -565,7 +706,8 @@ static const struct filler {
     {"asserts", print_asserts}, {"draw", print_draw},       {"tensors", print_tensors}, {"draws", print_draws},
     {"weights", print_weights}, {"args", print_args},       {"expected", print_expected}, {"outputs", print_outputs},
     {"caches", print_caches}, {"refill", print_refill},   {"field", print_field},     {"unwritten", print_unwritten},
-    {"again", print_again},     {"bad", print_bad},         {"errors", print_errors},
+    {"again", print_again},     {"bad", print_bad},         {"errors", print_errors},       {"number", print_number},
+    {"rules", print_rules},     {"rule", print_rule},       {"pairs", print_pairs},
 };
 
 /* ---- the first comment ---- */
@@ -600,7 +742,7 @@ static void print_memory(struct selftest *s)
     fprintf(s->out, "%.3g", bytes);
 }
 
-/* Text of others inside a comment, which it must not end. */
+/* Prints text inside a comment, which it must not end. */
 static void print_in_comment(struct selftest *s, const char *text)
 {
     for (; *text != '\0'; text++)
@@ -658,7 +800,7 @@ static void print_letter(struct selftest *s, char letter)
     }
 }
 
-/* Prints what the word at `at` stands for, nothing for a comment "-- …"; returns what is behind it. */
+/* Prints the replacement of the word at `at`, nothing for a comment "-- …"; returns the text after it. */
 static const char *fill_in(struct selftest *s, const char *at)
 {
     if (*at == '-')
@@ -688,16 +830,27 @@ static void print_program(struct selftest *s)
 
 /* ---- the command ---- */
 
-/* What is expected of y, in y's own order. */
-static bool order_y(struct selftest *s)
+/* Expected numbers of y, in y's own order */
+static bool order_y(struct selftest *s, const struct reference *reference, const struct bounds *bounds)
 {
-    double *const numbers[] = {s->reference.y, s->bounds.y_worst, s->bounds.y_drawn, s->bounds.y_open};
+    double *const numbers[] = {reference->y, bounds->y_worst, bounds->y_drawn, bounds->y_open};
     bool good = true;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         good = good && (numbers[i] == NULL || inputs_order_y(s->layer, &s->inputs, numbers[i]));
     if (!good)
         diag_environment(&s->diag, NULL, "out of memory");
     return good;
+}
+
+static bool compute_expected(struct selftest *s)
+{
+    struct inputs pairs = s->inputs;
+    pairs.pairs = true;
+    return bounds_compute(&s->reference, &s->bounds, s->layer, &s->inputs, s->folds, false, &s->diag) &&
+           order_y(s, &s->reference, &s->bounds) &&
+           (!has_pairs(s) ||
+            (bounds_compute(&s->of_pairs, &s->bounds_of_pairs, s->layer, &pairs, s->folds, false, &s->diag) &&
+             order_y(s, &s->of_pairs, &s->bounds_of_pairs)));
 }
 
 static void write_program(struct selftest *s)
@@ -728,21 +881,16 @@ int command_selftest(const struct options *options)
     struct selftest s = {.options = options, .spec = options->specs[0]};
     const struct compile_options *compile = &options->compile;
     s.layer = layer_read(s.spec, compile->set, compile->set_count, &s.diag);
-    if (s.layer != NULL && layer_types_tensors(s.layer))
-        diag_error(&s.diag, s.spec, "tensor_type = %s is not known to self-tests yet; test it with attnrun check",
-                   element_name(s.layer->tensor_type));
-    else if (s.layer != NULL && layer_stores_cache(s.layer))
-        diag_error(&s.diag, s.spec, "cache_type = %s is not known to self-tests yet; test it with attnrun check",
-                   element_name(s.layer->cache_type));
-    else if (s.layer != NULL && choose_sizes(&s) && draw_inputs(&s) &&
-        compile_folds(&s.folds, s.spec, s.layer->name, compile, &s.diag) &&
-        bounds_compute(&s.reference, &s.bounds, s.layer, &s.inputs, s.folds, false, &s.diag) && order_y(&s))
+    if (s.layer != NULL && choose_sizes(&s) && draw_inputs(&s) &&
+        compile_folds(&s.folds, s.spec, s.layer->name, compile, &s.diag) && compute_expected(&s))
         write_program(&s);
     const int code = diag_report(&s.diag, stderr);
     diag_free(&s.diag);
     inputs_free(&s.inputs);
     reference_free(&s.reference);
     bounds_free(&s.bounds);
+    reference_free(&s.of_pairs);
+    bounds_free(&s.bounds_of_pairs);
     free(s.new_rows[0]);
     free(s.new_rows[1]);
     layer_free(s.layer);

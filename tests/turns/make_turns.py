@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # Writes turns.txt: frequencies of rotary positions, cosines and sines of drawn positions and of those where they come
-# nearest to 0, by mpmath (1.4.1 was used) with 300 bits, from the formulas of docs/spec.md. test_turns.sh compares what
+# nearest to 0, by mpmath (1.4.1 was used) with 300 bits, from the formulas of docs/positions.md. test_turns.sh compares what
 # attngen emits with them, and needs neither this nor Python.
 #
 #   tests/turns/make_turns.py > tests/turns/turns.txt

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks, and layers without attention: the reference against docs/spec.md's equations written down here once more, in
+/* Blocks, and layers without attention: the reference against docs/block.md's equations written down here once more, in
  * long double and one number after the other; and its bound against the same in f32, which must stay within both gates
  * and come near the statistical one. Each mutant is that computation with one thing wrong, which the gates must see.
  *

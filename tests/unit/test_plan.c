@@ -70,6 +70,12 @@ static struct plan *make_plan(const struct layer *layer)
     return plan;
 }
 
+static void forget(struct plan *plan, struct layer *layer)
+{
+    plan_free(plan);
+    layer_free(layer);
+}
+
 /* Products with weights in panels; NULL: none */
 #define Q(p) plan_panels_of(p, PRODUCT_QUERIES)
 #define K(p) plan_panels_of(p, PRODUCT_KEYS)
@@ -180,15 +186,9 @@ static void check_strides(const struct layout *l)
 /* Whether it is the normed rows of x, perhaps by the name of what they serve as. */
 static bool is_normed(const struct plan_isa *p, int id)
 {
-    const bool named = id == LAYOUT_NORMED || id == LAYOUT_SOURCE || id == LAYOUT_KEYS || id == LAYOUT_VALUES;
+    const bool named = id == LAYOUT_NORMED || id == LAYOUT_KEYS || id == LAYOUT_VALUES;
     return named && p->layouts[LAYOUT_NORMED].name != NULL && p->layouts[id].owner == OWNER_SCRATCH &&
            p->layouts[id].at == p->layouts[LAYOUT_NORMED].at;
-}
-
-/* Under tensor_type: whether the source is x, so that its floats are those of x. */
-static bool is_of_x(const struct plan_isa *p)
-{
-    return plan_product(p, PRODUCT_WIDEN_X) != NULL && plan_product(p, PRODUCT_WIDEN_SOURCE) == NULL;
 }
 
 /* A worker's operands of backward: those of attention, and those of products with tokens, are never there at once. */
@@ -215,7 +215,6 @@ static void check_layouts(const struct plan_isa *p)
         assert_true(a->at % 64 == 0 && a->at >= (a->owner == OWNER_PACKED ? 64 : 0) && place.last < p->bytes[a->owner]);
         for (int j = 0; j < i; j++) {
             const bool in_place = (j == LAYOUT_QUERIES && i == LAYOUT_Z && p->z_in_q) ||
-                                  (j == LAYOUT_X && i == LAYOUT_SOURCE && is_of_x(p)) ||
                                   (is_normed(p, i) && is_normed(p, j));
             if (p->layouts[j].name != NULL && p->layouts[j].owner == a->owner && !in_place && !in_turns(i, j) &&
                 meet(life_of(p, (enum layout_name)i), life_of(p, (enum layout_name)j)))
@@ -254,7 +253,6 @@ static void check_norms(const struct plan_isa *p, const struct product *g, bool 
             assert_true(of[k] == LAYOUT_NONE || written[of[k]] || p->layouts[of[k]].owner == OWNER_CALLER);
         assert_true(g->rows.step[i].norm >= 1 && p->layouts[g->rows.step[i].to].name != NULL);
         written[g->rows.step[i].to] = true;
-        written[LAYOUT_SOURCE] |= g->rows.step[i].to == LAYOUT_NORMED; /* of self-attention, the same rows */
     }
 }
 
@@ -295,10 +293,39 @@ static void check_products(const struct plan_isa *p)
                         (written[g->reads[k]] || p->layouts[g->reads[k]].owner == OWNER_CALLER));
         assert_true(p->layouts[g->writes].name != NULL && (g->id == PRODUCT_DOWN || !written[g->writes]));
         written[g->writes] = true;
-        written[LAYOUT_SOURCE] |= g->id == PRODUCT_WIDEN_X && is_of_x(p);
         assert_int_equal(p->layouts[LAYOUT_WEIGHTS + g->id].name != NULL, weighted);
         assert_int_equal(p->layouts[LAYOUT_BIASES + g->id].name != NULL, weighted && (g->epilogue & EPILOGUE_BIAS) != 0);
     }
+}
+
+/* Each product that has parts of its own is a task of one phase, in order; phases and their names are alike for all
+ * instruction sets. */
+static void check_phases(const struct plan_isa *p, const struct plan_isa *first)
+{
+    const struct product *last = NULL;
+    int tasks = 0, products = 0;
+    assert_int_equal(p->phase_count, first->phase_count);
+    for (int i = 0; i < p->phase_count; i++) {
+        const struct plan_phase *phase = &p->phases[i];
+        assert_true(phase->id == first->phases[i].id && phase->word != NULL && phase->name != NULL);
+        assert_true(i == 0 || phase->id > p->phases[i - 1].id);
+        assert_true(phase->task_count > 0 || phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
+                    phase->id == PHASE_BACK_PROJECT);
+        assert_true(phase->task_count <= PHASE_TASKS);
+        for (const struct plan_task *task = phase->tasks; task < phase->tasks + phase->task_count; task++) {
+            assert_true(task->size > 0 || task->over == OVER_AGAIN);
+            assert_int_equal(task->product != NULL, task->kind == TASK_PRODUCT);
+            assert_true(task->product == NULL || task->product > last);
+            last = task->product != NULL ? task->product : last;
+            tasks += task->kind == TASK_PRODUCT;
+        }
+    }
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        const bool of_task = g->kind == PRODUCT_TILES || g->kind == PRODUCT_GRADIENT || g->kind == PRODUCT_SUM;
+        const bool given = g->kind == PRODUCT_COPY && (g->id == PRODUCT_QUERIES || g->id == PRODUCT_KEYS);
+        products += !of_task && !given;
+    }
+    assert_int_equal(tasks, products);
 }
 
 static int64_t elements(const struct plan_isa *p, enum layout_name id)
@@ -385,6 +412,7 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
         if (O(p) != NULL)
             check_panels(p, O(p));
         check_products(p);
+        check_phases(p, &plan->isas[0]);
         check_layouts(p);
         check_back(layer, p);
         check_places(layer, p);
@@ -412,10 +440,10 @@ static void test_lists(void **state)
             struct plan *plan = make_plan(layer);
             for (int64_t i = 0; i < plan->count; i++) {
                 check_products(&plan->isas[i]);
+                check_phases(&plan->isas[i], &plan->isas[0]);
                 check_layouts(&plan->isas[i]);
             }
-            plan_free(plan);
-            layer_free(layer);
+            forget(plan, layer);
         }
         globfree(&found);
     }
@@ -481,8 +509,7 @@ static void test_drawn_layers(void **state)
         struct layer *layer = read_layer(&s);
         struct plan *plan = make_plan(layer);
         check_plan(layer, plan);
-        plan_free(plan);
-        layer_free(layer);
+        forget(plan, layer);
     }
 }
 
@@ -504,8 +531,7 @@ static void test_requests(void **state)
         assert_int_equal(p->unroll_scores, layer->d_k);
         assert_true(K(p)->group_rows <= 48 || K(p)->group_rows == p->block);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* Tiles are as tall as asked, or as registers allow; they stay so for single vectors. */
@@ -540,8 +566,7 @@ static void test_requests_of_tiles(void **state)
         assert_int_equal(p->batch_rows, 400); /* the fewest sequences with 256 tokens */
         assert_true(p->two_pass);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 
     s.count = 0;
     set(&s, "d_model", 64);
@@ -551,8 +576,7 @@ static void test_requests_of_tiles(void **state)
     plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++)
         assert_int_equal(plan_product(&plan->isas[i], PRODUCT_VALUES)->lanes.height[0], 3);
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 static void test_requests_of_folding(void **state)
@@ -578,8 +602,7 @@ static void test_requests_of_folding(void **state)
         assert_int_equal(Q(p)->columns * Q(p)->groups, 4 * 64);
         assert_true(p->isa->prefetches == (O(p)->prefetch > 0));
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 
     s.count = 0;
     set_word(&s, "plan.fold=off");
@@ -595,8 +618,7 @@ static void test_requests_of_folding(void **state)
         assert_true(K(p) != NULL && V(p) != NULL && !p->value_blocks && p->prefetch_keys == 0);
         assert_true(Q(p)->prefetch == 0 && K(p)->prefetch == 0 && V(p)->prefetch == 0 && O(p)->prefetch == 0);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* Folding is taken exactly where multiply-adds fall: d width > cost, the sides of a score's and a value's sum divided by
@@ -657,8 +679,7 @@ static void check_fold(const struct fold_rule *rule, int64_t above_k, int64_t ab
     assert_int_equal(plan->fold.d_score, plan->fold.scores ? layer->d_in_kv : d_k);
     assert_int_equal(plan->fold.d_value, plan->fold.values ? layer->d_in_kv : d_v);
     check_plan(layer, plan);
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 static void test_fold_rule(void **state)
@@ -679,8 +700,7 @@ static void test_identity_is_not_folded(void **state)
     struct layer *layer = read_layer(&s);
     struct plan *plan = make_plan(layer);
     assert_true(plan->fold.scores && !plan->fold.values && plan->fold.d_z == layer->d_v);
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* Tokens that are projected as one matrix: what `rows` says for 4, 8 and 16 lanes; sequences are whole. */
@@ -699,8 +719,7 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
         assert_int_equal(p->batch_sources, expected / seq_len * layer->source_len);
     }
     check_plan(layer, plan);
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 static void test_batches(void **state)
@@ -812,8 +831,7 @@ static void test_caches(void **state)
             assert_true((size_t)(all[g]->group_rows * all[g]->k_block) * sizeof(float) <= p->isa->l2_bytes);
         assert_true((size_t)(p->key_block * p->block) * sizeof(float) <= p->isa->l1d_bytes);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* The plan for one set of a layer whose other keys are the defaults. */
@@ -860,8 +878,7 @@ static void test_linear(void **state)
             assert_true(p->bytes[OWNER_SCRATCH] >= 64 && p->bytes[OWNER_WORKER] == 0);
             assert_true(p->bytes[OWNER_SCRATCH] <= 64 + cases[i].normed * (rows + 16) * (layer->d_model + 16) * 4);
         }
-        plan_free(plan);
-        layer_free(layer);
+        forget(plan, layer);
     }
 }
 
@@ -990,8 +1007,7 @@ static void test_small(void **state)
         assert_true(K(p)->vecs * K(p)->rows >= 4 * p->isa->fma_ports); /* accumulators: a latency of 4 cycles */
         assert_true(p->stack > 1536 && p->stack_plain > p->stack);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* A part that finishes heads begins with the first column of one; of rms_all it has all columns. */
@@ -1032,8 +1048,7 @@ static void test_parts_have_whole_heads(void **state)
                     whole_heads(K(&plan->isas[i]), &plan->isas[i], layer);
                     assert_false(plan->fold.scores);
                 }
-                plan_free(plan);
-                layer_free(layer);
+                forget(plan, layer);
             }
 }
 
@@ -1081,8 +1096,7 @@ static void test_gradients(void **state)
             assert_int_equal(of_q, 1 + layer->tied);
             assert_non_null(plan_product(p, PRODUCT_THROUGH_V));
         }
-        plan_free(plan);
-        layer_free(layer);
+        forget(plan, layer);
     }
 }
 

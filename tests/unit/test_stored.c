@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights in fewer bytes: what docs/spec.md says of rounding, and the bound around the weights as they are given.
+/* Narrow weights: what docs/types.md says of rounding, and the bound around the weights as they are given.
  *
  * Left out on purpose: kernels (attnrun check and tests/mutants) and numbers that numpy rounded (tests/vectors).
  */

@@ -37,16 +37,16 @@ def _plain(ops, constant, of, w):
     return ops.matmul(of, constant(w), False, False)
 
 
-def _compressed(ops, constant, of, w):
+def compressed(ops, constant, of, w):
     """Weights s8 [out][in] with a scale for each column, as NNCF's compress_weights writes them."""
     scale = np.abs(w).max(0)[:, None] / np.float32(127)
     whole = ops.convert(constant(np.rint(w.T / scale).astype(np.int8)), np.float32)
     return ops.matmul(of, ops.multiply(whole, constant(scale)), False, True)
 
 
-def _static(ranges):
+def static(ranges):
     """Weights and operands behind FakeQuantize, as NNCF's quantize writes them: s8 with a scale for each column, and 256 levels
-    for each tensor, between the ends that it has in this very case."""
+    for each tensor, between the ends (least, most) that `ranges` has for it, product after product."""
     def product(ops, constant, of, w):
         ends = next(ranges)
         low, high = (constant(np.float32(end)) for end in ends)
@@ -235,9 +235,9 @@ class OpenVino(Peer):
         elif formulation == "static":
             z = layers.attended(job.case, tensors)
             ends = [(float(of.min()), float(of.max())) for of in (*[tensors["x"]] * 3, z)]
-            model = _sdpa_model(openvino, job.case, tensors, _static(iter(ends)))
+            model = _sdpa_model(openvino, job.case, tensors, static(iter(ends)))
         elif formulation in self.typed:
-            model = _sdpa_model(openvino, job.case, tensors, _compressed)
+            model = _sdpa_model(openvino, job.case, tensors, compressed)
         else:
             model = core.read_model(onnx_graph.build(job.case, tensors, formulation))
         # operands are s8 too: with a scale for each row, or for each 32 numbers of one
