@@ -61,8 +61,8 @@ local function load_text(code, name)
     return select(2, pcall(load, code, name, "t"))
 end
 
--- The first "}" that leaves a whole Lua expression behind "${" closes it: braces and strings may hold more of them.
--- Where there are none of these the next "}" does, whole or not: who loads the chunk finds out, then `careful` says it.
+-- "${" is closed by the first "}" that leaves a complete Lua expression, as braces and strings may hold others. Without
+-- braces and strings it is the next "}", complete or not: loading the chunk finds out, then `careful` reports it.
 local function closing_brace(line, open, place, careful)
     local close, first_message = open + 1, nil
     local plain, next_close = line:match("^([^{}\"'%[%]]*)()}", open + 2)
@@ -77,7 +77,7 @@ local function closing_brace(line, open, place, careful)
     end
 end
 
--- What emits one line that has a "${": `texts` takes what stands between expressions.
+-- Lua that emits one line with "${": `texts` collects what stands between expressions.
 local function text_line(line, place, texts, careful)
     local parts, from = {}, 1
     local function keep(text)
@@ -101,7 +101,7 @@ local function text_line(line, place, texts, careful)
     return table.concat(calls)
 end
 
--- A template as Lua, and the texts that this names. Lines without an expression are emitted where the first of them is.
+-- A template as Lua, and its texts. Runs of lines without an expression are emitted by one statement.
 local function translate(name, text, careful)
     local lines, texts = {}, {}
     local first, plain = nil, {} -- lines that are not yet in `lines`
@@ -148,7 +148,7 @@ local function compile(name)
     return chunks[name]
 end
 
--- pairs() in the order of the keys, numbers first: what is emitted never depends on a table's order.
+-- pairs() in the order of the keys, numbers first, so that the output never depends on a table's order.
 local function sorted_pairs(t)
     local meta = getmetatable(t)
     if meta and meta.sorted then return meta.sorted() end
@@ -184,7 +184,7 @@ local function read_only(t, what)
     })
 end
 
--- What would print an address or a random number, and so make the output differ between runs, is not there.
+-- Left out: whatever would print an address or a random number, so that the output never differs between runs.
 local format = string.format
 function string.format(form, ...)
     for i = 1, select("#", ...) do
