@@ -68,9 +68,8 @@ local function load_text(code, name)
     return select(2, pcall(load, code, name, "t"))
 end
 
--- The first "}" that leaves a whole Lua expression behind the "${" at `open` closes it: braces and strings may hold more
--- of them. Where there are none of these the next "}" does, whole or not: who loads the chunk finds out, then `careful`
--- says it.
+-- "${" at `open` is closed by the first "}" that leaves a complete Lua expression, as braces and strings may hold others.
+-- Without braces and strings it is the next "}", complete or not: loading the chunk finds out, then `careful` reports it.
 local function closing_brace(text, open, place, careful)
     local plain, next_close = text:match("^([^{}\"'%[%]\n]*)()}", open + 2)
     if plain and not careful and (not plain:find("[()]") or ("(" .. plain .. ")"):find("^%b()$")) then
@@ -88,8 +87,7 @@ local function closing_brace(text, open, place, careful)
     end
 end
 
--- A template as Lua, and the texts that this names: what stands between expressions and lines of Lua, and the
--- expressions as they are written.
+-- A template as Lua, and its texts: what stands between expressions and lines of Lua, and the expressions themselves.
 local function translate(name, text, careful)
     local code, texts = { "local _put, _value, _texts, _ENV = ... " }, {}
     local number, from, at = 1, 1, 0 -- line; what is not yet in `code`; the last "$"
@@ -126,7 +124,7 @@ local function translate(name, text, careful)
     end
     flush(#text)
     local all = table.concat(code)
-    return all:sub(-1) == "\n" and all:sub(1, -2) or all, texts -- what Lua says of the end is said of the last line
+    return all:sub(-1) == "\n" and all:sub(1, -2) or all, texts -- an error at the end is one of the last line
 end
 
 local chunks = {} -- template name → compiled chunk and its texts
@@ -145,8 +143,8 @@ local function compile(name)
     return chunks[name]
 end
 
--- pairs() in the order of the keys, numbers first: what is emitted never depends on a table's order.
--- `view`: what stands for t[key], where t is not seen itself.
+-- pairs() in the order of the keys, numbers first, so that the output never depends on a table's order. `view`: what
+-- stands for t[key], where t itself is not to be seen.
 local function sorted_pairs(t, view)
     local meta = getmetatable(t)
     if meta and meta.sorted then return meta.sorted() end
@@ -191,7 +189,7 @@ local function read_only(t, what)
     })
 end
 
--- What would print an address or a random number, and so make the output differ between runs, is not there.
+-- Left out: whatever would print an address or a random number, so that the output never differs between runs.
 local format = string.format
 function string.format(form, ...)
     for i = 1, select("#", ...) do
