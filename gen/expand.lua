@@ -68,8 +68,9 @@ local function load_text(code, name)
     return select(2, pcall(load, code, name, "t"))
 end
 
--- "${" at `open` is closed by the first "}" that leaves a complete Lua expression, as braces and strings may hold others.
--- Without braces and strings it is the next "}", complete or not: loading the chunk finds out, then `careful` reports it.
+-- "${" at `open` is closed by the first "}" that leaves a complete Lua expression, as braces and strings may hold
+-- others. Without braces and strings it is the next "}", complete or not: loading the chunk finds out, then `careful`
+-- reports it.
 local function closing_brace(text, open, place, careful)
     local plain, next_close = text:match("^([^{}\"'%[%]\n]*)()}", open + 2)
     if plain and not careful and (not plain:find("[()]") or ("(" .. plain .. ")"):find("^%b()$")) then
@@ -116,7 +117,8 @@ local function translate(name, text, careful)
             flush(at - 1)
             local last = text:find("\n", at, true) or #text
             if next and not text:find("^%s", at + 1) then
-                error(("%s:%d: a line that begins with '$' is Lua and needs a blank after the '$'"):format(name, number), 0)
+                local needs = "a line that begins with '$' is Lua and needs a blank after the '$'"
+                error(("%s:%d: %s"):format(name, number, needs), 0)
             end
             code[#code + 1] = text:sub(at + 1, last)
             from, at, number = last + 1, last, number + 1
