@@ -6,45 +6,44 @@
  *   dQ = scale dS K    dK = scale dS^T Q    dV = (A B)^T dZ               B: what dropout multiplies weights by
  *   dx = dQ W_Q^T (self: + dK W_K^T + dV W_V^T)    dW_Q = x^T dQ    db_Q = sum_t dQ    likewise K and V
  *
- * What is hidden is not multiplied: 0 times NaN counts as 0 wherever a factor is exactly 0, as it is for rows and keys
- * that see and are seen by nothing.
+ * Hidden pairs are not multiplied: 0 times NaN counts as 0 wherever a factor is exactly 0, as for rows that see nothing
+ * and keys that nothing sees.
  *
  * Errors of a kernel in f32 that rounds to nearest, names as in bound.c. Every quantity has a value v, an error e for
- * any data, and the variance q of the error of drawn data. A product of K steps, in any order, with or without FMA:
+ * any data, and the variance q of the error for random data. A product of K steps, in any order, with or without FMA:
  *
  *   e = (1 + gamma_K) (|a| + e_a)(|b| + e_b) - |a||b|
  *   q = a^2 q_b + q_a b^2 + (u (sum |a||b| + sqrt(K) |sum a b|))^2
  *
- * Weights come back as A' = 2^(T - M) / l, T a score, M and l what forward kept of the row. T has the bits that it had
- * there, so that A' lies in [0, 1] but for roundings. Relative to A it is off by e^d - 1 at most,
+ * Weights are recomputed as A' = 2^(T - M) / l, T a score, M and l saved by forward for the row. T has the same bits as
+ * in forward, so A' lies in [0, 1] except for roundings. Its relative error is at most e^d - 1,
  *
  *   d = e_t + e_l + EXP + 4 u    e_l = max over the row of (e_t + EXP + 2 u) + gamma_{m+8}
  *
- * Errors of different elements count as independent, but for what they have in common. All keys of a row share that
- * of D, which reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. That of one dS
- * reaches all columns of dQ, along K, and of dK, along Q: dx has it times K W_Q^T, not as a sum of squares. That of dZ
- * reaches dV of all keys, so that dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where a score may be
- * off by more than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by
- * has one cause: it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). A number of
- * rel_bias has the sums of a row's dS over its keys, and so what D and l are off by times the sums of A and of dS. The
- * sink is one more key, whose score is a number and whose value is 0: dsink = - sum_t A_sink D.
+ * Errors of different elements count as independent, except for these common ones. All keys of a row share the error
+ * of D, which reaches dQ multiplied by scale sum_j A_j K_j, and that of l, multiplied by dQ. The error of one dS
+ * reaches all columns of dQ, along K, and of dK, along Q: in dx it is multiplied by K W_Q^T, not added as a sum of
+ * squares. That of dZ reaches dV of all keys, so dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where
+ * a score may be off by more than SATURATED (keys at -1e9, for example), the weights of its row may be anything, and
+ * their errors have one cause: it counts m d_k d_v times, as each sum on the way may add it up (Cauchy and Schwarz).
+ * A number of rel_bias has the sums of a row's dS over its keys, and so the errors of D and l times the sums of A and
+ * of dS. The sink is one more key, whose score is a number and whose value is 0: dsink = - sum_t A_sink D.
  *
- * Through a norm, x' = (x - mean) r as in docs/gradients.md: x' has the error e_x' that forward's has without gains, in
- * which r's relative error rho (docs/bound.md) is; r stands once more before it all. With S = sum u x' of n terms:
+ * Through a norm, x' = (x - mean) r as in docs/gradients.md: x' has forward's error e_x' without gains, which includes
+ * r's relative error rho (docs/bound_block.md); r is also a factor of the whole. With S = sum u x' of n terms:
  *
  *   e_S = (1 + gamma_{n+8}) sum (|u| + e_u)(|x'| + e_x') - sum |u x'|      u = g dy, packed gains rounded: 8 u more
  *   R = |u| + e_u + (|M| + e_M) / n + (|x'| + e_x')(|S| + e_S) / n         M = sum u, of layer alone
  *   e_dx = (1 + rho)(1 + 4 u) r (|dx / r| + R - |u| - |M| / n - |x' S| / n + 6 u R) - |dx|
  *
- * The second gate has q_S and rho's drawn part, which all columns of a row share: along x', and along dx. Under
- * rms_all a head has r u at once, and - r x' S / n once S of all heads is known; errors of one head's columns count as
- * one there. dg and dc are sums over rows. A row of l2 that f32 may take for longer, or shorter, than eps has what lies
- * between the two.
+ * The statistical gate has q_S and the statistical part of rho, common to all columns of a row: along x', and along
+ * dx. Under rms_all a head has r u at once, and - r x' S / n once S of all heads is known; errors of one head's
+ * columns count as one there. dg and dc are sums over rows. A row of l2 whose norm f32 may find above or below eps
+ * has the difference of the two as its error.
  *
- * A softcap stands between: dS is that of what it makes of a score, and what goes on to Q and K is G dS, with
- * G = 1 - tanh^2. G comes from the capped score, off by its error / c, call that x: by 2 |tanh| x + x^2. The second
- * gate is LAMBDA times the root of q; over random layers the largest error is below half of it. It is a gate for
- * drawn data, no bound.
+ * With a softcap, dS is the gradient of the capped score, and Q and K get G dS, with G = 1 - tanh^2. G is computed from
+ * the capped score, whose error / c is x: it is off by 2 |tanh| x + x^2. The statistical gate is LAMBDA times the root
+ * of q; over random layers the largest error is below half of it. It is a gate for random data, not a bound.
  */
 #include "gradient.h"
 
@@ -62,12 +61,12 @@
 #define TINY 0x1p-100
 #define SATURATED 0.1
 #define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
-#define LAMBDA (2 * BOUND_LAMBDA) /* sums of sums: twice what one product has */
+#define LAMBDA (2 * BOUND_LAMBDA) /* sums of sums: twice that of one product */
 
-/* A matrix with its errors. `size` is the sum of |a||b| that its rounding is reckoned from. */
+/* A matrix with its errors. `size` is the sum of |a||b| for its rounding. */
 struct quantity {
     size_t rows, columns;
-    double *v, *e, *q, *size; /* the last three NULL: no bounds are asked for */
+    double *v, *e, *q, *size; /* the last three are NULL if no bounds are requested */
 };
 
 /* What the observer of a head works on. */
@@ -77,7 +76,7 @@ struct walk {
     struct gradients *gradients;
     const float *dy;
     bool bounded, good;
-    struct quantity out[TENSOR_COUNT]; /* [elements][1], in the contract's order of heads: see scatter() */
+    struct quantity out[TENSOR_COUNT]; /* [elements][1], in the spec's order of heads: see scatter() */
     struct later *later[2];            /* rms_all: [h] of queries, [h_kv] of keys */
     struct quantity sums[2];           /* rms_all: [rows][1] sum of u x' over the heads so far */
 };
@@ -145,7 +144,7 @@ static struct quantity transposed(struct walk *w, const struct quantity *m)
     return t;
 }
 
-/* Rows of a matrix, which it shares. */
+/* Some rows of a matrix, sharing its memory */
 static struct quantity part_of(const struct quantity *m, size_t row, size_t rows)
 {
     const size_t at = row * m->columns;
@@ -166,7 +165,7 @@ static bool all_finite(const double *v, size_t count)
     return finite;
 }
 
-/* out += a b, where a factor that is 0 makes its product 0 */
+/* out += a b; a factor of 0 makes its product 0 */
 static void add_product(double *out, const double *a, const double *b, size_t rows, size_t inner, size_t columns)
 {
     if (all_finite(a, rows * inner) && all_finite(b, inner * columns)) {
@@ -202,7 +201,7 @@ static bool may_overflow(const double *e, size_t count, size_t step)
     return may;
 }
 
-/* What infinity is multiplied by may be 0: then nothing is known of the sum. */
+/* A factor of infinity may be 0: then nothing is known about the sum. */
 static void open_sums(struct quantity *out, const struct quantity *a, const struct quantity *b)
 {
     const size_t inner = a->columns, columns = b->columns;
@@ -216,7 +215,7 @@ static void open_sums(struct quantity *out, const struct quantity *a, const stru
                 out->e[r * columns + c] = INFINITY;
 }
 
-/* out += a b; `steps`: of the whole reduction that this is a part of */
+/* out += a b; `steps`: length of the whole reduction, of which this may be a part */
 static void multiply(struct walk *w, struct quantity *out, const struct quantity *a, const struct quantity *b,
                      size_t steps)
 {
@@ -245,7 +244,7 @@ static void multiply(struct walk *w, struct quantity *out, const struct quantity
         free(sum[i]);
 }
 
-/* The roundings of a sum of so many steps, once it is whole */
+/* Adds the roundings of a complete sum of so many steps. */
 static void round_sum(struct quantity *m, size_t steps)
 {
     for (size_t i = 0; m->q != NULL && i < m->rows * m->columns; i++) {
@@ -261,7 +260,7 @@ static void multiply_all(struct walk *w, struct quantity *out, const struct quan
     round_sum(out, a->columns + more);
 }
 
-/* += a number of every row */
+/* Adds a number to every row. */
 static void add_row(struct quantity *m, const double *row)
 {
     for (size_t i = 0; i < m->rows * m->columns; i++) {
@@ -308,8 +307,8 @@ static void scatter(struct walk *w, enum layer_tensor tensor, struct place place
         }
 }
 
-/* A matrix [rows][columns] of `count` elements before it, of which this head has columns from `first` on, or, where it
- * has rows of its own, rows from `row` on. */
+/* A matrix [rows][columns] after `before` elements, of which this head has columns from `first` on, or, if it has rows
+ * of its own, rows from `row` on */
 static struct place matrix_place(const struct layer *layer, size_t before, size_t rows, size_t columns, size_t row,
                                  size_t first)
 {
@@ -318,7 +317,7 @@ static struct place matrix_place(const struct layer *layer, size_t before, size_
     return (struct place){before + row * columns + first, columns, 1};
 }
 
-/* Head i's of W_Q, W_K, W_V, [in][heads d] or [heads][in][d]. */
+/* Head i's part of W_Q, W_K, W_V, [in][heads d] or [heads][in][d] */
 static struct place projection_place(const struct layer *layer, size_t in, size_t d, size_t heads, size_t i)
 {
     return layer->split ? matrix_place(layer, i * in * d, in, d, 0, 0)
@@ -353,15 +352,15 @@ struct norms {
     bool centred;
 };
 
-/* What is known of a head before its gradients. */
+/* Intermediate results of a head */
 struct known {
     struct quantity x, s, w_q, w_k, w_v; /* exact; no w_v under identity */
     struct quantity q, k, v, a, z, dz;
     struct norms norms_q, norms_k; /* empty: there are none */
-    struct quantity kept; /* a times what dropout multiplies it by; empty: there is none */
-    struct quantity slope; /* of the softcap at each score; empty: there is none */
-    struct quantity sunk;  /* [rows][1]: the sink's weight; empty: there is no sink */
-    double *shared; /* [rows]: the variance of what all weights of a row are off by */
+    struct quantity kept; /* a times dropout's factors; empty: no dropout */
+    struct quantity slope; /* slope of the softcap at each score; empty: no softcap */
+    struct quantity sunk;  /* [rows][1]: the sink's weight; empty: no sink */
+    double *shared; /* [rows]: the variance of the error common to all weights of a row */
 };
 
 static void project(struct walk *w, struct quantity *to, const struct quantity *from, const struct quantity *weights,
@@ -456,7 +455,7 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
     drop(&s);
 }
 
-/* What stands between a projection and the scores: its values, and what errors become there. */
+/* Norm and rotation between a projection and the scores: values and errors */
 static void finish_quantity(struct walk *w, struct quantity *m, const struct finish *of, const double *finished,
                             size_t depth)
 {
@@ -479,7 +478,7 @@ static void finish_quantity(struct walk *w, struct quantity *m, const struct fin
     free(open);
 }
 
-/* What was turned, turned back: the columns of one row. */
+/* Rotates the columns of one row back. */
 static void turn_back(const struct layer *layer, const struct turn *turns, double *row)
 {
     const size_t pairs = (size_t)layer->rope.dims / 2;
@@ -492,7 +491,7 @@ static void turn_back(const struct layer *layer, const struct turn *turns, doubl
     }
 }
 
-/* Rows of a gradient, likewise; cosines and sines are rounded once. */
+/* Rotates rows of a gradient back; cosines and sines are rounded once. */
 static void turn_gradient(struct walk *w, struct quantity *m, const struct finish *of)
 {
     const struct layer *layer = w->layer;
@@ -504,7 +503,8 @@ static void turn_gradient(struct walk *w, struct quantity *m, const struct finis
             const bool half = layer->rope.kind == ROPE_HALF;
             const size_t row = r * m->columns, at[] = {row + (half ? c : 2 * c), row + (half ? c + pairs : 2 * c + 1)};
             const double cosine = fabs(turns[c].cosine), sine = fabs(turns[c].sine);
-            const double size[] = {fabs(m->v[at[0]]), fabs(m->v[at[1]])}; /* the larger one is near the root of both */
+            const double size[] = {fabs(m->v[at[0]]), fabs(m->v[at[1]])}; /* the larger one is close to the root of
+                                                                           * the sum of squares */
             const double both = size[0] + size[1];
             const double e[] = {m->e[at[0]], m->e[at[1]]}, q[] = {m->q[at[0]], m->q[at[1]]};
             for (int k = 0; k < 2; k++) {
@@ -589,7 +589,7 @@ static void row_through_norm(const struct norms *norms, size_t r, double *row)
         row[c] = norms->inverse[r] * (row[c] - mean - x[c] * dot * norms->share[r]);
 }
 
-/* a times exact factors, of which the kernel has f32s */
+/* a times exact factors, which are f32 in the kernel */
 static struct quantity drop_weights(struct walk *w, const struct quantity *a, const double *factors)
 {
     struct quantity kept = make(w, a->rows, a->columns);
@@ -603,7 +603,7 @@ static struct quantity drop_weights(struct walk *w, const struct quantity *a, co
     return kept;
 }
 
-/* Weights as forward has them: where terms lift scores, what went before them may be scaled away (bound.c). */
+/* Weights as in forward: if terms raise scores, earlier weights may be rescaled to 0 (bound.c). */
 static struct quantity rescaled_weights(struct walk *w, const struct quantity *a, const double *factors)
 {
     struct quantity rescaled = make(w, a->rows, a->columns);
@@ -619,7 +619,7 @@ static struct quantity rescaled_weights(struct walk *w, const struct quantity *a
     return rescaled;
 }
 
-/* What values are multiplied by. */
+/* The factors on values */
 static struct quantity *weights_of(struct known *g)
 {
     return g->kept.v != NULL ? &g->kept : &g->a;
@@ -672,26 +672,26 @@ static void forget(struct known *g)
     free(g->shared);
 }
 
-/* Columns of this sequence's dy that the head's z has a share in. */
+/* Columns of this sequence's dy that depend on the head's z */
 static struct quantity given(struct walk *w, size_t b, size_t first, size_t columns)
 {
     const size_t n = w->in->n, width = (size_t)w->layer->d_out;
     struct quantity dy = make(w, n, columns);
-    const size_t rows = w->layer->pad_skipped ? inputs_keys(w->in, b) : n; /* those of padding are zero: y's are */
+    const size_t rows = w->layer->pad_skipped ? inputs_keys(w->in, b) : n; /* padding rows of y are zero */
     for (size_t r = 0; w->good && r < rows; r++)
         for (size_t c = 0; c < columns; c++)
             dy.v[r * columns + c] = w->dy[(b * n + r) * width + first + c];
     return dy;
 }
 
-/* What is added up in one number of y. */
+/* Number of summands in one number of y */
 static size_t y_steps(const struct layer *layer)
 {
     const int64_t taps = layer->w_o == W_O_CONV ? layer->conv_width : layer->h;
     return (size_t)(layer->w_o == W_O_NONE ? 1 : taps * layer->d_v + 2);
 }
 
-/* y, dZ and dW_O of rows t of y and u of z, t ... and u ... one after the other; of_y: y's first row */
+/* y, dZ and dW_O of consecutive rows t of y and u of z; of_y: y's first row */
 static void merge_rows(struct walk *w, struct known *g, const struct quantity *dy, const struct quantity *w_o,
                        size_t t, size_t u, size_t rows, size_t depth, struct place place, struct place of_y)
 {
@@ -739,7 +739,8 @@ static void merge(struct walk *w, struct known *g, const struct reference_head *
     }
     const size_t width = d_model / h, taps = (size_t)layer->conv_width, pad = (size_t)layer_conv_pad(layer);
     const bool pads = (layer->mask & MASK_PADDING) != 0;
-    const size_t limit = pads && head->keys < n ? head->keys : n; /* rows of z that are not zero by definition */
+    const size_t limit = pads && head->keys < n ? head->keys : n; /* number of rows of z that are not zero by
+                                                                   * definition */
     struct quantity dy = given(w, b, i * width, width);
     for (size_t tap = 0; w->good && tap < taps; tap++) {
         struct quantity w_o = exact(w, head->w_o + tap * d_v * width, d_v, width);
@@ -805,7 +806,7 @@ static void differentiate(struct walk *w, const struct known *g, const struct re
             if (w->bounded) {
                 const double rounding = head->kept != NULL ? 3 * U * by * fabs(dp.v[at]) : 0, of_p = by * dp.e[at];
                 ds->e[at] = (1 + 4 * U) * (a + g->a.e[at]) * (fabs(rest) + of_p + rounding + e) - a * fabs(rest) + TINY;
-                /* the square of a's error too: where weights may be anything, it is none of the first order */
+                /* includes the square of a's error: where weights may be anything, it is not a first-order term */
                 ds->q[at] = rest * rest * g->a.q[at] +
                             (a * a + g->a.q[at]) * (by * by * dp.q[at] + rounding * rounding + of_d[t]) +
                             4 * U * U * a * a * (rest * rest + d * d) + TINY * TINY;
@@ -829,7 +830,7 @@ static void sink_gradient(struct walk *w, const struct known *g, const struct qu
     drop(&sum);
 }
 
-/* drel_bias: sums of dS by distances; A: the weights. An element takes part in at most n + batch (n + m) additions. */
+/* drel_bias: sums of dS by distance; A: the weights. An element takes part in at most n + batch (n + m) additions. */
 static void bias_gradient(struct walk *w, const struct known *g, const struct reference_head *head,
                           const struct quantity *ds, const double *of_d)
 {
@@ -862,7 +863,7 @@ static void bias_gradient(struct walk *w, const struct known *g, const struct re
     free(changes);
 }
 
-/* What a softcap leaves of dS, and of the weights that D's errors come with */
+/* Multiplies dS, and the weights for D's errors, by the softcap's slope. */
 static void slope_down(struct walk *w, const struct known *g, struct quantity *ds, double *weights)
 {
     for (size_t at = 0; w->good && g->slope.v != NULL && at < ds->rows * ds->columns; at++) {
@@ -878,7 +879,7 @@ static void slope_down(struct walk *w, const struct known *g, struct quantity *d
     }
 }
 
-/* What all weights of a row are off by together, as dQ sees it: pk = A K. */
+/* The common error of a row's weights, in dQ: pk = A K */
 static void add_shared(const struct known *g, const double *of_d, const double *pk, double scale, struct quantity *dq)
 {
     for (size_t i = 0; dq->q != NULL && i < dq->rows * dq->columns; i++) {
@@ -887,18 +888,18 @@ static void add_shared(const struct known *g, const double *of_d, const double *
     }
 }
 
-/* Errors that all columns of some rows [rows][d] share: variance[row][k], each along row k of [inner][d]; or, inner
- * being 0, variance[row] along the row itself. */
+/* Errors common to all columns of some rows [rows][d]: variance[row][k], each along row k of [inner][d]; or, if inner
+ * is 0, variance[row] along the row itself */
 struct aligned {
     const double *variance, *along;
     size_t inner;
     double factor; /* of `along` */
-    const struct finish *finish; /* has turned the rows that the gradients are of; NULL: it did not */
+    const struct finish *finish; /* the rotation of the gradients' rows; NULL: none */
     const struct norms *norms;   /* has normed them; NULL: it did not */
 };
 
-/* What such errors add behind `back` [d][columns], beyond what they would if those of the d columns were independent,
- * as which they are in di already. */
+/* Adds what such errors contribute after the product with `back` [d][columns], beyond independent errors of the d
+ * columns, which di contains already. */
 static void add_aligned(struct walk *w, struct quantity *di, const struct quantity *back, const struct aligned *of)
 {
     const size_t d = back->rows, columns = back->columns, lines = of->inner > 0 ? of->inner : di->rows;
@@ -1046,8 +1047,8 @@ static void through_norms(struct walk *w, struct quantity *dp, const struct norm
     free(work);
 }
 
-/* A gradient of rows on their way through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. The rows
- * have `count` kinds of errors that all their columns share. */
+/* Propagates a gradient of rows through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. The rows have
+ * `count` kinds of errors common to all their columns. */
 static void through(struct walk *w, const struct quantity *input, const struct quantity *weights,
                     const struct quantity *dp, enum layer_tensor of_input, struct place place, size_t depth,
                     enum layer_tensor of_weights, struct place of_matrix, enum layer_tensor of_bias, size_t first,
@@ -1330,7 +1331,7 @@ static void add_bias_of_y(struct walk *w)
     }
 }
 
-/* pad_rows = skipped: rows of padding of y are zero, whatever the convolution or the bias would make of them. */
+/* pad_rows = skipped: padding rows of y are zero, whatever the convolution or the bias would give. */
 static void clear_padding_of_y(struct walk *w)
 {
     const size_t n = w->in->n, width = (size_t)w->layer->d_out;
@@ -1343,7 +1344,7 @@ static void clear_padding_of_y(struct walk *w)
         }
 }
 
-/* Sums over tokens, and over heads, are whole now. */
+/* Hands over the results, as sums over tokens and heads are complete. */
 static void hand_over(struct walk *w)
 {
     const size_t tokens = w->in->batch * (w->in->n + w->in->m);
