@@ -312,15 +312,9 @@ static void push_back(struct emit *emit, const struct plan_isa *p)
     }
     emit_end(emit);
     emit_begin_table(emit, "back_reads");
-    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++) {
-        if (p->back.read[i] < 0)
-            continue;
-        const struct back_operand *const of = &p->back.operands[p->back.read[i]];
-        emit_begin_table(emit, reads[i]);
-        emit_set_string(emit, "name", of->name);
-        emit_set_boolean(emit, "ranged", of->ranged);
-        emit_end(emit);
-    }
+    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++)
+        if (p->back.read[i] >= 0)
+            emit_set_integer(emit, reads[i], p->back.read[i] + 1);
     emit_end(emit);
     emit_begin_table(emit, "through");
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
@@ -420,15 +414,6 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
 /* The phases and their tasks, in order; `label` of a product's task is the prefix of its functions' names. */
 static void push_phases(struct emit *emit, const char *name, const struct plan_isa *p, bool back)
 {
-    static const char *const kinds[TASK_KINDS] = {
-        [TASK_PADDING] = "padding", [TASK_RANGES] = "ranges", [TASK_FINISH] = "finish",
-        [TASK_KEEP_SOURCE] = "keep_source", [TASK_TURNS] = "turns", [TASK_ATTEND] = "attend",
-        [TASK_ATTEND_ROWS] = "attend_rows", [TASK_JOIN] = "join", [TASK_TRANSPOSE_AGAIN] = "TRANSPOSE",
-        [TASK_PROJECT_AGAIN] = "PROJECT", [TASK_D_Z] = "d_z", [TASK_D_HEADS] = "d_heads", [TASK_D_X] = "d_x",
-        [TASK_D_SOURCE] = "d_source", [TASK_D_WEIGHTS] = "d_weights"};
-    static const char *const products[] = {
-        [PRODUCT_COPY] = "copy", [PRODUCT_PANELS] = "panels", [PRODUCT_LANES] = "lanes", [PRODUCT_ROWS] = "norm",
-        [PRODUCT_ROUND] = "round", [PRODUCT_WIDEN] = "widen"};
     static const char *const overs[TASK_OVERS] = {
         [OVER_SEQUENCES] = "sequences", [OVER_ROWS] = "rows", [OVER_BLOCKS] = "blocks",
         [OVER_SEQUENCE_BLOCKS] = "sequence_blocks", [OVER_BOTH] = "both", [OVER_PANELS] = "panels",
@@ -446,13 +431,12 @@ static void push_phases(struct emit *emit, const char *name, const struct plan_i
         const bool attention = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
                                phase->id == PHASE_APPEND || phase->id == PHASE_ROUND_VALUES ||
                                phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
-        emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output"
-                                      : first->product != NULL ? products[first->product->kind] : kinds[first->kind]);
+        emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output" : first->word);
         emit_begin_table(emit, "tasks");
         for (const struct plan_task *task = first; task < end; task++) {
             const struct product *const g = task->product;
             emit_begin_item(emit);
-            emit_set_string(emit, "kind", g != NULL ? products[g->kind] : kinds[task->kind]);
+            emit_set_string(emit, "kind", task->word);
             emit_set_string(emit, "label", g != NULL && g->label != NULL ? g->label : "");
             emit_set_string(emit, "over", overs[task->over]);
             emit_set_boolean(emit, "of_keys", task->of_keys);
@@ -895,7 +879,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
-        {"DROPOUT", layer_dropped(layer) > 0}, {"BACK_TRANSPOSES", plan_back_transposes(layer)},
+        {"DROPOUT", layer_dropped(layer) > 0},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},

@@ -318,7 +318,7 @@ enum task_over {
 
 struct plan_task {
     enum task_kind kind;
-    const char *name;
+    const char *word, *name;       /* as templates and as --explain have it */
     const struct product *product; /* of a TASK_PRODUCT */
     enum task_over over;
     bool of_keys;         /* the tokens are keys */

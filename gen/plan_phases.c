@@ -41,23 +41,23 @@ static const struct {
     enum phase_name phase;
     enum task_over over;
     bool of_keys;
-    const char *name;
+    const char *word, *name;
 } tasks[TASK_KINDS] = {
-    [TASK_PADDING] = {PHASE_PAD, OVER_SEQUENCES, false, "zeros of padding"},
-    [TASK_RANGES] = {PHASE_TRANSPOSE, OVER_SEQUENCES, false, "ranges of segments"},
-    [TASK_KEEP_SOURCE] = {PHASE_TRANSPOSE, OVER_BLOCKS, true, "the source, kept"},
-    [TASK_TURNS] = {PHASE_TRANSPOSE, OVER_BLOCKS, false, "cosines and sines"},
-    [TASK_FINISH] = {PHASE_PROJECT, OVER_BOTH, false, "queries, keys"},
-    [TASK_ATTEND] = {PHASE_ATTEND, OVER_HEADS, false, "scores, weighted sums"},
-    [TASK_ATTEND_ROWS] = {PHASE_ATTEND, OVER_SEGMENTS, false, "scores, weighted sums"},
-    [TASK_JOIN] = {PHASE_JOIN, OVER_JOINED, false, "sums of segments"},
-    [TASK_TRANSPOSE_AGAIN] = {PHASE_BACK_TRANSPOSE, OVER_AGAIN, false, "as in forward"},
-    [TASK_PROJECT_AGAIN] = {PHASE_BACK_PROJECT, OVER_AGAIN, false, "as in forward"},
-    [TASK_D_Z] = {PHASE_BACK_OUTPUT, OVER_ROWS, false, "d z"},
-    [TASK_D_HEADS] = {PHASE_BACK_ATTEND, OVER_KEY_HEADS, false, "d queries, d keys, d values"},
-    [TASK_D_X] = {PHASE_BACK_INPUT, OVER_ROWS, false, "dx"},
-    [TASK_D_SOURCE] = {PHASE_BACK_INPUT, OVER_ROWS, true, "dsource"},
-    [TASK_D_WEIGHTS] = {PHASE_BACK_WEIGHTS, OVER_COUNT, false, "gradients of weights"}};
+    [TASK_PADDING] = {PHASE_PAD, OVER_SEQUENCES, false, "padding", "zeros of padding"},
+    [TASK_RANGES] = {PHASE_TRANSPOSE, OVER_SEQUENCES, false, "ranges", "ranges of segments"},
+    [TASK_KEEP_SOURCE] = {PHASE_TRANSPOSE, OVER_BLOCKS, true, "keep_source", "the source, kept"},
+    [TASK_TURNS] = {PHASE_TRANSPOSE, OVER_BLOCKS, false, "turns", "cosines and sines"},
+    [TASK_FINISH] = {PHASE_PROJECT, OVER_BOTH, false, "finish", "queries, keys"},
+    [TASK_ATTEND] = {PHASE_ATTEND, OVER_HEADS, false, "attend", "scores, weighted sums"},
+    [TASK_ATTEND_ROWS] = {PHASE_ATTEND, OVER_SEGMENTS, false, "attend_rows", "scores, weighted sums"},
+    [TASK_JOIN] = {PHASE_JOIN, OVER_JOINED, false, "join", "sums of segments"},
+    [TASK_TRANSPOSE_AGAIN] = {PHASE_BACK_TRANSPOSE, OVER_AGAIN, false, "TRANSPOSE", "as in forward"},
+    [TASK_PROJECT_AGAIN] = {PHASE_BACK_PROJECT, OVER_AGAIN, false, "PROJECT", "as in forward"},
+    [TASK_D_Z] = {PHASE_BACK_OUTPUT, OVER_ROWS, false, "d_z", "d z"},
+    [TASK_D_HEADS] = {PHASE_BACK_ATTEND, OVER_KEY_HEADS, false, "d_heads", "d queries, d keys, d values"},
+    [TASK_D_X] = {PHASE_BACK_INPUT, OVER_ROWS, false, "d_x", "dx"},
+    [TASK_D_SOURCE] = {PHASE_BACK_INPUT, OVER_ROWS, true, "d_source", "dsource"},
+    [TASK_D_WEIGHTS] = {PHASE_BACK_WEIGHTS, OVER_COUNT, false, "d_weights", "gradients of weights"}};
 
 /* Whether a task is there; *size: what a part of it has, or the number of its parts (OVER_COUNT) */
 static bool has_task(const struct plan_isa *p, const struct layer *layer, enum task_kind kind, int64_t *size)
@@ -86,6 +86,9 @@ static bool has_task(const struct plan_isa *p, const struct layer *layer, enum t
 /* Given queries and keys are one task; of a cache there are as many keys as queries. */
 static void add_products(struct plan_phase *phase, const struct plan_isa *p, const struct layer *layer)
 {
+    static const char *const words[] = {
+        [PRODUCT_COPY] = "copy", [PRODUCT_PANELS] = "panels", [PRODUCT_LANES] = "panels", [PRODUCT_ROWS] = "norm",
+        [PRODUCT_ROUND] = "round", [PRODUCT_WIDEN] = "widen"};
     const bool given = layer->projected;
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const bool of_source = g->id == PRODUCT_WIDEN_SOURCE || g->id == PRODUCT_WIDEN_V;
@@ -93,11 +96,11 @@ static void add_products(struct plan_phase *phase, const struct plan_isa *p, con
                           (g->id == PRODUCT_ROUND_VALUES && layer->cross) ||
                           g->id == PRODUCT_TRANSPOSE || g->id == PRODUCT_VALUES ||
                           (g->id == PRODUCT_KEYS && !p->fold->q_is_k);
-        if (phase_of[g->id] != phase->id || g->kind == PRODUCT_TILES || (given && phase->id == PHASE_PROJECT))
+        if (phase_of[g->id] != phase->id || (given && phase->id == PHASE_PROJECT))
             continue;
         struct plan_task *const task = &phase->tasks[phase->task_count++];
-        *task = (struct plan_task){.kind = TASK_PRODUCT, .name = g->name, .product = g, .over = OVER_ROWS,
-                                   .of_keys = keys && !(given && layer_has_cache(layer))};
+        *task = (struct plan_task){.kind = TASK_PRODUCT, .word = words[g->kind], .name = g->name, .product = g,
+                                   .over = OVER_ROWS, .of_keys = keys && !(given && layer_has_cache(layer))};
         switch (g->kind) {
         case PRODUCT_ROWS: task->size = g->rows.part_rows; break;
         case PRODUCT_ROUND: task->size = g->round.part_rows; break;
@@ -123,8 +126,8 @@ static void add_tasks(struct plan_phase *phase, const struct plan_isa *p, const 
             add_products(phase, p, layer);
         else if (tasks[kind].phase == phase->id && has_task(p, layer, kind, &size))
             phase->tasks[phase->task_count++] = (struct plan_task){
-                .kind = kind, .name = tasks[kind].name, .over = tasks[kind].over, .of_keys = tasks[kind].of_keys,
-                .size = size};
+                .kind = kind, .word = tasks[kind].word, .name = tasks[kind].name, .over = tasks[kind].over,
+                .of_keys = tasks[kind].of_keys, .size = size};
     }
 }
 
