@@ -15,6 +15,7 @@ struct finish_error {
     double factor;             /* of queries: |scale| log2(e), which packing puts into gains; 1: of keys, and where the
                                 * projection has it already */
     double omega, phi, lambda; /* as in bound.h */
+    double deviations;         /* of the roundings of a rotation, which a cache shows one by one; 0: none does */
     size_t depth;              /* of the projection: products of one sum */
     double *worst, *drawn;     /* [rows][d] */
     const double *all_worst, *all_squares; /* rms_all, [rows][heads][d]: what errors of the projection's input add to
