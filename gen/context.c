@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What templates read: layer and plan as a table, field by field.
  *
- * Left out on purpose: every decision (plan.c), so that attnrun can plan without templates and Lua.
+ * Left out on purpose: decisions (plan*.c), so that attnrun can plan without templates and Lua.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +65,7 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
+    FIELD(plan_isa, values_room),
     FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
@@ -73,6 +74,8 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
     {"held_q_all", offsetof(struct plan_isa, held.queries)}, {"held_keys", offsetof(struct plan_isa, held.keys)},
     {"held_values", offsetof(struct plan_isa, held.values)},
+    {"held_raw_q", offsetof(struct plan_isa, held.raw_queries)},
+    {"held_raw_k", offsetof(struct plan_isa, held.raw_keys)},
     FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
     {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
     {"cached_block", offsetof(struct plan_isa, cached.key_block)},
@@ -128,10 +131,13 @@ static void push_heights(struct emit *emit, const char *name, const struct tile_
 /* Places in elements, and strides, as templates call them: 0 of what the plan does not have. */
 static const struct { const char *name; enum layout_name of; } places[] = {
     {"q_all", LAYOUT_QUERIES}, {"keys", LAYOUT_KEYS}, {"values", LAYOUT_VALUES}, {"z", LAYOUT_Z},
+    {"raw_q", LAYOUT_RAW_QUERIES}, {"raw_k", LAYOUT_RAW_KEYS}, {"d_norm_q", LAYOUT_D_NORM_Q},
+    {"d_norm_k", LAYOUT_D_NORM_K},
     {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
     {"queries", LAYOUT_Q_T}, {"words_at", LAYOUT_ROUNDED_KEYS},
+    {"value_words", LAYOUT_ROUNDED_VALUES},
     {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
     {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
@@ -155,6 +161,7 @@ static const struct { const char *name; enum layout_name of; enum layout_axis ax
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
     {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"words_row", LAYOUT_ROUNDED_KEYS, AXIS_TOKEN},
     {"words_head", LAYOUT_ROUNDED_KEYS, AXIS_HEAD},
+    {"value_words_head", LAYOUT_ROUNDED_VALUES, AXIS_HEAD}, {"value_words_row", LAYOUT_ROUNDED_VALUES, AXIS_TOKEN},
     {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
     {"v_block", LAYOUT_VALUES, AXIS_BLOCK},
@@ -170,7 +177,7 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, steps[i].name, p->layouts[steps[i].of].stride[steps[i].axis]);
 }
 
-/* Rows: whose they are, where they begin there and how far apart they are; false: there are none. */
+/* A matrix of rows: its owner, its offset there and its row stride, in elements; false: the plan has none. */
 static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of)
 {
     if (p->layouts[of].name == NULL) {
@@ -289,8 +296,7 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
-/* What tiles of backward read, the name of the operand that serves each, and the products that make gradients of
- * inputs */
+/* First operands of backward's tiles, which operand serves each reader, and the products that form dx and dsource */
 static void push_back(struct emit *emit, const struct plan_isa *p)
 {
     static const char *const reads[BACK_READS] = {"strips", "turned", "block", "dy", "dq", "dk", "dv"};
@@ -306,15 +312,9 @@ static void push_back(struct emit *emit, const struct plan_isa *p)
     }
     emit_end(emit);
     emit_begin_table(emit, "back_reads");
-    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++) {
-        if (p->back.read[i] < 0)
-            continue;
-        const struct back_operand *const of = &p->back.operands[p->back.read[i]];
-        emit_begin_table(emit, reads[i]);
-        emit_set_string(emit, "name", of->name);
-        emit_set_boolean(emit, "ranged", of->ranged);
-        emit_end(emit);
-    }
+    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++)
+        if (p->back.read[i] >= 0)
+            emit_set_integer(emit, reads[i], p->back.read[i] + 1);
     emit_end(emit);
     emit_begin_table(emit, "through");
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
@@ -369,7 +369,7 @@ static void push_norms(struct emit *emit, const struct layer *layer, const struc
     emit_end(emit);
 }
 
-/* Those with weights, by the names that their functions begin with. */
+/* Products with weights, by the prefix of their functions' names. */
 static void push_products(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_table(emit, "products");
@@ -411,18 +411,9 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
-/* The phases and their tasks, in order; a task of a product has the name that its functions begin with. */
+/* The phases and their tasks, in order; `label` of a product's task is the prefix of its functions' names. */
 static void push_phases(struct emit *emit, const char *name, const struct plan_isa *p, bool back)
 {
-    static const char *const kinds[TASK_KINDS] = {
-        [TASK_PADDING] = "padding", [TASK_RANGES] = "ranges", [TASK_FINISH] = "finish",
-        [TASK_KEEP_SOURCE] = "keep_source", [TASK_TURNS] = "turns", [TASK_ATTEND] = "attend",
-        [TASK_ATTEND_ROWS] = "attend_rows", [TASK_JOIN] = "join", [TASK_TRANSPOSE_AGAIN] = "TRANSPOSE",
-        [TASK_PROJECT_AGAIN] = "PROJECT", [TASK_D_Z] = "d_z", [TASK_D_HEADS] = "d_heads", [TASK_D_X] = "d_x",
-        [TASK_D_SOURCE] = "d_source", [TASK_D_WEIGHTS] = "d_weights"};
-    static const char *const products[] = {
-        [PRODUCT_COPY] = "copy", [PRODUCT_PANELS] = "panels", [PRODUCT_LANES] = "lanes", [PRODUCT_ROWS] = "norm",
-        [PRODUCT_ROUND] = "round", [PRODUCT_WIDEN] = "widen"};
     static const char *const overs[TASK_OVERS] = {
         [OVER_SEQUENCES] = "sequences", [OVER_ROWS] = "rows", [OVER_BLOCKS] = "blocks",
         [OVER_SEQUENCE_BLOCKS] = "sequence_blocks", [OVER_BOTH] = "both", [OVER_PANELS] = "panels",
@@ -438,14 +429,14 @@ static void push_phases(struct emit *emit, const char *name, const struct plan_i
         emit_set_string(emit, "name", phase->name);
         emit_set_boolean(emit, "behind", phase->behind);
         const bool attention = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
-                               phase->id == PHASE_APPEND || phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
-        emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output"
-                                      : first->product != NULL ? products[first->product->kind] : kinds[first->kind]);
+                               phase->id == PHASE_APPEND || phase->id == PHASE_ROUND_VALUES ||
+                               phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
+        emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output" : first->word);
         emit_begin_table(emit, "tasks");
         for (const struct plan_task *task = first; task < end; task++) {
             const struct product *const g = task->product;
             emit_begin_item(emit);
-            emit_set_string(emit, "kind", g != NULL ? products[g->kind] : kinds[task->kind]);
+            emit_set_string(emit, "kind", task->word);
             emit_set_string(emit, "label", g != NULL && g->label != NULL ? g->label : "");
             emit_set_string(emit, "over", overs[task->over]);
             emit_set_boolean(emit, "of_keys", task->of_keys);
@@ -471,7 +462,7 @@ static void push_need(struct emit *emit, const struct isa_need *need)
     emit_end(emit);
 }
 
-/* What the set asks of the machine and of the compiler; numbers of f16, and sums of words, besides. */
+/* What the set needs of CPU and compiler, and what f16 numbers and integer or bf16 dot products need besides. */
 static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer)
 {
     const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
@@ -509,7 +500,7 @@ static void push_guard(struct emit *emit, const struct isa *isa, const struct la
     emit_set_string(emit, "guard", guard);
 }
 
-/* Every row of the table, for the names and numbers of the interface. */
+/* All instruction sets, for the names and numbers of the interface. */
 static void push_known(struct emit *emit, const struct layer *layer)
 {
     emit_begin_table(emit, "known_isas");
@@ -560,7 +551,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
-    bool narrows = false; /* panels end with y of two bytes */
+    bool narrows = false; /* some panels write y in two bytes */
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
     emit_set_boolean(emit, "narrows", narrows);
@@ -689,7 +680,7 @@ static void push_slopes(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-/* Where an operation of an expression is done: once for each head, key or query, or for each pair of those. */
+/* How often an operation of an expression is evaluated: once a head, key or query, or once for each pair. */
 static const char *class_of(unsigned reads)
 {
     const bool of_query = (reads & READS_P) != 0, of_key = (reads & READS_J) != 0;
@@ -706,8 +697,8 @@ static void exchange(struct expression_node *n)
 
 #define EXACT (INT64_C(1) << 23) /* integers below it, and sums of two, are exact in f32 */
 
-/* The nodes of an expression, in order. Integers of queries and pairs are floats in lanes where those are exact; `wide`
- * ones are not, nor what is an integer or a condition on them, and are computed lane by lane. */
+/* The nodes of an expression, in order. Integers that depend on the query are kept as floats in lanes where these are
+ * exact. `wide` ones are not exact; they, and integers and conditions made of them, are computed lane by lane. */
 static void push_expression(struct emit *emit, const char *name, const struct expression *e, const struct layer *layer)
 {
     static const char *const types[] = {
@@ -760,7 +751,7 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
     free(wide);
 }
 
-/* How far distances are told apart, and the smallest distances of T5's wider buckets as far as that. */
+/* The range of distances with numbers of their own, and within it the smallest distance of each wider T5 bucket. */
 static void push_relative(struct emit *emit, const struct layer *layer)
 {
     int64_t left = 0, right = 0;
@@ -790,7 +781,7 @@ static void push_relative(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-/* What C has for an element */
+/* The C type of an element */
 static const char *word_of(enum tensor_element element)
 {
     static const char *const words[] = {
@@ -818,7 +809,7 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
         emit_begin_item(emit);
         emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
-        emit_set_boolean(emit, "own", own); /* a field of such layers alone, behind the others */
+        emit_set_boolean(emit, "own", own); /* a field that only such layers have, behind the others */
         emit_set_string(emit, "type", word_of(layer_tensor_element(layer, t)));
         emit_set_string(emit, "shape", shape);
         emit_set_string(emit, "field", text_or_empty(row->field));
@@ -888,7 +879,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
-        {"DROPOUT", layer_dropped(layer) > 0}, {"BACK_TRANSPOSES", plan_back_transposes(layer)},
+        {"DROPOUT", layer_dropped(layer) > 0},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
@@ -922,6 +913,9 @@ static void push_layer(struct emit *emit, const struct layer *layer)
                                              [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
+    emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer));
+    emit_set_integer(emit, "VALUE_LEVELS", VALUE_LEVELS);
+    emit_set_integer(emit, "WEIGHT_LEVELS", WEIGHT_LEVELS);
     emit_set_integer(emit, "SCORE_WORD", SCORE_WORD);
     emit_set_integer(emit, "SCORE_LEVELS", layer_rounds_scores(layer) ? layer_score_levels(layer) : 0);
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));

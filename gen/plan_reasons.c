@@ -127,8 +127,11 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
                "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
         if (layer_rounds_scores(layer))
-            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums "
-                   "stay f32", layer->d_k);
+            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums %s",
+                   layer->d_k, layer_rounds_values(layer)
+                       ? "are of i16 too: values have scales likewise, weights of a block of keys one for each query"
+                   : layer->pad_skipped ? "stay f32: sequences begin anywhere among rows"
+                                        : "stay f32: values have so few features that weights take longer to round");
         else if (layer_attends(layer))
             reason(p, "scores and weighted sums stay f32: %s",
                    layer_has_cache(layer) ? "a cache holds rows of f32"
@@ -144,7 +147,7 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
            request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
 }
 
-/* What is said of a product, but for its name. */
+/* The reason of a product, without its name. */
 static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const struct plan_panels *g)
 {
     char cut[64] = "", size[32], ask[80];
@@ -160,7 +163,7 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
              plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
 }
 
-/* A line for each product; those alike share one. */
+/* A line for each product; products with the same text share one. */
 static void explain_products(struct plan_isa *p)
 {
     char text[PLAN_PRODUCTS][REASON_TEXT];
@@ -199,7 +202,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
                : g->groups > 1 ? "each head has a folded matrix of its own" : "a head's width fills whole vectors");
 }
 
-/* Where the spec's expressions are computed, and what of `visible` is known before. */
+/* Where the spec's expressions are computed, and what blocks `visible` decides as a whole. */
 static void explain_expressions(struct plan_isa *p, const struct layer *layer)
 {
     const struct expression_box box = visible_box(layer);
