@@ -217,7 +217,7 @@ prints "0 passed, 0 failed, 1 skipped"
 ends 3 "$attnrun" bench tiny.layer --isa $foreign;     says "none of the requested instruction sets"
 for command in check bench; do # a set that the layer's pair cannot have, whatever the machine has
     ends 3 "$attnrun" $command tiny.layer --set precision=bf16 --isa sse4
-    says "the pair has no such set"
+    check "$command names the reason" grep -qF "the pair has no such set" out err # check: in its line on out
     says "none of the requested instruction sets"
 done
 ends 0 "$attnrun" check tiny.layer --isa $foreign,scalar
