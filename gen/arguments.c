@@ -28,11 +28,11 @@ static const struct option_row options[] = {
     {.name = "explain", .kind = OPTION_FLAG, .field = FIELD(explain), .commands = ARGUMENTS_SPECS,
      .help = "print the layer step by step and the plan with its reasons; write only if -o is given"},
     {.name = "batch", .argument = "B", .kind = OPTION_NUMBER, .field = FIELD(batch), .min = 1, .max = INT32_MAX,
-     .commands = ARGUMENTS_SPECS, .help = "sequences in a call, for the speed that --explain expects; default: 1"},
+     .commands = ARGUMENTS_SPECS, .help = "sequences in a call, for the speed that --explain predicts; default: 1"},
     {.name = "plan", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(plan), .commands = ARGUMENTS_SPECS,
      .help = "build with the plan that attnrun tune wrote for this layer"},
     {.name = "any-cpu", .kind = OPTION_FLAG, .field = FIELD(any_cpu), .commands = ARGUMENTS_SPECS,
-     .help = "no warning if that was measured on another CPU"},
+     .help = "do not warn if that plan was measured on another CPU"},
     {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = EMITS,
      .help = "write a Make rule for each pair that lists what it was made from"},
     {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates),
@@ -40,23 +40,22 @@ static const struct option_row options[] = {
     {.name = "name", .argument = "NAME", .kind = OPTION_TEXT, .field = FIELD(name), .commands = ARGUMENTS_IMPORT,
      .help = "prefix of the specs and of NAME.layers; default: the model's family"},
     {.name = "specs", .kind = OPTION_FLAG, .field = FIELD(specs_alone), .commands = ARGUMENTS_IMPORT,
-     .help = "write the specs and NAME.layers alone, to be changed before attngen model makes C of them"},
+     .help = "write only the specs and NAME.layers, to be changed before attngen model makes C of them"},
     {.name = "seq-len", .argument = "N", .kind = OPTION_NUMBER, .field = FIELD(seq_len), .min = 1, .max = INT32_MAX,
      .commands = ARGUMENTS_IMPORT,
-     .help = "most tokens of a sequence in a call; default: as many as the model has positions, behind a cache at most "
-             "512"},
+     .help = "maximum of tokens of a sequence in a call; default: the model's positions, with a cache at most 512"},
     {.name = "cache", .argument = "rows|ring|paged|none", .kind = OPTION_WORD, .field = FIELD(cache),
      .commands = ARGUMENTS_IMPORT,
-     .help = "the cache of layers that decode; ring: of those with a window, the others have rows; default: rows"},
+     .help = "the cache of decoding layers; with ring, layers without a window have rows; default: rows"},
     {.name = "cache-len", .argument = "N", .kind = OPTION_NUMBER, .field = FIELD(cache_len), .min = 1, .max = INT32_MAX,
      .commands = ARGUMENTS_IMPORT,
-     .help = "most tokens of a sequence in a cache; default: as many as the model has positions"},
+     .help = "maximum of tokens of a sequence in a cache; default: the model's positions"},
     {.name = "weight-type", .argument = "f32|bf16|f16|i8|i4", .kind = OPTION_WORD, .field = FIELD(weight_type),
-     .commands = ARGUMENTS_IMPORT, .help = "how the packed weights of all layers are stored; default: f32"},
+     .commands = ARGUMENTS_IMPORT, .help = "type of the packed weights of all layers; default: f32"},
     {.name = "precision", .argument = "f32|i16|i8|bf16", .kind = OPTION_WORD, .field = FIELD(precision),
-     .commands = ARGUMENTS_IMPORT, .help = "as what products with the matrices of all layers are taken; default: f32"},
+     .commands = ARGUMENTS_IMPORT, .help = "operands of the products with matrices, in all layers; default: f32"},
     {.name = "cache-type", .argument = "f32|bf16|f16|i8", .kind = OPTION_WORD, .field = FIELD(cache_type),
-     .commands = ARGUMENTS_IMPORT, .help = "what keys and values are in the caches of all layers; default: f32"},
+     .commands = ARGUMENTS_IMPORT, .help = "type of keys and values in the caches of all layers; default: f32"},
     {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = ARGUMENTS_SPECS,
      .help = "the keys of a spec and their values"},
     {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = ALL, .help = "this text"},
@@ -67,11 +66,11 @@ static const struct option_row options[] = {
 static const struct option_command commands[] = {
     {NULL, ARGUMENTS_SPECS, "a spec", true, "[-o DIR] [OPTION…] SPEC…",
      "Reads the spec of an attention layer and writes the C that computes it: NAME.c and NAME.h. A pair is\n"
-     "the same whether its spec is given alone or with others; where one is bad, nothing is written"},
+     "the same whether its spec is given alone or with others; if one spec is bad, nothing is written"},
     {"import", ARGUMENTS_IMPORT, "one folder of a model", false, "DIR [-o DIR] [--name NAME] [OPTION…]",
-     "reads the config.json of a Hugging Face model and the headers of its safetensors, and writes a spec for each\n"
-     "distinct layer, NAME.layers, which says how they follow and where their numbers lie, and what attngen model\n"
-     "makes of these: NAME_model.c, NAME_model.h and the pair of each spec"},
+     "reads the config.json of a Hugging Face model and the headers of its safetensors. Writes a spec for each\n"
+     "distinct layer; NAME.layers, with the order of the layers and the places of their weights; and the C that\n"
+     "attngen model makes from these: NAME_model.c, NAME_model.h and the pair of each spec"},
     {"model", ARGUMENTS_MODEL, "one NAME.layers", false, "NAME.layers [-o DIR] [OPTION…]",
      "writes the C of a model that attngen import has read: NAME_model.c and NAME_model.h, and the pair of each spec"},
 };
@@ -105,9 +104,9 @@ bool arguments_read(struct arguments *a, int argc, char **argv, struct diag *dia
     if (a->explain && a->folder == NULL && a->deps != NULL)
         diag_error(diag, "attngen", "--deps with --explain needs -o, or nothing is written");
     if (a->any_cpu && a->plan == NULL)
-        diag_error(diag, "attngen", "--any-cpu is for --plan; without a plan no CPU is asked");
+        diag_error(diag, "attngen", "--any-cpu needs --plan; only a plan names a CPU");
     if (a->batch != 0 && !a->explain)
-        diag_error(diag, "attngen", "--batch is for --explain; a kernel takes any batch");
+        diag_error(diag, "attngen", "--batch needs --explain; a kernel takes any batch");
     add_size(a);
     return diag->errors == 0;
 }
@@ -121,10 +120,10 @@ void arguments_help(const struct arguments *a, FILE *out)
 {
     options_help(&attngen_program, a->command, out);
     if (a->command == commands)
-        fputs("\nattngen import DIR makes specs of a model, attngen model NAME.layers its C; see attngen help import\n",
-              out);
-    fputs("\nexit codes: 0 good; 2 wrong usage, spec, model or template; 3 the machine failed (no memory, unwritable "
-          "file)\n", out);
+        fputs("\nattngen import DIR writes the specs and the C of a model, attngen model NAME.layers its C again from\n"
+              "changed specs; see attngen help import\n", out);
+    fputs("\nexit codes: 0 success; 2 wrong usage, spec, model or template; 3 the machine failed (no memory, "
+          "unwritable file)\n", out);
 }
 
 /* ---- the command line that the product names ---- */

@@ -65,7 +65,7 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
-    FIELD(plan_isa, word), FIELD(plan_isa, corrections),
+    FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
@@ -88,7 +88,6 @@ static const struct field isa_fields[] = {
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
     {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
     {"back_rows", offsetof(struct plan_isa, back.rows)}, {"back_vecs", offsetof(struct plan_isa, back.vecs)},
-    {"back_some", offsetof(struct plan_isa, back.some)}, {"back_few", offsetof(struct plan_isa, back.few)},
     {"back_width", offsetof(struct plan_isa, back.width)}, {"back_unroll", offsetof(struct plan_isa, back.unroll)},
     {"back_k_row", offsetof(struct plan_isa, back.k_row)}, {"back_v_row", offsetof(struct plan_isa, back.v_row)},
     {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},
@@ -155,7 +154,7 @@ static const struct { const char *name; enum layout_name of; enum layout_axis ax
     {"words_head", LAYOUT_ROUNDED_KEYS, AXIS_HEAD},
     {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
-    {"v_block", LAYOUT_VALUES, AXIS_BLOCK}, {"source_row", LAYOUT_SOURCE, AXIS_TOKEN},
+    {"v_block", LAYOUT_VALUES, AXIS_BLOCK},
 };
 
 static void push_layouts(struct emit *emit, const struct plan_isa *p)
@@ -168,18 +167,10 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, steps[i].name, p->layouts[steps[i].of].stride[steps[i].axis]);
 }
 
-/* Rows that go through a block: whose they are, where they begin there and how far apart they are; false: others. */
+/* Rows: whose they are, where they begin there and how far apart they are; false: there are none. */
 static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of)
 {
-    static const enum layout_name streams[] = {LAYOUT_X, LAYOUT_Y, LAYOUT_NORMED, LAYOUT_NORMED_2, LAYOUT_STREAM,
-                                               LAYOUT_HIDDEN, LAYOUT_SOURCE, LAYOUT_ROUNDED_X,
-                                               LAYOUT_ROUNDED_SOURCE, LAYOUT_KEYS,
-                                               LAYOUT_ROUNDED_KEYS, LAYOUT_Z, LAYOUT_ROUNDED_Z,
-                                               LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN};
-    bool found = false;
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-        found = found || of == streams[i];
-    if (!found || p->layouts[of].name == NULL) {
+    if (p->layouts[of].name == NULL) {
         emit_set_boolean(emit, name, false);
         return;
     }
@@ -238,6 +229,10 @@ static const struct field operand_fields[] = {
     FIELD(sum_operand, head), FIELD(sum_operand, row), FIELD(sum_operand, numbers),
 };
 
+static const struct field through_fields[] = {
+    FIELD(plan_through, heads), FIELD(plan_through, d_row), FIELD(plan_through, columns), FIELD(plan_through, c_row),
+};
+
 static const struct field sum_fields[] = {
     FIELD(plan_sum, zero), FIELD(plan_sum, heads), FIELD(plan_sum, taps), FIELD(plan_sum, c_head),
     FIELD(plan_sum, c_row), FIELD(plan_sum, chunks), FIELD(plan_sum, parts), FIELD(plan_sum, bias_heads),
@@ -291,6 +286,50 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
+/* What tiles of backward read, the name of the operand that serves each, and the products that make gradients of
+ * inputs */
+static void push_back(struct emit *emit, const struct plan_isa *p)
+{
+    static const char *const reads[BACK_READS] = {"strips", "turned", "block", "dy", "dq", "dk", "dv"};
+    emit_begin_table(emit, "back_operands");
+    for (const struct back_operand *of = p->back.operands; of < p->back.operands + p->back.operand_count; of++) {
+        emit_begin_item(emit);
+        emit_set_string(emit, "name", of->name);
+        emit_set_integer(emit, "row", of->row);
+        emit_set_integer(emit, "step", of->step);
+        emit_set_boolean(emit, "ranged", of->ranged);
+        emit_set_boolean(emit, "apart", of->apart);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_begin_table(emit, "back_reads");
+    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++) {
+        if (p->back.read[i] < 0)
+            continue;
+        const struct back_operand *const of = &p->back.operands[p->back.read[i]];
+        emit_begin_table(emit, reads[i]);
+        emit_set_string(emit, "name", of->name);
+        emit_set_boolean(emit, "ranged", of->ranged);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_begin_table(emit, "through");
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->id < PRODUCT_THROUGH_Q || g->id > PRODUCT_THROUGH_V)
+            continue;
+        emit_begin_item(emit);
+        emit_set_string(emit, "to", p->layouts[g->writes].name);
+        emit_set_string(emit, "read", reads[g->through.read]);
+        emit_set_integer(emit, "d", layout_at(p, g->reads[0]));
+        emit_set_boolean(emit, "weights", g->reads[1] != LAYOUT_NONE);
+        emit_set_integer(emit, "w", layout_at(p, g->reads[1]));
+        PUSH_FIELDS(emit, &g->through, through_fields);
+        emit_set_boolean(emit, "adds", g->through.adds);
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 /* Rows of two bytes that become floats, in order, and whose they are */
 static void push_widens(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
 {
@@ -339,16 +378,21 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
         emit_set_integer(emit, "scales", layout_at(p, LAYOUT_SCALES + g->id));
         emit_set_boolean(emit, "bias", (g->epilogue & EPILOGUE_BIAS) != 0);
+        push_stream(emit, p, "from", g->reads[0]);
+        push_stream(emit, p, "to", g->writes);
         push_stream(emit, p, "residual", (g->epilogue & EPILOGUE_RESIDUAL) != 0 ? g->reads[1] : LAYOUT_NONE);
-        if (g->kind == PRODUCT_LANES) {
+        const bool lanes = g->kind == PRODUCT_LANES;
+        emit_set_string(emit, "parts_of", lanes ? g->label : g->panels.parts_of);
+        emit_set_boolean(emit, "parts_placed", !lanes && g->panels.parts_placed);
+        if (lanes) {
             PUSH_FIELDS(emit, &g->lanes, lanes_fields);
+            emit_set_integer(emit, "behind", 0);
+            emit_set_boolean(emit, "gaps", false);
         } else {
             PUSH_FIELDS(emit, &g->panels, panels_fields);
             push_heights(emit, "heights", &g->panels.heights);
             emit_set_string(emit, "tiles", g->panels.tiles);
-            emit_set_string(emit, "parts_of", g->panels.parts_of);
             emit_set_boolean(emit, "tile_places", g->panels.tile_places);
-            emit_set_boolean(emit, "parts_placed", g->panels.parts_placed);
             emit_set_boolean(emit, "c_of_call", g->panels.c_of_call);
             const bool adds_x = g->reads[1] == LAYOUT_X && p->layouts[LAYOUT_X].owner == OWNER_CALLER;
             emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller || g->panels.narrows ||
@@ -358,9 +402,55 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             emit_set_boolean(emit, "from_caller", g->panels.from_caller);
             emit_set_boolean(emit, "to_caller", g->panels.to_caller);
             emit_set_boolean(emit, "activates", (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0);
-            push_stream(emit, p, "from", g->reads[0]);
-            push_stream(emit, p, "to", g->writes);
         }
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
+/* The phases and their tasks, in order; a task of a product has the name that its functions begin with. */
+static void push_phases(struct emit *emit, const char *name, const struct plan_isa *p, bool back)
+{
+    static const char *const kinds[TASK_KINDS] = {
+        [TASK_PADDING] = "padding", [TASK_RANGES] = "ranges", [TASK_FINISH] = "finish",
+        [TASK_KEEP_SOURCE] = "keep_source", [TASK_TURNS] = "turns", [TASK_ATTEND] = "attend",
+        [TASK_ATTEND_ROWS] = "attend_rows", [TASK_JOIN] = "join", [TASK_TRANSPOSE_AGAIN] = "TRANSPOSE",
+        [TASK_PROJECT_AGAIN] = "PROJECT", [TASK_D_Z] = "d_z", [TASK_D_HEADS] = "d_heads", [TASK_D_X] = "d_x",
+        [TASK_D_SOURCE] = "d_source", [TASK_D_WEIGHTS] = "d_weights"};
+    static const char *const products[] = {
+        [PRODUCT_COPY] = "copy", [PRODUCT_PANELS] = "panels", [PRODUCT_LANES] = "lanes", [PRODUCT_ROWS] = "norm",
+        [PRODUCT_ROUND] = "round", [PRODUCT_WIDEN] = "widen"};
+    static const char *const overs[TASK_OVERS] = {
+        [OVER_SEQUENCES] = "sequences", [OVER_ROWS] = "rows", [OVER_BLOCKS] = "blocks",
+        [OVER_SEQUENCE_BLOCKS] = "sequence_blocks", [OVER_BOTH] = "both", [OVER_PANELS] = "panels",
+        [OVER_HEADS] = "heads", [OVER_SEGMENTS] = "segments", [OVER_JOINED] = "joined",
+        [OVER_KEY_HEADS] = "key_heads", [OVER_AGAIN] = "again", [OVER_COUNT] = "count"};
+    emit_begin_table(emit, name);
+    for (const struct plan_phase *phase = p->phases; phase < p->phases + p->phase_count; phase++) {
+        if ((phase->id >= PHASE_BACK_TRANSPOSE) != back)
+            continue;
+        const struct plan_task *const first = phase->tasks, *const end = first + phase->task_count;
+        emit_begin_item(emit);
+        emit_set_string(emit, "word", phase->word);
+        emit_set_string(emit, "name", phase->name);
+        emit_set_boolean(emit, "behind", phase->behind);
+        const bool attention = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
+                               phase->id == PHASE_APPEND || phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
+        emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output"
+                                      : first->product != NULL ? products[first->product->kind] : kinds[first->kind]);
+        emit_begin_table(emit, "tasks");
+        for (const struct plan_task *task = first; task < end; task++) {
+            const struct product *const g = task->product;
+            emit_begin_item(emit);
+            emit_set_string(emit, "kind", g != NULL ? products[g->kind] : kinds[task->kind]);
+            emit_set_string(emit, "label", g != NULL && g->label != NULL ? g->label : "");
+            emit_set_string(emit, "over", overs[task->over]);
+            emit_set_boolean(emit, "of_keys", task->of_keys);
+            emit_set_integer(emit, "size", task->size);
+            emit_set_integer(emit, "more", task->more);
+            emit_end(emit);
+        }
+        emit_end(emit);
         emit_end(emit);
     }
     emit_end(emit);
@@ -450,6 +540,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_heights(emit, "dot_tiles", &p->cached.dot_tiles);
     push_heights(emit, "panels", &p->cached.panels);
     push_heights(emit, "low_panels", &p->cached.low_panels);
+    push_heights(emit, "back_heights", &p->back.heights);
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
@@ -467,12 +558,17 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
         narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
     emit_set_boolean(emit, "narrows", narrows);
     push_products(emit, p);
+    push_phases(emit, "phases", p, false);
+    push_phases(emit, "back_phases", p, true);
     push_sums(emit, p);
+    push_back(emit, p);
     push_rows(emit, p);
     push_rounds(emit, p);
     push_widens(emit, layer, p);
     push_norms(emit, layer, p);
-    push_stream(emit, p, "normed", LAYOUT_NORMED);
+    const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
+    push_stream(emit, p, "transposed", transpose != NULL ? transpose->reads[0] : LAYOUT_NONE);
+    push_stream(emit, p, "input", p->layouts[LAYOUT_NORMED].name != NULL ? LAYOUT_NORMED : LAYOUT_X);
     push_stream(emit, p, "x", LAYOUT_X);
     emit_begin_table(emit, "tables");
     for (size_t i = 0; i < layer->table_count; i++) {
@@ -765,40 +861,6 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-/* Whether phases leave nothing in the scratch for each other, so that any number of sequences goes through them
- * together. */
-static bool keeps_nothing(const struct layer *layer)
-{
-    if (layer_is_linear(layer))
-        return !layer->row_norm && !layer->pad_skipped && !layer_rounds(layer) && !layer_types_tensors(layer);
-    return layer->projected && layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 && !layer_finishes(layer) &&
-           !layer_types_tensors(layer);
-}
-
-/* Those of a layer without attention, in order: what the emitted code and its callers call them. */
-static void push_row_phases(struct emit *emit, const struct layer *layer)
-{
-    const bool linear = layer_is_linear(layer), behind = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
-    const struct { const char *id, *name; bool has; } all[] = {
-        {"PAD", "padding", layer->pad_skipped},
-        {"WIDEN", "widen", layer_types_tensors(layer) && !layer_norms_first(layer)},
-        {"NORM_X", "norm x", layer_norms_first(layer)},
-        {"ROUND_X", "round x", layer_rounds(layer)},
-        {"LINEAR", "linear", linear}, {"HIDDEN", "hidden", !linear},
-        {"ROUND_HIDDEN", "round hidden", !linear && layer_rounds(layer)}, {"DOWN", "down", !linear},
-        {"NORM_Y", "norm y", behind}};
-    emit_begin_table(emit, "row_phases");
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!all[i].has || layer_attends(layer))
-            continue;
-        emit_begin_item(emit);
-        emit_set_string(emit, "id", all[i].id);
-        emit_set_string(emit, "name", all[i].name);
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
 static void push_layer(struct emit *emit, const struct layer *layer)
 {
     emit_set_string(emit, "NAME", layer->name);
@@ -830,11 +892,10 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"GATED", layer_ffn_gated(layer)}, {"FFN_BIAS", layer->ffn_bias},
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
-        {"KEEPS_NOTHING", keeps_nothing(layer)}, {"STORED", layer_stores_weights(layer)},
+        {"STORED", layer_stores_weights(layer)},
         {"WHOLE", layer_sums_whole(layer)},
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
         {"CACHE_STORED", layer_stores_cache(layer)}, {"TYPED", layer_types_tensors(layer)},
-        {"WIDENS", layer_types_tensors(layer) && (!layer_norms_first(layer) || layer->cross)},
         {"CACHE_SCALED", layer_scales_cache(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
@@ -875,7 +936,6 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     score_equation(layer, "scale Q_i K_i^T", "", equation);
     emit_set_string(emit, "EQUATION", equation);
     push_finish(emit, layer);
-    push_row_phases(emit, layer);
     push_rules(emit, layer);
     push_terms(emit, layer);
     push_expression(emit, "score_nodes", layer->score_kernel, layer);
@@ -911,7 +971,12 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
     emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);
     emit_set_integer(emit, "KEPT", layer_kept(layer));
+    static const char *const groups[] = {[GROUP_ALL] = "all", [GROUP_QUERIES] = "queries",
+                                         [GROUP_SOURCES_APART] = "sources apart", [GROUP_BOTH] = "both"};
+    emit_set_string(emit, "GROUPS", groups[plan_group(layer)]);
     push_known(emit, layer);
+    push_phases(emit, "phases", &plan->isas[0], false);
+    push_phases(emit, "back_phases", &plan->isas[0], true);
     emit_begin_table(emit, "plans");
     for (int64_t i = 0; i < plan->count; i++)
         push_isa(emit, layer, &plan->isas[i]);

@@ -249,7 +249,7 @@ static void need_number(struct reader *r, int node, const char *what, size_t at)
 static void need_condition(struct reader *r, int node, const char *what, size_t at)
 {
     if (!r->failed && type_at(r, node) != EXPRESSION_CONDITION)
-        FAIL(r, at, "%s is of conditions, and this is %s; write a comparison, as in x != 0", what,
+        FAIL(r, at, "%s takes conditions, and this is %s; write a comparison, as in x != 0", what,
              type_names[type_at(r, node)]);
 }
 
@@ -426,7 +426,7 @@ static int read_commas(struct reader *r, const char *name, const char *open, int
         read_index(r);
     }
     if (commas + 1 == axes)
-        FAIL(r, at, "a comma stands where the index ends; write %s", right);
+        FAIL(r, at, "a comma where the index should end; write %s", right);
     return commas;
 }
 

@@ -649,7 +649,7 @@ end
 
 -- The cache of a decoder's spec; `left`: how far back its window reaches.
 function Model:cache(spec, seq, all, cache, left)
-    spec:add("seq_len", seq, "most tokens of a call")
+    spec:add("seq_len", seq, "maximum of tokens in a call")
     if cache == "none" then
         return
     end
@@ -657,7 +657,7 @@ function Model:cache(spec, seq, all, cache, left)
         self.ring = true
         spec:add("cache", "ring"):add("cache_len", seq + left, "seq_len and the window")
     else
-        spec:add("cache", cache == "ring" and "rows" or cache):add("cache_len", all, "most tokens of a sequence")
+        spec:add("cache", cache == "ring" and "rows" or cache):add("cache_len", all, "maximum of tokens of a sequence")
         if cache == "paged" then
             spec:add("page_len", 16, "attngen's choice")
         end

@@ -52,13 +52,14 @@ const struct isa isa_table[] = {
      .vocabulary = "simd_scalar.in"},
     {.name = "sse4", .id = 4, .lanes = 4, .registers = 12, .fma_ports = 1, .optional = true,
      .l1d_bytes = 32 * KIB, .l2_bytes = 256 * KIB,
-     .unsigned_rows = true, .word_registers = {1, 2}, .target = "sse4.1", .guard = X86, .header = "immintrin.h",
+     .unsigned_rows = true, .sums_pairs = true, .word_registers = {1, 2},
+     .target = "sse4.1", .guard = X86, .header = "immintrin.h",
      .runs_on = "x86-64 with SSE4.1",
      .needs = {SSE3, SSSE3, SSE4_1},
      .vocabulary = "simd_sse4.in"},
     {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2,
      .prefetches = true, .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
-     .f16_target = "f16c", .f16 = F16C, .unsigned_rows = true, .word_registers = {1, 2},
+     .f16_target = "f16c", .f16 = F16C, .unsigned_rows = true, .sums_pairs = true, .word_registers = {1, 2},
      .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
@@ -140,6 +141,14 @@ unsigned isa_with_bf16(void)
     for (size_t row = 0; row < isa_count; row++)
         isas |= isa_table[row].bf16.has ? 1u << row : 0;
     return isas;
+}
+
+bool isa_sums_pairs(int id)
+{
+    bool sums = false;
+    for (size_t row = 0; row < isa_count; row++)
+        sums = sums || (isa_table[row].id == id && isa_table[row].sums_pairs);
+    return sums;
 }
 
 struct nearest isa_nearest(const char *name, size_t length)

@@ -51,6 +51,7 @@ struct isa {
         const char *runs_on;        /* for the reader, in place of that below; NULL: that */
         struct isa_need need;
     } bf16;
+    bool sums_pairs;        /* its sums of bytes have sums of two products in 16 bits on the way, which must fit */
     bool unsigned_rows;     /* the broadcast bytes of such a sum are unsigned: they lie 128 above what they stand for */
     int word_registers[2];  /* that a row of them takes beside one of f32: of pairs, of i8 */
     const char *target;     /* text of __attribute__((target("…"))), NULL: no attribute */
@@ -79,6 +80,8 @@ void isa_list_names(char *text, size_t size, unsigned isas, const char *separato
 unsigned isa_all(void);
 unsigned isa_default(void);
 unsigned isa_with_bf16(void);
+/* Of the set with this id: sums_pairs. */
+bool isa_sums_pairs(int id);
 
 /* "avx2,avx512" → the rows; scalar is always in, "all" is every row. An empty, unknown or repeated name is
  * an error at "--isa"; the set is then of the names that were understood. */

@@ -93,7 +93,7 @@ static struct plan *decide(struct job *job, const struct layer *layer)
 /* Layers in the order of the specs; false without memory. */
 static bool layers_of(struct job *job, struct layer ***layers)
 {
-    *layers = calloc(job->count, sizeof **layers);
+    *layers = calloc(job->count, sizeof(struct layer *));
     if (*layers == NULL)
         diag_environment(&job->diag, NULL, "no memory for the layers");
     for (size_t i = 0; *layers != NULL && i < job->count; i++)

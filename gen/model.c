@@ -241,8 +241,9 @@ static bool check_sections(const struct model *model, struct diag *diag)
         const struct section *section = &model->sections[i];
         if (!check_head(model, section, diag))
             return false;
-        for (size_t k = 0; k < section->count && strcmp(section->title, "weights") != 0; k++) {
-            const struct line *line = &model->lines[section->first + k];
+        const struct line *const lines = model->lines != NULL ? model->lines + section->first : NULL;
+        for (size_t k = 0; lines != NULL && k < section->count && strcmp(section->title, "weights") != 0; k++) {
+            const struct line *line = &lines[k];
             if (line_of(model, section, line->key) != line)
                 return wrong(model, line->number, diag, "the key is in this section twice; write it once");
         }

@@ -46,9 +46,9 @@ const char *layer_name_fault(const char *name)
     const size_t length = strlen(name);
     for (size_t i = 0; i < length; i++)
         if (!is_letter(name[i]) && name[i] != '_' && (!is_digit(name[i]) || i == 0))
-            return "is no C identifier";
+            return "is not a C identifier";
     if (length == 0)
-        return "is no C identifier";
+        return "is not a C identifier";
     if (length > MAX_NAME)
         return "is longer than 63 characters";
     if (name[0] == '_')

@@ -30,11 +30,12 @@
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
+#define MOST_OF_I8 131072        /* products: times 127 * 128 they stay below 2^31 */
 #define CACHED_BLOCK 128         /* keys in a block: of 256 a step by AVX-512 gains 5 %, a prefill loses it */
 #define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
-#define SEGMENT_BYTES (512 * 1024) /* of keys and values of a head: 10 us and more from memory */
+#define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define LONE_VECS 8              /* of a query; four sums take one register each besides */
@@ -289,7 +290,7 @@ static void plan_lanes(struct plan_lanes *g, const struct plan_request *request,
                        int64_t columns, int64_t queries)
 {
     const int64_t rows = request_within(request, PLAN_LANE_ROWS, rows_fit(request, p->isa, p->vecs));
-    g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
+    g->unroll = g->unroll_rest = min(choose_unroll(request, g->depth), g->depth);
     const int64_t tiles = ceil_div(g->columns, request_is_small(request) ? one_height(g->columns, rows) : rows);
     g->height[0] = ceil_div(g->columns, tiles);
     g->height[1] = g->height[0] - 1;
@@ -311,7 +312,7 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
 static struct product *add(struct plan_isa *p, const struct layer *layer, enum product_name id, enum product_kind kind)
 {
     static const struct product rows[] = {
-        [PRODUCT_TRANSPOSE] = {.name = "transpose", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_S_T},
+        [PRODUCT_TRANSPOSE] = {.name = "transpose", .writes = LAYOUT_S_T},
         [PRODUCT_QUERIES] = {.name = "queries", .label = "queries", .reads = {LAYOUT_X}, .writes = LAYOUT_QUERIES},
         [PRODUCT_KEYS] = {.name = "keys", .label = "keys", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_KEYS},
         [PRODUCT_VALUES] = {.name = "values", .label = "inputs", .reads = {LAYOUT_SOURCE}, .writes = LAYOUT_VALUES},
@@ -389,11 +390,16 @@ static struct layout input_of(const struct plan_isa *p, const struct layer *laye
                    copied ? row_stride(p, columns) : columns);
 }
 
-/* Whether rows are where a call has them; those of attention behind a norm are not, by whatever name. */
-static bool is_callers(const struct plan_isa *p, const struct layer *layer, enum layout_name id)
+/* Whether rows are where a call has them */
+static bool is_callers(const struct plan_isa *p, enum layout_name id)
 {
-    const bool normed = id == LAYOUT_SOURCE && layer_norms_first(layer) && !layer->cross;
-    return p->layouts[id].owner == OWNER_CALLER && !normed;
+    return p->layouts[id].owner == OWNER_CALLER;
+}
+
+/* The rows that queries, or keys and values, are made of */
+static enum layout_name input_read(const struct layer *layer, bool queries)
+{
+    return layer->cross && !queries ? LAYOUT_SOURCE : layer_norms_first(layer) ? LAYOUT_NORMED : LAYOUT_X;
 }
 
 /* Rows as wide as x in the scratch */
@@ -524,10 +530,9 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
     const int64_t row = side_by_side ? heads * d : row_stride(p, arrays ? d : heads * d);
     const int64_t head = arrays ? tokens * row : d;
     struct product *const product = add(p, layer, id, PRODUCT_PANELS);
-    if (queries && layer_norms_first(layer))
-        product->reads[0] = LAYOUT_NORMED;
+    product->reads[0] = input_read(layer, queries);
     if (p->word > 1)
-        product->reads[0] = layer->cross && !queries ? LAYOUT_ROUNDED_SOURCE : LAYOUT_ROUNDED_X;
+        product->reads[0] = product->reads[0] == LAYOUT_SOURCE ? LAYOUT_ROUNDED_SOURCE : LAYOUT_ROUNDED_X;
     const struct layout *const a = &p->layouts[product->reads[0]];
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, d, head, row);
     struct plan_panels *const g = &product->panels;
@@ -535,7 +540,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         .element = a->element,
         .bias = layer->bias,
         .matrices = 1,
-        .from_caller = is_callers(p, layer, product->reads[0]),
+        .from_caller = is_callers(p, product->reads[0]),
         .depth = a->shape[AXIS_FEATURE],
         .taps = 1,
         .groups = by_head ? heads : 1,
@@ -606,7 +611,7 @@ static void plan_output(struct plan_isa *p, const struct layer *layer, const str
         .element = z->element,
         .bias = layer->bias,
         .matrices = 1,
-        .to_caller = is_callers(p, layer, product->writes),
+        .to_caller = is_callers(p, product->writes),
         .ends = (product->epilogue & EPILOGUE_RESIDUAL) != 0,
         .depth = conv ? d : z_columns,
         .taps = conv ? layer->conv_width : 1,
@@ -709,7 +714,7 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
     *up = (struct plan_panels){
         .element = p->layouts[hidden->reads[0]].element, .bias = layer->ffn_bias, .matrices = gated ? 2 : 1,
         .depth = d, .taps = 1, .groups = 1, .columns = d_ff, .a_row = a_row, .a_k = 1, .a_block = a_row * p->block,
-        .from_caller = is_callers(p, layer, hidden->reads[0]), .ends = true,
+        .from_caller = is_callers(p, hidden->reads[0]), .ends = true,
     };
     reads_words(p, hidden, up);
     plan_panels(up, request, p, layer->seq_len, tokens);
@@ -732,7 +737,7 @@ static void plan_ffn(struct plan_isa *p, const struct layer *layer, const struct
     down->panels = (struct plan_panels){
         .element = p->layouts[of_hidden].element, .bias = layer->ffn_bias, .matrices = 1, .depth = d_ff,
         .taps = 1, .groups = 1, .columns = d, .a_row = hidden_row, .a_k = 1, .a_block = hidden_row * p->block,
-        .c_row = p->layouts[LAYOUT_Y].stride[AXIS_TOKEN], .to_caller = is_callers(p, layer, LAYOUT_Y),
+        .c_row = p->layouts[LAYOUT_Y].stride[AXIS_TOKEN], .to_caller = is_callers(p, LAYOUT_Y),
         .ends = (down->epilogue & EPILOGUE_RESIDUAL) != 0,
     };
     reads_words(p, down, &down->panels);
@@ -786,11 +791,10 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
-    if (g->depth / min(g->unroll, g->depth) < 2)
+    if (g->depth / g->unroll < 2)
         return;
     g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], line_weights(g->element),
-                                 ceil_div(min(g->group_rows, tokens), p->block), 1,
-                                 g->depth / min(g->unroll, g->depth));
+                                 ceil_div(min(g->group_rows, tokens), p->block), 1, g->depth / g->unroll);
 }
 
 /* Behind the last panel comes the first one of the product that follows. */
@@ -857,7 +861,7 @@ static void schedule_lanes(struct plan_lanes *g)
 {
     g->tiles = g->count[0] + g->count[1];
     g->parts = ceil_div(g->groups * g->tiles, g->part_tiles);
-    g->prefetch_tile = g->prefetch * (g->depth / min(g->unroll, g->depth)) * LINE_FLOATS;
+    g->prefetch_tile = g->prefetch * (g->depth / g->unroll) * LINE_FLOATS;
     g->prefetch_end = g->depth * g->height[g->count[1] > 0] - g->prefetch_tile;
 }
 
@@ -1023,6 +1027,16 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
     return wide ? tokens > VALUE_BLOCKS_FILL : !input && tokens > VALUE_BLOCKS_GAIN * features;
 }
 
+enum plan_group plan_group(const struct layer *layer)
+{
+    const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer); /* what a call brings, in the scratch */
+    if (layer_is_linear(layer))
+        return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || rewrites ? GROUP_QUERIES : GROUP_ALL;
+    if (layer->projected && !rewrites)
+        return layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 ? GROUP_ALL : GROUP_QUERIES;
+    return !layer_attends(layer) ? GROUP_QUERIES : layer->source_kept ? GROUP_SOURCES_APART : GROUP_BOTH;
+}
+
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
  * panel is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer
  * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
@@ -1039,8 +1053,7 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
     const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
-    const bool only_z = layer->projected && !layer_finishes(layer) && !layer_types_tensors(layer); /* is an operand */
-    const int64_t sequences = only_z || layer->source_kept ? queries : min(queries, keys);
+    const int64_t sequences = plan_group(layer) == GROUP_BOTH ? min(queries, keys) : queries;
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = layer->source_kept ? 0 : sequences * layer_new_keys(layer);
 }
@@ -1075,8 +1088,8 @@ static void plan_relative(struct plan_isa *p, const struct layer *layer)
 static void plan_transpose(struct plan_isa *p, const struct layer *layer)
 {
     const bool input = layer->identity || p->fold->values;
-    const struct layout *const a = &p->layouts[LAYOUT_SOURCE];
     struct product *const product = add(p, layer, PRODUCT_TRANSPOSE, PRODUCT_COPY);
+    const struct layout *const a = &p->layouts[product->reads[0] = input_read(layer, false)];
     product->writes = input ? LAYOUT_VALUES : LAYOUT_S_T;
     p->layouts[product->writes] = blocks_of(p, input ? "values" : "s_t", a->shape[AXIS_HEAD], p->source_blocks,
                                             a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], layer->d_source);
@@ -1095,18 +1108,16 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
         p->layouts[LAYOUT_NORMED].owner = OWNER_SCRATCH;
         p->layouts[LAYOUT_NORMED].shape[AXIS_TOKEN] = max(layer->seq_len, p->batch_rows);
     }
-    p->layouts[LAYOUT_SOURCE] = input_of(p, layer, layer->cross ? "source" : normed ? "normed" : "x", true);
     const int64_t part = ceil_div(PART_NUMBERS, max(layer->d_model, layer->d_source));
     if (!normed)
         add_widen(p, layer, PRODUCT_WIDEN_X, LAYOUT_X, layer->d_model, part);
     if (layer->cross) {
+        p->layouts[LAYOUT_SOURCE] = input_of(p, layer, "source", true);
         type_input(p, layer, LAYOUT_SOURCE, LAYOUT_TYPED_SOURCE, max(layer->source_len, p->batch_sources),
                    layer->d_source);
         add_widen(p, layer, PRODUCT_WIDEN_SOURCE, LAYOUT_SOURCE, layer->d_source, part);
-    } else if (layer_types_tensors(layer)) {
-        p->layouts[LAYOUT_SOURCE].owner = OWNER_SCRATCH;
     }
-    plan_round(p, layer, PRODUCT_ROUND_X, normed ? LAYOUT_NORMED : LAYOUT_X, layer->d_in_q);
+    plan_round(p, layer, PRODUCT_ROUND_X, input_read(layer, true), layer->d_in_q);
     if (layer->cross)
         plan_round(p, layer, PRODUCT_ROUND_SOURCE, LAYOUT_SOURCE, layer->d_in_kv);
     if (p->value_blocks)
@@ -1149,6 +1160,13 @@ static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch
         add(p, layer, PRODUCT_QUERIES, PRODUCT_COPY);
         add(p, layer, PRODUCT_KEYS, PRODUCT_COPY);
     }
+}
+
+/* Of few rows, tiles of several prefetch what lies ahead; for a lone row a machine does that by itself. */
+static void prefetch_ahead(struct tile_heights *heights, int64_t few_rows)
+{
+    for (struct tile_height *h = heights->at; h < heights->at + heights->count; h++)
+        h->prefetch = h->rows > 1 && h->rows <= few_rows;
 }
 
 /* The cache as it lies, and blocks of rows that read it. */
@@ -1203,6 +1221,11 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     if (p->cached.few_rows > 0) /* by four keys */
         tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group,
                        min(p->cached.few_rows, tile_rows(p->isa, 4)), 2);
+    if (p->cached.ahead > 0) {
+        prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
+        if (whole > 0)
+            prefetch_ahead(&p->cached.tiles, p->cached.few_rows);
+    }
 }
 
 /* Two vectors are enough for a tile's sums to hide their latency, and leave little of a narrow head idle. */
@@ -1212,10 +1235,10 @@ static void plan_back(struct plan_isa *p, const struct layer *layer, const struc
     p->back.vecs = widest > p->lanes ? 2 : 1;
     p->back.width = p->back.vecs * p->lanes;
     p->back.rows = near_equal(BACK_EVEN, tile_rows(p->isa, p->back.vecs));
-    if (!request_is_small(request) && p->back.rows > 4) {
-        p->back.few = ceil_div(p->back.rows, 4);
-        p->back.some = ceil_div(5 * p->back.rows, 8) - 1;
-    }
+    const int64_t heights[] = {p->back.rows, ceil_div(5 * p->back.rows, 8) - 1, ceil_div(p->back.rows, 4)};
+    p->back.heights.count = !request_is_small(request) && p->back.rows > 4 ? 3 : 1;
+    for (int64_t i = 0; i < p->back.heights.count; i++)
+        p->back.heights.at[i].rows = heights[i];
     p->back.unroll = BACK_UNROLL;
     p->back.k_row = round_up(layer->d_k, p->lanes);
     p->back.v_row = round_up(layer->d_v, p->lanes);
@@ -1317,7 +1340,7 @@ static void plan_linear(struct plan_isa *p, const struct layer *layer, const str
         .element = p->layouts[product->reads[0]].element, .bias = layer->bias, .matrices = 1, .depth = layer->d_model,
         .taps = 1, .groups = 1, .columns = layer->d_out, .a_row = a_row, .a_k = 1, .a_block = a_row * p->block,
         .c_row = p->layouts[LAYOUT_Y].stride[AXIS_TOKEN],
-        .from_caller = is_callers(p, layer, product->reads[0]), .to_caller = is_callers(p, layer, LAYOUT_Y),
+        .from_caller = is_callers(p, product->reads[0]), .to_caller = is_callers(p, LAYOUT_Y),
         .ends = (product->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0,
     };
     reads_words(p, product, &product->panels);
@@ -1365,6 +1388,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->word = layer_word(layer);
     p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
+    p->neighbours = isa->sums_pairs ? 2 : 1;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
@@ -1373,6 +1397,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     schedule(p, layer);
     share_tiles(p, layer->pad_skipped);
     place_scratch(p, layer);
+    plan_phases(p, layer);
     bound_stack(p, layer);
     explain_choices(p, layer, request_is_small(request));
 }
@@ -1444,13 +1469,27 @@ static bool complete(const struct plan *plan)
     return true;
 }
 
-/* Numbers with which f32 would leave its range on the way. */
+/* The most numbers of a row that a product with a matrix sums up. */
+static int64_t longest_sum(const struct layer *l)
+{
+    const int64_t in = l->d_in_q > l->d_in_kv ? l->d_in_q : l->d_in_kv;
+    const int64_t z = layer_attends(l) ? l->h * l->d_v : l->d_model;
+    const int64_t most = in > z ? in : z;
+    return l->d_ff > most ? l->d_ff : most;
+}
+
+/* Numbers with which f32 would leave its range on the way, and sums of whole numbers 32 bits. */
 static void refuse_numbers(const struct layer *l, struct diag *diag)
 {
     const double cap = layer_is_linear(l) ? l->cap : l->number[SCORE_SOFTCAP];
     if (cap != 0 && !(cap >= MIN_SOFTCAP && cap <= MAX_SOFTCAP))
         diag_error(diag, l->name, "softcap = %g is outside %g to %g, where tanh is computed in f32; choose one inside",
                    cap, MIN_SOFTCAP, MAX_SOFTCAP);
+    if (l->precision == PRECISION_I8 && longest_sum(l) > MOST_OF_I8)
+        diag_error(diag, l->name,
+                   "sums of %lld products of i8 may exceed 32 bits; at most %d fit: write precision = f32, or fewer "
+                   "columns",
+                   (long long)longest_sum(l), MOST_OF_I8);
     if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))
         diag_error(diag, l->name,
                    "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "

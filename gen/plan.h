@@ -226,6 +226,16 @@ struct sum_operand {
     int64_t head, row, numbers;
 };
 
+/* What tiles of backward read as their first operand: strips, a block of scores the other way round or as it is, rows
+ * of gradients. Those with the same steps are one operand. */
+enum back_read { READ_STRIPS, READ_TURNED, READ_BLOCK, READ_DY, READ_DQ, READ_DK, READ_DV, BACK_READS };
+struct back_operand {
+    const char *name;
+    int64_t row, step; /* numbers from row to row of a tile, and along the sum */
+    bool ranged;       /* a product takes ranges of what its rows see, and leaves out the rest */
+    bool apart;        /* rows lie apart: a last, lower tile goes through a spare strip, as none lie behind */
+};
+
 /* A weight's gradient, matrix by matrix: c[i][k] += sum over tokens of of[0][token][i] of[1][token][k] */
 struct plan_sum {
     struct sum_operand of[2];
@@ -238,6 +248,15 @@ struct plan_sum {
     struct sum_operand bias;
     bool of_source;     /* the tokens are keys */
     bool joins;         /* added to the gradient ahead of it, by its parts */
+};
+
+/* Of backward, the gradient of an input: c[token][column] (+)= sum of d[token][step] W^T[step][column], head by head
+ * where each has columns of its own (input = split), else over all heads at once. */
+struct plan_through {
+    int64_t heads, d_row; /* numbers of a head's gradient */
+    int64_t columns, c_row;
+    enum back_read read;  /* how tiles read d */
+    bool adds;            /* to what an earlier product has left in c */
 };
 
 /* One step of the layer. Its operands have the types of their layouts. */
@@ -254,8 +273,62 @@ struct product {
         struct plan_rows rows;
         struct plan_round round;
         struct plan_sum sum;
+        struct plan_through through;
         struct plan_widen widen;
     };
+};
+
+/* Between two phases all workers wait: first those of a call, then those of backward. */
+enum phase_name {
+    PHASE_NONE,
+    PHASE_PAD, PHASE_WIDEN, PHASE_NORM_X, PHASE_ROUND_X, PHASE_ROUND_SOURCE, PHASE_TRANSPOSE, PHASE_PROJECT,
+    PHASE_APPEND, PHASE_ROUND_KEYS, PHASE_ATTEND, PHASE_JOIN, PHASE_ROUND_Z, PHASE_OUTPUT,
+    PHASE_NORM_STREAM, PHASE_ROUND_STREAM, PHASE_LINEAR, PHASE_HIDDEN, PHASE_ROUND_HIDDEN, PHASE_DOWN, PHASE_NORM_Y,
+    PHASE_BACK_TRANSPOSE, PHASE_BACK_PROJECT, PHASE_BACK_OUTPUT, PHASE_BACK_ATTEND, PHASE_BACK_INPUT,
+    PHASE_BACK_WEIGHTS,
+    PLAN_PHASES
+};
+
+enum task_kind {
+    TASK_PADDING, TASK_RANGES, TASK_FINISH, TASK_PRODUCT, TASK_KEEP_SOURCE, TASK_TURNS,
+    TASK_ATTEND, TASK_ATTEND_ROWS, TASK_JOIN,
+    TASK_TRANSPOSE_AGAIN, TASK_PROJECT_AGAIN, TASK_D_Z, TASK_D_HEADS, TASK_D_X, TASK_D_SOURCE, TASK_D_WEIGHTS,
+    TASK_KINDS
+};
+
+/* What is cut into the parts of a task */
+enum task_over {
+    OVER_SEQUENCES,       /* of a group, each a part */
+    OVER_ROWS,            /* tokens of a group, `size` a part */
+    OVER_BLOCKS,          /* the same by query blocks */
+    OVER_SEQUENCE_BLOCKS, /* query blocks of each sequence */
+    OVER_BOTH,            /* the same of its queries, then of its keys */
+    OVER_PANELS,          /* `size` tokens times some panels of weights */
+    OVER_HEADS,           /* heads of each sequence, `size` of its queries a part */
+    OVER_SEGMENTS,        /* heads of keys of each sequence, `size` rows of queries, maybe one segment of the keys */
+    OVER_JOINED,          /* the same where those were segments */
+    OVER_KEY_HEADS,       /* heads of keys of each sequence */
+    OVER_AGAIN,           /* as the same phase of the call */
+    OVER_COUNT,           /* so many */
+    TASK_OVERS
+};
+
+struct plan_task {
+    enum task_kind kind;
+    const char *name;
+    const struct product *product; /* of a TASK_PRODUCT */
+    enum task_over over;
+    bool of_keys;         /* the tokens are keys */
+    int64_t size, more;   /* more: rows of a group beside its tokens, zeros at the ends of z for a convolution */
+};
+
+#define PHASE_TASKS 4
+struct plan_phase {
+    enum phase_name id;
+    const char *word, *name; /* in the emitted code, and as its callers have it */
+    bool behind;             /* attention and its output, in a block */
+    struct plan_task tasks[PHASE_TASKS]; /* the parts of each follow those of the one before */
+    int task_count;
 };
 
 /* Which products of weights are taken when packing, and how wide a head is then. Alike for all ISAs. */
@@ -281,6 +354,7 @@ struct plan_isa {
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
     bool whole;          /* they are whole ones, whose sums are exact; else sums of them are f32 */
     int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
+    int64_t neighbours;  /* of i8: so many numbers of a column have a largest sum of sizes that is 127 units */
     int64_t corrections; /* rows ahead of the words of a tap: what sums start from */
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
@@ -302,6 +376,8 @@ struct plan_isa {
     int64_t part_blocks; /* query blocks in one part of the attend phase */
     struct product products[PLAN_PRODUCTS]; /* those that the layer has, in order */
     int product_count;
+    struct plan_phase phases[PLAN_PHASES]; /* those that the layer has, in order; the same for all ISAs but for tasks */
+    int phase_count;
     struct layout layouts[LAYOUTS];
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
@@ -358,7 +434,7 @@ struct plan_isa {
      * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */
     struct {
         int64_t rows, vecs, width; /* of the tile; width: lanes of its vectors */
-        int64_t some, few;         /* heights of lower tiles, for rows that are left over; 0: there is none */
+        struct tile_heights heights; /* `rows`, and lower ones for what is left over */
         int64_t unroll;
         int64_t k_row, v_row;      /* numbers of a head's query and value, padded to whole vectors */
         int64_t queries, keys;     /* of a block of scores, both whole tiles */
@@ -367,6 +443,9 @@ struct plan_isa {
         int64_t tokens;            /* that a sum over tokens takes at once */
         int64_t once, ahead;       /* steps that are laid out at once, and how far ahead their lines are fetched */
         int64_t chunk_rows, chunk_columns; /* of a weight's gradient that are a part */
+        int64_t weight_parts;      /* of the gradients of all weights */
+        struct back_operand operands[BACK_READS];
+        int operand_count, read[BACK_READS]; /* which operand serves, -1: nothing reads so */
     } back;
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 
@@ -393,6 +472,15 @@ static inline bool plan_back_transposes(const struct layer *layer)
     const bool made = layer->rope.kind != ROPE_NONE && !layer->projected && layer->rope.given;
     return layer->train && (made || (layer->mask & MASK_SEGMENTS) != 0);
 }
+
+/* How many sequences of a batch are a group, which passes the phases together */
+enum plan_group {
+    GROUP_ALL,           /* all: phases leave nothing in the scratch for each other */
+    GROUP_QUERIES,       /* as many as have batch_rows queries */
+    GROUP_SOURCES_APART, /* the same, but one where sources are brought, as each has a block of its own for its keys */
+    GROUP_BOTH           /* as many as have batch_rows queries and batch_sources keys */
+};
+enum plan_group plan_group(const struct layer *layer);
 
 static inline const struct product *plan_product(const struct plan_isa *p, enum product_name id)
 {

@@ -4,6 +4,9 @@
  */
 #include "plan_parts.h"
 
+#include "score.h"
+#include "visible.h"
+
 static struct product *add(struct plan_isa *p, enum product_name id, enum layout_name a, enum layout_name b,
                            enum layout_name writes)
 {
@@ -38,16 +41,62 @@ static void add_attention(struct plan_isa *p, const struct layer *layer)
     add(p, PRODUCT_D_QUERIES, LAYOUT_BACK_DS, LAYOUT_K_BLOCKS, LAYOUT_D_QUERIES)->epilogue = turn;
 }
 
-/* dx, or that of the source: each product but the first of them is added */
+static void add_operand(struct plan_isa *p, const struct layer *layer, enum back_read read, int64_t row, int64_t step)
+{
+    static const char *const names[BACK_READS] = {"strips", "turned", "block", "dy", "dq", "dk", "dv"};
+    struct visible_rule rules[VISIBLE_RULES];
+    const int count = visible_rules(layer, rules);
+    bool bounded = (layer->mask & MASK_SEGMENTS) != 0;
+    for (int i = 0; i < count; i++)
+        bounded = bounded || rules[i].kind != VISIBLE_NOT;
+    int of = 0;
+    while (of < p->back.operand_count && (p->back.operands[of].row != row || p->back.operands[of].step != step))
+        of++;
+    if (of == p->back.operand_count)
+        p->back.operands[p->back.operand_count++] = (struct back_operand){
+            .name = names[read], .row = row, .step = step, .ranged = bounded && read <= READ_BLOCK,
+            .apart = step == 1 && read != READ_STRIPS};
+    p->back.read[read] = of;
+}
+
+static void add_operands(struct plan_isa *p, const struct layer *layer)
+{
+    for (int read = 0; read < BACK_READS; read++)
+        p->back.read[read] = -1;
+    add_operand(p, layer, READ_STRIPS, 1, p->back.rows);
+    add_operand(p, layer, READ_TURNED, 1, p->back.key_row);
+    add_operand(p, layer, READ_BLOCK, p->back.key_row, 1);
+    if (layer->w_o != W_O_NONE)
+        add_operand(p, layer, READ_DY, layer->d_model, 1);
+    add_operand(p, layer, READ_DQ, layer->h * p->back.k_row, 1);
+    add_operand(p, layer, READ_DK, layer->h_kv * p->back.k_row, 1);
+    if (!layer->identity)
+        add_operand(p, layer, READ_DV, layer->h_kv * p->back.v_row, 1);
+}
+
+static void add_through(struct plan_isa *p, const struct layer *layer, enum product_name id, enum layout_name d,
+                        enum layout_name weights, enum layout_name to, enum back_read read)
+{
+    const bool queries = read == READ_DQ, values = read == READ_DV;
+    const bool adds = to == p->products[p->product_count - 1].writes;
+    add(p, id, d, weights, to)->through = (struct plan_through){
+        .heads = queries ? layer->h : layer->h_kv, .d_row = values ? p->back.v_row : p->back.k_row,
+        .columns = queries ? layer->d_in_q : layer->d_in_kv, .c_row = queries ? layer->d_model : layer->d_source,
+        .read = read, .adds = adds};
+}
+
+/* dx, and that of the source: each product but the first of them is added */
 static void add_inputs(struct plan_isa *p, const struct layer *layer)
 {
     const enum layout_name of_source = layer->cross ? LAYOUT_DSOURCE : LAYOUT_DX;
     add_caller(p, LAYOUT_DX, "dx", layer->seq_len, layer->d_model, layer->d_model);
     if (layer->cross)
         add_caller(p, LAYOUT_DSOURCE, "dsource", layer->source_len, layer->d_source, layer->d_source);
-    add(p, PRODUCT_THROUGH_Q, LAYOUT_D_QUERIES, LAYOUT_BACK_W_Q, LAYOUT_DX);
-    add(p, PRODUCT_THROUGH_K, LAYOUT_D_KEYS, layer->tied ? LAYOUT_BACK_W_Q : LAYOUT_BACK_W_K, of_source);
-    add(p, PRODUCT_THROUGH_V, LAYOUT_D_VALUES, layer->identity ? LAYOUT_NONE : LAYOUT_BACK_W_V, of_source);
+    add_through(p, layer, PRODUCT_THROUGH_Q, LAYOUT_D_QUERIES, LAYOUT_BACK_W_Q, LAYOUT_DX, READ_DQ);
+    add_through(p, layer, PRODUCT_THROUGH_K, LAYOUT_D_KEYS, layer->tied ? LAYOUT_BACK_W_Q : LAYOUT_BACK_W_K, of_source,
+                READ_DK);
+    add_through(p, layer, PRODUCT_THROUGH_V, LAYOUT_D_VALUES, layer->identity ? LAYOUT_NONE : LAYOUT_BACK_W_V,
+                of_source, READ_DV);
 }
 
 /* A weight's gradient [in][out], or [out][in]: the sum over tokens of the products of two rows, of what the weight
@@ -133,6 +182,7 @@ void plan_gradients(struct plan_isa *p, const struct layer *layer)
     add_caller(p, LAYOUT_DY, "dy", layer->seq_len, layer->d_out, layer->d_out);
     add(p, PRODUCT_D_Z, LAYOUT_DY, layer->w_o == W_O_NONE ? LAYOUT_NONE : LAYOUT_BACK_W_O, LAYOUT_D_Z);
     add_attention(p, layer);
+    add_operands(p, layer);
     add_inputs(p, layer);
     add_weights(p, layer);
     for (struct product *g = p->products; g < p->products + p->product_count; g++)
@@ -140,5 +190,8 @@ void plan_gradients(struct plan_isa *p, const struct layer *layer)
             g->sum.chunks = ceil_div(g->sum.of[0].numbers, p->back.chunk_rows) *
                             ceil_div(g->sum.of[1].numbers, p->back.chunk_columns);
             g->sum.parts = g->sum.heads * g->sum.chunks;
+            p->back.weight_parts += g->sum.joins ? 0 : g->sum.parts + g->sum.bias_heads;
         }
+    p->back.weight_parts += (score_has(layer, SCORE_RELATIVE) ? layer->h : 0) + (layer->sink ? 1 : 0) +
+                            (layer->bias && layer->w_o != W_O_NONE ? 1 : 0);
 }

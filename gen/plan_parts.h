@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of the plan share: plan.c decides layouts, blocks and parts, plan_tiles.c prices register tiles,
- * plan_gradients.c lists the products of backward, plan_places.c places tensors in memory, plan_reasons.c tells why.
+ * plan_gradients.c lists the products of backward, plan_phases.c the phases, plan_places.c places tensors in memory,
+ * plan_reasons.c tells why.
  * Left out on purpose: what others call (plan.h).
  */
 #ifndef ATTNGEN_PLAN_PARTS_H
@@ -32,6 +33,9 @@ int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t rows);
 
 /* plan_gradients.c */
 void plan_gradients(struct plan_isa *p, const struct layer *layer);
+
+/* plan_phases.c */
+void plan_phases(struct plan_isa *p, const struct layer *layer);
 
 /* plan_places.c */
 void place_packed(struct plan_isa *p, const struct layer *layer);

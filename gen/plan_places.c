@@ -165,7 +165,7 @@ static void place_kept(struct plan_isa *p, const struct layer *layer)
     struct layout *const of[] = {&p->layouts[LAYOUT_KEYS], &p->layouts[LAYOUT_VALUES]};
     bool source = false;
     p->bytes[OWNER_KEPT] = KEPT_HEADER_BYTES;
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         if (of[i]->owner == OWNER_CALLER)
             source = true;
         else
@@ -266,13 +266,12 @@ static int64_t place_block(struct plan_isa *p)
 /* Normed rows in place of x, or floats, under the names of what they serve as */
 static void place_inputs(struct plan_isa *p, const struct layer *layer)
 {
-    const enum layout_name inputs[] = {LAYOUT_SOURCE, LAYOUT_KEYS, LAYOUT_VALUES};
+    const enum layout_name inputs[] = {LAYOUT_KEYS, LAYOUT_VALUES};
     const bool normed = layer_norms_first(layer) && !layer->cross, typed = layer_types_tensors(layer);
     const enum layout_name rows = normed ? LAYOUT_NORMED : layer->cross ? LAYOUT_SOURCE : LAYOUT_X;
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs && (normed || typed) && !layer->projected; i++) {
         struct layout *const l = &p->layouts[inputs[i]];
-        const bool source = inputs[i] == LAYOUT_SOURCE && typed && !layer->cross;
-        if (l->owner != OWNER_CALLER && !source)
+        if (l->owner != OWNER_CALLER)
             continue;
         l->owner = OWNER_SCRATCH;
         l->at = p->layouts[rows].at;

@@ -59,11 +59,10 @@ static const char *prefetch_text(char text[80], int64_t lines, const char *what)
 
 static void explain_lanes(struct plan_isa *p, const char *name, const struct plan_lanes *g)
 {
-    const int64_t unroll = min(g->unroll, g->depth);
     char ask[80];
     reason(p, "%s: tile " D64 " x " D64 ", tokens along the lanes, weights packed [tile][" D64 "][" D64 "], row groups "
            "of " D64 "; " D64 " step%s unrolled; " D64 " tile%s a part%s", name, g->height[0], p->block, g->depth,
-           g->height[0], g->group_rows, unroll, plural(unroll), g->part_tiles, plural(g->part_tiles),
+           g->height[0], g->group_rows, g->unroll, plural(g->unroll), g->part_tiles, plural(g->part_tiles),
            prefetch_text(ask, g->prefetch, "tile"));
 }
 
@@ -484,6 +483,42 @@ static void print_products(FILE *out, const struct plan_isa *p)
     }
 }
 
+/* "keys: 32 tokens x 4 panels" */
+static void print_task(FILE *out, const struct plan_task *task)
+{
+    static const char *const words[TASK_OVERS] = {
+        [OVER_SEQUENCES] = " sequence", [OVER_ROWS] = " token", [OVER_BLOCKS] = " token",
+        [OVER_SEQUENCE_BLOCKS] = " token", [OVER_BOTH] = " token", [OVER_PANELS] = " token", [OVER_HEADS] = " token",
+        [OVER_SEGMENTS] = " row", [OVER_JOINED] = " row", [OVER_KEY_HEADS] = " head", [OVER_COUNT] = " part"};
+    static const char *const more[TASK_OVERS] = {
+        [OVER_SEQUENCE_BLOCKS] = " of one sequence", [OVER_BOTH] = " of one sequence", [OVER_HEADS] = " x 1 head",
+        [OVER_SEGMENTS] = " x 1 head of keys, or 1 segment of it", [OVER_JOINED] = " x 1 head of keys",
+        [OVER_KEY_HEADS] = " of keys of one sequence"};
+    const struct product *const g = task->product;
+    fputs(task->name, out);
+    if (words[task->over] != NULL)
+        fprintf(out, ": " D64 "%s%s%s", task->size, words[task->over], plural(task->size),
+                more[task->over] != NULL ? more[task->over] : "");
+    if (task->over == OVER_PANELS) {
+        const int64_t panels = g->kind == PRODUCT_LANES ? g->lanes.part_tiles : g->panels.part_panels;
+        fprintf(out, " x " D64 " %s%s", panels, g->kind == PRODUCT_LANES ? "tile" : "panel", plural(panels));
+    }
+}
+
+static void print_phases(FILE *out, const struct plan_isa *p)
+{
+    fputs("    phases: what each computes, and how much of it a part has:\n", out);
+    for (const struct plan_phase *phase = p->phases; phase < p->phases + p->phase_count; phase++) {
+        fprintf(out, "      %s%-*s ", phase->id >= PHASE_BACK_TRANSPOSE ? "back " : "",
+                phase->id >= PHASE_BACK_TRANSPOSE ? 9 : 14, phase->name);
+        for (const struct plan_task *task = phase->tasks; task < phase->tasks + phase->task_count; task++) {
+            fputs(task > phase->tasks ? "; " : "", out);
+            print_task(out, task);
+        }
+        fputs(phase->task_count == 0 ? "nothing\n" : "\n", out);
+    }
+}
+
 /* "[32][64] by 64 1" */
 static void print_shape(FILE *out, const struct layout *l)
 {
@@ -510,8 +545,7 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
         const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights"
                          : i >= LAYOUT_RUNS ? " runs" : "";
         char name[80], place[40] = "";
-        const bool of_x = i == LAYOUT_SOURCE && l->name != NULL; /* of self-attention it is shown as what it is */
-        if (l->name == NULL || (of_x && (strcmp(l->name, "x") == 0 || strcmp(l->name, "normed") == 0)))
+        if (l->name == NULL)
             continue;
         snprintf(name, sizeof name, "%.60s%s", l->name, kind);
         if (l->owner != OWNER_CALLER)
@@ -533,6 +567,7 @@ void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
             fprintf(out, "    %s\n", p->reasons[r]);
         print_schedule(out, p);
         print_products(out, p);
+        print_phases(out, p);
         print_layouts(out, p);
     }
 }

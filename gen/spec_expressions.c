@@ -38,7 +38,7 @@ static bool read_extents(struct spec *spec, const struct entry *entry, struct la
         while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\t'))
             length--;
         if (table->axes == EXPRESSION_AXES || !number_whole(at, length, 1, MAX_SIZE, &extent)) {
-            diag_error(spec->diag, entry->place, "%s = '%.60s' is no list of extents; write one to %d whole numbers "
+            diag_error(spec->diag, entry->place, "%s = '%.60s' is not a list of extents; write one to %d whole numbers "
                        "from 1 to 2147483647, as in %s = 2, 8", entry->key, entry->value, EXPRESSION_AXES, entry->key);
             return false;
         }
@@ -78,7 +78,7 @@ static bool check_integers(struct spec *spec, const struct layer *layer, enum ke
         spec_out_of_memory(spec);
     } else if (!good) {
         snprintf(place, sizeof place, "%s:%zu", place_of(spec, key), e->nodes[node].column);
-        diag_error(spec->diag, place, "this integer may leave 64 bits; write a factor as a float, as in 1.0 * p");
+        diag_error(spec->diag, place, "this integer may exceed 64 bits; write a factor as a float, as in 1.0 * p");
     }
     free(ranges);
     return good;

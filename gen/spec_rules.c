@@ -118,7 +118,7 @@ static const struct idle {
     {KEY_CONV_WIDTH, is_conv, {KEY_W_O, KEY_W_O},
      "there is no convolution; leave it out, or write w_o = conv", false},
     {KEY_NORM_EPS, has_norm, {KEY_QK_NORM, KEY_BLOCK},
-     "nothing is normalized; leave it out, or write qk_norm = rms or a block", false},
+     "there is no norm; leave it out, or write qk_norm = rms or a block", false},
     {KEY_ROPE_DIMS, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_THETA, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
     {KEY_ROPE_POSITIONS, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, true},
@@ -208,7 +208,7 @@ static void check_kind_keys(struct spec *spec)
 static const char *idle_reason(const struct spec *spec, const struct idle *idle)
 {
     if (is_linear(spec) && idle->key == KEY_NORM_EPS)
-        return "nothing is normalized; leave it out, or write norm = layer or rms";
+        return "there is no norm; leave it out, or write norm = layer or rms";
     if (!is_attention(spec) && (idle->key == KEY_NORM_EPS || idle->key == KEY_NORM))
         return "block = none has no norm; leave it out, or write block = pre, post or sandwich";
     return idle->reason;
@@ -234,7 +234,7 @@ static void rule_width(struct spec *spec)
     const bool both = is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V);
     if (!is_projected(spec) && is_given(spec, KEY_WIDTH) && both && !is_identity(spec))
         diag_error(spec->diag, place_of(spec, KEY_WIDTH),
-                   "width says nothing where d_k and d_v are both given; leave out width, or one of them");
+                   "width has no meaning where d_k and d_v are both given; leave out width, or one of them");
 }
 
 static void rule_identity(struct spec *spec)
@@ -327,8 +327,8 @@ static void rule_pad_rows(struct spec *spec)
         return;
     if (is_projected(spec) || is_cross(spec))
         diag_error(spec->diag, place_of(spec, KEY_PAD_ROWS),
-                   "pad_rows = skipped, but lengths are those of keys, which are those of queries in self-attention "
-                   "alone; write pad_rows = computed");
+                   "pad_rows = skipped, but only in self-attention are lengths those of the queries too; write "
+                   "pad_rows = computed");
     else if (!has_mask(spec, MASK_PADDING))
         diag_error(spec->diag, place_of(spec, KEY_PAD_ROWS),
                    "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the "
@@ -357,7 +357,7 @@ static void rule_cache(struct spec *spec)
                    "source_len is given, but keys are those of the cache; leave it out: cache_len is their limit");
     if (is_given(spec, KEY_OFFSET) && spec->value[KEY_OFFSET] != OFFSET_PAST)
         diag_error(spec->diag, place_of(spec, KEY_OFFSET),
-                   "the first query of a call with a cache stands behind what the cache holds; leave out offset, or "
+                   "the first query of a call with a cache comes after what the cache holds; leave out offset, or "
                    "write offset = past");
 }
 
@@ -373,24 +373,25 @@ static void rule_cache_len(struct spec *spec)
 /* Rows that a call still reads must not be those that it writes. */
 static void rule_ring(struct spec *spec)
 {
-    const int64_t rows = spec->value[KEY_CACHE_LEN], n = spec->value[KEY_SEQ_LEN], left = spec->value[KEY_WINDOW_LEFT];
+    const int64_t rows = spec->value[KEY_CACHE_LEN], left = spec->value[KEY_WINDOW_LEFT];
+    const int64_t needed = spec->value[KEY_SEQ_LEN] + left;
     if (spec->value[KEY_CACHE] != CACHE_RING)
         return;
     if (!has_mask(spec, MASK_WINDOW) || left == LAYER_UNBOUNDED)
         diag_error(spec->diag, place_of(spec, KEY_CACHE),
                    "cache = ring forgets old keys, so the mask needs a window with a left bound; add window to the "
                    "mask and give window_left, or write cache = rows");
-    else if (n + left > rows)
+    else if (needed > rows)
         diag_error(spec->diag, place_of(spec, KEY_CACHE_LEN),
                    "cache_len = %lld is less than seq_len + window_left = %lld, so a call would overwrite keys that it "
-                   "reads; write at least that", (long long)rows, (long long)(n + left));
+                   "reads; write at least that", (long long)rows, (long long)needed);
     if (has_mask(spec, MASK_BOOL) || has_mask(spec, MASK_ADDITIVE))
         diag_error(spec->diag, place_of(spec, KEY_MASK),
-                   "mask tensors have a column for each position, of which a ring has no end; leave out bool and "
+                   "mask tensors have a column for each position, and a ring has no last position; leave out bool and "
                    "additive, or write cache = rows");
     if (spec->value[KEY_SCORES] != SCORES_NONE)
         diag_error(spec->diag, place_of(spec, KEY_SCORES),
-                   "attn has a column for each position, of which a ring has no end; leave out scores, or write "
+                   "attn has a column for each position, and a ring has no last position; leave out scores, or write "
                    "cache = rows");
 }
 
@@ -412,7 +413,7 @@ static void rule_rope_dims(struct spec *spec)
     if (!is_given(spec, KEY_ROPE_DIMS)) {
         if (width % 2 != 0)
             diag_error(spec->diag, place_of(spec, KEY_ROPE),
-                       "rope turns pairs of columns, but d_k = %lld is odd; write an even d_k, or rope_dims for an "
+                       "rope rotates pairs of columns, but d_k = %lld is odd; write an even d_k, or rope_dims for an "
                        "even number of them", (long long)width);
     } else if (dims > width) {
         diag_error(spec->diag, place_of(spec, KEY_ROPE_DIMS),
@@ -420,7 +421,7 @@ static void rule_rope_dims(struct spec *spec)
                    (long long)width);
     } else if (dims % 2 != 0) {
         diag_error(spec->diag, place_of(spec, KEY_ROPE_DIMS),
-                   "rope_dims = %lld is odd, but rope turns pairs of columns; write for example rope_dims = %lld",
+                   "rope_dims = %lld is odd, but rope rotates pairs of columns; write for example rope_dims = %lld",
                    (long long)dims, (long long)(dims < width ? dims + 1 : dims > 1 ? dims - 1 : 2));
     }
 }
@@ -457,7 +458,7 @@ static void rule_rope_scaling(struct spec *spec)
         const char *key = spec_key_name(n->key);
         if (is_given(spec, n->key) && (n->of & scaling) == 0)
             diag_error(spec->diag, place_of(spec, n->key),
-                       "%s is given, but rope_scaling = %s has no use for it; leave it out, or write %s", key, word,
+                       "%s is given, but rope_scaling = %s does not use it; leave it out, or write %s", key, word,
                        n->example);
         else if (!is_given(spec, n->key) && n->required && (n->of & scaling) != 0)
             diag_error(spec->diag, place_of(spec, KEY_ROPE_SCALING),
@@ -535,8 +536,8 @@ static void rule_buckets(struct spec *spec)
     const int64_t buckets = spec->value[KEY_REL_BUCKETS], next = buckets / 4 * 4 + 4;
     if (has_buckets(spec) && buckets % 4 != 0)
         diag_error(spec->diag, place_of(spec, KEY_REL_BUCKETS),
-                   "rel_buckets = %lld is no multiple of 4, but buckets are halved for both directions, and for near "
-                   "and far; write for example rel_buckets = %lld", (long long)buckets, (long long)next);
+                   "rel_buckets = %lld is not a multiple of 4, but buckets are halved for both directions, and for "
+                   "near and far; write for example rel_buckets = %lld", (long long)buckets, (long long)next);
 }
 
 /* Of N buckets of a direction the first N/2 hold one distance each. */
@@ -628,10 +629,10 @@ static void rule_precision(struct spec *spec)
     if (precision == PRECISION_F32)
         return;
     if (is_attention(spec) && is_projected(spec))
-        diag_error(spec->diag, place, "precision = %s is of the projections, but input = projected has none; write f32",
-                   word);
+        diag_error(spec->diag, place, "precision = %s is for the projections, but input = projected has none; write "
+                   "f32", word);
     else if (is_attention(spec) && is_identity(spec))
-        diag_error(spec->diag, place, "precision = %s is not built yet for w_v = identity; write f32, or w_v = learned",
+        diag_error(spec->diag, place, "precision = %s is not built yet for w_v = identity; write f32, or w_v = dense",
                    word);
     else if (spec->value[KEY_WEIGHT_TYPE] != 0)
         diag_error(spec->diag, place_of(spec, KEY_WEIGHT_TYPE),
@@ -671,7 +672,7 @@ static void rule_train(struct spec *spec)
     for (size_t i = 0; spec->value[KEY_TRAIN] == 1 && i < COUNT_OF(untrained); i++)
         if (!spec->bad[untrained[i].key] && untrained[i].has(spec))
             diag_error(spec->diag, place_of(spec, untrained[i].key),
-                       "%s = %s has no gradient yet, and train = true needs that of every key; write %s, or leave out "
+                       "%s = %s has no gradient yet, and train = true needs one for every key; write %s, or leave out "
                        "train", spec_key_name(untrained[i].key), spec->given[untrained[i].key].value,
                        untrained[i].instead);
 }
@@ -680,7 +681,7 @@ static void rule_dropout(struct spec *spec)
 {
     if (spec->real[KEY_DROPOUT] > 0 && spec->value[KEY_TRAIN] != 1)
         diag_error(spec->diag, place_of(spec, KEY_DROPOUT),
-                   "dropout = %.9g is of training alone; write train = true, or leave out dropout",
+                   "dropout = %.9g is for training only; write train = true, or leave out dropout",
                    spec->real[KEY_DROPOUT]);
 }
 

@@ -19,7 +19,7 @@ struct tile_height {
     int64_t count;    /* tiles of it in a whole run, 0: as many as fit */
     int64_t stop[2];  /* rows left at which it gives way to a lower one, so that what is left is cut evenly; 0: none */
     int64_t unroll;   /* steps of the sum in one iteration */
-    int64_t prefetch; /* cache lines that an iteration prefetches */
+    int64_t prefetch; /* cache lines that an iteration prefetches; over a cache 1: it prefetches what lies ahead */
 };
 
 struct tile_heights {

@@ -34,7 +34,7 @@ static void print_usage(FILE *out)
     for (size_t i = 0; i < attnrun_program.command_count; i++)
         fprintf(out, "  attnrun %s %s\n", attnrun_program.commands[i].name, attnrun_program.commands[i].usage);
     fputs("  attnrun help [COMMAND]\n  attnrun --version\n\n"
-          "exit codes: 0 good; 1 a check failed; 2 wrong usage or spec; 3 it cannot be done here\n",
+          "exit codes: 0 success; 1 a check failed; 2 wrong usage or spec; 3 it cannot be done here\n",
           out);
 }
 

@@ -17,6 +17,7 @@ has_simde()    { includes simde/x86/avx512.h; }
 has_cxx()      { command -v ${CXX:-g++} >/dev/null; }
 has_arm_libc() { aarch64-linux-gnu-gcc -print-file-name=libc.so 2>/dev/null | grep -q /; }
 has_riscv_libc() { riscv64-linux-gnu-gcc -print-file-name=libc.so 2>/dev/null | grep -q /; }
+has_s390x_libc() { s390x-linux-gnu-gcc -print-file-name=libc.so 2>/dev/null | grep -q /; }
 has_i686_libc() { i686-linux-gnu-gcc -print-file-name=libc.so 2>/dev/null | grep -q /; }
 has_wasi()     { echo '#include <stdio.h>' | clang-19 --target=wasm32-wasi -E - >/dev/null 2>&1; }
 has_wasi_rt()  { [ -e "$(clang-19 --target=wasm32-wasi -print-libgcc-file-name 2>/dev/null)" ]; }
@@ -60,6 +61,8 @@ extra  qemu-aarch64           qemu-user                  qemu-user              
 extra  riscv64-linux-gnu-gcc  gcc-riscv64-linux-gnu      gcc-riscv64-linux-gnu     riscv64-linux-gnu-gcc    -                    -
 extra  has_riscv_libc         libc6-dev-riscv64-cross    -                         riscv64-linux-gnu-glibc  -                    -
 extra  qemu-riscv64           qemu-user                  qemu-user                 qemu-user                qemu-riscv64         -
+extra  s390x-linux-gnu-gcc    gcc-s390x-linux-gnu        gcc-s390x-linux-gnu       s390x-linux-gnu-gcc      -                    -
+extra  has_s390x_libc         libc6-dev-s390x-cross      -                         -                        -                    -
 extra  qemu-x86_64            qemu-user                  qemu-user                 qemu-user                qemu-x86_64          -
 extra  i686-linux-gnu-gcc     gcc-i686-linux-gnu         -                         -                        -                    -
 extra  has_i686_libc          libc6-dev-i386-cross       -                         -                        -                    -

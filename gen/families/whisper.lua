@@ -57,7 +57,7 @@ return function(m)
     norms(self)
     local cross = start("decoder_cross", "Attention to the encoder's rows and a feed-forward, with norms before both",
                         h_deep, "decoder_attention_heads")
-    cross:add("attention", "cross"):add("seq_len", seq, "most tokens of a call")
+    cross:add("attention", "cross"):add("seq_len", seq, "maximum of tokens in a call")
     cross:add("source_len", far, "max_source_positions")
     cross:add("source_kept", "true", "keys and values of a source serve all later calls")
     norms(cross)

@@ -287,9 +287,9 @@ static bool report(struct bench *b)
 
 /* ---- one layer ------------------------------------------------------------------------------------------------- */
 
-static void say_skipped(const char *name, const char *isa)
+static void say_skipped(const char *name, const char *isa, const char *why)
 {
-    fprintf(stderr, "%s %s: skipped, this machine lacks it\n", name, isa);
+    fprintf(stderr, "%s %s: skipped, %s\n", name, isa, why);
 }
 
 /* False when the machine lacks it, which is said, or with the reason in `diag`. */
@@ -298,7 +298,7 @@ static bool bench_isa(struct bench *b, int isa, struct diag *diag)
     limit_calls(b);
     if (!timed_pack(&b->timed, isa, diag)) {
         if (diag->errors == 0)
-            say_skipped(b->timed.layer->name, b->timed.call->isa_name(isa));
+            say_skipped(b->timed.layer->name, b->timed.call->isa_name(isa), "this machine lacks it");
         return false;
     }
     calibrate(b);
@@ -456,7 +456,7 @@ static int bench_kernels(struct job *job)
             const int code = bench_apart(job);
             worst = code > worst ? code : worst;
         } else if (name == NULL && options_name_isa(job->options, isa_table[row].name)) {
-            say_skipped(job->layer->name, isa_table[row].name);
+            say_skipped(job->layer->name, isa_table[row].name, call_why_skipped(job->layer, row));
             job->lacking++;
         }
     }

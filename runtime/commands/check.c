@@ -25,7 +25,7 @@ struct check {
     struct kernel kernel;
     struct layer *plain_layer; /* tensor_type: the same in f32; NULL: it is that itself, or not compared */
     struct kernel plain;
-    struct subject subject;
+    struct subject subject[2]; /* of sets that pack columns of i8 by numbers, by pairs; made when asked */
     struct diag diag;
 };
 
@@ -68,8 +68,14 @@ static void print_repeat(const struct check *c, const char *isa)
     printf("%s\n", c->options->against != NULL ? " --against f32" : "");
 }
 
+static const struct subject *subject_of(const struct check *c, const char *isa)
+{
+    return &c->subject[inputs_pairs(c->layer, isa_find(isa)->id)];
+}
+
 static void print_line(const char *verdict, const struct check *c, const char *isa, const struct findings *f)
 {
+    const bool against = subject_of(c, isa)->against.wanted;
     printf("%-7s %s %s  y: error %.2g, %.2g of the gate, %.2g of the worst case", verdict, c->layer->name, isa,
            compare_shown_error(&f->y), f->y.drawn_ratio, f->y.worst_ratio);
     if (c->layer->scores)
@@ -77,9 +83,9 @@ static void print_line(const char *verdict, const struct check *c, const char *i
                f->attn.worst_ratio);
     if (c->layer->lse)
         printf("  lse: error %.2g, %.2g, %.2g", compare_shown_error(&f->lse), f->lse.drawn_ratio, f->lse.worst_ratio);
-    if (c->subject.against.wanted)
+    if (against)
         printf("  against f32: rms %.2g, largest %.2g of y's rms", f->cost.rms, f->cost.largest);
-    if (c->subject.against.wanted && layer_stores_weights(c->layer))
+    if (against && layer_stores_weights(c->layer))
         printf(", %.2g of the bound", f->given.worst_ratio);
     if (c->layer->train)
         printf("  gradients: error %.2g, %.2g, %.2g", f->gradients.error, f->gradients.drawn_ratio,
@@ -117,16 +123,35 @@ static void report(const struct check *c, const struct findings *f, const char *
         print_repeat(c, isa);
 }
 
-static void skip(const struct check *c, const char *isa, struct tally *tally)
+static void skip(const struct check *c, size_t row, struct tally *tally)
 {
     tally->skipped++;
     if (!c->options->quiet)
-        printf("skipped %s %s  this machine lacks it\n", c->layer->name, isa);
+        printf("skipped %s %s  %s\n", c->layer->name, isa_table[row].name, call_why_skipped(c->layer, row));
 }
 
-static void check_isa(struct check *c, int isa, const char *name, struct tally *tally)
+/* False without memory, or with the reason in `diag`. */
+static bool make_subject(struct check *c, bool pairs)
 {
-    const struct findings f = apart_verify(&c->subject, isa, &c->diag);
+    struct subject *s = &c->subject[pairs];
+    struct inputs_draw draw = c->draw;
+    draw.pairs = pairs;
+    if (s->layer != NULL)
+        return true;
+    const bool good = subject_make(s, c->layer, &c->kernel, &draw, &c->diag) &&
+                      (c->options->against == NULL || subject_make_against(s, &draw, &c->diag));
+    s->plain_layer = c->plain_layer;
+    s->plain = c->plain_layer != NULL ? &c->plain : NULL;
+    return good;
+}
+
+static void check_isa(struct check *c, size_t row, struct tally *tally)
+{
+    const char *name = isa_table[row].name;
+    const bool pairs = inputs_pairs(c->layer, isa_table[row].id);
+    if (!make_subject(c, pairs))
+        return;
+    const struct findings f = apart_verify(&c->subject[pairs], isa_table[row].id, &c->diag);
     switch (f.verdict) {
     case VERDICT_GOOD:
         tally->passed++;
@@ -137,7 +162,7 @@ static void check_isa(struct check *c, int isa, const char *name, struct tally *
         report(c, &f, name);
         break;
     case VERDICT_LACKING:
-        skip(c, name, tally);
+        skip(c, row, tally);
         break;
     case VERDICT_NONE:
         break;
@@ -165,8 +190,6 @@ static bool make_plain(struct check *c)
     c->plain_layer = layer_read(c->spec, set, count, &c->diag);
     const bool good = c->plain_layer != NULL &&
                       compile_kernel(&c->plain, c->spec, c->plain_layer->name, &options, &c->diag);
-    c->subject.plain_layer = c->plain_layer;
-    c->subject.plain = &c->plain;
     free(set);
     return good;
 }
@@ -174,12 +197,12 @@ static bool make_plain(struct check *c)
 /* Every instruction set that was asked for, or that the pair has. */
 static void check_kernels(struct check *c, struct tally *tally)
 {
-    for (size_t row = 0; row < isa_count; row++) {
+    for (size_t row = 0; row < isa_count && c->diag.errors == 0; row++) {
         const char *name = c->kernel.call->isa_name(isa_table[row].id);
         if (name != NULL && options_want_isa(c->options, name))
-            check_isa(c, isa_table[row].id, name, tally);
+            check_isa(c, row, tally);
         else if (name == NULL && options_name_isa(c->options, isa_table[row].name))
-            skip(c, isa_table[row].name, tally);
+            skip(c, row, tally);
     }
 }
 
@@ -189,9 +212,7 @@ static void check_spec(const struct options *options, const char *spec, struct t
     const size_t failed = tally->failed, judged = tally->passed + tally->failed, skipped = tally->skipped;
     c.layer = layer_read(spec, options->compile.set, options->compile.set_count, &c.diag);
     bool good = c.layer != NULL && choose_draw(&c) &&
-                compile_kernel(&c.kernel, spec, c.layer->name, &options->compile, &c.diag) &&
-                subject_make(&c.subject, c.layer, &c.kernel, &c.draw, &c.diag) && make_plain(&c) &&
-                (options->against == NULL || subject_make_against(&c.subject, &c.draw, &c.diag));
+                compile_kernel(&c.kernel, spec, c.layer->name, &options->compile, &c.diag) && make_plain(&c);
     if (good)
         check_kernels(&c, tally);
     if (tally->skipped > skipped && tally->passed + tally->failed == judged && c.diag.errors == 0)
@@ -202,7 +223,8 @@ static void check_spec(const struct options *options, const char *spec, struct t
         code = EXIT_CHECK_FAILED;
     tally->code = code > tally->code ? code : tally->code;
     diag_free(&c.diag);
-    subject_free(&c.subject);
+    subject_free(&c.subject[0]);
+    subject_free(&c.subject[1]);
     kernel_unload(&c.kernel);
     kernel_unload(&c.plain);
     layer_free(c.plain_layer);

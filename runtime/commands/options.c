@@ -9,29 +9,28 @@
 
 static const struct option_command commands[] = {
     {"check", COMMAND_CHECK, "a spec", true, "SPEC… [OPTION…]",
-     "generates the layer's kernels, compiles them, runs every instruction set that this machine has on drawn inputs\n"
-     "and compares with the reference within the derived bound; checks the promises of the interface too"},
+     "generates and compiles the layer's kernels, runs every instruction set of this machine on random inputs, and\n"
+     "compares with the reference within the derived bound; checks the promises of the interface too"},
     {"run", COMMAND_RUN, "one spec", false,
      "SPEC --in A.safetensors [--weights W.safetensors] [--out B.safetensors] [OPTION…]",
-     "runs the layer on the tensors of a file; y and attn, if the file holds them, are compared"},
+     "runs the layer on the tensors of a file; compares y and attn if the file has them"},
     {"bench", COMMAND_BENCH, "a spec", true, "SPEC… [OPTION…]",
-     "times the whole layer and each step on one core, beside the peak of that core measured in the same rounds"},
+     "times the whole layer and each step on one core, and the peak of that core in the same rounds"},
     {"tune", COMMAND_TUNE, "one spec", false, "SPEC -o FILE [OPTION…]",
-     "measures plans that the model expects to be fast on this machine, each checked first, times the best anew\n"
-     "against the default, and writes a plan file for attngen --plan; where nothing is gained it keeps the default"},
+     "checks and measures plans that may be faster on this machine, times the best again against the default, and\n"
+     "writes a plan file for attngen --plan; if nothing is gained the file keeps the default"},
     {"selftest", COMMAND_SELFTEST, "one spec", false, "SPEC [-o NAME_test.c] [OPTION…]",
-     "writes a C program that checks the layer's pair on the machine where it runs, with numbers made by the\n"
-     "reference here and now: it prints ok, or the first difference; its first comment says how to build it"},
+     "writes a C program that tests the layer's pair on the machine where it runs, against the reference's results,\n"
+     "which it contains: it prints ok, or the first difference; its first comment says how to build it"},
     {"heatmap", COMMAND_HEATMAP, "one spec", false, "SPEC --in A.safetensors -o F.svg [--head I] [OPTION…]",
      "runs the layer on the tensors of a file and draws the attention weights of each head; needs gnuplot"},
     {"sweep", COMMAND_SWEEP, "one spec", false, "SPEC --vary KEY=VALUES [--vary KEY=VALUES]… [OPTION…]",
-     "compiles, checks and times every point of the product of the values; a table, and CSV, JSON lines, a page"},
+     "compiles, checks and times every combination of the values; prints a table, writes CSV, JSON lines, a page"},
     {"merge", COMMAND_MERGE, "a file of JSON lines", true, "A.jsonl B.jsonl… [OPTION…]",
-     "joins the JSON lines of a sweep's shards and says what is missing; refuses what does not belong together"},
+     "joins the JSON lines of a sweep's shards and says what is missing; refuses results of different sweeps"},
     {"pack", COMMAND_PACK, "one spec", false, "SPEC --weights W.safetensors --isa LIST [-o FILE] [OPTION…]",
      "packs the weights for instruction sets that this machine need not have, and writes a block for each, as a C\n"
-     "array or as a binary file with an assembler stub; a program calls NAME_open, which takes the best for its "
-     "machine"},
+     "array or as a binary file with an assembler stub; NAME_open chooses the best one for its machine"},
 };
 
 /* groups of commands that share options */
@@ -54,8 +53,8 @@ static const struct option_row rows[] = {
      .help = "all, or some of %a, joined by commas; default: the best of those that attngen emits"},
     {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isa),
      .commands = COMMAND_PACK, .needed = COMMAND_PACK,
-     .help = "all, or some of %a, joined by commas: a block for each; auto: those that programs for this kind "
-             "of machine choose among"},
+     .help = "all, or some of %a, joined by commas: a block for each; auto: those that programs on a machine "
+             "like this choose among"},
     {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = GENERATING,
      .help = "set a key of the spec, overriding the file"},
     {.name = "in", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(in),
@@ -75,7 +74,7 @@ static const struct option_row rows[] = {
      .help = "build kernels with the plan of this file, which attnrun tune wrote"},
     {.name = "budget", .argument = "SECONDS", .kind = OPTION_SECONDS, .field = FIELD(budget), .min = 0, .max = 3600,
      .commands = COMMAND_TUNE,
-     .help = "time for one instruction set; default: 60; 0: what one other plan takes"},
+     .help = "time for one instruction set; default: 60; 0: as long as one other plan takes"},
     {.name = "head", .argument = "I", .kind = OPTION_SIZE, .field = FIELD(head), .min = 0, .max = INT32_MAX,
      .commands = COMMAND_HEATMAP, .help = "draw only this head, from 0 on; default: all"},
     {.name = "sequence", .argument = "I", .kind = OPTION_SIZE, .field = FIELD(sequence), .min = 0, .max = INT32_MAX,
@@ -93,21 +92,21 @@ static const struct option_row rows[] = {
      .help = "the name of the block; default: NAME_packed"},
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
      .commands = COMMAND_PACK,
-     .help = "the weights, as safetensors of the layer or of a model, under attngen's, torch's or Hugging Face's "
-             "names; needed, unless the layer has none; with --all the model's folder"},
+     .help = "the weights: safetensors of the layer or of a model, with attngen's, torch's or Hugging Face's names; "
+             "needed unless the layer has none; with --all the model's folder"},
     {.name = "all", .kind = OPTION_FLAG, .field = FIELD(all), .commands = COMMAND_PACK,
-     .help = "a whole model in one file, which NAME_model_open takes: in place of a spec NAME.layers, of attngen "
-             "import; -o is the file, default: NAME.packed"},
+     .help = "pack a whole model into one file, for NAME_model_open: the spec is NAME.layers of attngen import, and -o "
+             "the file; default: NAME.packed"},
     {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
      .commands = COMMAND_RUN | COMMAND_HEATMAP,
-     .help = "the weights, overriding those of --in: as safetensors of the layer or of a model, under attngen's, "
-             "torch's or Hugging Face's names"},
+     .help = "the weights, overriding those of --in: safetensors of the layer or of a model, with attngen's, torch's "
+             "or Hugging Face's names"},
     {.name = "prefix", .argument = "TEXT", .kind = OPTION_TEXT, .field = FIELD(weights.prefix), .commands = OF_WEIGHTS,
-     .help = "the prefix of the layer's names in the file of weights, such as h.0.attn."},
+     .help = "prefix of the layer's names in the file of weights, such as h.0.attn."},
     {.name = "zero-bias", .kind = OPTION_FLAG, .field = FIELD(weights.zero_bias), .commands = OF_WEIGHTS,
-     .help = "take a bias that the file of weights lacks as zero"},
+     .help = "a bias that the file of weights lacks is zero"},
     {.name = "norm-plus-one", .kind = OPTION_FLAG, .field = FIELD(weights.norm_plus_one), .commands = OF_WEIGHTS,
-     .help = "the file's weights of norms are 1 less than what is multiplied by, as Gemma stores them"},
+     .help = "add 1 to the file's weights of norms, which Gemma stores minus 1"},
     {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_RUN,
      .help = "compute by the double-precision reference instead of a kernel"},
     {.name = "backward", .kind = OPTION_FLAG, .field = FIELD(backward), .commands = COMMAND_BENCH,
@@ -121,7 +120,7 @@ static const struct option_row rows[] = {
     {.name = "csv", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(csv), .commands = TABLES,
      .help = "the table with every column, as CSV; -: to the standard output"},
     {.name = "json", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(json_lines), .commands = TABLES,
-     .help = "JSON lines, one a point, written as soon as it is done; -: to the standard output"},
+     .help = "JSON lines, one for each point, written as soon as it is done; -: to the standard output"},
     {.name = "html", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(html), .commands = TABLES,
      .help = "one self-contained page with the table and plots"},
     {.name = "resume", .kind = OPTION_FLAG, .field = FIELD(resume), .commands = COMMAND_SWEEP,
@@ -136,9 +135,9 @@ static const struct option_row rows[] = {
      .commands = DRAWING, .help = "sequences; default: 1; check and selftest: 2, or 1 for a large layer"},
     {.name = "n", .argument = "N", .kind = OPTION_SIZE, .field = FIELD(n), .min = 0, .max = INT32_MAX,
      .commands = DRAWING & ~COMMAND_BENCH,
-     .help = "queries; default: seq_len, or of a sweep with a cache 1; selftest: at most 37, fewer for a large layer"},
+     .help = "queries; default: seq_len; sweep with a cache: 1; selftest: at most 37, fewer for a large layer"},
     {.name = "n", .argument = "N[,N...]", .kind = OPTION_COUNTS, .field = FIELD(queries), .commands = COMMAND_BENCH,
-     .help = "queries, each number in turn; default: seq_len, and with a cache 1 as well"},
+     .help = "queries, each number in turn; default: seq_len, with a cache also 1"},
     {.name = "past", .argument = "P[,P...]", .kind = OPTION_COUNTS, .field = FIELD(pasts), .commands = COMMAND_BENCH,
      .help = "positions that a cache holds, each number in turn; default: 0 for seq_len queries, and for one query a "
              "quarter, a half and all but one of cache_len"},
@@ -146,17 +145,17 @@ static const struct option_row rows[] = {
      .commands = DRAWING, .help = "keys in cross-attention; default: source_len; selftest: at most n + 6"},
     {.name = "lengths", .argument = "L[,L...]", .kind = OPTION_COUNTS, .field = FIELD(lengths),
      .commands = COMMAND_BENCH | COMMAND_SELFTEST,
-     .help = "keys of each sequence, with a padding mask; default: all; selftest: all of the first, random others"},
+     .help = "keys of each sequence, with a padding mask; default: all; selftest: all of the first, random for others"},
     {.name = "rounds", .argument = "R", .kind = OPTION_SIZE, .field = FIELD(rounds), .min = 1, .max = 1000000,
-     .commands = TIMED, .help = "minimum of measurements; default: 15"},
+     .commands = TIMED, .help = "minimum number of measurements; default: 15"},
     {.name = "seconds", .argument = "S", .kind = OPTION_SECONDS, .field = FIELD(seconds), .min = 0, .max = 3600,
-     .commands = TIMED, .help = "time to measure a kernel, approximately; default: 1"},
+     .commands = TIMED, .help = "approximate time to measure a kernel; default: 1"},
     {.name = "json", .kind = OPTION_FLAG, .field = FIELD(json), .commands = COMMAND_BENCH | COMMAND_TUNE,
      .help = "one JSON object a line"},
     {.name = "against", .argument = "f32", .kind = OPTION_WORD, .field = FIELD(against), .commands = COMMAND_CHECK,
-     .help = "print what the layer's number types cost as well: how far y is from that of the same layer in f32"},
+     .help = "also print what the layer's number types cost: how far y is from that of the same layer in f32"},
     {.name = "quiet", .kind = OPTION_FLAG, .field = FIELD(quiet), .commands = COMMAND_CHECK,
-     .help = "print only what fails, and the last line"},
+     .help = "print only failures and the last line"},
     {.name = "cache", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(compile.cache), .commands = COMPILING,
      .help = "keep compiled kernels there, in a folder that only you can write to; default: $XDG_CACHE_HOME/attngen"},
     {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(compile.templates),

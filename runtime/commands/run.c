@@ -220,9 +220,15 @@ static void take_dropped_y(struct job *job)
     }
 }
 
-/* The reference, with all rows; its values are kept as f32 when they are what was asked for. */
-static bool compute_reference(struct job *job)
+/* The reference, with all rows, of sets that pack columns of i8 so; its values are kept as f32 when they are what was
+ * asked for. */
+static bool compute_reference(struct job *job, bool pairs)
 {
+    if (job->reference.y != NULL && job->call.inputs.pairs == pairs)
+        return true;
+    reference_free(&job->reference);
+    bounds_free(&job->bounds);
+    job->call.inputs.pairs = pairs;
     const struct folds folds = kernel_folds(&job->call.kernel);
     if (!bounds_compute(&job->reference, &job->bounds, job->call.layer, &job->call.inputs, folds, false, &job->diag))
         return false;
@@ -325,6 +331,18 @@ static void report_no_result(struct job *job, const char *name)
     job->missed = job->violated = true;
 }
 
+/* Whether the reference is wanted of sets that sum pairs: one of those alone is named. */
+static bool reference_of_pairs(const struct job *job)
+{
+    bool any = false, all = true;
+    for (size_t row = 0; row < isa_count; row++)
+        if (options_name_isa(job->options, isa_table[row].name)) {
+            any = true;
+            all = all && inputs_pairs(job->call.layer, isa_table[row].id);
+        }
+    return any && all;
+}
+
 /* Runs one instruction set (0: the best) and compares; *ran stays false when this machine lacks it. */
 static bool run_kernel(struct job *job, int isa, bool *ran)
 {
@@ -333,9 +351,9 @@ static bool run_kernel(struct job *job, int isa, bool *ran)
     *ran = good && isa != CALL_LACKS;
     if (good && isa == CALL_BROKEN)
         report_no_result(job, name);
-    else if (*ran)
+    else if (*ran && (!any_given(job) || compute_reference(job, inputs_pairs(job->call.layer, isa))))
         compare_outputs(job, job->call.kernel.call->isa_name(isa));
-    return good;
+    return good && job->diag.errors == 0;
 }
 
 /* The best instruction set, or each of those asked for that this machine has. */
@@ -345,13 +363,13 @@ static bool run_kernels(struct job *job)
     if (!job->options->each_isa)
         good = run_kernel(job, 0, &any);
     for (size_t row = 0; job->options->each_isa && good && row < isa_count; row++) {
-        const char *name = job->call.kernel.call->isa_name(isa_table[row].id);
-        if (name == NULL || !options_want_isa(job->options, name))
+        const bool has = job->call.kernel.call->isa_name(isa_table[row].id) != NULL;
+        if (!(has ? options_want_isa : options_name_isa)(job->options, isa_table[row].name))
             continue;
-        good = run_kernel(job, isa_table[row].id, &ran);
-        any = any || ran;
-        if (good && !ran)
-            printf("%s: skipped, this machine lacks it\n", name);
+        good = !has || run_kernel(job, isa_table[row].id, &ran);
+        any = any || (has && ran);
+        if (good && !(has && ran))
+            printf("%s: skipped, %s\n", isa_table[row].name, call_why_skipped(job->call.layer, row));
     }
     if (good && !any)
         call_report_no_isa(job->options->specs[0], &job->diag);
@@ -405,8 +423,8 @@ int command_run(const struct options *options)
     if (good && !options->reference)
         good = compile_kernel(&job.call.kernel, spec, job.call.layer->name, &options->compile, &job.diag);
     good = good && compute_gradients(&job);
-    if (good && (options->reference || any_given(&job)))
-        good = compute_reference(&job);
+    if (good && options->reference)
+        good = compute_reference(&job, reference_of_pairs(&job));
     if (good && options->reference)
         compare_outputs(&job, "reference");
     else if (good)

@@ -182,13 +182,15 @@ static bool request_words(struct words *words, const struct options *options, co
     return !words->failed;
 }
 
-/* Reference and bounds hold for every kernel that folds alike. */
+/* Reference and bounds hold for every kernel that folds alike and whose set packs alike. */
 static bool compute(struct tune *t, const struct kernel *kernel)
 {
     const struct folds folds = kernel_folds(kernel);
     const struct inputs_draw draw = {.seed = t->draw.seed, .init = t->draw.init, .n = t->draw.n, .m = t->draw.m,
-                                     .batch = t->draw.batch < CHECKED_BATCH ? t->draw.batch : CHECKED_BATCH};
-    const bool made = t->subject.layer != NULL && folds.scores == t->folds.scores && folds.values == t->folds.values;
+                                     .batch = t->draw.batch < CHECKED_BATCH ? t->draw.batch : CHECKED_BATCH,
+                                     .pairs = inputs_pairs(t->layer, isa_of(t)->id)};
+    const bool made = t->subject.layer != NULL && folds.scores == t->folds.scores && folds.values == t->folds.values &&
+                      t->subject.inputs.pairs == draw.pairs;
     if (!made) {
         subject_free(&t->subject);
         t->folds = folds;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/isa.h"
 #include "../../gen/number.h"
 #include "draw.h"
 #include "elements.h"
@@ -679,12 +680,18 @@ void inputs_draw_tensor(struct inputs *in, const struct layer *layer, enum layer
     draw_tensor(&random, layer, in, tensor, &draw);
 }
 
+bool inputs_pairs(const struct layer *layer, int isa)
+{
+    return layer->precision == PRECISION_I8 && isa_sums_pairs(isa);
+}
+
 /* NULL: the weights are drawn too. */
 static bool draw_tensors(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
                          const struct inputs *weights, struct diag *diag)
 {
     *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer_is_square(layer) ? draw->m : draw->n,
-                          .borrows_weights = weights != NULL};
+                          .borrows_weights = weights != NULL,
+                          .pairs = weights != NULL ? weights->pairs : draw->pairs};
     in->seed = draw->seed * UINT64_C(0x9e3779b97f4a7c15) + 1; /* both words are something */
     for (int t = 0; t < TENSOR_COUNT; t++) {
         struct random random = stream_of(draw->seed, t);
@@ -844,7 +851,7 @@ static bool are_whole(const struct layer *layer, enum layer_tensor t, const stru
     const float *numbers = tensor->data;
     bool whole = type_of(layer, t) == TYPE_I32 && tensor->type == TYPE_F32;
     for (size_t i = 0; whole && i < tensor->bytes / sizeof *numbers; i++)
-        whole = numbers[i] >= -0x1p31f && numbers[i] < 0x1p31f && numbers[i] == (float)(int32_t)numbers[i];
+        whole = numbers[i] >= -2147483648.0f && numbers[i] < 2147483648.0f && numbers[i] == (float)(int32_t)numbers[i];
     return whole;
 }
 

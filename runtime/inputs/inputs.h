@@ -26,6 +26,7 @@ struct inputs {
     uint64_t seed;              /* of a call that trains: of its dropout */
     bool training;              /* forward keeps something for backward, and drops what the layer says */
     double unit[TENSOR_COUNT];  /* of weights as i8 and i4 have them: the least but 0; 0: they have none */
+    bool pairs;                  /* columns of precision = i8 are packed as sets have them that sum pairs in 16 bits */
     const struct inputs *packed; /* whose weights are what a block has of these (stored.h); NULL: they are these */
 };
 
@@ -41,6 +42,7 @@ struct inputs_draw {
     int64_t past_most; /* else it is at most that, if this is not 0 */
     bool past_apart;   /* of several sequences the first one has the most, and the last one half of it */
     bool whole_pages;  /* page tables are good for any lengths */
+    bool pairs;        /* of the inputs drawn: as they say */
     bool whole_masks;  /* each sequence and head has a mask of its own; else as drawn */
     unsigned mask_form; /* 0: drawn; else 4, plus 1: the batch's extent is 1, plus 2: that of heads is */
 };
@@ -50,6 +52,8 @@ int inputs_shape(const struct layer *layer, const struct inputs *inputs, enum la
 /* Elements of that shape (0 for a tensor that the layer does not have). */
 size_t inputs_count(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
 
+/* Whether a set packs columns so that sums of two products of i8 fit 16 bits: results are of that rule or the other. */
+bool inputs_pairs(const struct layer *layer, int isa);
 bool inputs_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag);
 /* What drawn weights of this tensor are multiplied by: below 1 for those of queries where the scale is very large. */
 double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../../gen/isa.h"
+#include "../../gen/plan.h"
 #include "apart.h"
 #include "system/process.h"
 
@@ -182,9 +184,16 @@ bool call_run(struct call *call, int *isa, const char *in, struct diag *diag)
     return diag->errors == errors;
 }
 
+const char *call_why_skipped(const struct layer *layer, size_t isa_row)
+{
+    return (plan_isas(layer, isa_all()) >> isa_row & 1u) != 0
+               ? "this machine lacks it"
+               : "the pair has no such set, which has no dot product of bf16";
+}
+
 void call_report_no_isa(const char *spec, struct diag *diag)
 {
-    diag_environment(diag, spec, "this machine has none of the instruction sets asked for; --isa scalar runs on every "
+    diag_environment(diag, spec, "none of the instruction sets asked for can run here; --isa scalar runs on every "
                      "machine");
 }
 

@@ -35,6 +35,8 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
 /* Packs and runs by *isa, 0 for the best, which becomes the one that ran, CALL_LACKS or CALL_BROKEN; in a process of
  * its own. `in` is named in messages. */
 bool call_run(struct call *call, int *isa, const char *in, struct diag *diag);
+/* Why an instruction set that was named is skipped: the layer's pair can have no such set, or the machine lacks it. */
+const char *call_why_skipped(const struct layer *layer, size_t isa_row);
 /* What to say where no instruction set could be run. */
 void call_report_no_isa(const char *spec, struct diag *diag);
 /* The cache as it was before any call. */

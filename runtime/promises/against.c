@@ -8,7 +8,7 @@
 #include "inputs/elements.h"
 #include "reference/stored.h"
 
-/* Row `row` of a head as a call puts it into the cache: numbers of its type, and their scale where they have one. */
+/* Stores row `row` of a head as a call would: rounded to the cache's type, with its scale if the type has one. */
 static void put_row(const struct layer *layer, const struct inputs *to, bool values, const float *from, size_t row,
                     double *work)
 {
@@ -23,7 +23,7 @@ static void put_row(const struct layer *layer, const struct inputs *to, bool val
         ((float *)to->tensor[inputs_cache_of(layer, 2 + values)])[row / width] = (float)scale;
 }
 
-/* All rows that a sequence's queries may look at. */
+/* Stores all rows that a sequence's queries may read. */
 static bool put_rows(const struct layer *layer, const struct inputs *from, const struct inputs *to)
 {
     double *work = malloc((size_t)(layer->d_k + layer->d_v) * sizeof *work);
@@ -51,7 +51,7 @@ bool against_make(struct against *a, const struct layer *layer, const struct inp
         !inputs_draw_call(&a->rounded, layer, draw, inputs, diag))
         return false;
     fegetenv(&callers);
-    fesetenv(FE_DFL_ENV); /* the reference keeps subnormals, whatever kernels do */
+    fesetenv(FE_DFL_ENV); /* the reference keeps subnormal numbers, whatever kernels do */
     bool good = !layer_stores_cache(layer) || put_rows(layer, &a->given, &a->rounded);
     if (!good)
         diag_environment(diag, NULL, "out of memory");

@@ -19,7 +19,7 @@ struct against {
     struct reference reference;  /* of that call */
 };
 
-/* The call is drawn as `inputs` were, whose weights it borrows. against_free() in any case. */
+/* Draws a call like `inputs`, whose weights it borrows. Call against_free() in any case. */
 bool against_make(struct against *against, const struct layer *layer, const struct inputs *inputs,
                   const struct inputs_draw *draw, struct diag *diag);
 void against_free(struct against *against);

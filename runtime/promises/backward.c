@@ -12,7 +12,7 @@
 
 #define WORKERS 3
 
-/* A call, what it needs and what it made. */
+/* A call, its inputs and its results */
 struct pass {
     struct backward *of;
     const struct inputs *in;
@@ -65,7 +65,7 @@ static bool allocate(struct pass *p)
 static void release(struct pass *p)
 {
     struct guarded *all[] = {&p->y, &p->attn, &p->lse, &p->saved, &p->scratch, &p->back};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         guarded_free(all[i]);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         guarded_free(&p->gradient[t]);
@@ -92,7 +92,7 @@ static struct kernel_grads grads_of(const struct pass *p, struct guarded *to)
     return grads;
 }
 
-/* Zeros where gradients are added, a pattern where they are written. */
+/* Zeros where gradients are added, a pattern where they are written */
 static void prepare(struct pass *p, struct guarded *to)
 {
     guarded_fill(&p->back);
@@ -135,7 +135,7 @@ static bool run_backward(struct pass *p, const struct inputs *in, struct guarded
 
 /* ---- accuracy ---- */
 
-/* The gradients, and y, which a call that trains may drop weights for. */
+/* Compares the gradients, and y, which depends on dropout. */
 static bool compare(struct pass *p, const struct guarded *from)
 {
     struct backward_figures *f = &p->of->figures;
@@ -145,7 +145,7 @@ static bool compare(struct pass *p, const struct guarded *from)
             const double expected = p->reference.of[t][i], error = fabs((double)actual[i] - expected);
             const double worst = p->reference.worst[t][i], gate = p->reference.drawn[t][i];
             if (!(worst < GRADIENT_MAY_OVERFLOW) && !isfinite(actual[i]))
-                continue; /* nothing is promised but, of what is finite, the bound */
+                continue; /* only finite numbers are compared */
             if (!(error <= worst) || (p->of->drawn && !(error <= gate)))
                 return promise_violated(p->why, "%s%s: element %zu is %.9g; the reference has %.9g, the bound is %.3g, "
                                         "the gate %.3g; batch = %zu, n = %zu, m = %zu", t == TENSOR_Y ? "" : "d",
@@ -159,7 +159,7 @@ static bool compare(struct pass *p, const struct guarded *from)
     return true;
 }
 
-/* Gradients, then weights' gradients added to those. */
+/* Gradients; then those of a second call, whose weights' gradients are added to the first ones */
 static bool is_accurate(struct pass *p)
 {
     prepare(p, p->base);
@@ -204,7 +204,7 @@ static bool all_same(struct pass *p, const char *what)
     return good;
 }
 
-/* Parts last to first, by workers in turn. */
+/* Runs parts last to first, by workers in turn. */
 static bool check_parts(struct pass *p)
 {
     const struct kernel_args args = args_of(p, p->in);
@@ -223,8 +223,8 @@ static bool check_parts(struct pass *p)
     return zones_intact(p, p->gradient) && all_same(p, "when parts run last to first, by several workers");
 }
 
-/* dx and dsource of each sequence alone, whose forward keeps what backward needs of it. Dropout draws by the place of a
- * sequence: then of the first one. */
+/* dx and dsource of each sequence by itself, with its own forward. Dropout depends on the place of a sequence, so with
+ * dropout only the first one. */
 static bool check_batch(struct pass *p)
 {
     const size_t batch = layer_dropped(p->layer) > 0 && p->in->batch > 1 ? 1 : p->in->batch;
@@ -246,7 +246,7 @@ static bool check_batch(struct pass *p)
     return run_forward(p, p->in);
 }
 
-/* One gradient at a time: the others are left out, and it stays what it is. */
+/* One gradient at a time, without the others: it has the same bits. */
 static bool check_choice(struct pass *p)
 {
     const struct kernel_args args = args_of(p, p->in);
@@ -280,7 +280,8 @@ static bool sees(const struct pass *p, size_t b, size_t t, size_t j)
     return any;
 }
 
-/* Whether the gradient of query t becomes NaN by it: as its own row, if it sees any key, or as a key that it sees. */
+/* Whether the gradient of query t becomes NaN: because its own row is poisoned and it sees a key, or because it sees a
+ * poisoned key */
 static bool touches(const struct poison *poison, size_t t)
 {
     const struct pass *p = poison->pass;
@@ -292,7 +293,7 @@ static bool touches(const struct poison *poison, size_t t)
     return any;
 }
 
-/* Whether row k, as a key, is seen by a query that it reaches. */
+/* Whether row k, as a key, is seen by a query whose gradient becomes NaN */
 static bool touches_key(const struct poison *poison, size_t k)
 {
     bool any = false;
@@ -410,7 +411,7 @@ static bool check_refusals(struct pass *p)
     if (!expect(p, "dy = NULL", p->call->backward(packed, &args, &wrong, scratch), KERNEL_NULL))
         return false;
     wrong = grads;
-    wrong.dx = (float *)((char *)wrong.dx + 1);
+    wrong.dx = (void *)((char *)wrong.dx + 1);
     if (!expect(p, "dx off its boundary", p->call->backward(packed, &args, &wrong, scratch), KERNEL_ALIGN))
         return false;
     wrong = grads;
@@ -429,7 +430,7 @@ static bool check_refusals(struct pass *p)
     return expect(p, "saved = NULL", p->call->backward(packed, &args, &grads, scratch), KERNEL_NULL);
 }
 
-/* Forward in parts, last to first, by workers in turn. */
+/* Runs forward in parts, last to first, by workers in turn. */
 static bool run_forward_parts(struct pass *p, const struct kernel_args *args)
 {
     const size_t phases = p->call->phases(p->of->packed, args);
@@ -440,8 +441,8 @@ static bool run_forward_parts(struct pass *p, const struct kernel_args *args)
     return true;
 }
 
-/* What forward writes: the same bits in parts, with what it keeps, and where saved is NULL and it keeps nothing. Only
- * what dropout changes may differ then, which is y. */
+/* Forward gives the same bits in parts, including `saved`, and without `saved`. Only y may differ then, because of
+ * dropout. */
 static bool check_forward(struct pass *p)
 {
     struct kernel_args args = args_of(p, p->in);
@@ -452,7 +453,7 @@ static bool check_forward(struct pass *p)
     if (good || !run_forward(p, p->in))
         return good;
     good = true;
-    for (size_t i = 0; good && i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; good && i < sizeof all / sizeof all[0]; i++) {
         good = guarded_make(&was[i], all[i].is->bytes, 4);
         if (good)
             memcpy(was[i].data, all[i].is->data, all[i].is->bytes);
@@ -463,13 +464,13 @@ static bool check_forward(struct pass *p)
         args.saved = trains ? args.saved : NULL;
         good = trains ? run_forward_parts(p, &args)
                       : refused(p, "forward", p->call->forward(p->of->packed, &args, p->scratch.data));
-        for (size_t i = 0; good && i < sizeof all / sizeof *all; i++)
+        for (size_t i = 0; good && i < sizeof all / sizeof all[0]; i++)
             if ((trains || !all[i].dropped || layer_dropped(p->layer) == 0) &&
                 memcmp(was[i].data, all[i].is->data, all[i].is->bytes) != 0)
                 good = promise_violated(p->why, "%s has other bits %s", all[i].name,
                                         trains ? "where forward runs in parts" : "where saved is NULL");
     }
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         guarded_free(&was[i]);
     return good;
 }

@@ -24,7 +24,8 @@ struct backward {
     struct backward_figures figures; /* of all calls so far */
 };
 
-/* One call on `inputs`, finite ones; with `all` its promises too. False with the reason in `why`, or in `diag`. */
+/* Checks one call on `inputs`, which are finite; with `all` the promises too. False with the reason in `why`, or in
+ * `diag`. */
 bool backward_holds(struct backward *backward, const struct inputs *inputs, bool all, char why[300],
                     struct diag *diag);
 

@@ -156,8 +156,9 @@ static bool make_call(struct feeding *f, struct inputs *in, size_t n, const int3
                     in->tensor[later] = NULL;
             return no_memory(f);
         }
-        if (kind == TENSOR_CACHE)
-            memcpy(in->tensor[t], fed->cache[part_of(f->layer, t)].data, bytes);
+        const void *const cached = kind == TENSOR_CACHE ? fed->cache[part_of(f->layer, t)].data : NULL;
+        if (cached != NULL)
+            memcpy(in->tensor[t], cached, bytes);
         else if (t == TENSOR_LENGTHS)
             memcpy(in->tensor[t], lengths, bytes);
         else if (t == TENSOR_PAST)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scores are written as exponents of 2, as kernels compute them: T = scale log2(e) Q K^T, with Q the query's factors, K
- * the key's, one or two of each (channels). */
+/* Scores are exponents of 2, as kernels compute them: T = scale log2(e) Q K^T. A query has one or two factors Q, a key
+ * as many factors K (channels). */
 #include "extremes.h"
 
 #include <float.h>
@@ -14,13 +14,14 @@
 #define TURN 6.283185307179586
 #define MAX_CHANNELS 2
 #define SPREAD 64.0f      /* between the values' features */
-#define LARGEST_POWER 100 /* of 2: larger scales, and smaller ones, are made up for by W_K */
+#define LARGEST_POWER 100 /* of 2: W_K compensates larger and smaller scales */
 #define LARGEST_OF_NORM 0x1p50 /* of factors that are squared */
-#define LARGEST_NORMED 2000    /* the exponents of 2 that norms leave are about so large at most */
+#define LARGEST_NORMED 2000    /* about the largest exponents of 2 that norms leave */
 
-/* Which columns of its input a head's queries, keys and values are made of. */
+/* Columns of its input that a head's queries, keys and values are made of */
 struct columns {
-    size_t channels, query, key, value; /* values take all columns from `value` on; none: the last one, shared */
+    size_t channels, query, key, value; /* values take all columns from `value` on; if there are none, they share the
+                                         * last one */
     bool symmetric;                     /* a row's factors as a query are those as a key */
 };
 
@@ -38,7 +39,7 @@ static struct columns columns_of(const struct layer *layer)
     return c;
 }
 
-/* Of scale log2(e); 0 where the scale is 0 and x decides nothing. */
+/* The power of 2 in scale log2(e); 0 if the scale is 0, so that x decides nothing */
 static int power_of_scale(const struct layer *layer)
 {
     return layer->scale != 0 ? ilogb(layer->scale * LOG2_E) : 0;
@@ -49,7 +50,7 @@ static int clamped(int power)
     return power > LARGEST_POWER ? LARGEST_POWER : power < -LARGEST_POWER ? -LARGEST_POWER : power;
 }
 
-/* The largest factor of a query: products with it and the scale stay in range; and its square does, for a norm. */
+/* The largest factor of a query for which products with it and the scale, and for a norm its square, stay in range */
 static double largest_factor(const struct layer *layer)
 {
     if (layer->qk_norm != NORM_NONE)
@@ -69,19 +70,19 @@ static float *element(const struct layer *layer, float *w, size_t in, size_t d, 
     return layer->out_in ? matrix + c * in + row : matrix + row * columns + c;
 }
 
-/* Zeros but for the channels: features f, f + 1 of head i are `factor` times columns first, first + 1. */
+/* Zeros except for the channels: features f, f + 1 of head i are `factor` times columns first, first + 1. */
 static void make_projection(const struct layer *layer, float *w, size_t in, size_t heads, size_t first, double factor)
 {
     const size_t d = (size_t)layer->d_k, channels = columns_of(layer).channels, h = (size_t)layer->h;
     memset(w, 0, in * heads * d * sizeof *w);
     for (size_t i = 0; i < heads; i++)
-        for (size_t c = 0; c < channels; c++) { /* of all query heads of a key head alike */
+        for (size_t c = 0; c < channels; c++) { /* the same for all query heads of a key head */
             const size_t group = i * (size_t)layer->h_kv / h, feature = (heads == h ? group : i) * 3 + c;
             *element(layer, w, in, d, heads, i, first + c, feature % d) = (float)factor;
         }
 }
 
-/* Values are not made of the factors; their last feature is larger than the others, the first smaller. */
+/* Values do not depend on the factors; their last feature is larger than the others, the first one smaller. */
 static void make_values(const struct layer *layer, float *w, size_t in, size_t heads, size_t factors)
 {
     const size_t d = (size_t)layer->d_v;
@@ -94,7 +95,7 @@ static void make_values(const struct layer *layer, float *w, size_t in, size_t h
         }
 }
 
-/* Under identity, Z holds the factors too: W_O does without. */
+/* Under identity Z contains the factors too: W_O ignores them. */
 static void clear_output_rows(const struct layer *layer, float *w, size_t rows)
 {
     const size_t h = (size_t)layer->h, d_v = (size_t)layer->d_v, d_model = (size_t)layer->d_model;
@@ -107,7 +108,7 @@ static void clear_output_rows(const struct layer *layer, float *w, size_t rows)
                 w[layer->out_in ? column * height + row : row * width + column] = 0;
 }
 
-/* A norm takes the sizes of the factors away: what the scores come to is up to its gains. */
+/* A norm removes the size of the factors, so its gains decide the size of scores. */
 static void make_gains(const struct layer *layer, struct inputs *weights, enum layer_tensor tensor, double most)
 {
     float *gains = weights->tensor[tensor];
@@ -115,8 +116,8 @@ static void make_gains(const struct layer *layer, struct inputs *weights, enum l
         gains[i] = (float)most;
 }
 
-/* What a query's factors are multiplied by, and a key's, so that the scale is made up for. Tied, one matrix is for
- * both: half of the scale's power on each side, and the root of the rest. */
+/* Multipliers of a query's factors and of a key's that compensate the scale. With tied keys one matrix serves both:
+ * half of the scale's power on each side, and the root of the rest. */
 struct units {
     double query, key;
 };
@@ -148,7 +149,7 @@ bool extremes_weights(struct inputs *weights, const struct layer *layer, const s
         make_projection(layer, w[TENSOR_W_K], kv, h_kv, c.key, norms ? 1 : units.key);
     make_gains(layer, weights, TENSOR_G_Q, layer->scale != 0 ? LARGEST_NORMED / fabs(layer->scale * LOG2_E) : 1);
     make_gains(layer, weights, TENSOR_G_K, 1 / (double)layer->d_k);
-    if (block_norms(layer).before_attention > 0) { /* so does a block's: what it leaves is sqrt(d_model) at most */
+    if (block_norms(layer).before_attention > 0) { /* so does a block's norm: its results are at most sqrt(d_model) */
         make_gains(layer, weights, TENSOR_N1_G, sqrt(LARGEST_NORMED / (double)layer->d_model));
         if (w[TENSOR_N1_B] != NULL)
             memset(w[TENSOR_N1_B], 0, inputs_count(layer, weights, TENSOR_N1_B) * sizeof(float));
@@ -165,7 +166,7 @@ bool extremes_weights(struct inputs *weights, const struct layer *layer, const s
 
 /* ---- kinds of scores ------------------------------------------------------------------------------------------- */
 
-/* One sequence in the making. */
+/* One sequence that is being drawn */
 struct drawing {
     const struct layer *layer;
     const struct inputs *in;
@@ -195,7 +196,7 @@ static double any_size(size_t index)
     return (index % 3 == 0 ? -1 : 1) * pow(10, (double)(index * 7 % 31));
 }
 
-/* Of two factors that are both of that kind */
+/* For two factors of that kind */
 static double root_of(double size)
 {
     return copysign(sqrt(fabs(size)), size);
@@ -206,7 +207,7 @@ static size_t divisor_of(size_t a, size_t b)
     return b == 0 ? a : divisor_of(b, a % b);
 }
 
-/* Multiples of it go through all m positions, out of step with any tile. */
+/* A step whose multiples visit all m positions, out of phase with any tile */
 static size_t step_of(size_t m)
 {
     size_t step = m * 5 / 8 + 1;
@@ -223,7 +224,7 @@ static size_t row_of(const struct drawing *d, enum layer_tensor tensor, size_t r
     return (d->b * rows + row) * width;
 }
 
-/* Into each head of given queries or keys: zeros but for the channels, as make_projection has them. */
+/* Writes to each head of given queries or keys: zeros except for the channels, as in make_projection. */
 static void put_given(const struct drawing *d, enum layer_tensor tensor, size_t row, struct factors factors)
 {
     const struct layer *layer = d->layer;
@@ -242,7 +243,7 @@ static void put_given(const struct drawing *d, enum layer_tensor tensor, size_t 
     }
 }
 
-/* Into each head's columns. */
+/* Writes to each head's columns. */
 static void put(const struct drawing *d, enum layer_tensor tensor, size_t row, size_t first, struct factors factors)
 {
     if (d->layer->projected) {
@@ -273,7 +274,8 @@ static void change(const struct drawing *d, enum layer_tensor tensor, size_t at,
     inputs_put(d->layer, d->in, tensor, at, (double)(float)(from * factor));
 }
 
-/* Given values: features first … end-1 of key j times `factor`; of `from`, those of another key. */
+/* Given values: multiplies features first … end-1 of key j by `factor`; with `from`, takes those of another key
+ * first. */
 static void change_given(const struct drawing *d, size_t j, size_t from, size_t first, size_t end, double factor)
 {
     for (size_t i = 0; i < (size_t)d->layer->h_kv; i++) {
@@ -299,7 +301,7 @@ static void scale_values(const struct drawing *d, size_t j, double factor)
                 change(d, source, to + c, inputs_number(d->layer, d->in, source, to + c), factor);
 }
 
-/* Of features that are columns, the last overflows first, and the first last; of others W_V sees to it. */
+/* If features are columns, the last one overflows first, the first one last; otherwise W_V does that. */
 static void spread_values(const struct drawing *d)
 {
     const size_t in = (size_t)d->layer->d_in_kv, width = (size_t)d->layer->d_source, d_v = (size_t)d->layer->d_v;
@@ -332,8 +334,8 @@ static void equal_values(const struct drawing *d)
                        inputs_number(d->layer, d->in, source, row_of(d, source, 0) + c), 1);
 }
 
-/* T = r_t cos(t' - j), largest for another key with each query, r_t from `sizes`, or NULL: of any size. Where a row's
- * factors are the same as a query and as a key, sqrt(r_t r_j) stands for r_t. */
+/* T = r_t cos(t' - j), largest for another key with each query; r_t is from `sizes`, or with NULL of any size. If a row
+ * has the same factors as a query and as a key, sqrt(r_t r_j) replaces r_t. */
 static void draw_ring(struct drawing *d, const double *sizes, size_t count)
 {
     const size_t n = d->in->n, m = d->in->m, step = step_of(m);
@@ -361,7 +363,7 @@ static void draw_any_size(struct drawing *d)
     equal_values(d);
 }
 
-/* T = u_t k_j, where a row is its query's factor and its key's at once, in turns. */
+/* T = u_t k_j; if a row has the same factors as query and as key, it takes u or k in turn. */
 static void put_product(const struct drawing *d, size_t row, double u, double k)
 {
     const bool symmetric = d->columns.symmetric, key = !symmetric || row % 2 == 1;
@@ -376,13 +378,13 @@ static size_t rows_of(const struct drawing *d)
     return d->in->n > d->in->m ? d->in->n : d->in->m;
 }
 
-/* A key past the first tile of scores, whose largest is what others are relative to; or past a third of all. */
+/* A key past the first tile of scores, whose maximum is the reference of the others; or past a third of all keys */
 static size_t later(size_t m)
 {
     return m / 2 > 17 ? m / 2 : (m + 2) / 3;
 }
 
-/* Weights as small as 2^-60 on values as large as 2^60; where the sign turns, both are large. */
+/* Weights as small as 2^-60 with values as large as 2^60; with the other sign both are large. */
 static void draw_decay(struct drawing *d)
 {
     static const double factors[] = {1, -1.2, 1, -1.28, 1, -1.36, 1, -1.44, 1, -1.52, 0.5, -1.9, 1};
@@ -410,14 +412,15 @@ static void draw_steps(struct drawing *d)
     }
 }
 
-/* Whether a tile's first vector of queries has moderate scores, and the next one not: of 16 lanes, of 8, of 4. */
+/* Whether query t has moderate scores: a tile's first vector of queries does, the next one does not, with 16, 8 and 4
+ * lanes */
 static bool is_moderate(size_t t)
 {
     return t < 32 ? t < 16 : t < 48 ? t < 40 : t / 4 % 2 == 0;
 }
 
-/* Later scores lie 2^121 to 2^130 above the first: the exponentials overflow (kernels' may from 2^127.5 on), or they do
- * not, but their sum does; the values are so small that sums of them do not. Not so for moderate queries. */
+/* Later weights are 2^121 to 2^130 times the first ones: the exponentials overflow (in kernels possibly from 2^127.5
+ * on), or only their sum does. Values are so small that their sums do not. Moderate queries are exempt. */
 static void draw_brink(struct drawing *d)
 {
     static const double factors[] = {1, 0.95, 1, 1.02, 1};
@@ -431,7 +434,7 @@ static void draw_brink(struct drawing *d)
     }
 }
 
-/* One query's scores alone outgrow the first: of 16 sequences each in another lane. */
+/* Only one query's scores outgrow the first ones, in another lane for each of 16 sequences. */
 static void draw_lone(struct drawing *d)
 {
     const size_t n = d->in->n, m = d->in->m, from = later(m), lone = n > 16 ? n - 16 + d->b % 16 : d->b % n;
@@ -439,7 +442,7 @@ static void draw_lone(struct drawing *d)
         put_product(d, row, row == lone ? 1 : 0.25, row < from ? 0 : 130);
 }
 
-/* All keys alike, and of any size. */
+/* All keys have the same score, of any size. */
 static void draw_flat(struct drawing *d)
 {
     for (size_t row = 0; row < rows_of(d); row++)
@@ -488,8 +491,8 @@ size_t extremes_batch(const struct layer *layer, enum extremes extremes)
 
 /* ---- masks that are added -------------------------------------------------------------------------------------- */
 
-/* A number of a row's mask by its position; `own` is another position in each row. All heads tell the same story, as y
- * sums over them: what is exact in one shall not drown in another. */
+/* A number of a row's mask, by its position; `own` is another position in each row. All heads have the same pattern, as
+ * y sums over them: an exact result of one head must not be lost in another's. */
 static float mask_number(size_t story, size_t j, size_t own, size_t m, struct random *random)
 {
     const double noise = random_uniform(random);
@@ -541,7 +544,7 @@ bool extremes_draw(struct inputs *in, const struct layer *layer, const struct in
                    const struct inputs *weights, struct diag *diag)
 {
     struct inputs_draw whole = *draw;
-    whole.whole_masks = whole.past_given = whole.whole_pages = true; /* with a cache it is empty: all keys are new */
+    whole.whole_masks = whole.past_given = whole.whole_pages = true; /* the cache is empty, so all keys are new */
     whole.past = 0;
     if (!inputs_draw_call(in, layer, &whole, weights, diag))
         return false;

@@ -11,7 +11,7 @@
 
 #include "inputs/inputs.h"
 
-/* Made from drawn ones of the same layer. */
+/* Makes weights from random ones of the same layer. */
 bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,
                       struct diag *diag);
 enum extremes {
@@ -19,9 +19,9 @@ enum extremes {
     EXTREMES_LONG,  /* two kinds, for many blocks of keys */
     EXTREMES_LONE   /* in each sequence one query's scores alone are out of range */
 };
-/* How many sequences show all of that. */
+/* Number of sequences that are needed to show all of that */
 size_t extremes_batch(const struct layer *layer, enum extremes extremes);
-/* A call on those weights, which are borrowed. */
+/* Draws a call on those weights, which it borrows. */
 bool extremes_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
                    enum extremes extremes, const struct inputs *weights, struct diag *diag);
 

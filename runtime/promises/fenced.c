@@ -17,7 +17,7 @@ bool fenced_make(struct fenced *memory, const void *from, size_t bytes, enum fen
     *memory = (struct fenced){.page_bytes = whole + 2 * page};
     memory->pages = mmap(NULL, memory->page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *inside = (char *)memory->pages + page;
-    /* no page is asked for where nothing lies between the fences: qemu's mprotect of none fails */
+    /* no mprotect if nothing lies between the fences: qemu's fails for 0 bytes */
     bool good = memory->pages != MAP_FAILED && (whole == 0 || mprotect(inside, whole, PROT_READ | PROT_WRITE) == 0);
     if (good) {
         memory->data = inside + (fence == FENCE_BEHIND ? whole - bytes : 0);
@@ -37,7 +37,7 @@ void fenced_free(struct fenced *memory)
     *memory = (struct fenced){0};
 }
 
-/* It ends with its parent, which a limit of time may end while it waits. */
+/* The child ends with its parent, which a time limit may end while it waits. */
 static void run_and_exit(void (*work)(void *context), void *context, pid_t parent)
 {
     const struct rlimit none = {0, 0};

@@ -22,11 +22,11 @@ enum fence {
     FENCE_IN_FRONT /* the first byte is the first behind it */
 };
 
-/* A copy of so many bytes, which may only be read; of NULL: zeros, which may be written to. */
+/* A read-only copy of so many bytes; if `from` is NULL, writable zeros */
 bool fenced_make(struct fenced *memory, const void *from, size_t bytes, enum fence fence);
 void fenced_free(struct fenced *memory);
 
-/* Runs `work` in a child, which may die of it, silently. False, with the reason in `diag`, where there is no child. */
+/* Runs `work` in a child process, which may crash silently. False, with the reason in `diag`, if there is no child. */
 bool fenced_call(void (*work)(void *context), void *context, bool *lived, struct diag *diag);
 
 #endif

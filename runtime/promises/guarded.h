@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 struct guarded {
-    void *data; /* `offset` bytes behind a 128-byte boundary */
+    void *data; /* `offset` bytes after a 128-byte boundary */
     size_t bytes;
     unsigned char *block;
     size_t block_bytes;
@@ -20,7 +20,7 @@ struct guarded {
 bool guarded_make(struct guarded *memory, size_t bytes, size_t offset);
 void guarded_fill(struct guarded *memory);
 bool guarded_zones_intact(const struct guarded *memory);
-/* Nothing was written at all since the last fill. */
+/* Whether nothing was written since the last fill */
 bool guarded_untouched(const struct guarded *memory);
 void guarded_free(struct guarded *memory);
 

@@ -18,9 +18,9 @@ struct keeping {
     const struct layer *layer;
     const struct inputs *in;
     const void *packed;
-    struct guarded out[OUTS], expected[OUTS]; /* of a call at hand, and of one that keeps nothing */
+    struct guarded out[OUTS], expected[OUTS]; /* of the current call, and of one that keeps nothing */
     struct guarded kept, copy, scratch;       /* copy: of what is kept */
-    int32_t *other;                           /* [batch]: the blocks the other way round */
+    int32_t *other;                           /* [batch]: the blocks in the opposite order */
     char *why;
     struct diag *diag;
 };
@@ -63,7 +63,7 @@ static bool same_bits(struct keeping *k, const char *what)
     return zones_intact(k, what);
 }
 
-/* What a call of `in` has that keeps nothing */
+/* Results of a call of `in` that keeps nothing */
 static bool expect_of(struct keeping *k, const struct inputs *in)
 {
     struct kernel_args args = args_of(k, in, k->expected, true, NULL);
@@ -99,7 +99,7 @@ static bool parts_have_them(struct keeping *k, bool source, const char *what)
     return same_bits(k, what);
 }
 
-/* Each sequence by itself, from the block that it has among all of them */
+/* Each sequence by itself, from its block */
 static bool alone(struct keeping *k)
 {
     const struct kernel_args all = args_of(k, k->in, k->out, false, NULL);
@@ -115,7 +115,7 @@ static bool alone(struct keeping *k)
     return same_bits(k, "sequences alone without their sources");
 }
 
-/* Rows in the opposite order, each with another sign */
+/* Reverses the rows and changes their signs. */
 static void turn_round(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t count,
                        size_t width)
 {
@@ -128,7 +128,7 @@ static void turn_round(const struct layer *layer, const struct inputs *in, enum 
         }
 }
 
-/* Later calls bring other queries; and a new source takes the place of the old one. */
+/* Later calls bring other queries; a new source replaces the old one. */
 static bool other_rows(struct keeping *k, enum layer_tensor tensor, size_t rows, size_t width, const char *what)
 {
     struct inputs in;
@@ -142,7 +142,7 @@ static bool other_rows(struct keeping *k, enum layer_tensor tensor, size_t rows,
     return good;
 }
 
-/* A call that ends before its keys are whole leaves nothing to be used. */
+/* A call that ends before its keys are complete leaves no valid block. */
 static bool half_done(struct keeping *k)
 {
     const struct kernel_args args = args_of(k, k->in, k->out, true, NULL);
@@ -186,14 +186,14 @@ static bool wrong_lengths(struct keeping *k)
     return good;
 }
 
-/* A block begins with what it is, whose and of how many keys: with any other bit there it is none. */
+/* A block begins with its kind, its owner and its number of keys: if a bit there changes, it is not valid. */
 static bool other_headers(struct keeping *k)
 {
     enum { HEADER = 3 * sizeof(uint64_t) };
     const struct kernel_args args = args_of(k, k->in, k->out, false, NULL);
     unsigned char *const last = (unsigned char *)k->kept.data + (args.batch - 1) * k->call->kept_bytes;
     bool good = true;
-    for (size_t bit = 0; good && bit < 8 * HEADER; bit += 5) {
+    for (size_t bit = 0; good && bit < (size_t)8 * HEADER; bit += 5) {
         last[bit / 8] ^= (unsigned char)(1 << bit % 8);
         good = one_refused(k, &args, KERNEL_KEPT, "no source, and a block of another kind");
         last[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -233,7 +233,7 @@ static bool refuses(struct keeping *k)
            other_headers(k);
 }
 
-/* Memory that no call has kept anything in */
+/* Memory in which no call has kept anything */
 static bool nothing_there(struct keeping *k)
 {
     const struct kernel_args args = args_of(k, k->in, k->out, false, NULL);

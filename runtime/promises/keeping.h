@@ -8,7 +8,7 @@
 
 #include "kernels/load.h"
 
-/* Returns true when what the header promises of kept blocks holds, or the layer keeps none; else `why` says what does
+/* Returns true if the header's promises about kept blocks hold, or the layer keeps none; else `why` says which does
  * not. */
 bool keeping_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
                    const void *packed, char why[300], struct diag *diag);

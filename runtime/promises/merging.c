@@ -9,7 +9,7 @@
 #include "guarded.h"
 #include "promises.h"
 
-#define TOLERANCE 2e-7 /* of the larger y, and of lse: what the header says */
+#define TOLERANCE 2e-7 /* of the larger y, and of lse, as the header says */
 
 struct merging {
     const struct kernel_table *call;
@@ -32,7 +32,7 @@ static size_t y_at(const struct merging *m, size_t row)
     return m->layer->heads_first ? row * m->d_v : ((row / n / h * n + row % n) * h + row / n % h) * m->d_v;
 }
 
-/* lse of a row that has seen nothing: the sink as it is packed, in base 2. -infinity: there is none. */
+/* lse of a row that has seen nothing: the packed sink, in base 2; -infinity without sinks */
 static double least_of(const struct merging *m, size_t row)
 {
     const float *sink = m->in->tensor[TENSOR_SINK];
@@ -42,8 +42,8 @@ static double least_of(const struct merging *m, size_t row)
     return (double)(float)(0.69314718055994531 * (double)packed);
 }
 
-/* What a call could leave: rows that have seen nothing, hardly less, as much, and far more; y of the first of those
- * holds what nobody may read. */
+/* Results that a call could leave: rows that have seen nothing, slightly less, as much, and far more; y of the first of
+ * these must not be read. */
 static void draw_other(struct merging *m)
 {
     const float *sink = m->in->tensor[TENSOR_SINK];
@@ -60,7 +60,7 @@ static void draw_other(struct merging *m)
     }
 }
 
-/* Rows of padding that are skipped: their y and lse are zero, which is no result, and merging makes none of them. */
+/* Skipped padding rows have zero y and lse, which is no result; merging gives none for them. */
 static bool is_skipped(const struct merging *m, size_t row)
 {
     return m->layer->pad_skipped && row % m->n >= inputs_keys(m->in, row / m->n / m->h);
@@ -71,7 +71,7 @@ static double number_of(const struct merging *m, const void *y, size_t at)
     return element_number(m->layer->tensor_type, y, at);
 }
 
-/* One row in double. */
+/* Compares one row with double precision. */
 static bool row_is_right(struct merging *m, size_t row, const void *y, const float *lse, const char *what)
 {
     if (is_skipped(m, row))
@@ -92,8 +92,8 @@ static bool row_is_right(struct merging *m, size_t row, const void *y, const flo
         const double is = number_of(m, y, d);
         const double expected = max > -INFINITY ? (of_a * y_a + of_b * y_b) / sum : 0;
         const double size = max > -INFINITY ? (of_a * fabs(y_a) + of_b * fabs(y_b)) / sum : 0;
-        const bool infinite = !isfinite(expected) && !isfinite(is); /* of values that f16 has no numbers for */
-        /* rounding keeps the order of numbers */
+        const bool infinite = !isfinite(expected) && !isfinite(is); /* values beyond the range of f16 */
+        /* rounding is monotonic */
         const double low = element_rounded(m->layer->tensor_type, expected - TOLERANCE * size);
         const double high = element_rounded(m->layer->tensor_type, expected + TOLERANCE * size);
         if (!infinite && !(is >= low && is <= high))
@@ -132,7 +132,7 @@ static bool joins(struct merging *m)
            rows_are_right(m, y, lse, "b and a");
 }
 
-/* The result takes the place of one of the two. */
+/* The result may replace one of the two inputs. */
 static bool joins_in_place(struct merging *m)
 {
     void *y = m->y_out.data;
@@ -143,7 +143,7 @@ static bool joins_in_place(struct merging *m)
                    "in place") && rows_are_right(m, y, lse, "in place");
 }
 
-/* NaN in one row of one result is NaN there and nowhere else. */
+/* NaN in one row of one input gives NaN there and nowhere else. */
 static bool keeps_nan(struct merging *m)
 {
     const size_t row = m->rows / 2, at = y_at(m, row);

@@ -8,8 +8,8 @@
 
 #include "kernels/load.h"
 
-/* Joins y and lse of a call with others that are drawn, and compares with the same in double. Returns true when what
- * the header promises holds, or the layer has no merge; else `why` says what does not. */
+/* Joins y and lse of a call with random ones, and compares with double precision. Returns true if the header's promises
+ * hold, or the layer has no merge; else `why` says which does not. */
 bool merging_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
                    const void *packed, const void *y, const float *lse, char why[300], struct diag *diag);
 

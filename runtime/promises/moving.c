@@ -83,7 +83,7 @@ static void list_free(struct moving *m)
     }
 }
 
-/* What a function is given, as it is before. */
+/* The function's input, before the call */
 static bool prepare(struct moving *m)
 {
     const size_t offset = 4 * (random_bits(&m->random) % 8);
@@ -92,7 +92,7 @@ static bool prepare(struct moving *m)
     const size_t bytes[] = {BATCH * sizeof(int32_t), table * sizeof(int32_t), BATCH * sizeof(int32_t),
                             m->before.pages * sizeof(int32_t)};
     bool good = true;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         guarded_free(all[i]);
         good = good && guarded_make(all[i], bytes[i], offset);
     }
@@ -128,14 +128,14 @@ static bool zones_intact(struct moving *m, const char *what)
     bool intact = true;
     for (int part = 0; part < inputs_cache_parts(m->layer); part++)
         intact = intact && guarded_zones_intact(&m->cache[part]);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         intact = intact && guarded_zones_intact(all[i]);
     return intact || violated(m, "%s: wrote outside the cache, its numbers and from", what);
 }
 
 /* ---- moving ------------------------------------------------------------------------------------------------------ */
 
-/* Kept, reversed, turned, all copies of one, all dropped, two circles, and anything. */
+/* Kept, reversed, rotated, all copies of one, all dropped, two cycles, and random */
 static void draw_from(struct moving *m, size_t turn)
 {
     for (size_t b = 0; b < BATCH; b++) {
@@ -169,7 +169,7 @@ static bool rows_are_right(struct moving *m, const struct inputs *after, size_t 
     return true;
 }
 
-/* No other sequence has the page to which the next token of sequence b goes, if it is partly filled. */
+/* Whether no other sequence has the page of sequence b's next token, if that page is partly filled */
 static bool page_is_own(struct moving *m, const struct inputs *after, size_t b)
 {
     const size_t len = (size_t)m->layer->page_len, count = (size_t)m->layer->page_count;
@@ -183,8 +183,8 @@ static bool page_is_own(struct moving *m, const struct inputs *after, size_t b)
     return true;
 }
 
-/* Copies of pages that a move needs: for all sequences but one whose next token goes to the same page, or for all of
- * them where another one has filled it. */
+/* Number of pages that a move copies: for all but one of the sequences whose next token goes to the same page, or for
+ * all of them if another sequence has filled it. */
 static size_t copies_of(const struct moving *m)
 {
     const size_t len = (size_t)m->layer->page_len, count = (size_t)m->layer->page_count;
@@ -248,7 +248,7 @@ static bool resets(struct moving *m)
 {
     if (!prepare(m))
         return false;
-    memset(m->past.data, 0x80, BATCH * sizeof(int32_t)); /* as memory that nobody has written may be */
+    memset(m->past.data, 0x80, BATCH * sizeof(int32_t)); /* like uninitialised memory */
     const struct kernel_cache cache = cache_of(m);
     const int error = m->call->cache_reset(&cache);
     if (error != KERNEL_OK)
@@ -269,7 +269,7 @@ static void *off(void *at)
     return (char *)at + 1;
 }
 
-/* Both functions, or the move alone; nothing is written. */
+/* Both functions refuse it, or only the move; nothing is written. */
 static bool refused(struct moving *m, struct kernel_cache cache, void *from, int expected, bool of_reset,
                     const char *what)
 {
@@ -306,7 +306,7 @@ static bool refuses_shared(struct moving *m)
     return refused(m, cache, m->from.data, KERNEL_SIZE, false, "a partly filled page that two sequences have already");
 }
 
-/* A page that is none, the last one of a sequence. */
+/* An invalid page number, the last one of a sequence */
 static bool refuses_pages(struct moving *m, struct kernel_cache cache)
 {
     const int32_t *past = m->past.data;
@@ -404,7 +404,7 @@ bool moving_holds(const struct kernel *kernel, const struct layer *layer, const 
     struct guarded *all[] = {&m.past, &m.table, &m.from, &m.free_pages};
     for (int part = 0; part < CACHE_PARTS; part++)
         guarded_free(&m.cache[part]);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         guarded_free(all[i]);
     inputs_free(&m.before);
     return good;

@@ -45,7 +45,7 @@ static struct kernel_args args_of(const struct packing *p)
     return kernel_args_of(p->layer, p->in, outputs);
 }
 
-/* Whatever stands in `block` is not taken for a packed block: calls return `expected`. */
+/* Whatever `block` contains, it is not accepted as a packed block: calls return `expected`. */
 static bool not_taken(struct packing *p, const void *block, int expected, const char *what)
 {
     const struct kernel_args args = args_of(p);
@@ -89,7 +89,7 @@ static bool foreign_blocks(struct packing *p)
     return not_taken(p, header, KERNEL_PACKED, "a packed block with another magic number");
 }
 
-/* A whole block that was copied to where it may not lie */
+/* A complete block that was copied to an illegal address */
 static bool misplaced_block(struct packing *p)
 {
     struct guarded place;
@@ -149,7 +149,7 @@ static float *first_weight(const struct packing *p)
     return first;
 }
 
-/* A weight that is not finite: what was a good block is none any more. */
+/* A non-finite weight: the block that was valid before is no longer. */
 static bool nonfinite_weight(struct packing *p, size_t i, size_t at, float value)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
@@ -165,14 +165,14 @@ static bool nonfinite_weight(struct packing *p, size_t i, size_t at, float value
     return good && not_taken(p, p->packed.data, KERNEL_PACKED, what);
 }
 
-/* The smallest number that becomes infinite where weights are rounded as this layer's are. */
+/* The smallest number that becomes infinite when this layer rounds its weights */
 static float too_large(const struct layer *layer)
 {
     const bool bf16 = layer->weight_type == TENSOR_BF16 || layer->precision == PRECISION_BF16;
     return layer->weight_type == TENSOR_F16 ? 65520 : bf16 ? 0x1.ffp127f : INFINITY;
 }
 
-/* The last of a tensor of so many; the first, and drawn ones too where packing takes little time. */
+/* The last of `count` numbers of a tensor; if packing is quick, also the first and random ones */
 static bool nonfinite_weights(struct packing *p, size_t i, size_t count)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY};
@@ -185,7 +185,7 @@ static bool nonfinite_weights(struct packing *p, size_t i, size_t count)
     return good;
 }
 
-/* Each weight in turn NULL (given, if the layer has none), off its boundary, and not finite. */
+/* Each weight in turn NULL (or given, if the layer has none), off its boundary, and non-finite */
 static bool wrong_weights(struct packing *p)
 {
     const size_t fields = layer_is_linear(p->layer) ? WEIGHTS : WEIGHTS - 2; /* others lack the last ones */
@@ -209,8 +209,8 @@ static bool wrong_weights(struct packing *p)
     return true;
 }
 
-/* Finite weights whose product, with each other where they are folded or with the scale, is too large: refused too. The
- * first of each tensor meet in one product. */
+/* Finite weights whose product with each other, if they are folded, or with the scale is too large are refused too. The
+ * first numbers of both tensors meet in one product. */
 static bool refuses_product(struct packing *p, enum layer_tensor a, enum layer_tensor b, float value_a, float value_b)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
@@ -235,7 +235,7 @@ static bool overflowing_products(struct packing *p)
     const struct layer *layer = p->layer;
     const double scale = fabs(layer->scale) * 1.4426950408889634;
     const bool gains = layer_has_tensor(layer, TENSOR_G_Q), norms = layer->qk_norm != NORM_NONE;
-    const bool scales_keys = layer->tied && !layer->cross && !gains; /* in each call: the queries are the keys */
+    const bool scales_keys = layer->tied && !layer->cross && !gains; /* in each call, as the queries are the keys */
     const enum layer_tensor scaled = gains ? TENSOR_G_Q : TENSOR_W_Q;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const float sign = products[i] < 0 ? -1.0f : 1.0f;
@@ -265,14 +265,14 @@ static bool wrong_packing(struct packing *p)
 
 /* ---- packing that is cut off ------------------------------------------------------------------------------------ */
 
-/* Memory that other processes share, and memory that none may read. */
+/* Memory that processes share, and memory that none may read */
 static void *map(size_t bytes, int protection)
 {
     void *at = mmap(NULL, bytes, protection, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return at != MAP_FAILED ? at : NULL;
 }
 
-/* What a process of its own packs. */
+/* What a separate process packs */
 struct packing_call {
     const struct packing *p;
     void *packed;
@@ -285,7 +285,7 @@ static void pack_weights(void *context)
     c->p->call->pack(c->packed, &c->weights, c->p->isa);
 }
 
-/* It dies of reading the last of them. */
+/* The process crashes when it reads the last weight. */
 static bool cut_off(struct packing *p, void *packed, const float *unreadable)
 {
     struct packing_call call = {p, packed, kernel_weights_of(p->in)};
@@ -301,7 +301,7 @@ static bool cut_off(struct packing *p, void *packed, const float *unreadable)
            not_taken(p, packed, KERNEL_PACKED, "a block whose packing was cut off");
 }
 
-/* Each weight ends, or begins, where readable memory does. */
+/* Each weight ends, or begins, where readable memory ends or begins. */
 static bool weights_read_within(struct packing *p, enum fence fence)
 {
     struct packing_call call = {p, p->packed.data, kernel_weights_of(p->in)};
@@ -339,7 +339,7 @@ static bool packing_cut_off(struct packing *p)
     return good;
 }
 
-/* Weights that are no more aligned than they must be make the same block. */
+/* Weights that are no more aligned than they must be give the same block. */
 static bool packs_again(struct packing *p)
 {
     struct kernel_weights weights = kernel_weights_of(p->in);
@@ -367,7 +367,8 @@ static bool packs_again(struct packing *p)
 
 /* ---- the instruction set of its own choice ---------------------------------------------------------------------- */
 
-/* Whether the machine has it: pack gets as far as the weights, the first of which, if there is one, is not finite. */
+/* Whether the machine has the set: then pack reaches the weights, the first of which, if there is one, is
+ * non-finite. */
 static bool available(struct packing *p, int isa)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
@@ -381,7 +382,7 @@ static bool available(struct packing *p, int isa)
     return error == KERNEL_NONFINITE;
 }
 
-/* AUTO: the last row of the table that the file and the machine have. */
+/* AUTO chooses the last row of the table that the file and the machine have. */
 static bool automatic_choice(struct packing *p)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
@@ -397,7 +398,7 @@ static bool automatic_choice(struct packing *p)
                     best != NULL ? best->name : "no set");
 }
 
-/* A number is named as the table names it, or is not in the file; a block of it says that number. */
+/* Each number has the table's name, or is not in the file; a block for it has that number. */
 static bool names_of_sets(struct packing *p)
 {
     if (p->call->isa(NULL) != 0)
@@ -413,7 +414,7 @@ static bool names_of_sets(struct packing *p)
 
 /* ---- blocks that are opened ------------------------------------------------------------------------------------- */
 
-/* What open must give for `bytes` from `blocks` on: an error, or a block. */
+/* What open must return for `bytes` bytes at `blocks`: an error, or a block */
 static bool opens(struct packing *p, const void *blocks, size_t bytes, int expected, const void *block,
                   const char *what)
 {
@@ -425,7 +426,7 @@ static bool opens(struct packing *p, const void *blocks, size_t bytes, int expec
                                        block == NULL ? "a block in spite of it" : "another block");
 }
 
-/* Another set that is compiled and that the machine has; NULL: there is none. */
+/* Another set that is compiled and that the machine has; NULL: none */
 static const struct isa *another_set(struct packing *p)
 {
     for (size_t row = 0; row < isa_count; row++)
@@ -441,7 +442,7 @@ static void copy_block(void *to, const void *from, size_t bytes, uint64_t next)
     ((struct kernel_header *)to)->next = next;
 }
 
-/* What open must give for memory of which not a byte more may be read. */
+/* What open must return for memory after which no byte may be read */
 static bool opens_within(struct packing *p, const void *blocks, size_t bytes, int expected, size_t block,
                          const char *what)
 {
@@ -455,7 +456,7 @@ static bool opens_within(struct packing *p, const void *blocks, size_t bytes, in
     return good;
 }
 
-/* Bytes of the good block up to the last that was written: other sets may need more. */
+/* Bytes of the good block up to the last one written; other sets may need more. */
 static size_t bytes_of_block(struct packing *p)
 {
     size_t bytes = p->packed.bytes;
@@ -466,7 +467,7 @@ static size_t bytes_of_block(struct packing *p)
     return bytes;
 }
 
-/* A block that is cut off, at any place. */
+/* A truncated block, of any length */
 static bool opens_no_cut_block(struct packing *p)
 {
     const size_t bytes = bytes_of_block(p);
@@ -477,7 +478,7 @@ static bool opens_no_cut_block(struct packing *p)
     return opens_within(p, p->good, bytes, KERNEL_OK, 0, "a block with nothing behind it");
 }
 
-/* Of two blocks the second, where the first is for nobody here and says where the second is, not where it is wrong. */
+/* Opens the second of two blocks if the first is for no set here and gives the second's place correctly. */
 static bool opens_the_second(struct packing *p, char *two)
 {
     const size_t bytes = p->packed.bytes;
@@ -504,7 +505,7 @@ static bool opens_the_second(struct packing *p, char *two)
     return true;
 }
 
-/* The same bits as by the good block */
+/* The same bits as with the good block */
 static bool computes_alike(struct packing *p, const void *block, const char *what)
 {
     const struct kernel_args args = args_of(p);
@@ -531,7 +532,7 @@ static bool computes_alike(struct packing *p, const void *block, const char *wha
     return good;
 }
 
-/* A block as NAME_PACK_ONLY packs it: calls take it as it is, and what open gives of it, its second header. */
+/* A block as NAME_PACK_ONLY packs it: calls accept it as it is, and also its second header, which open returns. */
 static bool packed_elsewhere(struct packing *p)
 {
     struct kernel_header *header = p->packed.data;
@@ -544,7 +545,7 @@ static bool packed_elsewhere(struct packing *p)
            computes_alike(p, &header[1], "a block that was packed elsewhere and opened");
 }
 
-/* Two blocks behind each other, each order: the better is opened, the other where that is cut. */
+/* Two consecutive blocks, in either order: the better one is opened, or the other if that is truncated. */
 static bool opens_the_best(struct packing *p, const struct isa *other, char *two)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);

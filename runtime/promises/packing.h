@@ -9,8 +9,8 @@
 
 #include "kernels/load.h"
 
-/* Returns true when the promises hold; else `why` says which one does not. `packed` was filled by the kernel's pack
- * with the weights of `inputs`, which are changed for a while. */
+/* Returns true if the promises hold; else `why` says which one does not. The kernel's pack has filled `packed` with the
+ * weights of `inputs`, which are changed temporarily. */
 bool packing_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
                    const void *packed, char why[300], struct diag *diag);
 

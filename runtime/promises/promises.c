@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One kernel, one set of inputs, run in many ways; each way is a function of its own. */
+/* Runs one kernel on one set of inputs in many ways; each way is a function of its own. */
 #include "promises.h"
 
 #include "../../gen/expression.h"
@@ -25,7 +25,7 @@
 
 #define WORKERS 5
 #define PAGE 4096
-#define WATCHED ((size_t)4 << 20) /* bytes, at most, of scratch or an output that are looked at part by part */
+#define WATCHED ((size_t)4 << 20) /* maximum size of scratch or an output that is checked part by part */
 
 struct trial {
     const struct kernel *kernel;
@@ -72,7 +72,7 @@ static size_t attn_bytes(const struct trial *t)
     return inputs_bytes(t->layer, t->in, TENSOR_ATTN);
 }
 
-/* Of y or attn of any run */
+/* An element of y or attn, of any run */
 static double number_of(const struct trial *t, const void *output, size_t at)
 {
     return element_number(t->layer->tensor_type, output, at);
@@ -83,13 +83,13 @@ static size_t lse_count(const struct trial *t)
     return inputs_count(t->layer, t->in, TENSOR_LSE);
 }
 
-/* Of a part of a cache; 0 where there is none. */
+/* Size of a part of a cache; 0 if there is none */
 static size_t cache_bytes(const struct trial *t, int part)
 {
     return inputs_cache_bytes(t->layer, t->in, part);
 }
 
-/* As `in` has it: before a call. */
+/* Sets the cache to what `in` holds, as before a call. */
 static void load_cache(struct trial *t, const struct inputs *in)
 {
     for (int part = 0; part < inputs_cache_parts(t->layer); part++)
@@ -106,8 +106,8 @@ static void release(struct trial *t)
     guarded_free(&t->scratch);
 }
 
-/* Fresh outputs `offset` bytes off a boundary, and scratch for so many workers; no more aligned than it must be,
- * then. */
+/* Fresh outputs, and scratch for so many workers. With an offset outputs are `offset` bytes off a boundary, and nothing
+ * is more aligned than it must be. */
 static bool prepare(struct trial *t, size_t offset, size_t workers)
 {
     release(t);
@@ -147,7 +147,7 @@ static bool zones_intact(struct trial *t, const char *what)
     return guarded_zones_intact(&t->scratch) || violated(t, "%s: wrote outside scratch", what);
 }
 
-/* What a call must leave of a cache as `in` has it: the rows of its own tokens are taken from what it left. */
+/* Whether a call left the cache of `in` unchanged, but for the rows of its own tokens */
 static bool cache_kept(struct trial *t, const struct inputs *in, const char *what)
 {
     for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
@@ -203,7 +203,7 @@ static bool same_bits(struct trial *t, const char *what)
 
 /* ---- the same call again, whole and in parts ------------------------------------------------------------------- */
 
-/* A row of attn lies in [0, 1] and sums to one, or with a sink to at most one, or is zero where nothing is seen. */
+/* A row of attn is within [0, 1] and sums to 1, with a sink to at most 1; it is zero where the query sees nothing. */
 static bool sums_to_one(struct trial *t)
 {
     const size_t m = inputs_columns(t->layer, t->in), n = t->in->n, h = (size_t)t->layer->h;
@@ -221,7 +221,7 @@ static bool sums_to_one(struct trial *t)
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
         }
-        /* may hide by its own size, as s / abs(p - j) does: the bounds judge which keys a row sees */
+        /* the score itself may hide a key, as s / abs(p - j) does: the bounds decide which keys a row sees */
         const bool free = t->layer->score != NULL &&
                           (expression_decides(t->layer->score) || score_has(t->layer, SCORE_HIDING));
         if ((free && good && sum == 0) || (promise_overflows(t->layer) && isnan(sum)))
@@ -246,7 +246,7 @@ static bool first_run(struct trial *t)
     return true;
 }
 
-/* Of a block or a tensor, no more aligned than it must be. */
+/* Copies a block or a tensor to where it is no more aligned than it must be. */
 static bool move(struct guarded *to, const void *from, size_t bytes, size_t alignment)
 {
     if (!guarded_make(to, bytes, alignment))
@@ -255,7 +255,8 @@ static bool move(struct guarded *to, const void *from, size_t bytes, size_t alig
     return true;
 }
 
-/* All that a call reads elsewhere, and no more aligned than it must be. In self-attention m may be 0 for n. */
+/* A call whose inputs are elsewhere, and no more aligned than they must be. In self-attention m may be 0 instead of
+ * n. */
 static bool second_run(struct trial *t)
 {
     static const char what[] = "second run, other alignment, and m = 0 for n in self-attention";
@@ -285,7 +286,7 @@ static bool last_run(struct trial *t)
     return prepare(t, 0, 1) && forward(t, t->in, "the first run once more") && same_bits(t, "the first run once more");
 }
 
-/* All parts of a good call, the last of each phase first. */
+/* Runs all parts of a good call, the last of each phase first. */
 static bool run_parts(struct trial *t, const struct kernel_args *args)
 {
     const size_t phases = t->call->phases(t->packed, args);
@@ -311,8 +312,8 @@ static bool parts_in_reverse(struct trial *t)
 
 /* ---- whose memory is whose -------------------------------------------------------------------------------------- */
 
-/* Memory that the workers of one phase share: `before` is what the phase found, `after` what its parts leave, `by` the
- * part that wrote a byte. */
+/* Memory that the workers of a phase share: `before` is its content before the phase, `after` what parts left there,
+ * `by` the part that wrote a byte. */
 struct shared {
     const char *name;
     unsigned char *now, *before, *after;
@@ -332,12 +333,12 @@ static bool page_overlaps(struct trial *t, struct shared *s, size_t from, size_t
                              s->name);
         s->by[i] = (unsigned)part + 1;
         s->after[i] = s->now[i];
-        s->now[i] = s->before[i]; /* so that the next part shows it if it writes the same */
+        s->now[i] = s->before[i]; /* so that it shows if the next part writes the same byte */
     }
     return false;
 }
 
-/* Page by page: most of them a part leaves alone. */
+/* Page by page, as a part writes to few of them */
 static bool part_overlaps(struct trial *t, struct shared *s, size_t phase, size_t part)
 {
     for (size_t page = 0; page < s->bytes; page += PAGE) {
@@ -364,7 +365,7 @@ static void end_phase(struct shared shared[SHARED])
                 s->now[i] = s->after[i];
 }
 
-/* All parts by the last of the workers, each followed by a look at what it wrote, which the next ones do not see. */
+/* Runs all parts as the last worker. After each part, checks what it wrote, and hides that from the next parts. */
 static bool run_watched(struct trial *t, struct shared shared[SHARED], const struct kernel_args *args)
 {
     const size_t phases = t->call->phases(t->packed, args);
@@ -383,7 +384,7 @@ static bool run_watched(struct trial *t, struct shared shared[SHARED], const str
     return true;
 }
 
-/* What is too large to be looked at part by part is not looked at. */
+/* Memory that is too large to be checked part by part is not checked. */
 static bool make_shared(struct shared *s, const char *name, void *now, size_t bytes)
 {
     *s = (struct shared){.name = name, .now = now, .bytes = bytes <= WATCHED ? bytes : 0};
@@ -393,8 +394,8 @@ static bool make_shared(struct shared *s, const char *name, void *now, size_t by
     return s->before != NULL && s->after != NULL && s->by != NULL;
 }
 
-/* Parts that run at the same time do not meet: a worker writes to what all share, where no other part of the phase
- * does, and to its own part of scratch, which lies behind that of the worker before it. */
+/* Parts that run at the same time do not interfere: a part writes to shared memory only where no other part of the
+ * phase does, and otherwise to its worker's own part of scratch, which follows that of the previous worker. */
 static bool memory_is_own(struct trial *t)
 {
     static const char what[] = "parts by the last of several workers";
@@ -460,7 +461,7 @@ static int see_image(struct dl_phdr_info *info, size_t size, void *context)
     return here;
 }
 
-/* Of the first query alone, in other groups and parts than all; without a key where there are lengths */
+/* A call of the first query only, so with other groups and parts; without a key if the layer has lengths */
 static struct kernel_args args_of_query(const struct trial *t, const int32_t *zeros)
 {
     struct kernel_args args = args_of(t, t->in);
@@ -482,8 +483,8 @@ static bool run_single(struct trial *t)
     return good && (error == KERNEL_OK || violated(t, "n = 1: forward returns \"%s\"", t->call->strerror(error)));
 }
 
-/* No state: a call leaves the library's own memory as it was.
- * AddressSanitizer lets nobody read the gaps between variables. */
+/* No state: a call leaves the library's own memory unchanged. Not under AddressSanitizer, which forbids reading the
+ * gaps between variables. */
 static bool nothing_remembered(struct trial *t)
 {
     if (dlsym(RTLD_DEFAULT, "__asan_init") != NULL)
@@ -506,11 +507,11 @@ static bool nothing_remembered(struct trial *t)
                                                 "in scratch (counters of --coverage are such variables)"));
 }
 
-/* What keys and values are made of, other than x. */
+/* Tensors that keys and values come from, other than x */
 static const enum layer_tensor of_keys[] = {TENSOR_SOURCE, TENSOR_K, TENSOR_V};
 #define OF_KEYS (sizeof of_keys / sizeof *of_keys)
 
-/* Floats at the end of such a tensor's sequence b that lie past its length; 0 of another tensor. */
+/* Number of floats at the end of sequence b of such a tensor that are past its length; 0 for other tensors */
 static size_t past_length(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t b)
 {
     const size_t rows = in->m - inputs_keys(in, b), heads = layer->heads_first ? 1 : (size_t)layer->h_kv;
@@ -522,8 +523,8 @@ static size_t past_length(const struct layer *layer, const struct inputs *in, en
     }
 }
 
-/* Bytes up to the last row of a cache that the call may read or write: those of all tokens so far, of which a ring has
- * the latest, and of new ones. */
+/* Bytes up to the last row of a cache that the call may read or write: the rows of all tokens so far (in a ring the
+ * latest) and of the new ones. */
 static size_t touchable(const struct layer *layer, const struct inputs *in, int part)
 {
     size_t end = 0;
@@ -539,8 +540,8 @@ static size_t touchable(const struct layer *layer, const struct inputs *in, int 
     return end > 0 ? (end - 1 + inputs_cache_width(layer, part)) * size : 0;
 }
 
-/* Bytes of an input that may be read: not those of keys past the last sequence's length,
- * unless they are queries too; nor the numbers of pages behind its last used one. */
+/* Bytes of an input that may be read: not keys past the last sequence's length, unless they are queries too; nor page
+ * numbers after its last used page. */
 static size_t readable(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor)
 {
     size_t count = inputs_count(layer, in, tensor);
@@ -553,13 +554,14 @@ static size_t readable(const struct layer *layer, const struct inputs *in, enum 
     return count * layer_tensor_size(layer, tensor);
 }
 
-/* The arguments of sequence b alone */
+/* Arguments for sequence b only */
 static struct kernel_args args_of_sequence(const struct trial *t, size_t b)
 {
     return kernel_args_of_sequence(t->layer, t->in, args_of(t, t->in), b);
 }
 
-/* In a process of its own, which does not free: what a call may touch; of NULL, to write to. */
+/* In a process of its own, which does not free: a copy of what a call may read; if `from` is NULL, memory to write
+ * to */
 static void *fenced_copy(const void *from, size_t bytes, enum fence fence)
 {
     struct fenced memory;
@@ -573,8 +575,8 @@ static void forward_between(const struct trial *t, struct kernel_args args, enum
         t->call->forward(t->packed, own, t->scratch.data);
 }
 
-/* One call between fences; with padding, unless keys are queries, each sequence alone too, whose source,
- * or k and v, end with its keys. */
+/* One call whose tensors are between fences. With padding, unless keys are queries, also each sequence by itself, whose
+ * source, or k and v, end with its keys. */
 static void forward_fenced(struct trial *t, const struct inputs *from, enum fence fence)
 {
     struct inputs in = *from;
@@ -616,7 +618,7 @@ struct fenced_calls {
     enum fence fence;
 };
 
-/* Lack of memory is not the kernel's, and codes are looked at elsewhere. */
+/* Lack of memory is not the kernel's fault, and error codes are checked elsewhere. */
 static void forward_all_fenced(void *context)
 {
     const struct fenced_calls *c = context;
@@ -667,16 +669,16 @@ static bool each_sequence_alone(struct trial *t)
 
 /* ---- hidden and visible poison --------------------------------------------------------------------------------- */
 
-/* What rows that see the poison must become: with infinite values a score may be -infinity, which makes the weight 0
- * and leaves attn finite; 0 times the value is NaN all the same, and an infinite query has no finite score to divide
- * by, but for a sink, or one that a softcap makes finite. A value that is finite but huge promises nothing. */
+/* What must become of rows that see poison. With infinite values a score may be -infinity, which makes the weight 0 and
+ * leaves attn finite; but 0 times the value is NaN, and an infinite query has no finite score to divide by, except a
+ * sink, or one that a softcap makes finite. With finite but huge values nothing is promised. */
 enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
 
-/* nothing; the own query alone, in scores that do not read what it gives; the own query; a key and its value; the row
- * of x that a block adds */
+/* nothing; only the query itself, if scores do not read it; the query itself; a key and its value; the row of x that a
+ * block adds */
 enum taint { TAINT_NONE, TAINT_UNREAD, TAINT_OF_QUERY, TAINT_OF_KEY, TAINT_OF_X };
 
-/* Whether no infinite score leaves weights finite: a sink does, which is divided by, and a softcap. */
+/* Whether infinite scores always make weights non-finite: not with a sink in the divisor, nor with a softcap */
 static bool always_divides(const struct layer *layer)
 {
     return !layer->sink && !score_has(layer, SCORE_SOFTCAP);
@@ -684,11 +686,11 @@ static bool always_divides(const struct layer *layer)
 
 struct poison {
     struct inputs in;
-    size_t rows;                /* of a sequence: those of a cache, and m new ones behind them */
-    unsigned char *key, *query; /* [batch][rows], [batch][n]: poisoned rows; in self-attention those of the call are the
-                                 * same */
-    unsigned char *tainted;     /* [batch][h][n]: of rows of Z, what they see that is poisoned */
-    unsigned char *read;        /* [batch][h][n]: some score of theirs is NaN with it */
+    size_t rows;                /* rows of a sequence: those of a cache, then m new ones */
+    unsigned char *key, *query; /* [batch][rows], [batch][n]: poisoned rows; in self-attention the same for the
+                                 * call's own */
+    unsigned char *tainted;     /* [batch][h][n]: the poison that each row of Z sees */
+    unsigned char *read;        /* [batch][h][n]: whether a score of the row becomes NaN */
     bool one_column;            /* not the whole row */
 };
 
@@ -701,7 +703,7 @@ static void poison_free(struct poison *p)
     free(p->read);
 }
 
-/* Rows of a cache and of a call that poison may be in; the most of any sequence */
+/* Number of rows, of a cache and of a call, that may be poisoned: the maximum over the sequences */
 static size_t poison_rows(const struct trial *t)
 {
     size_t most = 0;
@@ -710,7 +712,7 @@ static size_t poison_rows(const struct trial *t)
     return most + t->in->m;
 }
 
-/* Cached rows that sequences have in common are poisoned for all of them, or for none. */
+/* Cached rows that sequences share are poisoned for all of them, or for none. */
 static void share_poison(struct poison *p, const struct trial *t)
 {
     const struct inputs *in = t->in;
@@ -727,7 +729,8 @@ static void share_poison(struct poison *p, const struct trial *t)
     free(poisoned);
 }
 
-/* Later rows and those past lengths[b], by chance: under causal, padding or a window some queries see none of them. */
+/* Random rows among the later ones and those past lengths[b]: under causal, padding or a window some queries see none
+ * of them. */
 static void choose_poison(struct poison *p, const struct trial *t)
 {
     const struct inputs *in = t->in;
@@ -781,7 +784,7 @@ static bool is_poisoned(const struct poison *p, const struct trial *t, enum laye
     return p->key[r / m * p->rows + inputs_cached(t->layer, t->in, r / m) + r % m];
 }
 
-/* Into whole rows, or one column of what each head reads. */
+/* Writes to whole rows, or to one column of what each head reads. */
 static void write_poison(struct poison *p, const struct trial *t, enum layer_tensor tensor, size_t count, size_t width,
                          size_t head_width, const float values[3])
 {
@@ -791,7 +794,7 @@ static void write_poison(struct poison *p, const struct trial *t, enum layer_ten
                 element_put(t->layer->tensor_type, p->in.tensor[tensor], r * width + c, (double)values[(r + c) % 3]);
 }
 
-/* Into rows of a cache. */
+/* Writes to rows of a cache. */
 static void poison_cache(struct poison *p, const struct trial *t, const float values[3])
 {
     const struct layer *layer = t->layer;
@@ -812,7 +815,7 @@ static void poison_cache(struct poison *p, const struct trial *t, const float va
     }
 }
 
-/* Into each head's row of q, k or v, or one column of it. */
+/* Writes to each head's row of q, k or v, or to one column of it. */
 static void poison_given(struct poison *p, const struct trial *t, enum layer_tensor tensor, const float values[3])
 {
     const struct layer *layer = t->layer;
@@ -868,7 +871,7 @@ static bool spreads(const struct layer *layer)
     return layer->w_o == W_O_DENSE || norms || (layer->block == BLOCK_PRE && layer_has_ffn(layer));
 }
 
-/* Of the rows of Z that an element of y is made of, the worst taint. */
+/* The worst taint among the rows of Z that an element of y depends on */
 static enum taint taint_of_y(const struct poison *p, const struct trial *t, size_t b, size_t row, size_t column)
 {
     const struct layer *layer = t->layer;
@@ -889,8 +892,8 @@ static enum taint taint_of_y(const struct poison *p, const struct trial *t, size
     return taint;
 }
 
-/* An expression may make a finite score of an infinite one, and where it compares scores, of NaN, or hide such a pair;
- * or not read what was there at all. */
+/* An expression may turn an infinite score into a finite one, and if it compares scores, also NaN; it may hide such a
+ * pair, or not read the score at all. */
 static enum demand demand_of(const struct layer *layer, enum demand demand)
 {
     const bool bends = layer->score != NULL && (!expression_adds(layer->score) || score_has(layer, SCORE_HIDING));
@@ -899,8 +902,7 @@ static enum demand demand_of(const struct layer *layer, enum demand demand)
     return decides || (bends && demand == DEMAND_OF_INFINITY) ? DEMAND_NOTHING : demand;
 }
 
-/* Where an expression overflows on the way, or a key in a cache of f16, a row may be non-finite before it is
- * poisoned. */
+/* If an expression overflows on the way, or a key in an f16 cache, a row may be non-finite before it is poisoned. */
 static bool overflowed(const struct trial *t, double base)
 {
     return promise_overflows(t->layer) && !isfinite(base);
@@ -992,7 +994,8 @@ static bool with_nan(struct trial *t)
     return with_poison(t, (const float[]){NAN, NAN, NAN}, false, DEMAND_OF_NAN, "NaN");
 }
 
-/* What another column's product shows already, this one's alone may not; but without attention all columns show it. */
+/* One NaN: with attention other columns may hide what a single one would show; without attention it must reach all
+ * columns. */
 static bool with_one_nan(struct trial *t)
 {
     const enum demand demand = layer_attends(t->layer) ? DEMAND_NOTHING : DEMAND_OF_NAN;
@@ -1006,7 +1009,7 @@ static bool with_infinity(struct trial *t)
     return with_poison(t, (const float[]){INFINITY, -INFINITY, INFINITY}, false, demand, "infinity");
 }
 
-/* Some numbers of mask_add; tainted: rows that see one of these keys. */
+/* Poisons some numbers of mask_add; rows that see one of these keys are tainted. */
 static void poison_mask(struct poison *p, const struct trial *t, float value)
 {
     const size_t batch = p->in.mask_batch[TENSOR_MASK_ADD], heads = p->in.mask_h[TENSOR_MASK_ADD];
@@ -1033,7 +1036,7 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
 
 static bool with_masks_of(struct trial *t, float value, const char *what)
 {
-    /* shown before it is added */
+    /* attn shows scores before the mask is added */
     const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED;
     const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
     struct poison p = {0};
@@ -1064,8 +1067,8 @@ static bool with_huge_values(struct trial *t)
 
 /* ---- rows of a block at the ends of what f32 holds --------------------------------------------------------------- */
 
-/* Of x: the same number in all columns, none but zeros, numbers whose squares f32 does not hold, or which it hardly
- * holds, and one number far from all others. */
+/* Rows of x: the same number in all columns; all zeros; numbers whose squares exceed f32, or are subnormal; one number
+ * far from all others. */
 static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t row)
 {
     switch (kind) {
@@ -1081,7 +1084,7 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
     }
 }
 
-/* Within the worst case; and finite, where nothing overflows on the way. */
+/* Within the worst case; and finite where nothing overflows on the way */
 static bool rows_at_the_ends(struct trial *t)
 {
     static const char what[] = "rows of x of one number, of zeros, of huge and of tiny numbers";
@@ -1116,20 +1119,20 @@ static bool rows_at_the_ends(struct trial *t)
 
 /* ---- wrong calls ----------------------------------------------------------------------------------------------- */
 
-#define SEVERAL 7 /* sequences, of calls that are refused before one of them is read */
+#define SEVERAL 7 /* sequences of calls that must be refused before any of them is read */
 
-/* A call about to be spoiled. */
+/* A call that is about to be spoiled */
 struct attempt {
     const struct trial *trial;
     struct kernel_args args;
     const void *packed;
     char *scratch;
-    int32_t *lengths; /* SEVERAL numbers that may be changed, those of the call first; NULL without padding */
+    int32_t *lengths; /* SEVERAL numbers that may be changed, the call's own first; NULL without padding */
     int32_t *past;    /* likewise; NULL without offset = past */
     int32_t *prefix;  /* likewise; NULL without that mask */
     int32_t *table;   /* page numbers of SEVERAL sequences; NULL without pages */
     const void *zeroed;
-    size_t off; /* 1 to 3: of what lies off its boundary */
+    size_t off; /* 1 to 3: bytes off a boundary */
 };
 
 static bool has(const struct attempt *a, enum layer_tensor tensor)
@@ -1137,7 +1140,7 @@ static bool has(const struct attempt *a, enum layer_tensor tensor)
     return layer_has_tensor(a->trial->layer, tensor);
 }
 
-/* Each returns false where it does not apply. */
+/* Each spoils one thing; false if it does not apply to the layer. */
 static bool null_x(struct attempt *a) { a->args.x = NULL; return has(a, TENSOR_X); }
 static bool null_q(struct attempt *a) { a->args.q = NULL; return has(a, TENSOR_Q); }
 static bool null_k(struct attempt *a) { a->args.k = NULL; return has(a, TENSOR_K); }
@@ -1231,7 +1234,7 @@ static bool smaller_m(struct attempt *a)
     return layer_is_square(a->trial->layer) && a->args.n > 1;
 }
 static bool huge_n(struct attempt *a) { a->args.n = a->args.m = SIZE_MAX; return true; }
-/* Cut to fewer bits, or taken for a signed number, these are in order. */
+/* Sizes that look legal if they are truncated to fewer bits, or taken as signed */
 #define TOP_BIT (SIZE_MAX / 2 + 1)
 static bool wrapping_n(struct attempt *a)
 {
@@ -1255,7 +1258,7 @@ static void set_batch(struct attempt *a, size_t batch)
 }
 static bool huge_batch(struct attempt *a) { set_batch(a, SIZE_MAX); return true; }
 static bool top_batch(struct attempt *a) { set_batch(a, a->args.batch + TOP_BIT); return true; }
-/* The bytes of x, or of q, modulo 2^64, are few. */
+/* A batch for which the bytes of x, or of q, wrap to a small number */
 static bool wrapping_batch(struct attempt *a)
 {
     const struct layer *layer = a->trial->layer;
@@ -1263,7 +1266,7 @@ static bool wrapping_batch(struct attempt *a)
     set_batch(a, SIZE_MAX / sizeof(float) / a->args.n / width + 1);
     return true;
 }
-/* That tensor is a little too large; the others need not be. */
+/* A batch for which this tensor is a little too large, and others need not be */
 static bool large_batch(struct attempt *a, enum layer_tensor tensor)
 {
     const struct inputs *in = a->trial->in;
@@ -1291,7 +1294,7 @@ static bool large_mask_add(struct attempt *a) { return large_batch(a, TENSOR_MAS
 static bool large_k_cache(struct attempt *a) { return large_batch(a, TENSOR_K_CACHE); }
 static bool large_v_cache(struct attempt *a) { return large_batch(a, TENSOR_V_CACHE); }
 static bool huge_pages(struct attempt *a) { a->args.pages = SIZE_MAX; return has(a, TENSOR_K_PAGES); }
-/* The bytes of k_pages, modulo 2^64, are few. */
+/* A number of pages for which the bytes of k_pages wrap to a small number */
 static bool wrapping_pages(struct attempt *a)
 {
     const struct layer *layer = a->trial->layer;
@@ -1336,7 +1339,7 @@ static bool null_lengths_no_queries(struct attempt *a)
     length_of_no_queries(a);
     return null_lengths(a);
 }
-/* Past the keys of this call, but not past those that the layer is made for */
+/* A length above this call's keys, but not above the layer's limit */
 static bool length_above_shorter_m(struct attempt *a)
 {
     if (a->lengths == NULL || a->args.n < 2 || a->args.m < 2)
@@ -1361,12 +1364,12 @@ static bool prefix_below_zero(struct attempt *a)
         a->prefix[a->args.batch - 1] = -1;
     return a->prefix != NULL;
 }
-/* New tokens of sequence b. */
+/* Number of new tokens of sequence b */
 static int32_t fresh_of(const struct attempt *a, size_t b)
 {
     return a->lengths != NULL ? a->lengths[b] : (int32_t)a->args.n;
 }
-/* One more than the cache has room for */
+/* A past that is one more than the cache has room for */
 static bool past_too_far(struct attempt *a)
 {
     const struct layer *layer = a->trial->layer;
@@ -1386,7 +1389,7 @@ static bool inner_past_too_far(struct attempt *a)
            a->trial->layer->cache != CACHE_RING &&
            set_past(a, SEVERAL / 2, (int32_t)a->trial->layer->cache_len + 1 - fresh_of(a, SEVERAL / 2));
 }
-/* The first used page, or the last, of the last sequence. */
+/* Sets the first used page of the last sequence, or its last one. */
 static bool set_page(struct attempt *a, bool last, int64_t number)
 {
     const struct layer *layer = a->trial->layer;
@@ -1415,7 +1418,7 @@ static bool inner_past_below_zero(struct attempt *a)
     set_batch(a, SEVERAL);
     return set_past(a, SEVERAL / 2, -1);
 }
-/* Extents of a mask that are neither 1 nor the full one; the others are good. */
+/* Sets extents of a mask; wrong ones are neither 1 nor the full one. */
 static bool bool_extents(struct attempt *a, size_t batch, size_t heads)
 {
     a->args.mask_bool_batch = batch;
@@ -1490,7 +1493,7 @@ static void *off(const struct attempt *a, const void *tensor)
 {
     return (char *)(uintptr_t)tensor + (tensor != NULL ? a->off : 0);
 }
-/* The same of activations, whose numbers may have two bytes */
+/* The same for activations, whose numbers may have two bytes */
 static void *odd(const struct attempt *a, const void *tensor)
 {
     const size_t by = layer_types_tensors(a->trial->layer) ? 1 : a->off;
@@ -1516,7 +1519,7 @@ static bool page_table_off(struct attempt *a)
     a->args.page_table = off(a, a->args.page_table);
     return has(a, TENSOR_PAGE_TABLE);
 }
-/* Numbers of one byte lie anywhere. */
+/* Numbers of one byte have no alignment. */
 static bool cache_off(struct attempt *a, enum layer_tensor tensor, void **cache)
 {
     const size_t size = layer_tensor_size(a->trial->layer, tensor);
@@ -1694,7 +1697,7 @@ static const struct wrong {
     {"a packed block of zeros", KERNEL_PACKED, not_packed},
 };
 
-/* A cache is as the inputs have it. */
+/* Whether the cache still is what the inputs hold */
 static bool cache_untouched(struct trial *t, const char *what)
 {
     for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
@@ -1720,7 +1723,7 @@ static const char *error_text(const struct trial *t, int error)
     return text != NULL ? text : "(no text)";
 }
 
-/* By each of the four functions that take a call. Phases and parts see no scratch. */
+/* Each of the four functions that take a call must refuse it. Phases and parts do not get the scratch. */
 static bool refused(struct trial *t, const void *packed, const struct kernel_args *args, void *scratch, int expected,
                     const char *what)
 {
@@ -1751,7 +1754,7 @@ static int32_t *copy_numbers(const struct trial *t, enum layer_tensor tensor, in
     return numbers;
 }
 
-/* Pages of the call's sequences and of others; NULL: the layer has none. */
+/* Page numbers of the call's sequences and of others; NULL: the layer has none. */
 static int32_t *copy_table(const struct trial *t, int32_t *numbers)
 {
     const size_t count = (size_t)t->layer->page_count;
@@ -1762,8 +1765,8 @@ static int32_t *copy_table(const struct trial *t, int32_t *numbers)
     return numbers;
 }
 
-/* Of the call's queries, or of one. `numbers`: room for three tensors of one number for each sequence, and a table of
- * pages. */
+/* A wrong call with the call's queries, or with one query. `numbers`: room for three tensors of one number for each
+ * sequence, and a page table. */
 static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *numbers, const void *zeroed, size_t off,
                            bool single)
 {
@@ -1807,7 +1810,7 @@ static bool wrong_parts(struct trial *t, struct kernel_args args)
                : violated(t, "a phase past the last has parts");
 }
 
-/* Where a tensor of a call lies; NULL: the layer has none, or calls do not see it. */
+/* Address of a tensor of a call; NULL: the layer has none, or it is no argument of a call */
 static const void *tensor_of_call(const struct trial *t, enum layer_tensor tensor)
 {
     switch (tensor) {
@@ -1822,8 +1825,8 @@ static const void *tensor_of_call(const struct trial *t, enum layer_tensor tenso
     return tensor_is_packed(layer_tensor_row(tensor)->kind) ? NULL : t->in->tensor[tensor];
 }
 
-/* A cache that begins where another tensor of the call does, at its last element, or so that its own last one is there.
- * Boundaries are those of its own elements. */
+/* A cache that begins where another tensor of the call begins, or at its last element, or that ends there. It is
+ * aligned to its own elements. */
 static bool overlaps(struct trial *t, int part, enum layer_tensor tensor)
 {
     const uintptr_t at = (uintptr_t)tensor_of_call(t, tensor);
@@ -1866,7 +1869,7 @@ static bool null_args(struct trial *t)
     return refused(t, t->packed, NULL, t->scratch.data, KERNEL_NULL, "args = NULL");
 }
 
-/* Nothing to do: no error, no phases, no parts, and nothing is written. */
+/* A call with nothing to do: no error, no phases, no parts, and nothing is written */
 static bool empty_call(struct trial *t, const struct kernel_args *args, const char *what)
 {
     const struct kernel_table *call = t->call;
@@ -1910,7 +1913,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     return empty_call(t, &args, "batch = 0, and NULL for what has no elements");
 }
 
-/* What a block makes of x and b_O, within the bound. */
+/* Whether y is what a block makes of x and b_O, within the bound */
 static bool is_block_of_b_o(struct trial *t, const char *what)
 {
     struct inputs in = *t->in;
@@ -1945,7 +1948,7 @@ static bool is_b_o(struct trial *t, const char *what)
     return true;
 }
 
-/* lse of rows that see nothing */
+/* Whether lse is that of rows that see nothing */
 static bool is_of_sinks(struct trial *t, const char *what)
 {
     const float *sink = t->in->tensor[TENSOR_SINK], *lse = t->lse.data;
@@ -1959,8 +1962,8 @@ static bool is_of_sinks(struct trial *t, const char *what)
     return true;
 }
 
-/* An empty source, or no keys and values: what has no elements may be NULL, and every row is b_O, or what a block makes
- * of it. */
+/* An empty source, or no keys and values: tensors without elements may be NULL, and every row is b_O, or what a block
+ * makes of it. */
 static bool without_keys(struct trial *t)
 {
     static const char what[] = "m = 0, and NULL for what has no elements";
@@ -1993,8 +1996,7 @@ static bool without_keys(struct trial *t)
     return good;
 }
 
-/* Each code has a text of its own, and what is no code has one too; the phases of each group have the names that bench
- * knows. */
+/* Each error code has a text of its own, and so have other numbers; the phases have the names that bench knows. */
 static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
@@ -2042,7 +2044,8 @@ static bool wrong_calls(struct trial *t)
         return false;
     int32_t *lengths = malloc((3 + (size_t)t->layer->page_count) * lengths_bytes(t));
     size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
-    void *zeroed = aligned_alloc(64, zero_bytes); /* as large as anything it stands for: it is never read past that */
+    void *zeroed = aligned_alloc(64, zero_bytes); /* as large as anything it replaces, so it is never read past its
+                                                   * end */
     bool good = lengths != NULL && zeroed != NULL;
     if (good)
         memset(zeroed, 0, zero_bytes);
@@ -2071,8 +2074,8 @@ static bool good_and_bad_packing(struct trial *t)
 
 /* ---- columns of packed weights ---------------------------------------------------------------------------------- */
 
-/* Those of layer = linear come back as they were given, or as weight_type has them: at the edges of panels, and by
- * chance. */
+/* layer = linear returns columns as they were given, or as weight_type rounds them: those at the edges of panels, and
+ * random ones. */
 static bool columns_come_back(struct trial *t)
 {
     const struct layer *layer = t->layer;
@@ -2158,7 +2161,7 @@ static uint64_t hash_of(uint64_t hash, const unsigned char *bytes, size_t count)
     return hash;
 }
 
-/* Of all that a call only reads */
+/* Hash of everything that a call only reads */
 static uint64_t hash_inputs(const struct trial *t)
 {
     uint64_t hash = hash_of(0xcbf29ce484222325u, t->packed, t->call->packed_bytes);

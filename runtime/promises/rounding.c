@@ -57,9 +57,9 @@ static bool make_side(struct side *side, const struct kernel *kernel, const stru
     return good;
 }
 
-/* What is called: as it was drawn; with NaN and infinity in it; and of layer = linear small whole numbers, whose sums
- * are whole numbers that lie half way between two of the type, and the same times powers of two that make the operands
- * and the sums subnormal numbers of f16. */
+/* Inputs of the calls: random ones; with NaN and infinity among them; for layer = linear also small integers, whose
+ * sums are halfway between two numbers of the type, and the same times powers of two, so that operands and sums are
+ * subnormal in f16. */
 enum numbers { DRAWN, NOT_FINITE, WHOLE, SMALL, NUMBERS };
 
 static void make_whole(const struct side *side, enum numbers numbers)
@@ -86,7 +86,7 @@ static void make_numbers(const struct side *side, enum numbers numbers)
     }
 }
 
-/* The tensors of both layers are alike but for the type of some, whose numbers are the same. */
+/* Both layers have the same tensors; some differ in type, but not in their numbers. */
 static bool widen(struct side *plain, const struct side *typed, const struct layer *layer, struct diag *diag)
 {
     plain->in = typed->in;
@@ -116,7 +116,7 @@ static bool run(struct pair *p, struct side *side)
     return error == KERNEL_OK || violated(p, "beside the layer in f32: a call returns \"%s\"", call->strerror(error));
 }
 
-/* The bits of each number but those of NaN. */
+/* Compares the bits of each number, except NaN. */
 static bool is_rounded(struct pair *p, enum layer_tensor tensor, const void *typed, const void *plain)
 {
     const enum tensor_element type = p->typed.layer->tensor_type;

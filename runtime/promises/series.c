@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes of the calls: every one up to 64 where the layer is small, around the edges of tiles and blocks where it is
- * large; as many as the work allows. */
+/* Sizes of the calls: for small layers every size up to 64, for large ones sizes around the edges of tiles and blocks;
+ * as many as the work allows. */
 #include "series.h"
 
 #include <stdlib.h>
@@ -14,13 +14,13 @@
 #define SHARE 0.05       /* or this share of the main call's */
 #define EACH_UP_TO 64    /* sizes of which each is wanted */
 #define BATCH 7
-#define GROUPED 256      /* positions, at most, that are projected together */
+#define GROUPED 256      /* maximum of positions that are projected together */
 #define MIN_EXTREME 20   /* positions, past a tile of scores */
 #define MAX_EXTREME 72
 #define MAX_LONG 640     /* past a block of keys of most plans */
 #define MAX_LONE 40
 
-/* What is being made, and what it may still cost. */
+/* The series that is being made, and the work that is left for it */
 struct making {
     struct series *series;
     const struct layer *layer;
@@ -38,7 +38,7 @@ static double work_of(const struct layer *layer, size_t batch, size_t n, size_t 
     return (double)batch * layer_multiply_adds(layer, (int64_t)n, (int64_t)m).total;
 }
 
-/* What a cache holds before a call: of large ones little, with now and then all that fits. */
+/* Tokens in a cache before a call: few in large caches, sometimes as many as fit */
 #define SMALL_PAST 130
 static int64_t most_past(const struct layer *layer, size_t count)
 {
@@ -48,7 +48,7 @@ static int64_t most_past(const struct layer *layer, size_t count)
 
 #define ORDINARY (-1)
 
-/* One call more, ORDINARY or with scores as enum extremes says. */
+/* Adds a call, ORDINARY or with scores of a kind of enum extremes. */
 static bool add_call(struct making *k, size_t batch, size_t n, size_t m, int extreme)
 {
     struct series *s = k->series;
@@ -78,7 +78,7 @@ static bool add_call(struct making *k, size_t batch, size_t n, size_t m, int ext
 
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
 
-/* Sizes up to `limit`, the telling ones first, each once; returns how many. */
+/* Lists sizes up to `limit`, the most telling ones first, each once; returns how many. */
 static size_t list_sizes(struct making *k, size_t limit, size_t sizes[2 * EACH_UP_TO])
 {
     static const size_t edges[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64};
@@ -94,7 +94,7 @@ static size_t list_sizes(struct making *k, size_t limit, size_t sizes[2 * EACH_U
     for (size_t size = 1; size <= max; size++)
         if (!listed[size])
             sizes[count++] = size;
-    for (size_t at = first; at < count; at++) { /* which of the others come first is drawn */
+    for (size_t at = first; at < count; at++) { /* the others are in random order */
         const size_t other = at + random_bits(&k->random) % (count - at), size = sizes[at];
         sizes[at] = sizes[other];
         sizes[other] = size;
@@ -107,7 +107,7 @@ static size_t list_sizes(struct making *k, size_t limit, size_t sizes[2 * EACH_U
     return count;
 }
 
-/* Of one sequence each. In cross-attention each number of queries meets another number of keys. */
+/* Adds calls of one sequence. In cross-attention each number of queries has another number of keys. */
 static bool add_sizes(struct making *k)
 {
     size_t n[2 * EACH_UP_TO], m[2 * EACH_UP_TO];
@@ -121,14 +121,14 @@ static bool add_sizes(struct making *k)
     return true;
 }
 
-/* Many short sequences, which are projected together: all at once, and in several groups, the last one smaller. Of the
- * second call the first sequence has no keys. In cross-attention few queries meet many keys,
- * and the other way round. */
+/* Adds calls of many short sequences, which are projected together: all at once, and in several groups, the last one
+ * smaller. In the second call the first sequence has no keys. In cross-attention few queries have many keys, and vice
+ * versa. */
 static bool add_batches(struct making *k)
 {
     const struct layer *layer = k->layer;
     const size_t queries = (size_t)layer->seq_len, keys = !layer_is_square(layer) ? (size_t)layer->source_len : queries;
-    const size_t drawn = 3 + random_bits(&k->random) % 3 * 2; /* odd: they do not fill blocks of lanes */
+    const size_t drawn = 3 + random_bits(&k->random) % 3 * 2; /* odd, so that they do not fill blocks of lanes */
     const size_t few = work_of(layer, BATCH, drawn, drawn) > MAX_WORK ? 1 : min_size(queries, drawn);
     const struct { size_t batch, n, m; } calls[] = {
         {BATCH, few, !layer_is_square(layer) ? min_size(keys, 2 + random_bits(&k->random) % 9) : few},
@@ -172,7 +172,7 @@ static bool add_extreme(struct making *k, enum extremes extremes, size_t positio
                     min_size(positions, (size_t)k->layer->source_len), (int)extremes);
 }
 
-/* The mixed ones always, with an even number of positions and an odd one, the others where the work allows. */
+/* Adds the mixed ones always, with an even and an odd number of positions; the others if the work allows. */
 static bool add_extremes(struct making *k)
 {
     const struct layer *layer = k->layer;
@@ -191,7 +191,7 @@ static bool add_extremes(struct making *k)
 #define MAX_STREAM 700 /* past the segments that most plans cut contexts into */
 #define MAX_DEEP 4000
 
-/* Tokens of sequences that a cache takes in, as many as the work allows; a ring takes more than it keeps. */
+/* Number of tokens fed into a cache, as many as the work allows; into a ring more than it holds */
 static size_t stream_length(const struct making *k, size_t batch)
 {
     const struct layer *layer = k->layer;

@@ -24,8 +24,8 @@ struct series {
                                                         * n = 0 without one */
 };
 
-/* All follows from the layer and `draw`, whose weights `drawn` has; how many calls, from the work of the main one.
- * False with the reason in `diag`; series_free() in any case. */
+/* The layer and `draw` determine everything; `drawn` has the weights, and the main call's work limits the number of
+ * calls. False with the reason in `diag`; call series_free() in any case. */
 bool series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
                  const struct inputs_draw *draw, struct folds folds, struct diag *diag);
 void series_free(struct series *series);

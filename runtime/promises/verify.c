@@ -105,7 +105,7 @@ static void free_blocks(struct blocks *b)
         guarded_free(&b->cache[part]);
 }
 
-/* Runs a call once by what is packed. */
+/* Runs a call once with the packed weights. */
 static bool run_once(const struct subject *s, const struct inputs *in, struct blocks *b, struct findings *f,
                      struct diag *diag)
 {
@@ -131,7 +131,7 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
     return f->why[0] == '\0';
 }
 
-/* What a call left in a cache; true without one. */
+/* Compares what a call left in a cache; true without one. */
 static bool compare_caches(const struct subject *s, const struct inputs *in, const struct reference *reference,
                            const struct bounds *bounds, const struct blocks *b, unsigned gates,
                            struct comparison cache[2], struct diag *diag)
@@ -148,7 +148,7 @@ static bool compare_caches(const struct subject *s, const struct inputs *in, con
     return good;
 }
 
-/* Of the main call: with its statistics. */
+/* Compares the main call, with statistics. */
 static bool compare_main(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
     const unsigned gates = GATE_WORST | GATE_DRAWN;
@@ -167,7 +167,7 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
            f->cache[1].misses == 0;
 }
 
-/* What the layer's types cost, of a call that has the numbers of one in f32. */
+/* What the layer's types cost, in a call with the same numbers as one in f32 */
 static bool compare_against(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
     if (!s->against.wanted)
@@ -178,7 +178,7 @@ static bool compare_against(const struct subject *s, struct blocks *b, struct fi
     return true;
 }
 
-/* The reference is finite in all of them; where it has no bound, the kernel is finite at least. */
+/* Whether all values are finite: what is required where there is a finite reference but no bound */
 static bool all_finite(enum tensor_element type, const void *values, size_t count)
 {
     bool finite = true;
@@ -187,7 +187,7 @@ static bool all_finite(enum tensor_element type, const void *values, size_t coun
     return finite;
 }
 
-/* Puts "… on 7 sequences, n = 5, m = 5: " before why, and a miss behind it. */
+/* Puts "… on 7 sequences, n = 5, m = 5: " before why, and a miss after it. */
 static bool failed_call(struct findings *f, const struct series_call *call, const char *what,
                         const struct comparison *miss)
 {
@@ -238,7 +238,7 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
     return true;
 }
 
-/* All calls of the series whose inputs end where readable memory does */
+/* Runs calls of the series with inputs that end where readable memory ends. */
 static bool read_within(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
     const struct inputs **calls = malloc((s->series.sized + 1) * sizeof(const struct inputs *));
@@ -253,7 +253,7 @@ static bool read_within(const struct subject *s, struct blocks *b, struct findin
     return good;
 }
 
-/* Calls of many sizes, by the weights of the main one; batches are cut in several ways. */
+/* Compares calls of many sizes, with the weights of the main one; batches are cut in several ways. */
 static bool compare_sizes(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
     bool good = compare_series(s, b, 0, s->series.sized, GATE_WORST | GATE_DRAWN, "another call", f, diag) &&
@@ -264,7 +264,7 @@ static bool compare_sizes(const struct subject *s, struct blocks *b, struct find
     return good;
 }
 
-/* Gradients of such a layer: within the bound of any data */
+/* Gradients of such calls: within the bound for any data */
 static bool extreme_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
 {
     struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed};
@@ -274,7 +274,8 @@ static bool extreme_gradients(const struct subject *s, const struct blocks *b, s
     return good;
 }
 
-/* Scores of every size, by weights of their own: errors are not drawn ones any more. */
+/* Compares calls with scores of every size, with weights of their own: only within the worst case, as their errors are
+ * not random. */
 static bool compare_extremes(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
     const struct series *series = &s->series;
@@ -294,8 +295,8 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
                           PROMISES_OF_VALUES, f->why, diag));
 }
 
-/* How the calling thread rounds, and what becomes of subnormal results and operands: volatile,
- * so that it is found out now. */
+/* How the calling thread rounds, and whether it flushes subnormal results and operands; volatile, so that it is found
+ * out at run time. */
 static int float_mode(void)
 {
     volatile float min = FLT_MIN, half, subnormal = 0x1p-149f;
@@ -304,7 +305,7 @@ static int float_mode(void)
     return 4 * fegetround() + 2 * flushed + ignored;
 }
 
-/* Of a layer that trains: its promises are checked with the call that those of forward are checked with. */
+/* For a layer that trains: its promises are checked with the same call as forward's. */
 static bool compare_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
 {
     struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed,

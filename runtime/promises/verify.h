@@ -13,19 +13,20 @@
 #include "backward.h"
 #include "series.h"
 
-/* What one layer is compared with: good for every instruction set of its kernel. */
+/* Inputs and references of a layer, for every instruction set of its kernel that packs in the same way
+ * (inputs_pairs) */
 struct subject {
     const struct layer *layer;
     const struct kernel *kernel;
-    const struct layer *plain_layer; /* the same in f32, where its tensors are of another type and that is compared */
+    const struct layer *plain_layer; /* the same layer in f32, if its tensors have another type and that is compared */
     const struct kernel *plain;      /* NULL: it is not */
     uint64_t seed;
     struct inputs inputs, small; /* for accuracy; for the promises */
     struct reference reference;
     struct bounds bounds;
-    struct reference given; /* where weights are packed in another type: of those that are given */
+    struct reference given; /* of the given weights, if they are packed in another type */
     struct bounds given_bounds;
-    struct against against; /* the same layer in f32; where that was asked for */
+    struct against against; /* the same layer in f32, if requested */
     struct series series; /* other sizes, other scores */
 };
 
@@ -41,15 +42,15 @@ struct findings {
     bool ran; /* y, attn and lse were computed and compared */
     struct comparison y, attn, lse, cache[2]; /* of the main call */
     struct backward_figures gradients; /* of a layer that trains */
-    struct comparison given; /* y of the main call around the weights as they are given, where packing rounds them */
-    struct cost cost;        /* of the layer's types, where that was asked for */
+    struct comparison given; /* y of the main call, compared with the given weights, if packing rounds them */
+    struct cost cost;        /* of the layer's types, if requested */
     char why[300]; /* what else went wrong; "": nothing */
 };
 
 /* Draws the inputs, computes reference and bounds. False with the reason in `diag`; subject_free() in any case. */
 bool subject_make(struct subject *subject, const struct layer *layer, const struct kernel *kernel,
                   const struct inputs_draw *draw, struct diag *diag);
-/* What the layer's types cost is wanted as well: before subject_verify(). */
+/* Requests the cost of the layer's types; to be called before subject_verify(). */
 bool subject_make_against(struct subject *subject, const struct inputs_draw *draw, struct diag *diag);
 struct findings subject_verify(const struct subject *subject, int isa, struct diag *diag);
 void subject_free(struct subject *subject);

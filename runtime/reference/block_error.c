@@ -66,10 +66,12 @@ struct steps {
 
 /* A drawn error is no more than the worst one, but where it has a step of a cache: that is as large as it can be, and
  * all columns have it of one source, so that their sum may be more than many small errors of this size are together.
+ * That of a number that is rounded the other way stands LAMBDA times in it, and a norm behind it divides by that again.
  * Where it is infinite the worst case alone holds. */
 static double drawn_within(const struct layer *layer, double drawn, double worst)
 {
-    return !isfinite(drawn) ? INFINITY : layer_stores_cache(layer) ? drawn : fmin(drawn, worst);
+    const double most = layer_rounds(layer) ? BOUND_LAMBDA * worst : worst;
+    return !isfinite(drawn) ? INFINITY : layer_stores_cache(layer) ? drawn : fmin(drawn, most);
 }
 
 /* ---- norms ----------------------------------------------------------------------------------------------------- */
@@ -197,6 +199,24 @@ double block_more_spread(const struct layer *layer)
     return layer->precision == PRECISION_BF16 ? 1.4142135623730951 : 1;
 }
 
+double block_small_scales(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
+                          const double *rows, size_t count, size_t columns, double factor, double omega)
+{
+    const double levels = (double)layer_levels(layer, (int64_t)columns);
+    double least = INFINITY, most = 0;
+    if (!layer_sums_whole(layer))
+        return 0;
+    for (size_t r = 0; r < count; r++) {
+        double largest = 0x1p-100;
+        for (size_t c = 0; c < columns; c++)
+            largest = fmax(largest, fabs(rows[r * columns + c]));
+        least = fmin(least, largest / levels);
+        most = fmax(most, largest / levels);
+    }
+    const double unit = in->unit[tensor] * (factor > 0 ? factor : 1);
+    return least * unit >= 2 * (double)FLT_MIN && unit >= 2 * (double)FLT_MIN ? 0 : 0x1p31 * omega * (1 + most);
+}
+
 /* Rows as multiples of a unit, of numbers that are off by e. The kernel's unit is off by its row's largest e, and its
  * quotients by u three times more, as are the reference's own, in f32 likewise; a number whose quotient lies no further
  * than that from the middle between two whole ones may become the other one of them: one unit, or LAMBDA of them where
@@ -261,7 +281,8 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
     const size_t count = s->rows * m.in;
     const double spread = block_more_spread(s->layer), walk = of->lambda * U * spread, root = sqrt((double)m.in + 1);
     const double gamma = gamma_of(m.in + 2 + block_more_roundings(s->layer));
-    const double small = of->omega * (double)(m.in + 1);
+    const double small = of->omega * (double)(m.in + 1) +
+                         block_small_scales(s->layer, s->in, w, a, s->rows, m.in, 1, of->omega);
     const float *bias = inputs_floats(s->in, b);
     const bool shown = !layer_attends(s->layer) && (w == TENSOR_W || w == TENSOR_W_2);
     double *size = calloc(s->rows * m.columns + 1, sizeof *size);
@@ -383,7 +404,7 @@ struct errors {
 static void free_errors(struct errors *e)
 {
     struct block_error *const all[] = {&e->u, &e->in, &e->up, &e->gate, &e->hidden};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         block_error_free(all[i]);
 }
 

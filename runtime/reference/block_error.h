@@ -35,6 +35,10 @@ void block_settle(const struct layer *layer, const struct inputs *inputs, int nu
  * sqrt(2) of theirs. 0 and 1 of other layers. */
 size_t block_more_roundings(const struct layer *layer);
 double block_more_spread(const struct layer *layer);
+/* Sums of whole numbers are multiplied by the product of a row's scale and a column's, times `factor`. Where that may
+ * be subnormal in f32: what 2^31 of them are off by. Of these rows of whole numbers, with the columns of a matrix. */
+double block_small_scales(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor,
+                          const double *rows, size_t count, size_t columns, double factor, double omega);
 /* The errors of `rows` rows before they become words, or around the weights as they are given are compared with those,
  * turned into those behind it, which the product that reads them has. `a`: the rows before, `whole` behind it. Nothing
  * but under precision. */

@@ -157,6 +157,7 @@ struct propagation {
     struct {
         struct pair z;         /* [rows][h d_v] of all heads of a sequence, under precision */
         double *open, *spread; /* likewise, and [rows]: the largest of a head */
+        double small;          /* what products of scales that are subnormal may be off by, in y */
     } heads;
 };
 
@@ -381,6 +382,7 @@ struct projection {
     size_t rows, in, d;
     const struct operand *operand; /* errors of a, if it has any */
     const double *moved; /* [in][d] how far packing moves w; NULL: not at all */
+    enum layer_tensor tensor; /* that has w */
 };
 
 /* size = |a||w| + |b| */
@@ -463,6 +465,7 @@ static void projection_error(struct propagation *p, struct pair error, double *s
         for (size_t k = 0; packed && k < in; k++)
             denormal += fabs(of->a[r * in + k]);
         denormal *= p->omega * large;
+        denormal += block_small_scales(p->plain, p->in, of->tensor, of->a + r * in, 1, in, factor, p->omega);
         for (size_t at = r * d; at < (r + 1) * d; at++) {
             const double walk = step * (size[at] + root * fabs(value[at])), moved = error.worst[at];
             const double both = error.drawn[at] != 0 ? sqrt(square(walk) + error.drawn[at]) : walk;
@@ -948,6 +951,8 @@ static void keep_errors(struct propagation *p, const struct reference_head *head
         return;
     block_round_errors(layer, p->in, head->all_z, head->whole_z, rows * heads, columns, p->heads.z.worst,
                        p->heads.z.drawn);
+    p->heads.small = fmax(p->heads.small, block_small_scales(layer, p->in, TENSOR_W_O, head->whole_z, rows * heads,
+                                                             columns, 1, p->omega));
     for (size_t r = 0; r < rows * heads; r++) {
         double *const worst = p->heads.z.worst + r * columns, *const open = p->heads.open + r * columns;
         double most = 0;
@@ -1070,6 +1075,7 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k, .operand = &p->x,
+                                 .tensor = TENSOR_W_Q,
                                  .moved = moved_projection(p, p->moved[0], head->w_q, TENSOR_W_Q, d_in,
                                                            (size_t)p->layer->d_k, head->i, (size_t)p->layer->h)};
     const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
@@ -1109,9 +1115,9 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     const size_t h_kv = (size_t)p->layer->h_kv, i = head->i * h_kv / (size_t)p->layer->h;
     const enum layer_tensor w_k = p->layer->tied ? TENSOR_W_Q : TENSOR_W_K;
     struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k,
-                           .operand = &p->s};
+                           .operand = &p->s, .tensor = w_k};
     struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v,
-                           .operand = &p->s};
+                           .operand = &p->s, .tensor = TENSOR_W_V};
     if (!p->layer->projected)
         k.moved = moved_projection(p, p->moved[0], head->w_k, w_k, in, d_k, i, h_kv);
     if (!p->layer->projected && !p->layer->identity)
@@ -1359,7 +1365,9 @@ static bool finish(struct propagation *p, const struct reference *reference)
     const struct layer *layer = p->layer;
     const size_t d_out = (size_t)layer->d_out, count = p->in->batch * reference->y_rows.count * d_out;
     const size_t length = merge_length(layer);
-    const double worst = merge_gamma(p), root = sqrt((double)length), denormal = (double)(length + 1) * p->omega;
+    const double worst = merge_gamma(p), root = sqrt((double)length);
+    const double taps = layer->w_o == W_O_CONV ? (double)layer->conv_width : 1;
+    const double denormal = (double)(length + 1) * p->omega + taps * p->heads.small;
     const double walk = LAMBDA * U * block_more_spread(p->plain);
     const float *b_o = inputs_floats(p->in, TENSOR_B_O);
     for (size_t at = 0; at < count; at++) {

@@ -265,9 +265,11 @@ static struct error error_of(const struct expression *e, const union expression_
             out.unsure = compare_unsure(of[0], of[1], values[n->a].number, values[n->b].number);
         else
             exact(n, &out, of, values);
+        if (i == e->root)
+            return out;
         errors[i] = out;
     }
-    return errors[e->root];
+    return (struct error){0};
 }
 
 bool expressions_visible(const struct layer *layer, const struct inputs *in, struct expression_pair pair, bool *unsure)

@@ -345,13 +345,17 @@ static void project(struct walk *w, struct quantity *to, const struct quantity *
     add_row(to, bias);
 }
 
-/* Of one score, scale q k: what the softcap makes of its errors, and its slope there. */
-static void cap_score(struct walk *w, struct quantity *s, struct quantity *slope, size_t at, double raw)
+/* Of one score, scale q k: the softcap's slope there. */
+static double cap_slope(const struct walk *w, double raw)
+{
+    const double tanh_of = tanh(raw / w->layer->number[SCORE_SOFTCAP]);
+    return 1 - tanh_of * tanh_of;
+}
+
+/* What the softcap makes of a score's errors, and those of its slope. */
+static void cap_score(const struct walk *w, struct quantity *s, struct quantity *slope, size_t at, double raw)
 {
     const double cap = w->layer->number[SCORE_SOFTCAP], tanh_of = tanh(raw / cap), value = cap * tanh_of;
-    slope->v[at] = 1 - tanh_of * tanh_of;
-    if (!w->bounded)
-        return;
     const double product = 2 * U * fabs(raw), nearest = fmax(0, fabs(raw) - s->e[at] - product) / cap;
     const double steepest = 1 / (cosh(nearest) * cosh(nearest)), carried = steepest * (s->e[at] + product);
     s->e[at] = fmin(carried, 2 * cap) + BOUND_TANH * fmin(fabs(value) + carried, cap);
@@ -374,8 +378,8 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
         g->sunk = make(w, n, 1);
     for (size_t t = 0; w->good && w->layer->sink && t < n; t++)
         g->sunk.v[t] = exp(head->sink - head->lse[t]);
-    for (size_t at = 0; w->good && !w->bounded && cap > 0 && at < n * m; at++)
-        cap_score(w, NULL, &g->slope, at, head->raw[at]);
+    for (size_t at = 0; w->good && g->slope.v != NULL && at < n * m; at++)
+        g->slope.v[at] = cap_slope(w, head->raw[at]);
     if (!w->bounded)
         return;
     struct quantity kt = transposed(w, &g->k), s = make(w, n, m);
@@ -385,12 +389,12 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
         const size_t row = t * m;
         const double of_sink = w->layer->sink ? 6 * U * fabs(head->sink) : 0; /* rounded twice: packed, less m */
         double largest = of_sink, spread = 0, together = 0;
-        if (w->layer->sink)
+        if (g->sunk.v != NULL)
             spread = g->sunk.v[t] * g->sunk.v[t] * of_sink * of_sink;
         for (size_t j = 0; j < m; j++) {
             s.e[row + j] = fabs(scale) * s.e[row + j];
             s.q[row + j] = scale * scale * s.q[row + j];
-            if (cap > 0)
+            if (g->slope.e != NULL && g->slope.q != NULL)
                 cap_score(w, &s, &g->slope, row + j, head->raw[row + j]);
             const double before = cap > 0 ? cap * tanh(head->raw[row + j] / cap) : head->raw[row + j];
             const double added = fabs(head->scores[row + j] - before);
@@ -406,7 +410,7 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
         }
         const double of_sum = largest + BOUND_EXP2 + 2 * U + gamma_of(m + 8);
         g->shared[t] = fmin(spread + BOUND_EXP2 * BOUND_EXP2 + U * U * (1 + sqrt((double)m)), 1);
-        if (w->layer->sink) {
+        if (g->sunk.v != NULL) {
             const double a = g->sunk.v[t], own = BOUND_EXP2 + 4 * U, most = fmax(a, 1 - a) + 8 * U;
             g->sunk.e[t] = fmin(a * expm1(of_sink + of_sum + own), most) + TINY;
             const double apart = a * a * (of_sink * of_sink + g->shared[t] + own * own);
@@ -559,7 +563,7 @@ static void forget(struct known *g)
 {
     struct quantity *all[] = {&g->x, &g->s, &g->w_q, &g->w_k, &g->w_v, &g->q, &g->k, &g->v, &g->a, &g->z, &g->dz,
                               &g->kept, &g->slope, &g->sunk};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         drop(all[i]);
     free(g->shared);
 }
@@ -943,7 +947,7 @@ static bool observe(void *context, const struct reference *reference, const stru
         }
     }
     struct quantity *all[] = {&ds, &dq, &dk, &dv, &ds_t, &a_t, &of_rows};
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
         drop(all[k]);
     free(of_d);
     free(pk);

@@ -53,7 +53,7 @@ static double mean_errors(struct norm_divided *to, const struct norm_rounding *e
         exact += fabs(of->x[c] - first);
         errors += worst;
         walk += square(drawn);
-        one += drawn / e->lambda;
+        one += sqrt(2) * drawn / e->lambda; /* beside that of the divisor, which has the same source */
     }
     walk = e->together ? fmax(walk, square(one)) : walk;
     to->middle_drawn = sqrt(walk + square(e->lambda * U * (exact + sqrt(n) * n * fabs(to->middle - first)))) / n;
@@ -78,7 +78,7 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
                            (centred ? U * (x + in + to.middle_worst) : 0);
         worst += (2 * x + off) * off;
         squares += square(2 * x) * (square(drawn) + square(away) + (centred ? square(U * x) : 0));
-        one += 2 * x * drawn / e->lambda;
+        one += (centred ? sqrt(2) : 1) * 2 * x * drawn / e->lambda; /* as of the mean */
         reach += square(x + off);
         largest = fmax(largest, x + off);
     }

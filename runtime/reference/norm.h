@@ -52,8 +52,8 @@ struct norm_divided {
     double lost;           /* of a row that the kernel takes smaller: what underflow there stands for */
     bool open;             /* f32 may overflow on the way */
 };
-struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *of,
-                                const struct norm_columns *columns);
+struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *e,
+                                const struct norm_columns *of);
 
 /* One column's errors, of x at first, then of gain (x - middle) inverse + shift; gain and shift are sizes, times the
  * factor. `shares`: also in `drawn` is what all columns of the row share, by->drawn of gain (x - middle) inverse.

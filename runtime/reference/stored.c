@@ -69,10 +69,10 @@ static double i4_column(const float *from, float *to, size_t count, size_t tap)
     return least;
 }
 
-/* Under precision: a column's unit is such that of i8 two neighbours of a tap make at most 127 of them, of i16 a number
- * 32767, and a tap so many that its sum with a row's numbers of at most `levels` stays below 2^31 for certain, with
- * half a unit more each. Column and rows are numbers of i8 or i16 then. */
-static double whole_unit(const struct layer *layer, const float *from, size_t count, size_t tap)
+/* Under precision: a column's unit is such that of i8 a number, or with `pairs` two neighbours of a tap, make at most
+ * 127 of them, of i16 a number 32767, and a tap so many that its sum with a row's numbers of at most `levels` stays
+ * below 2^31 for certain, with half a unit more each. Column and rows are numbers of i8 or i16 then. */
+static double whole_unit(const struct layer *layer, bool pairs, const float *from, size_t count, size_t tap)
 {
     const bool i8 = layer->precision == PRECISION_I8;
     const double levels = (double)layer_levels(layer, (int64_t)tap);
@@ -81,10 +81,10 @@ static double whole_unit(const struct layer *layer, const float *from, size_t co
     for (size_t first = 0; first < count; first += tap) {
         double sum = 0, largest = 0;
         for (size_t k = 0; k < tap; k++) {
-            const float size = fabsf(from[first + k]), next = k + 1 < tap ? fabsf(from[first + k + 1]) : 0;
-            const float pair = (size + next) * 0x1.020408p-7f;
-            if (i8 && k % 2 == 0 && pair > wanted)
-                wanted = pair;
+            const float size = fabsf(from[first + k]), next = pairs && k + 1 < tap ? fabsf(from[first + k + 1]) : 0;
+            const float part = (size + next) * 0x1.020408p-7f;
+            if (i8 && !(pairs && k % 2 > 0) && part > wanted)
+                wanted = part;
             sum += (double)size;
             largest = fmax(largest, (double)size);
         }
@@ -108,14 +108,15 @@ static double bf16_column(const float *from, float *to, size_t count)
     return 0;
 }
 
-double stored_whole_column(const struct layer *layer, const float *from, float *to, size_t count, size_t tap)
+double stored_whole_column(const struct layer *layer, bool pairs, const float *from, float *to, size_t count,
+                           size_t tap)
 {
     bool finite = true;
     if (!layer_sums_whole(layer))
         return bf16_column(from, to, count);
     for (size_t k = 0; k < count; k++)
         finite = finite && isfinite(from[k]);
-    const double unit = finite ? whole_unit(layer, from, count, tap) : 0;
+    const double unit = finite ? whole_unit(layer, pairs, from, count, tap) : 0;
     for (size_t k = 0; k < count; k++) {
         const double parts = unit > 0 ? (double)(float)((double)from[k] / unit) : 0;
         to[k] = finite ? (float)(unit * nearbyint(parts) + 0.0) : NAN; /* no -0 */
@@ -182,7 +183,8 @@ double stored_column(enum tensor_element type, const float *from, float *to, siz
 
 /* Columns of a tensor [...][rows][columns], or with out_in [...][columns][rows]. A convolution's tensor has an axis of
  * heads and one of taps before that: a column goes through all taps. */
-static bool store(const struct layer *layer, enum layer_tensor tensor, const float *from, float *to, double *least)
+static bool store(const struct layer *layer, bool pairs, enum layer_tensor tensor, const float *from, float *to,
+                  double *least)
 {
     int64_t shape[4];
     const int axes = layer_weight_shape(layer, tensor, shape);
@@ -195,7 +197,7 @@ static bool store(const struct layer *layer, enum layer_tensor tensor, const flo
         const size_t first = at / columns * taps * tap + at % columns * column;
         for (size_t k = 0; k < taps * rows; k++)
             work[k] = from[first + k / rows * tap + k % rows * row];
-        const double unit = layer_rounds(layer) ? stored_whole_column(layer, work, work, taps * rows, rows)
+        const double unit = layer_rounds(layer) ? stored_whole_column(layer, pairs, work, work, taps * rows, rows)
                                                 : stored_column(layer->weight_type, work, work, taps * rows, rows);
         if (unit > 0 && (*least == 0 || unit < *least))
             *least = unit;
@@ -224,7 +226,8 @@ bool stored_make(struct inputs *to, const struct layer *layer, const struct inpu
         if (!moves(layer, t) || from->tensor[t] == NULL)
             continue;
         to->tensor[t] = malloc(inputs_count(layer, from, t) * sizeof(float) + 1);
-        good = to->tensor[t] != NULL && store(layer, t, inputs_floats(from, t), to->tensor[t], &to->unit[t]);
+        good = to->tensor[t] != NULL && store(layer, from->pairs, t, inputs_floats(from, t), to->tensor[t],
+                                                   &to->unit[t]);
     }
     if (!good)
         stored_free(to, layer);

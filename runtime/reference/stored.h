@@ -27,8 +27,10 @@ double stored_row(enum tensor_element type, const double *from, double *to, size
 void stored_row_error(enum tensor_element type, const double *from, const double *error, double *to, size_t count);
 /* The nearest bf16, of two the even one; what is below 2^-126 in size is 0, as the dot product takes it. */
 double stored_bf16(double number);
-/* The same under precision: whole multiples of the column's unit, which is returned; of bf16 nearest ones, and 0. */
-double stored_whole_column(const struct layer *layer, const float *from, float *to, size_t count, size_t tap);
+/* The same under precision: whole multiples of the column's unit, which is returned; of bf16 nearest ones, and 0.
+ * `pairs`: see struct inputs. */
+double stored_whole_column(const struct layer *layer, bool pairs, const float *from, float *to, size_t count,
+                           size_t tap);
 /* A row of the other operand: nearest bf16; or multiples of a unit, which is returned; NaN where one of its numbers is
  * not finite. In f32, so that a kernel with the same numbers has the same multiples. `to` may be `from`. */
 double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count);

@@ -35,7 +35,7 @@ struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool
 static const struct comparison *first_miss(const struct findings *f)
 {
     const struct comparison *const all[] = {&f->y, &f->attn, &f->lse, &f->cache[0], &f->cache[1]};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i]->misses > 0)
             return all[i];
     return &f->attn;
@@ -60,9 +60,10 @@ static void say_why(char *reason, const struct findings *f, const char *isa)
 static void verify_point(struct examined *e, const struct sweep *s, const struct point *p, const struct layer *layer,
                          const struct kernel *kernel, struct diag *diag)
 {
-    const struct inputs_draw draw = sweep_draw(s, p, false);
+    struct inputs_draw draw = sweep_draw(s, p, false);
     struct subject subject;
     const int isa = kernel_isa(kernel->call, p->isa);
+    draw.pairs = inputs_pairs(layer, isa);
     struct findings f = {.verdict = isa != 0 ? VERDICT_NONE : VERDICT_LACKING}; /* 0: of another architecture */
     if (subject_make(&subject, layer, kernel, &draw, diag) &&
         (!p->costs || subject_make_against(&subject, &draw, diag)) && isa != 0) {

@@ -104,7 +104,7 @@ struct draft {
     const char *cache, *exact_chunks;             /* likewise */
     const char *block, *norm, *ffn, *ffn_bias, *norm_shared; /* likewise */
     const char *layer, *activation;               /* likewise: one without attention */
-    const char *weight_type, *cache_type, *tensor_type; /* likewise */
+    const char *precision, *weight_type, *cache_type, *tensor_type; /* likewise */
     int64_t d_out;
     int64_t d_ff;                                 /* 0: not given */
     int64_t cache_len, page_len;                  /* 0: not given */
@@ -540,6 +540,12 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     const bool no_weights = d->layer == NULL && d->projected && is(d->w_o, "none");
     if (chance(&of_types, 0.3) && !d->train && !no_weights)
         d->weight_type = types[between(&of_types, 0, 4)];
+    struct dice of_products = {mix(dice->state ^ 0x70726F64)}; /* likewise */
+    /* not beside scores that are shown in a block: their drawn gate has no room for a number of a normed row that turns,
+     * which all columns of its query and its key share */
+    const bool rounds = d->layer != NULL || (!d->projected && !d->identity && (d->block == NULL || d->scores == NULL));
+    if (d->weight_type == NULL && chance(&of_products, 0.25) && !d->train && rounds)
+        d->precision = WORD(&of_products, "i8", "i16", "bf16");
     struct dice of_cache = {mix(dice->state ^ 0x6361636865)}; /* likewise */
     if (d->cache != NULL && chance(&of_cache, 0.5))
         d->cache_type = types[between(&of_cache, 0, 3)];
@@ -679,6 +685,7 @@ static void write_rows(struct text *text, struct dice *dice, const struct draft 
     add_given(text, "activation", d->activation);
     add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
     add_given(text, "weight_type", d->weight_type);
+    add_given(text, "precision", d->precision);
     add_given(text, "tensor_type", d->tensor_type);
     add_more_kinds(text, d);
 }
@@ -727,6 +734,7 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
     add_word(text, dice, "scores", d->scores != NULL, d->scores, "false");
     add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
     add_given(text, "weight_type", d->weight_type);
+    add_given(text, "precision", d->precision);
     add_given(text, "tensor_type", d->tensor_type);
     add_more_kinds(text, d);
     add_plan(text, d);
@@ -1001,7 +1009,9 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("conv, even taps", d->conv_width > 0 && d->conv_width % 2 == 0) F("conv, one tap", d->conv_width == 1) \
     F("bias", d->bias) F("scale", d->scale_given) F("scale 0", d->scale_given && d->scale == 0) \
     F("scores", d->scores != NULL) F("out_in", d->out_in) F("bf16", is(d->weight_type, "bf16")) \
-    F("f16", is(d->weight_type, "f16")) F("i8", is(d->weight_type, "i8")) F("i4", is(d->weight_type, "i4")) F("no mask", d->mask == 0) F("causal", d->mask & MASK_CAUSAL) \
+    F("f16", is(d->weight_type, "f16")) F("i8", is(d->weight_type, "i8")) F("i4", is(d->weight_type, "i4")) \
+    F("products of i8", is(d->precision, "i8")) F("products of i16", is(d->precision, "i16")) \
+    F("products of bf16", is(d->precision, "bf16")) F("no mask", d->mask == 0) F("causal", d->mask & MASK_CAUSAL) \
     F("padding", d->mask & MASK_PADDING) F("no_self", d->mask & MASK_NO_SELF) F("window", d->mask & MASK_WINDOW) \
     F("bool", d->mask & MASK_BOOL) F("additive", d->mask & MASK_ADDITIVE) F("window_left", d->window_left >= 0) \
     F("window_right", d->window_right >= 0) F("plan.unroll", d->unroll > 0) F("plan.query_vecs", d->query_vecs > 0) \

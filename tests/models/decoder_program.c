@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A decoder's NAME_model.c, with an encoder or without, against what transformers answers, and its promises: program
  * ANSWERS CHECKPOINT…. See model_test.h; with -DENCODER=1 (an encoder of tokens) or 2 (of frames, -DFRAMES=100 numbers of an
- * input), -DPAGED, -DPAST=9 (most tokens of a sequence). */
+ * input), -DPAGED, -DPAST=9 (maximum of tokens of a sequence). */
 #include "model_test.h"
 
 #ifdef ENCODER

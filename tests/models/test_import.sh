@@ -145,7 +145,7 @@ refused 2 '--cache-type is for a cache' --cache none --cache-type bf16
 refused 2 "--cache cannot be 'all'; write rows, ring, paged or none" --cache all
 refused 2 "--precision cannot be 'f16'; write f32, i16, i8 or bf16" --precision f16
 refused 2 "--name 'for' is a keyword" --name for
-refused 2 "--name '../x' is no C identifier" --name ../x
+refused 2 "--name '../x' is not a C identifier" --name ../x
 model bert
 refused 2 '--cache is for models that decode' --cache rows
 model vit

@@ -143,7 +143,7 @@ def convert(case):
     node = case.model.graph.node[0]
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     if "prob_mod" in attributes:
-        return "prob_mod changes the weights behind the softmax, which no layer of the contract does"
+        return "prob_mod changes the weights after the softmax, which no layer here does"
     score_mod = None
     if "score_mod" in attributes:
         graph = attributes["score_mod"]
@@ -234,18 +234,18 @@ def main():
     (folder / "README.md").write_text(f"""# ONNX's own tests of attention
 
 `cases.txt` has the node tests of the operators Attention and FlexAttention, as the `onnx` package {onnx.__version__}
-draws them: the inputs are its numbers, the answers its function's in float64, and none of it is anyone's here.
-`make_onnx.py` turns them into specs and tensors, and `test_onnx.sh` runs each by the reference and by every instruction
-set of the machine. Those in f16 and bf16 are run in f32 on converted tensors. Keys and values of a past are in a cache,
-which must be the present ones behind the call. A call brings a key for each query: where a test has more keys, queries of
-zeros are added, and where it has fewer, `lengths` says so.
+makes them: its random inputs, and the answers of its own function in float64. `make_onnx.py` turns them into specs and
+tensors, and `test_onnx.sh` runs each by the reference and by every instruction set of the machine. Those in f16 and bf16
+are run in f32 on converted tensors. Past keys and values are in a cache, which after the call must equal the test's
+present ones. A call brings a key for each query: where a test has more keys, queries of zeros are added; where it has
+fewer, `lengths` says so.
 
-{len(text)} of {len(text) + len(left_out)} are run. Besides, {expanded} tests named `…_expanded` have the inputs and answers of the test without
-that word. Not run:
+{len(text)} of {len(text) + len(left_out)} are run. Another {expanded} tests named `…_expanded` have the inputs and answers of the tests
+without that word. Not run:
 
 | test | why |
 | --- | --- |
-{rows}| `test_rotary_embedding…` | their cosines and sines are random numbers, which are those of no angle |
+{rows}| `test_rotary_embedding…` | their cosines and sines are random numbers, which belong to no angle |
 
 The onnx package is under the Apache License 2.0.
 """)

@@ -159,10 +159,10 @@ static void refusals(void **state)
         {"s + tahn(s)", true, "a.layer:3:13: error: unknown name 'tahn'; did you mean 'tanh'?"},
         {"s > 0", false, "a.layer:3:9: error: visible does not read s; write a condition on i, p and j"},
         {"0 < p < 3", false, "a.layer:3:15: error: comparisons are not chained; write a < b and b < c"},
-        {"s and p", true, "a.layer:3:9: error: and is of conditions, and this is a float; write a comparison, as in x != 0"},
+        {"s and p", true, "a.layer:3:9: error: and takes conditions, and this is a float; write a comparison, as in x != 0"},
         {"s + (p < j)", true, "a.layer:3:13: error: + is of numbers, and this is a condition; write where(condition, 1, 0)"},
         {"p < j", true, "a.layer:3:9: error: a score is of numbers, and this is a condition; write where(condition, 1, 0)"},
-        {"p - j", false, "a.layer:3:9: error: visible is of conditions, and this is an integer; write a comparison, as in x "
+        {"p - j", false, "a.layer:3:9: error: visible takes conditions, and this is an integer; write a comparison, as in x "
                          "!= 0"},
         {"p // 2.0", true, "a.layer:3:14: error: // is of integers, and this is a float; write integers, or / for floats"},
         {"p // (2 - 2)", true, "a.layer:3:14: error: division by a constant zero; write another divisor"},
@@ -188,10 +188,10 @@ static void refusals(void **state)
         {"flat", true, "a.layer:3:9: error: table flat has 1 axis, and this is none of them; write flat[index]"},
         {"square[i]", true, "a.layer:3:9: error: table square has 2 axes, and this is fewer; write square[index][index]"},
         {"flat[i][j]", true, "a.layer:3:9: error: table flat has 1 axis, and this is more; write flat[index]"},
-        {"square[i, p - j]", true, "a.layer:3:17: error: a comma stands where the index ends; write square[i][p - j]"},
+        {"square[i, p - j]", true, "a.layer:3:17: error: a comma where the index should end; write square[i][p - j]"},
         {"square[ min(i, 2) ,square[0][1] ]", true, "a.layer:3:28: error: an index is an integer, and this is a float; write "
                                                      "an integer"},
-        {"square[ min(i, 2) ,p ", true, "a.layer:3:27: error: a comma stands where the index ends; write square[min(i, 2)][p]"},
+        {"square[ min(i, 2) ,p ", true, "a.layer:3:27: error: a comma where the index should end; write square[min(i, 2)][p]"},
         {"square[i, p, j]", true, "a.layer:3:9: error: table square has 2 axes, and this is more; write square[index][index]"},
         {"square[i][p, j]", true, "a.layer:3:9: error: table square has 2 axes, and this is more; write square[index][index]"},
         {"flat[i, p]", true, "a.layer:3:9: error: table flat has 1 axis, and this is more; write flat[index]"},
@@ -201,7 +201,7 @@ static void refusals(void **state)
         {"min(s)", true, "a.layer:3:14: error: ')' stands where min goes on; write min(a, b)"},
         {"tanh(s, s)", true, "a.layer:3:15: error: tanh has too many arguments; write tanh(a)"},
         {"exp()", true, "a.layer:3:13: error: exp has too few arguments; write exp(a)"},
-        {"where(p, 1, 2)", true, "a.layer:3:15: error: where's first argument is of conditions, and this is an integer; "
+        {"where(p, 1, 2)", true, "a.layer:3:15: error: where's first argument takes conditions, and this is an integer; "
                                  "write a comparison, as in x != 0"},
         {"(s", true, "a.layer:3:11: error: the end stands where the bracket ends; write ')'"},
         {"s)", true, "a.layer:3:10: error: ')' closes nothing; leave it out"},

@@ -180,15 +180,9 @@ static void check_strides(const struct layout *l)
 /* Whether it is the normed rows of x, perhaps by the name of what they serve as. */
 static bool is_normed(const struct plan_isa *p, int id)
 {
-    const bool named = id == LAYOUT_NORMED || id == LAYOUT_SOURCE || id == LAYOUT_KEYS || id == LAYOUT_VALUES;
+    const bool named = id == LAYOUT_NORMED || id == LAYOUT_KEYS || id == LAYOUT_VALUES;
     return named && p->layouts[LAYOUT_NORMED].name != NULL && p->layouts[id].owner == OWNER_SCRATCH &&
            p->layouts[id].at == p->layouts[LAYOUT_NORMED].at;
-}
-
-/* Under tensor_type: whether the source is x, so that its floats are those of x. */
-static bool is_of_x(const struct plan_isa *p)
-{
-    return plan_product(p, PRODUCT_WIDEN_X) != NULL && plan_product(p, PRODUCT_WIDEN_SOURCE) == NULL;
 }
 
 /* A worker's operands of backward: those of attention, and those of products with tokens, are never there at once. */
@@ -215,7 +209,6 @@ static void check_layouts(const struct plan_isa *p)
         assert_true(a->at % 64 == 0 && a->at >= (a->owner == OWNER_PACKED ? 64 : 0) && place.last < p->bytes[a->owner]);
         for (int j = 0; j < i; j++) {
             const bool in_place = (j == LAYOUT_QUERIES && i == LAYOUT_Z && p->z_in_q) ||
-                                  (j == LAYOUT_X && i == LAYOUT_SOURCE && is_of_x(p)) ||
                                   (is_normed(p, i) && is_normed(p, j));
             if (p->layouts[j].name != NULL && p->layouts[j].owner == a->owner && !in_place && !in_turns(i, j) &&
                 meet(life_of(p, (enum layout_name)i), life_of(p, (enum layout_name)j)))
@@ -254,7 +247,6 @@ static void check_norms(const struct plan_isa *p, const struct product *g, bool 
             assert_true(of[k] == LAYOUT_NONE || written[of[k]] || p->layouts[of[k]].owner == OWNER_CALLER);
         assert_true(g->rows.step[i].norm >= 1 && p->layouts[g->rows.step[i].to].name != NULL);
         written[g->rows.step[i].to] = true;
-        written[LAYOUT_SOURCE] |= g->rows.step[i].to == LAYOUT_NORMED; /* of self-attention, the same rows */
     }
 }
 
@@ -295,10 +287,39 @@ static void check_products(const struct plan_isa *p)
                         (written[g->reads[k]] || p->layouts[g->reads[k]].owner == OWNER_CALLER));
         assert_true(p->layouts[g->writes].name != NULL && (g->id == PRODUCT_DOWN || !written[g->writes]));
         written[g->writes] = true;
-        written[LAYOUT_SOURCE] |= g->id == PRODUCT_WIDEN_X && is_of_x(p);
         assert_int_equal(p->layouts[LAYOUT_WEIGHTS + g->id].name != NULL, weighted);
         assert_int_equal(p->layouts[LAYOUT_BIASES + g->id].name != NULL, weighted && (g->epilogue & EPILOGUE_BIAS) != 0);
     }
+}
+
+/* Each product that has parts of its own is a task of one phase, in order; phases and their names are alike for all
+ * instruction sets. */
+static void check_phases(const struct plan_isa *p, const struct plan_isa *first)
+{
+    const struct product *last = NULL;
+    int tasks = 0, products = 0;
+    assert_int_equal(p->phase_count, first->phase_count);
+    for (int i = 0; i < p->phase_count; i++) {
+        const struct plan_phase *phase = &p->phases[i];
+        assert_true(phase->id == first->phases[i].id && phase->word != NULL && phase->name != NULL);
+        assert_true(i == 0 || phase->id > p->phases[i - 1].id);
+        assert_true(phase->task_count > 0 || phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
+                    phase->id == PHASE_BACK_PROJECT);
+        assert_true(phase->task_count <= PHASE_TASKS);
+        for (const struct plan_task *task = phase->tasks; task < phase->tasks + phase->task_count; task++) {
+            assert_true(task->size > 0 || task->over == OVER_AGAIN);
+            assert_int_equal(task->product != NULL, task->kind == TASK_PRODUCT);
+            assert_true(task->product == NULL || task->product > last);
+            last = task->product != NULL ? task->product : last;
+            tasks += task->kind == TASK_PRODUCT;
+        }
+    }
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        const bool of_task = g->kind == PRODUCT_TILES || g->kind == PRODUCT_GRADIENT || g->kind == PRODUCT_SUM;
+        const bool given = g->kind == PRODUCT_COPY && (g->id == PRODUCT_QUERIES || g->id == PRODUCT_KEYS);
+        products += !of_task && !given;
+    }
+    assert_int_equal(tasks, products);
 }
 
 static int64_t elements(const struct plan_isa *p, enum layout_name id)
@@ -385,6 +406,7 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
         if (O(p) != NULL)
             check_panels(p, O(p));
         check_products(p);
+        check_phases(p, &plan->isas[0]);
         check_layouts(p);
         check_back(layer, p);
         check_places(layer, p);
@@ -412,6 +434,7 @@ static void test_lists(void **state)
             struct plan *plan = make_plan(layer);
             for (int64_t i = 0; i < plan->count; i++) {
                 check_products(&plan->isas[i]);
+                check_phases(&plan->isas[i], &plan->isas[0]);
                 check_layouts(&plan->isas[i]);
             }
             plan_free(plan);

@@ -66,6 +66,7 @@ def complete(name, spec):
     s.setdefault("d_v", per_head)
     s.setdefault("scale", 1 / math.sqrt(s["d_k"]))
     s["masks"] = s["mask"].split("+")
+    s["pairs"] = name.endswith("_pairs")  # as instruction sets pack columns of i8 that sum two products in 16 bits
     return s
 
 
@@ -164,13 +165,15 @@ def whole_heads(s, q, k):
 
 
 def whole_column(s, column, tap):
-    """Multiples of a unit in which two neighbours of i8 add up to 127, and sums of i16 stay below 2^31."""
+    """Multiples of a unit: the largest number of i8 has 127, or with pairs two neighbours; sums of i16 stay below 2^31."""
     wanted = np.float32(0)
     for first in range(0, len(column), tap):
         sizes = np.abs(column[first:first + tap]).astype(np.float32)
         if s["precision"] == "i8":
-            pairs = np.append(sizes, np.zeros(tap % 2, np.float32)).reshape(-1, 2)
-            wanted = max(wanted, ((pairs[:, 0] + pairs[:, 1]) * np.float32(float.fromhex("0x1.020408p-7"))).max())
+            if s["pairs"]:
+                both = np.append(sizes, np.zeros(tap % 2, np.float32)).reshape(-1, 2)
+                sizes = both[:, 0] + both[:, 1]
+            wanted = max(wanted, (sizes * np.float32(float.fromhex("0x1.020408p-7"))).max())
             continue
         room = 0.99 * ((2 ** 31 - 1) / levels(s, tap) - 0.5 * tap)
         wanted = max(wanted, np.float32(float(sizes.max()) / 32767), np.float32(sizes.astype(np.float64).sum() / room))
@@ -740,6 +743,11 @@ def list_vectors():
     vector("precision_i8_conv", "products of whole numbers: each head's rows of a convolution, one of NaN", 2, 8, d_model=12,
            scores=False, h=3, seq_len=8, w_o="conv", conv_width=4, precision="i8", mask="padding",
            change=spoil("x", [(0, 6)], NAN, lengths=(8, 5)))
+    vector("precision_i8_pairs", "products of whole numbers, two neighbours of a column with 127 units: zeros, an outlier", 1,
+           9, d_model=64, h=2, seq_len=9, bias=True, mask="causal", precision="i8", change=columns)
+    vector("precision_i8_conv_pairs", "products of whole numbers: pairs begin anew with each tap of five numbers", 2, 8,
+           d_model=15, h=3, seq_len=8, w_o="conv", conv_width=3, precision="i8", mask="padding", weight_layout="out_in",
+           change=lengths(8, 5))
     vector("precision_bf16", "products of bf16: sums of 21, halfway numbers, an outlier, subnormal and hidden ones", 2, 9,
            d_model=21, h=3, d_k=5, d_v=6, seq_len=9, bias=True, w_o="none", mask="padding", precision="bf16",
            scores=False, change=pairs)
