@@ -797,20 +797,25 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
                                  ceil_div(min(g->group_rows, tokens), p->block), 1, g->depth / g->unroll);
 }
 
-/* Behind the last panel comes the first one of the product that follows. */
+/* Behind the last panel comes the first one of the product that follows, if so many bytes are there; a panel without
+ * another prefetches nothing. */
 static void prefetch_across(struct plan_isa *p)
 {
-    struct product *last = NULL;
-    for (struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind != PRODUCT_PANELS)
+    for (struct product *g = p->products, *next; g < p->products + p->product_count; g = next) {
+        for (next = g + 1; next < p->products + p->product_count && next->kind != PRODUCT_PANELS;)
+            next++;
+        struct plan_panels *const panels = &g->panels;
+        if (g->kind != PRODUCT_PANELS || panels->groups > 1)
             continue;
-        if (last != NULL && last->panels.weights == g->panels.weights && last->panels.groups == 1) {
-            const int64_t size = (int64_t)element_size(g->panels.weights);
-            const int64_t from = p->layouts[LAYOUT_WEIGHTS + last->id].at, to = p->layouts[LAYOUT_WEIGHTS + g->id].at;
-            if (to > from && to + last->panels.panel_size * size <= p->bytes[OWNER_PACKED])
-                last->panels.prefetch_after = (to - from) / size;
+        const int64_t size = (int64_t)element_size(panels->weights), from = p->layouts[LAYOUT_WEIGHTS + g->id].at;
+        const int64_t tiles = PREFETCH_TILES * ceil_div(panels->depth, min(panels->unroll, panels->k_block));
+        if (next < p->products + p->product_count) {
+            const int64_t to = p->layouts[LAYOUT_WEIGHTS + next->id].at;
+            if (to > from && to + tiles * panels->prefetch * LINE_BYTES <= p->bytes[OWNER_PACKED])
+                panels->prefetch_after = (to - from) / size;
         }
-        last = g;
+        if (panels->panels == 1 && panels->prefetch_after == 0)
+            panels->prefetch = 0;
     }
 }
 
