@@ -152,7 +152,7 @@ static void print_word(FILE *out, const char *word)
 
 static void print_isas(FILE *out, unsigned isas)
 {
-    const unsigned scalar = 1; /* row 0, which goes without saying beside others */
+    const unsigned scalar = 1; /* row 0, which others imply */
     char names[200];
     if (isas == isa_default())
         return;

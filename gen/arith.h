@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Integers: what C lacks. What is divided or rounded up is 0 or more, a divisor 1 or more. */
+/* Integer helpers that C lacks. Dividends and what is rounded up are 0 or more, divisors 1 or more. */
 #ifndef ATTNGEN_ARITH_H
 #define ATTNGEN_ARITH_H
 

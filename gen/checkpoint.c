@@ -28,7 +28,7 @@ static char *join(const char *folder, const char *name)
     return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
 }
 
-/* A link that leads nowhere too: reading says what is wrong with it. */
+/* True of a dangling link too: reading it reports the error. */
 static bool is_there(const char *path)
 {
     struct stat status;
@@ -253,7 +253,7 @@ static bool nothing_wanted(const char *name, const void *context)
     return false;
 }
 
-/* One shard's header behind the others; each tensor must be where the index says. */
+/* Appends one shard's header; each tensor must be in the shard that the index names. */
 static bool read_shard(struct checkpoint *checkpoint, const char *folder, const char *file, const struct index *index,
                        struct diag *diag)
 {
@@ -281,7 +281,7 @@ static bool read_shard(struct checkpoint *checkpoint, const char *folder, const 
     return good;
 }
 
-/* Every tensor of the index must have been found. */
+/* Reports each tensor of the index that no shard has. */
 static bool check_found(const struct checkpoint *checkpoint, const struct index *index, struct diag *diag)
 {
     bool good = true;

@@ -23,7 +23,7 @@ struct checkpoint {
     struct tensors tensors;     /* of all of them, without data */
 };
 
-/* False, with errors in diag, for a folder that is none of a model. checkpoint_free() in any case. */
+/* False, with errors in diag, for a folder that holds no model. Call checkpoint_free() either way. */
 bool checkpoint_read(struct checkpoint *checkpoint, const char *folder, struct diag *diag);
 void checkpoint_free(struct checkpoint *checkpoint);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What templates read: layer and plan as a table, field by field.
  *
- * Left out on purpose: every decision (plan.c), so that attnrun can plan without templates and Lua.
+ * Left out on purpose: decisions (plan*.c), so that attnrun can plan without templates and Lua.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +73,8 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
     {"held_q_all", offsetof(struct plan_isa, held.queries)}, {"held_keys", offsetof(struct plan_isa, held.keys)},
     {"held_values", offsetof(struct plan_isa, held.values)},
+    {"held_raw_q", offsetof(struct plan_isa, held.raw_queries)},
+    {"held_raw_k", offsetof(struct plan_isa, held.raw_keys)},
     FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
     {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
     {"cached_block", offsetof(struct plan_isa, cached.key_block)},
@@ -81,7 +83,10 @@ static const struct field isa_fields[] = {
     {"row_queries", offsetof(struct plan_isa, cached.queries)}, {"row_count", offsetof(struct plan_isa, cached.rows)},
     {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},
     {"few_queries", offsetof(struct plan_isa, cached.few_queries)}, {"ahead", offsetof(struct plan_isa, cached.ahead)},
-    {"early", offsetof(struct plan_isa, cached.early)},
+    {"key_fetch_rows", offsetof(struct plan_isa, cached.key_fetch_rows)},
+    {"value_fetch_rows", offsetof(struct plan_isa, cached.value_fetch_rows)},
+    {"ahead_keys", offsetof(struct plan_isa, cached.ahead_keys)},
+    {"early", offsetof(struct plan_isa, cached.early)}, {"shared_rows", offsetof(struct plan_isa, cached.shared_rows)},
     {"lone_vecs", offsetof(struct plan_isa, cached.lone_vecs)},
     {"value_keys", offsetof(struct plan_isa, cached.value_keys)},
     {"early_floats", offsetof(struct plan_isa, cached.early_floats)},
@@ -125,6 +130,8 @@ static void push_heights(struct emit *emit, const char *name, const struct tile_
 /* Places in elements, and strides, as templates call them: 0 of what the plan does not have. */
 static const struct { const char *name; enum layout_name of; } places[] = {
     {"q_all", LAYOUT_QUERIES}, {"keys", LAYOUT_KEYS}, {"values", LAYOUT_VALUES}, {"z", LAYOUT_Z},
+    {"raw_q", LAYOUT_RAW_QUERIES}, {"raw_k", LAYOUT_RAW_KEYS}, {"d_norm_q", LAYOUT_D_NORM_Q},
+    {"d_norm_k", LAYOUT_D_NORM_K},
     {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
@@ -167,7 +174,7 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, steps[i].name, p->layouts[steps[i].of].stride[steps[i].axis]);
 }
 
-/* Rows: whose they are, where they begin there and how far apart they are; false: there are none. */
+/* A matrix of rows: its owner, its offset there and its row stride, in elements; false: the plan has none. */
 static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of)
 {
     if (p->layouts[of].name == NULL) {
@@ -286,8 +293,7 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
-/* What tiles of backward read, the name of the operand that serves each, and the products that make gradients of
- * inputs */
+/* First operands of backward's tiles, which operand serves each reader, and the products that form dx and dsource */
 static void push_back(struct emit *emit, const struct plan_isa *p)
 {
     static const char *const reads[BACK_READS] = {"strips", "turned", "block", "dy", "dq", "dk", "dv"};
@@ -366,7 +372,7 @@ static void push_norms(struct emit *emit, const struct layer *layer, const struc
     emit_end(emit);
 }
 
-/* Those with weights, by the names that their functions begin with. */
+/* Products with weights, by the prefix of their functions' names. */
 static void push_products(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_table(emit, "products");
@@ -408,7 +414,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
-/* The phases and their tasks, in order; a task of a product has the name that its functions begin with. */
+/* The phases and their tasks, in order; `label` of a product's task is the prefix of its functions' names. */
 static void push_phases(struct emit *emit, const char *name, const struct plan_isa *p, bool back)
 {
     static const char *const kinds[TASK_KINDS] = {
@@ -468,7 +474,7 @@ static void push_need(struct emit *emit, const struct isa_need *need)
     emit_end(emit);
 }
 
-/* What the set asks of the machine and of the compiler; numbers of f16, and sums of words, besides. */
+/* What the set needs of CPU and compiler, and what f16 numbers and integer or bf16 dot products need besides. */
 static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer)
 {
     const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
@@ -506,7 +512,7 @@ static void push_guard(struct emit *emit, const struct isa *isa, const struct la
     emit_set_string(emit, "guard", guard);
 }
 
-/* Every row of the table, for the names and numbers of the interface. */
+/* All instruction sets, for the names and numbers of the interface. */
 static void push_known(struct emit *emit, const struct layer *layer)
 {
     emit_begin_table(emit, "known_isas");
@@ -538,6 +544,10 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_heights(emit, "value_tiles_single", &p->value_tiles[PLAN_SINGLE]);
     push_heights(emit, "row_tiles", &p->cached.tiles);
     push_heights(emit, "dot_tiles", &p->cached.dot_tiles);
+    push_heights(emit, "few_tiles", &p->cached.few_tiles);
+    push_heights(emit, "few_panels", &p->cached.few_panels);
+    emit_set_boolean(emit, "keys_in_order", p->cached.keys_in_order);
+    emit_set_boolean(emit, "values_in_order", p->cached.values_in_order);
     push_heights(emit, "panels", &p->cached.panels);
     push_heights(emit, "low_panels", &p->cached.low_panels);
     push_heights(emit, "back_heights", &p->back.heights);
@@ -553,7 +563,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
-    bool narrows = false; /* panels end with y of two bytes */
+    bool narrows = false; /* some panels write y in two bytes */
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
     emit_set_boolean(emit, "narrows", narrows);
@@ -682,7 +692,7 @@ static void push_slopes(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-/* Where an operation of an expression is done: once for each head, key or query, or for each pair of those. */
+/* How often an operation of an expression is evaluated: once a head, key or query, or once for each pair. */
 static const char *class_of(unsigned reads)
 {
     const bool of_query = (reads & READS_P) != 0, of_key = (reads & READS_J) != 0;
@@ -699,8 +709,8 @@ static void exchange(struct expression_node *n)
 
 #define EXACT (INT64_C(1) << 23) /* integers below it, and sums of two, are exact in f32 */
 
-/* The nodes of an expression, in order. Integers of queries and pairs are floats in lanes where those are exact; `wide`
- * ones are not, nor what is an integer or a condition on them, and are computed lane by lane. */
+/* The nodes of an expression, in order. Integers that depend on the query are kept as floats in lanes where these are
+ * exact. `wide` ones are not exact; they, and integers and conditions made of them, are computed lane by lane. */
 static void push_expression(struct emit *emit, const char *name, const struct expression *e, const struct layer *layer)
 {
     static const char *const types[] = {
@@ -753,7 +763,7 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
     free(wide);
 }
 
-/* How far distances are told apart, and the smallest distances of T5's wider buckets as far as that. */
+/* The range of distances with numbers of their own, and within it the smallest distance of each wider T5 bucket. */
 static void push_relative(struct emit *emit, const struct layer *layer)
 {
     int64_t left = 0, right = 0;
@@ -783,7 +793,7 @@ static void push_relative(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
-/* What C has for an element */
+/* The C type of an element */
 static const char *word_of(enum tensor_element element)
 {
     static const char *const words[] = {
@@ -811,7 +821,7 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
         emit_begin_item(emit);
         emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
-        emit_set_boolean(emit, "own", own); /* a field of such layers alone, behind the others */
+        emit_set_boolean(emit, "own", own); /* a field that only such layers have, behind the others */
         emit_set_string(emit, "type", word_of(layer_tensor_element(layer, t)));
         emit_set_string(emit, "shape", shape);
         emit_set_string(emit, "field", text_or_empty(row->field));

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names come from files of others: what would steer a terminal is shown as '?'. */
+/* Names may come from untrusted files: control characters are shown as '?'. */
 static void disarm(char *message)
 {
     for (; *message != '\0'; message++)
@@ -39,7 +39,7 @@ static char *compose(const char *place, const char *format, va_list args)
     return message;
 }
 
-/* Past the limit an error is only counted. Without memory the text is lost, the error is not. */
+/* Errors past the limit are only counted. Without memory the text is lost, but the error still counts. */
 static void add(struct diag *diag, const char *place, const char *format, va_list args)
 {
     if (diag->errors < DIAG_LIMIT) {

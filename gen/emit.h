@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From context and templates to text: the Lua state and the context that templates read.
  *
- * Left out on purpose: what the context holds (plan.c fills it), how a template is read (expand.lua does it), and
+ * Left out on purpose: what the context holds (context.c fills it), how a template is read (expand.lua does it), and
  * writing (replace.h). No Lua error and no lack of memory leaves this file: both become diagnostics.
  */
 #ifndef ATTNGEN_EMIT_H
@@ -36,7 +36,7 @@ void emit_end(struct emit *emit);                           /* closes the table 
  * "file:line: error: …" in diag, when the template is missing or wrong. The context is closed from here on. */
 char *emit_expand(struct emit *emit, const char *template_name, size_t *length, struct diag *diag);
 
-/* The same of a template that is expanded for one of the context's `plans`: it sees plans[plan], from 1, as `plan`. */
+/* The same, for one instruction set: the template sees plans[plan], counted from 1, as `plan`. */
 char *emit_expand_plan(struct emit *emit, const char *template_name, size_t plan, size_t *length, struct diag *diag);
 
 /* The template files read from a folder so far, in the order of their names; none when they are embedded. */

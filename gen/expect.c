@@ -24,25 +24,25 @@
 
 /* ---- the cores that the figures are of: Golden Cove (a Xeon, Emerald Rapids) and, for AVX2, Zen 4 (an EPYC) ---- */
 
-#define L1I_BYTES (31.0 * 1024) /* measured: from here on unrolled code slows down */
-#define CODE_BANDWIDTH 12.6     /* bytes of code a cycle from L2; from the 54 % of peak that a 31 KiB loop falls to */
+#define L1I_BYTES (31.0 * 1024) /* measured: larger unrolled loops slow down */
+#define CODE_BANDWIDTH 12.6     /* bytes of code a cycle from L2: larger loops reach 54 % of peak */
 #define FMA_LATENCY 4.0
-#define WINDOW 100.0            /* vector instructions that wait at once, so that short tiles overlap */
+#define WINDOW 100.0            /* vector instructions in flight, across which short tiles overlap */
 #define TILE_CYCLES 8.0         /* to begin and end a register tile: 20 cycles for one of 24 accumulators */
 #define ACCUMULATOR_CYCLES 0.5
 #define BLOCK_CYCLES 60.0       /* a block of keys for a tile of queries */
 #define QUERY_TILE_CYCLES 150.0 /* and a tile of queries: its state, 1 / l, the check */
 #define CALL_CYCLES 300.0
 #define FINISH_CYCLES 4.0       /* a row of a head, normed or turned: pointers, splats, stores that loads wait for */
-#define NORM_CYCLES 120.0       /* sums of LANES rows, one behind the other, their roots and divisions */
-#define GELU_OPERATIONS 20      /* its instructions, and a division that takes the time of five */
+#define NORM_CYCLES 120.0       /* of LANES rows: dependent sums, roots and divisions */
+#define GELU_OPERATIONS 20      /* instructions, and a division that counts as five */
 #define EXP_OPERATIONS 9        /* of silu and gelu_tanh likewise, beside the exponential */
 #define TANH_OPERATIONS 22     /* of tanh and of the softcap of layer = linear */
 #define LINE 64.0
 #define LINE_FLOATS 16
 #define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */
-#define COPY_LOADS 4            /* one vector of a tile that does not begin with a block: in or out */
-#define PREFETCH_SHOWS 0.25        /* of bytes from L3 that were asked for in time, the share whose cycles show */
+#define COPY_LOADS 4            /* of a vector of a tile that does not start at a block: copied in or out */
+#define PREFETCH_SHOWS 0.25        /* share of the cycles of prefetched bytes from L3 that is not hidden */
 
 /* KiB, and bytes that one core reads in a cycle: measured over buffers that fit L2, and over 8 MiB. */
 struct caches {
@@ -72,7 +72,7 @@ static const struct core cores[] = {
      .fma_bytes = 6, .load_bytes = 10},
 };
 
-/* Share of a bound's cycles that shows although another bound is larger; of L3, without prefetching. */
+/* Share of a bound's cycles that adds to the largest bound; of L3, without prefetching. */
 static const struct {
     const char *name;
     double shows;
@@ -81,7 +81,7 @@ static const struct {
     [EXPECT_EXP] = {"exp", 0.1},        [EXPECT_L2] = {"L2", 0.06},      [EXPECT_L3] = {"L3", 0.6},
     [EXPECT_CODE] = {"code size", 0.1}, [EXPECT_TILES] = {"tiles", 1},
 };
-#define MANY_IDLE_LANES 1.15 /* multiply-adds issued for each useful one, from which on lanes are the bound */
+#define MANY_IDLE_LANES 1.15 /* multiply-adds issued for each useful one, above which lanes are named as the bound */
 
 static const char *const step_names[EXPECT_STEPS] = {"transpose", "queries", "keys", "values",
                                                      "scores", "exponential", "weighted sums", "output",
@@ -101,8 +101,8 @@ const char *expect_step_name(enum expect_step_name step)
 
 /* What a step does, in instructions and bytes. */
 struct work {
-    double fmas, port_cycles, operations; /* vector multiply-adds, their cycles with stalls, other operations */
-    double loads, tiles, overhead;        /* overhead: cycles to begin and end tiles */
+    double fmas, port_cycles, operations; /* vector multiply-adds; their cycles, with stalls; other vector operations */
+    double loads, tiles, overhead;        /* loads of vectors; tiles; overhead: cycles to begin and end tiles */
     double l2, l3, prefetched, code;      /* bytes; prefetched: from L3 as well, but before they are needed */
 };
 
@@ -112,11 +112,11 @@ struct model {
     const struct plan_isa *plan;
     const struct core *core;
     double far;  /* share of weights, x, y, masks and attn that comes from L3: they are read once a call */
-    double near; /* and of what one phase leaves in the scratch for the next */
+    double near; /* the same share of what one phase leaves in the scratch for the next */
     struct work work[EXPECT_STEPS];
 };
 
-/* Share of `bytes`, read again and again, that L2 has lost by then: none while they fill 3/4 of it, all from 3/2. */
+/* Share of `bytes`, read repeatedly, that misses L2: none while they fill at most 3/4 of it, all from 3/2 of it on. */
 static double share_lost(const struct caches *caches, double bytes)
 {
     return fmin(1, fmax(0, (bytes / (1024 * caches->l2_kib) - 0.75) / 0.75));
@@ -168,8 +168,7 @@ static double size_of(const struct model *m, enum layout_name id)
     return (double)layout_element(m->plan, id);
 }
 
-/* Weights, from L3 once for each row group; the operand, of which `input` bytes a row come from L3, and what is made of
- * it. */
+/* Traffic of a product: weights, from L3 once a row group; the operand, `input` bytes a row from L3; the result. */
 static void count_far(struct model *m, struct work *w, double weights, double input, double output, int64_t rows,
                       int64_t group_rows, bool prefetched, double times)
 {
@@ -262,7 +261,7 @@ static void count_finish(const struct model *m, struct work *w, int64_t heads, d
     const struct layer *l = m->layer;
     const int64_t lanes = m->plan->lanes, pairs = l->rope.dims / 2;
     const double all = (double)ceil_div(l->d_k, lanes), each = rows * (double)heads;
-    const double norms = l->qk_norm == NORM_RMS_ALL ? rows : each; /* rows that are summed up */
+    const double norms = l->qk_norm == NORM_RMS_ALL ? rows : each; /* rows whose sums are formed */
     if (l->qk_norm != NORM_NONE) {
         const double passes = l->qk_norm == NORM_LAYER ? 2 : 1;
         w->loads += each * all * (passes + (l->qk_norm == NORM_L2 ? 1 : 2));
@@ -331,17 +330,17 @@ static void count_transpose(struct model *m, int64_t rows, int64_t columns, doub
     w->loads += times * m->core->loads * transpose_cycles(m, rows, columns);
     const double bytes = times * size_of(m, LAYOUT_X) * (double)rows * (double)columns;
     w->l2 += 3 * bytes;
-    /* each read, then read and written; lines that are cast out go to L3 as well, and nothing is in order */
+    /* each number is read, then read and written; evicted lines go to L3 too, and accesses are not sequential */
     w->l3 += bytes * (2 * m->far + 3 * m->near);
 }
 
 /* ---- attention ---- */
 
-/* The keys of one tile of queries, or of one vector of it, as the walk finds them. */
+/* A run of keys for a tile of queries, or for one vector of it. */
 struct stretch {
     int64_t vecs;
     bool masked; /* some of the pairs may be hidden */
-    bool open;   /* the reference scores are not known yet */
+    bool open;   /* no reference scores yet */
 };
 
 /* One slab of the scores' depth: its q_t stays in L1 while the keys pass. */
@@ -534,7 +533,7 @@ static void count_query_tile(struct model *m, int64_t t, int64_t queries, double
                                                           : transpose_cycles(m, queries, p->fold->d_z));
 }
 
-#define MAX_TILES 256 /* tiles of queries that are counted one by one; of more, that many are drawn */
+#define MAX_TILES 256 /* at most so many tiles of queries are counted; of more, a sample of that size */
 
 /* `times` sequences, of which `together` were projected as one matrix. */
 static void count_attention(struct model *m, int64_t together, double times)
@@ -637,7 +636,7 @@ static void count_group(struct model *m, int64_t together, double times)
     const double source = m->far * (double)l->d_source;
     if (p->value_blocks)
         count_transpose(m, keys, l->d_source, times);
-    /* those that join read the row group that the first of them has brought into L2 */
+    /* products that share the loop over row groups find them in L2, but for the first */
     static const enum expect_step_name steps[PLAN_PRODUCTS] = {
         [PRODUCT_QUERIES] = EXPECT_QUERIES, [PRODUCT_KEYS] = EXPECT_KEYS, [PRODUCT_VALUES] = EXPECT_VALUES,
         [PRODUCT_OUTPUT] = EXPECT_OUTPUT, [PRODUCT_NORM_X] = EXPECT_NORMS, [PRODUCT_NORM_STREAM] = EXPECT_NORMS,
@@ -648,7 +647,7 @@ static void count_group(struct model *m, int64_t together, double times)
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const bool queries = g->id == PRODUCT_QUERIES, output = g->id >= PRODUCT_OUTPUT;
         const double first = layer_norms_first(l) ? m->near : m->far;
-        const double read = g->reads[0] == LAYOUT_X ? m->far : m->near; /* rows, by a feed-forward or layer = linear */
+        const double read = g->reads[0] == LAYOUT_X ? m->far : m->near; /* rows of x, or of the scratch */
         const double input = g->id == PRODUCT_OUTPUT ? z
                            : g->id == PRODUCT_HIDDEN || g->id == PRODUCT_LINEAR ? read * (double)l->d_model
                            : g->id == PRODUCT_DOWN ? m->near * (double)l->d_ff
@@ -732,7 +731,7 @@ static void sum_up(struct expect *e, const struct core *core, int64_t lanes, dou
 
 #define CORES (sizeof cores / sizeof cores[0])
 
-/* CORES for a set that the measured core lacks */
+/* CORES for a set that no measured core has */
 static size_t core_of(const struct isa *isa)
 {
     size_t i = 0;
@@ -746,7 +745,7 @@ bool expect_knows(const struct isa *isa)
     return core_of(isa) < CORES;
 }
 
-/* The plain layer's multiply-adds. A projection that is gone counts where its result comes from. */
+/* The plain layer's multiply-adds. A projection that folding removes counts with the step that forms its result. */
 static void count_useful(struct expect *e, const struct layer *l, const struct plan_isa *p, double batch)
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
@@ -775,7 +774,7 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
     const double tensors = pairs * (count_terms(l).bytes + (l->scores ? (double)layer_tensor_size(l, TENSOR_ATTN) : 0));
     const double y = (double)layer_tensor_size(l, TENSOR_Y) * n * (double)l->d_out;
     const int64_t together = min(batch, p->sequences), rest = batch % together;
-    /* of the scratch, one group's part; sequences come one by one */
+    /* one group's part of the scratch */
     const double used = scratch * (double)together / (double)p->sequences;
     m.near = share_lost(m.core->caches, used);
     m.far = share_lost(m.core->caches, used + (double)batch * (inputs + tensors + y) + (double)p->bytes[OWNER_PACKED]);

@@ -20,7 +20,7 @@ struct plan_isa;
 /* What can hold a step. */
 enum expect_bound {
     EXPECT_FMA,   /* the ports that multiply and add */
-    EXPECT_LANES, /* the same, with many of their lanes on nothing: padding to vectors, pairs that a mask hides */
+    EXPECT_LANES, /* the same, where many lanes are idle: padding to vectors, pairs that a mask hides */
     EXPECT_LOADS, /* loads of vectors and of broadcast numbers */
     EXPECT_EXP,   /* the exponential and what else masks and softmax do to each score, on the FMA ports */
     EXPECT_L2,    /* bytes from L2 */
@@ -50,9 +50,9 @@ struct expect {
     struct expect_step layer;
 };
 
-/* Whether the core that the model is of has the instruction set. */
+/* Whether some modelled core has the instruction set. */
 bool expect_knows(const struct isa *isa);
-/* `batch` sequences of seq_len queries and source_len keys, one call; of a set that it knows. */
+/* Of one call with `batch` sequences of seq_len queries and source_len keys. expect_knows() must hold for the set. */
 void expect_make(struct expect *expect, const struct layer *layer, const struct plan_isa *plan, int64_t batch);
 /* A table for each instruction set that it knows, and a line for scripts: "expected avx512 layer 0.913 FMA ports". */
 void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out);

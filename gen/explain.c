@@ -127,7 +127,7 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     f[STEP_DOWN] = (struct figures){(double)(p.w_2 + p.b_2), c.down, n * (double)l->d_model * FLOAT_BYTES};
     if (!layer_attends(l))
         return;
-    const double made = l->projected ? 0 : 1; /* else a call brings them */
+    const double made = l->projected ? 0 : 1; /* 0: the call brings them */
     f[STEP_Q] = (struct figures){(double)(p.w_q + p.b_q), c.q, made * n * h * d_k * FLOAT_BYTES};
     f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : made * new * h_kv * d_k * FLOAT_BYTES};
     f[STEP_V] = (struct figures){(double)(p.w_v + p.b_v), c.v, l->identity ? 0 : made * new * h_kv * d_v * FLOAT_BYTES};
@@ -657,7 +657,7 @@ static int64_t size_of(const struct layer *l, enum layer_tensor tensor)
     return size;
 }
 
-/* Whether layer_parameters() may be asked: layer.c has checked only the layer as written. */
+/* Whether layer_parameters() does not overflow: layer.c has checked only the layer as written. */
 static bool is_countable(const struct layer *l)
 {
     double total = 0;
@@ -672,7 +672,7 @@ static bool is_countable(const struct layer *l)
     return total < 0x1p61;
 }
 
-/* The same layer with another number of heads; false where that is no legal or no countable layer. */
+/* The same layer with another number of heads; false where that is illegal or not countable. */
 static bool with_heads(const struct layer *l, int64_t h, struct layer *other)
 {
     const bool needs_division = l->split || l->w_o == W_O_CONV || power_d_k(l) != 0 || power_d_v(l) != 0;
@@ -708,7 +708,7 @@ static void other_heading(const char *label, FILE *out)
             "multiply-adds", "exponentials");
 }
 
-/* The neighbours of h that are legal, this layer among them. */
+/* Legal numbers of heads near h, and h itself. */
 static void explain_other_heads(const struct layer *l, FILE *out)
 {
     const int64_t tries[] = {1, l->h / 4, l->h / 3, l->h / 2, l->h, 2 * l->h, 3 * l->h, 4 * l->h};

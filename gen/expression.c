@@ -80,7 +80,7 @@ static bool same_node(const struct expression_node *a, const struct expression_n
            a->table == b->table && a->integer == b->integer && memcmp(&a->number, &b->number, sizeof a->number) == 0;
 }
 
-/* The node itself, or the equal one that there is. */
+/* Index of the new node, or of an equal one that exists. */
 static int add_node(struct expression *e, struct expression_node node)
 {
     for (int i = 0; i < e->count; i++)
@@ -145,7 +145,7 @@ static enum expression_type type_of(const struct expression *e, enum expression_
     return op == NODE_FLOAT ? EXPRESSION_FLOAT : e->nodes[op == NODE_WHERE ? b : a].type;
 }
 
-/* A constant of what all constant operands give; -1: there is none, or it overflows. */
+/* The constant that the operation gives on constant operands; -1: an operand is not constant, or it overflows. */
 static int fold(struct expression *e, const struct expression_node *n)
 {
     const int operands = operations[n->op].operands;
@@ -181,8 +181,8 @@ static int fold(struct expression *e, const struct expression_node *n)
                                            : condition(e, value.integer != 0, n->column);
 }
 
-/* What is a node already, or a constant, by the rules of arithmetic that hold for every integer and for floats, NaN
- * too; -1: nothing. The sign of a zero is free. */
+/* An existing node or a constant that equals `n` by identities that hold for all integers and floats, NaN included; -1:
+ * none. The sign of a zero may differ. */
 static int simplify(struct expression *e, const struct expression_node *n)
 {
     const int a = n->a, b = n->b;
@@ -251,7 +251,7 @@ int expression_as_float(struct expression *e, int node)
                                                      : node;
 }
 
-/* Only what the root needs stays, in the same order. */
+/* Keeps only the nodes that the root needs, in order. */
 bool expression_compact(struct expression *e)
 {
     int *place = calloc((size_t)e->count + 1, sizeof *place);
@@ -425,7 +425,7 @@ static bool corners(enum expression_op op, struct expression_range a, struct exp
     return fits;
 }
 
-/* By divisors below 0, of 0, and above. */
+/* Union over negative, zero and positive divisors. */
 static bool divisor_ranges(enum expression_op op, struct expression_range a, struct expression_range b,
                            struct expression_range *out)
 {
@@ -495,7 +495,7 @@ static struct expression_range floats(double least, double most)
 
 static bool is_bounded(struct expression_range a) { return a.least > -INFINITY && a.most < INFINITY; }
 
-/* What has an infinite end may be NaN, and so may what is made of it, even tanh or exp(-abs()). */
+/* A range with an infinite end may hold NaN, and so may what is made of it, even tanh or exp(-abs()). */
 static struct expression_range float_range(const struct expression_node *n, struct expression_range a,
                                            struct expression_range b)
 {
@@ -536,7 +536,7 @@ static bool below(bool of_floats, struct expression_range a, struct expression_r
     return or_equal ? a.high <= b.low : a.high < b.low;
 }
 
-/* Of floats that may be NaN only what NaN gives too is known. */
+/* Of floats that may be NaN, only a result that NaN gives too is certain. */
 static struct expression_range compared(enum expression_op op, bool of_floats, bool nan, struct expression_range a,
                                         struct expression_range b)
 {

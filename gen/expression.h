@@ -48,7 +48,7 @@ struct expression_node {
     enum expression_type type;
     int a, b, c;      /* nodes before this one; 0 where the operation has none */
     int table;
-    unsigned reads;   /* it and all below it */
+    unsigned reads;   /* what it and its operands read */
     int64_t integer;  /* NODE_CONSTANT: an integer, or a condition as 0 or 1 */
     double number;    /* NODE_CONSTANT: a float */
     size_t column;    /* where the text first asked for it */
@@ -59,7 +59,7 @@ struct expression {
     struct expression_node *nodes;
     int count, room, root;
     unsigned named; /* bit by bit the tables that the text reads, of which folding may leave nothing */
-    bool failed;   /* no memory, or too many nodes: what was made last is not valid */
+    bool failed;   /* no memory, or too many nodes: the last node is not valid */
     bool overflow; /* a constant left 64 bits */
 };
 
@@ -72,14 +72,14 @@ struct expression_table {
 /* What a text may name, and where it stands: column 1 of `place`, "file:line",
  * is its first byte where `column` is 1. */
 struct expression_scope {
-    bool score;  /* it is a score: of type float or integer, and may read s; else a condition */
+    bool score;  /* true: a score, of type float or integer, which may read s; false: a condition */
     const struct expression_table *tables;
     int table_count;
     const char *place;
     size_t column;
 };
 
-/* NULL, with an error in diag, where the text is none. */
+/* NULL, with an error in diag, where the text is no expression. */
 struct expression *expression_read(const char *text, const struct expression_scope *scope, struct diag *diag);
 void expression_free(struct expression *expression);
 
@@ -119,7 +119,7 @@ struct expression_range {
 struct expression_box {
     struct expression_range i, p, j;
 };
-/* Where every node lies for all points of the box; false where an integer may leave 64 bits, and *node is it. */
+/* The range of every node over all points of the box; false where an integer may leave 64 bits: *node is its index. */
 bool expression_ranges(const struct expression *expression, const struct expression_box *box,
                        struct expression_range *ranges, int *node);
 
@@ -129,7 +129,7 @@ bool expression_ranges(const struct expression *expression, const struct express
  * no zeros. */
 bool expression_adds(const struct expression *expression);
 bool expression_hides(const struct expression *expression, const struct expression_box *box);
-/* Whether it compares what reads s. */
+/* Whether a comparison reads s. */
 bool expression_decides(const struct expression *expression);
 /* Operations that must be done for each pair of a query and a key: that read s, or both p and j. */
 int expression_pair_operations(const struct expression *expression);

@@ -44,7 +44,7 @@ static size_t column_of(const struct reader *r, const char *at)
     return r->scope->column + (size_t)(at - r->text);
 }
 
-/* The first mistake is kept: `at` is where it stands. */
+/* Keeps the first mistake; `at`: where it stands. */
 #define FAIL(r, at, ...) \
     do { \
         char place_[400]; \
@@ -231,7 +231,7 @@ static int build(struct reader *r, enum expression_op op, int a, int b, int c, s
     return r->failed ? 0 : made(r, expression_make(r->e, op, a, b, c, at), at);
 }
 
-/* Of both, where one is a float, floats. */
+/* Converts both to float where one of them is. */
 static void meet(struct reader *r, int *a, int *b)
 {
     if (r->failed || type_at(r, *a) == type_at(r, *b))
@@ -323,7 +323,7 @@ static bool enter(struct reader *r)
 
 struct argument { int node; size_t at; };
 
-/* What stands between the brackets of a call: so many, with commas between them. */
+/* The `count` arguments of a call, up to its closing bracket. */
 static void read_arguments(struct reader *r, const char *name, int count, const char *form, struct argument *arguments)
 {
     next_word(r);
@@ -667,7 +667,7 @@ static int read_or(struct reader *r)
     return r->failed ? 0 : node;
 }
 
-/* What stands behind a whole expression. */
+/* Reports text behind a complete expression. */
 static void check_end(struct reader *r)
 {
     const size_t at = column_of(r, r->start);
@@ -685,7 +685,7 @@ static void check_end(struct reader *r)
         FAIL(r, at, "%s stands behind a whole expression; write an operator before it", next_shown(r).text);
 }
 
-/* A kernel has f32: what is left of constants must be one, or infinite on purpose. */
+/* Kernels compute in f32: remaining constants must be finite there, or infinite on purpose. */
 static void check_constants(struct reader *r)
 {
     for (int i = 0; !r->failed && i < r->e->count; i++) {

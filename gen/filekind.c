@@ -113,7 +113,7 @@ static bool is_text(struct head head)
     return true;
 }
 
-/* What stands before the '=' of a line; 0 where it is no key. */
+/* Length of what stands before the '=' of a line; 0 where that is no key. */
 static size_t key_length(struct head line)
 {
     size_t length = 0, at;
@@ -149,7 +149,7 @@ static const struct kind {
     bool (*is)(struct head head);
     const char *what;
     const char *right[2]; /* for each use; NULL: it is that */
-} kinds[] = { /* what is told by more comes first */
+} kinds[] = { /* the more specific tests come first */
     {is_lfs, "a git-lfs pointer, which stands for a file that was not fetched",
      {"git lfs pull fetches it", "git lfs pull fetches it"}},
     {is_html, "a web page", {"download the file itself; " KEYS,
@@ -182,7 +182,7 @@ static const struct kind {
      "for t in onnx.load(FILE).graph.initializer}, \"model.safetensors\")"}},
     {is_utf16, "text in UTF-16", {"save it as UTF-8", "safetensors are needed"}},
     {is_spec, "a spec", {NULL, "it goes in front of the options; --in and --weights take safetensors"}},
-    /* as a spec it is read, and each line that is wrong is named */
+    /* read as a spec, whose wrong lines are then reported */
     {is_text, "text", {NULL, "safetensors are needed"}},
 };
 

@@ -12,8 +12,8 @@
 struct diag;
 
 struct import_request {
-    const char *model;  /* the folder that is read */
-    const char *folder; /* that is written into; NULL: the current one */
+    const char *model;  /* folder of the model */
+    const char *folder; /* output folder; NULL: the current one */
     const char *name;   /* NULL: the family's, as for the next */
     const char *cache;
     const char *weight_type; /* of all specs; NULL: none is written */

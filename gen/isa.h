@@ -32,14 +32,14 @@ struct isa {
     int id;                 /* NAME_ISA_… of the emitted interface; part of it, never renumbered; below 32 */
     int lanes;              /* floats in one vector */
     int registers;          /* vector registers that a compiler may use */
-    bool prefetches;        /* has an instruction that prefetches a cache line */
-    int wide_values;        /* features of a value from which tokens in lanes are read faster: measured; 0: none */
+    bool prefetches;        /* has a prefetch instruction */
+    int wide_values;        /* features of a value from which tokens along the lanes are faster: measured; 0: none */
     bool lone_tiles;        /* TILE: gcc leaves a tile as a function of its own */
     bool fma_rows;          /* vec_row_1 … vec_row_4: a row of a tile as one statement, whose sums no compiler moves */
     int held_rows;          /* vec_hold, in tiles of at most so many: gcc would load a vector for each row; 0: none */
     bool ends_iterations;   /* vec_end_iteration: keeps compilers from vectorising across iterations of a loop */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
-    size_t l1d_bytes;       /* of the core that the plan has in mind */
+    size_t l1d_bytes;       /* of the core that the plan assumes */
     size_t l2_bytes;
     const char *f16_target; /* what f16 weights ask of the compiler besides, and of the machine; NULL: nothing */
     struct isa_need f16;
@@ -47,13 +47,13 @@ struct isa {
     struct isa_need dot;
     struct {                /* sums of products of bf16, which precision = bf16 wants */
         bool has;
-        const char *target, *guard; /* likewise; of the preprocessor, beside that below. NULL: nothing */
-        const char *runs_on;        /* for the reader, in place of that below; NULL: that */
+        const char *target, *guard; /* target attribute and preprocessor condition besides those below; NULL: nothing */
+        const char *runs_on;        /* replaces `runs_on` below; NULL: it does not */
         struct isa_need need;
     } bf16;
-    bool sums_pairs;        /* its sums of bytes have sums of two products in 16 bits on the way, which must fit */
-    bool unsigned_rows;     /* the broadcast bytes of such a sum are unsigned: they lie 128 above what they stand for */
-    int word_registers[2];  /* that a row of them takes beside one of f32: of pairs, of i8 */
+    bool sums_pairs;        /* dot products of bytes add two products in 16 bits first, which must not overflow */
+    bool unsigned_rows;     /* broadcast bytes of dot products are unsigned: the number plus 128 */
+    int word_registers[2];  /* registers that a row of words takes beyond one of f32: words of two numbers; of i8 */
     const char *target;     /* text of __attribute__((target("…"))), NULL: no attribute */
     const char *guard;      /* preprocessor condition under which the code can be compiled, NULL: always */
     const char *header;     /* of the compiler's intrinsics, NULL: none */
@@ -76,7 +76,7 @@ struct nearest isa_nearest(const char *name, size_t length);
 /* "scalar, avx2, …", with `separator` between them; of the rows in `isas`. */
 void isa_list_names(char *text, size_t size, unsigned isas, const char *separator);
 
-/* Sets of rows: bit i is row i of isa_table. */
+/* Sets of rows as bits: bit i is row i of isa_table. */
 unsigned isa_all(void);
 unsigned isa_default(void);
 unsigned isa_with_bf16(void);

@@ -41,7 +41,7 @@ static void fill_rope(struct layer *layer, const struct spec *spec)
 
 /* By the places of their words */
 static const enum tensor_element element_types[] = {TENSOR_F32, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4};
-#define LEVELS_SQUARED (INT64_C(1) << 33) /* of i16, times the numbers of a row: four times what a sum holds */
+#define LEVELS_SQUARED (INT64_C(1) << 33) /* levels^2 times the numbers of a row, of i16: four times 2^31 */
 
 /* A layer without attention: what is not here is 0, or none. */
 static void fill_rows(struct layer *layer, const struct spec *spec)
@@ -101,7 +101,7 @@ static void fill(struct layer *layer, const struct spec *spec)
     layer->window_right = spec->value[KEY_WINDOW_RIGHT];
     layer->bias = spec->value[KEY_BIAS] == 1;
     layer->scores = spec->value[KEY_SCORES] <= SCORES_BIASED ? (enum layer_scores)spec->value[KEY_SCORES]
-                                                             : SCORES_WEIGHTS; /* the word for true */
+                                                             : SCORES_WEIGHTS; /* scores = true */
     layer->projected = is_projected(spec);
     layer->self = !layer->cross && !layer->projected;
     layer->heads_first = spec->value[KEY_HEADS] == 1;
@@ -210,7 +210,7 @@ static bool fill_texts(struct layer *layer, const struct spec *spec)
     return true;
 }
 
-/* False if that is no int64_t, and so beyond PTRDIFF_MAX of any machine. */
+/* False if that overflows int64_t. */
 static bool tensor_bytes(const struct layer *layer, enum layer_tensor tensor, const int64_t *shape, int count,
                          int64_t *bytes)
 {
@@ -246,7 +246,7 @@ static void check_totals(const struct layer *layer, const struct spec *spec)
                    "choose smaller sizes");
 }
 
-/* The layer of a spec without faults; NULL without memory, or if its sizes are too much. */
+/* The layer of a valid spec; NULL without memory, or if its tensors are too large. */
 static struct layer *make_layer(struct spec *spec)
 {
     const size_t errors = spec->diag->errors;
@@ -340,7 +340,7 @@ int64_t layer_levels(const struct layer *layer, int64_t count)
     return levels;
 }
 
-#define LEAST_DEPTH 32 /* shorter scores take longer to round than they save */
+#define LEAST_DEPTH 32 /* rounding costs more than shorter sums save */
 
 bool layer_rounds_scores(const struct layer *layer)
 {

@@ -88,10 +88,10 @@ struct layer_table {
 
 struct layer {
     char *name; /* prefix of every emitted symbol */
-    enum layer_kind kind; /* without attention h, d_k and d_v are 1 and say nothing */
+    enum layer_kind kind; /* without attention h, d_k and d_v are 1 and have no meaning */
     int64_t d_model, h, h_kv, d_k, d_v, d_source, seq_len, source_len;
     enum layer_width width;
-    bool d_k_given, d_v_given; /* not from width (explain.c asks what another h would do) */
+    bool d_k_given, d_v_given; /* given in the spec, not derived from width */
     bool split;    /* input = split */
     bool projected;   /* input = projected: a call brings q, k and v, and n and m are independent */
     bool heads_first; /* heads = first: their axis is before that of tokens */
@@ -183,12 +183,12 @@ static inline bool layer_is_square(const struct layer *layer)
 {
     return layer->self || layer_has_cache(layer) || (layer->projected && layer->rope.given);
 }
-/* Tokens of a sequence that a call makes keys and values of, at most. With a cache the others are there already. */
+/* Most tokens of a sequence whose keys and values one call computes. With a cache the others are in it. */
 static inline int64_t layer_new_keys(const struct layer *layer)
 {
     return layer_has_cache(layer) ? layer->seq_len : layer->source_len;
 }
-/* Whether something stands between the projections of queries and keys and their scores: a norm, a rotation. */
+/* Whether queries and keys are normed or rotated between projection and scores. */
 static inline bool layer_finishes(const struct layer *layer)
 {
     return layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE;
@@ -203,8 +203,8 @@ static inline bool layer_has_block(const struct layer *layer)
 {
     return layer->block != BLOCK_NONE;
 }
-/* Whether attention, and in parallel the feed-forward, or the first product without attention, read rows that are
- * normed, not x. */
+/* Whether attention (in parallel blocks the feed-forward too), or the first product of a layer without it, reads normed
+ * rows in place of x. */
 static inline bool layer_norms_first(const struct layer *layer)
 {
     return layer->block >= BLOCK_PRE || layer->row_norm;
@@ -224,7 +224,7 @@ static inline bool layer_stores_weights(const struct layer *layer)
 {
     return layer->weight_type != TENSOR_F32 || layer->precision != PRECISION_F32;
 }
-/* Whether the operands of products with weights are rounded; to whole numbers. */
+/* Whether the operands of products with weights are rounded; whether to whole numbers. */
 static inline bool layer_rounds(const struct layer *layer)
 {
     return layer->precision != PRECISION_F32;
@@ -233,8 +233,8 @@ static inline bool layer_sums_whole(const struct layer *layer)
 {
     return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
 }
-/* The largest of those in size, of a row of `count` numbers. i16: so that a column has room for twice as much, and the
- * sum of their products for both. */
+/* The largest magnitude of those numbers, for a row of `count` of them. Under i16 it leaves a column room for twice as
+ * much, and the sum of products room for both. */
 int64_t layer_levels(const struct layer *layer, int64_t count);
 /* Whether W_O reads rows of Z as whole numbers: of all heads, or under conv of each head. */
 static inline bool layer_rounds_z(const struct layer *layer)
@@ -242,8 +242,8 @@ static inline bool layer_rounds_z(const struct layer *layer)
     return layer_rounds(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
-/* Whether scores are sums of whole numbers too: where a sum is long enough for that to pay, and attention has rows of
- * keys of its own. Then so many are the largest of a query's and a key's numbers. */
+/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and keys are projected.
+ * layer_score_levels(): the largest magnitude of such numbers of a query and of a key. */
 #define SCORE_WORD 2 /* numbers of i16 in a word, whatever the precision of products with matrices */
 bool layer_rounds_scores(const struct layer *layer);
 int64_t layer_score_levels(const struct layer *layer);
@@ -309,7 +309,7 @@ bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor);
  * over their sum. 0: not `train`. */
 int64_t layer_kept(const struct layer *layer);
 
-/* What is alike for all layers. The table is tensor.c's, with shapes and when a layer has the tensor. */
+/* What all layers share of a tensor's row; tensor.c's table has shapes and conditions besides. */
 struct layer_tensor_row {
     const char *name; /* on disk and in the interface */
     enum tensor_kind kind;
@@ -349,7 +349,7 @@ int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int6
 /* "[batch or 1][12 or 1][n][m]" */
 #define LAYER_SHAPE_TEXT 120
 void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char text[LAYER_SHAPE_TEXT]);
-/* Whether one of its axes is this letter alone: "n". */
+/* Whether one of its axes is exactly this letter, such as "n". */
 bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, const char *letter);
 
 /* Whether a spec may have this key; "plan.*" are not told apart here. */

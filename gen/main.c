@@ -90,7 +90,7 @@ static struct plan *decide(struct job *job, const struct layer *layer)
     return plan_make_from(layer, job->isas, &file, &job->diag);
 }
 
-/* Layers in the order of the specs; false without memory. */
+/* Collects the layers in the order of the specs; false without memory. */
 static bool layers_of(struct job *job, struct layer ***layers)
 {
     *layers = calloc(job->count, sizeof(struct layer *));
@@ -123,7 +123,7 @@ static void check_model_names(struct job *job)
     }
 }
 
-/* Of a list of names each is a wish; "all" and no list are of all sets that a layer can have. */
+/* Sets that are named must be possible for the layer; "all", and no list, mean all that are. */
 static void refuse_isas(struct job *job, const struct layer *layer)
 {
     const char *const named = job->arguments.isas;
@@ -145,7 +145,7 @@ static void make_plans(struct job *job)
         job->pairs[i].plan = decide(job, job->pairs[i].layer);
 }
 
-/* A condition that is never true is legal, and hardly meant. */
+/* Warns of conditions that are never true: legal, but hardly meant. */
 static void warn_of_layers(const struct job *job)
 {
     for (size_t i = 0; i < job->count; i++)
@@ -153,7 +153,7 @@ static void warn_of_layers(const struct job *job)
             fprintf(stderr, "%s: warning: visible is never true: no query sees a key\n", job->specs[i]);
 }
 
-/* Two pairs in one folder, or one program: no name may occur twice. Macros have it in capitals. */
+/* Pairs of one run share a folder and a program: no name may occur twice, in either case of letters. */
 static void check_names(struct job *job)
 {
     const char *const *specs = job->specs;

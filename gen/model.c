@@ -74,7 +74,7 @@ static const char *skip_blanks(const char *at, const char *end)
     return at;
 }
 
-/* Where this byte is first; NULL: nowhere */
+/* First occurrence of a byte; NULL: none */
 static const char *find(const char *at, const char *end, char c)
 {
     while (at < end && *at != c)

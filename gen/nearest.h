@@ -13,7 +13,7 @@
 struct nearest {
     const char *typed, *word; /* NULL: none is near */
     size_t length, below;     /* of `typed`; the distance that the next word must be below */
-    const char *before;       /* a message has it before the word: "--" of an option, else "" */
+    const char *before;       /* put before the word in messages: "--" for options, else "" */
 };
 
 /* `before` is "". `typed` need not end behind its `length` bytes. */

@@ -29,7 +29,7 @@ static bool knows(const struct reader *r, const struct option_row *row)
 
 /* ---- values ---- */
 
-/* What would be right. */
+/* What a valid value is, for messages. */
 static const char *wanted(const struct option_row *row, char text[100])
 {
     size_t used = 0;
@@ -204,7 +204,7 @@ static bool make_lists(struct reader *r, size_t room)
     return good;
 }
 
-/* What must be there and is not. */
+/* Reports missing options and operands. */
 static void check_needed(struct reader *r, const struct option_texts *operands)
 {
     const struct option_command *command = r->command;

@@ -36,10 +36,10 @@ struct option_row {
     const char *argument; /* as help writes it; NULL: none */
     enum option_kind kind;
     size_t field;         /* where in the program's struct */
-    unsigned commands;    /* the bits of those that know it */
+    unsigned commands;    /* bits of the commands that know it */
     const char *help;     /* %a: every instruction set, %d: those that are emitted by default */
     uint64_t min, max;
-    unsigned needed;      /* the commands that do not go without it */
+    unsigned needed;      /* bits of the commands that require it */
 };
 
 struct option_texts {
@@ -52,7 +52,7 @@ struct option_command {
     const char *name; /* NULL: the program has no commands */
     unsigned bit;
     const char *operand;      /* what stands beside the options, "a spec" */
-    bool several;             /* more than one may */
+    bool several;             /* whether several are allowed */
     const char *usage, *help; /* behind the name; sentences without the last full stop */
 };
 

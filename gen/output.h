@@ -29,10 +29,10 @@ bool output_add(struct output *output, const char *folder, const char *name, con
 
 /* Stands in the texts where the pair's number goes, a C constant as long as this. */
 extern const char output_number[];
-/* Writes a number of all texts in all those places, by which a .c tells the header of its own run from any other. */
+/* Replaces output_number in all texts by a hash of all texts, by which a .c recognises the header of its own run. */
 void output_number_pair(struct output *output);
 
-/* A path that both have, in whatever case of letters; NULL: none. */
+/* A path that both have, letter case ignored; NULL: none. */
 const char *output_shared_path(const struct output *one, const struct output *other);
 
 /* "NAME.c NAME.h: SPEC PLAN TEMPLATE…", and an empty rule for each template, so that one may vanish. `plan` may be

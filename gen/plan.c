@@ -15,13 +15,13 @@
 #include "score.h"
 #include "visible.h"
 
-#define PART_MULTIPLY_ADDS 1e6   /* minimum of work for a thread: about 10 us on one core */
+#define PART_MULTIPLY_ADDS 1e6   /* least work of a part: about 10 us on one core */
 #define MAX_GROUP_ROWS 512
 #define MAX_DEPTH 1024           /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
-#define UNROLL_PREFETCH 8        /* one line an iteration is then about a panel while a row group passes */
-#define VALUE_BLOCKS_FILL 0.9    /* minimum share of lanes that tokens fill, for wide values to lie in blocks */
-#define VALUE_BLOCKS_GAIN 1.5    /* measured: times the share of lanes that tokens have to fill, beside features */
+#define UNROLL_PREFETCH 8        /* one line an iteration then prefetches about a panel during a row group */
+#define VALUE_BLOCKS_FILL 0.9    /* least share of lanes that tokens fill where wide values lie in blocks */
+#define VALUE_BLOCKS_GAIN 1.5    /* measured: least ratio of the lanes that tokens fill to those that features fill */
 #define PREFETCH_TILES 2         /* that bring a panel into L2 while they pass over the one before; measured, Zen 4 */
 #define PART_NUMBERS 32768       /* of rows that are normed: about 10 us */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
@@ -30,16 +30,18 @@
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
-#define MOST_OF_I8 131072        /* products: times 127 * 128 they stay below 2^31 */
-#define CACHED_BLOCK 128         /* keys in a block: of 256 a step by AVX-512 gains 5 %, a prefill loses it */
+#define MOST_OF_I8 131072        /* numbers of a sum: times 127 * 128 they stay below 2^31 */
+#define CACHED_BLOCK 128         /* keys in a block; with 256 an AVX-512 step gains 5 %, a prefill loses as much */
 #define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
-#define CACHED_ROWS 96           /* of a block: what is transposed for them, or read from beyond L2, is shared */
+#define CACHED_ROWS 96           /* rows in a block: they share the keys that are transposed, or read from beyond L2 */
 #define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
+#define FETCH_ROWS 8             /* measured, Zen 4: of what is read in order, 8 rows gain 10 % by prefetches, 4 lose */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define LONE_VECS 8              /* of a query; four sums take one register each besides */
-#define NEAR_BYTES 16384         /* half of the smallest L1: of values, which several panels read in turn */
+#define DOT_KEYS 4               /* whose products are summed together, across four lanes of each */
+#define NEAR_BYTES 16384         /* half of the smallest L1: of values, which several tiles read in turn */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
@@ -52,15 +54,17 @@
 #define BACK_ONCE 8               /* of them laid out at once; lines from L3 are fetched BACK_AHEAD steps ahead */
 #define BACK_AHEAD 16
 #define BACK_UNROLL 2
-#define WEIGHT_READ 20           /* multiply-adds while a weight comes from beyond L2: measured, Zen 5 with AVX-512 */
+#define WEIGHT_READ 20           /* multiply-adds in the time of reading one weight from beyond L2: measured, Zen 5
+                                  * with AVX-512 */
 #define KEPT_WEIGHTS (512 * 1024) /* bytes: the smallest L2 that has AVX2 */
-#define SHORTEST_CALL 16         /* of the limits, calls are as short as a 16th, unless plan.typical_n, typical_m say */
+#define SHORTEST_CALL 16         /* the shortest calls weighed are a 16th of the limits, unless plan.typical_n,
+                                  * typical_m say */
 #define UNROLL_KEYS_FULL 16      /* "full" for the one reduction whose length is known only at run time */
 
 /* ---- what is asked ---- */
 
-/* plan.size = small is a set of other choices: each of these holds where the spec and the plan file leave that key to
- * the plan. What has no key of its own is decided where it stands, by asking `small`. */
+/* plan.size = small changes these choices where neither the spec nor the plan file makes them. Choices without a key of
+ * their own ask request_is_small() where they are made. */
 static void make_small(struct plan_request *request)
 {
     struct plan_request choices = plan_request_none();
@@ -76,6 +80,7 @@ static void make_small(struct plan_request *request)
 /* A score is x W_Q (s W_K)^T = (x W_Q W_K^T) s^T, and what a head adds to y is A (s W_V) W_O = (A s)(W_V W_O). Weights
  * are known when they are packed, so their product costs nothing in a call: keys, or values, are then the input itself,
  * and a projection is gone. What folding costs is that the input is wider than a head. */
+
 /* Numbers that are packed, without biases and padding */
 static double packed_weights(const struct layer *l, bool scores, bool values)
 {
@@ -95,14 +100,14 @@ static double packed_weights(const struct layer *l, bool scores, bool values)
     return size;
 }
 
-/* What a call takes to read so many weights, in multiply-adds: nothing where they stay in L2. */
+/* Cost of reading so many weights in a call, in multiply-adds: 0 where they stay in L2. */
 static double reading(double weights)
 {
     return weights * (double)element_size(OPERANDS) > KEPT_WEIGHTS ? WEIGHT_READ * weights : 0;
 }
 
-/* What folding saves in a call with so many queries and keys: multiply-adds, and with them what reading the weights
- * takes, as a share of the plain layer's; negative where it costs. */
+/* What folding saves in a call of n queries and m keys: multiply-adds, and, reading of weights included, as a share of
+ * the plain layer's cost; negative where it costs. */
 struct fold_savings {
     double scores, values;             /* multiply-adds */
     double scores_share, values_share; /* of all work */
@@ -124,8 +129,8 @@ static struct fold_savings fold_savings(const struct layer *l, int64_t n, int64_
     return s;
 }
 
-/* The gain of a layer whose calls are of so many lengths: the mean of logarithms, so that twice as slow here outweighs
- * twice as fast there. Shares are bounded, as the other of the two may save what this one adds. */
+/* Gains are averaged over lengths as logarithms, so that twice as slow at one outweighs twice as fast at another. The
+ * share is bounded, as the other pair may save what this one costs. */
 static double log_gain(double share)
 {
     return -log(fmax(0.01, 1 - share));
@@ -175,7 +180,7 @@ static struct plan_fold plan_fold(const struct layer *l, const struct plan_reque
 
 /* ---- sizes ---- */
 
-/* Do the keys and values of a head that a query sees exceed L2? */
+/* Whether the keys and values of a head that a query sees exceed L2. */
 static bool streams_head(const struct plan_isa *p, const struct layer *l)
 {
     const struct plan_fold *fold = p->fold;
@@ -213,17 +218,17 @@ static int64_t choose_group_rows(const struct plan_request *request, const struc
 {
     const int64_t model = (int64_t)(p->isa->l2_bytes * 3 / 4) / bytes;
     const int64_t fit = min(request_or(request, PLAN_GROUP_ROWS, model), MAX_GROUP_ROWS);
-    /* near-equal groups: the last one is never a handful of rows */
+    /* near-equal groups, so that the last one is not small */
     const int64_t group = max(p->block, fit / p->block * p->block);
     const int64_t blocks = ceil_div(rows, p->block);
     const int64_t groups = max(1, ceil_div(blocks * p->block, group));
     return max(1, ceil_div(blocks, groups)) * p->block;
 }
 
-/* Panels from one where a head begins to the next such: a part has whole heads, so that it can finish them. */
+/* Panels between two that begin with a head: parts consist of whole heads, so that they can norm and rotate them. */
 static int64_t complete_heads(const struct plan_panels *g, int64_t width)
 {
-    int64_t common = width; /* becomes the greatest divisor of both */
+    int64_t common = width; /* becomes the greatest common divisor */
     if (g->groups > 1)
         return g->finish > g->columns ? g->groups * g->panels : g->panels;
     for (int64_t rest = g->finish; rest != 0;) {
@@ -308,7 +313,7 @@ static int64_t row_stride(const struct plan_isa *p, int64_t columns)
     return columns % 512 == 0 ? columns + p->lanes : columns;
 }
 
-/* Products as most plans have them. */
+/* Appends a product with its usual operands and epilogue. */
 static struct product *add(struct plan_isa *p, const struct layer *layer, enum product_name id, enum product_kind kind)
 {
     static const struct product rows[] = {
@@ -411,7 +416,8 @@ static struct layout stream_of(const struct plan_isa *p, const struct layer *lay
 
 /* ---- tensors of two bytes ---- */
 
-/* What a call brings under `typed`, whose rows lie `row` apart; what kernels read, `of`, is in the scratch. */
+/* Under tensor_type: `typed` becomes the caller's tensor, with row stride `row`, and `of`, which kernels read, floats
+ * in the scratch. */
 static void type_input(struct plan_isa *p, const struct layer *layer, enum layout_name of, enum layout_name typed,
                        int64_t tokens, int64_t row)
 {
@@ -427,7 +433,7 @@ static void type_input(struct plan_isa *p, const struct layer *layer, enum layou
         l->stride[AXIS_HEAD] = tokens * l->stride[AXIS_TOKEN];
 }
 
-/* Adds what makes floats of it, `numbers` of a row, `rows` in a part. */
+/* Appends the conversion to floats: `numbers` of a row, `rows` rows in a part. */
 static void add_widen(struct plan_isa *p, const struct layer *layer, enum product_name id, enum layout_name of,
                       int64_t numbers, int64_t rows)
 {
@@ -438,7 +444,8 @@ static void add_widen(struct plan_isa *p, const struct layer *layer, enum produc
     product->widen = (struct plan_widen){.numbers = numbers, .part_rows = rows};
 }
 
-/* y is the caller's; before it is rounded it is in the scratch, if not in a block of the worker (plan_narrow). */
+/* The same of y: floats in the scratch, or in a block of the worker's (plan_narrow), before it is rounded to the
+ * caller's. */
 static void type_output(struct plan_isa *p, const struct layer *layer)
 {
     if (!layer_types_tensors(layer))
@@ -471,8 +478,8 @@ static void plan_narrow(struct plan_isa *p, const struct layer *layer, struct pr
     p->layouts[LAYOUT_Y] = rows_of("y as f32", OWNER_WORKER, 1, p->block, g->c_row, 0, g->c_row);
 }
 
-/* Under precision a product reads words: adds what makes them of rows in `from`, `numbers` numbers of each of its
- * heads, or of all of them as one; behind a row of whole ones lies its scale. Returns what the product reads. */
+/* Under precision a product reads words: appends the rounding of rows in `from`, `numbers` numbers of each head, or of
+ * all heads as one. A row of whole numbers is followed by its scale. Returns the layout that the product reads. */
 static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer, enum product_name id,
                                    enum layout_name from, int64_t numbers)
 {
@@ -484,7 +491,7 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
     const int64_t heads = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD] == numbers ? 1 : l->shape[AXIS_HEAD];
     const bool keys = id == PRODUCT_ROUND_KEYS;
     const int64_t word = keys ? SCORE_WORD : p->word;
-    const int64_t room = round_up(numbers, max(p->lanes, word)) / word; /* vectors of numbers are written */
+    const int64_t room = round_up(numbers, max(p->lanes, word)) / word; /* whole vectors are written */
     const int64_t head = room + (p->whole ? 1 : 0);
     product->reads[0] = from;
     product->round = (struct plan_round){
@@ -503,7 +510,7 @@ static void plan_keys_words(struct plan_isa *p, const struct layer *layer)
     p->words_room = plan_product(p, PRODUCT_ROUND_KEYS)->round.room;
 }
 
-/* What a product that reads such rows says of them */
+/* Fields of a product that reads words */
 static void reads_words(const struct plan_isa *p, const struct product *product, struct plan_panels *g)
 {
     for (const struct product *of = p->products; p->word > 1 && of < p->products + p->product_count; of++)
@@ -523,7 +530,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
                       const struct plan_request *request)
 {
     const bool queries = id == PRODUCT_QUERIES, side_by_side = queries && p->z_in_q;
-    const bool by_head = layer->split || (queries && p->fold->scores); /* a folded one is made from two of a head */
+    const bool by_head = layer->split || (queries && p->fold->scores); /* W_Q W_K^T has a matrix for each head */
     const bool arrays = !side_by_side && (by_head || d % p->lanes == 0);
     const int64_t heads = queries ? layer->h : layer->h_kv, most = queries ? layer->seq_len : layer_new_keys(layer);
     const int64_t tokens = max(most, queries ? p->batch_rows : p->batch_sources);
@@ -535,6 +542,10 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         product->reads[0] = product->reads[0] == LAYOUT_SOURCE ? LAYOUT_ROUNDED_SOURCE : LAYOUT_ROUNDED_X;
     const struct layout *const a = &p->layouts[product->reads[0]];
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, d, head, row);
+    if (layer->train && (product->epilogue & EPILOGUE_NORM) != 0) {
+        p->layouts[queries ? LAYOUT_RAW_QUERIES : LAYOUT_RAW_KEYS] = p->layouts[product->writes];
+        p->layouts[queries ? LAYOUT_RAW_QUERIES : LAYOUT_RAW_KEYS].name = queries ? "raw queries" : "raw keys";
+    }
     struct plan_panels *const g = &product->panels;
     *g = (struct plan_panels){
         .element = a->element,
@@ -665,7 +676,7 @@ static void plan_norm_x(struct plan_isa *p, const struct layer *layer)
     add_norm(product, 1, LAYOUT_X, LAYOUT_NONE, LAYOUT_NORMED);
 }
 
-/* What is behind attention in the stream of rows, before the feed-forward reads them */
+/* The norm between attention and the feed-forward */
 static void plan_norm_stream(struct plan_isa *p, const struct layer *layer)
 {
     if (layer->block == BLOCK_PARALLEL)
@@ -679,7 +690,7 @@ static void plan_norm_stream(struct plan_isa *p, const struct layer *layer)
         add_norm(product, layer->block == BLOCK_PRE ? 2 : 3, LAYOUT_STREAM, LAYOUT_NONE, LAYOUT_NORMED);
 }
 
-/* The last norm, where one is behind all else */
+/* The norm of y, of blocks that end with one */
 static void plan_norm_y(struct plan_isa *p, const struct layer *layer)
 {
     const enum layout_name residual = layer_has_ffn(layer) && layer_attends(layer) ? LAYOUT_STREAM : LAYOUT_X;
@@ -775,7 +786,7 @@ static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int6
 
 static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p)
 {
-    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4) /* few bytes, one behind the other */
+    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4) /* i4: few bytes, read in sequence */
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
@@ -834,7 +845,8 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         p->at_once && !layer_has_cache(layer) && plan_product(p, PRODUCT_KEYS) != NULL &&
         plan_product(p, PRODUCT_VALUES) != NULL)
         p->prefetch_keys = ceil_div(p->rows, p->query_blocks);
-    if (p->prefetch_keys > 0 && plan_product(p, PRODUCT_QUERIES) != NULL) /* a tile while one passes the keys */
+    if (p->prefetch_keys > 0 && plan_product(p, PRODUCT_QUERIES) != NULL) /* the next tile's, while one tile passes
+                                                                           * over the keys */
         p->prefetch_queries = ceil_div(p->block, ceil_div(layer->source_len, p->rows));
     for (struct product *g = p->products; g < p->products + p->product_count; g++) {
         if (g->kind == PRODUCT_LANES)
@@ -870,7 +882,7 @@ static void schedule_lanes(struct plan_lanes *g)
     g->prefetch_end = g->depth * g->height[g->count[1] > 0] - g->prefetch_tile;
 }
 
-/* Whether keys and values are projected row group by row group with the queries, whose input they share. */
+/* Whether keys and values share the queries' loop over row groups, as they read the same input. */
 static bool projections_join(const struct plan_isa *p, const struct layer *layer)
 {
     int64_t own = 0;
@@ -910,7 +922,7 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 
 /* ---- all of it ---- */
 
-/* All that the tiles of two products depend on; where they write to is an argument where it differs. */
+/* Whether two products can share their register tiles; where results go is an argument if it differs. */
 static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->element == b->element && a->bias == b->bias && a->depth == b->depth && a->k_block == b->k_block &&
@@ -945,7 +957,7 @@ static void join_panels(struct plan_isa *p, struct product *g, bool skips)
     struct plan_panels *const own = &g->panels;
     own->tiles = own->parts_of = g->label;
     own->behind = 0;
-    own->tile_row = own->matrices > 1 ? 0 : own->c_row; /* gates go elsewhere */
+    own->tile_row = own->matrices > 1 ? 0 : own->c_row; /* gates have a stride of their own */
     own->tile_places = own->c_split > 0;
     own->parts_split = own->c_split;
     own->parts_placed = own->c_of_call;
@@ -1018,8 +1030,8 @@ static void plan_values(struct plan_isa *p, const struct layer *layer, const str
     }
 }
 
-/* Values in blocks, tokens along the lanes, or in rows? Wide ones are read faster so, on some cores and where tokens
- * fill the vectors; and where features fill them badly, their projection wastes less. */
+/* Whether values lie in blocks, tokens along the lanes. Wide values are read faster so on some cores if tokens fill the
+ * vectors; and where features fill vectors badly, their projection wastes fewer lanes. */
 static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer)
 {
     if (layer->projected || layer_has_cache(layer)) /* read where the caller has them */
@@ -1034,7 +1046,8 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
 
 enum plan_group plan_group(const struct layer *layer)
 {
-    const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer); /* what a call brings, in the scratch */
+    const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer); /* q, k and v are copied into the
+                                                                                * scratch */
     if (layer_is_linear(layer))
         return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || rewrites ? GROUP_QUERIES : GROUP_ALL;
     if (layer->projected && !rewrites)
@@ -1050,7 +1063,8 @@ enum plan_group plan_group(const struct layer *layer)
  * for them: a call that brings sources takes them one by one, and queries alone make the matrix of the others. */
 static void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
-    const bool apart = p->value_blocks || (layer->cross && (layer->mask & MASK_PADDING)); /* keys of sequences */
+    const bool apart = p->value_blocks || (layer->cross && (layer->mask & MASK_PADDING)); /* sequences' keys cannot
+                                                                                           * be one matrix */
     if ((apart && !layer->source_kept) || layer->w_o == W_O_CONV || (layer->projected && layer->w_o == W_O_NONE))
         return;
     const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
@@ -1063,7 +1077,7 @@ static void choose_batch(struct plan_isa *p, const struct layer *layer, const st
     p->batch_sources = layer->source_kept ? 0 : sequences * layer_new_keys(layer);
 }
 
-/* The table is constant at both ends, where a tile's keys and queries may lie beyond what it tells apart. */
+/* Padding of the packed table, constant at both ends: tiles may reach beyond the distances that it tells apart. */
 static void plan_relative(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t rows = max(p->rows, p->rows_single); /* keys of a tile */
@@ -1167,7 +1181,7 @@ static void plan_given(struct plan_isa *p, const struct layer *layer, bool batch
     }
 }
 
-/* Of few rows, tiles of several prefetch what lies ahead; for a lone row a machine does that by itself. */
+/* For few rows, tiles of several rows prefetch ahead; a lone row is left to the hardware prefetcher. */
 static void prefetch_ahead(struct tile_heights *heights, int64_t few_rows)
 {
     for (struct tile_height *h = heights->at; h < heights->at + heights->count; h++)
@@ -1203,8 +1217,19 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.queries = min(layer->seq_len, max(1, CACHED_ROWS / group));
     p->cached.rows = p->cached.queries * group;
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
+    p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
+    p->cached.low_vecs = request_is_small(request) ? 1 : 4;
+    /* What is read as it lies, a machine prefetches by itself, but not far enough where many rows meet it. */
+    const int64_t whole = layer->d_v / lanes, high = tile_rows(p->isa, p->cached.vecs);
+    const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
+    const int64_t wide = whole > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, whole) : 0;
     const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
-    if (prefetches && p->cached.few_rows > 1)
+    p->cached.keys_in_order = key_rows > 1 && !request_is_small(request);
+    p->cached.values_in_order = wide > 0 || whole <= p->cached.vecs;
+    p->cached.key_fetch_rows = p->cached.keys_in_order ? FETCH_ROWS : 2;
+    p->cached.value_fetch_rows = p->cached.values_in_order ? FETCH_ROWS : 2;
+    p->cached.ahead_keys = (int64_t)p->isa->l2_bytes / 2 / (layer->h_kv * position);
+    if (prefetches && p->cached.few_rows >= min(p->cached.key_fetch_rows, p->cached.value_fetch_rows))
         p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     if (prefetches && p->cached.few_rows > 0 && group == 1) {
         p->cached.early = lanes; /* a line for each power */
@@ -1213,27 +1238,29 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= LONE_VECS * p->lanes;
     p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
     p->cached.value_keys = max(8, NEAR_BYTES / (layer->d_v * layout_element(p, LAYOUT_V_CACHE)));
-    p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
-    p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
     p->cached.o_row = row_stride(p, round_up(layer->d_v, lanes));
-    const int64_t whole = layer->d_v / lanes, high = tile_rows(p->isa, p->cached.vecs);
     tiles_for_runs(&p->cached.tiles, p->cached.rows, group, min(high, p->cached.rows), ROWS_STEP);
     if (whole > 0) {
         tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
         tiles_for_one(&p->cached.low_panels, whole, p->cached.low_vecs);
     }
-    if (p->cached.few_rows > 0) /* by four keys */
+    if (p->cached.few_rows > 0)
         tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group,
-                       min(p->cached.few_rows, tile_rows(p->isa, 4)), 2);
-    if (p->cached.ahead > 0) {
-        prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
-        if (whole > 0)
-            prefetch_ahead(&p->cached.tiles, p->cached.few_rows);
+                       min(p->cached.few_rows, p->cached.keys_in_order ? key_rows : tile_rows(p->isa, DOT_KEYS)), 2);
+    if (p->cached.few_rows > 0 && wide > 0) {
+        tiles_for_runs(&p->cached.few_tiles, p->cached.few_rows, group, min(p->cached.few_rows, wide), 2);
+        tiles_for_one(&p->cached.few_panels, whole, whole);
     }
+    const int64_t panels_from = whole > p->cached.low_vecs ? 1 : 2; /* rows that have several */
+    p->cached.shared_rows = p->cached.values_in_order ? (wide > 0 ? wide : high) + 1 : panels_from;
+    if (p->cached.ahead > 0 && p->cached.few_rows >= p->cached.key_fetch_rows)
+        prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
+    if (p->cached.ahead > 0 && p->cached.few_rows >= p->cached.value_fetch_rows && whole > 0)
+        prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows);
 }
 
-/* Two vectors are enough for a tile's sums to hide their latency, and leave little of a narrow head idle. */
+/* Two vectors are enough to hide the latency of a tile's sums, and leave few lanes of a narrow head idle. */
 static void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const int64_t widest = max(layer->d_model, max(layer->d_k, layer->d_v));
@@ -1249,7 +1276,8 @@ static void plan_back(struct plan_isa *p, const struct layer *layer, const struc
     p->back.v_row = round_up(layer->d_v, p->lanes);
     p->back.queries = round_up(near_equal(layer->seq_len, BACK_QUERIES), p->back.rows);
     p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
-    p->back.key_row = p->back.keys + LINE_FLOATS; /* rows share no sets of L1, and a last tile reads behind the keys */
+    p->back.key_row = p->back.keys + LINE_FLOATS; /* rows do not fall into the same sets of L1; a last tile reads
+                                                   * behind the keys */
     p->back.part_rows = round_up(BACK_PART, p->back.rows);
     p->back.tokens = BACK_TOKENS;
     p->back.once = BACK_ONCE;
@@ -1272,7 +1300,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     p->streams = streams_head(p, layer);
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(isa, layer->seq_len, p->streams));
     p->block = p->vecs * p->lanes;
-    /* what is asked of tiles is asked of full ones: single vectors need rows to fill the latency */
+    /* requested heights are of full tiles: tiles of one vector need more rows to hide the latency */
     const int64_t rows = rows_fit(request, isa, p->vecs), rows_single = p->vecs == 1 ? rows : tile_rows(isa, 1);
     /* where keys are the caller's own rows */
     const int64_t key_row = layer->projected ? p->layouts[LAYOUT_KEYS].stride[AXIS_TOKEN] : layer->d_source;
@@ -1300,7 +1328,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
                  : round_up(ceil_div(layer->source_len, ceil_div(layer->source_len, fit)), p->rows);
     const int64_t slab_fit = max(1, (int64_t)(isa->l1d_bytes * 2 / 3) / layout_element(p, LAYOUT_Q_T) / p->block);
     const int64_t slab = request_or(request, PLAN_DEPTH_SLAB, request_is_small(request) ? p->fold->d_score : slab_fit);
-    p->depth_slab = words ? p->fold->d_score : near_equal(p->fold->d_score, slab); /* whole numbers: to the end */
+    p->depth_slab = words ? p->fold->d_score : near_equal(p->fold->d_score, slab); /* exact sums are not cut */
     p->unroll_scores = choose_unroll(request, p->depth_slab);
     p->unroll_values = choose_unroll(request, UNROLL_KEYS_FULL);
     const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
@@ -1407,7 +1435,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     explain_choices(p, layer, request_is_small(request));
 }
 
-/* What the spec asks for goes before what the plan file does. */
+/* The spec takes precedence over the plan file. */
 static void plan_isa(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
                      const struct plan_request *spec, const struct plan_file *file)
 {

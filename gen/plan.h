@@ -52,7 +52,7 @@ enum layout_owner {
     OWNERS
 };
 
-/* All that lies somewhere: tensors of a call as far as products read or write them, then what is the kernel's own. */
+/* Everything that has a place in memory: the tensors of a call that products read or write, then the kernel's own. */
 enum layout_name {
     LAYOUT_NONE, LAYOUT_X, LAYOUT_SOURCE, LAYOUT_Y, /* input = projected: q and k in place of x and source */
     LAYOUT_TYPED_X, LAYOUT_TYPED_SOURCE, LAYOUT_TYPED_V, LAYOUT_TYPED_Y, /* under tensor_type those of the caller: then
@@ -72,6 +72,7 @@ enum layout_name {
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
     LAYOUT_ROW_SCALES,                 /* likewise: of a block of a cache's keys, and of its values */
     LAYOUT_PARTIALS,                   /* sums of segments, where each is a part */
+    LAYOUT_RAW_QUERIES, LAYOUT_RAW_KEYS, /* train: rows before their norm */
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
@@ -82,6 +83,7 @@ enum layout_name {
     LAYOUT_DY, LAYOUT_DX, LAYOUT_DSOURCE, LAYOUT_DW_Q, LAYOUT_DW_K, LAYOUT_DW_V, LAYOUT_DW_O, LAYOUT_SAVED_Z,
     LAYOUT_BACK_W_Q, LAYOUT_BACK_W_K, LAYOUT_BACK_W_V, LAYOUT_BACK_W_O,
     LAYOUT_D_QUERIES, LAYOUT_D_KEYS, LAYOUT_D_VALUES, LAYOUT_D_Z, LAYOUT_D_DISTANCES, LAYOUT_D_SINK,
+    LAYOUT_D_NORM_Q, LAYOUT_D_NORM_K,  /* of gains, then shifts, by parts of their rows */
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
     LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_SEES, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
     LAYOUT_SPARE,
@@ -93,16 +95,16 @@ enum layout_name {
     LAYOUTS = LAYOUT_BIASES + PLAN_PRODUCTS
 };
 
-/* Of an activation; what has fewer axes has the last ones. */
+/* Axes of an activation; a layout with fewer axes has the last ones. */
 enum layout_axis { AXIS_HEAD, AXIS_BLOCK, AXIS_TOKEN, AXIS_FEATURE, AXES };
-#define STRIDE_OF_CALL (-1) /* known only then */
+#define STRIDE_OF_CALL (-1) /* known only in the call */
 
 struct layout {
-    const char *name;   /* NULL: the plan has no such thing */
+    const char *name;   /* NULL: the plan does not have this layout */
     enum layout_owner owner;
     enum tensor_element element;
     int64_t shape[AXES], stride[AXES]; /* strides in elements */
-    int64_t at;         /* bytes from the start of what its owner has; a multiple of 64 */
+    int64_t at;         /* bytes from the start of the owner's block; a multiple of 64 */
 };
 
 /* A product C = A W with tokens as rows (queries, keys, values, output, convolution): W in panels,
@@ -114,9 +116,9 @@ struct plan_panels {
     int64_t matrices;     /* 2: of gates too, whose panels lie before those of what they gate, in turn; else 1 */
     int64_t depth;        /* K: length of one reduction (one tap of a convolution), in steps */
     int64_t word;         /* numbers of a step: 1, or under precision those of a 32-bit word */
-    int64_t inputs;       /* the same in numbers: of whole ones a step takes a word of several */
-    int64_t a_scale;      /* of whole numbers: words from the first of a row of A to its scale */
-    int64_t levels;       /* likewise: the largest of its numbers in size */
+    int64_t inputs;       /* the same in numbers, several of which make a step under precision */
+    int64_t a_scale;      /* of whole numbers: words from the start of a row of A to its scale */
+    int64_t levels;       /* likewise: the largest magnitude of its numbers */
     int64_t k_block;      /* steps of it taken before the next panel: all, unless the operand would leave L2 */
     int64_t taps;         /* reductions that add up: conv_width, else 1 */
     int64_t groups;       /* independent column groups (heads), or 1 */
@@ -175,7 +177,7 @@ struct plan_lanes {
     int64_t group_rows;
     int64_t prefetch; /* lines of the next tile's weights that an iteration prefetches */
     int64_t prefetch_tile, prefetch_end; /* weights that a tile prefetches; where the last one begins at the latest */
-    int64_t pair;    /* tiles that a single vector of tokens takes at once: 2 where it has registers for them, else 1 */
+    int64_t pair;    /* tiles that a single vector of tokens takes at once: 2 if registers suffice, else 1 */
     int64_t part_tiles, parts;
 };
 
@@ -194,16 +196,16 @@ enum product_epilogue {
     EPILOGUE_NARROW = 1 << 8
 };
 
-/* Rows of numbers, each of one head or more, as words of whole ones with a scale behind them */
+/* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale */
 struct plan_round {
     int64_t heads, numbers; /* of a row, and of a head */
     int64_t head, row;      /* of what is read: steps from head to head and from row to row */
     int64_t word;           /* numbers of a word */
-    int64_t room, levels;   /* words of a head, and the largest of its numbers in size */
+    int64_t room, levels;   /* words of a head; the largest magnitude of its numbers */
     int64_t part_rows;
 };
 
-/* Rows of numbers of two bytes as floats; of q, k and v a query block of one sequence */
+/* Conversion of rows of two-byte numbers to floats; of q, k and v by query blocks of a sequence */
 struct plan_widen {
     int64_t numbers;   /* of a row */
     int64_t part_rows;
@@ -226,14 +228,14 @@ struct sum_operand {
     int64_t head, row, numbers;
 };
 
-/* What tiles of backward read as their first operand: strips, a block of scores the other way round or as it is, rows
- * of gradients. Those with the same steps are one operand. */
+/* First operands of backward's tiles: strips, a block of scores transposed or as it lies, rows of gradients. Readers
+ * with the same strides share an operand. */
 enum back_read { READ_STRIPS, READ_TURNED, READ_BLOCK, READ_DY, READ_DQ, READ_DK, READ_DV, BACK_READS };
 struct back_operand {
     const char *name;
-    int64_t row, step; /* numbers from row to row of a tile, and along the sum */
-    bool ranged;       /* a product takes ranges of what its rows see, and leaves out the rest */
-    bool apart;        /* rows lie apart: a last, lower tile goes through a spare strip, as none lie behind */
+    int64_t row, step; /* strides from row to row of a tile, and along the sum */
+    bool ranged;       /* its product takes ranges of what rows see, and skips the rest */
+    bool apart;        /* rows lie apart: a last, lower tile goes through a spare strip, as no rows follow */
 };
 
 /* A weight's gradient, matrix by matrix: c[i][k] += sum over tokens of of[0][token][i] of[1][token][k] */
@@ -250,13 +252,13 @@ struct plan_sum {
     bool joins;         /* added to the gradient ahead of it, by its parts */
 };
 
-/* Of backward, the gradient of an input: c[token][column] (+)= sum of d[token][step] W^T[step][column], head by head
- * where each has columns of its own (input = split), else over all heads at once. */
+/* The gradient of an input: c[token][column] (+)= sum over steps of d[token][step] W^T[step][column]; by heads where
+ * each has columns of its own (input = split), else over all heads at once. */
 struct plan_through {
     int64_t heads, d_row; /* numbers of a head's gradient */
     int64_t columns, c_row;
     enum back_read read;  /* how tiles read d */
-    bool adds;            /* to what an earlier product has left in c */
+    bool adds;            /* whether an earlier product has written c */
 };
 
 /* One step of the layer. Its operands have the types of their layouts. */
@@ -266,7 +268,7 @@ struct product {
     const char *name;     /* as --explain has it */
     const char *label;    /* what its functions' names begin with in the emitted file */
     enum layout_name reads[2], writes; /* reads[1]: the residual, where there is one */
-    unsigned epilogue;    /* what is done to the result before it is read */
+    unsigned epilogue;    /* what is applied to the result */
     union {
         struct plan_panels panels;
         struct plan_lanes lanes;
@@ -278,7 +280,7 @@ struct product {
     };
 };
 
-/* Between two phases all workers wait: first those of a call, then those of backward. */
+/* Phases of a call, then of backward. Workers wait for each other between two phases. */
 enum phase_name {
     PHASE_NONE,
     PHASE_PAD, PHASE_WIDEN, PHASE_NORM_X, PHASE_ROUND_X, PHASE_ROUND_SOURCE, PHASE_TRANSPOSE, PHASE_PROJECT,
@@ -296,20 +298,20 @@ enum task_kind {
     TASK_KINDS
 };
 
-/* What is cut into the parts of a task */
+/* How a task is cut into parts */
 enum task_over {
-    OVER_SEQUENCES,       /* of a group, each a part */
-    OVER_ROWS,            /* tokens of a group, `size` a part */
-    OVER_BLOCKS,          /* the same by query blocks */
-    OVER_SEQUENCE_BLOCKS, /* query blocks of each sequence */
-    OVER_BOTH,            /* the same of its queries, then of its keys */
+    OVER_SEQUENCES,       /* one sequence of a group is a part */
+    OVER_ROWS,            /* `size` tokens of a group */
+    OVER_BLOCKS,          /* a query block of a group's tokens */
+    OVER_SEQUENCE_BLOCKS, /* a query block of a sequence */
+    OVER_BOTH,            /* the same, of its queries, then of its keys */
     OVER_PANELS,          /* `size` tokens times some panels of weights */
-    OVER_HEADS,           /* heads of each sequence, `size` of its queries a part */
-    OVER_SEGMENTS,        /* heads of keys of each sequence, `size` rows of queries, maybe one segment of the keys */
-    OVER_JOINED,          /* the same where those were segments */
-    OVER_KEY_HEADS,       /* heads of keys of each sequence */
-    OVER_AGAIN,           /* as the same phase of the call */
-    OVER_COUNT,           /* so many */
+    OVER_HEADS,           /* `size` queries of one head of a sequence */
+    OVER_SEGMENTS,        /* `size` rows of a head of keys, all their keys or one segment */
+    OVER_JOINED,          /* the same, where parts were segments */
+    OVER_KEY_HEADS,       /* a head of keys of a sequence */
+    OVER_AGAIN,           /* as in the forward phase */
+    OVER_COUNT,           /* `size` parts */
     TASK_OVERS
 };
 
@@ -319,15 +321,15 @@ struct plan_task {
     const struct product *product; /* of a TASK_PRODUCT */
     enum task_over over;
     bool of_keys;         /* the tokens are keys */
-    int64_t size, more;   /* more: rows of a group beside its tokens, zeros at the ends of z for a convolution */
+    int64_t size, more;   /* more: rows beside the tokens, the zeros at both ends of z (convolution) */
 };
 
 #define PHASE_TASKS 4
 struct plan_phase {
     enum phase_name id;
-    const char *word, *name; /* in the emitted code, and as its callers have it */
-    bool behind;             /* attention and its output, in a block */
-    struct plan_task tasks[PHASE_TASKS]; /* the parts of each follow those of the one before */
+    const char *word, *name; /* in the emitted enum, and as NAME_phase_name() gives it */
+    bool behind;             /* in a block: behind attention's output */
+    struct plan_task tasks[PHASE_TASKS]; /* parts of a phase are numbered task by task */
     int task_count;
 };
 
@@ -350,21 +352,21 @@ struct plan_isa {
     const struct plan_fold *fold;
     struct plan_request request; /* of the spec and the plan file */
     enum tensor_element weights; /* as packed, of products of floats */
-    bool steps;          /* weights take fewer bytes so that calls of one token read less: their time counts too */
+    bool steps;          /* weights take fewer bytes for the sake of steps of one token, whose time then counts too */
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
-    bool whole;          /* they are whole ones, whose sums are exact; else sums of them are f32 */
-    int64_t word_registers; /* that a row of a tile of words takes, beside what one of f32 does */
+    bool whole;          /* they are whole numbers with exact sums; else sums are f32 */
+    int64_t word_registers; /* registers that a row of a tile of words takes beyond one of f32 */
     int64_t neighbours;  /* of i8: so many numbers of a column have a largest sum of sizes that is 127 units */
-    int64_t corrections; /* rows ahead of the words of a tap: what sums start from */
+    int64_t corrections; /* rows ahead of a tap's words that sums start from */
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
     int64_t block;       /* queries in a query block */
-    bool streams;        /* keys and values of a head exceed L2: every query block takes them from further away */
+    bool streams;        /* keys and values of a head exceed L2, so that every query block reads them from L3 */
     int64_t rows;        /* most rows of a tile that is `vecs` wide */
     int64_t rows_single; /* most rows of a tile that is one vector wide */
     struct tile_heights score_tiles[PLAN_WIDTHS]; /* of any number of keys */
     struct tile_heights value_tiles[PLAN_WIDTHS]; /* of the features of a value */
-    bool at_once;        /* scores become weights in their registers; else in a pass of its own over the block */
+    bool at_once;        /* scores become weights in registers; else in a separate pass over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t words_room;  /* words of a key, under precision; 0: there are none */
     int64_t key_block;   /* maximum of keys scored before their values are read */
@@ -382,10 +384,11 @@ struct plan_isa {
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
-    /* train: of a token of a group, so many numbers of queries, keys and values are ahead of these, and so many are
-     * there: forward keeps them where backward finds them, `saved`. all 0: backward projects again. */
+    /* train: of a token of a group, so many numbers of others are ahead of queries, keys and values, and of queries and
+     * keys before their norm, and so many are there: forward keeps them where backward finds them, `saved`. all 0:
+     * backward projects again. */
     struct {
-        int64_t queries, keys, values, all;
+        int64_t queries, keys, values, raw_queries, raw_keys, all;
     } held;
     bool holds;
     bool z_in_q;         /* Z [token][head][feature] takes the queries' place: a tile's are read before Z is written */
@@ -396,7 +399,7 @@ struct plan_isa {
     bool joint;          /* projections share the loop over row groups */
     int64_t turn_width;  /* cosines by which a position turns a head, padded to whole vectors; its sines follow */
     int64_t turn_rows;   /* positions whose rows are packed: 0 ... turn_rows - 1 */
-    int64_t z_front, z_back; /* zero rows around z, for the convolution */
+    int64_t z_front, z_back; /* rows of zeros before and behind z, for the convolution */
     /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by
      * side, as they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no
      * further than from -low to high, it begins at back + zero. */
@@ -420,15 +423,20 @@ struct plan_isa {
         int64_t few_rows;  /* up to so many, scores are dot products along the features; 0: never */
         int64_t few_queries; /* the same in queries of a call */
         int64_t ahead;     /* for few rows: keys, and values, that are prefetched lie so many rows ahead; 0: none are */
-        int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query, in registers while it
-                             * meets a vector of keys; 0: it meets them as several rows do */
-        int64_t value_keys; /* of few rows: keys whose values all panels of features read before the next ones */
+        int64_t ahead_keys; /* of sequences from so many keys on: what is shorter lies in L2 */
+        int64_t key_fetch_rows, value_fetch_rows; /* from so many rows of a block on */
+        int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query that stay in
+                             * registers over a vector of keys; 0: as several rows do */
+        int64_t value_keys; /* that stay in L1 meanwhile */
         int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                       * of its powers, and floats at most; 0: none are */
         int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */
         int64_t q_row, o_row; /* of a row's query and of its sums, padded to whole vectors */
         struct tile_heights tiles, dot_tiles;
-        struct tile_heights panels, low_panels; /* whole vectors of a value, as widths */
+        bool keys_in_order, values_in_order; /* few rows read them one after the other; queries stay in registers */
+        int64_t shared_rows; /* of few, from so many on: all read the values of value_keys keys before the next ones */
+        struct tile_heights few_tiles; /* for the values of few rows, as wide as a value; none: `tiles` serve as well */
+        struct tile_heights panels, low_panels, few_panels; /* whole vectors of a value, as widths */
     } cached;
     /* Of backward. All its products run in tiles of one size. The first operand lies in strips of as many rows,
      * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */
@@ -445,7 +453,8 @@ struct plan_isa {
         int64_t chunk_rows, chunk_columns; /* of a weight's gradient that are a part */
         int64_t weight_parts;      /* of the gradients of all weights */
         struct back_operand operands[BACK_READS];
-        int operand_count, read[BACK_READS]; /* which operand serves, -1: nothing reads so */
+        int operand_count, read[BACK_READS]; /* index of the operand that serves a reader; -1: the layer has no such
+                                              * reader */
     } back;
     int64_t stack, stack_plain; /* bytes of stack that a call takes, at most: compiled at -O1 and above, and at -O0 */
 
@@ -473,7 +482,7 @@ static inline bool plan_back_transposes(const struct layer *layer)
     return layer->train && (made || (layer->mask & MASK_SEGMENTS) != 0);
 }
 
-/* How many sequences of a batch are a group, which passes the phases together */
+/* How many sequences of a batch make a group, which goes through the phases together */
 enum plan_group {
     GROUP_ALL,           /* all: phases leave nothing in the scratch for each other */
     GROUP_QUERIES,       /* as many as have batch_rows queries */
@@ -504,17 +513,19 @@ static inline int64_t layout_at(const struct plan_isa *p, enum layout_name id)
 {
     return p->layouts[id].at / layout_element(p, id);
 }
-/* Elements from the first to behind the last, what pads rows included. */
+/* Elements from the first to one past the last, padding of rows included. */
 int64_t layout_elements(const struct layout *layout);
 
-/* Decides everything. NULL, with errors in diag, on a bad plan.* key or sizes that cannot be C objects. */
-struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
-/* The same with what a plan file asks for where the spec does not; NULL: no file. */
-/* Those of `isas` that the layer can have: under precision = bf16 a set needs the dot product of that. */
+/* The sets among `isas`, bits of isa_table, that can compute the layer: precision = bf16 needs bf16 dot products. */
 unsigned plan_isas(const struct layer *layer, unsigned isas);
+/* Plans the layer for those sets. NULL, with errors in diag, on a bad plan.* key or sizes that no C array can have. */
+struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
+/* The same with the requests of a plan file where the spec has none; NULL: no file. */
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag);
-void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit);
-void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out);
 void plan_free(struct plan *plan);
+/* Sets what templates read of layer and plan: every upper-case name, `plans`, and lists such as `tensors`. */
+void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit);
+/* Prints, for each set, sizes in bytes, the reasons, and the lists of tiles, products, phases and layouts. */
+void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out);
 
 #endif

@@ -30,10 +30,11 @@ static void add_caller(struct plan_isa *p, enum layout_name id, const char *name
                                      .stride = {0, 0, row, 1}};
 }
 
-/* What attends: the weights again, block by block, and from their gradients those of queries, keys and values. */
+/* Attention: weights are computed again, block by block, and from their gradients those of queries, keys and values. */
 static void add_attention(struct plan_isa *p, const struct layer *layer)
 {
-    const unsigned turn = layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0;
+    const unsigned turn = (layer->rope.kind != ROPE_NONE ? EPILOGUE_TURN : 0) |
+                          (layer->qk_norm != NORM_NONE ? EPILOGUE_NORM : 0);
     add(p, PRODUCT_WEIGHTS_AGAIN, LAYOUT_Q_STRIPS, LAYOUT_K_PANELS, LAYOUT_BACK_P)->epilogue = EPILOGUE_SOFTMAX;
     add(p, PRODUCT_D_SCORES, LAYOUT_DZ_STRIPS, LAYOUT_V_PANELS, LAYOUT_BACK_DS);
     add(p, PRODUCT_D_VALUES, LAYOUT_BACK_P, LAYOUT_DZ_PANELS, LAYOUT_D_VALUES);
@@ -99,9 +100,9 @@ static void add_inputs(struct plan_isa *p, const struct layer *layer)
                 of_source, READ_DV);
 }
 
-/* A weight's gradient [in][out], or [out][in]: the sum over tokens of the products of two rows, of what the weight
- * multiplies, `a`, and of the gradient of what it makes, `b`. zero: which of the two is 0 for a token that nothing
- * sees, or that sees nothing. */
+/* A weight's gradient, [in][out] or [out][in]: the sum over tokens of the outer products of the weight's input, `a`,
+ * and of the gradient of its output, `b`. zero: which of the two is 0 for a token that nothing sees, or that sees
+ * nothing. */
 static struct product *add_sum(struct plan_isa *p, const struct layer *layer, enum product_name id,
                                enum layout_name of_a, struct sum_operand a, enum layout_name of_b,
                                struct sum_operand b, int64_t zero)
@@ -152,7 +153,8 @@ static void add_weights(struct plan_isa *p, const struct layer *layer)
                    layer->d_k, p->back.k_row);
     add_projection(p, layer, PRODUCT_D_W_K, source, layer->d_in_kv, layer->d_source, LAYOUT_D_KEYS, layer->h_kv,
                    layer->d_k, p->back.k_row);
-    if (layer->tied) { /* no two parts write to the same numbers */
+    if (layer->tied) { /* both gradients are sums into dw_q: one part forms both, as no two parts may write to the
+                        * same numbers */
         struct product *const keys = &p->products[p->product_count - 1];
         keys->sum.joins = true;
         keys->label = "w_q";
@@ -193,5 +195,6 @@ void plan_gradients(struct plan_isa *p, const struct layer *layer)
             p->back.weight_parts += g->sum.joins ? 0 : g->sum.parts + g->sum.bias_heads;
         }
     p->back.weight_parts += (score_has(layer, SCORE_RELATIVE) ? layer->h : 0) + (layer->sink ? 1 : 0) +
+                            (layer_has_tensor(layer, TENSOR_G_Q) ? 1 : 0) +
                             (layer->bias && layer->w_o != W_O_NONE ? 1 : 0);
 }

@@ -23,6 +23,7 @@ int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int6
 int64_t rows_apart(int64_t stride);
 int64_t choose_query_vecs(const struct isa *isa, int64_t queries, bool streams);
 int64_t choose_row_vecs(const struct isa *isa);
+int64_t wide_rows(const struct isa *isa, int64_t vecs);
 int64_t near_equal(int64_t total, int64_t at_most);
 int64_t one_height(int64_t total, int64_t at_most);
 int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,

@@ -30,7 +30,7 @@ static int64_t bytes_of(const struct layout *l)
     return round_up(layout_elements(l) * (int64_t)element_size(l->element), ALIGN);
 }
 
-/* Behind what its owner has. */
+/* Places a layout at the end of its owner's block. */
 static void place(struct plan_isa *p, enum layout_name id)
 {
     struct layout *l = &p->layouts[id];
@@ -159,7 +159,7 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         place_back_packed(p, layer);
 }
 
-/* What later calls of a sequence read: keys and values, or the source where that is what they are. */
+/* What later calls of a sequence read: keys and values, or a copy of the source where these are its rows. */
 static void place_kept(struct plan_isa *p, const struct layer *layer)
 {
     struct layout *const of[] = {&p->layouts[LAYOUT_KEYS], &p->layouts[LAYOUT_VALUES]};
@@ -179,7 +179,8 @@ static void place_kept(struct plan_isa *p, const struct layer *layer)
 static void hold(struct plan_isa *p)
 {
     const struct { enum layout_name id; int64_t *ahead; } all[] = {
-        {LAYOUT_QUERIES, &p->held.queries}, {LAYOUT_KEYS, &p->held.keys}, {LAYOUT_VALUES, &p->held.values}};
+        {LAYOUT_QUERIES, &p->held.queries}, {LAYOUT_KEYS, &p->held.keys}, {LAYOUT_VALUES, &p->held.values},
+        {LAYOUT_RAW_QUERIES, &p->held.raw_queries}, {LAYOUT_RAW_KEYS, &p->held.raw_keys}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const struct layout *const l = &p->layouts[all[i].id];
         *all[i].ahead = p->held.all;
@@ -210,6 +211,8 @@ static void place_activations(struct plan_isa *p)
     place(p, LAYOUT_KEYS);
     if (!alive)
         place(p, LAYOUT_VALUES);
+    place(p, LAYOUT_RAW_QUERIES);
+    place(p, LAYOUT_RAW_KEYS);
     if (p->holds)
         hold(p);
 }
@@ -245,7 +248,7 @@ static int64_t place_block(struct plan_isa *p)
     place(p, LAYOUT_NORMED_2);
     place(p, LAYOUT_STREAM);
     const enum layout_name rounded[] = {LAYOUT_ROUNDED_KEYS, LAYOUT_ROUNDED_Z, LAYOUT_ROUNDED_STREAM};
-    const int64_t words = p->bytes[OWNER_SCRATCH]; /* in one place, as each is read before the next is written */
+    const int64_t words = p->bytes[OWNER_SCRATCH]; /* they share their place: each is read before the next is written */
     place(p, LAYOUT_ROUNDED_X);
     place(p, LAYOUT_ROUNDED_SOURCE);
     int64_t rows = p->bytes[OWNER_SCRATCH];
@@ -292,7 +295,7 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
         place(p, LAYOUT_Z);
     if (layer->source_kept)
         place_new(p, LAYOUT_KEPT, "kept", OWNER_SCRATCH, 1, p->bytes[OWNER_KEPT] / (int64_t)element_size(TENSOR_F32));
-    if ((layer->mask & MASK_SEGMENTS) != 0) { /* short sequences of a group have a vector each */
+    if ((layer->mask & MASK_SEGMENTS) != 0) { /* of a group, each sequence has at least one vector */
         const int64_t runs = layer->pad_skipped ? layer->seq_len : ceil_div(layer->seq_len, p->lanes);
         p->layouts[LAYOUT_RANGES].element = TENSOR_I32;
         place_new(p, LAYOUT_RANGES, "ranges", OWNER_SCRATCH, max(runs, p->batch_rows), 2);
@@ -333,6 +336,14 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
         place_new(p, LAYOUT_D_DISTANCES, "d distances", OWNER_BACK, layer->h, queries + keys);
     if (layer->sink) /* of each sequence */
         place_new(p, LAYOUT_D_SINK, "d sink", OWNER_BACK, queries, layer->h);
+    if (layer_has_tensor(layer, TENSOR_G_Q)) {
+        const int64_t kinds = layer_has_tensor(layer, TENSOR_C_Q) ? 2 : 1, part = p->back.part_rows;
+        const bool all = layer->qk_norm == NORM_RMS_ALL;
+        place_new(p, LAYOUT_D_NORM_Q, "d norm of queries", OWNER_BACK, ceil_div(queries, part),
+                  kinds * (all ? layer->h : 1) * layer->d_k);
+        place_new(p, LAYOUT_D_NORM_K, "d norm of keys", OWNER_BACK, ceil_div(keys, part),
+                  kinds * (all ? layer->h_kv : 1) * layer->d_k);
+    }
 
     const int64_t depth = max(max(layer->d_out, p->back.keys), max(layer->h * k_row, layer->h_kv * max(k_row, v_row)));
     place_new(p, LAYOUT_SPARE, "spare strip", OWNER_BACK_WORKER, depth, p->back.rows);
@@ -387,7 +398,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     if (layer->train)
         place_back(p, layer);
     p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], end);
-    if (!layer_attends(layer)) /* that needs none: callers have an array of it */
+    if (!layer_attends(layer)) /* not used, but callers declare an array of this size */
         p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], ALIGN);
 }
 
@@ -400,7 +411,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 #define STACK_FRAMES_SMALL 1536
 #define STACK_ROWS 8   /* of a query block: m, l, start, over and bad of a tile; maximum and alpha; one spare */
 #define STACK_SEGMENTS 2 /* and halves of their segments */
-#define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; a vector or two, LANES pointers */
+#define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; two vectors, LANES pointers */
 #define STACK_SQUARES 2 /* LANES x LANES: a partial transposition holds two; of masks and weights, in one more copy */
 /* Vectors on the stack for each accumulator of a tile where no variable has a register: clang 14, the dearer one, keeps
  * every operand of every word: 33 for an unrolled tile of scores (2 steps), and 15 more for its exponentials. */
@@ -446,7 +457,8 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
         return;
     }
     const int64_t back = p->back.rows * p->back.width * f + /* a tile at the edge of a gradient, a block, ranges */
-                         p->back.queries * f + (2 * p->back.queries + p->back.keys) * 2 * (int64_t)sizeof(size_t);
+                         p->back.queries * f + (2 * p->back.queries + p->back.keys) * 2 * (int64_t)sizeof(size_t) +
+                         (layer->train && layer->qk_norm != NORM_NONE ? 2 * finish : 0);
     p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

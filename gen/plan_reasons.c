@@ -144,7 +144,7 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
            request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
 }
 
-/* What is said of a product, but for its name. */
+/* The reason of a product, without its name. */
 static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const struct plan_panels *g)
 {
     char cut[64] = "", size[32];
@@ -161,7 +161,7 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
              g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "");
 }
 
-/* A line for each product; those alike share one. */
+/* A line for each product; products with the same text share one. */
 static void explain_products(struct plan_isa *p)
 {
     char text[PLAN_PRODUCTS][REASON_TEXT];
@@ -200,7 +200,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
                : g->groups > 1 ? "each head has a folded matrix of its own" : "a head's width fills whole vectors");
 }
 
-/* Where the spec's expressions are computed, and what of `visible` is known before. */
+/* Where the spec's expressions are computed, and what blocks `visible` decides as a whole. */
 static void explain_expressions(struct plan_isa *p, const struct layer *layer)
 {
     const struct expression_box box = visible_box(layer);
@@ -251,7 +251,13 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
                p->cached.segments);
     if (p->cached.ahead > 0)
-        reason(p, "for few rows, keys and values are prefetched " D64 " rows ahead", p->cached.ahead);
+        reason(p, "few rows prefetch " D64 " rows ahead: keys that " D64 " or more read, values likewise " D64 ", of "
+               "sequences of " D64 " keys or more, which exceed half of L2", p->cached.ahead, p->cached.key_fetch_rows,
+               p->cached.value_fetch_rows, p->cached.ahead_keys);
+    if (p->cached.few_rows > 1 && p->cached.keys_in_order && p->cached.values_in_order)
+        reason(p, "few rows read keys and values as these lie, tiles of up to " D64 " and " D64 " rows",
+               p->cached.dot_tiles.at[0].rows,
+               (p->cached.few_tiles.count > 0 ? p->cached.few_tiles : p->cached.tiles).at[0].rows);
     if (p->cached.early > 0)
         reason(p, "while one row's weights are computed, its values are prefetched, " D64 " lines with each vector",
                p->cached.early);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The price of register tiles: how high and how wide they can be, what a multiply-add in them costs, which are the
- * cheapest for so many tokens and columns. Left out on purpose: what lies around a tile (plan.c).
+/* The price of register tiles: how high and wide they can be, what a multiply-add in them costs, which shapes are
+ * cheapest for given tokens and columns. Left out on purpose: what lies around a tile (plan.c).
  */
 #include "plan_parts.h"
 
@@ -9,9 +9,11 @@
 #define WAY_FLOATS 1024          /* of L1: lines that far apart share a set */
 #define ROWS_IN_A_SET 7          /* of 8 ways. Measured (Zen 4, d_model 1024): 8 rows take 10 % longer, 12
                                   * take 2.2 times as long */
-#define LINE_CYCLES 2.75         /* measured: a line from L2 in this many cycles, amid multiply-adds */
+#define LINE_CYCLES 2.75         /* measured: cycles of a line from L2, amid multiply-adds */
 #define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
+#define WIDE_COST 1.2            /* measured, Zen 4: 2 x 8 and 4 x 4 take as long from L2 and L3; from memory 2 x 8 take
+                                  * three quarters, as values are read in the order in which they lie */
 #define SPILL_SLOTS 0.02         /* of avx2's 6 x 2 and 4 x 3: attend takes 5 % less with the first on Zen 3 and 4 */
 #define STREAM_CYCLES 1.2        /* what shows of a line of keys or values from L3: half of what it takes. Blocks of 24
                                   * instead of 16 queries: avx2's layers whose heads exceed L2 take as long
@@ -96,6 +98,15 @@ int64_t choose_row_vecs(const struct isa *isa)
         if (tile_cost(isa, tile_rows(isa, vecs), vecs, 0) <= tile_cost(isa, tile_rows(isa, best), best, 0))
             best = vecs;
     return best;
+}
+
+/* Rows of such a tile that is `vecs` wide, the whole of what it reads, where it costs little more than the cheapest.
+ * 0: it costs more, or there are no words for it. */
+int64_t wide_rows(const struct isa *isa, int64_t vecs)
+{
+    const int64_t rows = tile_rows(isa, vecs), best = choose_row_vecs(isa);
+    const bool cheap = tile_cost(isa, rows, vecs, 0) <= WIDE_COST * tile_cost(isa, tile_rows(isa, best), best, 0);
+    return vecs <= (isa->fma_rows ? 4 : 8) && rows > 1 && cheap ? rows : 0;
 }
 
 /* The largest of near-equal parts of `total`, none above `at_most`. */

@@ -229,7 +229,7 @@ static void read_pair(struct reader *r, const char *key, const char *value)
                    : "only format, spec, fingerprint and plan.fold may stand before the first section");
 }
 
-/* What the section that ends here must have had. */
+/* Reports what the section that ends here lacks. */
 static void end_section(struct reader *r)
 {
     if (r->section == NULL || r->section == &r->nowhere)
@@ -264,7 +264,7 @@ static void begin_section(struct reader *r, const char *name)
     r->section_name = isa->name;
 }
 
-/* Narrows to what stands between the blanks. */
+/* Cuts blanks off both ends. */
 static char *trim(char *text)
 {
     text += strspn(text, BLANKS);
@@ -311,7 +311,7 @@ static void read_lines(struct reader *r, char *text, size_t length)
     end_section(r);
 }
 
-/* That it is complete and of this layer. */
+/* Reports a head that is incomplete or of another layer. */
 static void check_head(struct reader *r, const struct layer *layer)
 {
     const char *path = r->file->path, *theirs = r->head[HEAD_SPEC];

@@ -21,7 +21,7 @@ bool relative_both(const struct layer *l)
 
 /* ---- exact comparison ------------------------------------------------------------------------------------ */
 
-#define MAX_WORDS 8192 /* of 32 bits; larger numbers only where rel_buckets is in the thousands */
+#define MAX_WORDS 8192 /* words of 32 bits; more are needed only where rel_buckets is in the thousands */
 #define NEAR 1e-9      /* logarithms of this size and their rounding: past it a long double decides */
 
 struct large {

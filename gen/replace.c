@@ -15,7 +15,7 @@
 #include "diag.h"
 #include "file.h"
 
-#define LINKS_LIMIT 40 /* one more is taken for a circle, as the kernel does */
+#define LINKS_LIMIT 40 /* more links are taken for a loop, as the kernel does */
 
 /* ---- links ---- */
 
@@ -49,7 +49,7 @@ static char *target_of(const char *path)
         char *next = links < LINKS_LIMIT ? follow_link(at) : (errno = ELOOP, NULL);
         const int error = errno;
         if (next == NULL && (error == EINVAL || error == ENOENT || error == ENOTDIR))
-            return at; /* no link; what else is wrong is seen when it is written */
+            return at; /* no link; other faults show when it is written */
         free(at);
         at = next;
         errno = error;
@@ -262,7 +262,7 @@ static bool prepare(const struct file_text *file, struct pending *pending, struc
     return pending->temporary != NULL || refuse(file->path, strerror(errno), diag);
 }
 
-/* Puts back what was there before, as far as the machine lets us. */
+/* Restores the old file, as far as the system allows. */
 static void put_back(const struct pending *pending)
 {
     if (pending->old.data == NULL)

@@ -24,7 +24,7 @@ int pieces_write(int file, const struct piece *pieces, size_t count);
 
 /* One file, which outlives a loss of power. A path that is no regular file (a device, a pipe) is written as it is. */
 bool file_replace(const char *path, const struct piece *pieces, size_t count, struct diag *diag);
-/* Whether that looks possible; to be asked before long work whose result goes there. */
+/* Whether file_replace() seems possible: to be called before long work whose result goes there. */
 bool file_possible(const char *path, struct diag *diag);
 
 /* A file that another program writes: at `path`, whole, before replacement_end() puts it in its place. */
@@ -40,8 +40,8 @@ struct file_text {
     size_t length;
 };
 
-/* Those that differ from what is on disk, all of them or, with an error in diag, none. Not synced: what made them makes
- * them again. */
+/* Writes the files that differ from what is on disk: all of them or, with an error in diag, none. Not synced, as they
+ * can be made again. */
 bool files_replace(const struct file_text *files, size_t count, struct diag *diag);
 
 #endif

@@ -12,7 +12,7 @@
 
 static const struct {
     const char *name;
-    uint64_t low, high; /* numbers that are legal; none when high is below low */
+    uint64_t low, high; /* range of legal numbers; empty when high < low */
     const char *legal;
 } keys[PLAN_KEYS] = {
     [PLAN_UNROLL] = {"plan.unroll", 1, 4096, "auto, full or 1 ... 4096 steps"},
@@ -80,7 +80,7 @@ const char *plan_key_name(enum plan_key key)
 enum plan_key plan_key_find(const char *name, const char *place, struct diag *diag)
 {
     char known[600] = "the plan knows ", meant[NEAREST_TEXT];
-    const size_t prefix = strncmp(name, "plan.", 5) == 0 ? 5 : 0; /* alike, so no likeness */
+    const size_t prefix = strncmp(name, "plan.", 5) == 0 ? 5 : 0; /* common to all, so not compared */
     struct nearest nearest = nearest_to(name + prefix, strlen(name + prefix));
     nearest.before = "plan.";
     for (int key = 0; key < PLAN_KEYS; key++)

@@ -43,17 +43,17 @@ bool plan_value_read(struct plan_request *request, enum plan_key key, const char
                      struct diag *diag);
 /* "full", "on", "3", "auto" */
 const char *plan_value_text(enum plan_key key, int64_t value, char text[24]);
-/* Where `more` asks for something and `request` does not, it is asked. */
+/* Takes from `more` what `request` leaves open. */
 void plan_request_add(struct plan_request *request, const struct plan_request *more);
-/* How many keys are asked. */
+/* Number of keys that have a request. */
 int plan_request_keys(const struct plan_request *request);
 /* "plan.unroll = 4, plan.fold = on"; nothing when nothing is asked. */
 void plan_request_print(const struct plan_request *request, FILE *out);
 
 bool request_asks(const struct plan_request *request, enum plan_key key);
-/* What is asked for, or else what the model says. */
+/* The requested value, or `otherwise` where none is. */
 int64_t request_or(const struct plan_request *request, enum plan_key key, int64_t otherwise);
-/* The same for something of which no more than `fit` is possible. */
+/* The same, at most `fit`. */
 int64_t request_within(const struct plan_request *request, enum plan_key key, int64_t fit);
 /* plan.size = small */
 bool request_is_small(const struct plan_request *request);

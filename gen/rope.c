@@ -159,7 +159,7 @@ static uint32_t take_32(struct pair *x)
     const struct pair scaled = {ldexp(x->high, 32), ldexp(x->low, 32)};
     double whole = floor(scaled.high);
     struct pair rest = add(scaled, from(-whole));
-    if (rest.high < 0) { /* high was whole, and low is below it */
+    if (rest.high < 0) { /* high was a whole number, and low lies below it */
         whole -= 1;
         rest = add(rest, from(1));
     }

@@ -16,7 +16,7 @@
 
 enum score_place {
     SCORE_PACKED,     /* in the packed weights: no tile of scores sees it */
-    SCORE_COUNTED,    /* what it hides is never scored: an exact count of keys */
+    SCORE_COUNTED,    /* what it hides is never scored: keys are counted exactly */
     SCORE_TILES,      /* hides nothing: the hook is applied where a register tile of scores ends */
     SCORE_EDGES,      /* the hook is for tiles that a rule of visible.h cuts */
     SCORE_EVERYWHERE  /* every tile of scores goes through the hook, in a pass of its own */
@@ -32,12 +32,12 @@ struct score_term {
     const char *operand;  /* [key][lane] of a worker's scratch that the hook fills from the tensor; NULL: none */
     const char *equation; /* the score: '@' is what it was, '#' the number, '$' the indices; NULL: it stays */
     const char *sees;     /* "j < lengths[b]": when a key is seen; NULL: always, or visible.h says */
-    bool reaches;         /* its rules of visible.h have offsets of the spec */
-    bool lifts;           /* what follows in a row may be far larger than the scores so far */
+    bool reaches;         /* its rules in visible.h have offsets from the spec */
+    bool lifts;           /* later scores of a row may be far larger than earlier ones */
     bool placed;          /* its hook needs the positions of query and key */
     bool falls;           /* with |p - j|, without end: of near keys scores may be far larger than of those before */
     bool bends;           /* not linear: what is added to all scores of a row before it changes the weights */
-    double operations;    /* for each vector of scores, beside what every hook takes (expect.c) */
+    double operations;    /* vector operations for each vector of scores, beyond those of every hook (expect.c) */
 };
 extern const struct score_term score_terms[SCORE_TERMS];
 

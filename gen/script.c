@@ -8,7 +8,7 @@
 
 #include "embedded.h"
 
-#define MEMORY_LIMIT ((size_t)512 << 20) /* there a script ends that never stops, not in the swap */
+#define MEMORY_LIMIT ((size_t)512 << 20) /* stops a runaway script before it swaps */
 
 void *script_allocate(void *user, void *old, size_t old_size, size_t size)
 {
@@ -16,7 +16,7 @@ void *script_allocate(void *user, void *old, size_t old_size, size_t size)
     void *block = NULL;
 
     if (!old)
-        old_size = 0; /* then it is a kind of object */
+        old_size = 0; /* then it holds the kind of object */
     if (size == 0) {
         free(old);
         memory->used -= old_size;

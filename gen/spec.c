@@ -18,7 +18,7 @@
 #include "number.h"
 #include "score.h"
 
-#define MAX_SPEC_BYTES (1u << 20) /* a spec of twenty lines has no business being longer */
+#define MAX_SPEC_BYTES (1u << 20) /* far more than any spec has */
 #define MAX_SIZE INT64_C(2147483647)
 #define MAX_SHOWN 60 /* characters of a value that a message repeats */
 #define LOG2_E 1.4426950408889634
@@ -370,8 +370,8 @@ static void keep(struct spec *spec, struct entry *entry)
     }
 }
 
-/* A value must be something, and printable. One that is not becomes empty and is kept, so that its key counts as
- * given and nothing more is said about it. */
+/* A value must be printable and not empty. A bad one is kept as empty, so that its key counts as given and is reported
+ * once. */
 static void check_text(struct spec *spec, struct entry *entry)
 {
     const struct shown key = show(entry->key);
@@ -425,7 +425,7 @@ static void read_line(struct spec *spec, const char *text, size_t length, const 
     }
 }
 
-/* False, and the end, for what is no text of lines: the rest would only repeat it. */
+/* False for what is no text: reading ends, as further errors would only repeat it. */
 static bool is_text(struct spec *spec, const char *bytes, size_t count, const char *place)
 {
     if (memchr(bytes, '\0', count) != NULL)
@@ -566,7 +566,7 @@ static bool read_reach(struct spec *spec, enum key key, const char *text)
     return spec->value[key] >= 0;
 }
 
-/* So many positions, 0 too. */
+/* A number of positions, 0 or more. */
 static bool read_count(struct spec *spec, enum key key, const char *text)
 {
     spec->value[key] = whole_number(text, 0);
@@ -706,7 +706,7 @@ static bool read_share(struct spec *spec, enum key key, const char *text)
     return good;
 }
 
-/* Such a number above 0, or that there is none. */
+/* A number above 0, or "none". */
 static bool read_cap(struct spec *spec, enum key key, const char *text)
 {
     if (strcmp(text, "none") == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the keys of a spec may not say together. */
+/* Rules across the keys of a spec. */
 #include "spec.h"
 
 #include <float.h>
@@ -90,7 +90,7 @@ static const struct idle {
     bool (*has_meaning)(const struct spec *spec);
     enum key by[2]; /* what that reads */
     const char *reason;
-    bool restated; /* its first word is what holds anyway, so it may be written */
+    bool restated; /* its first word, the default, may be written all the same */
 } idle_keys[] = {
     {KEY_WIDTH, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
     {KEY_ATTENTION, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
@@ -150,7 +150,7 @@ static const struct idle {
 static const struct {
     enum key key;
     unsigned of;
-    const char *reason; /* for those that do not have it; NULL: that there is no attention */
+    const char *reason; /* why others do not have it; NULL: they have no attention */
 } row_keys[] = {
     {KEY_NAME, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL}, {KEY_LAYER, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
     {KEY_SEQ_LEN, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL}, {KEY_MASK, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
@@ -173,7 +173,7 @@ static const struct {
     {KEY_TERMS + SCORE_SOFTCAP, OF_ATTENTION | OF_LINEAR, "layer = ffn has no scores to cap; leave it out"},
 };
 
-/* Whether the key is one of such a layer; if not, that is said. */
+/* Whether a layer without attention may have the key; reports it if not. */
 static bool has_key(struct spec *spec, enum key key)
 {
     const char *kind = spec->value[KEY_LAYER] == LAYER_LINEAR ? "linear" : "ffn", *reason = NULL;
@@ -370,7 +370,7 @@ static void rule_cache_len(struct spec *spec)
                    (long long)rows, (long long)n, (long long)n);
 }
 
-/* Rows that a call still reads must not be those that it writes. */
+/* A call must not overwrite rows of the ring that it still reads. */
 static void rule_ring(struct spec *spec)
 {
     const int64_t rows = spec->value[KEY_CACHE_LEN], left = spec->value[KEY_WINDOW_LEFT];
@@ -644,13 +644,12 @@ static void rule_precision(struct spec *spec)
 
 static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
 static bool trains_kept(const struct spec *spec) { return spec->value[KEY_SOURCE_KEPT] == 1; }
-static bool trains_qk_norm(const struct spec *spec) { return spec->value[KEY_QK_NORM] != NORM_NONE; }
 static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
 static bool trains_types(const struct spec *spec) { return spec->value[KEY_WEIGHT_TYPE] != 0; }
 static bool trains_tensors(const struct spec *spec) { return spec->value[KEY_TENSOR_TYPE] != 0; }
 static bool trains_rounding(const struct spec *spec) { return spec->value[KEY_PRECISION] != PRECISION_F32; }
 
-/* What backward does not know yet. */
+/* What gradients do not support yet. */
 static const struct {
     enum key key;
     bool (*has)(const struct spec *spec);
@@ -659,7 +658,6 @@ static const struct {
     {KEY_INPUT, is_projected, "input = shared or split"},
     {KEY_CACHE, trains_cached, "cache = none"},
     {KEY_SOURCE_KEPT, trains_kept, "source_kept = false"},
-    {KEY_QK_NORM, trains_qk_norm, "qk_norm = none"},
     {KEY_SCORE, trains_score, "no score"},
     {KEY_BLOCK, is_block, "block = none"},
     {KEY_WEIGHT_TYPE, trains_types, "weight_type = f32"},

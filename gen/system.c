@@ -20,7 +20,7 @@ void system_begin(void)
     static const int modes[] = {[STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_WRONLY};
     for (int file = 0; file < 3; file++)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", modes[file]) != file)
-            _exit(EXIT_ENVIRONMENT); /* no stream to say why */
+            _exit(EXIT_ENVIRONMENT); /* there is no stream for a message */
     signal(SIGCHLD, SIG_DFL);
 }
 
@@ -30,7 +30,7 @@ int system_end(int code)
     const bool lost = ferror(stdout) != 0; /* an earlier write's; its errno is gone */
     if (fclose(stdout) == 0 && !lost)
         return code;
-    if (code != EXIT_ENVIRONMENT) /* else it is said what failed */
+    if (code != EXIT_ENVIRONMENT) /* the failure is reported already */
         fprintf(stderr, "standard output: error: cannot be written%s%s; what was printed is not complete\n",
                 errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
     return EXIT_ENVIRONMENT;

@@ -8,11 +8,11 @@
 
 #include <sys/types.h>
 
-/* First of all in main(): standard streams that are closed are taken, so that no file of ours gets their number; the
- * end of a child is told to us whatever our parent ignored. */
+/* To be called first in main(): opens standard streams that are closed, so that no file gets their numbers, and
+ * restores SIGCHLD, which a parent may have ignored. */
 void system_begin(void);
-/* Last of all: the exit code `code`, or where the standard output did not take everything, EXIT_ENVIRONMENT after
- * saying so. */
+/* To be called last in main(): returns `code` or, after a message, EXIT_ENVIRONMENT where standard output did not take
+ * everything. */
 int system_end(int code);
 /* Makes `path` and the folders above it, where they are missing; `mode` is for itself, of those above all may be read
  * and written. 0 once it is there, EEXIST where something else stands there, else the errno. */

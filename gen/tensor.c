@@ -330,7 +330,7 @@ static bool is_letter(const char *letter, const char *text, size_t length)
     return strlen(letter) == length && memcmp(letter, text, length) == 0;
 }
 
-/* False for a letter that only a call knows, where there is none. */
+/* False for a letter that only a call knows, if `call` is NULL. */
 static bool size_of(const struct layer *layer, const struct layer_call *call, const char *text, size_t length,
                     int64_t *size)
 {

@@ -61,7 +61,7 @@ struct store {
 struct scanner {
     struct json json;
     const char *place;
-    struct diag *diag; /* what is wrong besides the JSON, which parse_header() says */
+    struct diag *diag; /* errors other than the JSON's, which parse_header() reports */
 };
 
 struct extent {

@@ -20,7 +20,7 @@ static struct parts parts_of(int64_t total, int64_t max_rows)
     return (struct parts){high, tiles - lower, lower};
 }
 
-/* Puts a height where it belongs, once. */
+/* Inserts a height in order unless it is there. */
 static void add_height(struct tile_heights *heights, int64_t rows, int64_t count)
 {
     int64_t i = 0;
@@ -41,7 +41,8 @@ static void add_parts(struct tile_heights *heights, const struct parts *parts)
         add_height(heights, parts->high - 1, parts->lower);
 }
 
-/* Rows left at which a walk over a run of `total` rows in these parts takes no tile of that height any more. */
+/* The number of rows left at which a walk over `total` rows stops taking tiles of that height, so that these parts
+ * result; 0: none. */
 static int64_t stop_of(const struct parts *parts, int64_t total, int64_t rows)
 {
     const int64_t left = rows > parts->high ? total : rows == parts->high ? (rows - 1) * parts->lower : 0;

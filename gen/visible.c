@@ -6,7 +6,7 @@
 #include "layer.h"
 #include "score.h"
 
-/* A new mask of position is a line here. The diagonal of `causal` stays in whole strips: blocks end before it. */
+/* A mask of position is one line here. Under `causal` blocks end before the diagonal, which is computed in strips. */
 int visible_rules(const struct layer *l, struct visible_rule rules[VISIBLE_RULES])
 {
     const int64_t left = l->window_left, right = l->window_right;
@@ -136,7 +136,7 @@ int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m)
 }
 
 #define GRAIN 16 /* keys of a block, as templates/attend.in has it */
-#define SAMPLED 64 /* rows of blocks that are looked at, evenly spread, and of each so many blocks at most */
+#define SAMPLED 64 /* most rows of blocks that are sampled, evenly spread, and most blocks of each */
 #define SAMPLED_KEYS 8192
 
 /* Whether `visible` is never true, always, or neither is known: {0, 0}, {1, 1}, {0, 1}. */

@@ -46,7 +46,7 @@ int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m);
 /* Every head, position and key that a call may bring, and the positions that kernels compute behind the last query. */
 struct expression_box visible_box(const struct layer *layer);
 
-/* Whether the ranges of `visible` tell that it is never true, for any head, position and key that a call may bring. */
+/* Whether `visible` is provably never true, whatever head, position and key a call may have. */
 bool visible_never(const struct layer *layer);
 
 /* Whether `visible` is an expression of head and positions alone, so that whole blocks are known to be seen or not. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* attnrun bench: µs, GFLOP/s and share of peak of a layer and of its steps, on one core.
  *
- * Rounds interleave the peak, the whole layer and the layer phase by phase, because the clock moves; a share is the
- * median of the rounds' own shares. Every round uses the same buffers, so caches are as warm as their size lets them
- * be. A disturbed round is taken again, and so are all of a layer whose figures are still disturbed, which is marked
- * if it does not help (quiet.h). FLOPs are twice the multiply-adds of the plain layer, however it is computed. Left out
- * on purpose: more cores.
+ * Rounds interleave the peak, the whole layer and the layer phase by phase, because the clock rate changes; a share
+ * is the median of the rounds' own shares. Every round uses the same buffers, so caches are as warm as their size
+ * allows. A disturbed round is repeated, and so are all rounds of a layer whose figures are still disturbed; if that
+ * does not help, they are marked (quiet.h). FLOPs are twice the multiply-adds of the plain layer, however it is
+ * computed. Left out on purpose: more cores.
  */
 #include <math.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 #include "timing/rounds.h"
 #include "timing/timing.h"
 
-/* A phase's name, and which multiply-adds it does. */
+/* A phase's name, and its multiply-adds */
 static double project_work(struct layer_cost c) { return c.q + c.k + c.v; }
 static double attend_work(struct layer_cost c) { return c.scores + c.values; }
 static double output_work(struct layer_cost c) { return c.output; }
@@ -32,7 +32,7 @@ static double hidden_work(struct layer_cost c) { return c.ffn - c.down; }
 static double down_work(struct layer_cost c) { return c.down; }
 static double layer_work(struct layer_cost c) { return c.total; }
 static double no_work(struct layer_cost c) { (void)c; return 0; }
-/* of backward: scores, which are made again, and two products of each product of forward */
+/* in backward: scores, which are recomputed, and two products for each product of forward */
 static double attend_back(struct layer_cost c) { return 3 * c.scores + 2 * c.values; }
 static double weights_back(struct layer_cost c) { return c.q + c.k + c.v + c.output; }
 static double layer_back(struct layer_cost c) { return attend_back(c) + 2 * weights_back(c); }
@@ -73,8 +73,8 @@ struct bench {
     struct timed timed;
     size_t rounds;
     double *us[STEPS], *peak, *room; /* [rounds] */
-    struct sample *samples;   /* [rounds]: of the rounds as a whole */
-    double now[STEPS];        /* µs of the round that is being measured */
+    struct sample *samples;   /* [rounds]: samples of whole calls */
+    double now[STEPS];        /* µs of the current round */
 };
 
 /* ---- measuring ------------------------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static size_t step_of_phase(const struct bench *b, size_t phase)
     return STEPS;
 }
 
-/* Phase by phase: phases of one name are added up. */
+/* Times phase by phase; phases of the same name are added up. */
 static void time_steps(struct bench *b, double us[STEPS])
 {
     const struct timed *t = &b->timed;
@@ -111,13 +111,13 @@ static void time_steps(struct bench *b, double us[STEPS])
         }
 }
 
-/* From now on so long for the next few calls: the first ones, a round. */
+/* Sets the time limit for the next few calls: the first ones, or a round. */
 static void limit_calls(const struct bench *b)
 {
     process_limit(apart_limit(b->timed.layer, &b->timed.inputs, 4));
 }
 
-/* Decides repeats and rounds from a first run; also warms up. */
+/* Chooses repeats and rounds from a first run, which also warms up. */
 static void calibrate(struct bench *b)
 {
     const double us = timed_calibrate(&b->timed);
@@ -127,7 +127,7 @@ static void calibrate(struct bench *b)
     settle_clock(b->timed.isa);
 }
 
-/* The peak, the layer, the peak, the steps. */
+/* Measures the peak, the layer, the peak, the steps. */
 static struct sample take_round(void *context)
 {
     struct bench *b = context;
@@ -157,7 +157,7 @@ static void take_rounds(struct bench *b)
     }
 }
 
-/* Whether the figures of the layer are those of a disturbed machine. */
+/* Whether the machine was disturbed while the layer was measured */
 static bool layer_is_disturbed(const struct bench *b)
 {
     memcpy(b->room, b->us[0], b->rounds * sizeof *b->room);
@@ -182,7 +182,7 @@ static bool measure(struct bench *b)
 
 /* ---- reporting ------------------------------------------------------------------------------------------------- */
 
-/* Of a layer with a cache: bytes of weights and of cached rows that a step reads, each once. */
+/* For a layer with a cache: bytes of weights and of cached rows that a step reads, each once */
 static double step_bytes(const struct bench *b, size_t step)
 {
     const struct layer *layer = b->timed.layer;
@@ -202,12 +202,12 @@ static double step_bytes(const struct bench *b, size_t step)
     const double weights = step == 0 ? (double)p.total : strcmp(name, "project") == 0 ? of_others
                          : strcmp(name, "output") == 0 ? of_output : strcmp(name, "hidden") == 0 ? of_hidden
                          : strcmp(name, "down") == 0 ? of_down : 0;
-    const enum tensor_element type = layer->weight_type; /* of i4 two a byte, and an f32 for each group */
+    const enum tensor_element type = layer->weight_type; /* i4: two in a byte, and an f32 for each group */
     const double bytes = type == TENSOR_I4 ? 0.5 + sizeof(float) / (double)WEIGHT_GROUP : (double)element_size(type);
     return bytes * weights + of_cache;
 }
 
-/* What stands behind the figures of a call on a cache; nothing without one. */
+/* Prints what follows the figures of a call with a cache; nothing without one. */
 static void print_cached(const struct bench *b, size_t step, double us, bool json)
 {
     const double bytes = step_bytes(b, step), gigabytes = us > 0 ? bytes / (1e3 * us) : 0;
@@ -249,7 +249,7 @@ static bool report_step(struct bench *b, size_t step, double multiply_adds)
     char cpu_share[40] = "";
     if (!isnan(quiet.cpu_share))
         snprintf(cpu_share, sizeof cpu_share, "\"" FIELD_CPU_SHARE "\":%.4g,", quiet.cpu_share);
-    const char *star = quiet.disturbed ? " *" : ""; /* at the end, where it disturbs no script */
+    const char *star = quiet.disturbed ? " *" : ""; /* at the end of the line, so that scripts need not expect it */
     if (b->options->json) {
         printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",", name, isa, steps[step].name);
         print_cached(b, step, median, true);
@@ -292,7 +292,7 @@ static void say_skipped(const char *name, const char *isa, const char *why)
     fprintf(stderr, "%s %s: skipped, %s\n", name, isa, why);
 }
 
-/* False when the machine lacks it, which is said, or with the reason in `diag`. */
+/* False if the machine lacks it, which is printed, or with the reason in `diag`. */
 static bool bench_isa(struct bench *b, int isa, struct diag *diag)
 {
     limit_calls(b);
@@ -325,7 +325,7 @@ static bool prepare(struct bench *b, const struct layer *layer, const struct ker
            (!o->backward || timed_backward(&b->timed, diag));
 }
 
-/* The reference on the same inputs: one line, the fastest of three runs, or of one when that takes long. */
+/* The reference on the same inputs: one line, the fastest of three runs, or of one if that takes long */
 static void bench_reference(struct bench *b, struct diag *diag)
 {
     const struct layer_cost cost = plain_cost(b);
@@ -358,7 +358,7 @@ static void print_heading(const struct layer *layer)
            "layer", "isa", "step", "us", "min", "spread", "GFLOP/s", "peak", "share");
 }
 
-/* What a process of its own measures: an instruction set, or without one the reference. */
+/* What a separate process measures: an instruction set, or without one the reference */
 struct job {
     const struct options *options;
     const struct layer *layer;
@@ -367,12 +367,12 @@ struct job {
     struct bench_call wanted;
     int isa;
     bool *headed;
-    size_t timed, lacking; /* instruction sets, and the reference */
+    size_t timed, lacking; /* numbers of instruction sets, and of the reference */
 };
 
 #define LACKING (-1) /* in place of an exit code: the machine has no such instruction set */
 
-/* In that process: everything from the drawn inputs to the printed line, so that all memory is its own. */
+/* Runs in that process: everything from random inputs to the printed line, so that all memory is its own. */
 static void bench_here(void *context, FILE *answer)
 {
     const struct job *job = context;
@@ -416,8 +416,8 @@ static int report_crash(const struct job *job, const char *why)
     return EXIT_CHECK_FAILED;
 }
 
-/* Waits without a stir while the process measures. Its exit code, or that of what ended it; a set that the machine
- * lacks is counted, and good. */
+/* Waits idly while the process measures. Returns its exit code, or that for how it ended; a set that the machine lacks
+ * is counted, and no failure. */
 static int bench_apart(struct job *job)
 {
     struct process_result result;
@@ -429,7 +429,7 @@ static int bench_apart(struct job *job)
         if (why == NULL)
             memcpy(&code, result.output, sizeof code);
         else if (result.signal == SIGPIPE)
-            raise(SIGPIPE); /* nobody reads what it prints, nor what we would */
+            raise(SIGPIPE); /* nobody reads the output */
         else if (process_stopped(&result) || job->isa == 0)
             diag_environment(&diag, job->layer->name, "%s while it was measured", why);
         else
@@ -445,7 +445,7 @@ static int bench_apart(struct job *job)
     return code;
 }
 
-/* Every instruction set that is wanted, and the reference; what is wrong with the call is said once. */
+/* Every requested instruction set, and the reference; errors of the call are reported once. */
 static int bench_kernels(struct job *job)
 {
     int worst = EXIT_GOOD;
@@ -468,7 +468,7 @@ static int bench_kernels(struct job *job)
     return worst;
 }
 
-/* Number `at` of a list, false behind its end. */
+/* Number `at` of a list; false after its end */
 static bool number_of(const char *list, size_t at, int64_t *number)
 {
     for (; list != NULL && at > 0; at--)
@@ -478,8 +478,8 @@ static bool number_of(const char *list, size_t at, int64_t *number)
     return list != NULL;
 }
 
-/* The calls asked for, each number of queries with each past; a list that is not given has its defaults. `most`: of
- * them. */
+/* The requested calls, each number of queries with each past; a missing list has defaults. `most`: maximum number of
+ * calls */
 static size_t list_calls(const struct options *options, const struct layer *layer, struct bench_call *calls,
                          size_t most)
 {
@@ -539,7 +539,7 @@ static int bench_spec(const struct options *options, const char *spec, bool *hea
 int command_bench(const struct options *options)
 {
     int worst = EXIT_GOOD;
-    bool headed = options->json; /* above the first line of figures, if there is one */
+    bool headed = options->json; /* whether the headings are printed: before the first line of figures */
     pin_to_this_core();
     for (size_t i = 0; i < options->spec_count; i++) {
         int code = bench_spec(options, options->specs[i], &headed);

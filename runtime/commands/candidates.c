@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Two kinds of plans are looked at: the default's neighbours, which differ from it in one key, and every combination of
- * the keys that shape tiles. Of each the model tells the cycles. What it expects to take much longer than the default
- * is left out; of the rest the fastest come first, alternating with neighbours of one key after another, since the
- * model does not cover all that a key does.
+/* There are two kinds of plans: the default's neighbours, which differ from it in one key, and every combination of the
+ * keys that shape tiles. The model predicts the cycles of each. Plans that should take much longer than the default are
+ * left out; of the rest the fastest come first, alternating with neighbours of one key after another, since the model
+ * does not cover everything that a key changes.
  */
 #include "candidates.h"
 
@@ -15,14 +15,14 @@
 #include "../../gen/layer.h"
 #include "../../gen/planfile.h"
 
-/* Expected and measured share are within 5 points for most layers (docs/plan.md), 6 % of the time at 85 %, for both of
- * two plans that are compared. */
+/* Expected and measured shares are within 5 points for most layers (docs/plan.md): 6 % of the time at 85 %, for both of
+ * the two plans that are compared */
 #define MAX_SLOWDOWN 1.13
 
-/* What is tried of each key, one at a time. Words are named by their values (request.h). */
+/* Values that are tried for each key, one at a time. Words are given by their values (request.h). */
 static const struct {
     enum plan_key key;
-    int64_t values[8]; /* up to the first 0 that is not the first; 0 in front: 0 and 1 */
+    int64_t values[8]; /* up to the first 0, not counting the first value; 0 as first value: 0 and 1 */
 } trials[] = {
     {PLAN_QUERY_VECS, {1, 2, 3, 4}},
     {PLAN_PANEL_VECS, {1, 2, 3, 4}},
@@ -44,7 +44,7 @@ static const struct {
 };
 #define TRIALS (sizeof trials / sizeof trials[0])
 
-/* The keys whose values are tried all with all. */
+/* The keys whose values are tried in all combinations */
 static const enum plan_key combined[] = {PLAN_QUERY_VECS, PLAN_PANEL_VECS, PLAN_VALUE_LAYOUT, PLAN_PREFETCH};
 #define COMBINED (sizeof combined / sizeof combined[0])
 
@@ -67,7 +67,7 @@ static size_t values_of(size_t trial)
 /* ---- what a request makes of a plan ---- */
 
 struct outcome {
-    struct plan_isa plan; /* without what differs although the code is the same */
+    struct plan_isa plan; /* without fields that differ although the code is the same */
     struct plan_fold fold;
     double cycles;
 };
@@ -95,7 +95,7 @@ static bool resolve(struct outcome *o, const struct layer *layer, size_t isa_row
     return true;
 }
 
-/* Bytes between members may differ by chance: then one plan is measured twice, no worse. */
+/* Padding bytes may differ by chance: then a plan is measured twice, which does no harm. */
 static bool same(const struct outcome *a, const struct outcome *b)
 {
     return memcmp(&a->plan, &b->plan, sizeof a->plan) == 0 && memcmp(&a->fold, &b->fold, sizeof a->fold) == 0;
@@ -103,7 +103,7 @@ static bool same(const struct outcome *a, const struct outcome *b)
 
 /* ---- collecting ---- */
 
-/* The request without the keys that change nothing beside the others. */
+/* The request without keys that change nothing */
 static struct plan_request smallest_request(const struct outcome *wanted, const struct layer *layer, size_t isa_row,
                                          int64_t batch, struct plan_request request)
 {
@@ -167,7 +167,7 @@ static int only_key(const struct plan_request *request)
     return plan_request_keys(request) == 1 ? key : PLAN_KEYS;
 }
 
-/* The first untaken one of `count`; `count` if there is none. */
+/* The first of `count` that is not taken; `count` if there is none */
 static size_t next_of(const bool *taken, size_t count)
 {
     size_t i = 1;
@@ -176,7 +176,7 @@ static size_t next_of(const bool *taken, size_t count)
     return i;
 }
 
-/* The first untaken neighbour of the key that has been taken least often; `count` if there is none. */
+/* The first neighbour not yet taken, of the key taken least often; `count` if there is none */
 static size_t next_neighbour(const struct candidate *sorted, const bool *taken, size_t count)
 {
     size_t used[PLAN_KEYS + 1] = {0}, best = count;
@@ -190,7 +190,7 @@ static size_t next_neighbour(const struct candidate *sorted, const bool *taken, 
     return best;
 }
 
-/* Leaves out what the model expects to be slow; behind the default the fastest, in turns with neighbours. */
+/* Leaves out plans that should be slow; after the default come the fastest, alternating with neighbours. */
 static bool order(struct candidates *c)
 {
     struct candidate *sorted = malloc(c->count * sizeof *sorted);

@@ -16,22 +16,22 @@ struct layer;
 struct diag;
 
 struct candidate {
-    struct plan_request request; /* no more than makes the plan what it is */
+    struct plan_request request; /* without keys that do not change the plan */
     double cycles;               /* as the model expects them */
-    size_t made;                 /* its number: where the model sees no difference, an earlier one goes first */
+    size_t made;                 /* its number: if the model sees no difference, the earlier one comes first */
 };
 
 struct candidates {
     struct candidate *item; /* the default first, then in the order in which they should be measured */
     size_t count;
-    size_t modelled; /* different plans that were looked at */
+    size_t modelled; /* number of different plans that were considered */
 };
 
 /* `batch` sequences a call; `fold`: whether folding is to be chosen too. False, with the reason in `diag`, on a bad
  * plan.* key of the spec or without memory; candidates_free() in any case. */
 bool candidates_make(struct candidates *candidates, const struct layer *layer, size_t isa_row, int64_t batch, bool fold,
                      struct diag *diag);
-/* `request`, if the plan that it makes is none of the others'; false when it is, or without memory. */
+/* Adds `request` if its plan differs from all others; false if not, or without memory. */
 bool candidates_add(struct candidates *candidates, const struct layer *layer, size_t isa_row, int64_t batch,
                     const struct plan_request *request);
 void candidates_free(struct candidates *candidates);

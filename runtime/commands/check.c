@@ -23,9 +23,9 @@ struct check {
     struct layer *layer;
     struct inputs_draw draw;
     struct kernel kernel;
-    struct layer *plain_layer; /* tensor_type: the same in f32; NULL: it is that itself, or not compared */
+    struct layer *plain_layer; /* with tensor_type: the same layer in f32; NULL: it is f32 itself, or not compared */
     struct kernel plain;
-    struct subject subject[2]; /* of sets that pack columns of i8 by numbers, by pairs; made when asked */
+    struct subject subject[2]; /* for sets that pack columns of i8 by numbers, by pairs; made on demand */
     struct diag diag;
 };
 
@@ -53,7 +53,7 @@ static bool choose_draw(struct check *c)
     return false;
 }
 
-/* The command that does this check alone. */
+/* Prints the command that repeats this check only. */
 static void print_repeat(const struct check *c, const char *isa)
 {
     printf("  repeat: ");
@@ -169,7 +169,7 @@ static void check_isa(struct check *c, size_t row, struct tally *tally)
     }
 }
 
-/* What results are rounded from. A plan file is of the layer with its type, and no other's. */
+/* Makes the layer in f32, whose results are rounded. A plan file belongs to the layer with its type only. */
 static bool make_plain(struct check *c)
 {
     struct compile_options options = c->options->compile;
@@ -194,7 +194,7 @@ static bool make_plain(struct check *c)
     return good;
 }
 
-/* Every instruction set that was asked for, or that the pair has. */
+/* Checks every requested instruction set, or every one of the pair. */
 static void check_kernels(struct check *c, struct tally *tally)
 {
     for (size_t row = 0; row < isa_count && c->diag.errors == 0; row++) {

@@ -15,7 +15,7 @@
 #include "reports/picture.h"
 
 #define HEADS_LIMIT 256       /* panels in one picture */
-#define PIXELS_LIMIT 2000000  /* of all panels; where there are more weights than that, several share a pixel */
+#define PIXELS_LIMIT 2000000  /* in all panels; with more weights, several share a pixel */
 #define SIDE_LIMIT 1200       /* pixels along a panel */
 
 static const char *const scale_names[SCALES] = {"linear", "sqrt", "log"};
@@ -35,7 +35,7 @@ static bool sets(const char *text, const char *key)
     return strncmp(text, key, strlen(key)) == 0 && strchr(" \t=", text[strlen(key)]) != NULL;
 }
 
-/* The weights are needed whatever the spec says of `scores`, once it is a good spec. */
+/* The weights are needed whatever the spec's `scores` is, once the spec is valid. */
 static bool read_call(struct heatmap *map, struct compile_options *compile, const char **set)
 {
     const struct options *o = map->options;
@@ -92,7 +92,7 @@ static bool read_all_labels(struct heatmap *map)
     const struct options *o = map->options;
     const struct inputs *in = &map->call.inputs;
     const bool cached = layer_has_cache(map->call.layer);
-    const bool cross = !map->call.layer->self || cached; /* queries are no keys, or not all of them */
+    const bool cross = !map->call.layer->self || cached; /* keys are not the queries, or not only these */
     const size_t padded = cached ? map->picture.m : inputs_keys(in, map->picture.sequence);
     if (o->source_labels != NULL && !cross) {
         diag_error(&map->diag, "command line", "--source-labels is for cross-attention; --labels names both axes here");
@@ -102,7 +102,7 @@ static bool read_all_labels(struct heatmap *map)
            labels_read(&map->picture.keys, cross ? o->source_labels : o->labels, map->picture.m, padded, &map->diag);
 }
 
-/* The best instruction set, or the best of those asked for. */
+/* Runs the best instruction set, or the best of the requested ones. */
 static bool run_kernel(struct heatmap *map)
 {
     const struct options *o = map->options;
@@ -129,7 +129,7 @@ static bool run_kernel(struct heatmap *map)
     return map->isa != CALL_LACKS && map->isa != CALL_BROKEN;
 }
 
-/* The largest weight that is visible in a block, HIDDEN if none is, NaN if one is not finite. */
+/* The largest visible weight in a block; HIDDEN if none is visible, NaN if one is non-finite */
 static float pixel(const struct heatmap *map, size_t head, size_t row, size_t column)
 {
     const struct picture *p = &map->picture;
@@ -179,7 +179,7 @@ static bool gather_weights(struct heatmap *map)
     return true;
 }
 
-/* Another ending would promise another format. */
+/* Another suffix would suggest another format. */
 static bool is_svg(struct heatmap *map)
 {
     const char *slash = strrchr(map->options->out, '/');

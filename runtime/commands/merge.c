@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* attnrun merge: joins the shards of one sweep, from their JSON lines.
  *
- * What belongs together: results of one attngen version and one sweep (spec, values, instruction set, options). The
- * machines may differ; the table then has a column for what differs. A line that occurs twice counts once; a point
- * with two different results is refused. Missing points are reported, and are a failure. Left out on purpose:
- * choosing between results.
+ * All results must be of one attngen version and one sweep (spec, values, instruction set, options). Machines may
+ * differ; the table then has a column for what differs. A line that occurs twice counts once; a point with two
+ * different results is refused. Missing points are reported, and are a failure. Left out on purpose: choosing between
+ * results.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct merge {
     size_t points;             /* of the whole sweep */
 };
 
-/* How the points were shared out, as a result says it; false where it does not. */
+/* How the points were divided, as a result says; false if it does not */
 static bool shard_of(const struct record *record, size_t *shard, size_t *shards)
 {
     struct diag ignored = {0};
@@ -35,7 +35,7 @@ static bool shard_of(const struct record *record, size_t *shard, size_t *shards)
     return good;
 }
 
-/* The number of a result's point; 0 if it is not a result of a sweep. */
+/* The number of a result's point; 0 if it is no result of a sweep */
 static size_t point_of(const struct record *record)
 {
     const double point = record_get_number(record, "point"), points = record_get_number(record, "points");
@@ -46,7 +46,7 @@ static size_t point_of(const struct record *record)
     return good && *record_get_text(record, "sweep") != '\0' ? (size_t)point : 0;
 }
 
-/* Whether a result is of the sweep that the first one is of; the first one says how many points there are. */
+/* Whether a result belongs to the same sweep as the first one, which says how many points there are */
 static bool belongs(struct merge *m, const struct record *record, const char *path, struct diag *diag)
 {
     const struct record *first = m->records.count > 0 ? &m->records.record[0] : record;
@@ -134,8 +134,7 @@ static void print_missing(const struct merge *m)
 
 #define SHARDS_SHOWN 20
 
-/* Of which shards nothing is there, [shards + 1]: those that missing points belong to and no result does. `shard` is
- * that of each point. */
+/* Shards without any result, [shards + 1]: missing points belong to them. `shard` is that of each point. */
 static bool *find_missing_shards(const struct merge *m, const size_t *shard, size_t shards)
 {
     bool *missing = calloc(shards + 1, sizeof *missing);
@@ -151,7 +150,7 @@ static bool *find_missing_shards(const struct merge *m, const size_t *shard, siz
     return missing;
 }
 
-/* Shards are named by the results that are there: "2/4" says that there are four. */
+/* Results tell the number of shards: "2/4" means that there are four. */
 static void print_missing_shards(const struct merge *m)
 {
     size_t own, shards, count = 0;

@@ -202,8 +202,8 @@ bool options_lists(const char *list, const char *name)
     return false;
 }
 
-/* Of programs for the kind of machine that this is: the sets that attngen emits by itself and that not every such
- * machine has, and the last resort where there is one. */
+/* For programs on a machine of this kind: the sets of attngen's default that such a machine may have, and the last
+ * resort if there is one */
 #if defined(__x86_64__)
 #define ISAS_HERE "scalar,avx2,avx512"
 #elif defined(__aarch64__)

@@ -11,11 +11,11 @@
 #define UNSET SIZE_MAX
 
 struct options {
-    const char *const *specs; /* what stands behind the options: specs, or what the command takes instead */
+    const char *const *specs; /* arguments: specs, or what the command takes instead */
     size_t spec_count;
     struct compile_options compile; /* .set is that of `set` */
     struct option_texts set, vary;
-    const char *isa; /* "a,b"; NULL: all that the kernel has */
+    const char *isa; /* "a,b"; NULL: all of the kernel's sets */
     uint64_t seed;
     enum inputs_init init;
     const char *init_name;
@@ -30,10 +30,10 @@ struct options {
     const char *against; /* f32, or NULL */
     struct weights_choice weights;
     bool quiet, json, reference, backward, resume, all, help;
-    bool each_isa; /* --isa was given: each of the list, not the best one */
+    bool each_isa; /* --isa was given: each set of the list, not the best one */
 };
 
-/* Commands, as bits: which of them know an option. */
+/* Commands, as bits: those that know an option */
 enum command_bit {
     COMMAND_CHECK = 1,
     COMMAND_RUN = 2,
@@ -59,7 +59,7 @@ bool options_want_isa(const struct options *options, const char *name);
 bool options_name_isa(const struct options *options, const char *name);
 /* The rows of isa_table that pack makes blocks for. */
 unsigned options_blocks(const struct options *options, struct diag *diag);
-/* Whether `name` stands in a list joined by commas; NULL is an empty one. */
+/* Whether `name` is in a list joined by commas; NULL is an empty list */
 bool options_lists(const char *list, const char *name);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun pack: weights of a file, packed for one or several instruction sets, as something that a compiler or an
- * assembler takes: a block for each, one behind the other, in the order of isa_table.
+/* attnrun pack: weights of a file, packed for one or several instruction sets, as input for a compiler or an assembler:
+ * a block for each set, one after the other, in the order of isa_table.
  *
- * The emitted pair itself packs, compiled to do nothing else (NAME_PACK_ONLY): this file knows of a block only that it
- * begins with two headers, that floats follow, and that the first header says how far away the next block is.
+ * The emitted pair packs, compiled only for that (NAME_PACK_ONLY). About a block this file knows only that it begins
+ * with two headers, that floats follow, and that the first header has the distance to the next block.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -23,7 +23,7 @@ enum format { FORMAT_C, FORMAT_BLOB };
 struct job {
     const struct options *options;
     struct layer *layer;
-    unsigned isas;      /* a block for each of these rows of isa_table */
+    unsigned isas;      /* rows of isa_table: a block for each */
     size_t blocks;
     char isa_names[200]; /* joined by commas */
     enum format format;
@@ -51,7 +51,7 @@ static bool choose_isas(struct job *job)
     return true;
 }
 
-/* `length` characters of text, and suffix, malloc'd; says so when there is no memory. */
+/* `length` characters of text, and suffix, malloc'd; reports lack of memory */
 static char *joined(struct job *job, const char *text, size_t length, const char *suffix)
 {
     const size_t end = strlen(suffix);
@@ -78,8 +78,8 @@ static const char *base_name(const char *path)
     return strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
 }
 
-/* Whether the files' name may stand in quotes in C and in assembler, and is not the pair's, whose header it would
- * write over. */
+/* Whether the files' name can be quoted in C and in assembler, and is not the pair's, whose header it would
+ * overwrite */
 static bool check_stem(struct job *job)
 {
     const char *name = base_name(job->stem);
@@ -96,7 +96,7 @@ static bool check_stem(struct job *job)
     return false;
 }
 
-/* The files' stem and format: from -o, from --format, or both where they agree. */
+/* The files' stem and format: from -o, from --format, or from both if they agree */
 static bool choose_files(struct job *job)
 {
     static const struct { const char *ending; enum format format; } endings[] = {
@@ -127,7 +127,7 @@ static bool choose_files(struct job *job)
     return false;
 }
 
-/* The header's guard is made of the symbol in capitals, as that of the pair is of the layer's name. */
+/* The header's guard is the symbol in capitals, as the pair's is the layer's name. */
 static bool choose_symbol(struct job *job)
 {
     const char *given = job->options->symbol, *fault = given != NULL ? layer_name_fault(given) : NULL;
@@ -145,7 +145,7 @@ static bool choose_symbol(struct job *job)
 
 /* ---- packing --------------------------------------------------------------------------------------------------- */
 
-/* Of the layer's tensors those that are packed, as a kernel takes them. They point into `in`. */
+/* The layer's weights, as a kernel takes them; they point into `in`. */
 static struct kernel_weights weights_of(const struct job *job, struct inputs *in)
 {
     *in = (struct inputs){0};
@@ -157,7 +157,7 @@ static struct kernel_weights weights_of(const struct job *job, struct inputs *in
     return kernel_weights_of(in);
 }
 
-/* Writes into a block how far away the next one is. */
+/* Writes the distance to the next block into a block. */
 static void chain(unsigned char *block, size_t next)
 {
     struct kernel_header header;
@@ -178,7 +178,7 @@ static bool pack(struct job *job)
         diag_environment(&job->diag, NULL, "out of memory");
         return false;
     }
-    memset(job->block, 0, job->blocks * job->bytes); /* gaps too are the same in every run */
+    memset(job->block, 0, job->blocks * job->bytes); /* gaps too have the same bytes in every run */
     unsigned char *block = job->block;
     for (size_t row = 0, packed = 0; row < isa_count; row++) {
         if ((job->isas >> row & 1u) == 0)
@@ -205,7 +205,7 @@ static void write_banner(const struct job *job, FILE *out, const char *ending, c
             base_name(job->stem), ending, job->layer->name, job->isa_names, ATTNGEN_VERSION, what, LICENCE);
 }
 
-/* 0: a block is its header alone */
+/* 0: a block is only its header */
 static size_t numbers_of(const struct job *job)
 {
     return (job->bytes - KERNEL_HEADERS * sizeof(struct kernel_header)) / sizeof(float);
@@ -226,7 +226,7 @@ static void write_header(const struct job *job, FILE *out)
             LICENCE);
     fprintf(out, "#ifndef %s_INTERFACE_H\n#define %s_INTERFACE_H\n\n#include <stdint.h>\n\n", job->capitals,
             job->capitals);
-    if (job->blocks == 1) /* of several the pair may lack the largest */
+    if (job->blocks == 1) /* with several blocks the pair may lack the largest one */
         fprintf(out, "#if defined(%s_PACKED_BYTES) && %s_PACKED_BYTES < %zu\n"
                 "#error \"%s.h: its block is larger than %s.h allows\"\n#endif\n\n", job->name, job->name, job->bytes,
                 base_name(job->stem), name);
@@ -272,7 +272,7 @@ static void write_c(const struct job *job, FILE *out)
     fprintf(out, "};\n");
 }
 
-/* Sections, alignment and symbols as ELF, Mach-O and COFF want them; '%progbits' since '@' begins a comment on Arm. */
+/* Sections, alignment and symbols for ELF, Mach-O and COFF; '%progbits' since '@' begins a comment on Arm */
 static void write_stub(const struct job *job, FILE *out)
 {
     const char *symbol = job->symbol, *file = base_name(job->stem);
@@ -300,7 +300,7 @@ static void write_blob(const struct job *job, FILE *out)
     fwrite(job->block, 1, job->blocks * job->bytes, out);
 }
 
-/* Made in memory, then written whole or not at all; what is longest comes first, since that is what may not fit. */
+/* Made in memory, then written whole or not at all; the longest file comes first, as it may not fit. */
 static bool write_file(struct job *job, const char *ending, void (*write)(const struct job *job, FILE *out))
 {
     char *path = joined(job, job->stem, strlen(job->stem), ending), *text = NULL;

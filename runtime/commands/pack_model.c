@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun pack --all: a whole model's packed file from its checkpoint. The emitted NAME_model.c packs, compiled with
- * its pairs to do nothing else, in a program of its own, which reads the checkpoint's files: this file puts the result
- * in place.
+/* attnrun pack --all: a whole model's packed file from its checkpoint. The emitted NAME_model.c packs: compiled with
+ * its pairs only for packing, in a separate program, which reads the checkpoint's files. This file puts the result in
+ * place.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@ static bool any_given(const struct job *job)
            job->cache_given[1] != NULL;
 }
 
-/* What the file says of the gradient of a tensor; NULL: nothing. */
+/* The gradient of a tensor in the file; NULL: none */
 static const float *gradient_given(const struct job *job, enum layer_tensor tensor)
 {
     char name[40];
@@ -48,7 +48,7 @@ static bool any_gradient_given(const struct job *job)
     return any;
 }
 
-/* Gradients of the reference, which are those of a kernel where that is what was asked for. */
+/* Gradients of the reference; with --reference they take the place of a kernel's */
 static bool compute_gradients(struct job *job)
 {
     const struct options *o = job->options;
@@ -62,7 +62,7 @@ static bool compute_gradients(struct job *job)
     return true;
 }
 
-/* Those that the file has; what is not finite there must not be here either. */
+/* Compares gradients that the file has; what is non-finite there must be non-finite here too. */
 static void compare_gradients(struct job *job, const char *who)
 {
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
@@ -93,7 +93,7 @@ static void compare_gradients(struct job *job, const char *who)
     }
 }
 
-/* What the file says a call leaves in a cache. */
+/* The cache after the call, as the file has it */
 static const struct tensor *expected_cache(const struct job *job, int part)
 {
     char name[40];
@@ -101,7 +101,7 @@ static const struct tensor *expected_cache(const struct job *job, int part)
     return tensors_find(&job->call.file, name);
 }
 
-/* Where number i of the reference's y stands in a tensor; of its attn, in the same place. */
+/* Index in a tensor of number i of the reference's y; attn has the same order */
 static size_t place_of(const struct job *job, enum layer_tensor tensor, size_t i)
 {
     const struct inputs *in = &job->call.inputs;
@@ -109,7 +109,7 @@ static size_t place_of(const struct job *job, enum layer_tensor tensor, size_t i
     return tensor != TENSOR_Y ? i : inputs_y_at(job->call.layer, in, i / d_out / in->n, i / d_out % in->n, i % d_out);
 }
 
-/* expected = what the file says, itself rounded to f32 or the tensor's type. */
+/* expected = the file's numbers, which are themselves rounded to f32 or the tensor's type */
 static void expect_given(const struct job *job, enum layer_tensor tensor, double *expected, double *worst,
                          double *drawn, double *open, const struct tensor *given)
 {
@@ -117,7 +117,8 @@ static void expect_given(const struct job *job, enum layer_tensor tensor, double
     for (size_t i = 0; given != NULL && i < given->bytes / element_size(type); i++) {
         const double value = element_number(type, given->data, place_of(job, tensor, i));
         const double rounding = 0x1p-24 * fabs(value) + 0x1p-149;
-        if (!isfinite(expected[i]) && isfinite(value) && open[i] != INFINITY) /* it is wrong, whatever a kernel gives */
+        if (!isfinite(expected[i]) && isfinite(value) && open[i] != INFINITY) /* it is wrong, whatever a kernel
+                                                                               * computes */
             worst[i] = drawn[i] = open[i] = 0;
         expected[i] = value;
         worst[i] += rounding;
@@ -125,7 +126,7 @@ static void expect_given(const struct job *job, enum layer_tensor tensor, double
     }
 }
 
-/* Where the reference's number i of new keys or values stands in a cache; SIZE_MAX where it is none of the call's. */
+/* Index in a cache of the reference's number i of new keys or values; SIZE_MAX if the call does not store it */
 static size_t cache_place(const struct job *job, bool values, size_t i)
 {
     const struct inputs *in = &job->call.inputs;
@@ -137,7 +138,7 @@ static size_t cache_place(const struct job *job, bool values, size_t i)
                             inputs_position(job->call.layer, in, b, t)) + i % d;
 }
 
-/* A file that says what codes a cache of i8 has must say what they are multiples of. */
+/* A file with the expected codes of an i8 cache must have the scales too. */
 static bool has_scales(struct job *job)
 {
     for (int values = 0; values < 2; values++)
@@ -149,7 +150,7 @@ static bool has_scales(struct job *job)
     return job->diag.errors == 0;
 }
 
-/* Puts the reference's row into the cache of the call; its largest number is 127 of its scale. */
+/* Puts the reference's row into the cache of the call; its largest number is 127 times its scale. */
 static void put_row(struct job *job, bool values, size_t at, const double *row, size_t width)
 {
     const struct layer *layer = job->call.layer;
@@ -162,7 +163,7 @@ static void put_row(struct job *job, bool values, size_t at, const double *row, 
     free(work);
 }
 
-/* The rows that a call writes, and what the file says of them; of the others it must say what there was. */
+/* Compares the rows that a call writes with the file's; the file's other rows must be unchanged. */
 static void expect_cache(struct job *job, bool values)
 {
     const struct layer *layer = job->call.layer;
@@ -208,7 +209,7 @@ static void expect_cache(struct job *job, bool values)
     }
 }
 
-/* y of a call that trains and drops weights; without a dy the call is one of inference. */
+/* y of a training call with dropout; without a dy the call is for inference */
 static void take_dropped_y(struct job *job)
 {
     const size_t y = inputs_count(job->call.layer, &job->call.inputs, TENSOR_Y);
@@ -220,8 +221,8 @@ static void take_dropped_y(struct job *job)
     }
 }
 
-/* The reference, with all rows, of sets that pack columns of i8 so; its values are kept as f32 when they are what was
- * asked for. */
+/* Computes the reference, with all rows, for sets that pack columns of i8 in this way; with --reference its values are
+ * the result, as f32. */
 static bool compute_reference(struct job *job, bool pairs)
 {
     if (job->reference.y != NULL && job->call.inputs.pairs == pairs)
@@ -243,7 +244,7 @@ static bool compute_reference(struct job *job, bool pairs)
     const size_t lse = inputs_count(job->call.layer, &job->call.inputs, TENSOR_LSE);
     for (size_t i = 0; job->options->reference && i < lse; i++)
         job->call.lse[i] = (float)job->reference.lse[i];
-    if (y > 0) /* the bounds are NULL where there is nothing to bound */
+    if (y > 0) /* the bounds are NULL if there is nothing to bound */
         expect_given(job, TENSOR_Y, job->reference.y, job->bounds.y_worst, job->bounds.y_drawn, job->bounds.y_open,
                      job->y_given);
     if (attn > 0)
@@ -331,7 +332,7 @@ static void report_no_result(struct job *job, const char *name)
     job->missed = job->violated = true;
 }
 
-/* Whether the reference is wanted of sets that sum pairs: one of those alone is named. */
+/* Whether the reference is for sets that sum pairs: if --isa names only one of those */
 static bool reference_of_pairs(const struct job *job)
 {
     bool any = false, all = true;
@@ -343,7 +344,7 @@ static bool reference_of_pairs(const struct job *job)
     return any && all;
 }
 
-/* Runs one instruction set (0: the best) and compares; *ran stays false when this machine lacks it. */
+/* Runs one instruction set (0: the best) and compares; *ran stays false if this machine lacks it. */
 static bool run_kernel(struct job *job, int isa, bool *ran)
 {
     const char *name = isa != 0 ? job->call.kernel.call->isa_name(isa) : NULL;
@@ -356,7 +357,7 @@ static bool run_kernel(struct job *job, int isa, bool *ran)
     return good && job->diag.errors == 0;
 }
 
-/* The best instruction set, or each of those asked for that this machine has. */
+/* Runs the best instruction set, or each requested one that this machine has. */
 static bool run_kernels(struct job *job)
 {
     bool any = false, ran = false, good = true;

@@ -2,8 +2,8 @@
 /* attnrun selftest: writes a program that checks a pair where there is neither attnrun nor a reference.
  *
  * The program's text is selftest.in, with @n, @N and other single letters replaced and each line "@@word" filled in by
- * a function of this file. Inputs are drawn here and there by the same code, draw.h. Left out on purpose: running it,
- * and the statistics and the promises that attnrun check has room for.
+ * a function of this file. Both programs draw inputs by the same code, draw.h. Left out on purpose: running it, and the
+ * statistics and the promises of attnrun check.
  */
 #include <ctype.h>
 #include <float.h>
@@ -22,14 +22,14 @@
 #include "inputs/draw.h"
 #include "system/process.h"
 
-#define SAMPLE 4096           /* numbers of an output that are compared, at most: 100 KB of text */
-#define POSITIONS 37          /* queries: past the query block of most plans, and odd */
+#define SAMPLE 4096           /* maximum of numbers of an output that are compared: 100 KB of text */
+#define POSITIONS 37          /* queries: more than the query block of most plans, and odd */
 #define KEYS_MORE 6
-#define WORK 1e8              /* multiply-adds of the call, about: a second or two where a processor is emulated */
+#define WORK 1e8              /* approximate multiply-adds of the call: a second or two in an emulator */
 #define FEW_POSITIONS 7
 #define NOT_PROMISED (FLT_MAX / 2) /* a bound past this is none */
 
-/* One self-test in the making. */
+/* A self-test that is being written */
 struct selftest {
     const struct options *options;
     const char *spec;
@@ -37,14 +37,14 @@ struct selftest {
     struct inputs inputs;
     struct draw draws[TENSOR_COUNT]; /* .rows = 0: not drawn */
     struct folds folds;
-    struct reference reference, of_pairs; /* the second: precision = i8, of sets that sum pairs */
+    struct reference reference, of_pairs; /* the second: precision = i8, for sets that sum pairs */
     struct bounds bounds, bounds_of_pairs;
     size_t *new_rows[2]; /* of a cache: inputs_new_rows() */
     struct diag diag;
     FILE *out;
 };
 
-/* y, attn, lse, or what becomes of a cache, and which of its numbers are compared: 0, step, 2 step … */
+/* y, attn, lse, or a cache after the call; compared are its numbers 0, step, 2 step … */
 struct output {
     const char *name;
     enum tensor_element element;
@@ -68,9 +68,9 @@ static size_t keys_for(const struct selftest *s, size_t n)
     return given != UNSET ? given : min_size((size_t)s->layer->source_len, n + KEYS_MORE);
 }
 
-#define CACHED 45 /* positions in a cache before the call, at most */
+#define CACHED 45 /* maximum of positions in a cache before the call */
 
-/* The first sequence goes on, the others begin; of a ring, once around already. */
+/* The first sequence continues, the others begin; a ring has already wrapped once. */
 static int64_t past_for(const struct selftest *s, size_t b, size_t n)
 {
     const struct layer *layer = s->layer;
@@ -116,8 +116,8 @@ static bool choose_sizes(struct selftest *s)
     return true;
 }
 
-/* The power of two next to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs;
- * less for queries of a large scale. */
+/* The power of two nearest to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs; less for queries with a large
+ * scale */
 static float limit_of(const struct selftest *s, enum layer_tensor t)
 {
     int64_t shape[4];
@@ -167,7 +167,7 @@ static void draw_past(struct selftest *s)
         past[b] = (int32_t)past_for(s, b, s->inputs.n);
 }
 
-/* The last pages first; page 0 is nobody's. */
+/* The last pages first; page 0 is unused. */
 static void draw_pages(struct selftest *s)
 {
     int32_t *table = s->inputs.tensor[TENSOR_PAGE_TABLE];
@@ -219,7 +219,7 @@ static size_t divisor_of(size_t a, size_t b)
     return b == 0 ? a : divisor_of(b, a % b);
 }
 
-/* Every number, or every step-th; the step has no divisor in common with the last axis, so that all columns occur. */
+/* Every number, or every step-th; the step is coprime to the last axis, so that all columns occur. */
 static void sample(struct output *o)
 {
     const size_t last = (size_t)o->extent[o->axes - 1];
@@ -254,7 +254,7 @@ static struct output output_of(const struct selftest *s, enum layer_tensor t)
     return o;
 }
 
-/* Where what is expected of number `at` stands; SIZE_MAX: it stays what it was. */
+/* Index of the expected value of number `at`; SIZE_MAX: it must not change */
 static size_t expected_at(const struct output *o, size_t at)
 {
     if (o->new_rows == NULL)
@@ -263,7 +263,7 @@ static size_t expected_at(const struct output *o, size_t at)
     return row == 0 ? SIZE_MAX : (row - 1) * o->width + at % o->width;
 }
 
-/* Nothing is expected of a new row's scale by itself: its numbers are compared, each times the scale. */
+/* A new row's scale itself is not compared: its numbers are, each times the scale. */
 static bool is_free(const struct output *o, size_t at)
 {
     return o->part >= 2 && expected_at(o, at) != SIZE_MAX;
@@ -282,8 +282,8 @@ static double value_of(const struct selftest *s, const struct output *o, size_t 
                        : element_number(o->element, before[o->part], at);
 }
 
-/* The narrower gate, with what rounding the expected number to f32 takes; not so small that an f32 loses it. Negative
- * where nothing is promised. */
+/* The narrower gate, plus the rounding of the expected number to f32; large enough for an f32. Negative if nothing is
+ * promised. */
 static double bound_of(const struct selftest *s, const struct output *o, size_t number)
 {
     const size_t at = expected_at(o, number);
@@ -315,7 +315,7 @@ static void print_upper(struct selftest *s)
         putc(toupper((unsigned char)*c), s->out);
 }
 
-/* A literal that is this f32 again. */
+/* A literal with exactly this f32 value */
 static void print_float(struct selftest *s, float value)
 {
     char text[32];
@@ -393,7 +393,7 @@ static void print_tensors(struct selftest *s)
         print_integers(s, "past_far", NULL, s->inputs.batch, INT32_MAX);
 }
 
-/* `behind`: "", or what of the tensor's name and place is behind it */
+/* `behind`: "", or a suffix of the tensor's name */
 static void print_draw_of(struct selftest *s, enum layer_tensor t, const char *behind)
 {
     static const char *const kinds[] = {
@@ -414,7 +414,7 @@ static void print_draws(struct selftest *s)
             print_draw_of(s, t, "");
 }
 
-/* What stands in a cache before a call, which changes it. */
+/* A cache's content before a call, which changes it */
 static void print_caches(struct selftest *s)
 {
     if (!layer_has_cache(s->layer))
@@ -480,7 +480,7 @@ static void print_args(struct selftest *s)
     fputs("\n", s->out);
 }
 
-/* Sets differ in how they pack columns of i8, and so in what comes out. */
+/* Whether sets differ in how they pack columns of i8, and so in their results */
 static bool has_pairs(const struct selftest *s)
 {
     return s->layer->precision == PRECISION_I8;
@@ -620,7 +620,7 @@ static void print_again(struct selftest *s)
         }
 }
 
-/* Of a layer with a cache: a field of outputs that says which are one. */
+/* With a cache: a field of outputs that says which ones are caches */
 static void print_field(struct selftest *s)
 {
     if (layer_has_cache(s->layer))
@@ -630,7 +630,7 @@ static void print_field(struct selftest *s)
               "    size_t width;\n", s->out);
 }
 
-/* Refused calls leave what prepare() put there: in a cache what its double, which no call of them has, still holds. */
+/* Refused calls leave what prepare() wrote: in a cache that is the content of its copy, which no call gets. */
 static void print_unwritten(struct selftest *s)
 {
     if (layer_has_cache(s->layer))
@@ -649,7 +649,7 @@ static enum layer_tensor first_of(const struct selftest *s, enum tensor_kind kin
     return t;
 }
 
-/* The wrong calls that only some layers have. */
+/* Wrong calls that only some layers have */
 static void print_bad(struct selftest *s)
 {
     const char *weight = layer_tensor_name(first_of(s, TENSOR_WEIGHT));
@@ -742,7 +742,7 @@ static void print_memory(struct selftest *s)
     fprintf(s->out, "%.3g", bytes);
 }
 
-/* Text of others inside a comment, which it must not end. */
+/* Prints text inside a comment, which it must not end. */
 static void print_in_comment(struct selftest *s, const char *text)
 {
     for (; *text != '\0'; text++)
@@ -800,7 +800,7 @@ static void print_letter(struct selftest *s, char letter)
     }
 }
 
-/* Prints what the word at `at` stands for, nothing for a comment "-- …"; returns what is behind it. */
+/* Prints the replacement of the word at `at`, nothing for a comment "-- …"; returns the text after it. */
 static const char *fill_in(struct selftest *s, const char *at)
 {
     if (*at == '-')
@@ -830,7 +830,7 @@ static void print_program(struct selftest *s)
 
 /* ---- the command ---- */
 
-/* What is expected of y, in y's own order. */
+/* Expected numbers of y, in y's own order */
 static bool order_y(struct selftest *s, const struct reference *reference, const struct bounds *bounds)
 {
     double *const numbers[] = {reference->y, bounds->y_worst, bounds->y_drawn, bounds->y_open};

@@ -4,11 +4,11 @@
  *   sweep_read_request   the axes, the shard, the options that belong together
  *   sweep_make_points    all points, legal or not, each with an identity
  *   sweep_begin_journal  what is done already, with --resume
- *   sweep_measure        every point examined; those that are good timed in groups
+ *   sweep_measure        every point examined; good ones timed in groups
  *   report_all           the table and the files
  *
- * Only what belongs to the layer is a result: a point is lost if the machine has no memory, space or process for it, or
- * if the compiler fails at other layers too. That is reported, and --resume tries it again.
+ * A point has a result only if that depends on the layer: it is lost if the machine has no memory, space or process for
+ * it, or if the compiler fails for other layers too. That is reported, and --resume tries it again.
  * Left out on purpose: more than one core.
  */
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void say_interrupted(const struct sweep *s, bool begun)
             kept ? "; the same command with --resume goes on" : "");
 }
 
-/* What is lost is the environment's fault, and can be had yet. */
+/* Points were lost through the environment's fault, and can still be measured. */
 static void report_lost(const struct sweep *s, struct diag *diag)
 {
     const bool kept = s->journal.path != NULL && strcmp(s->journal.path, "-") != 0;
@@ -80,7 +80,7 @@ int command_sweep(const struct options *options)
     int code = diag_report(&diag, stderr);
     if (code == EXIT_GOOD && s.failed > 0)
         code = EXIT_CHECK_FAILED;
-    if (s.interrupted) /* and the signal is ignored: else we die of it below */
+    if (s.interrupted) /* and the signal is ignored; otherwise it ends the process below */
         code = EXIT_ENVIRONMENT;
     sweep_free(&s);
     diag_free(&diag);

@@ -4,10 +4,10 @@
  *     candidates (candidates.c) → each: compiled, checked against the reference, timed against the default
  *     → the best of them, in rounds → what single keys gained, joined → the winner anew against the default → a file
  *
- * A ratio is the default's time over a candidate's in the same round, so that a change of clock affects both. Samples
- * of a disturbed machine are taken again or do not count (quiet.h). The best of many is partly so by luck: only the
- * figures of the last, fresh run are reported and decide. Its time is reserved from the start (budget.h), and a
- * compilation that would use it is stopped. Left out on purpose: more than one core, and which candidates there are.
+ * A ratio is the default's time over a candidate's in the same round, so that a change of the clock rate affects
+ * both. Disturbed samples are taken again or do not count (quiet.h). The best of many is partly the luckiest, so only
+ * the last, fresh run is reported and decides. Its time is reserved from the start (budget.h), and a compilation that
+ * would use it is stopped. Left out on purpose: more than one core, and which candidates there are.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -32,18 +32,18 @@
 #define SLOTS 5             /* candidates in memory; a faster one replaces the slowest */
 #define FIRST_ROUNDS 3      /* of each new candidate; more while they take less than FIRST_US */
 #define FIRST_US 3e4
-#define FIRST_TRIES 24      /* rounds, at most, for FIRST_ROUNDS that are not disturbed */
-#define RETAKES 3           /* of the disturbed samples of a round */
+#define FIRST_TRIES 24      /* maximum of rounds to get FIRST_ROUNDS undisturbed ones */
+#define RETAKES 3           /* repeats of the disturbed samples of a round */
 #define MAX_RATIOS 1024
 /* Shares of the budget, without the time that is reserved for the fresh run: */
 #define SEARCH_SHARE 0.7    /* no candidate begins later */
 #define ROUNDS_SHARE 0.8    /* rounds of the best end here */
 #define JOIN_SHARE 0.95     /* no key is joined later */
-#define SMALL_CODE 0.6      /* of the time without ask_small_code(), a guess before the first candidate */
-#define COMPILE_MARGIN 1.5  /* of the winner's compilation to the default's */
+#define SMALL_CODE 0.6      /* share of the time without ask_small_code(), a guess before the first candidate */
+#define COMPILE_MARGIN 1.5  /* factor from the default's compilation time to the winner's */
 #define MIN_JOIN_RATIO 1.003 /* what another key must add */
-/* The fresh run: medians of SESSIONS sessions, each with memory of its own. Between the 2nd smallest and the 2nd
- * largest of 9 lies the true median with probability 1 - 2 (1 + 9) / 2^9 = 96 %. */
+/* The fresh run: medians of SESSIONS sessions, each with memory of its own. The true median is between the 2nd smallest
+ * and the 2nd largest of 9 with probability 1 - 2 (1 + 9) / 2^9 = 96 %. */
 #define SESSIONS ((size_t)9)
 #define SESSION_LOW 1
 #define MAX_SESSIONS (2 * SESSIONS) /* disturbed ones do not count */
@@ -55,9 +55,9 @@ struct slot {
     struct plan_request request;
     struct kernel kernel;
     struct timed timed;
-    double us[2][MAX_RATIOS]; /* of the default and of this one, round by round */
+    double us[2][MAX_RATIOS]; /* times of the default and of this one, round by round */
     size_t rounds;
-    double ratio;             /* of those rounds that are not disturbed */
+    double ratio;             /* over undisturbed rounds */
 };
 
 /* The fresh run. */
@@ -71,20 +71,20 @@ struct tune {
     const char *spec;
     struct layer *layer;
     struct inputs_draw draw; /* what is timed */
-    struct subject subject; /* what candidates are checked with, for kernels that fold so: */
+    struct subject subject; /* for checking candidates, for kernels that fold in this way: */
     struct folds folds;
     size_t wrong;           /* kernels that are */
     size_t row;             /* in isa_table */
     struct budget budget;   /* of this instruction set */
     double min_us;        /* of the default, so far */
     double sessions_us;     /* that the fresh run takes at least */
-    double after_us;        /* the longest that a compiled candidate took until its first figure */
-    bool over;              /* a compilation was stopped, as its time was over */
-    struct plan_file blank; /* asks for nothing; names CPU and compiler */
+    double after_us;        /* the longest time from a candidate's compilation to its first figure */
+    bool over;              /* a compilation was stopped, as its time had run out */
+    struct plan_file blank; /* without any key; names CPU and compiler */
     struct candidates candidates;
     struct slot standard, slots[SLOTS];
     size_t filled;
-    size_t measured, dropped; /* dropped: of those measured, whose figures are a disturbed machine's */
+    size_t measured, dropped; /* dropped: measured ones whose figures were disturbed */
     struct plan_request gained[SLOTS * 20]; /* single keys that were faster than the default, and by how much */
     double gained_ratio[SLOTS * 20];
     size_t gains;
@@ -98,14 +98,14 @@ static const struct isa *isa_of(const struct tune *t)
     return &isa_table[t->row];
 }
 
-/* Without a limit there is no time that could be filled. */
+/* Without a limit there is no remaining time to fill. */
 static bool time_is_up(const struct tune *t, double share)
 {
     const double until = budget_until(&t->budget, share);
     return isinf(until) || now_us() > until;
 }
 
-/* Progress and tables; JSON stands alone. */
+/* Where progress and tables go; JSON has the standard output to itself. */
 static FILE *log_of(const struct tune *t)
 {
     return t->options->json ? stderr : stdout;
@@ -167,7 +167,7 @@ static void slot_free(struct slot *slot)
     *slot = (struct slot){0};
 }
 
-/* --set words for the request, after those of the command line. */
+/* --set arguments for the request, after those of the command line */
 static bool request_words(struct words *words, const struct options *options, const struct plan_request *request)
 {
     char value[24], text[64];
@@ -182,7 +182,7 @@ static bool request_words(struct words *words, const struct options *options, co
     return !words->failed;
 }
 
-/* Reference and bounds hold for every kernel that folds alike and whose set packs alike. */
+/* Computes reference and bounds, for every kernel that folds and packs in the same way. */
 static bool compute(struct tune *t, const struct kernel *kernel)
 {
     const struct folds folds = kernel_folds(kernel);
@@ -201,7 +201,7 @@ static bool compute(struct tune *t, const struct kernel *kernel)
     return true;
 }
 
-/* Says what is wrong, and the command that shows it: --set words make the same kernel as the plan file did. */
+/* Reports what is wrong, and the command that shows it: --set arguments make the same kernel as the plan file. */
 static void report_wrong(struct tune *t, const struct findings *f, const struct plan_request *request)
 {
     const struct comparison *const both[] = {&f->y, &f->attn};
@@ -228,8 +228,8 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
     words_free(&words);
 }
 
-/* Accuracy and promises, in a process of its own, which a wrong kernel may take with it; what is right goes on to be
- * timed in this one. False when the kernel is wrong, which is said and counted, or with the reason in `diag`. */
+/* Checks accuracy and promises in a process of its own, which a wrong kernel may crash; correct ones are then timed in
+ * this process. False if the kernel is wrong, which is reported and counted, or with the reason in `diag`. */
 static bool check_kernel(struct tune *t, const struct kernel *kernel, const struct plan_request *request)
 {
     if (!compute(t, kernel))
@@ -255,7 +255,7 @@ struct errand {
 static void stop_in_time(int signal)
 {
     (void)signal;
-    kill(getpid(), SIGTERM); /* which waits until the compiler is stopped and its files are removed */
+    kill(getpid(), SIGTERM); /* the handler waits until the compiler is stopped and its files are removed */
 }
 
 static void run_errand(void *context, FILE *answer)
@@ -264,7 +264,7 @@ static void run_errand(void *context, FILE *answer)
     const double left = fmax(e->until - now_us(), 1);
     const struct itimerval timer = {.it_value = {(time_t)(left / 1e6), (suseconds_t)fmod(left, 1e6)}};
     struct kernel kernel = {0};
-    struct diag ignored = {0}; /* the caller compiles as well, from the cache, and says what is wrong */
+    struct diag ignored = {0}; /* the caller compiles too, from the cache, and reports errors */
     if (freopen("/dev/null", "w", stderr) == NULL)
         return;
     signal(SIGTERM, SIG_DFL);
@@ -274,7 +274,7 @@ static void run_errand(void *context, FILE *answer)
         fputc('.', answer);
 }
 
-/* Whether a kernel that one process compiles is there for the next. */
+/* Whether a kernel that one process compiles is in the cache for the next */
 static bool is_kept(const struct tune *t)
 {
     struct cache cache;
@@ -283,8 +283,8 @@ static bool is_kept(const struct tune *t)
     return kept;
 }
 
-/* compile_kernel() that has ended at that time, where a cache makes that possible. False when interrupted, or when it
- * had to be stopped, which is noted. */
+/* compile_kernel() that ends by that time, if there is a cache. False if interrupted, or if it had to be stopped, which
+ * is noted. */
 static bool compile_in_time(struct tune *t, struct kernel *kernel, const struct compile_options *options, double until)
 {
     struct errand errand = {t, options, until};
@@ -298,8 +298,8 @@ static bool compile_in_time(struct tune *t, struct kernel *kernel, const struct 
     return !t->over && compile_kernel(kernel, t->spec, t->layer->name, options, t->diag);
 }
 
-/* What attngen --plan makes of a file, or without a plan where `file` is NULL. False with the reason in `diag`, or when
- * it could not be had by that time. */
+/* Compiles the output of attngen --plan for a file, or without a plan if `file` is NULL. False with the reason in
+ * `diag`, or if it was not finished by that time. */
 static bool compile_plan(struct tune *t, struct kernel *kernel, const struct plan_file *file, const char *isa,
                          double until)
 {
@@ -326,7 +326,7 @@ static bool compile_plan(struct tune *t, struct kernel *kernel, const struct pla
     return good;
 }
 
-/* False when the kernel is wrong, when it takes too long, or with the reason in `diag`. */
+/* False if the kernel is wrong or takes too long, or with the reason in `diag`. */
 static bool make_kernel(struct tune *t, struct kernel *kernel, const struct plan_file *file,
                         const struct plan_request *request, double until)
 {
@@ -347,8 +347,8 @@ static bool make_ready(struct tune *t, struct timed *timed, const struct kernel 
     return true;
 }
 
-/* Small code, which compiles in a third of the time, for an instruction set that is not the one to be measured: the
- * scalar one is in every pair. */
+/* Requests small code, which compiles in a third of the time, for the scalar set, which is in every pair but not
+ * measured. */
 static void ask_small_code(struct plan_file *file, size_t row)
 {
     file->isa[row].line = 1;
@@ -375,7 +375,7 @@ static void say_too_short(struct tune *t)
                    "plan however long it takes", t->options->budget);
 }
 
-/* The default as it is without a plan, which the fresh run takes too; what it takes says how much time to reserve. */
+/* Compiles the default without a plan, as the fresh run does; its time determines how much to reserve. */
 static bool fill_standard(struct tune *t)
 {
     struct slot *slot = &t->standard;
@@ -419,7 +419,7 @@ static double median_of(const double *values, size_t count)
     return quantile(sorted, count, 0.5);
 }
 
-/* Sets a slot's ratio from the rounds that count; returns how many do. */
+/* Sets a slot's ratio from the rounds that count; returns their number. */
 static size_t update_ratio(const struct tune *t, struct slot *slot)
 {
     const struct quiet_ratio ratio = ratio_quietly(slot->us[0], slot->us[1], slot->rounds, t->min_us);
@@ -518,7 +518,7 @@ static bool first_ratio(struct tune *t, size_t first, double start)
     return seen;
 }
 
-/* When a compilation must have ended so that its candidate is timed by `until`. */
+/* The time by which a compilation must end so that its candidate is timed by `until` */
 static double compile_until(const struct tune *t, double until)
 {
     return until - t->after_us;
@@ -551,7 +551,7 @@ static void search(struct tune *t)
     budget_spend(&t->budget, SEARCH_SHARE, 1, t->candidates.count, 1, try_candidate, t);
 }
 
-/* Rounds of the best; each time that the rounds have doubled, the slower half is dropped. */
+/* Rounds of the best; each time the number of rounds has doubled, the slower half is dropped. */
 static void halve(struct tune *t)
 {
     size_t rounds = 0, next = t->filled > 0 ? t->slots[0].rounds : 0;
@@ -752,8 +752,8 @@ static void print_verdict(const struct tune *t, const struct gain *v, const stru
     fflush(stdout);
 }
 
-/* The winner anew, as attngen makes it with the plan, beside the default as it is without one; and what that means for
- * the file. */
+/* The fresh run: the winner as attngen --plan makes it, against the default without a plan; and its consequence for the
+ * file */
 static void decide(struct tune *t, struct plan_file *file)
 {
     const bool won = t->filled > 0 && t->slots[0].ratio > 1;

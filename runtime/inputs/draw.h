@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers drawn from integers alone, so that they are the same bits on every machine: attnrun makes the expected
- * outputs of a self-test from them, and the program that it writes draws them again.
+/* Random numbers made from integers only, so that they have the same bits on every machine: attnrun computes the
+ * expected outputs of a self-test from them, and the program that it writes draws them again.
  *
  * Left out on purpose: normal numbers, whose logarithm and cosine are the C library's; see inputs.c.
  */
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What follows, up to the #endif, stands in the written program as well. */
+/* Everything from here to the #endif is copied into the written program. */
 
 /* splitmix64 */
 static inline uint64_t draw_bits(uint64_t *state)
@@ -36,7 +36,7 @@ struct draw {
     uint64_t seed;
 };
 
-/* A multiple of limit / 2^7 from -limit up to limit, which both types of two bytes have; its bits. */
+/* A multiple of limit / 2^7 from -limit up to limit, which bf16 and f16 represent exactly; its bits. */
 static inline uint16_t draw_two_bytes(uint64_t *state, float limit, int is_f16)
 {
     const int32_t drawn = (int32_t)(draw_bits(state) >> 56) - 128;
@@ -45,7 +45,8 @@ static inline uint16_t draw_two_bytes(uint64_t *state, float limit, int is_f16)
     return (uint16_t)(!is_f16 ? f32.bits >> 16 : size == 0 ? 0 : sign | ((size >> 13) - (UINT32_C(112) << 10)));
 }
 
-/* Of 16 rows 1 is hidden, 8 are visible, the others so in eighths; any byte but 0 is visible. */
+/* Of 16 rows 1 is hidden and 8 are visible; in the others each key is visible with a probability in eighths. Any byte
+ * but 0 is visible. */
 static inline void draw_mask_bool_row(unsigned char *row, size_t columns, uint64_t *state)
 {
     const uint64_t eighths = draw_bits(state) >> 60;
@@ -55,7 +56,7 @@ static inline void draw_mask_bool_row(unsigned char *row, size_t columns, uint64
     }
 }
 
-/* Of 16 rows 1 is hidden and 1 is -1e9; in the others 2 of 16 keys are hidden, 1 is -1e9, and the rest small. */
+/* Of 16 rows 1 is hidden and 1 is -1e9; in the others 2 of 16 keys are hidden, 1 is -1e9, and the rest are small. */
 static inline void draw_mask_add_row(float *row, size_t columns, uint64_t *state)
 {
     const uint64_t kind = draw_bits(state) >> 60;

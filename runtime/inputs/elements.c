@@ -43,7 +43,7 @@ double element_number(enum tensor_element type, const void *data, size_t at)
     return (bits & 0x8000) != 0 ? -size : size;
 }
 
-/* The bits of a number that bf16 or f16 has. */
+/* The bits of a number that bf16 or f16 represents exactly */
 static uint16_t bits_of(enum tensor_element type, double number)
 {
     const uint16_t sign = signbit(number) ? 0x8000 : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers of a tensor in the type that it has in memory, in double: read, rounded, written.
+/* Reads, rounds and writes numbers of a tensor in its type in memory, as doubles.
  *
  * Left out on purpose: packed weights, which only kernels have (reference/stored.h).
  */
@@ -10,12 +10,12 @@
 
 /* Number `at` of an array of f32, bf16, f16 or i8. */
 double element_number(enum tensor_element type, const void *data, size_t at);
-/* Writes the nearest number that the type has, of two the even one. NaN stays NaN, of i8 it becomes 0; what is too
- * large becomes infinite, of i8 127. */
+/* Writes the nearest number of the type, ties to even. NaN stays NaN, in i8 it becomes 0; numbers that are too large
+ * become infinite, in i8 127. */
 void element_put(enum tensor_element type, void *data, size_t at, double number);
-/* The nearest number of so many significant bits, at least a multiple of 2^lowest, of two the even one. */
+/* The nearest number with so many significant bits that is a multiple of 2^lowest, ties to even */
 double element_nearest(double number, int bits, int lowest);
-/* What element_put() makes of a number; f32 keeps all of its digits. */
+/* The number that element_put() would write; for f32 the number itself */
 double element_rounded(enum tensor_element type, double number);
 
 #endif

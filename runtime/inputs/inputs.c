@@ -100,7 +100,7 @@ static size_t past_of(const struct inputs *in, size_t b)
     return past != NULL ? (size_t)past[b] : 0;
 }
 
-/* A ring: what the first query's window leaves. */
+/* In a ring: the first position in the window of the first query */
 int64_t inputs_first(const struct layer *layer, const struct inputs *in, size_t b)
 {
     const int64_t left = (int64_t)past_of(in, b) - layer->window_left;
@@ -346,13 +346,13 @@ static void draw_weight(struct random *random, const struct layer *layer, struct
         out[i] = (float)(limit * (2 * random_uniform(random) - 1));
 }
 
-/* Past it scores of drawn numbers might not fit in f32, nor W_Q W_K^T in what packing takes. */
+/* Above it scores of random numbers might exceed f32, and W_Q W_K^T what packing accepts. */
 #define LARGE_SCALE 0x1p90
 
 double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor)
 {
     const double scale = fabs(layer->scale), factor = scale > LARGE_SCALE ? LARGE_SCALE / scale : 1;
-    if (layer->qk_norm != NORM_NONE) /* the scale is the gains'; without gains what it multiplies is 1 at most */
+    if (layer->qk_norm != NORM_NONE) /* gains absorb the scale; without gains it multiplies numbers of at most 1 */
         return tensor == TENSOR_G_Q || tensor == TENSOR_C_Q ? factor : 1;
     if (tensor != TENSOR_W_Q && tensor != TENSOR_B_Q && tensor != TENSOR_Q)
         return 1;
@@ -376,7 +376,7 @@ static void draw_tokens(struct random *random, const struct layer *layer, struct
         element_put(type, in->tensor[tensor], i, random_normal(random));
 }
 
-/* 0, m and anything between. */
+/* 0, m and random lengths between */
 static void draw_lengths(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                          const struct inputs_draw *draw)
 {
@@ -403,7 +403,7 @@ static size_t common_divisor(size_t a, size_t b)
     return a;
 }
 
-/* Mostly near those that tokens have by their places; negative ones, and as large as an int32 can be. */
+/* Mostly near the tokens' own positions; also negative ones, and the largest int32 */
 static void draw_positions(struct random *random, const struct layer *layer, struct inputs *in,
                            enum layer_tensor tensor, const struct inputs_draw *draw)
 {
@@ -416,7 +416,7 @@ static void draw_positions(struct random *random, const struct layer *layer, str
     }
 }
 
-/* Gains of a norm: about 1, of either sign now and then. */
+/* Gains of a norm: about 1, sometimes negative */
 static void draw_gains(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                        const struct inputs_draw *draw)
 {
@@ -426,7 +426,7 @@ static void draw_gains(struct random *random, const struct layer *layer, struct 
         out[i] = (float)((1 + 0.3 * random_normal(random)) * (chance(random, 0.1) ? -1 : 1));
 }
 
-/* With a cache: none, a few, to the end of it, or anything between; those of a ring may be more than it has rows. */
+/* Tokens in a cache: none, a few, as many as fit, or a random number; in a ring possibly more than it has rows */
 static int64_t draw_cached(struct random *random, const struct layer *layer, const struct inputs *in, size_t b,
                            const struct inputs_draw *draw)
 {
@@ -449,8 +449,8 @@ static int64_t draw_cached(struct random *random, const struct layer *layer, con
     return past < most ? past : most;
 }
 
-/* Mostly so that queries end among the keys or just past them, or at the last one; now and then 0, far past all keys,
- * and the largest number. For timing at the last key. */
+/* Mostly so that queries end among the keys, just past them, or at the last one; sometimes 0, far past all keys, or the
+ * largest number. For timing at the last key. */
 static void draw_past(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                       const struct inputs_draw *draw)
 {
@@ -474,8 +474,8 @@ static size_t pages_of(const struct layer *layer, const struct inputs *in, size_
     return (positions + page_len - 1) / page_len;
 }
 
-/* Each page that is used another one, in no order, and a few that nobody uses; but now and then sequences have pages in
- * common that all of them only read. Numbers behind the last used page are not read. */
+/* Distinct pages in random order, and a few unused ones; sometimes sequences share pages that all of them only read.
+ * Numbers after the last used page are not read. */
 static void draw_page_table(struct random *random, const struct layer *layer, struct inputs *in,
                             enum layer_tensor tensor, const struct inputs_draw *draw)
 {
@@ -494,7 +494,7 @@ static void draw_page_table(struct random *random, const struct layer *layer, st
         }
     }
     in->pages = used + 1 + random_bits(random) % 3;
-    /* a permutation: times a factor that has none in common with their number, plus turn */
+    /* a permutation: times a factor coprime to the number of pages, plus turn */
     const size_t turn = random_bits(random) % in->pages;
     size_t factor = 1 + random_bits(random) % in->pages;
     while (common_divisor(factor, in->pages) != 1)
@@ -506,7 +506,7 @@ static void draw_page_table(struct random *random, const struct layer *layer, st
         }
 }
 
-/* No number, and not the same one at neighbouring places. */
+/* A NaN, another one than at neighbouring places */
 static void put_nan(enum tensor_element type, void *data, size_t at)
 {
     const uint32_t bits = 0x7fc00000u + (uint32_t)(at % 0x3fffff);
@@ -518,7 +518,7 @@ static void put_nan(enum tensor_element type, void *data, size_t at)
         ((uint16_t *)data)[at] = (uint16_t)(type == TENSOR_BF16 ? 0x7fc0 + at % 0x3f : 0x7e00 + at % 0x1ff);
 }
 
-/* Rows that queries of the call may read; each of the others is not a number, and not the same one. */
+/* Rows that queries of the call may read; all others are NaN, with different bits. */
 static void draw_cache(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                        const struct inputs_draw *draw)
 {
@@ -543,7 +543,7 @@ static void draw_cache(struct random *random, const struct layer *layer, struct 
             }
 }
 
-/* Some of the keys, none, all, and past all. For timing none: causal hides what it can. */
+/* Some of the keys, none, all, or beyond all. None for timing, where causal hides as much as it can. */
 static void draw_prefix(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                         const struct inputs_draw *draw)
 {
@@ -558,9 +558,8 @@ static void draw_prefix(struct random *random, const struct layer *layer, struct
     }
 }
 
-/* Packed documents, most of them; some with numbers in no order, some strewn. All that tells two segments apart may be
- * the upper half of their numbers, or the lower one. For timing a single one.
- * Queries and keys draw from the same few. */
+/* Mostly packed documents; sometimes with numbers in random order, or scattered. Numbers of segments may differ only in
+ * their upper or lower half. A single segment for timing. Queries and keys draw from the same few numbers. */
 static void draw_segment(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                          const struct inputs_draw *draw)
 {
@@ -589,7 +588,7 @@ static size_t rows_of(const struct inputs *in, enum layer_tensor tensor)
     return in->mask_batch[tensor] * in->mask_h[tensor] * in->n;
 }
 
-/* Most pairs visible, by any byte but 0; now and then a whole row hidden. */
+/* Most pairs are visible, by any byte but 0; sometimes a whole row is hidden. */
 static void draw_mask_bool(struct random *random, const struct layer *layer, struct inputs *in,
                            enum layer_tensor tensor, const struct inputs_draw *draw)
 {
@@ -604,7 +603,7 @@ static void draw_mask_bool(struct random *random, const struct layer *layer, str
     }
 }
 
-/* Small numbers, with -inf and -1e9 strewn in, and rows full of either. */
+/* Small numbers, with occasional -inf and -1e9, and rows full of either */
 static void draw_mask_add(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                           const struct inputs_draw *draw)
 {
@@ -629,7 +628,7 @@ static void draw_scores(struct random *random, const struct layer *layer, struct
     draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
 }
 
-/* Beside ordinary scores; now and then far above or below all of them. */
+/* Sinks near ordinary scores; sometimes far above or below all of them */
 static void draw_sink(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                       const struct inputs_draw *draw)
 {
@@ -639,7 +638,7 @@ static void draw_sink(struct random *random, const struct layer *layer, struct i
         sink[i] = (float)((chance(random, 0.1) ? 100 : 2) * random_normal(random));
 }
 
-/* Of those not named here, which are weights, by draw_weight. */
+/* Tensors not named here are weights: draw_weight. */
 static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct layer *layer, struct inputs *in,
                                            enum layer_tensor tensor, const struct inputs_draw *draw) = {
     [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_Q] = draw_tokens, [TENSOR_K] = draw_tokens,
@@ -656,13 +655,13 @@ static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct l
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
                         const struct inputs_draw *draw)
 {
-    const bool named = kind_of(tensor) == TENSOR_NAMED; /* a spec's table: numbers that are added and compared */
+    const bool named = kind_of(tensor) == TENSOR_NAMED; /* a spec's table: its numbers are added and compared */
     (drawers[tensor] != NULL ? drawers[tensor] : named ? draw_tokens : draw_weight)(random, layer, in, tensor, draw);
     shrink_queries(layer, in, tensor);
 }
 
-/* Each tensor a stream of its own. Those of blocks, of layer = linear and of scales came later: the numbers of the
- * others are as if they were not there, so that a seed draws what it always drew. */
+/* Each tensor has a stream of its own. Tensors of blocks, of layer = linear and of scales do not change the others'
+ * streams, so that a seed always draws the same numbers. */
 static struct random stream_of(uint64_t seed, enum layer_tensor tensor)
 {
     const uint64_t more = TENSOR_B + 1 - TENSOR_N1_G, of_block = 1000 + (uint64_t)tensor - TENSOR_N1_G;
@@ -748,13 +747,13 @@ static enum tensor_type type_of(const struct layer *layer, enum layer_tensor ten
     return inputs_type(layer_tensor_element(layer, tensor));
 }
 
-/* "expect.k_cache": what a call must leave behind. */
+/* "expect.k_cache": what a call must leave in the cache */
 static bool is_expected(const char *name)
 {
     return strncmp(name, INPUTS_EXPECTED, strlen(INPUTS_EXPECTED)) == 0;
 }
 
-/* "seed" [1], of dropout: not there, it is 0. */
+/* "seed" [1], of dropout; 0 if it is missing */
 static bool is_seed(const struct layer *layer, const char *name)
 {
     return layer->dropout > 0 && strcmp(name, "seed") == 0;
@@ -773,7 +772,7 @@ static bool seed_from_tensors(struct inputs *in, const struct layer *layer, cons
     return seed->type == TYPE_U64 && seed->bytes == sizeof in->seed;
 }
 
-/* Of a layer that trains: "dy", and what a file says of gradients, "dx", "dw_q", … */
+/* For a layer that trains: "dy", and the gradients to compare with, "dx", "dw_q", … */
 static bool is_of_backward(const struct layer *layer, const char *name)
 {
     const enum layer_tensor t = name[0] == 'd' ? tensor_of_name(layer, name + 1) : TENSOR_COUNT;
@@ -845,7 +844,7 @@ static bool sizes_from_tensors(struct inputs *in, const struct layer *layer, con
     return true;
 }
 
-/* Whether an int32 tensor is given as f32 that are whole numbers, as some writers of files have it. */
+/* Whether an int32 tensor is given as f32 integers, as some programs write it */
 static bool are_whole(const struct layer *layer, enum layer_tensor t, const struct tensor *tensor)
 {
     const float *numbers = tensor->data;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of weights as a table, and what follows from it: which tensors of a file are the layer's, and where in them
- * each number lies.
+/* A table of names of weights; it decides which tensors of a file are the layer's, and where in them each number is.
  *
- * A layer in a file is a module's name ("h.0.attn.", empty in a file of one layer) and a row of the table, and it is
- * there where the tensor of the row's query weights is; without projections, where that of the output's, the first
- * other learned tensor of the layer or its first table is; without attention, where its first matrix is.
+ * A layer in a file is identified by a module's name ("h.0.attn.", empty in a file of one layer) and a row of the
+ * table. It is found by the tensor of the row's query weights; without projections, by the output's weights, the first
+ * other learned tensor of the layer or its first table; without attention, by its first matrix.
  */
 #include "weights.h"
 
@@ -15,12 +14,12 @@
 
 enum role { Q, K, V, O, ROLES };
 #define PARTS (2 * (size_t)ROLES + LEARNED + OF_BLOCK + LAYER_TABLES) /* weights, biases, others, tables */
-/* Of matrices: as weight_layout says, [out][in], [in][out]; [out][in] with the outputs of q, k, v of one group after
- * the other, which is a head of keys and values with its queries. */
+/* Layouts of matrices: as weight_layout says; [out][in]; [in][out]; [out][in] by groups, each with its queries, its key
+ * and its value */
 enum stored { AS_SPEC, OUT_IN, IN_OUT, OUT_IN_GROUPS };
 
-/* Names behind the module's. Where one name stands for several roles, one tensor holds their outputs side by side in
- * the order q, k, v. '|' parts alternatives. */
+/* Names after the module's. If several roles have the same name, one tensor holds their outputs side by side in the
+ * order q, k, v. '|' separates alternatives. */
 static const struct convention {
     const char *authors;
     enum stored stored;
@@ -66,7 +65,7 @@ static const struct convention {
 };
 #define CONVENTIONS (sizeof conventions / sizeof *conventions)
 
-/* What else a layer may learn, under the names of all of them but attngen, whose names are the spec's. */
+/* Other learned tensors, under the names of all conventions but attngen's, whose names are the spec's */
 static const struct learned {
     enum layer_tensor tensor;
     const char *names;
@@ -81,10 +80,10 @@ static const struct learned {
 };
 #define LEARNED (sizeof learned / sizeof *learned)
 
-/* What a block has, and a layer without attention, in files with attngen's names. */
+/* Tensors of a block, and of a layer without attention, in files with attngen's names */
 #define OF_BLOCK ((size_t)(TENSOR_B + 1 - TENSOR_N1_G))
 
-/* What a module may hold besides that changes what it computes. */
+/* Other tensors of a module that would change the results */
 static const struct { const char *name, *what; } refused[] = {
     {"bias_k", "a key of its own behind the others (add_bias_kv)"},
     {"bias_v", "a value of its own behind the others (add_bias_kv)"},
@@ -101,10 +100,10 @@ static const struct { enum layer_tensor weight, bias; } tensor_of[ROLES] = {
 /* Where one tensor of the layer comes from. */
 struct part {
     enum layer_tensor tensor;
-    enum role role;       /* ROLES: another learned tensor, as it lies */
+    enum role role;       /* ROLES: another learned tensor, in its own layout */
     const char *name;     /* in the file; NULL: zeros */
     int64_t inputs;       /* 1 for a bias */
-    int64_t outputs, first, total; /* its own, and where they begin among all that the tensor in the file holds */
+    int64_t outputs, first, total; /* number of its outputs, their first, and the total in the file's tensor */
 };
 
 struct search {
@@ -133,8 +132,8 @@ float weights_float_of_bf16(uint16_t bits)
     return float_of_bits((uint32_t)bits << 16);
 }
 
-/* 1 + 5 + 10 bits. Shifted up to an f32's places, exponent and fraction mean 2^-112 of what they should, denormal or
- * not, so that a product sets them right; infinity and NaN have the exponent 31. */
+/* 1 + 5 + 10 bits. Shifted to an f32's places, exponent and fraction give 2^-112 of the number, subnormal or not, so a
+ * product corrects them. Infinity and NaN have the exponent 31. */
 float weights_float_of_f16(uint16_t bits)
 {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff) << 13;
@@ -162,7 +161,7 @@ static float element(const struct tensor *tensor, int64_t at)
 
 /* ---- which layer of the file ----------------------------------------------------------------------------------- */
 
-/* Whether a name belongs to the module that was asked for: "h.1" and "h.1." are h.1's, not h.10's. */
+/* Whether a name belongs to the requested module: "h.1" and "h.1." belong to h.1, not to h.10. */
 static bool has_prefix(const char *name, const char *prefix)
 {
     const size_t length = prefix != NULL ? strlen(prefix) : 0;
@@ -179,7 +178,7 @@ static long module_length(const char *name, const char *suffix)
     return whole == end || name[whole - end - 1] == '.' ? (long)(whole - end) : -1;
 }
 
-/* Appends to a list that ends in "…" where it is full. */
+/* Appends to a list, which ends with "…" if it is full. */
 static void list(char *text, size_t room, const char *format, const char *a, const char *b)
 {
     const size_t used = strlen(text);
@@ -211,7 +210,7 @@ static enum layer_tensor key_of_layer(const struct layer *layer)
     return TENSOR_TABLE;
 }
 
-/* Its names; NULL: no others than attngen's. */
+/* Its names; NULL: only attngen's */
 static const char *names_of_layer(const struct layer *layer, const struct convention *convention)
 {
     const enum layer_tensor key = key_of_layer(layer);
@@ -304,7 +303,7 @@ static bool find_layer(struct search *s)
 
 /* ---- which tensors, and what they hold ------------------------------------------------------------------------- */
 
-/* The tensor of module and name, any of the alternatives; *count says how many of them are there. */
+/* The tensor of this module with any of the alternative names; *count is how many of them exist. */
 static const struct tensor *find(const struct search *s, const char *alternatives, int *count)
 {
     const size_t module = strlen(s->module);
@@ -336,7 +335,7 @@ static int64_t inputs_of(const struct layer *layer, enum role role)
     return inputs[role];
 }
 
-/* The shape that the file's tensor has to have; the rank. */
+/* The shape that the file's tensor must have; returns the rank. */
 static int wanted_shape(const struct search *s, const struct part *part, int64_t shape[4])
 {
     if (s->convention->stored == AS_SPEC || part->role == ROLES)
@@ -383,7 +382,7 @@ static bool check_tensor(const struct search *s, const struct part *part, const 
     return false;
 }
 
-/* One of the layer's tensors, or one that the layer does not have and the file must not have either. */
+/* Adds one of the layer's tensors, or one that neither the layer nor the file may have. */
 static void add_part(struct search *s, enum role role, bool bias)
 {
     const char *const *names = bias ? s->convention->bias : s->convention->weight;
@@ -415,7 +414,8 @@ static void add_part(struct search *s, enum role role, bool bias)
     }
 }
 
-/* T5 learns rel_bias in its first block, for all: the tensor of the module with 0 for its first number. */
+/* T5 learns one rel_bias for all blocks, in the first one: the tensor of the module with 0 in place of its first
+ * number */
 static const struct tensor *find_shared(const struct search *s, const char *names)
 {
     struct search first = *s;
@@ -432,13 +432,13 @@ static const struct tensor *find_shared(const struct search *s, const char *name
     return tensor;
 }
 
-/* Whether a file may hold it and the layer not have it. */
+/* Whether a file may have it although the layer does not */
 static bool is_elsewhere(const struct search *s, enum layer_tensor tensor)
 {
     return tensor == TENSOR_REL_BIAS && (s->layer->mask & MASK_ADDITIVE) != 0; /* the caller's, as mask_add */
 }
 
-/* A tensor that the layer has and that lies as it is needed; NULL: it is none of the file's. */
+/* Adds a tensor whose layout needs no change; NULL: the file has none. */
 static void add_as_it_lies(struct search *s, enum layer_tensor which, const char *names, const struct tensor *tensor)
 {
     struct part part = {.tensor = which, .role = ROLES, .inputs = 1};
@@ -486,7 +486,7 @@ static void add_of_block(struct search *s, enum layer_tensor which)
         add_as_it_lies(s, which, name, tensor);
 }
 
-/* A table of the spec has its own name behind every module's, whoever named the rest. */
+/* Adds a table of the spec, which has its own name in the module under every convention. */
 static void add_table(struct search *s, enum layer_tensor which)
 {
     const char *name = layer_tensor_called(s->layer, which);
@@ -542,7 +542,7 @@ static bool is_chosen(const char *name, const void *context)
     return false;
 }
 
-/* Where an output of q, k or v stands among those of the file's tensor. */
+/* Index of an output of q, k or v among those of the file's tensor */
 static int64_t stored_output(const struct search *s, const struct part *part, int64_t output)
 {
     const struct layer *l = s->layer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The weights of one layer, out of a safetensors file of that layer or of a whole model: found under the names that its
- * authors gave them, brought from their layout and element type into the spec's.
+/* Reads the weights of one layer from a safetensors file of that layer or of a whole model: finds them under their
+ * authors' names, and converts layout and element type to the spec's.
  *
- * Left out on purpose: guessing. What is ambiguous, missing or of another shape is an error that says what was found.
+ * Left out on purpose: guessing. Ambiguous or missing tensors, and other shapes, are errors that say what was found.
  */
 #ifndef ATTNRUN_WEIGHTS_H
 #define ATTNRUN_WEIGHTS_H
@@ -18,11 +18,11 @@ struct weights_choice {
     const char *path;
     const char *prefix; /* of the layer's names in the file; NULL: the file holds one layer */
     bool zero_bias;     /* a bias that the file lacks is zero */
-    bool norm_plus_one; /* weights of norms are stored less 1, as Gemma does */
+    bool norm_plus_one; /* weights of norms are stored minus 1, as in Gemma */
 };
 
-/* The layer's weights, biases and other learned tensors as F32, under the contract's names, in its shapes;
- * on failure says why in `diag`. */
+/* The layer's weights, biases and other learned tensors as F32, under the spec's names, in its shapes; on failure says
+ * why in `diag`. */
 bool weights_read(struct tensors *weights, const struct layer *layer, const struct weights_choice *choice,
                   struct diag *diag);
 

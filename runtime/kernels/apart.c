@@ -10,8 +10,8 @@
 #include "system/process.h"
 
 #define MIN_LIMIT 60   /* seconds */
-#define SLOW 2e7       /* multiply-adds a second: scalar code at -O0 beside busy processes has three times as many */
-#define PROMISES 500.0 /* calls, none larger than that of the small inputs; there are fewer */
+#define SLOW 2e7       /* multiply-adds a second; scalar code at -O0 on a busy machine is three times as fast */
+#define PROMISES 500.0 /* an upper bound of their number; none is larger than the call of the small inputs */
 #define PACKINGS 64    /* more than a check packs */
 
 static bool given_limit(double *seconds)
@@ -37,7 +37,7 @@ static double work_of(const struct layer *layer, const struct inputs *in)
     return batch * (layer_multiply_adds(layer, (int64_t)in->n, inputs_reach(layer, in)).total + 20 * scores);
 }
 
-/* Products of weights, which a folded kernel takes each time that it packs. */
+/* Multiply-adds of folding, each time that a kernel packs */
 static double folding_of(const struct layer *l)
 {
     if (l->projected)

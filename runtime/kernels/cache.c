@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See cache.h. Files are written under a name that no other process takes and renamed when they are whole; what a
- * process that was killed left behind is removed when it is old.
+/* See cache.h. Files are written under a unique name and renamed when they are complete; leftovers of killed processes
+ * are removed when they are old.
  */
 #include "cache.h"
 
@@ -27,7 +27,7 @@
 
 /* ---- the folder ------------------------------------------------------------------------------------------------- */
 
-/* Why others could have put there what lies at `status`, in `why`; NULL: they could not. */
+/* Why others could have written the file of `status`, in `why`; NULL: they could not. */
 static const char *not_ours(const struct stat *status, char why[80])
 {
     if (status->st_uid != geteuid())
@@ -39,12 +39,12 @@ static const char *not_ours(const struct stat *status, char why[80])
     return why;
 }
 
-/* An absolute path, since dlopen() wants a slash; NULL with errno. */
+/* An absolute path, since dlopen() needs a slash; NULL with errno. */
 static char *absolute(const char *path)
 {
     char here[PATH_MAX];
     size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') /* behind a slash a link would be followed */
+    while (length > 1 && path[length - 1] == '/') /* with a slash at the end a link would be followed */
         length--;
     char *own = strndup(path, length), *joined = NULL;
     if (own == NULL || own[0] == '/')
@@ -55,7 +55,7 @@ static char *absolute(const char *path)
     return joined;
 }
 
-/* The default; false without memory, *path is NULL where no variable names a folder. */
+/* The default folder; false without memory. *path is NULL if no variable names a folder. */
 static bool default_path(char **path)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -64,7 +64,7 @@ static bool default_path(char **path)
     return *path != NULL || !(is_xdg || is_home);
 }
 
-/* An open folder that is ours alone; -1 with the reason in `why`. */
+/* Opens a folder that only this user can write to; -1 with the reason in `why`. */
 static int open_ours(const char *path, char why[80])
 {
     struct stat status;
@@ -81,7 +81,7 @@ static int open_ours(const char *path, char why[80])
     return -1;
 }
 
-/* What --cache names, or the default; NULL is no error where no variable names a folder. */
+/* The folder of --cache, or the default; NULL without an error if no variable names a folder. */
 static bool path_of(char **path, const char *given, struct diag *diag)
 {
     if (given != NULL ? (*path = absolute(given)) != NULL : default_path(path))
@@ -155,8 +155,8 @@ void cache_close(struct cache *cache)
 
 /* ---- its files -------------------------------------------------------------------------------------------------- */
 
-/* Behind a library stand the µs that its compilation took, in digits, and the hash of its key and of everything before:
- * loading a damaged library could crash, not fail. */
+/* After a library come its compilation time in µs, in digits, and the hash of its key and of everything before: loading
+ * a damaged library could crash. */
 #define TIME 16
 #define SEAL 64
 
@@ -188,7 +188,7 @@ char *cache_name(const struct cache *cache, const char *key)
     return asprintf(&path, "/proc/self/fd/%d/%s", cache->folder, name) >= 0 ? path : NULL;
 }
 
-/* Whether an open file is a library of ours under its key, whole. */
+/* Whether an open file is a complete library of this user, under its key */
 static bool is_intact(int file, const char *key, double *us)
 {
     struct stat status;
@@ -221,7 +221,7 @@ int cache_find(const struct cache *cache, const char *key, double *us)
     name_of(name, key);
     if (cache->folder < 0)
         return -1;
-    /* O_NONBLOCK: a pipe is not waited for */
+    /* O_NONBLOCK: do not wait for a pipe */
     const int file = openat(cache->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file >= 0 && is_intact(file, key, us))
         return file;
@@ -254,7 +254,7 @@ static void remove_old(const struct cache *cache)
         close(again);
 }
 
-/* 0 or the errno; `name` is that of the file, which is gone if it could not be written. */
+/* 0 or the errno; `name` is the file's name. If it could not be written, it is removed. */
 static int write_new(const struct cache *cache, const char *name, const void *bytes, size_t size,
                      const struct ending *ending)
 {

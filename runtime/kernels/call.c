@@ -11,7 +11,7 @@
 #include "apart.h"
 #include "system/process.h"
 
-/* The weights of a file of their own, if one is given, take the place of those that the other one holds. */
+/* Reads the separate file of weights, if there is one; they override those of the file of tensors. */
 static bool add_weights(struct call *call, const struct weights_choice *choice, struct diag *diag)
 {
     struct tensors weights;
@@ -33,7 +33,7 @@ static bool add_weights(struct call *call, const struct weights_choice *choice, 
     return diag->errors == errors;
 }
 
-/* Memory that a process of our own fills for us; NULL: none. */
+/* Memory that a child process fills for us; NULL: none */
 static void *shared(size_t bytes)
 {
     void *memory = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -46,7 +46,7 @@ static void unshare(void *memory, size_t bytes)
         munmap(memory, bytes + 1);
 }
 
-/* Room for gradients, where the file has a dy. */
+/* Memory for gradients, if the file has a dy */
 static bool make_gradients(struct call *call, const char *in, struct diag *diag)
 {
     const size_t errors = diag->errors;
@@ -102,7 +102,7 @@ void call_reset_cache(struct call *call)
         memcpy(call->cache[part], call->inputs.tensor[inputs_cache_of(call->layer, part)], call->cache_bytes[part]);
 }
 
-/* What the process of a call is told and answers. */
+/* Message to and answer from the process of a call */
 struct errand {
     const struct call *call;
     int isa;
@@ -141,7 +141,7 @@ static void pack_and_run(void *context, FILE *answer)
     memcpy(outputs.cache, call->cache, sizeof outputs.cache);
     struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
     const size_t saved = call->dy != NULL ? call->inputs.batch * call->inputs.n * kernel->saved_floats : 0;
-    if (call->layer->train) /* in its place others have other things */
+    if (call->layer->train) /* other layers have other fields in its place */
         args.saved = call->dy != NULL ? malloc(saved * sizeof(float) + 1) : NULL;
     void *packed = aligned_alloc(KERNEL_ALIGNMENT, (kernel->packed_bytes + KERNEL_ALIGNMENT) / 64 * 64);
     void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (kernel->scratch_bytes + KERNEL_ALIGNMENT) / 64 * 64);

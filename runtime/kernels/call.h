@@ -14,30 +14,30 @@ struct call {
     struct layer *layer;
     struct tensors file;
     struct inputs inputs;
-    void *y, *attn; /* what was computed, of the layer's tensor_type; attn is empty without scores, lse without that */
+    void *y, *attn; /* results, of the layer's tensor_type; attn is empty without scores, lse without lse */
     float *lse;
-    void *cache[CACHE_PARTS]; /* a cache's parts as the call leaves them; NULL those that it lacks */
+    void *cache[CACHE_PARTS]; /* a cache's parts as the call leaves them; NULL for parts that it lacks */
     size_t y_bytes, attn_bytes, lse_bytes, cache_bytes[CACHE_PARTS];
-    const float *dy;       /* of the file; NULL: it has none, and there are no gradients */
+    const float *dy;       /* from the file; NULL: it has none, and there are no gradients */
     float *gradient[TENSOR_COUNT];
     size_t gradient_bytes[TENSOR_COUNT];
     struct kernel kernel; /* none until compile_kernel() */
-    char why[80];         /* what became of a kernel that is CALL_BROKEN */
+    char why[80];         /* how a kernel ended that is CALL_BROKEN */
 };
 
-/* The spec with its overrides, the tensors of file `in` and, where its path is not NULL, of the file of weights, and
- * room for y and attn. call_free() in any case. */
+/* Reads the spec with its overrides, the tensors of file `in` and, if its path is not NULL, of the file of weights;
+ * allocates y and attn. Call call_free() in any case. */
 bool call_read(struct call *call, const char *spec, const struct compile_options *compile, const char *in,
                const struct weights_choice *weights, struct diag *diag);
 
 #define CALL_LACKS (-1)  /* this machine does not have the instruction set */
 #define CALL_BROKEN (-2) /* the kernel crashed or did not end */
-/* Packs and runs by *isa, 0 for the best, which becomes the one that ran, CALL_LACKS or CALL_BROKEN; in a process of
- * its own. `in` is named in messages. */
+/* Packs and runs with the set *isa, 0 for the best, in a process of its own. *isa becomes the one that ran, CALL_LACKS
+ * or CALL_BROKEN. `in` is named in messages. */
 bool call_run(struct call *call, int *isa, const char *in, struct diag *diag);
-/* Why an instruction set that was named is skipped: the layer's pair can have no such set, or the machine lacks it. */
+/* Why a requested instruction set is skipped: the layer's pair cannot have it, or the machine lacks it. */
 const char *call_why_skipped(const struct layer *layer, size_t isa_row);
-/* What to say where no instruction set could be run. */
+/* Reports that no instruction set could be run. */
 void call_report_no_isa(const char *spec, struct diag *diag);
 /* The cache as it was before any call. */
 void call_reset_cache(struct call *call);

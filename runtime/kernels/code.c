@@ -16,7 +16,7 @@ static bool is_of_isa(const char *name, const char *isa)
     return stem > length && name[stem - length - 1] == '_' && strncmp(name + stem - length, isa, length) == 0;
 }
 
-/* The table that starts at `offset`, if all of it lies in the file. */
+/* The table that starts at `offset`, if the file contains all of it */
 static const void *table(const char *bytes, size_t size, uint64_t offset, uint64_t length)
 {
     return offset <= size && length <= size - offset ? bytes + offset : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* From a spec to a loaded kernel. The sources live in a temporary folder that is gone afterwards, whatever happens;
- * the compiled library lives in the cache under a hash of everything that it was made of; one that cannot be loaded is
- * made again.
+/* From a spec to a loaded kernel. The sources are in a temporary folder that is always removed afterwards. The compiled
+ * library is kept in the cache under a hash of everything that it was made from; one that cannot be loaded is compiled
+ * again.
  */
 #include "compile.h"
 
@@ -26,9 +26,9 @@
 #include "timing/timing.h"
 #include "world.h"
 
-static const char fixed_flags[] = "-O2 -fPIC -shared"; /* in the compiler's own dialect, as users do */
+static const char fixed_flags[] = "-O2 -fPIC -shared"; /* in the compiler's default dialect, like users */
 
-/* Says how a child ended, unless it ended well. */
+/* Reports how a child ended, unless it succeeded. */
 static bool ended_well(const struct process_result *result, const char *program, const char *what, struct diag *diag)
 {
     const char *output = result->output != NULL ? result->output : "";
@@ -42,7 +42,7 @@ static bool ended_well(const struct process_result *result, const char *program,
     return false;
 }
 
-/* The compiler does not even print its version: it is not a compiler, or not installed. */
+/* Reports a compiler that does not print its version: it is no compiler, or not installed. */
 static void blame_compiler(struct diag *diag)
 {
     const char *compiler = compile_command();
@@ -102,8 +102,8 @@ char *compile_generator(const struct compile_options *options, struct diag *diag
     return version;
 }
 
-/* Of the sets that are asked for those that the layer can have, into `text`: others are not there to be run, while
- * attngen refuses them. What cannot be read is attngen's to refuse. */
+/* Writes to `text` those of the requested sets that the layer can have, since attngen refuses the others. A spec that
+ * cannot be read is left for attngen to refuse. */
 static const char *isas_of(const char *spec, const struct compile_options *options, char text[200])
 {
     struct diag quiet = {0};
@@ -117,7 +117,7 @@ static const char *isas_of(const char *spec, const struct compile_options *optio
     return some ? text : options->isa;
 }
 
-/* `command`: of attngen; NULL: a layer's pair */
+/* `command`: a command of attngen; NULL: generate a layer's pair */
 static bool generate(const char *command, const char *folder, const char *spec, const struct compile_options *options,
                      struct diag *diag)
 {
@@ -167,7 +167,7 @@ static bool generate(const char *command, const char *folder, const char *spec, 
 
 /* ---- the cache's key ------------------------------------------------------------------------------------------- */
 
-/* Where `program` lies in PATH, for the key only; the name itself if it is nowhere. */
+/* The place of `program` in PATH, for the key only; the name itself if it is not found */
 static void hash_program(struct sha256 *hash, const char *program)
 {
     const char *path = getenv("PATH");
@@ -213,7 +213,7 @@ char *compile_version(struct diag *diag)
     return NULL;
 }
 
-/* What the compiler calls itself, and where it lies; of "ccache gcc", say, the first word. */
+/* The compiler's version text and its place; for "ccache gcc" that of the first word */
 static bool hash_compiler(struct sha256 *hash, const char *compiler, struct diag *diag)
 {
     struct words words = {0};
@@ -301,7 +301,7 @@ static bool name_files(struct files *files, const char *name, struct diag *diag)
         free(file);
         return false;
     }
-    files->shim = path_join(files->folder, "attnrun-shim.c"); /* the dash keeps it apart from any layer's name */
+    files->shim = path_join(files->folder, "attnrun-shim.c"); /* with the dash it differs from any layer's name */
     files->library = path_join(files->folder, "attnrun-kernel.so");
     snprintf(file, size, "%s.c", name);
     files->source = path_join(files->folder, file);
@@ -315,14 +315,14 @@ static bool name_files(struct files *files, const char *name, struct diag *diag)
     return true;
 }
 
-/* From the cache, if that has it and it can be loaded. */
+/* Loads the library from the cache, if it is there and can be loaded. */
 static bool load_kept(struct kernel *kernel, const struct files *files, double *us)
 {
     struct diag ignored = {0};
     const int file = cache_find(&files->cache, files->key, us);
     char *name = file >= 0 ? cache_name(&files->cache, files->key) : NULL;
     const bool good = name != NULL && kernel_load(kernel, name, &ignored);
-    kernel->crashed = false; /* a kept one's crash is no verdict: it is compiled anew */
+    kernel->crashed = false; /* the crash of a cached library is no verdict: it is compiled again */
     diag_free(&ignored);
     free(name);
     if (file >= 0)
@@ -330,7 +330,7 @@ static bool load_kept(struct kernel *kernel, const struct files *files, double *
     return good;
 }
 
-/* What would be right where a library that was compiled cannot be loaded. */
+/* Advice if a compiled library cannot be loaded */
 static void advise(const char *flags, struct diag *diag)
 {
     if (strstr(flags, "-fsanitize=") != NULL)
@@ -341,7 +341,7 @@ static void advise(const char *flags, struct diag *diag)
         diag_environment(diag, NULL, "$CC must compile for this machine; for others there is attnrun selftest");
 }
 
-/* The kernel is there whether or not it can be kept. */
+/* Adds the library to the cache; failure is no error, as the kernel is loaded. */
 static void keep(const struct files *files, double us)
 {
     struct diag diag = {0};
@@ -395,7 +395,7 @@ bool compiler_text(char text[PLAN_TEXT], struct diag *diag)
     return true;
 }
 
-/* attngen says where a plan was measured on another CPU; that it was with another compiler is known only here. */
+/* attngen warns if a plan was measured on another CPU; only attnrun knows if it was with another compiler. */
 static bool warn_of_compiler(const struct compile_options *options, struct diag *diag)
 {
     struct plan_file file;
@@ -409,7 +409,7 @@ static bool warn_of_compiler(const struct compile_options *options, struct diag 
     return true;
 }
 
-/* The number behind "PREFIX_WORD = " in a header of ours, PREFIX the name in capitals; false if it is not there. */
+/* The number after "PREFIX_WORD = " in an emitted header, PREFIX being the name in capitals; false if it is missing */
 static bool constant_of(bool *value, const char *header, const char *name, const char *word)
 {
     char *text;
@@ -493,7 +493,7 @@ static bool add_sources(struct words *words, const char *folder, char **model)
     return *model != NULL;
 }
 
-/* What stands in front of a program's text: the header, and what its names are called there; malloc'd */
+/* The beginning of a program's text: includes the header, and defines its names; malloc'd */
 static char *names_of_model(const char *name)
 {
     char *capitals = capitals_of(name, strlen(name)), *text = NULL;
@@ -537,7 +537,7 @@ bool compile_model(const char *layers, const char *folder, const char *text, con
     return good;
 }
 
-/* $CFLAGS and what the pair is to be compiled as, malloc'd. */
+/* $CFLAGS and the flags of this kind of compilation, malloc'd */
 static char *flags_of(const char *name, const struct compile_options *options)
 {
     char *all = compile_flags(), *text = NULL;

@@ -17,40 +17,39 @@ struct compile_options {
     const char *isa;       /* attngen's --isa; NULL: all */
     const char *const *set;
     size_t set_count;
-    bool pack_only;        /* packing alone, for every instruction set: compiled at once, and on any machine */
+    bool pack_only;        /* only packing, for every instruction set: compiles quickly, and on any machine */
 };
 
-/* Generates, compiles unless the cache has it, loads; a kernel from the cache brings the time of its compilation.
- * `name` is the layer's. */
+/* Generates, compiles unless the cache has it, and loads; a kernel from the cache has its compilation time. `name` is
+ * the layer's. */
 bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, const struct compile_options *options,
                     struct diag *diag);
 
-/* Generates a model from its NAME.layers into `folder` and compiles it there, for packing alone, with a program of this
- * text: there SHARD, PACK, STRERROR, BYTES and WORK are names of NAME_model.h, which is included. The model's name and
+/* Generates a model from its NAME.layers into `folder` and compiles it there, only for packing, with a program of this
+ * text. In it SHARD, PACK, STRERROR, BYTES and WORK are names of NAME_model.h, which is included. The model's name and
  * the program's path are malloc'd. */
 bool compile_model(const char *layers, const char *folder, const char *text, const struct compile_options *options,
                    char **name, char **program, struct diag *diag);
 
-/* For a command that repeats something: the variables in front of it, each with a blank behind, and what of these
- * options changes the kernel, each with a blank before it; --isa is the caller's to print. */
+/* For a command that repeats something: prints the variables before it, each followed by a blank, and those options
+ * that change the kernel, each preceded by a blank. The caller prints --isa. */
 void compile_print_variables(FILE *out);
-/* A word as a shell reads it: in quotes where it must be. NULL: nothing. */
+/* Prints a word for a shell, quoted if necessary. NULL: nothing. */
 void compile_print_word(const char *word, FILE *out);
 void compile_print_options(const struct compile_options *options, FILE *out);
-/* What $CC calls itself and, where they are set, $CFLAGS, as plan files name a compiler. False with the reason in
- * `diag`. */
+/* The version text of $CC and, if set, $CFLAGS, as plan files name a compiler. False with the reason in `diag`. */
 bool compiler_text(char text[PLAN_TEXT], struct diag *diag);
-/* Which weights the pair folds, as its header says: generates, but compiles nothing, so that the pair may be for
- * another machine. */
+/* Which weights the pair folds, as its header says. Generates, but compiles nothing, so the pair may be for another
+ * machine. */
 bool compile_folds(struct folds *folds, const char *spec, const char *name, const struct compile_options *options,
                    struct diag *diag);
 /* The version of the generator, "0.1.0"; free() it. NULL with the reason in `diag`. */
 char *compile_generator(const struct compile_options *options, struct diag *diag);
 /* $CC, or cc. */
 const char *compile_command(void);
-/* The flags that every compilation gets, $CFLAGS behind them; free() it, NULL without memory. */
+/* The flags of every compilation, followed by $CFLAGS; free() it, NULL without memory. */
 char *compile_flags(void);
-/* What the compiler says of itself; free() it. NULL with the reason in `diag`. */
+/* The compiler's version text; free() it. NULL with the reason in `diag`. */
 char *compile_version(struct diag *diag);
 
 #endif

@@ -17,8 +17,8 @@
 
 #define LOADING 60 /* seconds that it may take */
 
-/* @n is the layer's name, @N the same in capitals. No name here can be one of the pair's: those are NAME_ and a suffix
- * that none of these ends in. */
+/* @n is the layer's name, @N the same in capitals. No name here can be one of the pair's, which are NAME_ and a suffix
+ * that none of these has. */
 static const char shim_text[] =
     "#include \"@n.h\"\n"
     "static size_t shim_scratch_of(size_t w) { return @N_SCRATCH_BYTES_FOR(w); }\n"
@@ -156,7 +156,7 @@ char *kernel_shim(const char *name)
     return text;
 }
 
-/* In a process of its own: what a library does when it is loaded can end it, as AddressSanitizer does. */
+/* In a process of its own, which loading the library may end, as AddressSanitizer does */
 static void try_library(void *path, FILE *answer)
 {
     process_limit(apart_seconds(LOADING));
@@ -166,7 +166,7 @@ static void try_library(void *path, FILE *answer)
         putc('\n', answer);
 }
 
-/* Whether loading it ends well. */
+/* Whether it can be loaded */
 static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
 {
     struct process_result result;
@@ -182,8 +182,8 @@ static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
     return good;
 }
 
-/* The structs of a layer that trains end with one field more, or with dropout with two, one that keeps its source with
- * three, or are there at all. */
+/* Structs of a layer that trains have one more field at the end, with dropout two; of one that keeps its source three;
+ * some exist only there. */
 static bool structs_match(const struct kernel_table *call)
 {
     const size_t args = call->saved_floats > 0 ? offsetof(struct kernel_args, seed)
@@ -242,7 +242,7 @@ struct folds kernel_folds(const struct kernel *kernel)
     return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values};
 }
 
-/* Where a tensor stands in its struct, and where its "|1" extents do. */
+/* Offsets of a tensor in its struct, and of its "|1" extents */
 #define WEIGHTS(field) {offsetof(struct kernel_weights, field), 0, 0}
 #define ARGS(field) {offsetof(struct kernel_args, field), 0, 0}
 #define PAIRS(field) {offsetof(struct kernel_args, field), offsetof(struct kernel_args, field##_batch), \
@@ -275,7 +275,7 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         if (tensor_is_packed(layer_tensor_row(t)->kind) && layer_tensor_row(t)->kind != TENSOR_NAMED)
             memcpy((char *)&weights + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
-    if (in->tensor[TENSOR_TABLE] != NULL) /* one behind the other in the layer's order */
+    if (in->tensor[TENSOR_TABLE] != NULL) /* one after the other in the layer's order */
         weights.tables = (const float *const *)&in->tensor[TENSOR_TABLE];
     return weights;
 }
@@ -284,7 +284,8 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
 {
     struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m, .pages = in->pages, .seed = in->seed};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const bool scale = t == TENSOR_K_SCALE || t == TENSOR_V_SCALE; /* in whose place others have other things */
+        const bool scale = t == TENSOR_K_SCALE || t == TENSOR_V_SCALE; /* other layers have other fields in their
+                                                                        * place */
         if (!tensor_is_packed(layer_tensor_row(t)->kind) && (!scale || layer_scales_cache(layer)))
             memcpy((char *)&args + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
         if (layer_tensor_row(t)->kind == TENSOR_OF_PAIRS) {

@@ -31,7 +31,7 @@ struct kernel_weights {
     const float *n1_g, *n1_b, *n2_g, *n2_b, *n3_g, *n3_b, *n4_g, *n4_b;
     const float *rel_bias, *sink;
     const float *const *tables;
-    const float *w, *b; /* the last two of layer = linear alone */
+    const float *w, *b; /* the last two fields, of layer = linear only */
 };
 
 struct kernel_args {
@@ -71,8 +71,8 @@ struct kernel_grads {
     float *dx, *dsource;
     float *dw_q, *db_q, *dw_k, *db_k, *dw_v, *db_v, *dw_o, *db_o;
     float *dw_1, *db_1, *dw_g, *db_g, *dw_2, *db_2;
-    float *learned[KERNEL_LEARNED]; /* of those that the layer has, in the order of enum layer_tensor; a pair's struct
-                                     * has no others */
+    float *learned[KERNEL_LEARNED]; /* gradients of the tensors that the layer has, in the order of enum
+                                     * layer_tensor; a pair's struct has no others */
 };
 
 /* NAME_cache of the emitted header. */
@@ -92,13 +92,13 @@ struct kernel_header {
     uint64_t layer, next, zero;
 };
 #define KERNEL_HEADERS 2
-#define KERNEL_ELSEWHERE 0x65747461u /* magic of the first, where the second is a header too */
+#define KERNEL_ELSEWHERE 0x65747461u /* magic number of the first header if the second one is a header too */
 #define KERNEL_OPENED 0x6f747461u    /* and of that second one */
 
 /* What the shim exports. */
 struct kernel_table {
     size_t version, packed_bytes, scratch_bytes;
-    size_t weights_size, args_size; /* of the pair's structs, to be sure of the layout */
+    size_t weights_size, args_size; /* of the pair's structs, to verify the layout */
     size_t (*scratch_bytes_for)(size_t workers);
     int (*pack)(void *packed, const void *weights, int isa);
     int (*forward)(const void *packed, const void *args, void *scratch);
@@ -110,17 +110,17 @@ struct kernel_table {
     int (*open)(const void *blocks, size_t bytes, const void **packed);
     const char *(*isa_name)(int isa);
     const char *(*strerror)(int error);
-    /* of a pair that was compiled to pack only, the functions from forward to phase_name are NULL */
+    /* in a pair compiled only for packing, the functions from forward to phase_name are NULL */
     int folds_scores, folds_values; /* which weights are multiplied with each other when packed: fold.h */
     int (*merge)(const void *packed, const void *y_a, const float *lse_a, const void *y_b, const float *lse_b,
                  void *y, float *lse, size_t batch, size_t n); /* NULL: the layer has none */
-    size_t few_queries; /* of a layer with a cache: up to so many a call runs on a path of its own; 0: there is none */
-    /* of a layer with a cache, on a struct kernel_cache; else NULL */
+    size_t few_queries; /* with a cache: calls of at most so many queries take a path of their own; 0: there is none */
+    /* with a cache, for a struct kernel_cache; else NULL */
     int (*cache_reset)(const void *cache);
     int (*cache_move)(void *cache, int32_t *from);
     int (*column)(const void *packed, size_t column, float *out); /* of layer = linear; else NULL */
-    /* of a layer that trains; else 0 and NULL */
-    size_t saved_floats, grads_size; /* of a token; of the pair's struct */
+    /* for a layer that trains; else 0 and NULL */
+    size_t saved_floats, grads_size; /* for each token; size of the pair's struct */
     size_t (*back_scratch_bytes_for)(size_t workers);
     int (*backward)(const void *packed, const void *args, const void *grads, void *scratch);
     size_t (*back_phases)(const void *packed, const void *args);
@@ -128,16 +128,16 @@ struct kernel_table {
     int (*back_run)(const void *packed, const void *args, const void *grads, void *scratch, size_t phase, size_t part,
                     size_t worker);
     const char *(*back_phase_name)(size_t phase);
-    size_t kept_bytes; /* of a layer with source_kept; else 0 */
+    size_t kept_bytes; /* with source_kept; else 0 */
 };
 
 struct kernel {
     void *library;
-    int file; /* the library's, open, as its path may lead nowhere by now; -1: it is not there */
+    int file; /* the library, open, as its path may be gone by now; -1: none */
     const struct kernel_table *call;
-    double compile_us; /* what its compilation took; 0 if not known */
-    bool crashed;      /* there is none, as it ended the process that tried to load it */
-    bool refused;      /* there is none, as the compiler ended by itself without making it */
+    double compile_us; /* its compilation time; 0 if unknown */
+    bool crashed;      /* not loaded, as it ended the process that tried to */
+    bool refused;      /* not compiled: the compiler ended with an error */
 };
 
 /* The shim's source for a layer of this name, malloc'd. */
@@ -151,7 +151,7 @@ int kernel_isa(const struct kernel_table *call, const char *name);
 /* None without a kernel. */
 struct folds kernel_folds(const struct kernel *kernel);
 struct kernel_weights kernel_weights_of(const struct inputs *inputs);
-/* The caller's; those that the layer lacks are not handed on. */
+/* Weights of the caller; those that the layer lacks are left out. */
 struct kernel_outputs {
     void *y, *attn; /* of the layer's tensor_type */
     float *lse;

@@ -6,8 +6,7 @@
  *   parallel  y = (x + att) + ffn(n2(x))                                  att of n1(x); n2 may be n1
  *   sandwich  u = x + n2(att)                 y = u + n4(ffn(n3(u)))      att of n1(x)
  *
- * Each is: a norm of attention, x, a norm, a norm, the feed-forward, a norm, what came before it, a norm; most are not
- * there.
+ * Each is a part of this sequence: norm of attention, add x, norm, norm, feed-forward, norm, add its input, norm.
  */
 #include "block.h"
 
@@ -18,7 +17,7 @@
 #include "product.h"
 #include "stored.h"
 
-#define PANEL 32 /* columns of a weight that are in double at a time */
+#define PANEL 32 /* columns of a weight that are converted to double at a time */
 
 struct block_norms block_norms(const struct layer *layer)
 {
@@ -84,13 +83,13 @@ void block_normalise(const struct layer *layer, const struct inputs *in, int num
 #define ROOT_2_BY_PI 0.79788456080286536
 #define GELU_CUBE 0.044715
 
-/* At an infinity the limit: 0 times infinity is none. */
+/* At infinity its limit, as 0 times infinity would be NaN */
 double block_activation(enum layer_activation activation, double a)
 {
     switch (activation) {
     case ACTIVATION_RELU:
         return a < 0 ? 0 : a; /* NaN stays */
-    case ACTIVATION_GELU: /* not 1 + erf(x), which loses what is small */
+    case ACTIVATION_GELU: /* not 1 + erf(x), which loses small numbers */
         return a < -50 ? 0 : 0.5 * a * erfc(-a * ROOT_HALF);
     case ACTIVATION_GELU_TANH: /* (1 + tanh(t)) / 2 = 1 / (1 + exp(-2 t)) */
         return a < -50 ? 0 : a / (1 + exp(-2 * ROOT_2_BY_PI * (a + GELU_CUBE * a * a * a)));
@@ -145,7 +144,7 @@ struct block_matrix block_matrix(const struct layer *layer, const struct inputs 
                                  layer->out_in, 0};
 }
 
-/* panel [in][columns]: so many columns of the matrix from the first on */
+/* panel [in][columns]: `columns` columns of the matrix from `first` on */
 static void fill_panel(double *panel, const struct block_matrix *m, size_t first, size_t columns,
                        enum block_weight which)
 {
@@ -245,7 +244,7 @@ static void add(double *to, const double *a, const double *b, size_t count)
         to[i] = a[i] + b[i];
 }
 
-/* What a product reads of rows. */
+/* Rounds rows as a product reads them. */
 static void round_rows(const struct layer *layer, const struct inputs *in, const double *from, double *to, size_t rows,
                        size_t columns)
 {

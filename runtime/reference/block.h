@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a block does around attention, in double: norms, residuals and the feed-forward, a few rows at a time; and all
- * that a layer without attention does.
+/* A block around attention, in double: norms, residuals and the feed-forward, a few rows at a time; and all of a layer
+ * without attention.
  *
  * Left out on purpose: attention itself (reference.h), and rounding (block_error.h).
  */
@@ -12,10 +12,10 @@
 
 #define BLOCK_ROWS 128 /* at most, of a chunk */
 
-/* Where norms stand, by number; 0: there is none. */
+/* The numbers of the norms at each place; 0: there is none. */
 struct block_norms {
-    int before_attention, behind_attention, behind_sum; /* of x; of attention; of x + attention */
-    int before_ffn, behind_ffn, behind_both;            /* of what the feed-forward reads; of what it gives; of y */
+    int before_attention, behind_attention, behind_sum; /* norm of x; of attention; of x + attention */
+    int before_ffn, behind_ffn, behind_both;            /* norm of the feed-forward's input; of its result; of y */
     bool ffn_of_x;                                      /* it reads x, and not x + attention */
     bool alone;                                         /* nothing is added to what it gives */
 };
@@ -26,21 +26,21 @@ struct norm block_norm(const struct layer *layer);
 const float *block_gains(const struct inputs *inputs, int number);
 const float *block_shifts(const struct inputs *inputs, int number);
 
-/* to = norm number `number` of rows of d_model columns; as they are where that is 0. */
+/* to = norm number `number` of rows of d_model columns; a copy if that is 0 */
 void block_normalise(const struct layer *layer, const struct inputs *inputs, int number, const double *from,
                      size_t rows, double *to);
 
-/* number tanh(a / number); a where that is 0 */
+/* number tanh(a / number); a if that is 0 */
 double block_cap(double number, double a);
 double block_activation(enum layer_activation activation, double a);
 double block_slope(enum layer_activation activation, double a);
 
-/* out [rows][columns] += f(a) f(w), w [in][columns] as weight_layout has it. a is what the caller makes of it; w is the
- * weight, or one of its sizes: |w| + more and how far it is moved by packing, its square, or how far it is moved. */
+/* out [rows][columns] += f(a) f(w), w [in][columns] in weight_layout. The caller has applied f to a; f(w) is the
+ * weight, |w| plus how far packing moves it, its square, or how far packing moves it. */
 enum block_weight { BLOCK_VALUE, BLOCK_SIZE, BLOCK_SQUARE, BLOCK_MOVED };
 struct block_matrix {
     const float *w;
-    const float *packed; /* what a block has of it, where that differs; NULL: it does not */
+    const float *packed; /* the packed weights, if they differ; NULL: they do not */
     size_t in, columns;
     bool out_in;
     double more; /* of sizes */
@@ -52,16 +52,16 @@ bool block_places(double *out, const double *a, size_t rows, const struct block_
 /* w_1, w_g, w_2 or w. */
 struct block_matrix block_matrix(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
 
-/* Of one chunk, all that is on the way from x and attention to y. Rows have d_model columns, those of up, gate and
- * hidden d_ff; gate is up where nothing is gated. Of layer = linear up, hidden, which is its activation, ffn, which is
- * that behind the softcap, and y have d_out columns, and the others behind hidden are not there. */
+/* All intermediate rows of one chunk, from x and attention to y. Rows have d_model columns, those of up, gate and
+ * hidden d_ff; gate is up if nothing is gated. In layer = linear up, hidden (its activation), ffn (after the softcap)
+ * and y have d_out columns, and the others after hidden are missing. */
 struct block_chunk {
     size_t rows;
     double *x, *attention;
     double *added;       /* attention behind its norm */
     double *sum, *u;     /* x + added; behind its norm */
-    double *in;          /* what the feed-forward reads; under precision whole_in and whole_hidden are what products
-                          * read of it and of hidden, else these */
+    double *in;          /* the feed-forward's input; under precision whole_in and whole_hidden are this and hidden,
+                          * rounded; otherwise the same arrays */
     double *whole_in, *whole_hidden;
     double *up, *gate, *hidden;
     double *ffn, *more;  /* what it gives; behind its norm */
@@ -69,7 +69,7 @@ struct block_chunk {
 };
 bool block_allocate(struct block_chunk *chunk, const struct layer *layer);
 void block_free(struct block_chunk *chunk);
-/* x and attention are given. False when out of memory. */
+/* Computes the chunk from x and attention. False when out of memory. */
 bool block_compute(struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs);
 
 #endif

@@ -22,7 +22,7 @@
 #include "stored.h"
 
 #define U BOUND_U
-#define SATURATED 0.1 /* a relative error of the divisor past which errors do not add up like small ones any more */
+#define SATURATED 0.1 /* relative error of the divisor above which errors no longer add up like small ones */
 
 static double gamma_of(size_t k)
 {
@@ -55,7 +55,7 @@ void block_error_free(struct block_error *e)
     *e = (struct block_error){0};
 }
 
-/* All that the steps read. */
+/* Inputs of all steps */
 struct steps {
     const struct layer *layer;
     const struct inputs *in;
@@ -64,10 +64,10 @@ struct steps {
     double *work; /* as many numbers as the widest rows have */
 };
 
-/* A drawn error is no more than the worst one, but where it has a step of a cache: that is as large as it can be, and
- * all columns have it of one source, so that their sum may be more than many small errors of this size are together.
- * That of a number that is rounded the other way stands LAMBDA times in it, and a norm behind it divides by that again.
- * Where it is infinite the worst case alone holds. */
+/* A statistical error is at most the worst one, unless it contains a step of a cache: a step has its full size, and all
+ * columns get it from one source, so their sum may exceed that of many small errors of this size. A number that is
+ * rounded the other way counts LAMBDA times, and a norm after it divides by LAMBDA again. If the error is infinite,
+ * only the worst case applies. */
 static double drawn_within(const struct layer *layer, double drawn, double worst)
 {
     const double most = layer_rounds(layer) ? BOUND_LAMBDA * worst : worst;
@@ -103,7 +103,7 @@ static void settle(const struct steps *s, int number, const double *value, struc
     block_settle(s->layer, s->in, number, value, s->rows, e);
 }
 
-/* One row through a norm. Where it is not finite, nothing is said of what comes out. */
+/* One row through a norm. Nothing is promised for a non-finite row. */
 static void norm_row_errors(const struct steps *s, const struct norm *norm, int number, const double *x, double *worst,
                             double *drawn, double *common, unsigned char *open)
 {
@@ -170,9 +170,9 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
 
 /* ---- whole numbers ----------------------------------------------------------------------------------------------- */
 
-/* Rows as bf16, of numbers that are off by e: rounding keeps the order of numbers, so that what becomes of a number is
- * between what becomes of the ends of its reach. A step has one size, and is LAMBDA of them where errors are many.
- * Around the numbers as they are given each moves by 2^-8 of itself at most, or is below 2^-126. */
+/* Rounds rows with errors e to bf16. Rounding is monotonic, so a number's result is between those of the ends of its
+ * interval. A step has a fixed size, and counts LAMBDA times in the statistical gate. Around the given numbers each
+ * moves by at most 2^-8 of itself, or is below 2^-126. */
 static void bf16_errors(const struct inputs *in, const double *a, size_t count, double *worst, double *drawn)
 {
     for (size_t at = 0; at < count; at++) {
@@ -217,11 +217,11 @@ double block_small_scales(const struct layer *layer, const struct inputs *in, en
     return least * unit >= 2 * (double)FLT_MIN && unit >= 2 * (double)FLT_MIN ? 0 : 0x1p31 * omega * (1 + most);
 }
 
-/* Rows as multiples of a unit, of numbers that are off by e. The kernel's unit is off by its row's largest e, and its
- * quotients by u three times more, as are the reference's own, in f32 likewise; a number whose quotient lies no further
- * than that from the middle between two whole ones may become the other one of them: one unit, or LAMBDA of them where
- * they are many. Numbers that are exact, as those of x, become the same in both. `a` and `whole`: before and behind.
- * Around the numbers as they are given each moves by half a unit. */
+/* Rounds rows with errors e to multiples of a scale. The kernel's scale is off by its row's largest e, and its
+ * quotients have three more roundings u, as have the reference's, also in f32. A number whose quotient is within that
+ * distance of the midpoint between two integers may become the other one: an error of one scale, LAMBDA of them in the
+ * statistical gate. Exact numbers, those of x, become the same in both. `a`, `whole`: before and after rounding. Around
+ * the given numbers each moves by half a scale. */
 void block_round_errors(const struct layer *layer, const struct inputs *in, const double *a, const double *whole,
                         size_t rows, size_t columns, double *worst, double *drawn)
 {
@@ -271,8 +271,8 @@ static void round_errors(const struct steps *s, const double *a, const double *w
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
-/* Errors of a w + b, which is `value`, into `to`; `number` is that of the norm that made a, or 0. Where y shows such
- * sums one by one, as without attention, drawn ones are no less than the deviations of their own roundings. */
+/* Errors of a w + b = `value`, into `to`; `number` is that of the norm that made a, or 0. Where y shows such sums one
+ * by one, as without attention, statistical errors are at least the deviations of their own roundings. */
 static bool product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
                            enum layer_tensor w, enum layer_tensor b, const double *value, struct block_error *to)
 {
@@ -320,15 +320,15 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
 
 /* ---- activations ----------------------------------------------------------------------------------------------- */
 
-/* The steepest slope of an activation, and the most that its slope changes by. */
+/* The steepest slope of an activation, and the largest size of its second derivative */
 static const struct { double slope, bend; } steepest[] = {
     [ACTIVATION_NONE] = {1, 0}, [ACTIVATION_RELU] = {1, 0}, [ACTIVATION_GELU] = {1.13, 0.8},
     [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5},
     [ACTIVATION_TANH] = {1, 0.77}};
 
-/* What the kernel's own approximation may be off by, from a - e to a + e: of gelu a share of a, of the others, which
- * are a / (1 + 2^t), one of themselves that grows with t. Where a is positive 2^t is small, and what t is off by counts
- * less than it does at 1. */
+/* The largest error of the kernel's own approximation between a - e and a + e: for gelu relative to a; for the others,
+ * which are a / (1 + 2^t), relative to the result and growing with t. For positive a 2^t is small, and the error of t
+ * counts less than at 1. */
 static double approximation(enum layer_activation activation, double a, double e)
 {
     const double size = fabs(a) + e, z = 0.79788456080286536 * size * (1 + 0.044715 * size * size);
@@ -347,7 +347,7 @@ static double approximation(enum layer_activation activation, double a, double e
     }
 }
 
-/* Errors of the activation of `gate`, times `up` where that is another product. */
+/* Errors of the activation of `gate`, times `up` if that is another product */
 static void hidden_errors(const struct steps *s, const struct block_chunk *k, const struct block_error *gate,
                           const struct block_error *up, struct block_error *to)
 {
@@ -371,7 +371,7 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
             worst = worst * (b + e_b) + value * e_b + U * reach + of->omega + of->phi * (1 + value + b);
             to->open[at / d_ff] |= up->open[at / d_ff] || !(reach * (1 + U) <= FLT_MAX);
         }
-        /* of a sum that overflows on the way an activation may make any number */
+        /* an activation may turn a sum that overflows into any number */
         to->worst[at] = gate->open[at / d_ff] && activation != ACTIVATION_NONE ? INFINITY : worst;
         to->drawn[at] = drawn_within(s->layer, drawn, worst);
         to->open[at / d_ff] |= gate->open[at / d_ff];
@@ -379,8 +379,8 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
     memset(to->common, 0, s->rows * sizeof *to->common);
 }
 
-/* Errors of c tanh(a / c), c the cap of layer = linear: tanh of a times 1/c, each rounded, and times c, likewise. What
- * is below f32 in a / c is so times c. */
+/* Errors of c tanh(a / c), c being the softcap of layer = linear: 1/c, a times 1/c, c and the last product are rounded.
+ * An underflow of a / c is multiplied by c. */
 static void cap_errors(const struct steps *s, const struct block_chunk *k, struct block_error *e)
 {
     const struct norm_rounding *of = s->rounding;
@@ -427,7 +427,7 @@ static void copy_error(const struct steps *s, struct block_error *to, const stru
     memcpy(to->open, from->open, s->rows);
 }
 
-/* From u, whose errors are in e->u, common ones apart, to those of the feed-forward's result, in `error`. */
+/* From the errors of u in e->u, with common ones separate, to those of the feed-forward's result, in `error` */
 static bool feed_forward_errors(const struct steps *s, const struct block_chunk *k, const struct block_norms *norms,
                                 struct errors *e, struct block_error *error)
 {

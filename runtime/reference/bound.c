@@ -2,11 +2,11 @@
 /* The error of a kernel in f32 that rounds to nearest, propagated step by step beside the reference.
  *
  * Names: u = 2^-24 the unit roundoff of f32; gamma_K = K u / (1 - K u), so that a sum of K products, in any order and
- * with or without FMA, is off by at most gamma_K sum |a||b|; omega = 2^-149 for what one underflow may add; phi = 0 for
- * what reading a subnormal operand as 0 may add, times the other operand.
+ * with or without FMA, is off by at most gamma_K sum |a||b|; omega = 2^-149 the error of one underflow; phi = 0 the
+ * error of reading a subnormal operand as 0, before it is multiplied by the other operand.
  *
  * The kernel works in base 2: it folds c = scale log2(e) into W_Q and b_Q when packing, and takes T = c Q K^T +
- * log2(e) mask_add to 2^(T - M), M a score of the row that lies within g = min(RANGE, max T - min T) below the largest.
+ * log2(e) mask_add to 2^(T - M), M a score of the row that is at most g = min(RANGE, max T - min T) below the largest.
  * So e_q is the error of c Q, in T's unit.
  *
  *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega max(1, |c|) (K + 1 + sum |x|)
@@ -16,66 +16,64 @@
  *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|) + max(0, -log2(e) mask_add - FLT_MAX)
  *         |M - T| <= max T - T + g because the subtraction rounds; masks are at least -FLT_MAX in base 2, and scores
  *         below ABSORBED added to that leave it there
- *         the terms of the layer before the mask change T and what stands above so far as terms.c says
+ *         terms before the mask change T and the error so far as terms.c says
  *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2; r rescalings, each by 2^-64 or less, so
  *                                             that what went through more than 4 is below TINY
  *   A'_j lies between A_j e^{-d_j} / sum A_i e^{d_i} and A_j e^{d_j} / sum A_i e^{-d_i}; with one d for all keys this
- *         is the familiar e^{2d} - 1. e_a is the larger distance, no more than to 0 and to 1, plus TINY for what exp2
- *         loses or keeps by clamping its argument, and, where a mask spreads scores over 126 or more, min(A, 2^-62): a
- *         weight of up to 2^64 becomes 0 where M rises so far that 2^(old M - M) underflows.
+ *         is the familiar e^{2d} - 1. e_a is the larger distance, at most that to 0 or 1, plus TINY for the argument
+ *         that exp2 clamps, and, where a mask spreads scores over 126 or more, min(A, 2^-62): a weight of up to 2^64
+ *         becomes 0 where M rises so far that 2^(old M - M) underflows.
  *   e_z = min(sum e_a |V - Z| + sum (A + e_a) e_v, max (|V - Z| + e_v))
  *         + 2 gamma_{m + 8} min(sum (A + e_a)(|V| + e_v), max (|V| + e_v)) + m omega
- *         (A' sums to one as exactly as the kernel divides by the sum that it has, hence V - Z, and the hull of the
- *         values where weights are free; then the rounding of numerator, denominator and division, and what underflows)
+ *         (the kernel divides by the sum of the weights that it used, hence V - Z, and the hull of the values where
+ *         weights are unbounded; then the rounding of numerator, denominator and division, and underflow)
  *         a sink is one more key of value 0
  *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
  *
- * Queries, keys and values that the call brings (input = projected) are exact: e_k = e_v = phi, and
+ * Given queries, keys and values (input = projected) are exact: e_k = e_v = phi, and
  *
  *   e_q = |c| gamma_2 (|Q| + phi / u) + omega max(1, |c|)                2: c, and the product
  *
- * The second gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of drawn data
- * grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
+ * The statistical gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of random
+ * data grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
  * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
  * origin are added in root sum square. LAMBDA covers the largest of a few million elements; over random
- * layers the largest error is 0.1 to 0.5 of this gate. Where neighbours have equal weights, to u times their sum, the
- * roundings of that sum are not random: each may be u. In e_y a row's weights have errors that all columns share: of k
- * weights the squares behind them are a sum of k - 1 squares of normals, which exceeds its mean s by no more than
- * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) but once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k
- * counts what is large, (sum e_a^2)^2 / sum e_a^4. The largest of C columns lies at sqrt(2 ln C) deviations of these,
- * where LAMBDA has room for the sqrt(2 ln MILLIONS) of elements that have nothing in common. Where a weight may be off
- * by more than SATURATED (all visible keys at -1e9, say), errors are not small and independent any more, and only the
- * worst case holds.
+ * layers the largest error is 0.1 to 0.5 of this gate. Where keys of a row have equal weights, to u times their sum,
+ * the roundings of that sum are not random: each may be u. In e_y the errors of a row's weights are common to all
+ * columns: for k weights their squares are a sum of k - 1 squares of normals, which exceeds its mean s by more than
+ * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) only once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k
+ * is (sum e_a^2)^2 / sum e_a^4, which counts the large errors. The largest of C columns is at sqrt(2 ln C) deviations;
+ * LAMBDA allows the sqrt(2 ln MILLIONS) of independent elements. Where a weight may be off by more than SATURATED (all
+ * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies.
  *
- * Keys and values that a cache shows are compared one by one, some of them sums that went far and came back: there
- * sum |a||b| + sqrt(K) |sum a b| does not tell how large the partial sums were. A rounding is spread evenly over half a
- * last place, h, to each side, so that those of one sum have the variance sum h^2 / 3, with the partial sums in the
- * order of the columns, and products rounded too. The gate is BOUND_DEVIATIONS times its root at least.
+ * Keys and values in a cache are compared one by one. Some of them are small sums with large partial sums, which
+ * sum |a||b| + sqrt(K) |sum a b| does not show. A rounding is uniform over half a last place, h, to each side, so those
+ * of one sum have the variance sum h^2 / 3, with the partial sums in the order of the columns, and products rounded
+ * too. The gate is at least BOUND_DEVIATIONS times its root.
  *
- * Folded weights make the same layer with other weights (fold.h), and the same propagation. Keys and values are source
- * rows then, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. In place of |w|
- * of such a weight, a sum of d products, stands its size
+ * Folded weights give the same layer with other weights (fold.h), and the same propagation. Keys and values are then
+ * source rows, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. |w| of such a
+ * weight, a sum of d products, is replaced by
  *
  *   [w] = |w| + 2^-29 (d + 4) ||a|| ||b|| + 2^-125      a, b the row and column whose product it is
- *         the products in double and a denormal w, both in units of u
+ *         the products in double and a subnormal w, both in units of u
  *   e_q = |c| gamma_{K+3} (|x|[G] + [b']) + omega max(1, |c|) (K + 1 + sum |x|)        3: G, the bias, the store
  *   e_y = sum e_z [H] + gamma_{K+3} (sum (|U| + e_z)[H] + |b_O|) + omega (K + 1)
  *         K = h d_v or taps d_v, d_v being D_s, or with biases D_s + 1: b_V W_O is H's row for the indicator, which is
  *         exactly 1 or 0, so its e_z is 0
  *
- * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores have c Q b_K, and are rounded with
- * it.
+ * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores contain c Q b_K, and are rounded
+ * with it.
  *
- * Weights that packing rounds (stored.h) are the reference's, and what stands above holds: the scale of a column takes
- * the place of what is rounded when packing. Around the weights as they are given, with m = |rounded - given| element
- * by element, e_q, e_k, e_v, e_y and products of a block have sum |a| m more in the worst case, and |w| + m in place of
- * |w|.
+ * If packing rounds weights (stored.h), the reference uses the rounded ones, and all of the above holds: the scale of
+ * a column replaces the rounding of packing. Around the given weights, with m = |rounded - given| element by element,
+ * e_q, e_k, e_v, e_y and products of a block have sum |a| m more in the worst case, and |w| + m in place of |w|.
  *
- * Where a machine flushes to zero, omega = 3 2^-126 (a product, its sum, a rescaling or the store), phi = 2^-126, and
- * sizes of operands that stand behind a gamma have phi / u added.
+ * If the machine flushes to zero, omega = 3 2^-126 (a product, its sum, a rescaling or the store), phi = 2^-126, and
+ * phi / u is added to sizes of operands that a gamma multiplies.
  *
- * Where f32 may overflow on the way, a weight may be anything from 0 to 1, and an element is open: not finite, as
- * infinity and NaN remain once they are there, or within the bound, which is then that of the hull.
+ * Where f32 may overflow on the way, a weight may be anything from 0 to 1, and an element is open: it is non-finite, as
+ * infinity and NaN never become finite again, or within the bound, which is then that of the hull.
  */
 #include "bound.h"
 
@@ -103,7 +101,7 @@
 #define LAMBDA BOUND_LAMBDA
 #define LOG2_E BOUND_LOG2_E
 #define LN_2 0.6931471805599453
-#define RANGE 128 /* past that a sum of weights nears overflow, and the kernel takes the largest score for M */
+#define RANGE 128 /* beyond it a sum of weights might overflow, and the kernel uses the largest score for M */
 #define SATURATED 0.1
 #define MILLIONS 4e6
 
@@ -113,15 +111,15 @@ static double gamma_of(size_t k)
     return ku < 1 ? ku / (1 - ku) : INFINITY;
 }
 
-/* The worst case and the drawn one. */
+/* An error in the worst case and in the statistical gate */
 struct pair {
     double *worst, *drawn;
 };
 
-/* Of what a projection reads: rows of x that a block norms first. */
+/* Errors of the rows that a projection reads, if a block norms x first */
 struct operand {
-    double *worst, *squares; /* [rows][columns]; the second of drawn errors, but for what `common` stands for */
-    double *drawn;           /* [rows][columns], with all that is common */
+    double *worst, *squares; /* [rows][columns]; the second for the statistical gate, without what `common` covers */
+    double *drawn;           /* [rows][columns], including common errors */
     double *common;          /* [rows] relative errors that all columns share */
     unsigned char *open;     /* [rows] */
 };
@@ -133,22 +131,25 @@ struct propagation {
     const struct layer *layer; /* folded.layer, once there is one */
     const struct inputs *in;
     struct bounds *bounds;
-    double shared;                   /* one number that is rounded the other way moves all columns: rotated, they add
-                                      * up. So many worst cases a drawn one may be before it is rotated */
-    double omega, phi;               /* what an underflow may add; what reading a denormal operand as 0 may */
+    double shared;                   /* one number that is rounded the other way shifts all columns, which add up
+                                      * when rotated: the factor by which a statistical error may exceed the worst
+                                      * case before rotation */
+    double omega, phi;               /* error of an underflow, and of reading a subnormal operand as 0 */
     double *y_squares, *y_size;      /* sum e_z^2 W^2, sum |Z||W| + |b| */
     double *absolute_a, *absolute_b; /* |operands|, as large as the largest */
     struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
     double *q_size, *k_size, *v_size;
     double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
-    double *q_reach;                 /* [rows]: what a sum over the whole numbers of a cache of i8 may be; else 0 */
+    double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
-    struct operand x, s;             /* of what a head reads; NULL likewise, and the source's in cross-attention */
+    struct operand x, s;             /* of a head's input; NULL likewise, and for the source in cross-attention */
     struct {
         double *worst, *squares;     /* [rows][heads d_k] */
-    } all[2];                        /* rms_all: what those give to all heads' columns of queries, of keys; else NULL */
-    double *z_spread;                /* [rows]: what the squares of z.drawn may exceed their mean by, in y */
+    } all[2];                        /* rms_all: what errors of x add to all heads' columns of queries, of keys; else
+                                      * NULL */
+    double *z_spread;                /* [rows]: the factor by which the squares of z.drawn may exceed their mean, in
+                                      * y */
     double *z_open;                  /* [rows][d_v]: as y_open */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */
@@ -157,7 +158,7 @@ struct propagation {
     struct {
         struct pair z;         /* [rows][h d_v] of all heads of a sequence, under precision */
         double *open, *spread; /* likewise, and [rows]: the largest of a head */
-        double small;          /* what products of scales that are subnormal may be off by, in y */
+        double small;          /* error in y of products of scales that are subnormal */
     } heads;
 };
 
@@ -210,7 +211,7 @@ static struct norm_rounding rounding_of(const struct propagation *p)
     return (struct norm_rounding){p->omega, p->phi, LAMBDA, 1, true, layer_rounds(p->plain)};
 }
 
-/* Errors of normed rows as whole numbers. Those that a row's columns share are in them then. */
+/* Errors of normed rows as integers; common errors are then included. */
 static bool round_normed(struct propagation *p, int norm, const double *x, size_t tokens)
 {
     const struct layer *layer = p->plain;
@@ -230,7 +231,7 @@ static bool round_normed(struct propagation *p, int norm, const double *x, size_
     return good;
 }
 
-/* Errors of x behind the norm that a block has before attention; nothing without one. */
+/* Errors of x after the norm that a block has before attention; nothing without one */
 static bool allocate_normed(struct propagation *p, size_t rows)
 {
     const struct layer *layer = p->plain;
@@ -239,7 +240,7 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     const int norm = block_norms(layer).before_attention;
     const size_t d_k = (size_t)layer->d_k, heads = (size_t)(layer->h > layer->h_kv ? layer->h : layer->h_kv);
     double *x;
-    if (layer_rounds(layer) && norm == 0) /* what a head reads is exact, but around the weights as they are given */
+    if (layer_rounds(layer) && norm == 0) /* a head's input is exact, except around the given weights */
         return make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv);
     if (norm == 0)
@@ -270,7 +271,7 @@ static void gather_operand(const struct propagation *p, struct operand *to, cons
     const size_t d = (size_t)p->plain->d_model;
     const int norm = block_norms(p->plain).before_attention;
     const float *shifts = norm > 0 ? block_shifts(p->in, norm) : NULL;
-    if (p->normed.worst == NULL || (to == &p->s && p->plain->cross)) { /* exact, but around weights as they are given */
+    if (p->normed.worst == NULL || (to == &p->s && p->plain->cross)) { /* exact, except around the given weights */
         for (size_t at = 0; to->worst != NULL && at < count * columns; at++)
             to->worst[at] = to->squares[at] = to->drawn[at] = 0;
         if (to->worst != NULL)
@@ -294,7 +295,7 @@ static void gather_operand(const struct propagation *p, struct operand *to, cons
     }
 }
 
-/* The first head that is seen tells the sizes. */
+/* The first head determines the sizes. */
 static bool allocate(struct propagation *p, const struct reference *reference)
 {
     const size_t rows = reference->z_rows.count, m = inputs_most_rows(p->plain, p->in);
@@ -344,7 +345,7 @@ static void fill(double *out, double value, size_t count)
         out[i] = value;
 }
 
-/* Keys and values that are the source's rows have no error but this. */
+/* Keys and values that are rows of the source have only this error. */
 static void start_with_source(struct propagation *p)
 {
     const size_t m = inputs_most_rows(p->layer, p->in), k = m * (size_t)p->layer->d_k, v = m * (size_t)p->layer->d_v;
@@ -360,7 +361,7 @@ static void absolutes(double *out, const double *from, size_t count)
         out[i] = fabs(from[i]);
 }
 
-/* |operands| of a sum whose size is multiplied by u at least: with phi, if each of them may be read as 0. */
+/* |operands| of a sum, whose size is multiplied by at least u; with phi, as each of them may be read as 0 */
 static void sizes(const struct propagation *p, double *out, const double *from, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -418,7 +419,7 @@ static void operand_errors(struct propagation *p, struct pair error, const doubl
         error.drawn[at] += square(a->common[at / of->d]) * (square(value[at]) + square(of->b[at % of->d]));
 }
 
-/* How far packing moves head i's columns of a projection; NULL: it does not. In `moved`, which has room for them. */
+/* How far packing moves head i's columns of a projection, in `moved`, which has room for them; NULL: it does not */
 static const double *moved_projection(const struct propagation *p, double *moved, const double *w,
                                       enum layer_tensor tensor, size_t in, size_t d, size_t i, size_t heads)
 {
@@ -430,7 +431,7 @@ static const double *moved_projection(const struct propagation *p, double *moved
     return moved;
 }
 
-/* What a cache shows of a projection: its drawn errors are no less than the deviations of its own roundings. */
+/* A projection that a cache shows: its statistical errors are at least the deviations of its own roundings. */
 static bool shown_one_by_one(const struct propagation *p, struct pair error, const struct projection *of)
 {
     const double spread = block_more_spread(p->plain);
@@ -448,8 +449,8 @@ static bool shown_one_by_one(const struct propagation *p, struct pair error, con
     return true;
 }
 
-/* Errors of factor * (a w + b) with so many roundings besides those of the sum; `packed` when the factor is multiplied
- * into w beforehand. */
+/* Errors of factor * (a w + b) with so many roundings besides those of the sum; `packed` if the factor is multiplied
+ * into w beforehand */
 static void projection_error(struct propagation *p, struct pair error, double *size, const double *value,
                              const struct projection *of, double factor, size_t roundings, bool packed)
 {
@@ -485,13 +486,14 @@ static void transposed_product(struct propagation *p, double *out, const double 
     product_add(out, keys, p->absolute_a, d, p->absolute_b, keys, rows, d, keys);
 }
 
-/* Of a sum of so many roundings, of random sign but for those of `alike` summands, in units of LAMBDA u. */
+/* The statistical error of a sum of `count` roundings of random sign, except those of `alike` summands, in units of
+ * LAMBDA u */
 static double walk_of(size_t count, double alike)
 {
     return sqrt((double)count + 1) + alike / LAMBDA;
 }
 
-/* Of whole numbers, the largest product of two scales: sums are multiplied by it. */
+/* For integer scores, the largest product of two scales, by which sums are multiplied */
 static void score_scales(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const size_t d = (size_t)p->layer->d_k;
@@ -543,19 +545,20 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
     return true;
 }
 
-/* What one row's softmax needs for each key: log A, and d of both gates. Hidden keys are skipped.
- * A sink is one key more, of value 0. */
+/* A row's softmax, for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one more key, of value
+ * 0. */
 struct row {
     const unsigned char *visible;
     size_t keys;
-    bool sink; /* what follows has one element more, that of a sink */
+    bool sink; /* the arrays have one more element, that of a sink */
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
-    bool unsure;    /* f32 may see other keys, or numbers where the reference has none: nothing is promised */
-    double alike;   /* keys with the weight of the key seen before, to a rounding of the sum */
+    bool unsure;    /* f32 may see other keys, or find numbers where the reference has none: nothing is promised */
+    double alike;   /* keys with the weight of the previous one, to a rounding of the sum */
     size_t t;
-    bool saturated; /* a weight is off by so much that errors no longer add up like independent ones: worst case only */
+    bool saturated; /* a weight's error is so large that errors no longer add up like independent ones: only the
+                     * worst case applies */
 };
 
 static bool takes_part(const struct row *row, size_t j)
@@ -573,7 +576,7 @@ static void shown_errors(const struct propagation *p, const struct term_error *e
     p->bounds->attn_open[at] = e->open;
 }
 
-/* T through the terms up to the last one that is wanted; `shown_at`: where attn shows the scores, NOT_SHOWN. */
+/* T through the terms up to the last one wanted; `shown_at`: the place where attn shows the scores, or NOT_SHOWN */
 #define NOT_SHOWN SIZE_MAX
 static struct term_error pair_error(const struct propagation *p, const struct reference_head *head,
                                     const struct row *row, size_t r, size_t j, enum score_name last, size_t shown_at)
@@ -599,8 +602,8 @@ static struct term_error pair_error(const struct propagation *p, const struct re
 }
 
 /* Whether f32 may see a key that the reference hides, or none of those that it sees; or may find a finite score where
- * the expression makes none of a finite one. Of several keys that are seen, one that f32 may hide has any weight from 0
- * to 1, and Z lies in the hull of the values still; without all of them it is 0. */
+ * the expression turns a finite one into a non-finite one. If f32 may hide one of several visible keys, its weight is
+ * anything from 0 to 1 and Z still is in the hull of the values; without any of them Z is 0. */
 static bool row_unsure(const struct propagation *p, const struct reference_head *head, const struct row *row, size_t r)
 {
     const bool hides = score_has(p->layer, SCORE_HIDING);
@@ -684,7 +687,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     }
 }
 
-/* log of sum exp(log A + sign d_worst): neither end of double's range is met on the way. */
+/* log of sum exp(log A + sign d_worst), without overflow or underflow of double on the way */
 static double log_sum(const struct row *row, double sign)
 {
     double max = -INFINITY, sum = 0;
@@ -697,8 +700,8 @@ static double log_sum(const struct row *row, double sign)
     return sum == 0 ? -INFINITY : max + log(sum);
 }
 
-/* e_a of both gates; the drawn one without the row's common factor, which V - Z cancels. Where f32 overflows a weight
- * may be anything from 0 to 1. */
+/* e_a of both gates; the statistical one without the row's common factor, which V - Z cancels. If f32 overflows a
+ * weight may be anything from 0 to 1. */
 static void weight_errors(struct row *row)
 {
     const double low = log_sum(row, -1), high = log_sum(row, 1);
@@ -716,7 +719,7 @@ static void weight_errors(struct row *row)
     }
 }
 
-/* How far the squares behind a row of y, of so many columns, may exceed their mean. */
+/* The factor by which the squares of a row of y, of so many columns, may exceed their mean */
 static double spread_of(const struct row *row, size_t columns)
 {
     double squares = 0, fourths = 0;
@@ -730,11 +733,11 @@ static double spread_of(const struct row *row, size_t columns)
     return fmax(1, spread * log((double)columns) / log(MILLIONS));
 }
 
-/* What the visible keys add up to, or at most come to, in each column of the values. */
+/* Sums and maxima over the visible keys, in each column of the values */
 struct columns {
     double *worst, *squares, *size; /* sum e_a |V - Z| + (A + e_a) e_v, of both gates; sum A |V| */
     double *reach;                  /* sum (A + e_a)(|V| + e_v) */
-    double *far, *high;             /* the largest |V - Z| + e_v and |V| + e_v: of the hull */
+    double *far, *high;             /* the largest |V - Z| + e_v and |V| + e_v, for the hull */
 };
 
 /* One visible key's share of e_z: see the equations above. */
@@ -806,7 +809,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         promise_nothing(worst, drawn, open, c);
 }
 
-/* What attn may be off by: e_a and the rounding of the sum and the division; nothing where hidden. */
+/* Errors of attn: e_a and the rounding of the sum and the division; none for hidden keys */
 static void attn_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head,
                         const struct row *row, size_t r)
 {
@@ -830,8 +833,8 @@ static void attn_errors(struct propagation *p, const struct reference *reference
         promise_nothing(p->bounds->attn_worst, p->bounds->attn_drawn, p->bounds->attn_open, at + j);
 }
 
-/* What lse may be off by: each summand's d, the rounding of their sum, and that of the result. The sum is at least one
- * summand, and one more d is what all of them may have in common. */
+/* Errors of lse: each summand's d, the rounding of their sum, and that of the result. The sum is at least one summand;
+ * one more d is for what all of them may have in common. */
 static void lse_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head,
                        const struct row *row, size_t r)
 {
@@ -879,14 +882,14 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
     return true;
 }
 
-/* Products that one element of y sums up. */
+/* Number of products that one element of y sums */
 static size_t merge_length(const struct layer *layer)
 {
     return (size_t)(layer->w_o == W_O_CONV ? layer->conv_width * layer->d_v : layer->h * layer->d_v);
 }
 
-/* Of the sum that makes one element of y: its products, the bias, the store, and H once. Each tap of a convolution is a
- * sum of pairs of its own. */
+/* gamma of the sum for one element of y: its products, the bias, the store, and H once. Each tap of a convolution is a
+ * separate sum of pairs. */
 static double merge_gamma(const struct propagation *p)
 {
     const size_t taps = p->layer->w_o == W_O_CONV ? (size_t)p->layer->conv_width : 1;
@@ -935,8 +938,8 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     reference_merge(reference, layer, p->in, head->b, head->i, p->z_open, w, p->bounds->y_open + offset);
 }
 
-/* Under precision W_O reads rows of all heads, or under conv of each, as whole numbers: keeps a head's errors, and with
- * the last one rounds them all. A number that may overflow takes its row along. */
+/* Under precision W_O reads rounded rows of all heads, or under conv of each: keeps a head's errors, and after the last
+ * head rounds them all. A number that may overflow opens its row. */
 static void keep_errors(struct propagation *p, const struct reference_head *head, size_t rows)
 {
     const struct layer *layer = p->plain;
@@ -969,7 +972,7 @@ static void keep_errors(struct propagation *p, const struct reference_head *head
     }
 }
 
-/* Likewise of all heads, once they are there. */
+/* The same for all heads, once they are computed */
 static void merge_all_errors(struct propagation *p, const struct reference *reference,
                              const struct reference_head *head)
 {
@@ -986,7 +989,7 @@ static void merge_all_errors(struct propagation *p, const struct reference *refe
     }
 }
 
-/* rms_all: what errors of x add to all heads' columns of queries, or of keys; b is 0 in `heads` of those. */
+/* rms_all: what errors of x add to all heads' columns of queries, or of keys; b is 0 in their `heads`. */
 static bool errors_of_all(struct propagation *p, const struct reference_head *head, bool keys, const size_t *rows,
                           size_t count)
 {
@@ -1015,7 +1018,7 @@ static bool errors_of_all(struct propagation *p, const struct reference_head *he
     return true;
 }
 
-/* Norm and rotation of queries or keys, where there are any. */
+/* Norm and rotation of queries or keys, if there are any */
 static bool finish_row_errors(const struct propagation *p, const struct finish *of, struct pair error, double factor,
                               size_t depth, bool keys, double *common, unsigned char *open)
 {
@@ -1026,7 +1029,7 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
     return !layer_finishes(p->layer) || finish_errors(&e);
 }
 
-/* Given queries, normed with c in the gains; or times c, which is rounded to f32, and so is each product. */
+/* Given queries: normed, with c in the gains; or times c, where c and each product are rounded to f32 */
 static bool given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const size_t d_k = (size_t)p->layer->d_k;
@@ -1048,7 +1051,7 @@ static bool given_query_errors(struct propagation *p, const struct reference_hea
     return true;
 }
 
-/* Keys and values that stand in a cache are exact, and so are given keys before norm and rotation, and given values. */
+/* Keys and values in a cache are exact, and so are given values, and given keys before norm and rotation. */
 static void start_exact(struct propagation *p, const struct reference_head *head, size_t rows)
 {
     const size_t k = rows * (size_t)p->layer->d_k, v = rows * (size_t)p->layer->d_v;
@@ -1097,7 +1100,7 @@ static struct pair pair_from(struct pair pair, size_t at)
     return (struct pair){pair.worst + at, pair.drawn + at};
 }
 
-/* Keys or values that are rows of x, normed; `d` columns of each, of which the last may be an indicator. */
+/* Keys or values that are normed rows of x; `d` columns of each, of which the last may be an indicator */
 static void take_operand(const struct operand *of, struct pair error, size_t rows, size_t in, size_t d)
 {
     for (size_t r = 0; of->worst != NULL && r < rows; r++)
@@ -1107,7 +1110,7 @@ static void take_operand(const struct operand *of, struct pair error, size_t row
         }
 }
 
-/* K and V, unless they are the source's rows; of those of a cache there is nothing to add. */
+/* K and V, unless they are rows of the source; nothing is added for rows of a cache. */
 static bool key_value_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t in = (size_t)p->layer->d_in_kv, cached = head->cached, fresh = head->keys - cached;
@@ -1157,8 +1160,8 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     return finish_row_errors(p, &head->finish_k, of_k, 1, in, true, p->k_common + cached, p->k_open + cached);
 }
 
-/* What rounding in a cache makes of the errors of new keys and values: nothing, or where a border between two numbers
- * is within reach, a step. */
+/* Errors of new keys and values after rounding to the cache's type: none, or a step where a midpoint between two
+ * numbers is within reach */
 static bool round_errors(struct propagation *p, const struct reference_head *head)
 {
     const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE;
@@ -1193,8 +1196,8 @@ static bool round_errors(struct propagation *p, const struct reference_head *hea
     return true;
 }
 
-/* Scores of whole numbers: what rounding makes of errors of rows of queries, times c, or of keys. What all columns of a
- * row share is in each of them then. */
+/* Integer scores: errors of rows of queries, times c, or of keys, after rounding. Errors common to a row's columns are
+ * then included in each. */
 static bool score_row_errors(struct propagation *p, struct pair error, const double *exact, const double *rounded,
                              size_t rows, double factor, double *common, unsigned char *open)
 {
@@ -1231,8 +1234,8 @@ static bool round_score_errors(struct propagation *p, const struct reference_hea
              score_row_errors(p, p->k, head->exact_k, head->k, head->keys, 1, p->k_common, p->k_open)));
 }
 
-/* What the rows of a cache that the call writes may be off by: a store of it is exact. A given key that is turned has
- * three roundings, which no sum averages: the worst case is its gate. */
+/* Errors of cache rows that the call writes; storing is exact. A given key that is rotated has three roundings, which
+ * no sum averages, so the worst case is its gate. */
 static void cache_errors(const struct propagation *p, const struct reference_head *head)
 {
     const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE;
@@ -1253,8 +1256,8 @@ static void cache_errors(const struct propagation *p, const struct reference_hea
     }
 }
 
-/* A step of a cache has one size and a sign: what is summed with it may be as many deviations off as the largest of a
- * few million elements. */
+/* A step of a cache has a fixed size and a sign: sums with it may be as many deviations off as the largest of a few
+ * million elements. */
 static void widen_steps(struct propagation *p, const struct reference_head *head)
 {
     const double factor = sqrt(2 * log(MILLIONS));
@@ -1297,7 +1300,7 @@ static bool observe(void *context, const struct reference *reference, const stru
     return true;
 }
 
-/* From attention's errors to those of y; without attention from none. */
+/* From attention's errors to those of y; without attention from zero errors */
 static bool block_tail_errors(const struct propagation *p, const struct reference *reference)
 {
     const struct norm_rounding rounding = rounding_of(p);
@@ -1308,7 +1311,7 @@ static bool block_tail_errors(const struct propagation *p, const struct referenc
     bool good = block_allocate(&chunk, p->plain) && block_error_make(&e, BLOCK_ROWS, d);
     for (size_t first = 0; good && first < all; first += BLOCK_ROWS) {
         reference_chunk(reference, p->plain, p->in, first, &chunk);
-        double most[BLOCK_ROWS] = {0}; /* of y_open in each row, all of whose columns a norm joins */
+        double most[BLOCK_ROWS] = {0}; /* the largest y_open of each row, as a norm mixes all of its columns */
         memset(e.open, 0, chunk.rows);
         for (size_t at = 0; at < chunk.rows * d; at++) {
             e.worst[at] = b->y_worst[first * d + at];
@@ -1359,7 +1362,7 @@ static bool row_errors(struct propagation *p, const struct reference *reference)
     return true;
 }
 
-/* What the bias and the last sum add, once all heads are in; and the block around them. */
+/* Errors of the bias and the last sum, once all heads are merged; and of the block around them */
 static bool finish(struct propagation *p, const struct reference *reference)
 {
     const struct layer *layer = p->layer;
@@ -1391,8 +1394,8 @@ static bool finish(struct propagation *p, const struct reference *reference)
     return true;
 }
 
-/* Numbers that a kernel rounds to tensor_type where it writes them, once, become what they are there, and errors the
- * distance to what else they may become. What may become infinite has no bound. */
+/* Numbers that a kernel rounds once to tensor_type become the rounded ones, and errors the distance to other possible
+ * results. Numbers that may become infinite have no bound. */
 static void round_numbers(enum tensor_element type, double *numbers, double *worst, double *drawn, double *open,
                           size_t count)
 {
@@ -1431,7 +1434,7 @@ static bool flushes_to_zero(void)
     return half == 0;
 }
 
-/* `given`: around the weights as they are given, else around what packing makes of them. */
+/* `given`: around the given weights, otherwise around the packed ones */
 static bool compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                     const struct inputs *inputs, struct folds folds, bool sample, bool given, struct diag *diag)
 {
@@ -1443,7 +1446,7 @@ static bool compute(struct reference *reference, struct bounds *bounds, const st
     fenv_t callers;
     *bounds = (struct bounds){0};
     fegetenv(&callers);
-    fesetenv(FE_DFL_ENV); /* the reference keeps subnormals and rounds to nearest, whatever kernels do */
+    fesetenv(FE_DFL_ENV); /* the reference keeps subnormal numbers and rounds to nearest, whatever kernels do */
     bool good = stored_make(&packed, layer, inputs);
     if (!good)
         diag_environment(diag, NULL, "out of memory");

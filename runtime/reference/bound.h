@@ -10,7 +10,7 @@
 #define BOUND_U 0x1p-24 /* the unit roundoff of f32 */
 #define BOUND_EXP2 2.5e-7 /* of 2^x, the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
 #define BOUND_LAMBDA 2.5 /* bound.c says what it covers */
-#define BOUND_DEVIATIONS 6.5 /* of sums that are seen one by one: likewise */
+#define BOUND_DEVIATIONS 6.5 /* standard deviations of sums that are compared one by one */
 #define BOUND_LOG2_E 1.4426950408889634
 #define BOUND_LOG 1e-9 /* the series for log in double (templates/sequence.in) */
 #define BOUND_TANH 4e-7 /* the quotient for tanh: 2.1e-8; in f32 up to 3.4e-7 (tests/unit/test_tanh.c) */
@@ -22,25 +22,26 @@
 
 #include "fold.h"
 
-/* Shapes as in struct reference. NaN stands for infinity: nothing is promised of that element. */
+/* Shapes as in struct reference. NaN means infinity: nothing is promised for that element. */
 struct bounds {
     double *y_worst, *attn_worst, *lse_worst; /* sound for any data: gamma_K everywhere */
-    double *y_drawn, *attn_drawn, *lse_drawn; /* for drawn data: rounding errors add up like a random walk */
+    double *y_drawn, *attn_drawn, *lse_drawn; /* for random data: rounding errors add up like a random walk */
     struct {
         double *worst, *drawn, *open;
     } cache[2]; /* of the keys and values that the call puts into a cache */
-    /* not 0 where f32 may overflow on the way: not finite, or within *_worst; infinite where f32 may see other keys
-     * than the reference, or find a number where that has none: nothing is promised, whatever the reference is */
+    /* not 0 where f32 may overflow on the way: the kernel is non-finite, or within *_worst. Infinite where f32 may see
+     * other keys than the reference, or find a number where the reference has none: nothing is promised, whatever the
+     * reference is. */
     double *y_open, *attn_open, *lse_open;
 };
 
-/* Computes the reference and the bounds that go with it, for a kernel that folds these weights and runs on a thread
- * with the modes of the caller's: flushing to zero or not. The reference does not flush, and rounds to nearest. Weights
- * are what packing makes of them (stored.h). */
+/* Computes the reference and its bounds, for a kernel that folds these weights and runs in the floating-point mode of
+ * the calling thread: flushing to zero or not. The reference does not flush, and rounds to nearest. Weights are those
+ * that packing rounds (stored.h). */
 bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                     const struct inputs *inputs, struct folds folds, bool sample, struct diag *diag);
-/* The same around the weights as they are given, where packing rounds them: the reference is of those, and the bounds
- * have what rounding moves. Of drawn data nothing more is said, nor of rows behind qk_norm = rms_all. */
+/* The same around the given weights, if packing rounds them: the reference uses the given ones, and the bounds include
+ * the rounding. There is no statistical gate, and no bound after qk_norm = rms_all. */
 bool bounds_compute_given(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                           const struct inputs *inputs, bool sample, struct diag *diag);
 void bounds_free(struct bounds *bounds);

@@ -23,7 +23,7 @@ static double ratio_of(double error, double bound)
     return error == 0 ? 0 : error / bound;
 }
 
-/* The larger; a NaN wins. */
+/* The larger one; NaN if one is NaN */
 static double larger(double a, double b)
 {
     return a > b || isnan(a) ? a : b;
@@ -34,7 +34,7 @@ struct bound {
     double worst, drawn, open;
 };
 
-/* One element whose reference is finite, or of which nothing is promised. */
+/* One element whose reference is finite, or for which nothing is promised */
 static bool within(struct comparison *c, double expected, double actual, struct bound bound, unsigned gates)
 {
     const double worst = bound.worst, drawn = bound.drawn;
@@ -43,7 +43,7 @@ static bool within(struct comparison *c, double expected, double actual, struct 
         return true;
     }
     const double error = fabs(actual - expected), worst_ratio = ratio_of(error, worst);
-    const double drawn_ratio = ratio_of(error, fmin(worst, drawn)); /* of a few roundings the worst case is nearer */
+    const double drawn_ratio = ratio_of(error, fmin(worst, drawn)); /* for a few roundings the worst case is smaller */
     c->largest = larger(c->largest, fabs(expected));
     c->error = larger(c->error, error);
     if (isfinite(drawn)) {
@@ -111,8 +111,8 @@ static double number_of(const struct row *row, size_t j)
     return element_number(row->type, row->attn, row->first + j);
 }
 
-/* One row of attn, whose bounds begin at `at`. Where the reference's row is non-finite, so must be some element of the
- * kernel's; hidden elements are then 0 or non-finite, and the others free. */
+/* One row of attn, whose bounds begin at `at`. If the reference's row is non-finite, some element of the kernel's must
+ * be too; hidden elements are then 0 or non-finite, and others may be anything. */
 static void compare_weights(struct comparison *c, const double *expected, const struct row *row,
                             const struct bounds *bounds, size_t at, size_t m, size_t index[4], unsigned gates)
 {
@@ -134,7 +134,7 @@ static void compare_weights(struct comparison *c, const double *expected, const 
     }
 }
 
-/* One row of scores. Hidden keys have no bound; of them only the biased are anything in particular. */
+/* One row of scores. Hidden keys have no bound; only biased ones have a definite value. */
 static void compare_scores(struct comparison *c, const struct layer *layer, const struct inputs *in,
                            const double *expected, const struct row *row, const struct bounds *bounds, size_t at,
                            size_t index[4], unsigned gates)

@@ -11,9 +11,10 @@
 #include "bound.h"
 
 struct comparison {
-    size_t elements, misses;    /* misses of the gates that were asked for */
-    size_t unbounded;           /* elements that no bound holds, as f32 overflowed on their way: not compared */
-    double error;               /* largest |kernel - expected| among finite ones; NaN where the kernel has one more */
+    size_t elements, misses;    /* misses of the requested gates */
+    size_t unbounded;           /* elements without a bound, as f32 overflowed on the way: not compared */
+    double error;               /* largest |kernel - expected| among finite ones; NaN if the kernel has an additional
+                                 * NaN */
     size_t gated;               /* elements with a statistical gate */
     double gated_error;         /* largest |kernel - expected| among those */
     double worst_ratio;         /* largest error / worst-case bound */
@@ -24,8 +25,8 @@ struct comparison {
     double largest;             /* largest finite |expected| */
 };
 
-/* What a layer's number types cost: y of a kernel beside that of the same layer in f32, where both are finite; largest
- * and root mean square distance, as shares of that one's root mean square. */
+/* What a layer's number types cost: the distance of a kernel's y from that of the same layer in f32, where both are
+ * finite; largest and root mean square, as shares of the root mean square of the layer in f32 */
 struct cost {
     double largest, rms;
 };
@@ -34,26 +35,26 @@ struct cost compare_cost(const struct layer *layer, const struct inputs *inputs,
 
 enum compare_gates { GATE_WORST = 1, GATE_DRAWN = 2 };
 
-/* y [batch][n][d_out] and attn [batch][h][n][m] as the kernel wrote them; only the reference's rows are looked at.
- * Non-finite is right exactly where the reference is non-finite; in a row of attn one such element suffices. */
+/* y [batch][n][d_out] and attn [batch][h][n][m] as the kernel wrote them; only the reference's rows are compared. The
+ * kernel must be non-finite exactly where the reference is; in a row of attn one such element suffices. */
 void compare_y(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                const struct reference *reference, const struct bounds *bounds, const void *y, unsigned gates);
-/* Where attn has scores: -infinity where it says what is hidden (biased), and nothing is said of that elsewhere. */
+/* If attn has scores: hidden keys are -infinity (biased), or not compared */
 void compare_attn(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                   const struct reference *reference, const struct bounds *bounds, const void *attn, unsigned gates);
-/* Where a row has no summand, lse is -infinity and nothing else. */
+/* If a row has no summand, lse must be -infinity. */
 void compare_lse(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                  const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates);
-/* A cache as the call left it, keys or values: the rows of new tokens within the bound, of the others every bit as
- * `inputs` has it. False when out of memory. */
+/* A cache as the call left it, keys or values: rows of new tokens within the bound, all others with the bits of
+ * `inputs`. False when out of memory. */
 bool compare_cache(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                    const struct reference *reference, const struct bounds *bounds, bool values,
                    const void *const after[CACHE_PARTS], unsigned gates);
 /* "3 of 6 elements of y have no bound, as f32 may overflow on their way or see other keys, and were
  * not compared", or nothing. */
 void compare_print_unbounded(const struct comparison *comparison, enum layer_tensor tensor, FILE *out);
-/* What to print: the largest error where there is a statistical gate, as one row that the worst case alone bounds
- * says nothing of the others; without any such element, the largest of all. */
+/* The error to print: the largest one of elements with a statistical gate, as a row with only a worst case says nothing
+ * about the others; without such elements, the largest of all */
 double compare_shown_error(const struct comparison *comparison);
 
 #endif

@@ -10,7 +10,7 @@
 #include "inputs/inputs.h"
 
 void philox(const uint32_t key[2], const uint32_t counter[4], uint32_t words[4]);
-/* What the weight of a query, in its row, and a key of head i of sequence b is multiplied by: 0, or 1 / (1 - p). */
+/* Factor on the weight of a query and a key, for head i of sequence b: 0, or 1 / (1 - p) */
 double dropout_factor(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Values and errors of expressions, node by node. Errors are those of the form for kernels, in base 2.
+/* Values and errors of expressions, node by node. Errors are those of the form that kernels compute, in base 2.
  *
- * Of each float: its value in double; `worst`, how far f32 may be from it at most; `slope`, its derivative by T, the
- * score so far; `squares`, the roundings on the way to it, squared and added up. Integers, and conditions on them, are
- * exact: they never come from floats, but by `where`. A comparison of floats that are nearer to each other than they
- * may be off is not sure, and what it chooses may be either.
+ * For each float: its value in double; `worst`, the largest distance of f32 from it; `slope`, its derivative by T, the
+ * score so far; `squares`, the sum of the squared roundings on the way to it. Integers, and conditions on them, are
+ * exact: floats affect them only through `where`. A comparison of floats that are closer than their errors is
+ * undecided, and `where` may choose either operand.
  */
 #include "expressions.h"
 
@@ -17,7 +17,7 @@
 
 #define U BOUND_U
 #define MAX_NODES (8 * EXPRESSION_NODES)
-#define SMALLEST 0x1p-124 /* what underflow, or flushing to zero, may take from one operation */
+#define SMALLEST 0x1p-124 /* the largest error of underflow, or of flushing to zero, in one operation */
 #define SQUARED(x) ((x) * (x))
 #define LN_2 0.6931471805599453
 #define LARGE_INTEGER 0x1p24 /* from here on f32 rounds integers */
@@ -77,7 +77,7 @@ static void add_up(struct error *out, const struct error *a, const struct error 
     out->squares = SQUARED(of_a) * a->squares + SQUARED(of_b) * b->squares;
 }
 
-/* Of a function with this slope at its operand; `steepest` within reach. */
+/* Error of a function with this slope at its operand; `steepest`: within reach */
 static void pass_on(struct error *out, const struct error *a, double slope, double steepest)
 {
     out->worst = fabs(steepest) * a->worst;
@@ -85,7 +85,7 @@ static void pass_on(struct error *out, const struct error *a, double slope, doub
     out->squares = SQUARED(slope) * a->squares;
 }
 
-/* An infinity that f32 has as well: of an infinite constant, or of a division by an exact 0. Its error is 0. */
+/* An infinity that f32 has as well, from an infinite constant or a division by an exact 0: its error is 0. */
 static bool stays_infinite(struct error *out, double value, bool sure)
 {
     if (!isinf(value) || !sure)
@@ -121,14 +121,14 @@ static void divide(struct error *out, const struct error *a, const struct error 
     round_off(out, quotient);
 }
 
-/* Of T's drawn errors, squared: where f32 may find another slope, their difference has no sign, and is an error of its
- * own. A slope that is only steeper may meet its opposite later, as in min(2.0, abs(s)) + s. */
+/* Factor on the squares of T's statistical errors. If f32 may find another slope, the difference of both is an error of
+ * its own: a steeper slope alone might be cancelled later, as in min(2.0, abs(s)) + s. */
 static double squares_of(const struct term_error *score)
 {
     return score->squares + SQUARED(BOUND_LAMBDA * U * score->rounded);
 }
 
-/* The larger one, or the smaller: where they are too near to each other, both. */
+/* The larger or the smaller operand; either one, if they are closer than their errors */
 static void choose(struct error *out, const struct error *a, const struct error *b, bool first, double distance,
                    const struct term_error *score)
 {
@@ -177,7 +177,7 @@ static void square_root(struct error *out, const struct error *a, double x)
     round_off(out, value);
 }
 
-/* Whether f32 may find another order than the values have. */
+/* Whether f32 may order the values differently */
 static bool compare_unsure(const struct error *a, const struct error *b, double x, double y)
 {
     return (a->worst > 0 || b->worst > 0) && !(fabs(x - y) > a->worst + b->worst) && !(x == y && isinf(x));
@@ -196,7 +196,7 @@ static void choose_where(struct error *out, const struct error *condition, const
     out->open = out->open || x == INFINITY || y == INFINITY || isnan(x) || isnan(y); /* (-infinity hides instead) */
 }
 
-/* An integer, or what is made of conditions: exact, or not sure. */
+/* An integer or a condition: exact, or undecided */
 static void exact(const struct expression_node *n, struct error *out, const struct error *of[3],
                   const union expression_value *values)
 {
@@ -251,13 +251,13 @@ static void of_float(const struct expression_node *n, struct error *out, const s
 static struct error error_of(const struct expression *e, const union expression_value *values,
                              const struct term_error *score)
 {
-    struct error errors[MAX_NODES]; /* each is set before a later node reads it; to clear all took most of the time */
+    struct error errors[MAX_NODES]; /* each is set before a later node reads it; clearing all took most of the time */
     for (int i = 0; i < e->count; i++) {
         const struct expression_node *n = &e->nodes[i];
         const struct error *of[3] = {&errors[n->a], &errors[n->b], &errors[n->c]};
         const int operands = expression_operands(n->op);
         struct error out = {0};
-        for (int k = 0; k < operands && k < 3; k++) /* of a -infinity that f32 may have, anything may come */
+        for (int k = 0; k < operands && k < 3; k++) /* if f32 may have -infinity, the result may be anything */
             out.open = out.open || of[k]->open || (n->op != NODE_WHERE && of[k]->worst == INFINITY);
         if (n->type == EXPRESSION_FLOAT)
             of_float(n, &out, of, values, score);

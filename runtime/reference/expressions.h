@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The spec's expressions at one pair: in double, and what a kernel in f32 may be off by.
+/* The spec's expressions at one pair: their values in double, and the errors of a kernel in f32.
  *
  * Left out on purpose: the language (gen/expression.h).
  */
@@ -15,15 +15,15 @@ struct expression_pair {
     int64_t p, j;
 };
 
-/* `visible`, true where the layer has none; and whether f32 may find something else. */
+/* `visible`, true if the layer has none; and whether f32 may decide otherwise */
 bool expressions_visible(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair,
                          bool *unsure);
-/* `score` of a score so far; that score where the layer has none. */
+/* `score` applied to the score so far; that score if the layer has none */
 double expressions_score(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair,
                          double score);
-/* Whether it hides the pair whatever the score was. */
+/* Whether it hides the pair whatever the score is */
 bool expressions_hide(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair);
-/* What it makes of an error so far. */
+/* Applies it to the error so far. */
 void expressions_error(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair,
                        struct term_error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands between the projections of queries and keys and their scores, in double: a norm, then a rotation.
+/* Norm and rotation between the projections of queries and keys and their scores, in double.
  *
  * Left out on purpose: rounding (finish_error.h), and the generator's frequencies, which this knows nothing of.
  */
@@ -14,7 +14,7 @@
 
 struct layer;
 
-/* By how much a pair of columns is turned, as two factors; `angle`: the size of it in radians */
+/* The rotation of a pair of columns, as two factors; `angle`: its size in radians */
 struct turn {
     double cosine, sine, angle;
 };
@@ -27,18 +27,18 @@ struct finish {
     double *gain, *shift;   /* [d]; NULL: the norm has none */
     struct turn *turns;     /* [rows][rope_dims / 2]; NULL: no rotation */
 };
-/* For so many rows at most. False when out of memory; freed even then. */
+/* For at most so many rows. False when out of memory; to be freed even then. */
 bool finish_allocate(struct finish *of, const struct layer *layer, size_t rows, size_t heads);
 void finish_free(struct finish *of);
 
-/* The turns of one position. */
+/* The rotations of one position */
 void finish_turns(const struct layer *layer, int64_t position, struct turn *turns);
 
-/* The norm of qk_norm; and the columns of one row that it is taken over, with how many they are. */
+/* The norm of qk_norm; and the columns of one row that it covers, with their number */
 struct norm finish_norm(const struct layer *layer);
 const double *finish_columns(const struct finish *of, size_t row, size_t *count);
 
-/* to[rows][d], or, without turns, what the rotation starts from. */
+/* to[rows][d]; without turns, the rows before rotation */
 void finish_rows(const struct layer *layer, const struct finish *of, double *to);
 
 #endif

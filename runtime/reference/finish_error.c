@@ -27,7 +27,8 @@ static double square(double x)
 
 /* ---- norm ---- */
 
-/* Under rms_all errors of other heads' columns are not at hand; this is what bound.c has for each head's own. */
+/* Under rms_all the errors of other heads' columns are not available; this computes what bound.c has for each head's
+ * own. */
 static void errors_of_all(const struct finish_error *e, size_t row, double *worst, double *drawn)
 {
     const size_t count = e->of->heads * e->of->d;
@@ -45,6 +46,11 @@ static void errors_of_all(const struct finish_error *e, size_t row, double *wors
         }
         drawn[c] = fmin(worst[c], drawn[c]);
     }
+}
+
+struct norm_rounding finish_rounding(const struct finish_error *e)
+{
+    return (struct norm_rounding){e->omega, e->phi, e->lambda, e->factor, false, layer_rounds(e->layer)};
 }
 
 /* Errors of one row, now of its norm times factor. */
@@ -100,6 +106,20 @@ static void turn_errors(const struct finish_error *e, size_t row, const double *
     }
 }
 
+struct norm_divided finish_divide(const struct finish_error *e, size_t row, double *work)
+{
+    const bool all = e->of->all != NULL;
+    const size_t d = e->of->d, count = all ? e->of->heads * d : d;
+    const struct norm norm = finish_norm(e->layer);
+    const struct norm_rounding rounding = finish_rounding(e);
+    struct norm_columns columns = {.worst = all ? work : e->worst + row * d,
+                                   .drawn = all ? work + count : e->drawn + row * d};
+    columns.x = finish_columns(e->of, row, &columns.count);
+    if (all)
+        errors_of_all(e, row, work, work + count);
+    return norm_divide(&norm, &rounding, &columns);
+}
+
 /* ---- both ---- */
 
 bool finish_errors(const struct finish_error *e)
@@ -109,9 +129,7 @@ bool finish_errors(const struct finish_error *e)
     const size_t d = of->d, count = all ? of->heads * d : d;
     double *work = calloc(2 * count + of->rows * d + 1, sizeof *work);
     struct layer normed = *e->layer;
-    const struct norm norm = finish_norm(e->layer);
-    const struct norm_rounding rounding = {e->omega, e->phi, e->lambda, e->factor, false,
-                                           layer_rounds(e->layer)};
+    const struct norm_rounding rounding = finish_rounding(e);
     struct finish unturned = *of;
     if (work == NULL)
         return false;
@@ -123,12 +141,7 @@ bool finish_errors(const struct finish_error *e)
         for (size_t c = 0; c < d; c++)
             value[r * d + c] *= e->factor;
         if (norms) {
-            struct norm_columns columns = {.worst = all ? work : e->worst + r * d,
-                                           .drawn = all ? work + count : e->drawn + r * d};
-            columns.x = finish_columns(of, r, &columns.count);
-            if (all)
-                errors_of_all(e, r, work, work + count);
-            const struct norm_divided by = norm_divide(&norm, &rounding, &columns);
+            const struct norm_divided by = finish_divide(e, r, work);
             norm_errors(e, r, &by, &rounding);
         }
         if (of->turns != NULL)

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /* How far norm and rotation of queries and keys in f32 may be off: docs/bound_block.md, "Norm and rotation".
  *
- * Left out on purpose: the projections before them and the scores behind them (bound.c).
+ * Left out on purpose: the projections before them and the scores after them (bound.c).
  */
 #ifndef ATTNRUN_FINISH_ERROR_H
 #define ATTNRUN_FINISH_ERROR_H
 
 #include "finish.h"
 
-/* Of one head's rows: errors of what was projected go in, those of factor times what is finished come out. */
+/* Errors of one head's rows: from those of the projection to those of factor times the normed and rotated rows */
 struct finish_error {
     const struct layer *layer;
     const struct finish *of;
-    double factor;             /* of queries: |scale| log2(e), which packing puts into gains; 1: of keys, and where the
-                                * projection has it already */
+    double factor;             /* for queries |scale| log2(e), which packing multiplies into gains; 1 for keys, and
+                                * if the projection contains it already */
     double omega, phi, lambda; /* as in bound.h */
-    size_t depth;              /* of the projection: products of one sum */
+    size_t depth;              /* number of products in a sum of the projection */
     double *worst, *drawn;     /* [rows][d] */
     const double *all_worst, *all_squares; /* rms_all, [rows][heads][d]: what errors of the projection's input add to
-                                            * its own, and to their squares; NULL: it is exact */
-    double *common;            /* [rows] a relative error that all columns of a row share, for the drawn gate */
+                                            * its own, and to their squares; NULL: the input is exact */
+    double *common;            /* [rows] a relative error common to all columns of a row, for the statistical gate */
     unsigned char *open;       /* [rows] f32 may overflow on the way */
 };
 /* False when out of memory. */
 bool finish_errors(const struct finish_error *e);
+/* The norm of one row, from errors of what was projected; room in `work` for two numbers of each column, under rms_all
+ * of each head's. */
+struct norm_divided finish_divide(const struct finish_error *e, size_t row, double *work);
+struct norm_rounding finish_rounding(const struct finish_error *e);
 
 #endif

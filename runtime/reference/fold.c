@@ -9,7 +9,7 @@
 #include "../../gen/arith.h"
 #include "product.h"
 
-/* A product of d terms in double is off by at most (d + 4) 2^-53 |a||b|, the factor c counted in; |a||b| is at most the
+/* A product of d terms in double, with the factor c, is off by at most (d + 4) 2^-53 |a||b|; |a||b| is at most the
  * product of the norms. In units of 2^-24: */
 #define DOUBLE_ROUNDING 0x1p-29
 #define UNIT 0x1p-24

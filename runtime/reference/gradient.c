@@ -6,33 +6,44 @@
  *   dQ = scale dS K    dK = scale dS^T Q    dV = (A B)^T dZ               B: what dropout multiplies weights by
  *   dx = dQ W_Q^T (self: + dK W_K^T + dV W_V^T)    dW_Q = x^T dQ    db_Q = sum_t dQ    likewise K and V
  *
- * What is hidden is not multiplied: 0 times NaN counts as 0 wherever a factor is exactly 0, as it is for rows and keys
- * that see and are seen by nothing.
+ * Hidden pairs are not multiplied: 0 times NaN counts as 0 wherever a factor is exactly 0, as for rows that see nothing
+ * and keys that nothing sees.
  *
  * Errors of a kernel in f32 that rounds to nearest, names as in bound.c. Every quantity has a value v, an error e for
- * any data, and the variance q of the error of drawn data. A product of K steps, in any order, with or without FMA:
+ * any data, and the variance q of the error for random data. A product of K steps, in any order, with or without FMA:
  *
  *   e = (1 + gamma_K) (|a| + e_a)(|b| + e_b) - |a||b|
  *   q = a^2 q_b + q_a b^2 + (u (sum |a||b| + sqrt(K) |sum a b|))^2
  *
- * Weights come back as A' = 2^(T - M) / l, T a score, M and l what forward kept of the row. T has the bits that it had
- * there, so that A' lies in [0, 1] but for roundings. Relative to A it is off by e^d - 1 at most,
+ * Weights are recomputed as A' = 2^(T - M) / l, T a score, M and l saved by forward for the row. T has the same bits as
+ * in forward, so A' lies in [0, 1] except for roundings. Its relative error is at most e^d - 1,
  *
  *   d = e_t + e_l + EXP + 4 u    e_l = max over the row of (e_t + EXP + 2 u) + gamma_{m+8}
  *
- * Errors of different elements count as independent, but for what they have in common. All keys of a row share that
- * of D, which reaches dQ as scale sum_j A_j K_j times itself, and that of l, as dQ times itself. That of one dS
- * reaches all columns of dQ, along K, and of dK, along Q: dx has it times K W_Q^T, not as a sum of squares. That of dZ
- * reaches dV of all keys, so that dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where a score may be
- * off by more than SATURATED (keys at -1e9, say), the weights of its row may be anything, and what they are off by
- * has one cause: it counts m d_k d_v times, as each sum on its way may add it up (Cauchy and Schwarz). A number of
- * rel_bias has the sums of a row's dS over its keys, and so what D and l are off by times the sums of A and of dS. The
- * sink is one more key, whose score is a number and whose value is 0: dsink = - sum_t A_sink D.
+ * Errors of different elements count as independent, except for these common ones. All keys of a row share the error
+ * of D, which reaches dQ multiplied by scale sum_j A_j K_j, and that of l, multiplied by dQ. The error of one dS
+ * reaches all columns of dQ, along K, and of dK, along Q: in dx it is multiplied by K W_Q^T, not added as a sum of
+ * squares. That of dZ reaches dV of all keys, so dW_V = (A S)^T dZ and db_V have it times their weighted sums. Where
+ * a score may be off by more than SATURATED (keys at -1e9, for example), the weights of its row may be anything, and
+ * their errors have one cause: it counts m d_k d_v times, as each sum on the way may add it up (Cauchy and Schwarz).
+ * A number of rel_bias has the sums of a row's dS over its keys, and so the errors of D and l times the sums of A and
+ * of dS. The sink is one more key, whose score is a number and whose value is 0: dsink = - sum_t A_sink D.
  *
- * A softcap stands between: dS is that of what it makes of a score, and what goes on to Q and K is G dS, with
- * G = 1 - tanh^2. G comes from the capped score, off by its error / c, call that x: by 2 |tanh| x + x^2. The second
- * gate is LAMBDA times the root of q; over random layers the largest error is below half of it. It is a gate for
- * drawn data, no bound.
+ * Through a norm, x' = (x - mean) r as in docs/gradients.md: x' has forward's error e_x' without gains, which includes
+ * r's relative error rho (docs/bound_block.md); r is also a factor of the whole. With S = sum u x' of n terms:
+ *
+ *   e_S = (1 + gamma_{n+8}) sum (|u| + e_u)(|x'| + e_x') - sum |u x'|      u = g dy, packed gains rounded: 8 u more
+ *   R = |u| + e_u + (|M| + e_M) / n + (|x'| + e_x')(|S| + e_S) / n         M = sum u, of layer alone
+ *   e_dx = (1 + rho)(1 + 4 u) r (|dx / r| + R - |u| - |M| / n - |x' S| / n + 6 u R) - |dx|
+ *
+ * The statistical gate has q_S and the statistical part of rho, common to all columns of a row: along x', and along
+ * dx. Under rms_all a head has r u at once, and - r x' S / n once S of all heads is known; errors of one head's
+ * columns count as one there. dg and dc are sums over rows. A row of l2 whose norm f32 may find above or below eps
+ * has the difference of the two as its error.
+ *
+ * With a softcap, dS is the gradient of the capped score, and Q and K get G dS, with G = 1 - tanh^2. G is computed from
+ * the capped score, whose error / c is x: it is off by 2 |tanh| x + x^2. The statistical gate is LAMBDA times the root
+ * of q; over random layers the largest error is below half of it. It is a gate for random data, not a bound.
  */
 #include "gradient.h"
 
@@ -50,12 +61,12 @@
 #define TINY 0x1p-100
 #define SATURATED 0.1
 #define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
-#define LAMBDA (2 * BOUND_LAMBDA) /* sums of sums: twice what one product has */
+#define LAMBDA (2 * BOUND_LAMBDA) /* sums of sums: twice that of one product */
 
-/* A matrix with its errors. `size` is the sum of |a||b| that its rounding is reckoned from. */
+/* A matrix with its errors. `size` is the sum of |a||b| for its rounding. */
 struct quantity {
     size_t rows, columns;
-    double *v, *e, *q, *size; /* the last three NULL: no bounds are asked for */
+    double *v, *e, *q, *size; /* the last three are NULL if no bounds are requested */
 };
 
 /* What the observer of a head works on. */
@@ -65,7 +76,9 @@ struct walk {
     struct gradients *gradients;
     const float *dy;
     bool bounded, good;
-    struct quantity out[TENSOR_COUNT]; /* [elements][1], in the contract's order of heads: see scatter() */
+    struct quantity out[TENSOR_COUNT]; /* [elements][1], in the spec's order of heads: see scatter() */
+    struct later *later[2];            /* rms_all: [h] of queries, [h_kv] of keys */
+    struct quantity sums[2];           /* rms_all: [rows][1] sum of u x' over the heads so far */
 };
 
 static double gamma_of(size_t k)
@@ -131,7 +144,7 @@ static struct quantity transposed(struct walk *w, const struct quantity *m)
     return t;
 }
 
-/* Rows of a matrix, which it shares. */
+/* Some rows of a matrix, sharing its memory */
 static struct quantity part_of(const struct quantity *m, size_t row, size_t rows)
 {
     const size_t at = row * m->columns;
@@ -152,7 +165,7 @@ static bool all_finite(const double *v, size_t count)
     return finite;
 }
 
-/* out += a b, where a factor that is 0 makes its product 0 */
+/* out += a b; a factor of 0 makes its product 0 */
 static void add_product(double *out, const double *a, const double *b, size_t rows, size_t inner, size_t columns)
 {
     if (all_finite(a, rows * inner) && all_finite(b, inner * columns)) {
@@ -188,7 +201,7 @@ static bool may_overflow(const double *e, size_t count, size_t step)
     return may;
 }
 
-/* What infinity is multiplied by may be 0: then nothing is known of the sum. */
+/* A factor of infinity may be 0: then nothing is known about the sum. */
 static void open_sums(struct quantity *out, const struct quantity *a, const struct quantity *b)
 {
     const size_t inner = a->columns, columns = b->columns;
@@ -202,7 +215,7 @@ static void open_sums(struct quantity *out, const struct quantity *a, const stru
                 out->e[r * columns + c] = INFINITY;
 }
 
-/* out += a b; `steps`: of the whole reduction that this is a part of */
+/* out += a b; `steps`: length of the whole reduction, of which this may be a part */
 static void multiply(struct walk *w, struct quantity *out, const struct quantity *a, const struct quantity *b,
                      size_t steps)
 {
@@ -231,7 +244,7 @@ static void multiply(struct walk *w, struct quantity *out, const struct quantity
         free(sum[i]);
 }
 
-/* The roundings of a sum of so many steps, once it is whole */
+/* Adds the roundings of a complete sum of so many steps. */
 static void round_sum(struct quantity *m, size_t steps)
 {
     for (size_t i = 0; m->q != NULL && i < m->rows * m->columns; i++) {
@@ -247,7 +260,7 @@ static void multiply_all(struct walk *w, struct quantity *out, const struct quan
     round_sum(out, a->columns + more);
 }
 
-/* += a number of every row */
+/* Adds a number to every row. */
 static void add_row(struct quantity *m, const double *row)
 {
     for (size_t i = 0; i < m->rows * m->columns; i++) {
@@ -294,8 +307,8 @@ static void scatter(struct walk *w, enum layer_tensor tensor, struct place place
         }
 }
 
-/* A matrix [rows][columns] of `count` elements before it, of which this head has columns from `first` on, or, where it
- * has rows of its own, rows from `row` on. */
+/* A matrix [rows][columns] after `before` elements, of which this head has columns from `first` on, or, if it has rows
+ * of its own, rows from `row` on */
 static struct place matrix_place(const struct layer *layer, size_t before, size_t rows, size_t columns, size_t row,
                                  size_t first)
 {
@@ -304,7 +317,7 @@ static struct place matrix_place(const struct layer *layer, size_t before, size_
     return (struct place){before + row * columns + first, columns, 1};
 }
 
-/* Head i's of W_Q, W_K, W_V, [in][heads d] or [heads][in][d]. */
+/* Head i's part of W_Q, W_K, W_V, [in][heads d] or [heads][in][d] */
 static struct place projection_place(const struct layer *layer, size_t in, size_t d, size_t heads, size_t i)
 {
     return layer->split ? matrix_place(layer, i * in * d, in, d, 0, 0)
@@ -328,14 +341,26 @@ static void add_columns(struct walk *w, enum layer_tensor tensor, size_t first, 
 
 /* ---- one head ---------------------------------------------------------------------------------------------------- */
 
-/* What is known of a head before its gradients. */
+/* Rows of queries or keys that a norm has divided: x' = (x - mean) r of docs/gradients.md, with its errors but for
+ * what all columns of a row share. */
+struct norms {
+    const struct finish *of;
+    struct quantity x;                /* [rows][d] */
+    double *inverse, *worst, *shared; /* [rows] r, its largest relative error, and the drawn one that a row shares */
+    double *share;                    /* [rows] of the sum of u x' what is taken off: 1 / n; l2: 1, or 0 below eps */
+    unsigned char *open, *edge;       /* [rows] f32 may overflow; l2: f32 may see the other side of eps */
+    bool centred;
+};
+
+/* Intermediate results of a head */
 struct known {
     struct quantity x, s, w_q, w_k, w_v; /* exact; no w_v under identity */
     struct quantity q, k, v, a, z, dz;
-    struct quantity kept; /* a times what dropout multiplies it by; empty: there is none */
-    struct quantity slope; /* of the softcap at each score; empty: there is none */
-    struct quantity sunk;  /* [rows][1]: the sink's weight; empty: there is no sink */
-    double *shared; /* [rows]: the variance of what all weights of a row are off by */
+    struct norms norms_q, norms_k; /* empty: there are none */
+    struct quantity kept; /* a times dropout's factors; empty: no dropout */
+    struct quantity slope; /* slope of the softcap at each score; empty: no softcap */
+    struct quantity sunk;  /* [rows][1]: the sink's weight; empty: no sink */
+    double *shared; /* [rows]: the variance of the error common to all weights of a row */
 };
 
 static void project(struct walk *w, struct quantity *to, const struct quantity *from, const struct quantity *weights,
@@ -430,7 +455,7 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
     drop(&s);
 }
 
-/* What stands between a projection and the scores: its values, and what errors become there. */
+/* Norm and rotation between a projection and the scores: values and errors */
 static void finish_quantity(struct walk *w, struct quantity *m, const struct finish *of, const double *finished,
                             size_t depth)
 {
@@ -453,7 +478,7 @@ static void finish_quantity(struct walk *w, struct quantity *m, const struct fin
     free(open);
 }
 
-/* What was turned, turned back: the columns of one row. */
+/* Rotates the columns of one row back. */
 static void turn_back(const struct layer *layer, const struct turn *turns, double *row)
 {
     const size_t pairs = (size_t)layer->rope.dims / 2;
@@ -466,7 +491,7 @@ static void turn_back(const struct layer *layer, const struct turn *turns, doubl
     }
 }
 
-/* Rows of a gradient, likewise; cosines and sines are rounded once. */
+/* Rotates rows of a gradient back; cosines and sines are rounded once. */
 static void turn_gradient(struct walk *w, struct quantity *m, const struct finish *of)
 {
     const struct layer *layer = w->layer;
@@ -478,7 +503,8 @@ static void turn_gradient(struct walk *w, struct quantity *m, const struct finis
             const bool half = layer->rope.kind == ROPE_HALF;
             const size_t row = r * m->columns, at[] = {row + (half ? c : 2 * c), row + (half ? c + pairs : 2 * c + 1)};
             const double cosine = fabs(turns[c].cosine), sine = fabs(turns[c].sine);
-            const double size[] = {fabs(m->v[at[0]]), fabs(m->v[at[1]])}; /* the larger one is near the root of both */
+            const double size[] = {fabs(m->v[at[0]]), fabs(m->v[at[1]])}; /* the larger one is close to the root of
+                                                                           * the sum of squares */
             const double both = size[0] + size[1];
             const double e[] = {m->e[at[0]], m->e[at[1]]}, q[] = {m->q[at[0]], m->q[at[1]]};
             for (int k = 0; k < 2; k++) {
@@ -489,7 +515,81 @@ static void turn_gradient(struct walk *w, struct quantity *m, const struct finis
     }
 }
 
-/* a times exact factors, of which the kernel has f32s */
+static void drop_norms(struct norms *norms)
+{
+    drop(&norms->x);
+    free(norms->inverse);
+    free(norms->worst);
+    free(norms->shared);
+    free(norms->share);
+    free(norms->open);
+    free(norms->edge);
+    *norms = (struct norms){0};
+}
+
+/* Of rows as they were projected */
+static struct norms divide(struct walk *w, const struct quantity *raw, const struct finish *of, size_t depth)
+{
+    const struct layer *layer = w->layer;
+    const size_t rows = raw->rows, d = raw->columns, count = of->all != NULL ? of->heads * d : d;
+    struct norms to = {.of = of};
+    if (layer->qk_norm == NORM_NONE || !w->good)
+        return to;
+    const struct norm norm = finish_norm(layer);
+    to = (struct norms){.of = of, .x = make(w, rows, d), .inverse = zeros(rows, &w->good),
+                        .worst = zeros(rows, &w->good), .shared = zeros(rows, &w->good),
+                        .share = zeros(rows, &w->good), .open = calloc(rows + 1, 1), .edge = calloc(rows + 1, 1),
+                        .centred = layer->qk_norm == NORM_LAYER};
+    double *work = zeros(2 * count, &w->good), *drawn = zeros(rows * d, &w->good);
+    w->good = w->good && to.open != NULL && to.edge != NULL;
+    for (size_t i = 0; w->good && w->bounded && i < rows * d; i++)
+        drawn[i] = sqrt(raw->q[i]);
+    const struct finish_error error = {.layer = layer, .of = of, .factor = 1, .omega = TINY, .lambda = 1,
+                                       .depth = depth, .worst = raw->e, .drawn = drawn};
+    for (size_t r = 0; w->good && r < rows; r++) {
+        size_t numbers;
+        const struct norm_row by = norm_of(&norm, finish_columns(of, r, &numbers), count);
+        const bool l2 = layer->qk_norm == NORM_L2, longer = sqrt(by.squares) >= norm.eps;
+        to.inverse[r] = 1 / by.divisor;
+        to.share[r] = l2 ? longer : 1 / (double)count;
+        for (size_t c = 0; c < d; c++)
+            to.x.v[r * d + c] = (of->from[r * d + c] - by.middle) / by.divisor;
+        if (!w->bounded)
+            continue;
+        const struct norm_divided divided = finish_divide(&error, r, work);
+        const struct norm_rounding rounding = finish_rounding(&error);
+        to.worst[r] = divided.worst;
+        to.shared[r] = divided.drawn;
+        to.open[r] = divided.open;
+        to.edge[r] = l2 && !(fabs(sqrt(by.squares) / norm.eps - 1) > divided.worst + 8 * U);
+        for (size_t c = 0; c < d; c++) {
+            double worst = raw->e[r * d + c], own = drawn[r * d + c];
+            to.open[r] |= norm_error(&divided, &rounding, of->from[r * d + c], 1, 0, false, &worst, &own);
+            to.x.e[r * d + c] = worst;
+            to.x.q[r * d + c] = own * own;
+        }
+    }
+    free(work);
+    free(drawn);
+    return to;
+}
+
+/* One row of an exact gradient, through the norm: under rms_all without what other heads add. */
+static void row_through_norm(const struct norms *norms, size_t r, double *row)
+{
+    const size_t d = norms->x.columns;
+    const double *x = norms->x.v + r * d, *gain = norms->of->gain;
+    double dot = 0, mean = 0;
+    for (size_t c = 0; c < d; c++) {
+        row[c] *= gain != NULL ? gain[c] : 1;
+        dot += row[c] * x[c];
+        mean += norms->centred ? row[c] / (double)d : 0;
+    }
+    for (size_t c = 0; c < d; c++)
+        row[c] = norms->inverse[r] * (row[c] - mean - x[c] * dot * norms->share[r]);
+}
+
+/* a times exact factors, which are f32 in the kernel */
 static struct quantity drop_weights(struct walk *w, const struct quantity *a, const double *factors)
 {
     struct quantity kept = make(w, a->rows, a->columns);
@@ -503,7 +603,7 @@ static struct quantity drop_weights(struct walk *w, const struct quantity *a, co
     return kept;
 }
 
-/* Weights as forward has them: where terms lift scores, what went before them may be scaled away (bound.c). */
+/* Weights as in forward: if terms raise scores, earlier weights may be rescaled to 0 (bound.c). */
 static struct quantity rescaled_weights(struct walk *w, const struct quantity *a, const double *factors)
 {
     struct quantity rescaled = make(w, a->rows, a->columns);
@@ -519,7 +619,7 @@ static struct quantity rescaled_weights(struct walk *w, const struct quantity *a
     return rescaled;
 }
 
-/* What values are multiplied by. */
+/* The factors on values */
 static struct quantity *weights_of(struct known *g)
 {
     return g->kept.v != NULL ? &g->kept : &g->a;
@@ -540,6 +640,8 @@ static struct known know(struct walk *w, const struct reference_head *head)
         return g;
     project(w, &g.q, &g.x, &g.w_q, head->b_q);
     project(w, &g.k, &g.s, &g.w_k, head->b_k);
+    g.norms_q = divide(w, &g.q, &head->finish_q, in_q);
+    g.norms_k = divide(w, &g.k, &head->finish_k, in_kv);
     finish_quantity(w, &g.q, &head->finish_q, head->q, in_q);
     finish_quantity(w, &g.k, &head->finish_k, head->k, in_kv);
     if (layer->identity) {
@@ -565,29 +667,31 @@ static void forget(struct known *g)
                               &g->kept, &g->slope, &g->sunk};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         drop(all[i]);
+    drop_norms(&g->norms_q);
+    drop_norms(&g->norms_k);
     free(g->shared);
 }
 
-/* Columns of this sequence's dy that the head's z has a share in. */
+/* Columns of this sequence's dy that depend on the head's z */
 static struct quantity given(struct walk *w, size_t b, size_t first, size_t columns)
 {
     const size_t n = w->in->n, width = (size_t)w->layer->d_out;
     struct quantity dy = make(w, n, columns);
-    const size_t rows = w->layer->pad_skipped ? inputs_keys(w->in, b) : n; /* those of padding are zero: y's are */
+    const size_t rows = w->layer->pad_skipped ? inputs_keys(w->in, b) : n; /* padding rows of y are zero */
     for (size_t r = 0; w->good && r < rows; r++)
         for (size_t c = 0; c < columns; c++)
             dy.v[r * columns + c] = w->dy[(b * n + r) * width + first + c];
     return dy;
 }
 
-/* What is added up in one number of y. */
+/* Number of summands in one number of y */
 static size_t y_steps(const struct layer *layer)
 {
     const int64_t taps = layer->w_o == W_O_CONV ? layer->conv_width : layer->h;
     return (size_t)(layer->w_o == W_O_NONE ? 1 : taps * layer->d_v + 2);
 }
 
-/* y, dZ and dW_O of rows t of y and u of z, t ... and u ... one after the other; of_y: y's first row */
+/* y, dZ and dW_O of consecutive rows t of y and u of z; of_y: y's first row */
 static void merge_rows(struct walk *w, struct known *g, const struct quantity *dy, const struct quantity *w_o,
                        size_t t, size_t u, size_t rows, size_t depth, struct place place, struct place of_y)
 {
@@ -635,7 +739,8 @@ static void merge(struct walk *w, struct known *g, const struct reference_head *
     }
     const size_t width = d_model / h, taps = (size_t)layer->conv_width, pad = (size_t)layer_conv_pad(layer);
     const bool pads = (layer->mask & MASK_PADDING) != 0;
-    const size_t limit = pads && head->keys < n ? head->keys : n; /* rows of z that are not zero by definition */
+    const size_t limit = pads && head->keys < n ? head->keys : n; /* number of rows of z that are not zero by
+                                                                   * definition */
     struct quantity dy = given(w, b, i * width, width);
     for (size_t tap = 0; w->good && tap < taps; tap++) {
         struct quantity w_o = exact(w, head->w_o + tap * d_v * width, d_v, width);
@@ -701,7 +806,7 @@ static void differentiate(struct walk *w, const struct known *g, const struct re
             if (w->bounded) {
                 const double rounding = head->kept != NULL ? 3 * U * by * fabs(dp.v[at]) : 0, of_p = by * dp.e[at];
                 ds->e[at] = (1 + 4 * U) * (a + g->a.e[at]) * (fabs(rest) + of_p + rounding + e) - a * fabs(rest) + TINY;
-                /* the square of a's error too: where weights may be anything, it is none of the first order */
+                /* includes the square of a's error: where weights may be anything, it is not a first-order term */
                 ds->q[at] = rest * rest * g->a.q[at] +
                             (a * a + g->a.q[at]) * (by * by * dp.q[at] + rounding * rounding + of_d[t]) +
                             4 * U * U * a * a * (rest * rest + d * d) + TINY * TINY;
@@ -725,7 +830,7 @@ static void sink_gradient(struct walk *w, const struct known *g, const struct qu
     drop(&sum);
 }
 
-/* drel_bias: sums of dS by distances; A: the weights. An element takes part in at most n + batch (n + m) additions. */
+/* drel_bias: sums of dS by distance; A: the weights. An element takes part in at most n + batch (n + m) additions. */
 static void bias_gradient(struct walk *w, const struct known *g, const struct reference_head *head,
                           const struct quantity *ds, const double *of_d)
 {
@@ -758,7 +863,7 @@ static void bias_gradient(struct walk *w, const struct known *g, const struct re
     free(changes);
 }
 
-/* What a softcap leaves of dS, and of the weights that D's errors come with */
+/* Multiplies dS, and the weights for D's errors, by the softcap's slope. */
 static void slope_down(struct walk *w, const struct known *g, struct quantity *ds, double *weights)
 {
     for (size_t at = 0; w->good && g->slope.v != NULL && at < ds->rows * ds->columns; at++) {
@@ -774,7 +879,7 @@ static void slope_down(struct walk *w, const struct known *g, struct quantity *d
     }
 }
 
-/* What all weights of a row are off by together, as dQ sees it: pk = A K. */
+/* The common error of a row's weights, in dQ: pk = A K */
 static void add_shared(const struct known *g, const double *of_d, const double *pk, double scale, struct quantity *dq)
 {
     for (size_t i = 0; dq->q != NULL && i < dq->rows * dq->columns; i++) {
@@ -783,17 +888,18 @@ static void add_shared(const struct known *g, const double *of_d, const double *
     }
 }
 
-/* Errors that all columns of some rows [rows][d] share: variance[row][k], each along row k of [inner][d]; or, inner
- * being 0, variance[row] along the row itself. */
+/* Errors common to all columns of some rows [rows][d]: variance[row][k], each along row k of [inner][d]; or, if inner
+ * is 0, variance[row] along the row itself */
 struct aligned {
     const double *variance, *along;
     size_t inner;
     double factor; /* of `along` */
-    const struct finish *finish; /* has turned the rows that the gradients are of; NULL: it did not */
+    const struct finish *finish; /* the rotation of the gradients' rows; NULL: none */
+    const struct norms *norms;   /* has normed them; NULL: it did not */
 };
 
-/* What such errors add behind `back` [d][columns], beyond what they would if those of the d columns were independent,
- * as which they are in di already. */
+/* Adds what such errors contribute after the product with `back` [d][columns], beyond independent errors of the d
+ * columns, which di contains already. */
 static void add_aligned(struct walk *w, struct quantity *di, const struct quantity *back, const struct aligned *of)
 {
     const size_t d = back->rows, columns = back->columns, lines = of->inner > 0 ? of->inner : di->rows;
@@ -815,7 +921,7 @@ static void add_aligned(struct walk *w, struct quantity *di, const struct quanti
     free(more);
 }
 
-/* The same where each row is turned back, and what its columns share with it. */
+/* The same where each row is turned back or goes through a norm, and what its columns share with it. */
 static void add_turned(struct walk *w, struct quantity *di, const struct quantity *back, const struct aligned *of)
 {
     const size_t d = back->rows, pairs = (size_t)w->layer->rope.dims / 2;
@@ -823,16 +929,126 @@ static void add_turned(struct walk *w, struct quantity *di, const struct quantit
     for (size_t r = 0; w->good && r < di->rows; r++) {
         struct quantity row = part_of(di, r, 1);
         memcpy(along, of->along, of->inner * d * sizeof *along);
-        for (size_t k = 0; k < of->inner; k++)
-            turn_back(w->layer, of->finish->turns + r * pairs, along + k * d);
-        const struct aligned turned = {of->variance + r * of->inner, along, of->inner, of->factor, NULL};
+        for (size_t k = 0; k < of->inner; k++) {
+            if (of->finish != NULL)
+                turn_back(w->layer, of->finish->turns + r * pairs, along + k * d);
+            if (of->norms != NULL)
+                row_through_norm(of->norms, r, along + k * d);
+        }
+        const struct aligned turned = {of->variance + r * of->inner, along, of->inner, of->factor, NULL, NULL};
         add_aligned(w, &row, back, &turned);
     }
     free(along);
 }
 
-/* A gradient of rows on their way through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. The rows
- * have `count` kinds of errors that all their columns share. */
+/* What a sum of the numbers u x' of a row is off by, or of the numbers u */
+struct row_sum {
+    double v, e, size, q, together; /* together: the root of q, were all of them off by one cause */
+};
+
+static void add_term(struct row_sum *sum, double u, double e_u, double q_u, double x, double e_x, double q_x)
+{
+    sum->v += u * x;
+    sum->size += fabs(u * x);
+    sum->e += (fabs(u) + e_u) * (fabs(x) + e_x);
+    sum->q += q_u * x * x + u * u * q_x;
+    sum->together += sqrt(q_u) * fabs(x);
+}
+
+static void end_sum(struct row_sum *sum, double count, double shared)
+{
+    sum->e = (1 + gamma_of((size_t)count + 8)) * sum->e - sum->size;
+    const double walk = U * (sum->size + sqrt(count) * fabs(sum->v));
+    sum->q += walk * walk + shared * shared * sum->v * sum->v;
+}
+
+/* dx = r (u - mean(u) - share x' dot): its errors. Returns what the error of dot makes of x', in variance. */
+static double change_row(struct walk *w, const struct norms *norms, size_t r, const double *u, const double *e_u,
+                         const double *q_u, const struct row_sum *dot, const struct row_sum *total,
+                         struct quantity *dp)
+{
+    const size_t d = dp->columns;
+    const double by = norms->inverse[r], s = norms->share[r], n = norms->centred ? (double)d : INFINITY;
+    const double worst = norms->worst[r], shared = norms->shared[r];
+    for (size_t c = 0; c < d; c++) {
+        const size_t at = r * d + c;
+        const double x = norms->x.v[at], inner = u[c] - total->v / n - s * x * dot->v;
+        dp->v[at] = by * inner;
+        if (!w->bounded)
+            continue;
+        const double size = fabs(u[c]) + fabs(total->v) / n + s * fabs(x * dot->v);
+        const double most = (fabs(x) + norms->x.e[at]) * (fabs(dot->v) + dot->e);
+        const double reach = fabs(u[c]) + e_u[c] + (fabs(total->v) + total->e) / n + s * most;
+        const double moved = fabs(inner) + reach - size + 6 * U * reach, other = norms->edge[r] ? by * most : 0;
+        dp->e[at] = norms->open[r] ? INFINITY
+                  : (1 + worst) * (1 + 4 * U) * by * moved - by * fabs(inner) + 2 * other + TINY;
+        dp->q[at] = by * by * (q_u[c] + total->q / (n * n) + 4 * U * U * size * size +
+                               s * s * (dot->v * dot->v * norms->x.q[at] + x * x * dot->q)) +
+                    shared * shared * dp->v[at] * dp->v[at] + other * other + TINY * TINY;
+    }
+    return by * by * s * s * (dot->q + 4 * shared * shared * dot->v * dot->v);
+}
+
+/* dp of what was normed becomes that of what was projected, and gains and shifts have their share. common: the variance
+ * of what each row of dp is off by along x'. sums: under rms_all u x' of each row, of which the rest is made later. */
+static void through_norms(struct walk *w, struct quantity *dp, const struct norms *norms, enum layer_tensor gains,
+                          enum layer_tensor shifts, size_t first, struct quantity *sums, double *common)
+{
+    const size_t d = dp->columns, heads = norms->of != NULL ? norms->of->heads : 0;
+    const double tiny = TINY * (1 + 2 * fabs(w->layer->scale)); /* packed gains of queries have the scale */
+    const double steps = gamma_of(w->in->batch * (w->in->n + w->in->m) * heads + 8);
+    double *work = zeros(3 * d, &w->good), *u = work, *e_u = work + d, *q_u = work + 2 * d;
+    struct quantity of_gains = make(w, 1, d), of_shifts = make(w, 1, d);
+    for (size_t r = 0; w->good && norms->of != NULL && r < dp->rows; r++) {
+        struct row_sum dot = {0}, total = {0};
+        bool none = true;
+        for (size_t c = 0; c < d; c++)
+            none = none && dp->v[r * d + c] == 0;
+        if (none && !isfinite(norms->inverse[r]))
+            continue;
+        for (size_t c = 0; c < d; c++) {
+            const size_t at = r * d + c;
+            const double g = norms->of->gain != NULL ? fabs(norms->of->gain[c]) : 1, dy = dp->v[at];
+            const double x = norms->x.v[at], shared = norms->shared[r];
+            u[c] = norms->of->gain != NULL ? norms->of->gain[c] * dy : dy;
+            of_gains.v[c] += dy * x;
+            of_shifts.v[c] += dy;
+            if (w->bounded) {
+                const double e = dp->e[at], q = dp->q[at], e_x = norms->x.e[at], q_x = norms->x.q[at];
+                e_u[c] = g * (e + 8 * U * (fabs(dy) + e)) + (1 + g) * tiny;
+                q_u[c] = g * g * (q + 16 * U * U * dy * dy) + TINY * TINY;
+                of_gains.size[c] += fabs(dy * x);
+                of_gains.e[c] += (1 + steps) * (fabs(dy) + e) * (fabs(x) + e_x) - fabs(dy * x) + tiny;
+                of_gains.q[c] += dy * dy * q_x + x * x * q + (shared * shared + 4 * U * U) * dy * dy * x * x;
+                of_shifts.size[c] += fabs(dy);
+                of_shifts.e[c] += (1 + steps) * (fabs(dy) + e) - fabs(dy) + tiny;
+                of_shifts.q[c] += q + 4 * U * U * dy * dy;
+            }
+            add_term(&dot, u[c], e_u[c], q_u[c], x, w->bounded ? norms->x.e[at] : 0,
+                     w->bounded ? norms->x.q[at] : 0);
+            add_term(&total, u[c], e_u[c], q_u[c], 1, 0, 0);
+        }
+        end_sum(&dot, (double)(sums != NULL ? heads * d : d), norms->shared[r]);
+        end_sum(&total, (double)d, 0);
+        if (sums != NULL) {
+            sums->v[r] += dot.v;
+            if (w->bounded) {
+                sums->e[r] += dot.e;
+                sums->q[r] += dot.q + dot.together * dot.together;
+            }
+            dot = (struct row_sum){0};
+        }
+        common[r] = change_row(w, norms, r, u, e_u, q_u, &dot, &total, dp);
+    }
+    scatter(w, gains, (struct place){sums != NULL ? first : 0, 0, 1}, &of_gains);
+    scatter(w, shifts, (struct place){0, 0, 1}, &of_shifts);
+    drop(&of_gains);
+    drop(&of_shifts);
+    free(work);
+}
+
+/* Propagates a gradient of rows through a projection: d(input) += dp W^T, dW += input^T dp, db += sum dp. The rows have
+ * `count` kinds of errors common to all their columns. */
 static void through(struct walk *w, const struct quantity *input, const struct quantity *weights,
                     const struct quantity *dp, enum layer_tensor of_input, struct place place, size_t depth,
                     enum layer_tensor of_weights, struct place of_matrix, enum layer_tensor of_bias, size_t first,
@@ -844,7 +1060,8 @@ static void through(struct walk *w, const struct quantity *input, const struct q
     if (w->good) {
         multiply(w, &di, dp, &back, depth);
         for (size_t i = 0; w->bounded && i < count; i++)
-            (aligned[i].finish != NULL ? add_turned : add_aligned)(w, &di, &back, &aligned[i]);
+            (aligned[i].finish != NULL || aligned[i].norms != NULL ? add_turned : add_aligned)(w, &di, &back,
+                                                                                               &aligned[i]);
         multiply(w, &dw, &input_t, dp, all);
         scatter(w, of_input, place, &di);
         scatter(w, of_weights, of_matrix, &dw);
@@ -856,14 +1073,107 @@ static void through(struct walk *w, const struct quantity *input, const struct q
     drop(&dw);
 }
 
-/* What dW_V and db_V have of the errors of dZ, which all keys share: a, weights, and s as in dV = a^T dZ,
+/* ---- rms_all: what a row's other heads add to the gradient of one, once all are known ---------------------------- */
+
+struct later {
+    struct quantity input, weights;
+    struct norms norms;
+    struct place of_input, of_matrix;
+    enum layer_tensor tensor, matrix, bias;
+    size_t first;
+};
+
+static void begin_later(struct walk *w, size_t queries, size_t keys)
+{
+    for (int k = 0; k < 2; k++) {
+        const size_t heads = (size_t)(k == 0 ? w->layer->h : w->layer->h_kv);
+        w->sums[k] = make(w, k == 0 ? queries : keys, 1);
+        w->later[k] = calloc(heads, sizeof **w->later);
+        w->good = w->good && w->later[k] != NULL;
+    }
+}
+
+static struct quantity copy_of(struct walk *w, const struct quantity *m)
+{
+    const size_t bytes = m->rows * m->columns * sizeof *m->v;
+    struct quantity copy = make(w, m->rows, m->columns);
+    for (int i = 0; w->good && i < 4; i++) {
+        double *const to[] = {copy.v, copy.e, copy.q, copy.size}, *const from[] = {m->v, m->e, m->q, m->size};
+        if (from[i] != NULL)
+            memcpy(to[i], from[i], bytes);
+    }
+    return copy;
+}
+
+static double *numbers_of(const double *from, size_t count, bool *good)
+{
+    double *to = zeros(count, good);
+    if (to != NULL)
+        memcpy(to, from, count * sizeof *to);
+    return to;
+}
+
+static void put_off(struct walk *w, int k, size_t head, const struct later *of)
+{
+    if (!w->good || w->later[k][head].input.v != NULL)
+        return;
+    struct later *const to = &w->later[k][head];
+    const size_t rows = of->norms.x.rows;
+    *to = *of;
+    to->input = copy_of(w, &of->input);
+    to->weights = copy_of(w, &of->weights);
+    to->norms = (struct norms){.x = copy_of(w, &of->norms.x), .inverse = numbers_of(of->norms.inverse, rows, &w->good),
+                               .worst = numbers_of(of->norms.worst, rows, &w->good),
+                               .shared = numbers_of(of->norms.shared, rows, &w->good),
+                               .share = numbers_of(of->norms.share, rows, &w->good),
+                               .open = calloc(rows + 1, 1), .edge = calloc(rows + 1, 1)};
+    w->good = w->good && to->norms.open != NULL && to->norms.edge != NULL;
+    if (w->good)
+        memcpy(to->norms.open, of->norms.open, rows);
+}
+
+/* - r x' mean(u x') over all heads */
+static void end_later(struct walk *w, int k, size_t heads, size_t depth)
+{
+    const struct quantity *const sums = &w->sums[k];
+    const size_t rows = sums->rows, d = (size_t)w->layer->d_k;
+    double *none = zeros(3 * d, &w->good), *common = zeros(rows, &w->good);
+    for (size_t i = 0; i < heads; i++) {
+        struct later *const of = &w->later[k][i];
+        struct quantity dp = make(w, rows, d);
+        for (size_t r = 0; w->good && r < rows; r++) {
+            const struct row_sum dot = {.v = sums->v[r], .e = w->bounded ? sums->e[r] : 0,
+                                        .q = w->bounded ? sums->q[r] : 0};
+            if (sums->v[r] != 0 || isfinite(of->norms.inverse[r]))
+                common[r] = change_row(w, &of->norms, r, none, none + d, none + 2 * d, &dot, &(struct row_sum){0},
+                                       &dp);
+        }
+        const struct aligned aligned = {common, of->norms.x.v, 0, 1, NULL, NULL};
+        if (w->good)
+            through(w, &of->input, &of->weights, &dp, of->tensor, of->of_input, depth, of->matrix, of->of_matrix,
+                    of->bias, of->first, &aligned, 1);
+        drop(&dp);
+        drop(&of->input);
+        drop(&of->weights);
+        drop_norms(&of->norms);
+    }
+    free(none);
+    free(common);
+    drop(&w->sums[k]);
+    free(w->later[k]);
+    w->later[k] = NULL;
+}
+
+/* What dW_V and db_V have of errors that all keys share: those of dZ, and of a row's 1 / l, which is off by the walk of
+ * its sum; what else the row's weights are off by, l is off by as well. a, weights, and s as in dV = a^T dZ,
  * dW_V = s^T dV. Without s the columns are summed up. */
 static void add_shared_values(struct walk *w, const struct quantity *a, const struct quantity *s,
                               const struct quantity *dz, enum layer_tensor tensor, struct place place)
 {
     const size_t n = a->rows, m = a->columns, in = s != NULL ? s->columns : 1, d_v = dz->columns;
     struct quantity sum = make(w, in, d_v);
-    double *seen = zeros(n * in, &w->good), *seen_t;
+    double *seen = zeros(n * in, &w->good), *variance = zeros(n * d_v, &w->good), *seen_t;
+    const double walk = U * (2 + sqrt((double)m));
     for (size_t t = 0; w->good && t < n; t++)
         for (size_t j = 0; j < m; j++)
             for (size_t r = 0; a->v[t * m + j] != 0 && r < in; r++)
@@ -871,10 +1181,13 @@ static void add_shared_values(struct walk *w, const struct quantity *a, const st
     for (size_t i = 0; w->good && i < n * in; i++)
         seen[i] *= seen[i];
     seen_t = turned(seen, n, in, &w->good);
+    for (size_t i = 0; w->good && i < n * d_v; i++)
+        variance[i] = dz->q[i] + walk * walk * dz->v[i] * dz->v[i];
     if (w->good)
-        add_product(sum.q, seen_t, dz->q, in, n, d_v);
+        add_product(sum.q, seen_t, variance, in, n, d_v);
     scatter(w, tensor, place, &sum);
     drop(&sum);
+    free(variance);
     free(seen);
     free(seen_t);
 }
@@ -893,6 +1206,8 @@ static bool observe(void *context, const struct reference *reference, const stru
     struct quantity ds = make(w, n, m), dq = make(w, n, d_k), dk = make(w, m, d_k), dv = make(w, m, d_v);
     struct quantity of_rows = make(w, n, 1);
     double *of_d = zeros(n, &w->good), *pk = zeros(n * d_k, &w->good), *weights = zeros(n * m, &w->good);
+    double *common_q = zeros(n, &w->good), *common_k = zeros(m, &w->good);
+    const bool norms = layer->qk_norm != NORM_NONE, of_all = layer->qk_norm == NORM_RMS_ALL;
     if (w->good)
         merge(w, &g, head);
     if (w->good)
@@ -920,6 +1235,15 @@ static bool observe(void *context, const struct reference *reference, const stru
         for (size_t t = 0; head->finish_q.turns != NULL && t < n; t++)
             turn_back(layer, head->finish_q.turns + t * (size_t)layer->rope.dims / 2, pk + t * d_k);
     }
+    if (w->good && of_all && i == 0)
+        begin_later(w, n, m);
+    if (w->good && norms) {
+        through_norms(w, &dq, &g.norms_q, TENSOR_G_Q, TENSOR_C_Q, i * d_k, of_all ? &w->sums[0] : NULL, common_q);
+        through_norms(w, &dk, &g.norms_k, TENSOR_G_K, TENSOR_C_K, group * d_k, of_all ? &w->sums[1] : NULL,
+                      common_k);
+        for (size_t t = 0; t < n; t++)
+            row_through_norm(&g.norms_q, t, pk + t * d_k);
+    }
     if (w->good) {
         const enum layer_tensor source = inputs_source(layer);
         const struct place of_x = {b * n * d_model + (layer->split ? i * in_q : 0), d_model, 1};
@@ -927,14 +1251,38 @@ static bool observe(void *context, const struct reference *reference, const stru
         const size_t depth = h * (2 * d_k + d_v) + 4;
         const struct place of_q = projection_place(layer, in_q, d_k, h, i);
         const bool turns = head->finish_q.turns != NULL;
-        const struct aligned of_dq[] = {{ds.q, g.k.v, m, layer->scale, turns ? &head->finish_q : NULL},
-                                        {of_d, pk, 0, layer->scale, NULL}, {g.shared, dq.v, 0, 1, NULL}};
-        const struct aligned of_dk = {ds_t.q, g.q.v, n, layer->scale, turns ? &head->finish_k : NULL};
+        const struct place of_k = projection_place(layer, in_kv, d_k, h_kv, group);
+        const struct finish *const turned_q = turns ? &head->finish_q : NULL;
+        const struct finish *const turned_k = turns ? &head->finish_k : NULL;
+        const struct norms *const normed_q = norms ? &g.norms_q : NULL, *const normed_k = norms ? &g.norms_k : NULL;
+        const struct aligned of_dq[] = {{ds.q, g.k.v, m, layer->scale, turned_q, normed_q},
+                                        {of_d, pk, 0, layer->scale, NULL, NULL}, {g.shared, dq.v, 0, 1, NULL, NULL},
+                                        {g.norms_q.shared, dq.v, 0, 1, NULL, NULL},
+                                        {common_q, g.norms_q.x.v, 0, 1, NULL, NULL}};
+        const struct aligned of_dk[] = {{ds_t.q, g.q.v, n, layer->scale, turned_k, normed_k},
+                                        {g.norms_k.shared, dk.v, 0, 1, NULL, NULL},
+                                        {common_k, g.norms_k.x.v, 0, 1, NULL, NULL}};
+        const size_t kinds_q = sizeof of_dq / sizeof *of_dq, kinds_k = sizeof of_dk / sizeof *of_dk;
         through(w, &g.x, &g.w_q, &dq, TENSOR_X, of_x, depth, TENSOR_W_Q, of_q, TENSOR_B_Q, i * d_k, of_dq,
-                m > 0 ? sizeof of_dq / sizeof *of_dq : 0);
-        through(w, &g.s, &g.w_k, &dk, source, of_s, depth, layer->tied ? TENSOR_W_Q : TENSOR_W_K,
-                layer->tied ? of_q : projection_place(layer, in_kv, d_k, h_kv, group),
-                layer->tied ? TENSOR_B_Q : TENSOR_B_K, (layer->tied ? i : group) * d_k, &of_dk, n > 0 ? 1 : 0);
+                m == 0 ? 0 : norms ? kinds_q : kinds_q - 2);
+        const struct later of_keys = {.input = g.s, .weights = g.w_k, .norms = g.norms_k, .of_input = of_s,
+                                      .of_matrix = layer->tied ? of_q : of_k, .tensor = source,
+                                      .matrix = layer->tied ? TENSOR_W_Q : TENSOR_W_K,
+                                      .bias = layer->tied ? TENSOR_B_Q : TENSOR_B_K,
+                                      .first = (layer->tied ? i : group) * d_k};
+        through(w, &g.s, &g.w_k, &dk, source, of_s, depth, of_keys.matrix, of_keys.of_matrix, of_keys.bias,
+                of_keys.first, of_dk, n == 0 ? 0 : norms ? kinds_k : 1);
+        if (of_all) {
+            const struct later of_queries = {.input = g.x, .weights = g.w_q, .norms = g.norms_q, .of_input = of_x,
+                                             .of_matrix = of_q, .tensor = TENSOR_X, .matrix = TENSOR_W_Q,
+                                             .bias = TENSOR_B_Q, .first = i * d_k};
+            put_off(w, 0, i, &of_queries);
+            put_off(w, 1, group, &of_keys);
+        }
+        if (of_all && i + 1 == h) {
+            end_later(w, 0, h, depth);
+            end_later(w, 1, h_kv, depth);
+        }
         if (layer->identity)
             scatter(w, source, of_s, &dv);
         else
@@ -952,6 +1300,8 @@ static bool observe(void *context, const struct reference *reference, const stru
     free(of_d);
     free(pk);
     free(weights);
+    free(common_q);
+    free(common_k);
     forget(&g);
     return w->good;
 }
@@ -981,7 +1331,7 @@ static void add_bias_of_y(struct walk *w)
     }
 }
 
-/* pad_rows = skipped: rows of padding of y are zero, whatever the convolution or the bias would make of them. */
+/* pad_rows = skipped: padding rows of y are zero, whatever the convolution or the bias would give. */
 static void clear_padding_of_y(struct walk *w)
 {
     const size_t n = w->in->n, width = (size_t)w->layer->d_out;
@@ -994,7 +1344,7 @@ static void clear_padding_of_y(struct walk *w)
         }
 }
 
-/* Sums over tokens, and over heads, are whole now. */
+/* Hands over the results, as sums over tokens and heads are complete. */
 static void hand_over(struct walk *w)
 {
     const size_t tokens = w->in->batch * (w->in->n + w->in->m);

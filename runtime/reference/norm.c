@@ -10,7 +10,7 @@
 #include "bound.h"
 
 #define U BOUND_U
-#define SMALLER 0x1p-80 /* a block's row whose squares f32 does not hold is taken so many times */
+#define SMALLER 0x1p-80 /* factor for a block's row whose squares exceed f32 */
 
 static double gamma_of(size_t k)
 {
@@ -40,8 +40,8 @@ struct norm_row norm_of(const struct norm *norm, const double *x, size_t count)
     return row;
 }
 
-/* The mean that is subtracted, of what is left when the first number is taken away, if it is; returns a sum that f32
- * meets on the way to it. */
+/* Errors of the mean that is subtracted, after the first number was subtracted, if it is; returns a sum that f32
+ * computes on the way. */
 static double mean_errors(struct norm_divided *to, const struct norm_rounding *e, const struct norm_columns *of)
 {
     const double n = (double)of->count, first = e->of_block ? of->x[0] : 0;
@@ -53,7 +53,7 @@ static double mean_errors(struct norm_divided *to, const struct norm_rounding *e
         exact += fabs(of->x[c] - first);
         errors += worst;
         walk += square(drawn);
-        one += sqrt(2) * drawn / e->lambda; /* beside that of the divisor, which has the same source */
+        one += sqrt(2) * drawn / e->lambda; /* in addition to that of the divisor, which has the same source */
     }
     walk = e->together ? fmax(walk, square(one)) : walk;
     to->middle_drawn = sqrt(walk + square(e->lambda * U * (exact + sqrt(n) * n * fabs(to->middle - first)))) / n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A norm of one row, of a head's queries and keys or of a block's tokens: in double, and what f32 may be off by
+/* A norm of one row, of a head's queries and keys or of a block's tokens: in double, and its errors in f32
  * (docs/bound_block.md, "Norm and rotation").
  *
  * Left out on purpose: which rows are normed (finish.h, block.h).
@@ -17,7 +17,7 @@ struct norm {
     double eps;
 };
 
-/* What the norm takes a row's columns to be relative to, their mean or 0, and what it divides them by. */
+/* What a norm subtracts from a row's columns, their mean or 0, and what it divides them by */
 struct norm_row {
     double middle, divisor;
     double squares; /* the sum that the divisor comes from */
@@ -28,10 +28,11 @@ struct norm_row norm_of(const struct norm *norm, const double *x, size_t count);
 
 struct norm_rounding {
     double omega, phi, lambda;
-    double factor; /* what gains and shifts are multiplied by: 1, or that of queries */
-    bool of_block; /* the kernel takes the first number from all others before their mean, and where squares overflow it
-                    * takes the row smaller by a power of two; else such a row is open */
-    bool together; /* drawn errors of columns may be one number's that was rounded the other way, lambda times each */
+    double factor; /* factor on gains and shifts: 1, or that of queries */
+    bool of_block; /* the kernel subtracts the first number from all others before the mean, and scales a row down
+                    * whose squares overflow; otherwise such a row is open */
+    bool together; /* statistical errors of columns may come from one number that was rounded the other way, lambda
+                    * times each */
 };
 
 /* The columns that a norm is taken over, with their errors; NULL: they have none. */
@@ -45,18 +46,17 @@ struct norm_columns {
 struct norm_divided {
     double inverse, middle;
     double middle_worst, middle_drawn; /* of the mean that is subtracted */
-    double first, first_worst; /* how far from it the number lies that is taken from all others before, and what that
-                                * is off by; 0: none is */
+    double first, first_worst; /* distance from it of the number that is subtracted first, and its error; 0: none is */
     double worst, drawn;   /* relative errors of the inverse */
     double most;           /* largest |x| inverse that any x and its norm can give */
-    double lost;           /* of a row that the kernel takes smaller: what underflow there stands for */
+    double lost;           /* error of underflow in a row that the kernel scales down */
     bool open;             /* f32 may overflow on the way */
 };
 struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *e,
                                 const struct norm_columns *of);
 
-/* One column's errors, of x at first, then of gain (x - middle) inverse + shift; gain and shift are sizes, times the
- * factor. `shares`: also in `drawn` is what all columns of the row share, by->drawn of gain (x - middle) inverse.
+/* Turns one column's errors of x into those of gain (x - middle) inverse + shift; gain and shift are sizes, times the
+ * factor. `shares`: `drawn` also contains the error common to all columns, by->drawn of gain (x - middle) inverse.
  * Returns whether f32 may overflow on the way. */
 bool norm_error(const struct norm_divided *by, const struct norm_rounding *of, double x, double gain, double shift,
                 bool shares, double *worst, double *drawn);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The contract's equations in double, one head at a time:
+/* The equations of docs/spec.md in double, one head at a time:
  *
  *   Q = x W_Q + b_Q,  K = s W_K + b_K, both normed and rotated,  V = s W_V + b_V,  S = Q K^T through the terms of
  *   terms.c (times the scale, plus mask_add, …),  A = softmax(S) over the visible keys and the sink,  Z = A V,
  *   y = merge of Z by W_O.
  *
- * In a block x is perhaps normed before, and y what block.c makes of x and of that merge; without attention, of x
- * alone.
+ * In a block x may be normed first, and block.c computes y from x and that merge; without attention, from x alone.
  *
  * A row that sees no key has A = 0 and Z = 0. Hidden keys are never multiplied, not even by zero; visible NaN and
- * infinity take part as IEEE arithmetic has it.
+ * infinity follow IEEE arithmetic.
  */
 #include "reference.h"
 
@@ -36,7 +35,7 @@ struct expression_pair reference_pair(const struct layer *layer, const struct in
     return (struct expression_pair){i, inputs_position(layer, in, b, t), inputs_first(layer, in, b) + (int64_t)j};
 }
 
-/* By its place alone: masks of position, prefix, segments. */
+/* Whether a query sees a key by its place: masks of position, prefix, segments */
 static bool sees_place(const struct layer *layer, const struct inputs *in, size_t b, size_t t, size_t j)
 {
     const int32_t *prefix = in->tensor[TENSOR_PREFIX];
@@ -123,8 +122,7 @@ static bool choose_rows(struct reference *reference, const struct layer *layer, 
 
 /* ---- the head's share of the tensors, in double and in_out ----------------------------------------------------- */
 
-/* Columns `column` … of the rows named (all of the first `count` if rows is NULL) of a [.][width] tensor, from number
- * `first` on. */
+/* Columns `column` … of some rows (the first `count` if rows is NULL) of a [.][width] tensor, from number `first` on */
 static void gather_rows(double *out, const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
                         size_t first, size_t width, size_t column, size_t columns, const size_t *rows, size_t count)
 {
@@ -134,7 +132,7 @@ static void gather_rows(double *out, const struct layer *layer, const struct inp
                 inputs_number(layer, in, tensor, first + (rows != NULL ? rows[r] : r) * width + column + c);
 }
 
-/* Rows of x or source as attention sees them. */
+/* Rows of x or source as attention reads them */
 static void gather_tokens(double *out, const struct reference_head *head, const struct layer *layer,
                           const struct inputs *in, enum layer_tensor tensor, size_t column, size_t columns,
                           const size_t *rows, size_t count)
@@ -151,13 +149,13 @@ static void gather_tokens(double *out, const struct reference_head *head, const 
                columns * sizeof *out);
 }
 
-/* Element [r][c] of a matrix of R rows and C columns in the contract's order, wherever the layout puts it. */
+/* Element [r][c] of a matrix of R rows and C columns in the order in_out, whatever its layout */
 static double matrix_at(const struct layer *layer, const float *matrix, size_t R, size_t C, size_t r, size_t c)
 {
     return layer->out_in ? matrix[c * R + r] : matrix[r * C + c];
 }
 
-/* Its columns of one matrix, or under split a matrix of its own. */
+/* The head's columns of one matrix, or under split its own matrix */
 void reference_projection(double *out, const struct layer *layer, const float *w, size_t in, size_t d, size_t i,
                           size_t heads)
 {
@@ -272,7 +270,7 @@ static void project(double *out, const double *a, const double *w, const double 
     product_add(out, d, a, in, w, d, rows, in, d);
 }
 
-/* Where rows and keys of a sequence stand, and how far that turns them; rows NULL: all keys that the call brings. */
+/* The rotations of rows or keys of a sequence by their positions; rows NULL: all keys that the call brings */
 static void turn_rows(struct finish *of, const struct layer *layer, const struct inputs *in, size_t b,
                       const struct rows *rows)
 {
@@ -286,8 +284,8 @@ static void turn_rows(struct finish *of, const struct layer *layer, const struct
     }
 }
 
-/* One head's columns among those of all; and their size, in which each factor is a little larger, for what a machine
- * that flushes to zero reads as 0 (bound.c). */
+/* Stores one head's columns among those of all; and their size, with slightly larger factors for operands that a
+ * machine which flushes to zero reads as 0 (bound.c). */
 static void keep_columns(struct finish *of, size_t i, const double *value, const double *a, const double *w,
                          const double *b, size_t in)
 {
@@ -302,7 +300,7 @@ static void keep_columns(struct finish *of, size_t i, const double *value, const
         }
 }
 
-/* Norm and rotation of what was projected. `gain`, `shift`: tensors of a head, or, of rms_all, of all heads. */
+/* Norm and rotation of projected rows. `gain`, `shift`: tensors of a head, or, for rms_all, of all heads. */
 static void finish(struct finish *of, const struct layer *layer, const struct inputs *in, double *value, size_t i,
                    enum layer_tensor gain, enum layer_tensor shift)
 {
@@ -379,7 +377,7 @@ static void gather_cached(struct reference_head *head, const struct layer *layer
     }
 }
 
-/* The keys that the call brings, and given values with them. i: of the heads of keys and values */
+/* The keys that the call brings, and given values; i: index of the key and value head */
 static void project_head_keys(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t i)
 {
     const size_t fresh = head->keys - head->cached;
@@ -397,7 +395,7 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
     project(k, head->s, head->w_k, head->b_k, fresh, d_in, d_k);
 }
 
-/* New keys and values as a cache of fewer bytes has them; what they were is kept for bounds. */
+/* Rounds new keys and values to the cache's type, and keeps the exact ones for bounds. */
 static void store_fresh(struct reference_head *head, const struct layer *layer)
 {
     const size_t fresh = head->keys - head->cached;
@@ -432,7 +430,7 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     if (head->exact_k != NULL)
         memcpy(head->exact_k, k, fresh * (size_t)layer->d_k * sizeof *k);
     stored_score_rows(layer, in, 1, k, fresh);
-    if (layer->projected) /* the values are there with the keys */
+    if (layer->projected) /* the values came with the keys */
         return;
     if (layer->identity) {
         memcpy(v, head->s, fresh * d_v * sizeof *v);
@@ -451,7 +449,7 @@ enum score_name reference_shown(const struct layer *layer)
     return last[layer->scores];
 }
 
-/* One pair: its operands, whether it is seen, and its score from q·k on. */
+/* One pair: its operands, whether it is visible, and its score, starting from q·k */
 static void score_pair(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t at,
                        size_t t, size_t j)
 {
@@ -479,7 +477,7 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
         head->shown[at] = -INFINITY;
 }
 
-/* visible, operands and scores. */
+/* Computes visible, operands and scores. */
 static bool score(struct reference_head *head, const struct layer *layer, const struct inputs *in,
                   const struct rows *rows)
 {
@@ -612,7 +610,7 @@ void reference_keep_head(double *all, const double *from, const struct layer *la
         memcpy(all + r * row + i * d_v, from + r * d_v, d_v * sizeof *all);
 }
 
-/* What W_O reads of a sequence's Z. */
+/* Rounds a sequence's Z as W_O reads it. */
 static void round_z(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
 {
     const size_t columns = (size_t)(layer->h * layer->d_v), heads = layer->w_o == W_O_CONV ? (size_t)layer->h : 1;

@@ -9,7 +9,7 @@
 
 #include "inputs/elements.h"
 
-/* A unit: an f32 rounded up to so many significant bits; at least 2^-132. */
+/* A scale: an f32 rounded up to so many significant bits, at least 2^-132 */
 static double unit_above(double wanted, int bits)
 {
     int exponent;
@@ -19,7 +19,7 @@ static double unit_above(double wanted, int bits)
     return wanted > 0 ? fmax(ldexp(ceil(ldexp(wanted, -place)), place), 0x1p-132) : 0;
 }
 
-/* The unit of a column of i8, or a group of i4: so many parts of the largest, as an f32, with 16 significant bits. */
+/* The scale of a column of i8, or a group of i4: the largest over `parts`, as an f32, with 16 significant bits */
 static double unit_of(double largest, double parts)
 {
     return largest > 0 ? fmax(unit_above((double)(float)(largest / parts), 16), 0x1p-132) : 0;
@@ -38,8 +38,8 @@ static double i8_column(const float *from, float *to, size_t count)
     return unit;
 }
 
-/* A group of i4. Its unit has the other sign than the largest number, of two as large the first, which becomes -8
- * units; 8 of them become 7. */
+/* A group of i4. Its scale has the opposite sign of the largest number, of two equally large ones the first, which
+ * becomes -8 scales; 8 become 7. */
 static double i4_group(const float *from, float *to, size_t count)
 {
     double largest = 0;
@@ -56,7 +56,7 @@ static double i4_group(const float *from, float *to, size_t count)
     return fabs(unit);
 }
 
-/* Returns the least unit of a group but 0. */
+/* Returns the smallest nonzero scale of a group. */
 static double i4_column(const float *from, float *to, size_t count, size_t tap)
 {
     double least = 0;
@@ -69,9 +69,9 @@ static double i4_column(const float *from, float *to, size_t count, size_t tap)
     return least;
 }
 
-/* Under precision: a column's unit is such that of i8 a number, or with `pairs` two neighbours of a tap, make at most
- * 127 of them, of i16 a number 32767, and a tap so many that its sum with a row's numbers of at most `levels` stays
- * below 2^31 for certain, with half a unit more each. Column and rows are numbers of i8 or i16 then. */
+/* Under precision: the scale of a column. With i8 a number, or with `pairs` two neighbours of a tap, are at most 127
+ * scales. With i16 a number is at most 32767 scales, and the sum of a tap with a row's numbers of at most `levels`
+ * stays below 2^31, with half a scale more for each number. */
 static double whole_unit(const struct layer *layer, bool pairs, const float *from, size_t count, size_t tap)
 {
     const bool i8 = layer->precision == PRECISION_I8;
@@ -181,8 +181,8 @@ double stored_column(enum tensor_element type, const float *from, float *to, siz
     return 0;
 }
 
-/* Columns of a tensor [...][rows][columns], or with out_in [...][columns][rows]. A convolution's tensor has an axis of
- * heads and one of taps before that: a column goes through all taps. */
+/* Rounds columns of a tensor [...][rows][columns], or with out_in [...][columns][rows]. A convolution's tensor has an
+ * axis of heads and one of taps before these; a column includes all taps. */
 static bool store(const struct layer *layer, bool pairs, enum layer_tensor tensor, const float *from, float *to,
                   double *least)
 {
@@ -209,7 +209,7 @@ static bool store(const struct layer *layer, bool pairs, enum layer_tensor tenso
     return good;
 }
 
-/* Whether packing moves a tensor's numbers. */
+/* Whether packing changes a tensor's numbers */
 static bool moves(const struct layer *layer, enum layer_tensor t)
 {
     return layer_stores_weights(layer) && layer_tensor_row(t)->kind == TENSOR_WEIGHT;
@@ -243,7 +243,7 @@ void stored_free(struct inputs *to, const struct layer *layer)
         }
 }
 
-/* The scale of a row of i8 whose largest size is this: 0 of a row of zeros. */
+/* The scale of a row of i8 whose largest size is this; 0 for a row of zeros */
 static double scale_of(double largest)
 {
     return largest > 0 ? fmax((double)(float)(largest / 127), 0x1p-126) : 0;
@@ -272,7 +272,7 @@ static double distance(double a, double b)
     return a == b ? 0 : fabs(a - b);
 }
 
-/* Of i8 the scale may be off too, and a kernel rounds the quotient to f32 before it rounds that to a whole number. */
+/* With i8 the scale may be off too, and a kernel rounds the quotient to f32 before it rounds it to an integer. */
 static void multiples_error(const double *from, const double *error, double *to, size_t count)
 {
     const double least = largest_of(from, error, -1, count), most = largest_of(from, error, 1, count);
@@ -290,7 +290,7 @@ static void multiples_error(const double *from, const double *error, double *to,
     }
 }
 
-/* Rounding keeps the order of numbers: what lies between two others is stored between them. */
+/* Rounding is monotonic: a number between two others is stored between them. */
 void stored_row_error(enum tensor_element type, const double *from, const double *error, double *to, size_t count)
 {
     if (type == TENSOR_I8) {

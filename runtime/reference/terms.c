@@ -10,9 +10,9 @@
 #include "../../gen/score.h"
 #include "bound.h"
 
-#define ABSORBED 0x1p102 /* half of what may be subtracted from -FLT_MAX, rounding to nearest, without overflow */
+#define ABSORBED 0x1p102 /* half of what may be subtracted from -FLT_MAX without overflow, when rounding to nearest */
 
-/* Of one sequence and head: a query and a key. */
+/* A query and a key of one sequence and head */
 struct term_pair {
     size_t b, i, t, j;
 };
@@ -84,9 +84,9 @@ static void bias_error(struct term_error *e, double operand, double number)
 static bool is_zero(double operand) { return operand == 0; }
 static bool is_minus_infinity(double operand) { return operand == -INFINITY; }
 
-/* In base 2 the cap is C = log2(e) c, and x = T / C, computed as T times a rounded 1 / C, is off by dx. tanh's slope
- * falls with |x|: it is at most that of the smallest |x| in reach.
- * The square of what was drawn is multiplied by that slope's. */
+/* In base 2 the cap is C = log2(e) c. x = T / C, computed as T times a rounded 1 / C, has the error dx. tanh's slope
+ * falls with |x|, so it is at most that at the smallest |x| within reach. Squares of statistical errors are multiplied
+ * by the square of that slope. */
 static void capped_error(struct term_error *e, double operand, double number)
 {
     const double cap = BOUND_LOG2_E * number, product = 2 * BOUND_U * fabs(e->value);

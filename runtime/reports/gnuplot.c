@@ -34,8 +34,8 @@ bool gnuplot_run(const char *script, struct diag *diag)
     return good;
 }
 
-/* Between double quotes, as gnuplot reads doubled single ones wrongly where several stand side by side. What means
- * something there, a command between backquotes too, is written as its number. */
+/* In double quotes, as gnuplot misreads several doubled single quotes in a row. Characters with a meaning there,
+ * backquotes too, are written as numbers. */
 static void quote(FILE *out, const char *text, bool is_format)
 {
     putc('"', out);

@@ -14,9 +14,9 @@
 bool gnuplot_find(const char *place, struct diag *diag);
 /* Runs a script, without the user's own settings. */
 bool gnuplot_run(const char *script, struct diag *diag);
-/* The text in quotes: nothing in it is taken as anything but itself, control characters as blanks. */
+/* Writes the text in quotes: every character stands for itself, control characters become blanks. */
 void gnuplot_quote(FILE *out, const char *text);
-/* The same for the label of a tic, where gnuplot looks for formats. */
+/* The same for the label of a tic, in which gnuplot interprets formats */
 void gnuplot_quote_tic(FILE *out, const char *text);
 
 #endif

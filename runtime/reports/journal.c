@@ -19,7 +19,7 @@ static bool failed(const struct journal *journal, const char *what, struct diag 
     return false;
 }
 
-/* Whether the file holds results and nothing else, the last one maybe in half: it may be cut. */
+/* Whether the file has only results, of which the last one may be incomplete: it may be truncated. */
 static bool is_ours(const struct journal *journal, const char *text, size_t size)
 {
     static const char begin[] = "{\"sweep\":\"";
@@ -75,7 +75,7 @@ bool journal_mend(struct journal *journal, struct diag *diag)
     return cut(journal, journal->good, diag);
 }
 
-/* One write; a disk that is full takes a part of the line, which is taken back. */
+/* One write; if a full disk takes only a part of the line, that part is removed. */
 static bool write_line(struct journal *journal, const char *line, struct diag *diag)
 {
     const size_t length = strlen(line);

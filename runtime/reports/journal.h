@@ -16,10 +16,10 @@ struct journal {
     size_t good;      /* bytes of the file that are whole lines */
 };
 
-/* Opens or makes the file, and reads what is in it; anything but results is an error and stays. One program at a time
- * may have it. */
+/* Opens or creates the file, and reads it; other content than results is an error, and stays. Only one program at a
+ * time may use it. */
 bool journal_open(struct journal *journal, const char *path, struct diag *diag);
-/* Forgets what is in it, the results or only a half-written last line. */
+/* Removes its content: the results, or only an incomplete last line. */
 bool journal_clear(struct journal *journal, struct diag *diag);
 bool journal_mend(struct journal *journal, struct diag *diag);
 /* Takes over the record. */

@@ -7,9 +7,9 @@
 
 #include "../../gen/file.h"
 
-#define LABEL_LIMIT 16 /* characters of a label that are shown */
+#define LABEL_LIMIT 16 /* maximum of characters of a label that are shown */
 
-/* Bytes of the character at `text`, 0 if it is none that XML knows: no UTF-8, or a control character. */
+/* Bytes of the character at `text`; 0 if XML does not allow it: invalid UTF-8, or a control character */
 static size_t character(const unsigned char *text)
 {
     static const struct { unsigned char mask, lead; uint32_t min; } forms[] = {
@@ -44,7 +44,7 @@ static bool trim_label(char *text, size_t *characters)
             cut = at;
     }
     if (*characters > LABEL_LIMIT) {
-        /* "…" takes the place of at least one character and what follows it: three bytes are there */
+        /* "…" replaces at least one character and the rest: there are three bytes for it */
         *characters = LABEL_LIMIT;
         memmove(cut, strlen(cut) >= 3 ? "\xe2\x80\xa6" : ".", strlen(cut) >= 3 ? 4 : 2);
     }

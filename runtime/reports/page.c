@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See page.h. What never changes of the page lies in runtime/reports/page/: its looks, and what draws and sorts. */
+/* See page.h. The fixed parts of the page are in runtime/reports/page/: its style, and the scripts that draw and
+ * sort. */
 #include "page.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include "timing/quiet.h"
 #include "report.h"
 
-#define MAX_STICKY 20 /* characters of the columns that stay where a narrow screen scrolls */
+#define MAX_STICKY 20 /* maximum width, in characters, of the columns that stay while a narrow screen scrolls */
 
 static bool is_measured(const struct record *record)
 {
@@ -38,7 +39,7 @@ static size_t count_status(const struct records *records, const char *status)
     return count;
 }
 
-/* The first of the records that was measured; the first of all where none was. */
+/* The first record that was measured; the first of all if none was */
 static const struct record *measured(const struct records *records)
 {
     for (size_t i = 0; i < records->count; i++)
@@ -47,7 +48,7 @@ static const struct record *measured(const struct records *records)
     return &records->record[0];
 }
 
-/* What no result has is no column: results of an older attngen have fewer fields. */
+/* Removes columns that no result has: results of an older attngen have fewer fields. */
 static void drop_empty(struct columns *columns, const struct records *records)
 {
     for (size_t c = columns->first_varied + columns->varied; c < columns->count; c++) {
@@ -59,7 +60,7 @@ static void drop_empty(struct columns *columns, const struct records *records)
     }
 }
 
-/* The plots' x axis is one of these: what was varied, and the machine where several took part. */
+/* Candidates for the plots' x axis: varied keys, and the machine if there are several */
 static bool is_axis(const struct columns *columns, size_t c)
 {
     return (c >= columns->first_varied && c < columns->first_varied + columns->varied) ||
@@ -99,7 +100,7 @@ static void print_sticky(FILE *out, const struct records *records, const struct 
     fprintf(out, "tr > :nth-child(%zu) { border-right: 1px solid var(--line); }\n", c);
 }
 
-/* Whether the sweep varies how far back a step looks. */
+/* Whether the sweep varies the context length of a step */
 static bool varies_context(const struct columns *columns)
 {
     bool found = false;
@@ -140,7 +141,7 @@ static void print_head(FILE *out, const struct records *records, const struct co
     fputs("<a href=\"#how\">How it was measured</a></nav>\n", out);
 }
 
-/* What a reader must know before the numbers. */
+/* Notes that a reader needs before the numbers */
 static void print_notes(FILE *out, const struct records *records)
 {
     if (count_of(records, is_above_peak) > 0)
@@ -152,7 +153,7 @@ static void print_notes(FILE *out, const struct records *records)
                 "quiet.</p>\n", QUIET_RATIO);
 }
 
-/* Drawn by plots.js from the table; it takes the sentences away. */
+/* The plots, which plots.js draws from the table; it replaces these sentences. */
 static void print_plots(FILE *out, const struct records *records, const struct columns *columns)
 {
     if (count_of(records, is_measured) > 1 && varies_context(columns))
@@ -165,7 +166,7 @@ static void print_plots(FILE *out, const struct records *records, const struct c
               "</section>\n", out);
 }
 
-/* What a head means, where it does not say so. */
+/* An explanation of a heading that is not self-explanatory */
 static const char *explain(const char *field)
 {
     static const struct {
@@ -218,7 +219,7 @@ static void print_column_head(FILE *out, const struct records *records, const st
     fputs("</button></th>", out);
 }
 
-/* The first cell names its row. What a disturbance changes is marked. */
+/* The first cell names its row. Figures affected by a disturbance are marked. */
 static void print_cell(FILE *out, const struct columns *columns, size_t c, const struct record *record)
 {
     static const char *const moved[] = {FIELD_US, "gflops", "share"};
@@ -237,7 +238,7 @@ static void print_cell(FILE *out, const struct columns *columns, size_t c, const
     fputs(c == 0 ? "</th>" : "</td>", out);
 }
 
-/* A point; what is drawn of it but has no column is the row's own. */
+/* A row for a point; plotted values without a column are attributes of the row. */
 static void print_row(FILE *out, const struct columns *columns, const struct record *record)
 {
     static const char *const drawn[] = {"us_q3", "peak_gflops", FIELD_DISTURBED};
@@ -299,7 +300,7 @@ static void print_reasons(FILE *out, const struct records *records, const struct
     fputs("</ul>\n</section>\n", out);
 }
 
-/* How it was measured; what differs between machines stands in the table. */
+/* How it was measured; differences between machines are in the table. */
 static void print_circumstances(FILE *out, const struct records *records, const struct columns *columns)
 {
     static const struct {
@@ -331,7 +332,7 @@ static void print_circumstances(FILE *out, const struct records *records, const 
     fputs("</dl>\n</section>\n", out);
 }
 
-/* As well-formed as XML, which ends a script at the first "<" that is not hidden from it. */
+/* Also well-formed as XML, in which a script must not contain a plain "<" */
 static void print_scripts(FILE *out)
 {
     fputs("<script>/*<![CDATA[*/\n", out);
@@ -342,7 +343,7 @@ static void print_scripts(FILE *out)
 
 bool page_write(FILE *out, const struct records *records, struct diag *diag)
 {
-    (void)diag; /* no memory is all that can be missing */
+    (void)diag; /* only lack of memory is possible */
     struct columns columns;
     const bool good = columns_make(&columns, records);
     if (good && records->count > 0) {

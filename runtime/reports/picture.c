@@ -12,7 +12,7 @@
 #include "../../gen/replace.h"
 #include "gnuplot.h"
 
-#define SHARP 500             /* pixels are repeated up to here, as viewers blur what they enlarge */
+#define SHARP 500             /* pixels are repeated up to this size, as viewers blur enlarged images */
 #define DECADES 4             /* of a logarithmic scale */
 #define BAR_STEPS 256         /* of the colour bar */
 
@@ -29,7 +29,7 @@ static const struct colour hidden_colour = {222, 222, 228}, nonfinite_colour = {
 
 #define COLOURS (sizeof colours / sizeof *colours)
 
-/* Where on the colour bar a weight lies, 0 to 1. */
+/* The position of a weight on the colour bar, 0 to 1 */
 static double place_of(const struct picture *p, double weight)
 {
     const double share = weight / p->top;
@@ -67,7 +67,7 @@ struct layout {
     size_t across, down;
     double bar_left, bar_width, bar_height;
     double font_x, font_y;      /* of tic labels */
-    size_t repeat;              /* pixels of the image for one of the panel */
+    size_t repeat;              /* pixels of the image for one pixel of the panel */
 };
 
 static double tic_width(const struct labels *labels, size_t positions, double font)
@@ -77,7 +77,7 @@ static double tic_width(const struct labels *labels, size_t positions, double fo
     return 0.6 * font * (labels->text != NULL ? (double)labels->longest : digits) + 8;
 }
 
-/* Panels side by side so that few places stay empty. */
+/* Number of panels side by side, so that few places stay empty */
 static size_t panels_across(size_t heads)
 {
     const size_t root = (size_t)ceil(sqrt((double)heads));
@@ -95,7 +95,7 @@ static struct layout lay_out(const struct picture *p)
     struct layout l = {.across = panels_across(p->heads)};
     l.down = (p->heads + l.across - 1) / l.across;
     double side = p->heads == 1 ? 560 : fmax(60, fmin(240, 1200 / (double)l.across));
-    if (p->queries.text != NULL || p->keys.text != NULL) /* room for a line of text at each position */
+    if (p->queries.text != NULL || p->keys.text != NULL) /* space for a line of text at each position */
         side = fmin(fmax(side, 11 * longest), fmax(side, 700));
     l.panel_w = fmax(side * m / longest, side / 5);
     l.panel_h = fmax(side * n / longest, side / 5);
@@ -124,7 +124,7 @@ static void put_colour(FILE *out, struct colour colour)
     putc(colour.blue, out);
 }
 
-/* Panel after panel as bytes red, green, blue, then the colour bar from 0 on, two pixels wide as one would not do. */
+/* Panel after panel as bytes red, green, blue; then the colour bar from 0 on, which needs two pixels of width */
 static bool write_pixels(const struct picture *p, const struct layout *l, const char *path, struct diag *diag)
 {
     FILE *out = fopen(path, "wbe");
@@ -197,7 +197,7 @@ static size_t round_step(size_t positions, double max)
     return step;
 }
 
-/* set xtics or ytics: labels or numbers, or marks alone on panels inside the grid. */
+/* set xtics or ytics: labels or numbers, or only marks on panels inside the grid */
 static void put_tics(FILE *out, char axis, const struct labels *labels, size_t positions, double length, double font,
                      bool named)
 {
@@ -230,7 +230,7 @@ static void put_panel(FILE *out, const struct picture *p, const struct layout *l
     const struct layer *layer = p->layer;
     const struct inputs *in = p->inputs;
     const size_t head = p->first_head + i, wide = p->columns * l->repeat, high = p->rows * l->repeat;
-    const double step = (double)p->block / (double)l->repeat; /* positions along a pixel of the image */
+    const double step = (double)p->block / (double)l->repeat; /* positions in a pixel of the image */
     put_margins(out, l, l->left + (double)(i % l->across) * l->step_x, l->top + (double)(i / l->across) * l->step_y,
                 l->panel_w, l->panel_h);
     fprintf(out, "set title 'head %zu", head);
@@ -246,7 +246,7 @@ static void put_panel(FILE *out, const struct picture *p, const struct layout *l
             "title 'head %zu'\n", 3 * i * wide * high, wide, high, step, step, step / 2 - 0.5, step / 2 - 0.5, head);
 }
 
-/* Numbers beside the bar, from its top, where they do not touch: the largest weight, then round ones. */
+/* Numbers beside the bar, from its top, where they do not overlap: the largest weight, then round numbers */
 static void put_bar_tics(FILE *out, const struct picture *p)
 {
     const char *min = p->scale == LOG ? "≤ " : "";
@@ -272,7 +272,7 @@ static void put_bar_tics(FILE *out, const struct picture *p)
     fputs(")\n", out);
 }
 
-/* What a colour outside the bar means. */
+/* Explains a colour that is not in the bar. */
 static void put_swatch(FILE *out, const struct layout *l, double y, struct colour colour, const char *text)
 {
     fprintf(out, "set object rectangle from screen %.6f, screen %.6f to screen %.6f, screen %.6f fillstyle solid 1 "
@@ -345,7 +345,7 @@ static bool write_script(const struct picture *p, const struct layout *l, const 
     return good;
 }
 
-/* gnuplot does not say when a disk is full: the end must be there. */
+/* gnuplot does not report a full disk, so the end of the file must be there. */
 static bool keep_picture(const char *from, const char *to, struct diag *diag)
 {
     static const char last[] = "</svg>";
@@ -355,7 +355,7 @@ static bool keep_picture(const char *from, const char *to, struct diag *diag)
     if (good) {
         while (size > 0 && strchr(" \n", text[size - 1]) != NULL)
             size--;
-        text[size] = '\n'; /* in place of a blank or of the NUL behind the text */
+        text[size] = '\n'; /* in place of a blank or of the NUL after the text */
         good = size >= strlen(last) && memcmp(text + size - strlen(last), last, strlen(last)) == 0;
         if (!good)
             diag_environment(diag, from, "gnuplot did not write it to its end; is the disk full?");

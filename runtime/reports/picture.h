@@ -19,13 +19,13 @@ struct picture {
     const struct inputs *inputs;
     const char *isa;
     size_t sequence, first_head, heads;
-    size_t m;             /* keys: those of the call, or of a cache as well */
+    size_t m;             /* keys: those of the call, and of a cache */
     enum scale scale;
     struct labels queries, keys;
-    size_t block;         /* weights along the side of a pixel, which shows the largest of them */
+    size_t block;         /* weights along the side of a pixel, which shows their maximum */
     size_t rows, columns; /* pixels of a panel */
     float *weights;       /* [heads][rows][columns] */
-    float top;            /* the largest weight, where the colours end */
+    float top;            /* the largest weight, at the end of the colour bar */
     bool any_hidden, any_nonfinite;
 };
 

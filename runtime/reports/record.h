@@ -18,12 +18,13 @@
 #define FIELD_US_MIN "us_min"
 #define FIELD_CPU_SHARE "cpu_share"     /* CPU time over wall time of the samples that were kept; none if not known */
 #define FIELD_SWITCHES "switches"       /* involuntary context switches during them */
-#define FIELD_DISTURBED "disturbed"     /* 1 or 0: the figures are of a disturbed machine although it was tried again */
+#define FIELD_DISTURBED "disturbed"     /* 1 or 0: the machine was disturbed even after repeats */
 /* Of a point that was compiled: */
-/* Of a point with types, or beside some: how far y is from that of the layer in f32, of its root mean square */
+/* Of a point with number types, or if one is varied: how far y is from that of the layer in f32, as a share of its root
+ * mean square */
 #define FIELD_AGAINST_F32 "against_f32"
 #define FIELD_AGAINST_F32_LARGEST FIELD_AGAINST_F32 "_largest"
-#define FIELD_FOLDED "folded"           /* none, scores, values, both: which weights are multiplied when packed */
+#define FIELD_FOLDED "folded"           /* none, scores, values, both: which weights are multiplied when packing */
 
 struct field {
     char *name, *value;
@@ -41,30 +42,30 @@ struct records {
     size_t count;
 };
 
-/* Adds a value, unless one of this name is there already. */
+/* Adds a value, unless there is one of this name. */
 void record_text(struct record *record, const char *name, const char *value);
 void record_number(struct record *record, const char *name, const char *format, ...) DIAG_PRINTF(3, 4);
-/* As a number where the text is one as JSON writes it, else as text. */
+/* Adds a number if the text is a JSON number, else a text. */
 void record_value(struct record *record, const char *name, const char *value);
 /* NULL if there is none of this name. */
 const char *record_get(const struct record *record, const char *name);
-/* The same; empty, as for a name that is NULL. */
+/* The same; empty if there is none, or if the name is NULL */
 const char *record_get_text(const struct record *record, const char *name);
-/* The same as a number; NaN. */
+/* The same as a number; NaN if there is none */
 double record_get_number(const struct record *record, const char *name);
 void record_free(struct record *record);
 
-/* The record as a line of JSON, with its newline; false, and nothing printed, without memory. */
+/* Prints the record as a line of JSON, with its newline; false, and nothing printed, without memory. */
 bool record_print(const struct record *record, FILE *out);
 /* The same, malloc'd; NULL without memory. */
 char *record_json(const struct record *record);
-/* Reads one flat JSON object of `length` bytes. NULL: good; else what is wrong. record_free() in any case. */
+/* Reads one flat JSON object of `length` bytes. Returns NULL, or what is wrong. Call record_free() in any case. */
 const char *record_parse(struct record *record, const char *text, size_t length);
 
 /* Takes over the record; false without memory. */
 bool records_add(struct records *records, struct record *record);
-/* Reads JSON lines; `place` is the file's name for messages. A last line without its end is not read, and said by
- * `complete`: the bytes that are good. */
+/* Reads JSON lines; `place` is the file's name for messages. An incomplete last line is not read; `complete` is the
+ * number of bytes before it. */
 bool records_parse(struct records *records, const char *text, size_t length, size_t *complete, const char *place,
                    struct diag *diag);
 void records_free(struct records *records);

@@ -11,7 +11,7 @@
 #include "page.h"
 #include "system/process.h"
 
-/* Every field of a result but the varied keys, which stand behind the point. */
+/* Every field of a result except the varied keys, which come after the point */
 static const struct column fixed[] = {
     {"point", "point", COLUMN_TEXT},
     {"status", "status", COLUMN_TEXT},
@@ -101,7 +101,7 @@ bool is_of_machine(const char *name)
     return false;
 }
 
-/* The machine is a column for people only where several took part; what types cost, where that was found out. */
+/* The machine is a column in the table only if there are several; the cost of types only if it was measured. */
 static const char *head_of(const struct records *records, const struct column *column)
 {
     bool has = strncmp(column->name, FIELD_AGAINST_F32, strlen(FIELD_AGAINST_F32)) != 0;
@@ -193,7 +193,7 @@ void column_show(const struct column *column, const struct record *record, char 
 
 #define CELL 80
 
-/* Columns that a text takes on a terminal: its characters, in UTF-8. */
+/* Width of a text on a terminal: its number of UTF-8 characters */
 static int width_of(const char *text)
 {
     int width = 0;
@@ -210,7 +210,7 @@ static bool any_disturbed(const struct records *records)
     return false;
 }
 
-/* A field in the table: disturbed medians have a star, and all others the room of one. */
+/* A field in the table: disturbed medians have a star, all others a blank in its place. */
 static void show_cell(const struct column *column, const struct record *record, bool stars, char *text, size_t size)
 {
     column_show(column, record, text, size);
@@ -218,7 +218,7 @@ static void show_cell(const struct column *column, const struct record *record, 
         strcat(text, is_disturbed(record) ? "*" : " ");
 }
 
-/* How a column stands in the table. */
+/* The look of a column in the table */
 struct look {
     int width;
     bool left; /* texts are aligned left, numbers right */
@@ -259,7 +259,7 @@ static void print_cell(FILE *out, const char *text, struct look look)
         fprintf(out, "%*s%s", blanks, "", text);
 }
 
-/* One column after the other as cells of a row; `record` NULL: the heads. */
+/* Prints the cells of a row; `record` NULL: the headings. */
 static void print_row(FILE *out, const struct columns *columns, const struct record *record, const struct look *looks,
                       bool stars)
 {
@@ -313,7 +313,7 @@ static void print_reasons(FILE *out, const struct columns *columns, const struct
     }
 }
 
-/* What holds for all rows, from the first that was measured. */
+/* Prints what applies to all rows, from the first one that was measured. */
 static void print_circumstances(FILE *out, const struct records *records)
 {
     static const char *const names[] = {"cpu", "compiler", "flags", "kernel"};
@@ -337,7 +337,7 @@ static void print_circumstances(FILE *out, const struct records *records)
 
 static bool write_table(FILE *out, const struct records *records, struct diag *diag)
 {
-    (void)diag; /* no memory is all that can be missing */
+    (void)diag; /* only lack of memory is possible */
     struct columns columns;
     bool good = columns_make(&columns, records) && print_rows(out, &columns, records);
     if (good) {
@@ -352,7 +352,7 @@ static bool write_table(FILE *out, const struct records *records, struct diag *d
 
 static bool write_csv(FILE *out, const struct records *records, struct diag *diag)
 {
-    (void)diag; /* no memory is all that can be missing */
+    (void)diag; /* only lack of memory is possible */
     struct columns columns;
     bool good = columns_make(&columns, records);
     for (size_t c = 0; good && c < columns.count; c++) {
@@ -373,7 +373,7 @@ static bool write_csv(FILE *out, const struct records *records, struct diag *dia
 
 static bool write_json(FILE *out, const struct records *records, struct diag *diag)
 {
-    (void)diag; /* no memory is all that can be missing */
+    (void)diag; /* only lack of memory is possible */
     bool good = true;
     for (size_t i = 0; good && i < records->count; i++)
         good = record_print(&records->record[i], out);
@@ -387,7 +387,7 @@ static bool is_stdout(const char *path)
 
 typedef bool writer(FILE *out, const struct records *records, struct diag *diag);
 
-/* What `write` prints, whole or not at all. */
+/* Writes the output of `write`, whole or not at all. */
 static bool write_to(const char *path, writer *write, const struct records *records, struct diag *diag)
 {
     char *text = NULL;
@@ -418,7 +418,7 @@ static double place_of(const struct record *record)
 
 struct place {
     double point;
-    size_t at; /* among the records: equal points stay in their order */
+    size_t at; /* index among the records: equal points keep their order */
 };
 
 static int by_place(const void *a, const void *b)
@@ -427,7 +427,7 @@ static int by_place(const void *a, const void *b)
     return l->point != r->point ? (l->point > r->point) - (l->point < r->point) : (l->at > r->at) - (l->at < r->at);
 }
 
-/* By their points; false without memory. */
+/* Sorts by points; false without memory. */
 static bool sort_records(struct records *records)
 {
     const size_t count = records->count;

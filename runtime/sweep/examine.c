@@ -41,7 +41,7 @@ static const struct comparison *first_miss(const struct findings *f)
     return &f->attn;
 }
 
-/* In words, why a kernel was not found good. */
+/* The reason why a kernel failed, in words */
 static void say_why(char *reason, const struct findings *f, const char *isa)
 {
     FILE *out = fmemopen(reason, REASON, "w");
@@ -99,7 +99,7 @@ static void examine(void *context, FILE *answer)
         e.folds = kernel_folds(&kernel);
         verify_point(&e, s, p, layer, &kernel, &diag);
     }
-    if (diag.errors > 0) { /* attngen knows more rules than the spec's: those of plan.* */
+    if (diag.errors > 0) { /* attngen has more rules than the spec's: those of plan.* */
         e.status = kernel.crashed ? STATUS_FAILED : diag.environment ? STATUS_LOST : STATUS_ILLEGAL;
         e.refused = kernel.refused;
         snprintf(e.reason, REASON, "%s", diag_first(&diag));

@@ -14,7 +14,7 @@
 #include "sweep.h"
 
 #define GROUP_POINTS 16                     /* lost at most by an interruption */
-#define GROUP_BYTES ((size_t)2 << 30)       /* of the layers of a group, and at most a quarter of the memory */
+#define GROUP_BYTES ((size_t)2 << 30)       /* for the layers of a group, and at most a quarter of the memory */
 
 struct group {
     struct point *point[GROUP_POINTS];
@@ -22,14 +22,14 @@ struct group {
     size_t count, bytes;
 };
 
-/* What the process that times a group answers for each point, as bytes. */
+/* Answer of the process that times a group, for each point, as bytes */
 struct timed_point {
     enum status status;
     char reason[REASON];
     struct timing timing;
 };
 
-/* Half of the process that times a group: everything packed and ready. */
+/* First half of the process that times a group: packs and prepares everything. */
 static bool prepare_point(struct timed *timed, bool *crashed, const struct sweep *s, const struct point *p,
                           struct diag *diag)
 {
@@ -51,7 +51,7 @@ static bool prepare_point(struct timed *timed, bool *crashed, const struct sweep
     return good;
 }
 
-/* In a process of its own: what it holds goes when it ends. */
+/* In a process of its own, which frees its memory when it ends */
 static void time_points(void *context, FILE *answer)
 {
     const struct job *job = context;
@@ -102,8 +102,8 @@ static bool call_time(struct timed_point *answers, struct sweep *s, struct point
     return true;
 }
 
-/* Writes what came of a point of a group; one that failed among others is timed again alone, as another one may have
- * taken it along. */
+/* Writes the result of a point of a group; one that failed in a group is timed again alone, as another one may have
+ * crashed the process. */
 static bool end_point(struct sweep *s, const struct group *g, size_t i, struct timed_point *t, struct diag *diag)
 {
     struct point *p = g->point[i];
@@ -115,8 +115,8 @@ static bool end_point(struct sweep *s, const struct group *g, size_t i, struct t
                             diag);
 }
 
-/* Times a group and writes its results. False when interrupted, when the results cannot be written, or when the world
- * does not let go on. */
+/* Times a group and writes its results. False if interrupted, if the results cannot be written, or if too many points
+ * were lost. */
 static bool end_group(struct sweep *s, struct group *g, struct diag *diag)
 {
     struct timed_point answers[GROUP_POINTS];

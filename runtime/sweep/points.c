@@ -155,7 +155,7 @@ static bool has_types(const struct sweep *s, const struct layer *layer)
            axes_find(&s->axes, "cache_type") != NULL || axes_find(&s->axes, "tensor_type") != NULL;
 }
 
-/* How a point is called. */
+/* The sizes of a point's call */
 static void choose_call(struct point *p, const struct sweep *s, const struct layer *layer, struct diag *diag)
 {
     const struct options *o = s->options;
@@ -163,7 +163,7 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
     p->batch = call_size(s, p->number, "batch", o->batch, 1, diag);
     p->n = call_size(s, p->number, "n", o->n, layer_has_cache(layer) ? 1 : layer->seq_len, diag);
     p->m = !layer_is_square(layer) ? call_size(s, p->number, "m", o->m, layer->source_len, diag) : p->n;
-    if (layer_has_cache(layer)) { /* a step at the end of what the cache holds, if nothing else is said */
+    if (layer_has_cache(layer)) { /* a step at the end of the cache, unless sizes are given */
         p->past = call_past(s, p->number, max(0, layer->cache_len - (int64_t)p->n), diag);
         p->m = (size_t)p->past + p->n;
         if ((int64_t)p->m > inputs_positions(layer))
@@ -216,7 +216,7 @@ static void end_id(struct sha256 *hash, char id[ID + 1])
     id[ID] = '\0';
 }
 
-/* What a result of this point depends on, but the machine. */
+/* Hashes everything that a result of this point depends on, except the machine. */
 static void hash_point(struct sha256 *hash, const struct sweep *s, const struct point *p)
 {
     const struct options *o = s->options;
@@ -231,7 +231,7 @@ static void hash_point(struct sha256 *hash, const struct sweep *s, const struct 
     }
 }
 
-/* Whether it is legal, what it is; false without memory or spec. */
+/* Whether it is legal, and its sizes; false without memory or spec */
 static bool make_point(struct point *p, const struct sweep *s, struct diag *diag)
 {
     struct diag own = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a sweep asks of its machine by means of a tiny layer: the best instruction set, and whether the compiler works.
+/* What a sweep finds out about its machine with a tiny layer: the best instruction set, and whether the compiler works.
  *
  * Left out on purpose: what the processor and the compiler are called (timing/machine.h).
  */
@@ -9,7 +9,7 @@
 #include "../../gen/replace.h"
 #include "sweep.h"
 
-/* A layer that compiles in no time, in a folder of its own; its path, malloc'd. */
+/* A layer that compiles quickly, in a folder of its own; its path, malloc'd */
 static char *make_probe(char **folder, struct diag *diag)
 {
     static const char text[] = "d_model = 33\nh = 11\nseq_len = 3\n";
@@ -29,7 +29,7 @@ static void remove_probe(char *folder, char *spec)
     free(spec);
 }
 
-/* Which instruction set an emitted file takes by itself; a tiny one is asked. */
+/* The instruction set that an emitted file chooses, found out with a tiny one */
 static void ask_best(struct sweep *s, const char *spec, struct diag *diag)
 {
     struct compile_options options = s->options->compile;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a sweep says on the standard error while it runs: how far it is, and which points it loses.
+/* Output of a sweep on the standard error while it runs: its progress, and lost points.
  *
- * Left out on purpose: what it says at its end (commands/sweep.c).
+ * Left out on purpose: the output at its end (commands/sweep.c).
  */
 #include <math.h>
 #include <unistd.h>

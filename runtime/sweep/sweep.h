@@ -33,7 +33,7 @@ struct point {
     char id[ID + 1];   /* of the layer, the call, the version and the machine */
     bool done;
     bool costs;        /* what its types cost is found out: it has some, or they are varied */
-    double weight;     /* seconds, about, on a machine like the author's; for the time left */
+    double weight;     /* approximate seconds on a typical machine, to estimate the time left */
 };
 
 struct sweep {
@@ -42,18 +42,18 @@ struct sweep {
     struct axes axes;
     struct machine machine;
     char *version;     /* of attngen */
-    char best[20];     /* instruction set where none is varied */
+    char best[20];     /* instruction set if none is varied */
     size_t shard, shards;
     struct point *point; /* those of this shard */
     size_t count;
     size_t legal;        /* points of all shards */
-    char id[ID + 1];   /* of everything that a sweep is, but the machine */
+    char id[ID + 1];   /* hash of everything that defines a sweep, except the machine */
     struct journal journal;
     size_t failed, skipped, lost, lost_in_a_row;
     bool interrupted;
     struct {
         bool terminal;
-        double start, shown, all, done; /* µs; µs; weights: of what is to do, of what is done */
+        double start, shown, all, done; /* µs; µs; weights of all points, and of finished ones */
         const struct point *now;        /* NULL: a group is timed */
         size_t group, checked;
     } progress;
@@ -61,19 +61,19 @@ struct sweep {
 
 enum status { STATUS_OK, STATUS_FAILED, STATUS_ILLEGAL, STATUS_SKIPPED, STATUS_LOST };
 
-/* What the process that examines a point answers, as bytes. */
+/* Answer of the process that examines a point, as bytes */
 struct examined {
     enum status status;
     char reason[REASON];
     bool refused; /* by the compiler */
     size_t packed, scratch, code, bytes;
     double compile_us;
-    double error, gate, bound; /* the largest, and the largest shares of the bounds */
-    struct cost cost; /* of packing weights in another type */
+    double error, gate, bound; /* the largest error, and the largest ratios to the gate and the bound */
+    struct cost cost; /* of the layer's number types */
     struct folds folds;
 };
 
-/* What a process of its own is given. */
+/* Input of a separate process */
 struct job {
     struct sweep *sweep;
     const struct point *const *points;
@@ -83,10 +83,10 @@ struct job {
 /* points.c */
 
 bool sweep_read_request(struct sweep *s, struct diag *diag);
-/* All points are read, for the sweep's identity; those of the shard are kept. */
+/* Reads all points, for the sweep's identity, and keeps those of the shard. */
 bool sweep_make_points(struct sweep *s, struct diag *diag);
 void sweep_free_points(struct sweep *s);
-/* The --set texts of a point: the command line's and the varied keys'. */
+/* The --set arguments of a point: those of the command line and of the varied keys */
 void sweep_point_sets(struct words *sets, const struct sweep *s, size_t number);
 struct layer *sweep_point_layer(const struct sweep *s, size_t number, struct diag *diag);
 
@@ -100,17 +100,17 @@ bool sweep_compiler_works(const struct sweep *s, const struct point *p);
 
 /* Opens the journal; with --resume, marks what is done. */
 bool sweep_begin_journal(struct sweep *s, struct diag *diag);
-/* Writes one point's result; `examined` and `timing` are NULL where there is nothing of the kind. */
+/* Writes one point's result; `examined` and `timing` may be NULL. */
 bool sweep_add_result(struct sweep *s, struct point *p, enum status status, const char *reason,
                       const struct examined *examined, const struct timing *timing, struct diag *diag);
 
 /* progress.c */
 
 void sweep_begin_progress(struct sweep *s);
-/* On a terminal one line that is written over; else a line now and then. */
+/* On a terminal one line that is overwritten; otherwise an occasional line */
 void sweep_show_progress(struct sweep *s);
 void sweep_clear_progress(const struct sweep *s);
-/* A point that the world has kept from being measured: no result. False when there were too many of them. */
+/* A point lost through a fault of the machine: no result. False if there were too many. */
 bool sweep_lose(struct sweep *s, const struct point *p, const char *reason);
 
 /* examine.c */
@@ -120,13 +120,13 @@ bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const str
 struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool full);
 /* Shows progress, of a job. */
 void sweep_tick(void *job);
-/* A layer that the compiler refuses is at fault only if it does so again, and not another one. False when interrupted
- * or when no process can be started. */
+/* If the compiler refuses a layer, that is the layer's fault only if it does so again and compiles another one. False
+ * if interrupted or if no process can be started. */
 bool sweep_examine(struct examined *e, struct sweep *s, const struct point *p, struct diag *diag);
 
 /* measure.c */
 
-/* Everything that is not done yet. False when interrupted, when no result can be written, or when too many are lost. */
+/* Measures all remaining points. False if interrupted, if no result can be written, or if too many points are lost. */
 bool sweep_measure(struct sweep *s, struct diag *diag);
 
 #endif

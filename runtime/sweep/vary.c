@@ -11,7 +11,7 @@
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
-/* Room is doubled; values that stand twice are found when all are there. */
+/* Memory is doubled as needed; duplicate values are found at the end. */
 static bool add_value(struct axis *axis, const char *text, size_t length, const char *place, struct diag *diag)
 {
     const bool full = (axis->count & (axis->count - 1)) == 0; /* 0, 1, 2, 4, … */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A time limit: the time of the last step is reserved from the start, and nothing is begun that would not end before.
+/* A time limit: the time of the last step is reserved from the start, and no step is begun that would not end before
+ * it.
  *
  * Left out on purpose: what the steps are (tune.c), and the clock, so that a test can bring its own.
  */
@@ -12,17 +13,17 @@
 struct budget {
     double start, end;   /* µs of some clock; without limit the end is INFINITY */
     double reserve;      /* kept for what comes last */
-    double longest;      /* that a step took so far, or may take by what is known */
+    double longest;      /* longest time of a step so far, or its estimate */
     double (*now)(void);
 };
 
-/* 0 seconds: as long as it takes, but no step that may be left out. */
+/* 0 seconds: no limit, but optional steps are left out. */
 struct budget budget_begin(double seconds, double (*now)(void));
-/* When steps must have ended that may take this share of what is not kept back. */
+/* The time by which steps must end that may use this share of the time not reserved */
 double budget_until(const struct budget *budget, double share);
-/* Steps from `first` on, as long as another one that takes the longest so far would end in time; of a budget without
- * limit only the first `min`. Each is told when it must have ended, and says whether to go on. Returns the number of
- * the step that was not begun. */
+/* Runs steps from `first` on, as long as one more of the longest duration so far would end in time; without a limit
+ * only the first `min`. Each gets the time by which it must end, and returns whether to continue. Returns the number of
+ * the first step that was not begun. */
 size_t budget_spend(struct budget *budget, double share, size_t first, size_t count, size_t min,
                     bool (*step)(void *context, size_t number, double until), void *context);
 

@@ -29,7 +29,7 @@ static char *cpuinfo(const char *name)
     return found;
 }
 
-/* x86 says a model's name; Arm only numbers, in two fields. */
+/* On x86 a model's name; on Arm only numbers, in two fields */
 static char *ask_cpu(const struct utsname *system)
 {
     char *model = cpuinfo("model name");

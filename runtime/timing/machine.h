@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The machine that measures, in words.
+/* Description of the machine that measures.
  *
  * Left out on purpose: what it can compute (the emitted file asks for that itself), and its name.
  */
@@ -13,7 +13,7 @@
 struct machine {
     char *cpu;      /* "Intel(R) Xeon(R) …" */
     char *kernel;   /* "Linux 6.1.0" */
-    char *compiler; /* the first line that $CC says of itself */
+    char *compiler; /* the first line of $CC's version text */
     char *flags;    /* that attnrun compiles with */
 };
 

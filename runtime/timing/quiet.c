@@ -11,7 +11,7 @@
 #include "timing.h"
 
 #define TRIES 4              /* of one sample */
-#define COARSE 30            /* steps of the thread's clock that a sample must have: one is 3 % of it */
+#define COARSE 30            /* minimum of clock steps in a sample, so that one step is at most 3 % of it */
 #define STEP_SEARCH_US 5e4
 #define STEPS 3
 
@@ -22,7 +22,7 @@ static double thread_us(void)
     return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
 }
 
-/* The smallest step that the thread's clock was seen to take; systems that count in ticks say a nanosecond as well. */
+/* The smallest observed step of the thread's clock; systems that count in ticks also claim a nanosecond. */
 static double find_step(void)
 {
     double step = INFINITY, last = thread_us();
@@ -57,7 +57,7 @@ struct stopwatch stopwatch_start(void)
 {
     struct stopwatch watch = {.switches = switches_now()};
     thread_step();
-    watch.cpu_us = thread_us(); /* around the wall time, so that its own cost counts for it */
+    watch.cpu_us = thread_us(); /* read outside the wall time, so that its own cost counts in the CPU time */
     watch.wall_us = now_us();
     return watch;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How far a time is to be trusted: the CPU time and the involuntary context switches beside the wall time, samples that
- * were disturbed taken again, and figures that are disturbed although.
+/* How far a time can be trusted: compares CPU time and involuntary context switches with wall time, repeats disturbed
+ * samples, and recognizes figures that are still disturbed.
  *
- * Three signs, as none sees all: CPU time falls behind where the system ran something else; switches show what came
- * and went; time that a hypervisor took is in both clocks, and only the ratio to the minimum shows it. Left out on
+ * There are three signs, as none shows everything: CPU time falls behind if the system ran something else; context
+ * switches show short interruptions; time that a hypervisor took is in both clocks, and only the ratio to the minimum
+ * shows it. Left out on
  * purpose: what is sampled (timing.c), when (rounds.c, bench.c, tune.c).
  */
 #ifndef ATTNRUN_QUIET_H
@@ -13,15 +14,15 @@
 #include <stddef.h>
 
 #define QUIET_CPU_SHARE 0.97  /* of a sample */
-#define QUIET_SWITCH_US 1e4   /* a sample may have one switch in each such stretch, which is below 0.1 % of it */
-#define QUIET_RATIO 1.3       /* of a median to the minimum: frequencies of one core move by less */
-#define QUIET_MEDIAN_SHARE 0.9 /* of the CPU in all samples: below, the median may be moved as well */
+#define QUIET_SWITCH_US 1e4   /* a sample may have one switch in each such period, which costs below 0.1 % of it */
+#define QUIET_RATIO 1.3       /* ratio of a median to the minimum; clock rates of one core vary less */
+#define QUIET_MEDIAN_SHARE 0.9 /* CPU share over all samples; below it, the median may be affected too */
 
 struct sample {
     double us;              /* of one call */
-    double wall_us, cpu_us; /* of all its calls; the second is NaN where the system's clock is too coarse to tell */
-    size_t switches;        /* involuntary context switches meanwhile */
-    double peak;            /* GFLOP/s of the core right before and behind, where that is measured */
+    double wall_us, cpu_us; /* of all its calls; the second is NaN if the system's clock is too coarse */
+    size_t switches;        /* involuntary context switches during the sample */
+    double peak;            /* GFLOP/s of the core right before and after, if measured */
 };
 
 struct stopwatch {
@@ -29,13 +30,13 @@ struct stopwatch {
     size_t switches;
 };
 
-/* Of the calling thread. */
+/* Starts a stopwatch for the calling thread. */
 struct stopwatch stopwatch_start(void);
 struct sample stopwatch_stop(const struct stopwatch *watch, size_t calls);
 
 bool sample_is_disturbed(const struct sample *sample);
-/* A sample, taken again while it is disturbed, some times at most and while *again, which is counted down, is above 0.
- * The last one counts, not the best: that would be luck. */
+/* A sample, taken again while it is disturbed, at most a few times and while *again, which counts down, is above 0. The
+ * last one counts, not the best one, which might be lucky. */
 struct sample sample_quietly(struct sample (*take)(void *context), void *context, size_t *again);
 
 struct quiet {
@@ -47,11 +48,11 @@ struct quiet_ratio {
     double median; /* NaN: none is kept */
     size_t kept;
 };
-/* Of a[i] / b[i], which were measured in turns: without those of which one is above QUIET_RATIO times its minimum.
- * `min_a` is a smaller minimum of a that was seen elsewhere, or INFINITY. */
+/* Median of a[i] / b[i], which were measured alternately, without pairs in which one exceeds QUIET_RATIO times its
+ * minimum. `min_a` is a smaller minimum of a known from elsewhere, or INFINITY. */
 struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count, double min_a);
 
-/* Of samples that were kept. */
+/* Summary of the samples that were kept */
 struct quiet quiet_of(const struct sample *samples, size_t count, double median, double min);
 
 #endif

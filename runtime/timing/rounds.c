@@ -19,7 +19,7 @@ static void count_outliers(struct timing *t, const double *sorted)
     t->outliers = low + (t->samples - 1 - high);
 }
 
-/* `room` is for three values a round. */
+/* `room` has space for three values for each round. */
 static struct timing sum_up(const struct sample *samples, size_t rounds, double operations, double *room)
 {
     struct timing timing = {.samples = rounds};
@@ -61,11 +61,11 @@ static struct sample take_one(void *context)
 /* One kernel being measured. */
 struct course {
     struct sample *samples; /* [rounds] */
-    size_t again;           /* of them may be taken again yet: as many as there are rounds */
+    size_t again;           /* how many samples may still be repeated: initially the number of rounds */
     bool wanted;
 };
 
-/* All rounds of those kernels that are wanted. */
+/* Takes all rounds of the wanted kernels. */
 static void take_rounds(struct course *courses, size_t count, size_t rounds, struct taker *taker)
 {
     for (size_t i = 0; i < count; i++)
@@ -119,7 +119,7 @@ static struct sample take_kernel(void *context, size_t kernel)
     return timed_sample_with_peak((const struct timed *)context + kernel);
 }
 
-/* From first calls: how many rounds fit the time. */
+/* The number of rounds that fit the time, estimated from first calls */
 static size_t plan_rounds(struct timed *timed, size_t count, double seconds, size_t min)
 {
     double round = 0;

@@ -2,7 +2,7 @@
 /* What it takes to time a kernel on one core: memory, one layer ready to be called, statistics.
  *
  * The cache state is always the same: warm. Inputs, packed weights, scratch and outputs stay where they are from call
- * to call, so that each cache level holds as much of them as fits. Left out on purpose: in which order what is timed
+ * to call, so that each cache level holds as much of them as fits. Left out on purpose: the order of measurements
  * (bench.c, rounds.c), and more than one core.
  */
 #ifndef ATTNRUN_TIMING_H
@@ -18,7 +18,7 @@
 /* Zeroed, in huge pages where the system gives them: fewer TLB misses, less noise. free() it; NULL without memory. */
 void *large_pages(size_t bytes);
 
-/* Stays on the core that runs it now; returns that core's number, -1 where it is not known. */
+/* Pins the process to its current core; returns that core's number, -1 if it is unknown. */
 int pin_to_this_core(void);
 
 /* Runs multiply-adds until the clock has settled. */
@@ -34,35 +34,35 @@ struct timed {
     void *packed, *scratch;
     float *y, *attn, *lse;
     void *cache[CACHE_PARTS]; /* NULL those that the layer lacks */
-    bool backward;   /* what is timed: backward, on what a call of forward has kept; else forward */
+    bool backward;   /* backward is timed, on what a call of forward has saved; else forward */
     struct kernel_grads grads;
     float *dy, *saved, *gradient[TENSOR_COUNT];
     void *back; /* its scratch */
     const char *isa; /* the packed one's name */
-    size_t repeats;  /* calls in one sample: a short layer is called several times */
+    size_t repeats;  /* calls in one sample; a short layer is called several times */
 };
 
-/* Draws the inputs and makes room. False with the reason in `diag`; timed_free() in any case. */
+/* Draws the inputs and allocates memory. False with the reason in `diag`; call timed_free() in any case. */
 bool timed_make(struct timed *timed, const struct layer *layer, const struct kernel_table *call,
                 const struct inputs_draw *draw, struct diag *diag);
-/* From now on backward is timed, of a layer that trains. False with the reason in `diag`. */
+/* Times backward from now on, for a layer that trains. False with the reason in `diag`. */
 bool timed_backward(struct timed *timed, struct diag *diag);
-/* Packs for one instruction set and calls once. False when the machine lacks it, or with the reason in `diag`. */
+/* Packs for one instruction set and calls once. False if the machine lacks it, or with the reason in `diag`. */
 bool timed_pack(struct timed *timed, int isa, struct diag *diag);
-/* Bytes that calls of a layer with these inputs go over; plain weights are not among them. */
+/* Bytes that calls of a layer with these inputs access, without plain weights */
 size_t timed_bytes(const struct layer *layer, const struct kernel_table *call, const struct inputs *inputs);
-/* Gives back the plain weights; they are needed only to pack. */
+/* Frees the plain weights, which only packing needs. */
 void timed_drop_weights(struct timed *timed);
-/* Decides the repeats from a first call, which also warms up; returns the µs of one call, about. */
+/* Chooses the repeats from a first call, which also warms up; returns the approximate µs of one call. */
 double timed_calibrate(struct timed *timed);
-/* One sample; its first call finds what ran before in the caches. */
+/* One sample, with the caches as the previous code left them */
 struct sample timed_sample(const struct timed *timed);
-/* The same behind an untimed call, with warm caches, and between two measurements of the peak. */
+/* One sample after an untimed call, with warm caches, between two measurements of the peak */
 struct sample timed_sample_warm(const struct timed *timed);
 struct sample timed_sample_with_peak(const struct timed *timed);
 void timed_free(struct timed *timed);
 
-/* How many rounds to measure: as many as fit the time, but at least `least`, at most 1000. */
+/* Number of rounds to measure: as many as fit the time, at least `min`, at most 1000 */
 size_t rounds_for(double fitting, size_t min);
 
 /* Sorts the values. */

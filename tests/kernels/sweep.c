@@ -529,6 +529,11 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         d->dropout = REAL(&of_train, 0.4, 0.1, 0.5, 0.25, 0.9, 1e-9);
     if (d->train)
         draw_trained(&of_train, d);
+    struct dice of_norm = {mix(dice->state ^ 0x716B6E6F726D)}; /* likewise */
+    if (d->train && chance(&of_norm, 0.25)) {
+        d->qk_norm = WORD(&of_norm, "rms", "layer", "l2", "rms_all");
+        d->norm_eps = REAL(&of_norm, 0.6, 1e-12, 1e-6, 0.01, 1);
+    }
     draw_plan(dice, d);
     d->scale_given = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
@@ -1078,7 +1083,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, prefix", d->train && d->mask & MASK_PREFIX) F("train, segments", d->train && d->mask & MASK_SEGMENTS) \
     F("train, offset", d->train && d->offset != NULL) F("train, positions", d->train && d->rope_given) \
     F("train, softcap", d->train && d->softcap > 0) F("train, sink", d->train && d->sink) \
-    F("train, relative", d->train && d->relative != NULL) \
+    F("train, relative", d->train && d->relative != NULL) F("train, qk_norm", d->train && d->qk_norm != NULL) \
     F("train, softcap and relative", d->train && d->softcap > 0 && d->relative != NULL) \
     F("train, rows skipped", d->train && d->pad_skipped) \
     F("train, visible", d->train && d->visible[0] != '\0') \

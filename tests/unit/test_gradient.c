@@ -52,6 +52,7 @@ struct call {
     const struct inputs *in;
     quad *tensor[TENSOR_COUNT]; /* those that have gradients, and mask_add */
     const float *dy;
+    bool keys; /* whose gains are taken */
 };
 
 /* Row r, column c of a head's matrix of `rows` rows: of [in][heads d], or under split [heads][in][d]. */
@@ -83,15 +84,49 @@ static quad product(const struct call *call, enum layer_tensor from, enum layer_
     return sum;
 }
 
-/* One number of a query, key or value: of a query and a key turned by its token's position. */
-static quad projected(const struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
+static quad root_of(quad x)
+{
+    quad root = (quad)sqrtl((long double)x);
+    for (int k = 0; root > 0 && k < 3; k++)
+        root = (root + x / root) / 2;
+    return root;
+}
+
+/* The same behind the norm, of a head or of all heads together. */
+static quad normed(const struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
+                   size_t heads, size_t d, size_t token, size_t i, size_t c)
+{
+    const struct layer *l = call->layer;
+    const quad x = product(call, from, w, b, heads, d, token, i, c);
+    if (l->qk_norm == NORM_NONE || w == TENSOR_W_V)
+        return x;
+    const bool all = l->qk_norm == NORM_RMS_ALL, keys = call->keys, layer = l->qk_norm == NORM_LAYER;
+    const quad *gain = call->tensor[keys ? TENSOR_G_K : TENSOR_G_Q], *shift = call->tensor[keys ? TENSOR_C_K : TENSOR_C_Q];
+    const size_t first = all ? 0 : i, end = all ? heads : i + 1;
+    const quad count = (quad)((end - first) * d), eps = (quad)l->norm_eps;
+    quad mean = 0, squares = 0;
+    for (size_t at = first * d; layer && at < end * d; at++)
+        mean += product(call, from, w, b, heads, d, token, at / d, at % d) / count;
+    for (size_t at = first * d; at < end * d; at++) {
+        const quad of = product(call, from, w, b, heads, d, token, at / d, at % d) - mean;
+        squares += of * of;
+    }
+    const quad length = root_of(squares);
+    if (l->qk_norm == NORM_L2)
+        return x / (length < eps ? eps : length);
+    const quad by = (x - mean) / root_of(squares / count + eps);
+    return by * gain[all ? i * d + c : c] + (shift != NULL ? shift[c] : 0);
+}
+
+/* One number of a query, key or value: of a query and a key normed, and turned by its token's position. */
+static quad projected(struct call *call, enum layer_tensor from, enum layer_tensor w, enum layer_tensor b,
                       size_t heads, size_t d, size_t token, size_t i, size_t c)
 {
     const struct layer *l = call->layer;
     const size_t dims = (size_t)l->rope.dims, half = dims / 2;
     const bool halves = l->rope.kind == ROPE_HALF;
     if (w == TENSOR_W_V || l->rope.kind == ROPE_NONE || c >= dims)
-        return product(call, from, w, b, heads, d, token, i, c);
+        return normed(call, from, w, b, heads, d, token, i, c);
     const bool second = halves ? c >= half : c % 2 == 1;
     const size_t pair = halves ? c % half : c / 2, other = halves ? (second ? c - half : c + half) : c ^ 1;
     const int32_t *positions = call->in->tensor[TENSOR_POSITIONS];
@@ -99,8 +134,8 @@ static quad projected(const struct call *call, enum layer_tensor from, enum laye
     const long double angle = position *
                               powl((long double)l->rope.theta, -2 * (long double)pair / (long double)dims);
     const quad sine = (quad)sinl(angle) * (second ? 1 : -1);
-    return (quad)cosl(angle) * product(call, from, w, b, heads, d, token, i, c) +
-           sine * product(call, from, w, b, heads, d, token, i, other);
+    return (quad)cosl(angle) * normed(call, from, w, b, heads, d, token, i, c) +
+           sine * normed(call, from, w, b, heads, d, token, i, other);
 }
 
 static int64_t position_of(const struct call *call, size_t b, size_t t)
@@ -203,13 +238,14 @@ static quad kept(const struct call *call, size_t b, size_t i, size_t t, size_t j
 }
 
 /* z [n][d_v] of head i */
-static void attend(const struct call *call, size_t b, size_t i, quad *z)
+static void attend(struct call *call, size_t b, size_t i, quad *z)
 {
     const struct layer *l = call->layer;
     const size_t n = call->in->n, m = call->in->m, d_k = (size_t)l->d_k, d_v = (size_t)l->d_v;
     const size_t h = (size_t)l->h, h_kv = (size_t)l->h_kv, g = i * h_kv / h;
     const enum layer_tensor source = l->cross ? TENSOR_SOURCE : TENSOR_X;
     quad *k = calloc(m * d_k + 1, sizeof *k), *v = calloc(m * d_v + 1, sizeof *v), *a = calloc(m + 1, sizeof *a);
+    call->keys = true;
     for (size_t j = 0; j < m; j++) {
         for (size_t c = 0; c < d_k; c++)
             k[j * d_k + c] = projected(call, source, l->tied ? TENSOR_W_Q : TENSOR_W_K, l->tied ? TENSOR_B_Q : TENSOR_B_K,
@@ -219,6 +255,7 @@ static void attend(const struct call *call, size_t b, size_t i, quad *z)
                 ? call->tensor[source][(b * m + j) * (size_t)l->d_source + (l->split ? i * d_v : 0) + c]
                 : projected(call, source, TENSOR_W_V, TENSOR_B_V, h_kv, d_v, b * m + j, g, c);
     }
+    call->keys = false;
     for (size_t t = 0; t < n; t++) {
         quad q[64], sum = 0, most = 0;
         assert_true(d_k <= 64);
@@ -281,7 +318,7 @@ static quad merged(const struct call *call, size_t b, size_t i, size_t t, size_t
     return sum;
 }
 
-static quad loss(const struct call *call)
+static quad loss(struct call *call)
 {
     const struct layer *l = call->layer;
     const size_t n = call->in->n, d_out = (size_t)l->d_out;
@@ -351,6 +388,34 @@ static void compare(const char *spec, size_t batch, size_t n, size_t m)
     free(dy);
 }
 
+/* A row's weights are all divided by one sum of m terms, which walks off by sqrt(m) u: db_v of the second gate has
+ * that once for each query, not once for each pair. */
+static void test_sum_of_row(void **state)
+{
+    (void)state;
+    const size_t n = 12, m = 140;
+    struct layer *layer = layer_of("train = true\nd_model = 6\nh = 2\nw_o = none\nbias = true\nattention = cross\n"
+                                   "seq_len = 12\nsource_len = 140\n");
+    struct diag diag = {0};
+    struct inputs in;
+    struct gradients gradients;
+    float dy[12 * 6];
+    struct random random = {42};
+    assert_true(inputs_draw(&in, layer, &(struct inputs_draw){.seed = 7, .batch = 1, .n = n, .m = m}, &diag));
+    for (size_t i = 0; i < n * 6; i++)
+        dy[i] = (float)random_normal(&random);
+    assert_true(gradients_compute(&gradients, layer, &in, dy, true, &diag));
+    for (size_t c = 0; c < 6; c++) {
+        double squares = 0;
+        for (size_t t = 0; t < n; t++)
+            squares += (double)dy[t * 6 + c] * (double)dy[t * 6 + c];
+        assert_true(gradients.drawn[TENSOR_B_V][c] >= 2.5 * sqrt((double)m * squares) * 0x1p-24);
+    }
+    gradients_free(&gradients);
+    inputs_free(&in);
+    layer_free(layer);
+}
+
 /* The known answers that Random123 comes with. */
 static void test_philox(void **state)
 {
@@ -406,6 +471,26 @@ static void test_rope(void **state)
     compare("train = true\nd_model = 8\nh = 2\nh_kv = 1\nseq_len = 4\nrope = interleaved\nmask = padding\n", 2, 4, 4);
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 4\nrope = half\ninput = split\n", 1, 4, 4);
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 5\nrope = half\nrope_positions = given\n", 2, 5, 5);
+}
+
+static void test_norms(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"qk_norm = rms\n", "qk_norm = layer\nbias = true\nrope = half\n",
+                                        "qk_norm = l2\nscale = 3\nrope = interleaved\nmask = causal\n",
+                                        "qk_norm = l2\nnorm_eps = 2\n", "qk_norm = rms_all\n",
+                                        "qk_norm = rms_all\nh_kv = 1\nbias = true\nrope = half\n",
+                                        "qk_norm = rms\nw_k = tied\n", "qk_norm = l2\nw_k = tied\nbias = true\n",
+                                        "qk_norm = rms_all\nw_k = tied\nw_v = identity\nnorm_eps = 0.3\n",
+                                        "qk_norm = rms_all\ninput = split\nmask = no_self+padding\n",
+                                        "qk_norm = layer\nattention = cross\nsource_len = 6\nd_source = 4\n",
+                                        "qk_norm = rms_all\nattention = cross\nh_kv = 1\nsoftcap = 2\n",
+                                        "qk_norm = rms\nmask = padding\npad_rows = skipped\nh_kv = 1\n"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char spec[250];
+        snprintf(spec, sizeof spec, "train = true\nd_model = 4\nh = 2\nd_k = 4\nseq_len = 4\n%s", kinds[i]);
+        compare(spec, 2, 4, 4);
+    }
 }
 
 static void test_padding_skipped(void **state)
@@ -531,11 +616,11 @@ static void test_convolution(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_philox), cmocka_unit_test(test_dropped),
-                                       cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope), cmocka_unit_test(test_alibi), cmocka_unit_test(test_offset),
-                                       cmocka_unit_test(test_terms), cmocka_unit_test(test_padding_skipped),
-                                       cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
-                                       cmocka_unit_test(test_cross), cmocka_unit_test(test_masks),
-                                       cmocka_unit_test(test_convolution)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_philox), cmocka_unit_test(test_dropped), cmocka_unit_test(test_sum_of_row),
+        cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope), cmocka_unit_test(test_alibi),
+        cmocka_unit_test(test_offset), cmocka_unit_test(test_terms), cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_padding_skipped), cmocka_unit_test(test_self), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_cross), cmocka_unit_test(test_masks), cmocka_unit_test(test_convolution)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,12 +173,34 @@ def layer(spec, t, lengths, mask_bool, mask_add, given):
         both = torch.cat([a, b], 2) if spec["rope"] == "half" else torch.stack([a, b], 3).flatten(2)
         return torch.cat([both, rows[..., dims:]], 2)
 
+    def normed(rows, of):
+        """Queries or keys [head][batch][row][d_k] behind their norm."""
+        kind, eps, d = spec["qk_norm"], spec.get("norm_eps", 1e-6), spec["d_k"]
+        if kind == "rms":
+            return torch.nn.functional.rms_norm(rows, (d,), t["g_" + of], eps)
+        if kind == "layer":
+            return torch.nn.functional.layer_norm(rows, (d,), t["g_" + of], t["c_" + of], eps)
+        if kind == "l2":
+            return torch.nn.functional.normalize(rows, dim=3, eps=eps)
+        all_of = torch.cat(list(rows), 2)
+        all_of = torch.nn.functional.rms_norm(all_of, (all_of.shape[2],), t["g_" + of], eps)
+        return torch.stack(all_of.split(d, 2))
+
+    tied = spec["w_k"] == "tied"
+
+    def query(i):
+        return project(x, "w_q", "b_q", i, h, spec["d_k"])
+
+    def key(g):
+        return project(source, "w_q" if tied else "w_k", "b_q" if tied else "b_k", g, h_kv, spec["d_k"])
+
+    norms = "qk_norm" in spec
+    queries = normed(torch.stack([query(i) for i in range(h)]), "q") if norms else None
+    keys = normed(torch.stack([key(i) for i in range(h_kv)]), "k") if norms else None
     heads = []
     for i in range(h):
         g = i * h_kv // h
-        q = project(x, "w_q", "b_q", i, h, spec["d_k"])
-        tied = spec["w_k"] == "tied"
-        k = project(source, "w_q" if tied else "w_k", "b_q" if tied else "b_k", g, h_kv, spec["d_k"])
+        q, k = (queries[i], keys[g]) if norms else (query(i), key(g))
         if "rope" in spec:
             q, k = turned(q), turned(k)
         v = own(source, i, h) if spec["w_v"] == "identity" else project(source, "w_v", "b_v", g, h_kv, spec["d_v"])
@@ -270,6 +292,11 @@ def drawn_layer(folder, name, batch, n, m=None, **keys):
         t["rel_bias"] = drawn(rng, h, s["rel_left"] + s["rel_right"] + 1)
     if s.get("sink"):
         t["sink"] = drawn(rng, h)
+    for of, heads in (("q", h), ("k", h_kv)):
+        if s.get("qk_norm", "l2") != "l2":
+            t["g_" + of] = drawn(rng, s["d_k"] * (heads if s["qk_norm"] == "rms_all" else 1))
+        if s.get("qk_norm") == "layer":
+            t["c_" + of] = drawn(rng, s["d_k"])
     more, lengths, flags, added = {}, None, None, None
     masks = s["mask"].split("+")
     if "padding" in masks:
@@ -352,6 +379,14 @@ def main(folder):
                 mask="causal+padding", sink=True)
     drawn_layer(folder, "table_softcap", 2, 13, 19, d_model=8, h=2, relative="table", rel_left=4, rel_right=9, softcap=2,
                 mask="padding")
+    drawn_layer(folder, "rms", 2, 19, d_model=16, h=4, h_kv=2, qk_norm="rms", rope="half", mask="causal")
+    drawn_layer(folder, "layer", 2, 13, d_model=12, h=2, qk_norm="layer", bias=True, norm_eps=0.01)
+    drawn_layer(folder, "l2_tied", 2, 14, d_model=10, h=2, qk_norm="l2", w_k="tied", scale=4, bias=True)
+    drawn_layer(folder, "l2_short", 2, 9, d_model=8, h=2, qk_norm="l2", norm_eps=2, rope="interleaved")
+    drawn_layer(folder, "rms_all", 2, 17, d_model=18, h=3, qk_norm="rms_all", rope="interleaved", mask="padding")
+    drawn_layer(folder, "rms_all_cross", 2, 8, 21, d_model=12, h=4, h_kv=2, qk_norm="rms_all", d_k=5, bias=True)
+    drawn_layer(folder, "rms_tied_skipped", 3, 15, d_model=12, h=2, qk_norm="rms", w_k="tied", mask="padding",
+                pad_rows="skipped")
     drawn_layer(folder, "dropout", 2, 21, d_model=12, h=3, dropout=0.1, bias=True)
     drawn_layer(folder, "dropout_causal_grouped", 3, 18, d_model=16, h=4, h_kv=2, dropout=0.5, mask="causal")
     drawn_layer(folder, "dropout_cross_padding", 3, 7, 27, d_model=8, h=2, dropout=0.25, mask="padding", d_source=6)
