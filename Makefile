@@ -160,7 +160,7 @@ deps-peers: | $(filter deps deps-test,$(installers))
 $(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
 	$(link) -o $@ $^ $(LUA_LIBS) -lcmocka $(run_libs)
 
-# Random layers: 40 of them in `make test`, as many as SWEEP says here.
+# Random layers: 24 of them in `make test`, as many as SWEEP says here.
 SWEEP ?= 2000
 SEED  ?= 1
 JOBS  ?= 2
@@ -187,7 +187,7 @@ test-avx512: all
 	@BUILD='$(BUILD)' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avx512.sh all
 
 # Fuzzers: tests/fuzz/NAME.c each. tests/fuzz/test_fuzz.sh runs them, and makes the programs by a make of its own, whose
-# folder, compiler and level are theirs. `make test` gives each 10 s of search.
+# folder, compiler and level are theirs. `make test` gives each 4 s of search.
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))

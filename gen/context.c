@@ -65,6 +65,7 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
+    FIELD(plan_isa, values_room),
     FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
@@ -136,6 +137,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
     {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
     {"queries", LAYOUT_Q_T}, {"words_at", LAYOUT_ROUNDED_KEYS},
+    {"value_words", LAYOUT_ROUNDED_VALUES},
     {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
     {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
@@ -159,6 +161,7 @@ static const struct { const char *name; enum layout_name of; enum layout_axis ax
     {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
     {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"words_row", LAYOUT_ROUNDED_KEYS, AXIS_TOKEN},
     {"words_head", LAYOUT_ROUNDED_KEYS, AXIS_HEAD},
+    {"value_words_head", LAYOUT_ROUNDED_VALUES, AXIS_HEAD}, {"value_words_row", LAYOUT_ROUNDED_VALUES, AXIS_TOKEN},
     {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
     {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
     {"v_block", LAYOUT_VALUES, AXIS_BLOCK},
@@ -309,15 +312,9 @@ static void push_back(struct emit *emit, const struct plan_isa *p)
     }
     emit_end(emit);
     emit_begin_table(emit, "back_reads");
-    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++) {
-        if (p->back.read[i] < 0)
-            continue;
-        const struct back_operand *const of = &p->back.operands[p->back.read[i]];
-        emit_begin_table(emit, reads[i]);
-        emit_set_string(emit, "name", of->name);
-        emit_set_boolean(emit, "ranged", of->ranged);
-        emit_end(emit);
-    }
+    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++)
+        if (p->back.read[i] >= 0)
+            emit_set_integer(emit, reads[i], p->back.read[i] + 1);
     emit_end(emit);
     emit_begin_table(emit, "through");
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
@@ -417,15 +414,6 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
 /* The phases and their tasks, in order; `label` of a product's task is the prefix of its functions' names. */
 static void push_phases(struct emit *emit, const char *name, const struct plan_isa *p, bool back)
 {
-    static const char *const kinds[TASK_KINDS] = {
-        [TASK_PADDING] = "padding", [TASK_RANGES] = "ranges", [TASK_FINISH] = "finish",
-        [TASK_KEEP_SOURCE] = "keep_source", [TASK_TURNS] = "turns", [TASK_ATTEND] = "attend",
-        [TASK_ATTEND_ROWS] = "attend_rows", [TASK_JOIN] = "join", [TASK_TRANSPOSE_AGAIN] = "TRANSPOSE",
-        [TASK_PROJECT_AGAIN] = "PROJECT", [TASK_D_Z] = "d_z", [TASK_D_HEADS] = "d_heads", [TASK_D_X] = "d_x",
-        [TASK_D_SOURCE] = "d_source", [TASK_D_WEIGHTS] = "d_weights"};
-    static const char *const products[] = {
-        [PRODUCT_COPY] = "copy", [PRODUCT_PANELS] = "panels", [PRODUCT_LANES] = "lanes", [PRODUCT_ROWS] = "norm",
-        [PRODUCT_ROUND] = "round", [PRODUCT_WIDEN] = "widen"};
     static const char *const overs[TASK_OVERS] = {
         [OVER_SEQUENCES] = "sequences", [OVER_ROWS] = "rows", [OVER_BLOCKS] = "blocks",
         [OVER_SEQUENCE_BLOCKS] = "sequence_blocks", [OVER_BOTH] = "both", [OVER_PANELS] = "panels",
@@ -441,14 +429,14 @@ static void push_phases(struct emit *emit, const char *name, const struct plan_i
         emit_set_string(emit, "name", phase->name);
         emit_set_boolean(emit, "behind", phase->behind);
         const bool attention = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
-                               phase->id == PHASE_APPEND || phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
-        emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output"
-                                      : first->product != NULL ? products[first->product->kind] : kinds[first->kind]);
+                               phase->id == PHASE_APPEND || phase->id == PHASE_ROUND_VALUES ||
+                               phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
+        emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output" : first->word);
         emit_begin_table(emit, "tasks");
         for (const struct plan_task *task = first; task < end; task++) {
             const struct product *const g = task->product;
             emit_begin_item(emit);
-            emit_set_string(emit, "kind", g != NULL ? products[g->kind] : kinds[task->kind]);
+            emit_set_string(emit, "kind", task->word);
             emit_set_string(emit, "label", g != NULL && g->label != NULL ? g->label : "");
             emit_set_string(emit, "over", overs[task->over]);
             emit_set_boolean(emit, "of_keys", task->of_keys);
@@ -891,7 +879,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
         {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
-        {"DROPOUT", layer_dropped(layer) > 0}, {"BACK_TRANSPOSES", plan_back_transposes(layer)},
+        {"DROPOUT", layer_dropped(layer) > 0},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
         {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
@@ -925,6 +913,9 @@ static void push_layer(struct emit *emit, const struct layer *layer)
                                              [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
+    emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer));
+    emit_set_integer(emit, "VALUE_LEVELS", VALUE_LEVELS);
+    emit_set_integer(emit, "WEIGHT_LEVELS", WEIGHT_LEVELS);
     emit_set_integer(emit, "SCORE_WORD", SCORE_WORD);
     emit_set_integer(emit, "SCORE_LEVELS", layer_rounds_scores(layer) ? layer_score_levels(layer) : 0);
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));

@@ -41,8 +41,8 @@ function helpers.size(x)
     return ("((size_t)%d)"):format(whole)
 end
 
--- `text` broken at blanks into lines of at most `width` columns, each behind `prefix`, joined by newlines. Newlines
--- of the text stay; what would end the comment is taken apart.
+-- `text` broken at blanks into lines of at most `width` columns, each with `prefix`, joined by newlines. Newlines of
+-- the text are kept; "*/" and "/*" are broken up.
 function helpers.c_comment_wrap(text, width, prefix)
     prefix = prefix or ""
     local lines = {}
@@ -73,8 +73,7 @@ function helpers.of_kinds(list, ...)
     return found
 end
 
--- `a + n`, `a * n`, "n things", what is taken n at a time, as a person would write them: without + 0, * 1, plurals of
--- one.
+-- `a + n`, `a * n`, "n things", loops over n at a time, as a person would write them: no + 0, * 1, no plural of one.
 function helpers.plus(a, n) return n ~= 0 and a .. " + " .. n or a end
 function helpers.offset(a, n) return n < 0 and a .. " - " .. -n or helpers.plus(a, n) end
 function helpers.times(a, n) return n ~= 1 and a .. " * " .. n or a end
@@ -84,7 +83,7 @@ function helpers.left(a, n) return n ~= 1 and a .. " >= " .. n or a .. " > 0" en
 function helpers.take(a, n) return n ~= 1 and a .. " -= " .. n or a .. "--" end
 function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or things or thing .. "s") end
 
--- What tile.in wants to know, where only `of` differs from the plain tile.
+-- Arguments of tile.in: those in `of`, and defaults for the rest.
 function helpers.tile(of)
     local all = { a_split = 0, a_far = 0, ahead = 0, init = "zero", resume = false, from = false,
         scatter = false, tail = 0, stepped = false,
@@ -94,14 +93,14 @@ function helpers.tile(of)
     return all
 end
 
--- For tile.in: heights of a product that are alike in all but their rows.
+-- For tile.in: the heights' rows with one `unroll` and `prefetch` for all.
 function helpers.heights_alike(heights, unroll, prefetch)
     local all = {}
     for i, t in ipairs(heights) do all[i] = { rows = t.rows, unroll = unroll, prefetch = prefetch } end
     return all
 end
 
--- Of a vocabulary, blocks of C parted by blank lines, those that define a macro or function that `text` or a later
+-- The blocks of a vocabulary (C, separated by blank lines) that define a macro or function which `text` or a later
 -- chosen block uses; and the names of their macros, for #undef.
 function helpers.words_used(vocabulary, text)
     local blocks = {}
@@ -135,7 +134,7 @@ function helpers.words_used(vocabulary, text)
     return table.concat(chosen), macros
 end
 
--- `texts` without those comments of several lines from column one that an earlier line has said.
+-- `texts` without comments of several lines, from column one, that have stood in an earlier one.
 function helpers.said_once(texts)
     local said, out = {}, {}
     for i, text in ipairs(texts) do
@@ -156,7 +155,7 @@ function helpers.said_once(texts)
     return out
 end
 
--- FNV-1a, 64 bits, as a C constant: tells texts apart, protects nothing.
+-- FNV-1a, 64 bits, as a C constant: distinguishes texts, no protection.
 function helpers.fingerprint(text)
     local hash = 0xcbf29ce484222325
     for i = 1, #text do hash = (hash ~ text:byte(i)) * 0x100000001b3 end
@@ -186,8 +185,8 @@ helpers.GELU_P = { 3.9894223462e-01, 3.3852750865e-02, 4.6772670509e-03,
 helpers.GELU_Q = { 1, 2.5152218082e-01, 2.8645931344e-02,
     1.8844508072e-03, 7.3647838096e-05, 1.1975032186e-06 }
 
--- The parameters of an expression's function, and a call with these: what it does not read is not passed, but for the
--- score so far, which other terms have made.
+-- Parameters of an expression's function, and arguments of a call: only what the expression reads, and the score so
+-- far, which other terms have made.
 local function expression_list(nodes, s, i, p, j, packed)
     local root, list = nodes[#nodes], {}
     for _, of in ipairs { { root.type == "float", s }, { root.reads_table, packed }, { root.reads_i, i },
@@ -204,7 +203,7 @@ function helpers.expression_arguments(nodes, s, p, j)
     return expression_list(nodes, s, "terms->head", p, j, "terms->packed")
 end
 
--- Of an expression by ranges of its integers: the nodes that these need, and the operations among them
+-- The nodes that are needed to evaluate an expression by ranges of its integers, and their operations
 function helpers.needed_by_ranges(nodes)
     local needed, used = { [#nodes] = true }, {}
     for k = #nodes, 1, -1 do

@@ -11,7 +11,6 @@
 local context, helpers, read, folder, wrap = ...
 local MOST_NESTED = 32 -- includes
 local MOST_COLUMNS = 120 -- of lines that joined() makes
-local MOST_PARTS = 50  -- operands of one "..", which Lua's parser reads by recursion
 
 local out, depth = {}, 0 -- pieces of the text being made; how deep includes are nested
 
@@ -22,19 +21,27 @@ local function number_text(v)
     return ("%.9g"):format(v)
 end
 
-local function value(v, expression, level)
+local function checked(v, expression, level)
     local kind = type(v)
     if kind == "string" then return v end
     if kind ~= "number" then
-        error(("${%s} is a %s; only numbers and strings have a text"):format(expression, kind), level or 2)
+        error(("${%s} is a %s; only numbers and strings have a text"):format(expression, kind), level)
     elseif v ~= v or v == math.huge or v == -math.huge then
-        error(("${%s} is not finite; choose the literal with an if"):format(expression), level or 2)
+        error(("${%s} is not finite; choose the literal with an if"):format(expression), level)
     end
     return number_text(v)
 end
 
 local function emit(text)
-    out[#out + 1] = value(text, "emit", 3)
+    out[#out + 1] = checked(text, "emit", 3)
+end
+
+-- What a template's text and its expressions emit.
+local function put(text)
+    out[#out + 1] = text
+end
+local function value(v, expression)
+    out[#out + 1] = type(v) == "string" and v or checked(v, expression, 3)
 end
 
 -- What `lines`, a function, emits, with lines of one indentation that follow each other joined by blanks, up to
@@ -61,75 +68,65 @@ local function load_text(code, name)
     return select(2, pcall(load, code, name, "t"))
 end
 
--- The first "}" that leaves a whole Lua expression behind "${" closes it: braces and strings may hold more of them.
--- Where there are none of these the next "}" does, whole or not: who loads the chunk finds out, then `careful` says it.
-local function closing_brace(line, open, place, careful)
-    local close, first_message = open + 1, nil
-    local plain, next_close = line:match("^([^{}\"'%[%]]*)()}", open + 2)
-    if plain and not careful and ("(" .. plain .. ")"):find("^%b()$") then return next_close end
+-- "${" at `open` is closed by the first "}" that leaves a complete Lua expression, as braces and strings may hold
+-- others. Without braces and strings it is the next "}", complete or not: loading the chunk finds out, then `careful`
+-- reports it.
+local function closing_brace(text, open, place, careful)
+    local plain, next_close = text:match("^([^{}\"'%[%]\n]*)()}", open + 2)
+    if plain and not careful and (not plain:find("[()]") or ("(" .. plain .. ")"):find("^%b()$")) then
+        return next_close
+    end
+    local line = text:match("^[^\n]*", open)
+    local close, first_message = 2, nil
     while true do
         close = line:find("}", close + 1, true)
         if not close then error(place .. ": " .. (first_message or "'${' without a '}' on its line"), 0) end
-        local good, message = load_text("return (" .. line:sub(open + 2, close - 1) .. "\n)", "=expression")
-        if good then return close end
+        local good, message = load_text("return (" .. line:sub(3, close - 1) .. "\n)", "=expression")
+        if good then return open + close - 1 end
         first_message = first_message
             or "bad expression in '${…}': " .. message:gsub("^[^:]*:%d+: ", ""):gsub("%s+", " ")
     end
 end
 
--- What emits one line that has a "${": `texts` takes what stands between expressions.
-local function text_line(line, place, texts, careful)
-    local parts, from = {}, 1
-    local function keep(text)
-        texts[#texts + 1] = text
-        return ("_texts[%d]"):format(#texts)
+-- A template as Lua, and its texts: what stands between expressions and lines of Lua, and the expressions themselves.
+local function translate(name, text, careful)
+    local code, texts = { "local _put, _value, _texts, _ENV = ... " }, {}
+    local number, from, at = 1, 1, 0 -- line; what is not yet in `code`; the last "$"
+    local function keep(piece)
+        texts[#texts + 1] = piece
+        return #texts
+    end
+    local function flush(last)
+        if last < from then return end
+        local piece = text:sub(from, last)
+        local newlines = piece:gsub("[^\n]+", "")
+        code[#code + 1] = "_put(_texts[" .. keep(piece) .. "])" .. newlines
+        number = number + #newlines
     end
     while true do
-        local open = line:find("${", from, true)
-        if not open then break end
-        local close = closing_brace(line, open, place, careful)
-        local expression = line:sub(open + 2, close - 1)
-        parts[#parts + 1] = keep(line:sub(from, open - 1))
-        parts[#parts + 1] = ("_value((%s), %s)"):format(expression, keep(expression))
-        from = close + 1
-    end
-    parts[#parts + 1] = keep(line:sub(from))
-    local calls = {}
-    for i = 1, #parts, MOST_PARTS do
-        calls[#calls + 1] = "_emit(" .. table.concat(parts, "..", i, math.min(i + MOST_PARTS - 1, #parts)) .. ")"
-    end
-    return table.concat(calls)
-end
-
--- A template as Lua, and the texts that this names. Lines without an expression are emitted where the first of them is.
-local function translate(name, text, careful)
-    local lines, texts = {}, {}
-    local first, plain = nil, {} -- lines that are not yet in `lines`
-    local function flush()
-        if not first then return end
-        texts[#texts + 1] = table.concat(plain)
-        lines[first] = ("_emit(_texts[%d])"):format(#texts)
-        first, plain = nil, {}
-    end
-    for line, newline in text:gmatch("([^\n]*)(\n?)") do
-        local number = #lines + 1
-        local at = line:find("$", 1, true)
-        if at == 1 and (line == "$" or line:find("^%s", 2)) then
-            flush()
-            lines[number] = line:sub(2)
-        elseif at == 1 and not line:find("^{", 2) then
-            error(("%s:%d: a line that begins with '$' is Lua and needs a blank after the '$'"):format(name, number), 0)
-        elseif at and line:find("${", at, true) then
-            flush()
-            lines[number] = text_line(line .. newline, name .. ":" .. number, texts, careful)
-        elseif line ~= "" or newline ~= "" then
-            first = first or number
-            plain[#plain + 1] = line .. newline
-            lines[number] = ""
+        at = text:find("$", at + 1, true)
+        if not at then break end
+        local next = text:byte(at + 1)
+        if next == 123 then -- {
+            flush(at - 1)
+            local close = closing_brace(text, at, name .. ":" .. number, careful)
+            local expression = text:sub(at + 2, close - 1)
+            code[#code + 1] = "_value((" .. expression .. "), _texts[" .. keep(expression) .. "])"
+            from, at = close + 1, close
+        elseif at == 1 or text:byte(at - 1) == 10 then
+            flush(at - 1)
+            local last = text:find("\n", at, true) or #text
+            if next and not text:find("^%s", at + 1) then
+                local needs = "a line that begins with '$' is Lua and needs a blank after the '$'"
+                error(("%s:%d: %s"):format(name, number, needs), 0)
+            end
+            code[#code + 1] = text:sub(at + 1, last)
+            from, at, number = last + 1, last, number + 1
         end
     end
-    flush()
-    return "local _emit, _value, _texts, _ENV = ... " .. table.concat(lines, "\n"), texts
+    flush(#text)
+    local all = table.concat(code)
+    return all:sub(-1) == "\n" and all:sub(1, -2) or all, texts -- an error at the end is one of the last line
 end
 
 local chunks = {} -- template name → compiled chunk and its texts
@@ -148,8 +145,9 @@ local function compile(name)
     return chunks[name]
 end
 
--- pairs() in the order of the keys, numbers first: what is emitted never depends on a table's order.
-local function sorted_pairs(t)
+-- pairs() in the order of the keys, numbers first, so that the output never depends on a table's order. `view`: what
+-- stands for t[key], where t itself is not to be seen.
+local function sorted_pairs(t, view)
     local meta = getmetatable(t)
     if meta and meta.sorted then return meta.sorted() end
     local keys, i = {}, 0
@@ -160,31 +158,40 @@ local function sorted_pairs(t)
     end)
     return function()
         i = i + 1
-        return keys[i], t[keys[i]]
+        local key = keys[i]
+        if view and key ~= nil then return key, view(key) end
+        return key, t[key]
     end
 end
 
 -- A view of a table of the context: nothing in it can be set, and what is not in it is an error.
 local function read_only(t, what)
     if type(t) ~= "table" then return t end
-    local fields = {}
-    for key, v in next, t do fields[key] = read_only(v, what .. "." .. key) end
+    local views = {}
+    local function view(key)
+        local v = t[key]
+        if type(v) ~= "table" then return v end
+        if not views[key] then views[key] = read_only(v, what .. "." .. key) end
+        return views[key]
+    end
     return setmetatable({}, {
         __index = function(_, key)
-            if fields[key] == nil and key ~= #fields + 1 then -- one past the end is nil, for ipairs
+            local v = t[key]
+            if type(v) == "table" then return view(key) end
+            if v == nil and key ~= #t + 1 then -- one past the end is nil, for ipairs
                 error(("'%s' has no field '%s'"):format(what, tostring(key)), 2)
             end
-            return fields[key]
+            return v
         end,
         __newindex = function(_, key)
             error(("'%s.%s' cannot be set: the context is read-only"):format(what, tostring(key)), 2)
         end,
-        __len = function() return #fields end,
-        sorted = function() return sorted_pairs(fields) end,
+        __len = function() return #t end,
+        sorted = function() return sorted_pairs(t, view) end,
     })
 end
 
--- What would print an address or a random number, and so make the output differ between runs, is not there.
+-- Left out: whatever would print an address or a random number, so that the output never differs between runs.
 local format = string.format
 function string.format(form, ...)
     for i = 1, select("#", ...) do
@@ -257,7 +264,7 @@ end
 
 function run(chunk, scope)
     depth = depth + 1
-    chunk.run(emit, value, chunk.texts, setmetatable({}, {
+    chunk.run(put, value, chunk.texts, setmetatable({}, {
         __index = scope,
         __newindex = function(_, name)
             error(("assignment to '%s', which is not a local; write 'local %s'"):format(name, name), 2)

@@ -348,6 +348,13 @@ bool layer_rounds_scores(const struct layer *layer)
            !layer->source_kept && layer->d_k >= LEAST_DEPTH;
 }
 
+_Static_assert((int64_t)VALUE_LEVELS * WEIGHT_LEVELS * MOST_SUMMED <= INT32_MAX, "sums of 32 bits");
+
+bool layer_rounds_values(const struct layer *layer)
+{
+    return layer_rounds_scores(layer) && !layer->pad_skipped && layer->d_v >= LEAST_DEPTH;
+}
+
 int64_t layer_score_levels(const struct layer *layer)
 {
     int64_t levels = 32767;

@@ -247,6 +247,11 @@ static inline bool layer_rounds_z(const struct layer *layer)
 #define SCORE_WORD 2 /* numbers of i16 in a word, whatever the precision of products with matrices */
 bool layer_rounds_scores(const struct layer *layer);
 int64_t layer_score_levels(const struct layer *layer);
+/* Likewise weighted sums: of values of at most so many levels and weights of so many, no block of keys exceeds 2^31. */
+#define VALUE_LEVELS 4095
+#define WEIGHT_LEVELS 2047
+#define MOST_SUMMED 256
+bool layer_rounds_values(const struct layer *layer);
 /* Numbers of a 32-bit word, which is one step of a sum. */
 static inline int64_t layer_word(const struct layer *layer)
 {

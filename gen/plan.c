@@ -337,6 +337,8 @@ static struct product *add(struct plan_isa *p, const struct layer *layer, enum p
                                   .writes = LAYOUT_ROUNDED_SOURCE},
         [PRODUCT_ROUND_KEYS] = {.name = "keys in words", .label = "round_keys",
                                 .writes = LAYOUT_ROUNDED_KEYS},
+        [PRODUCT_ROUND_VALUES] = {.name = "values in words", .label = "round_values", .reads = {LAYOUT_VALUES},
+                                  .writes = LAYOUT_ROUNDED_VALUES},
         [PRODUCT_ROUND_Z] = {.name = "z in words", .label = "round_z", .writes = LAYOUT_ROUNDED_Z},
         [PRODUCT_ROUND_STREAM] = {.name = "rows behind attention in words", .label = "round_stream",
                                   .writes = LAYOUT_ROUNDED_STREAM},
@@ -508,6 +510,21 @@ static void plan_keys_words(struct plan_isa *p, const struct layer *layer)
 {
     plan_round(p, layer, PRODUCT_ROUND_KEYS, LAYOUT_KEYS, layer->d_k);
     p->words_room = plan_product(p, PRODUCT_ROUND_KEYS)->round.room;
+}
+
+/* Values as the weighted sums of whole numbers read them: words of the same feature of two keys of a sequence, the
+ * first of even number, and behind them the scales of both. */
+static void plan_values_words(struct plan_isa *p, const struct layer *layer)
+{
+    if (!layer_rounds_values(layer))
+        return;
+    struct product *const product = add(p, layer, PRODUCT_ROUND_VALUES, PRODUCT_COPY);
+    const int64_t pairs = max(ceil_div(layer->source_len, 2), p->batch_sources);
+    p->values_room = round_up(layer->d_v, p->lanes);
+    const int64_t row = row_stride(p, p->values_room + 2);
+    p->layouts[LAYOUT_ROUNDED_VALUES] = rows_of(product->name, OWNER_SCRATCH, layer->h_kv, pairs, layer->d_v,
+                                                pairs * row, row);
+    p->layouts[LAYOUT_ROUNDED_VALUES].element = TENSOR_I32;
 }
 
 /* Fields of a product that reads words */
@@ -1150,6 +1167,7 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
     plan_values(p, layer, request);
     if (layer_rounds_scores(layer))
         plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
+    plan_values_words(p, layer);
 }
 
 /* Queries, keys and values as a call brings them; the first two maybe normed or rotated into the scratch. `batch`: how
@@ -1313,8 +1331,11 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     p->rows_single = p->vecs == 1 ? p->rows : min(min(rows_single, isa->registers - taken - 2), apart);
     p->at_once = !request_is_small(request) && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = request_is_small(request) ? one_height : near_equal;
-    p->value_rows = part(p->fold->d_value, request_within(request, PLAN_VALUE_ROWS, rows));
-    p->value_rows_single = p->vecs == 1 ? p->value_rows : part(p->fold->d_value, rows_single);
+    const bool sums = layer_rounds_values(layer); /* of whole numbers */
+    const int64_t of_sums = sums ? min(rows, of_words) : rows;
+    p->value_rows = part(p->fold->d_value, min(of_sums, request_within(request, PLAN_VALUE_ROWS, rows)));
+    p->value_rows_single = p->vecs == 1 ? p->value_rows
+                         : part(p->fold->d_value, sums ? min(rows_single, isa->registers - taken - 2) : rows_single);
     p->two_pass = request_or(request, PLAN_SOFTMAX, PLAN_ONE_PASS) == PLAN_TWO_PASS;
 
     if (!request_is_small(request) || request_asks(request, PLAN_BATCH_ROWS))
@@ -1326,6 +1347,8 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     p->key_block = request_asks(request, PLAN_KEY_BLOCK) ? request->value[PLAN_KEY_BLOCK]
                  : p->value_blocks ? p->block
                  : round_up(ceil_div(layer->source_len, ceil_div(layer->source_len, fit)), p->rows);
+    if (sums)
+        p->key_block = min(p->key_block, MOST_SUMMED / p->rows * p->rows);
     const int64_t slab_fit = max(1, (int64_t)(isa->l1d_bytes * 2 / 3) / layout_element(p, LAYOUT_Q_T) / p->block);
     const int64_t slab = request_or(request, PLAN_DEPTH_SLAB, request_is_small(request) ? p->fold->d_score : slab_fit);
     p->depth_slab = words ? p->fold->d_score : near_equal(p->fold->d_score, slab); /* exact sums are not cut */

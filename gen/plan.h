@@ -39,7 +39,8 @@ enum product_name {
     PRODUCT_D_Z, PRODUCT_WEIGHTS_AGAIN, PRODUCT_D_SCORES, PRODUCT_D_VALUES, PRODUCT_D_KEYS, PRODUCT_D_QUERIES,
     PRODUCT_THROUGH_Q, PRODUCT_THROUGH_K, PRODUCT_THROUGH_V,
     PRODUCT_D_W_Q, PRODUCT_D_W_K, PRODUCT_D_W_V, PRODUCT_D_W_O,
-    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_KEYS, PRODUCT_ROUND_Z, PRODUCT_ROUND_STREAM,
+    PRODUCT_ROUND_X, PRODUCT_ROUND_SOURCE, PRODUCT_ROUND_KEYS, PRODUCT_ROUND_VALUES, PRODUCT_ROUND_Z,
+    PRODUCT_ROUND_STREAM,
     PRODUCT_ROUND_HIDDEN,
     /* under precision: of what a product reads */
     PRODUCT_WIDEN_X, PRODUCT_WIDEN_SOURCE, PRODUCT_WIDEN_V /* under tensor_type: of what a call brings */
@@ -65,7 +66,7 @@ enum layout_name {
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
     LAYOUT_STREAM,                     /* x and what attention adds to it */
     /* words of whole numbers, and behind those of a row its scale */
-    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_KEYS, LAYOUT_ROUNDED_Z,
+    LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_KEYS, LAYOUT_ROUNDED_VALUES, LAYOUT_ROUNDED_Z,
     LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
@@ -284,7 +285,7 @@ struct product {
 enum phase_name {
     PHASE_NONE,
     PHASE_PAD, PHASE_WIDEN, PHASE_NORM_X, PHASE_ROUND_X, PHASE_ROUND_SOURCE, PHASE_TRANSPOSE, PHASE_PROJECT,
-    PHASE_APPEND, PHASE_ROUND_KEYS, PHASE_ATTEND, PHASE_JOIN, PHASE_ROUND_Z, PHASE_OUTPUT,
+    PHASE_APPEND, PHASE_ROUND_KEYS, PHASE_ROUND_VALUES, PHASE_ATTEND, PHASE_JOIN, PHASE_ROUND_Z, PHASE_OUTPUT,
     PHASE_NORM_STREAM, PHASE_ROUND_STREAM, PHASE_LINEAR, PHASE_HIDDEN, PHASE_ROUND_HIDDEN, PHASE_DOWN, PHASE_NORM_Y,
     PHASE_BACK_TRANSPOSE, PHASE_BACK_PROJECT, PHASE_BACK_OUTPUT, PHASE_BACK_ATTEND, PHASE_BACK_INPUT,
     PHASE_BACK_WEIGHTS,
@@ -317,7 +318,7 @@ enum task_over {
 
 struct plan_task {
     enum task_kind kind;
-    const char *name;
+    const char *word, *name;       /* as templates and as --explain have it */
     const struct product *product; /* of a TASK_PRODUCT */
     enum task_over over;
     bool of_keys;         /* the tokens are keys */
@@ -369,6 +370,7 @@ struct plan_isa {
     bool at_once;        /* scores become weights in registers; else in a separate pass over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t words_room;  /* words of a key, under precision; 0: there are none */
+    int64_t values_room; /* likewise of two values; their scales lie behind them */
     int64_t key_block;   /* maximum of keys scored before their values are read */
     int64_t prefetch_keys;     /* keys of the next head that are prefetched with each tile of scores, 0: none */
     int64_t prefetch_queries;  /* likewise queries of the next tile */

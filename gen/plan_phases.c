@@ -14,6 +14,7 @@ static const struct { const char *word, *name; } names[PLAN_PHASES] = {
     [PHASE_ROUND_X] = {"ROUND_X", "round x"}, [PHASE_ROUND_SOURCE] = {"ROUND_SOURCE", "round source"},
     [PHASE_TRANSPOSE] = {"TRANSPOSE", "transpose"}, [PHASE_PROJECT] = {"PROJECT", "project"},
     [PHASE_APPEND] = {"APPEND", "append"}, [PHASE_ROUND_KEYS] = {"ROUND_KEYS", "round keys"},
+    [PHASE_ROUND_VALUES] = {"ROUND_VALUES", "round values"},
     [PHASE_ATTEND] = {"ATTEND", "attend"}, [PHASE_JOIN] = {"JOIN", "join"}, [PHASE_ROUND_Z] = {"ROUND_Z", "round z"},
     [PHASE_OUTPUT] = {"OUTPUT", "output"}, [PHASE_LINEAR] = {"LINEAR", "linear"},
     [PHASE_NORM_STREAM] = {"NORM_STREAM", "norm"}, [PHASE_ROUND_STREAM] = {"ROUND_STREAM", "round rows"},
@@ -30,7 +31,8 @@ static const enum phase_name phase_of[PLAN_PRODUCTS] = {
     [PRODUCT_NORM_X] = PHASE_NORM_X, [PRODUCT_NORM_STREAM] = PHASE_NORM_STREAM, [PRODUCT_HIDDEN] = PHASE_HIDDEN,
     [PRODUCT_DOWN] = PHASE_DOWN, [PRODUCT_NORM_Y] = PHASE_NORM_Y, [PRODUCT_LINEAR] = PHASE_LINEAR,
     [PRODUCT_ROUND_X] = PHASE_ROUND_X, [PRODUCT_ROUND_SOURCE] = PHASE_ROUND_SOURCE,
-    [PRODUCT_ROUND_KEYS] = PHASE_ROUND_KEYS, [PRODUCT_ROUND_Z] = PHASE_ROUND_Z,
+    [PRODUCT_ROUND_KEYS] = PHASE_ROUND_KEYS, [PRODUCT_ROUND_VALUES] = PHASE_ROUND_VALUES,
+    [PRODUCT_ROUND_Z] = PHASE_ROUND_Z,
     [PRODUCT_ROUND_STREAM] = PHASE_ROUND_STREAM, [PRODUCT_ROUND_HIDDEN] = PHASE_ROUND_HIDDEN,
     [PRODUCT_WIDEN_X] = PHASE_WIDEN, [PRODUCT_WIDEN_SOURCE] = PHASE_WIDEN, [PRODUCT_WIDEN_V] = PHASE_WIDEN};
 
@@ -39,23 +41,23 @@ static const struct {
     enum phase_name phase;
     enum task_over over;
     bool of_keys;
-    const char *name;
+    const char *word, *name;
 } tasks[TASK_KINDS] = {
-    [TASK_PADDING] = {PHASE_PAD, OVER_SEQUENCES, false, "zeros of padding"},
-    [TASK_RANGES] = {PHASE_TRANSPOSE, OVER_SEQUENCES, false, "ranges of segments"},
-    [TASK_KEEP_SOURCE] = {PHASE_TRANSPOSE, OVER_BLOCKS, true, "the source, kept"},
-    [TASK_TURNS] = {PHASE_TRANSPOSE, OVER_BLOCKS, false, "cosines and sines"},
-    [TASK_FINISH] = {PHASE_PROJECT, OVER_BOTH, false, "queries, keys"},
-    [TASK_ATTEND] = {PHASE_ATTEND, OVER_HEADS, false, "scores, weighted sums"},
-    [TASK_ATTEND_ROWS] = {PHASE_ATTEND, OVER_SEGMENTS, false, "scores, weighted sums"},
-    [TASK_JOIN] = {PHASE_JOIN, OVER_JOINED, false, "sums of segments"},
-    [TASK_TRANSPOSE_AGAIN] = {PHASE_BACK_TRANSPOSE, OVER_AGAIN, false, "as in forward"},
-    [TASK_PROJECT_AGAIN] = {PHASE_BACK_PROJECT, OVER_AGAIN, false, "as in forward"},
-    [TASK_D_Z] = {PHASE_BACK_OUTPUT, OVER_ROWS, false, "d z"},
-    [TASK_D_HEADS] = {PHASE_BACK_ATTEND, OVER_KEY_HEADS, false, "d queries, d keys, d values"},
-    [TASK_D_X] = {PHASE_BACK_INPUT, OVER_ROWS, false, "dx"},
-    [TASK_D_SOURCE] = {PHASE_BACK_INPUT, OVER_ROWS, true, "dsource"},
-    [TASK_D_WEIGHTS] = {PHASE_BACK_WEIGHTS, OVER_COUNT, false, "gradients of weights"}};
+    [TASK_PADDING] = {PHASE_PAD, OVER_SEQUENCES, false, "padding", "zeros of padding"},
+    [TASK_RANGES] = {PHASE_TRANSPOSE, OVER_SEQUENCES, false, "ranges", "ranges of segments"},
+    [TASK_KEEP_SOURCE] = {PHASE_TRANSPOSE, OVER_BLOCKS, true, "keep_source", "the source, kept"},
+    [TASK_TURNS] = {PHASE_TRANSPOSE, OVER_BLOCKS, false, "turns", "cosines and sines"},
+    [TASK_FINISH] = {PHASE_PROJECT, OVER_BOTH, false, "finish", "queries, keys"},
+    [TASK_ATTEND] = {PHASE_ATTEND, OVER_HEADS, false, "attend", "scores, weighted sums"},
+    [TASK_ATTEND_ROWS] = {PHASE_ATTEND, OVER_SEGMENTS, false, "attend_rows", "scores, weighted sums"},
+    [TASK_JOIN] = {PHASE_JOIN, OVER_JOINED, false, "join", "sums of segments"},
+    [TASK_TRANSPOSE_AGAIN] = {PHASE_BACK_TRANSPOSE, OVER_AGAIN, false, "TRANSPOSE", "as in forward"},
+    [TASK_PROJECT_AGAIN] = {PHASE_BACK_PROJECT, OVER_AGAIN, false, "PROJECT", "as in forward"},
+    [TASK_D_Z] = {PHASE_BACK_OUTPUT, OVER_ROWS, false, "d_z", "d z"},
+    [TASK_D_HEADS] = {PHASE_BACK_ATTEND, OVER_KEY_HEADS, false, "d_heads", "d queries, d keys, d values"},
+    [TASK_D_X] = {PHASE_BACK_INPUT, OVER_ROWS, false, "d_x", "dx"},
+    [TASK_D_SOURCE] = {PHASE_BACK_INPUT, OVER_ROWS, true, "d_source", "dsource"},
+    [TASK_D_WEIGHTS] = {PHASE_BACK_WEIGHTS, OVER_COUNT, false, "d_weights", "gradients of weights"}};
 
 /* Whether a task is there; *size: what a part of it has, or the number of its parts (OVER_COUNT) */
 static bool has_task(const struct plan_isa *p, const struct layer *layer, enum task_kind kind, int64_t *size)
@@ -84,17 +86,21 @@ static bool has_task(const struct plan_isa *p, const struct layer *layer, enum t
 /* Given queries and keys are one task; of a cache there are as many keys as queries. */
 static void add_products(struct plan_phase *phase, const struct plan_isa *p, const struct layer *layer)
 {
+    static const char *const words[] = {
+        [PRODUCT_COPY] = "copy", [PRODUCT_PANELS] = "panels", [PRODUCT_LANES] = "panels", [PRODUCT_ROWS] = "norm",
+        [PRODUCT_ROUND] = "round", [PRODUCT_WIDEN] = "widen"};
     const bool given = layer->projected;
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const bool of_source = g->id == PRODUCT_WIDEN_SOURCE || g->id == PRODUCT_WIDEN_V;
         const bool keys = of_source || g->id == PRODUCT_ROUND_SOURCE || g->id == PRODUCT_ROUND_KEYS ||
+                          (g->id == PRODUCT_ROUND_VALUES && layer->cross) ||
                           g->id == PRODUCT_TRANSPOSE || g->id == PRODUCT_VALUES ||
                           (g->id == PRODUCT_KEYS && !p->fold->q_is_k);
-        if (phase_of[g->id] != phase->id || g->kind == PRODUCT_TILES || (given && phase->id == PHASE_PROJECT))
+        if (phase_of[g->id] != phase->id || (given && phase->id == PHASE_PROJECT))
             continue;
         struct plan_task *const task = &phase->tasks[phase->task_count++];
-        *task = (struct plan_task){.kind = TASK_PRODUCT, .name = g->name, .product = g, .over = OVER_ROWS,
-                                   .of_keys = keys && !(given && layer_has_cache(layer))};
+        *task = (struct plan_task){.kind = TASK_PRODUCT, .word = words[g->kind], .name = g->name, .product = g,
+                                   .over = OVER_ROWS, .of_keys = keys && !(given && layer_has_cache(layer))};
         switch (g->kind) {
         case PRODUCT_ROWS: task->size = g->rows.part_rows; break;
         case PRODUCT_ROUND: task->size = g->round.part_rows; break;
@@ -104,7 +110,9 @@ static void add_products(struct plan_phase *phase, const struct plan_isa *p, con
             break;
         case PRODUCT_PANELS: task->over = OVER_PANELS, task->size = g->panels.group_rows; break;
         case PRODUCT_LANES: task->over = OVER_PANELS, task->size = g->lanes.group_rows; break;
-        default: task->over = g->id == PRODUCT_APPEND ? OVER_SEQUENCE_BLOCKS : OVER_BLOCKS, task->size = p->block;
+        default:
+            task->over = g->id == PRODUCT_APPEND || g->id == PRODUCT_ROUND_VALUES ? OVER_SEQUENCE_BLOCKS : OVER_BLOCKS;
+            task->size = p->block;
         }
         task->more = g->id == PRODUCT_ROUND_Z ? p->z_front + p->z_back : 0;
     }
@@ -118,8 +126,8 @@ static void add_tasks(struct plan_phase *phase, const struct plan_isa *p, const 
             add_products(phase, p, layer);
         else if (tasks[kind].phase == phase->id && has_task(p, layer, kind, &size))
             phase->tasks[phase->task_count++] = (struct plan_task){
-                .kind = kind, .name = tasks[kind].name, .over = tasks[kind].over, .of_keys = tasks[kind].of_keys,
-                .size = size};
+                .kind = kind, .word = tasks[kind].word, .name = tasks[kind].name, .over = tasks[kind].over,
+                .of_keys = tasks[kind].of_keys, .size = size};
     }
 }
 

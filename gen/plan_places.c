@@ -255,6 +255,8 @@ static int64_t place_block(struct plan_isa *p)
     for (size_t i = 0; i < sizeof rounded / sizeof *rounded; i++) {
         p->bytes[OWNER_SCRATCH] = words;
         place(p, rounded[i]);
+        if (rounded[i] == LAYOUT_ROUNDED_KEYS)
+            place(p, LAYOUT_ROUNDED_VALUES);
         rows = max(rows, p->bytes[OWNER_SCRATCH]);
     }
     p->bytes[OWNER_SCRATCH] = rows;

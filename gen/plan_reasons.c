@@ -127,8 +127,11 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
                "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
         if (layer_rounds_scores(layer))
-            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums "
-                   "stay f32", layer->d_k);
+            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums %s",
+                   layer->d_k, layer_rounds_values(layer)
+                       ? "are of i16 too: values have scales likewise, weights of a block of keys one for each query"
+                   : layer->pad_skipped ? "stay f32: sequences begin anywhere among rows"
+                                        : "stay f32: values have so few features that weights take longer to round");
         else if (layer_attends(layer))
             reason(p, "scores and weighted sums stay f32: %s",
                    layer_has_cache(layer) ? "a cache holds rows of f32"

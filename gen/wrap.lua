@@ -119,8 +119,8 @@ local function lines_of(text)
             if code:find("/*", 1, true) then code, comment = code:match("^(.-)/%*"), true end
             code = code:gsub("'[^']*'", "")
         end
-        if not macro then
-            for c in code:gmatch("[%(%[{}%]%)]") do
+        if not macro and code:find("[%(%[{}%]%)]") then
+            for c in code:gsub("%b()", ""):gmatch("[%(%[{}%]%)]") do -- those that the line leaves open or closes
                 if OPENS[c] then open[#open + 1] = c else open[#open] = nil end
             end
         end

@@ -147,7 +147,7 @@ narrow() { # a column is a character: the continuation bytes of UTF-8 do not cou
 
 quick() {
     local flags="-O2 -fPIC $*" known header='' kept='' own='' # as attnrun has them
-    known=$work/quick.${flags//[^a-zA-Z0-9]/.}.${CC//[^a-zA-Z0-9]/.}
+    known=$work/quick.$(cksum <<<"$flags ${CC:-gcc}" | tr ' ' -)
     if [ ! -e "$known" ]; then
         case $(${CC:-gcc} -v 2>&1) in
         *'clang version'*) kept=pch own='-Xclang -fno-pch-timestamp' ;;

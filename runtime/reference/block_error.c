@@ -257,7 +257,7 @@ void block_whole_errors(const struct inputs *in, double levels, const double *a,
             }
             const double steps = most >= middle ? ceil(most + 0.5 - middle) : 0;
             const bool turns = steps > 0 && BOUND_LAMBDA * likely >= middle;
-            drawn[at] = size * (of_drawn / largest + 2 * U) + (turns ? BOUND_LAMBDA * unit : 0);
+            drawn[at] = size * (of_drawn / largest + 2 * U) + (turns ? fmax(BOUND_LAMBDA, likely + 1) * unit : 0);
             worst[at] = size * (of_worst / largest + 2 * U) + steps * unit * (1 + of_worst / largest);
         }
     }

@@ -140,6 +140,7 @@ struct propagation {
     struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
     double *q_size, *k_size, *v_size;
     double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
+    double *v_unit;                  /* [keys]: scale of a value in weighted sums of whole numbers, at most */
     double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
@@ -183,7 +184,8 @@ static void free_all(struct propagation *p)
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares, p->q_common, p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach,
+                        p->t_squares, p->v_unit, p->q_common,
+                        p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach,
                         p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.spread};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
@@ -332,7 +334,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
            room(&p->t_worst, rows * m) && room(&p->t_squares, rows * m) && room(&p->q_common, rows) &&
-           room(&p->k_common, m) && room(&p->q_reach, rows) && room(&p->z_spread, rows) &&
+           room(&p->k_common, m) && room(&p->v_unit, m) && room(&p->q_reach, rows) && room(&p->z_spread, rows) &&
            (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b))) &&
            (!layer_rounds_z(layer) ||
             (room(&p->heads.z.worst, all_z) && room(&p->heads.z.drawn, all_z) && room(&p->heads.open, all_z) &&
@@ -771,12 +773,35 @@ static bool values_overflow(const struct propagation *p, const struct row *row, 
     return false;
 }
 
+/* What rounding weights to whole numbers adds to column c of z: half a unit of each, which is the largest weight times
+ * the scale of its value, by WEIGHT_LEVELS, times the whole number of the value. Blocks of keys have units of their
+ * own, which are no larger. Weights below 2^-114 of the largest count for nothing. */
+static void rounded_weights_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
+                                  size_t r, size_t c, double *worst, double *drawn)
+{
+    const size_t d_v = (size_t)p->layer->d_v;
+    double unit = 0, sum = 0, squares = 0, keys = 0;
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j]) {
+            const double whole = fabs(head->v[j * d_v + c]) / p->v_unit[j] + 1;
+            unit = fmax(unit, fmin(1, head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j]);
+            sum += whole;
+            squares += square(whole);
+            keys++;
+        }
+    unit *= 0.501 / WEIGHT_LEVELS;
+    *worst += unit * sum + 0x1p-113 * keys;
+    *drawn += LAMBDA * unit * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * sum) + 0x1p-113 * keys;
+}
+
 static void value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
                          double *work)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
     const bool scaled = layer_scales_cache(p->layer); /* a weight times a scale, which may underflow, times 127 */
-    const double rounding = 2 * gamma_of(keys + row->sink + 8 + scaled), root = walk_of(keys + row->sink, row->alike);
+    const bool whole = head->exact_v != NULL; /* products and their unit are rounded as well */
+    const double rounding = 2 * gamma_of(keys + row->sink + 8 + scaled + (whole ? 4 : 0));
+    const double root = walk_of(keys + row->sink, row->alike);
     const double *none = work + 4 * d_v, *z = head->z + r * d_v;
     double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v, *open = p->z_open + r * d_v;
     const struct columns of = {.worst = worst, .squares = drawn, .size = work, .reach = work + d_v,
@@ -800,6 +825,8 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         open[c] = row->open || !((double)keys * reach <= FLT_MAX) || values_overflow(p, row, c);
         worst[c] = fmin(worst[c], of.far[c]) + rounding * reach + denormal;
         drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (of.size[c] + 2 * root * fabs(z[c])) + denormal;
+        if (whole)
+            rounded_weights_error(p, head, row, r, c, &worst[c], &drawn[c]);
         if (row->saturated || open[c] != 0)
             drawn[c] = INFINITY;
     }
@@ -1226,6 +1253,28 @@ static bool score_row_errors(struct propagation *p, struct pair error, const dou
     return true;
 }
 
+/* Likewise of values in weighted sums, and their scales. */
+static void round_value_errors(struct propagation *p, const struct reference_head *head)
+{
+    const size_t d = (size_t)p->plain->d_v;
+    if (head->exact_v == NULL)
+        return;
+    for (size_t j = 0; j < head->keys; j++) {
+        double most = 0x1p-100;
+        for (size_t c = j * d; c < (j + 1) * d; c++)
+            most = fmax(most, fabs(head->exact_v[c]) + p->v.worst[c]);
+        p->v_unit[j] = most / VALUE_LEVELS;
+    }
+    block_whole_errors(p->in, VALUE_LEVELS, head->exact_v, head->v, head->keys, d, p->v.worst, p->v.drawn);
+    for (size_t j = 0; j < head->keys; j++) {
+        bool finite = true;
+        for (size_t c = j * d; c < (j + 1) * d; c++)
+            finite = finite && isfinite(p->v.worst[c]);
+        if (!finite)
+            fill(p->v.worst + j * d, INFINITY, d);
+    }
+}
+
 static bool round_score_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     return head->exact_q == NULL ||
@@ -1289,6 +1338,8 @@ static bool observe(void *context, const struct reference *reference, const stru
         cache_errors(p, head);
     if (head->new_kv && layer_stores_cache(p->layer))
         widen_steps(p, head);
+    if (head->new_kv)
+        round_value_errors(p, head);
     if (!round_score_errors(p, head, rows, c) || !score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
         return false;
     if (head->all_z == NULL)

@@ -200,7 +200,7 @@ static void head_free(struct reference_head *head)
     double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
                         head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->kept,
                         head->lse,
-                        head->z, head->all_z, head->whole_z, head->exact_q, head->exact_k,
+                        head->z, head->all_z, head->whole_z, head->exact_q, head->exact_k, head->exact_v,
                         head->made[0], head->made[1]};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
@@ -247,6 +247,7 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
     if (layer_rounds_scores(layer)) {
         head->exact_q = doubles(rows * d_k, &good);
         head->exact_k = doubles(m * d_k, &good);
+        head->exact_v = layer_rounds_values(layer) ? doubles(m * (size_t)layer->d_v, &good) : NULL;
     }
     if (layer_rounds_z(layer)) {
         head->all_z = doubles(rows * (size_t)layer->h * d_v, &good);
@@ -439,6 +440,9 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     reference_projection(head->w_v, layer, inputs_floats(in, TENSOR_W_V), d_in, d_v, i, h_kv);
     gather_bias(head->b_v, inputs_floats(in, TENSOR_B_V), d_v, i);
     project(v, head->s, head->w_v, head->b_v, fresh, d_in, d_v);
+    if (head->exact_v != NULL)
+        memcpy(head->exact_v, v, fresh * d_v * sizeof *v);
+    stored_value_rows(layer, in, v, fresh);
 }
 
 enum score_name reference_shown(const struct layer *layer)

@@ -45,6 +45,7 @@ struct reference_head {
     double *b_q, *b_k, *b_v;          /* zeros without bias */
     double *q, *k, *v;                /* [rows][d_k], [keys][d_k], [keys][d_v] */
     double *exact_q, *exact_k;        /* q and k before they are rounded for scores; NULL: they are not */
+    double *exact_v;                  /* v before it is rounded for weighted sums, likewise */
     double *made[2];                  /* new rows of k and v before they are rounded for a cache; NULL: they are not */
     struct finish finish_q, finish_k; /* q and k before norm and rotation, if there are any */
     unsigned char *visible;           /* [rows][keys] */

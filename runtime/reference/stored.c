@@ -160,6 +160,13 @@ void stored_score_rows(const struct layer *layer, const struct inputs *in, doubl
     }
 }
 
+void stored_value_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count)
+{
+    const size_t d = (size_t)layer->d_v;
+    for (size_t r = 0; layer_rounds_values(layer) && in->packed == NULL && r < count; r++)
+        (void)whole_row(VALUE_LEVELS, rows + r * d, rows + r * d, d);
+}
+
 void stored_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count, size_t columns)
 {
     for (size_t r = 0; layer_rounds(layer) && in->packed == NULL && r < count; r++)

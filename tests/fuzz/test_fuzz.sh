@@ -3,7 +3,7 @@
 # The fuzzers of tests/fuzz/, by clang's libFuzzer with ASan, UBSan and LeakSanitizer: each first runs the inputs of its
 # corpus, which may fail nowhere, and then looks for others until its time is over.
 #
-#   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=10  SEED=1  JOBS=N at a time
+#   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=4  SEED=1  JOBS=N at a time
 #                                        FUZZ_LEVEL=-O0, compiled in a quarter of the time; `make fuzz` searches at -O1
 #   tests/fuzz/test_fuzz.sh --keep NAME… takes what earlier runs found over into the corpus: of all inputs those that reach more
 #
@@ -22,7 +22,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 3
 unbuilt=yes # it makes its programs itself
 . tests/checks.sh
-cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-10} seed=${SEED:-1} level=${FUZZ_LEVEL:--O0}
+cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-4} seed=${SEED:-1} level=${FUZZ_LEVEL:--O0}
 folder=$build/fuzz
 programs=$folder/${level#-} # make does not see by which flags an object was made
 
@@ -110,7 +110,7 @@ if ! { "$cc" -fsanitize=fuzzer,address,undefined -o "$work/probe" "$work/probe.c
     >"$work/log" 2>&1; then
     leave_out "fuzzers: $cc cannot build programs with libFuzzer and sanitizers here" ${#names[@]}
 fi
-if ! make -s -j "$JOBS" BUILD="$programs" CC="$cc" CFLAGS="$level -g -fsanitize=fuzzer-no-link" SANITIZE=address,undefined \
+if ! make -s -j "$JOBS" BUILD="$programs" CC="$cc" CFLAGS="$level -g1 -fsanitize=fuzzer-no-link" SANITIZE=address,undefined \
     "${names[@]/#/$programs/fuzz_}" >"$work/log" 2>&1; then
     result 1 "the fuzzers cannot be made:"
     cat "$work/log"

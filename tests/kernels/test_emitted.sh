@@ -233,7 +233,7 @@ add_warnings() {
             fi
             job warnings "$name" "$cc" $level $only
         done
-        [ "$every" ] || [ $level != -O1 ] || level=-O0
+        [ "$every" ] || level=-fsyntax-only
         for name in $examples; do job warnings "$name" "$cc" $level; done
     done
 }
@@ -354,7 +354,7 @@ add_sanitized() {
         skip "ASan and UBSan: ${CC:-gcc} cannot build such programs here"
         return
     fi
-    if ! make -s -C "$root" -j "${JOBS:-1}" BUILD="$build/sanitized" SANITIZE=address,undefined CFLAGS='-O0 -g' all \
+    if ! make -s -C "$root" -j "${JOBS:-1}" BUILD="$build/sanitized" SANITIZE=address,undefined CFLAGS='-O0 -g1' all \
         >"$work/log" 2>&1; then
         cat "$work/log"
         result 1 "make BUILD=$build/sanitized SANITIZE=address,undefined"
@@ -369,7 +369,7 @@ add_sanitized() {
     printf 'd_model = 64\nh = 4\nseq_len = 100\nw_o = none\n' >"$work/asking/concat.layer"
     printf 'd_model = 48\nh = 3\nw_v = identity\ninput = split\nseq_len = 70\n' >"$work/asking/identity.layer"
     # at -O1 it takes six times as long
-    flags="${CC:-gcc} $(quick -O0 -g $flags -fno-sanitize-recover=all)"
+    flags="${CC:-gcc} $(quick -O0 -g1 $flags -fno-sanitize-recover=all)"
     for name in short_slab concat identity; do
         job sanitized_asks "$name" $flags
     done

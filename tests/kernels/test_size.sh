@@ -4,7 +4,8 @@
 # stack that is used stays within what the banner states, and is at least an eighth of it (of the figure for -O0: a
 # twelfth, as compilers differ fourfold there). Left out on purpose: speed; `make bench-size` draws the table.
 #
-#   tests/kernels/test_size.sh          a sample: five examples at -O2, of three layers each size at -O0 or -O3, in turn
+#   tests/kernels/test_size.sh          a sample: five examples at -O2, each size by one compiler, in turn; of three layers
+#                                       each size at -O0 or -O3, in turn
 #   tests/kernels/test_size.sh all      every example, every level; `make test-compilers`
 #                               ATTNGEN  CC=gcc  CLANG=clang  JOBS=N  LAYERS="tiny gpt2": of the examples
 #                               COMPILERS="gcc-11 clang-19": more of them, for the stack
@@ -73,18 +74,20 @@ for cc in ${COMPILERS-}; do
     command -v "$cc" >/dev/null && compilers="$compilers $cc" || echo "no $cc here"
 done
 
-layers=${LAYERS:-tiny kws gpt2 wide_728 conv_merge} levels= turn=0
+layers=${LAYERS:-tiny kws gpt2 wide_728 conv_merge} levels= turn=0 pairs=0
 if [ "${1-}" = all ]; then
     layers=${LAYERS:-$(for spec in "$root"/examples/*.layer; do basename "$spec" .layer; done)}
     levels="-O0 -O1 -O3 -Os"
 fi
 for cc in $compilers; do
-    turn=$((turn + 1)) # the next begins with the other level
+    turn=$((turn + 1)) pairs=$((pairs + 1)) # the next begins with the other level, and with the other layers
     for size in fast small; do
         kind=code
         case " ${COMPILERS-} " in *" $cc "*) kind=stack ;; esac # the estimates are of one gcc and one clang
         for name in $layers; do
-            [ $kind = code ] && job code "examples/$name" $size "$cc" -O2
+            pairs=$((pairs + 1))
+            [ $kind = code ] && { [ "$levels" ] || [ $((pairs % 2)) -eq 0 ]; } &&
+                job code "examples/$name" $size "$cc" -O2
         done
         for name in $few; do
             turn=$((turn + 1))

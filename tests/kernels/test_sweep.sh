@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Forty random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands.
+# Twenty-four random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands.
 #
-#   tests/kernels/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=40  SEED=1  JOBS=N
+#   tests/kernels/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=24  SEED=1  JOBS=N
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
@@ -10,5 +10,5 @@ unset CFLAGS # sweep draws them
 
 set --
 for cc in $compilers; do set -- "$@" --cc "$cc"; done
-"$build/sweep" --seed "${SEED:-1}" --count "${SWEEP:-40}" --isa "$(tests/isas_here.sh)" --jobs "$JOBS" \
+"$build/sweep" --seed "${SEED:-1}" --count "${SWEEP:-24}" --isa "$(tests/isas_here.sh)" --jobs "$JOBS" \
     --attnrun "$ATTNRUN" --keep "$build/sweep-failures" "$@"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Runs every vector of tests/vectors, of its kinds/, blocks/ and gradients/, and the real layer of tests/data, through
-# `attnrun run`: the reference; with $CC (default gcc) a vector of each kind at -O2 on every instruction set of this
-# machine, the others at -O0, in a quarter of the time, on every second one in turn; and on one of them, in turn, Z in rows
-# by clang where there is one, or weights folded whether it pays or not. With "all" each has all three variants on every
-# set, at -O2, -O1 and -O0. Left out on purpose: what a vector is and how close an answer must come; make_vectors.py and attnrun say that.
+# `attnrun run`: the reference; with $CC (default gcc) a vector of each kind at -O2 on every second instruction set of this
+# machine in turn; the others at -O0, in a quarter of the time: scalar by tcc, where it is, in a fiftieth, and one set of
+# the others in turn; and every second vector on one set, in turn, with Z in rows by clang where there is one, or with
+# weights folded whether it pays or not. With "all" each has all three variants on every set by $CC and clang, at -O2, -O1
+# and -O0. Left out on purpose: what a vector is and how close an answer must come; make_vectors.py and attnrun say that.
 #
 #   tests/kernels/test_vectors.sh [all|NAME…]      ATTNRUN=build/attnrun  CC=gcc  CLANG=clang (empty: no second)  JOBS=N
 #
@@ -30,6 +31,7 @@ not_said() { # ROUND NAME REPORT
 if [ "${1-}" = --one ]; then
     round=$3 spec=$5 name=$(basename "$5" .layer) report=$work/$2.report
     [ "$round" = rows ] && CC=$second
+    [ "$round" = scalar ] && CC=tcc
     export CFLAGS=${CFLAGS-$(quick "$4")}
     set -- "$ATTNRUN" run "$spec" --in "${spec%.layer}.safetensors" "${@:6}"
     if "$@" >"$report" 2>&1 || not_said "$round" "$name" "$report"; then
@@ -44,8 +46,11 @@ fi
 
 all=$(tests/isas_here.sh all) isas=$(tests/isas_here.sh)
 IFS=, read -ra sets <<<"$isas"
+IFS=, read -ra vectored <<<"${all#scalar,}"
 halves=("$(tr , '\n' <<<"$all" | sed -n 'p;n' | paste -sd ,)" "$(tr , '\n' <<<"$all" | sed -n 'n;p' | paste -sd ,)")
 halves[1]=${halves[1]:-$all}
+scalar=
+[[ $all = scalar,* ]] && command -v tcc >/dev/null && scalar=yes
 # masks of each kind, groups, split heads, convolutions, folds, large and infinite numbers, calls below the limits
 optimised=" additive_each bool_by_head conv_cross_padding every_mask grouped_cross later_scores_masked lengths_zero
     minilm_layer0 nonfinite_hidden_by_additive short_call_cross split_conv_cross_out_in tied_identity
@@ -76,7 +81,7 @@ elif [ $# -gt 0 ]; then
         [ -n "${specs[-1]}" ] || { echo "$name: error: no vector of tests/vectors or tests/data" >&2; exit 2; }
     done
 fi
-turn=0
+turn=0 optimised_turn=0
 for spec in "${specs[@]}"; do
     name=$(basename "$spec" .layer)
     turn=$((turn + 1))
@@ -89,16 +94,22 @@ for spec in "${specs[@]}"; do
         rows "$spec" -O1 "$isas"
         folded "$spec" "$isas"
     else
+        set=${vectored[turn % ${#vectored[@]}]} isa=${sets[turn / 4 % ${#sets[@]}]}
+        [[ $name = precision_* ]] && set=$all isa=$isas # not all sets have such sums
         if [[ $optimised =~ [[:space:]]$name[[:space:]] ]]; then
-            plain "$spec" -O2 "$all"
+            plain "$spec" -O2 "${halves[optimised_turn++ % 2]}"
+        elif [ $scalar ]; then
+            [ -z "$(of_rule "$name" scalar)" ] || job scalar -O0 "$spec" --isa scalar
+            plain "$spec" -O0 "$set"
         else
             half=${halves[turn / 2 % 2]}
             [[ $name = precision_i8* ]] && half=$all
             plain "$spec" -O0 "$half"
         fi
-        isa=${sets[turn / 2 % ${#sets[@]}]}
-        [[ $name = precision_* ]] && isa=$isas # not all sets have such sums
-        [ $((turn % 2)) -eq 0 ] && rows "$spec" -O0 "$isa" || folded "$spec" "$isa"
+        case $((turn % 4)) in
+        0) rows "$spec" -O0 "$isa" ;;
+        2) folded "$spec" "$isa" ;;
+        esac
     fi
 done
 run_jobs

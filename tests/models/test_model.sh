@@ -31,7 +31,7 @@ one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
         verdict $? "$compiler finds nothing"
     done
     grep -q '_TYPES ' "$of/${name}_model.h" && set -- "$@" -DTYPES
-    "${CC:-gcc}" -std=c11 -O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all -DNAME="$name" \
+    "${CC:-gcc}" -std=c11 -O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -DNAME="$name" \
         -DPREFIX="${name^^}" -DHEADER="\"${name}_model.h\"" -I"$of" "$@" -o "$of/program" "tests/models/$program.c" \
         "$of/$name"_*.c -lm >"$log" 2>&1
     verdict $? "is compiled"

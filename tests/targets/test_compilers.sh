@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The emitted pair by compilers old and new, at every level, in their own dialect and three standards, with and without LTO:
-# no warning, and every instruction set of the machine right and true to its promises, as attnrun check sees it. Parts of
+# no warning, and the instruction sets of the machine right and true to their promises, as attnrun check sees it. Parts of
 # -ffast-math are refused, or, where clang tells of them by no macro, do no harm; flush-to-zero modes do none either. Scalar
 # code has the same bits where floats are carried in a wider format (x87). tcc gets the scalar kernel.
 # valgrind finds no use of what was never written, nor any access outside. Left out on purpose: what test_emitted.sh asks of
 # one gcc and one clang: symbols, headers as C++, sanitizers.
 #
-#   tests/targets/test_compilers.sh      a sample: each compiler at each level once, standards and LTO in turn
+#   tests/targets/test_compilers.sh      a sample: each compiler at each level once; standards, LTO, instruction sets in turn
 #   tests/targets/test_compilers.sh all  everything with everything; `make test-compilers`
 #                                ATTNGEN, ATTNRUN  COMPILERS="gcc-11 gcc-12 clang-14 clang-19"  JOBS=N
 set -u
@@ -18,8 +18,11 @@ strict=${strict#* } # without the standard
 # ---- one job ----
 
 # attnrun check SPEC OPTION… with a compiler and flags
-check() { # COMPILER FLAGS SPEC SIZE
-    env CC="$1" CFLAGS="$2" "$ATTNRUN" check "$root/$3.layer" --set plan.size="$4" --cache "$work/cache" >"$log" 2>&1 &&
+check() { # COMPILER FLAGS SPEC SIZE[/ISA]
+    local isa=()
+    [[ $4 = */* ]] && isa=(--isa "${4#*/}")
+    env CC="$1" CFLAGS="$2" "$ATTNRUN" check "$root/$3.layer" --set plan.size="${4%/*}" ${isa[@]+"${isa[@]}"} \
+        --cache "$work/cache" >"$log" 2>&1 &&
         grep -q '^ok' "$log"
 }
 
@@ -77,6 +80,7 @@ fi
 # ---- which jobs ----
 
 turn=0 part=0
+IFS=, read -ra sets <<<"$(tests/isas_here.sh)"
 # What follows lists jobs: KIND COMPILER SPEC SIZE FLAGS
 is_here() { command -v "$1" >/dev/null 2>&1 || { skip "$1: it is not installed here (make deps-test)"; return 1; }; }
 
@@ -106,12 +110,12 @@ matrix() { # COMPILER
             2) dialect=-std=c17 ;;
             3) dialect=-std=c2x ;;
             esac
-            link=-fno-lto
+            link=-fno-lto isa=${sets[(turn + turn / 4) % ${#sets[@]}]}
             [ $((turn % 2)) -eq 0 ] && link=${lto:--fno-lto}
             if [ $((turn % 4)) -lt 2 ]; then
-                job check "$1" examples/tiny fast $level $dialect $link
+                job check "$1" examples/tiny "fast/$isa" $level $dialect $link
             else
-                job check "$1" tests/vectors/every_mask small $level $dialect $link
+                job check "$1" tests/vectors/every_mask "small/$isa" $level $dialect $link
             fi
         fi
     done

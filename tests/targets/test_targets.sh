@@ -47,7 +47,8 @@ few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_p
     kinds/hf_gemma2_window kinds/hf_gptoss_window kinds/hf_t5_enc kinds/d_chunks_paged_1 kinds/d_chunks_ring_1
     types_f16 types_i8_split types_i4_odd cached_bf16_paged cached_f16_ring cached_i8_rows tensors_f16 tensors_bf16_heads
     precision_bf16 precision_i8 precision_i16"
-# of these the ones that are compiled at -O1, the others at -O0, in a third of the time; all at -O1 with EVERYTHING
+# of these the ones that are compiled at -O1, the others at -O0, in a third of the time, but for x87; all at -O1 with
+# EVERYTHING
 optimised=" every_mask hf_phi_norm "
 wasi_flags="-std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
@@ -208,19 +209,15 @@ make_runtime() {
     fi
 }
 
-# Registers of x87 are wider than floats, which shows where the optimiser keeps floats there: one compiler or the other does
+# Registers of x87 are wider than floats, which shows where the optimiser keeps floats there
 level_of() { # TARGET VECTOR
-    local level=-O0 number
-    number=$(cksum <<<"$2")
-    case $1 in
-    i686-x87) [ $((${number%% *} % 2)) -eq 0 ] && level=-O1 ;;
-    i686-x87-clang) [ $((${number%% *} % 2)) -eq 1 ] && level=-O1 ;;
-    esac
+    local level=-O0
+    [[ $1 = i686-x87* ]] && level=-O1
     [ -z "${EVERYTHING:-}" ] && [[ $optimised != *" $2 "* ]] || level=-O1
     echo $level
 }
 
-# Two compilers of one set, and two widths of one compiler's registers, share the vectors, but for those at -O1. Where the
+# Two compilers of one machine, and two widths of one compiler's registers, share the vectors, but for those at -O1. Where the
 # first byte of a number is its highest, vectors of other types than f32 are what matters; whole numbers are left to
 # that machine and to AArch64.
 takes() { # TARGET VECTOR
@@ -232,8 +229,8 @@ takes() { # TARGET VECTOR
     s390x:* | *:precision_i*) return 1 ;;
     esac
     case $1 in
-    aarch64 | rvv-128) [ $((${number%% *} % 2)) -eq 0 ] ;;
-    aarch64-clang | rvv-256) [ $((${number%% *} % 2)) -eq 1 ] ;;
+    aarch64 | rvv-128 | i686-x87 | windows-gcc) [ $((${number%% *} % 2)) -eq 0 ] ;;
+    aarch64-clang | rvv-256 | i686-x87-clang | windows-clang) [ $((${number%% *} % 2)) -eq 1 ] ;;
     esac
 }
 
@@ -268,7 +265,7 @@ for name in ${*:-$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' <<<"$targets")}; do
         job "$target" warnings "$spec" -O1
     done
     [ -n "${EVERYTHING:-}" ] && job "$target" warnings examples/tiny.layer -O3
-    job "$target" selftest "$window" -O1
+    job "$target" selftest "$window" "$(level_of "$target" "")"
     for spec in $vectors; do
         [ "$host" = - ] && kind=selftest || kind=vector
         vector=$(basename "$spec" .layer)

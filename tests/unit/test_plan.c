@@ -70,6 +70,12 @@ static struct plan *make_plan(const struct layer *layer)
     return plan;
 }
 
+static void forget(struct plan *plan, struct layer *layer)
+{
+    plan_free(plan);
+    layer_free(layer);
+}
+
 /* Products with weights in panels; NULL: none */
 #define Q(p) plan_panels_of(p, PRODUCT_QUERIES)
 #define K(p) plan_panels_of(p, PRODUCT_KEYS)
@@ -437,8 +443,7 @@ static void test_lists(void **state)
                 check_phases(&plan->isas[i], &plan->isas[0]);
                 check_layouts(&plan->isas[i]);
             }
-            plan_free(plan);
-            layer_free(layer);
+            forget(plan, layer);
         }
         globfree(&found);
     }
@@ -504,8 +509,7 @@ static void test_drawn_layers(void **state)
         struct layer *layer = read_layer(&s);
         struct plan *plan = make_plan(layer);
         check_plan(layer, plan);
-        plan_free(plan);
-        layer_free(layer);
+        forget(plan, layer);
     }
 }
 
@@ -527,8 +531,7 @@ static void test_requests(void **state)
         assert_int_equal(p->unroll_scores, layer->d_k);
         assert_true(K(p)->group_rows <= 48 || K(p)->group_rows == p->block);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* Tiles are as tall as asked, or as registers allow; they stay so for single vectors. */
@@ -563,8 +566,7 @@ static void test_requests_of_tiles(void **state)
         assert_int_equal(p->batch_rows, 400); /* the fewest sequences with 256 tokens */
         assert_true(p->two_pass);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 
     s.count = 0;
     set(&s, "d_model", 64);
@@ -574,8 +576,7 @@ static void test_requests_of_tiles(void **state)
     plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++)
         assert_int_equal(plan_product(&plan->isas[i], PRODUCT_VALUES)->lanes.height[0], 3);
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 static void test_requests_of_folding(void **state)
@@ -601,8 +602,7 @@ static void test_requests_of_folding(void **state)
         assert_int_equal(Q(p)->columns * Q(p)->groups, 4 * 64);
         assert_true(p->isa->prefetches == (O(p)->prefetch > 0));
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 
     s.count = 0;
     set_word(&s, "plan.fold=off");
@@ -618,8 +618,7 @@ static void test_requests_of_folding(void **state)
         assert_true(K(p) != NULL && V(p) != NULL && !p->value_blocks && p->prefetch_keys == 0);
         assert_true(Q(p)->prefetch == 0 && K(p)->prefetch == 0 && V(p)->prefetch == 0 && O(p)->prefetch == 0);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* Folding is taken exactly where multiply-adds fall: d width > cost, the sides of a score's and a value's sum divided by
@@ -680,8 +679,7 @@ static void check_fold(const struct fold_rule *rule, int64_t above_k, int64_t ab
     assert_int_equal(plan->fold.d_score, plan->fold.scores ? layer->d_in_kv : d_k);
     assert_int_equal(plan->fold.d_value, plan->fold.values ? layer->d_in_kv : d_v);
     check_plan(layer, plan);
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 static void test_fold_rule(void **state)
@@ -702,8 +700,7 @@ static void test_identity_is_not_folded(void **state)
     struct layer *layer = read_layer(&s);
     struct plan *plan = make_plan(layer);
     assert_true(plan->fold.scores && !plan->fold.values && plan->fold.d_z == layer->d_v);
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* Tokens that are projected as one matrix: what `rows` says for 4, 8 and 16 lanes; sequences are whole. */
@@ -722,8 +719,7 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
         assert_int_equal(p->batch_sources, expected / seq_len * layer->source_len);
     }
     check_plan(layer, plan);
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 static void test_batches(void **state)
@@ -835,8 +831,7 @@ static void test_caches(void **state)
             assert_true((size_t)(all[g]->group_rows * all[g]->k_block) * sizeof(float) <= p->isa->l2_bytes);
         assert_true((size_t)(p->key_block * p->block) * sizeof(float) <= p->isa->l1d_bytes);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* The plan for one set of a layer whose other keys are the defaults. */
@@ -883,8 +878,7 @@ static void test_linear(void **state)
             assert_true(p->bytes[OWNER_SCRATCH] >= 64 && p->bytes[OWNER_WORKER] == 0);
             assert_true(p->bytes[OWNER_SCRATCH] <= 64 + cases[i].normed * (rows + 16) * (layer->d_model + 16) * 4);
         }
-        plan_free(plan);
-        layer_free(layer);
+        forget(plan, layer);
     }
 }
 
@@ -1013,8 +1007,7 @@ static void test_small(void **state)
         assert_true(K(p)->vecs * K(p)->rows >= 4 * p->isa->fma_ports); /* accumulators: a latency of 4 cycles */
         assert_true(p->stack > 1536 && p->stack_plain > p->stack);
     }
-    plan_free(plan);
-    layer_free(layer);
+    forget(plan, layer);
 }
 
 /* A part that finishes heads begins with the first column of one; of rms_all it has all columns. */
@@ -1055,8 +1048,7 @@ static void test_parts_have_whole_heads(void **state)
                     whole_heads(K(&plan->isas[i]), &plan->isas[i], layer);
                     assert_false(plan->fold.scores);
                 }
-                plan_free(plan);
-                layer_free(layer);
+                forget(plan, layer);
             }
 }
 
@@ -1104,8 +1096,7 @@ static void test_gradients(void **state)
             assert_int_equal(of_q, 1 + layer->tied);
             assert_non_null(plan_product(p, PRODUCT_THROUGH_V));
         }
-        plan_free(plan);
-        layer_free(layer);
+        forget(plan, layer);
     }
 }
 

@@ -61,6 +61,7 @@ struct fixture {
     struct layer layer;
     struct diag diag;
     bool norm_plus_one;
+    struct tensors weights; /* as read */
 };
 
 static void start(struct fixture *f)
@@ -74,6 +75,7 @@ static void start(struct fixture *f)
 
 static void stop(struct fixture *f)
 {
+    tensors_free(&f->weights);
     folder_remove(f->folder);
     free(f->path);
     free(f->folder);
@@ -94,30 +96,28 @@ static struct tensor counting(const char *name, int rank, int64_t a, int64_t b, 
     return t;
 }
 
-static bool read_file(struct fixture *f, struct tensor *items, size_t count, const char *prefix, bool zero_bias,
-                      struct tensors *weights)
+static bool read_file(struct fixture *f, struct tensor *items, size_t count, const char *prefix, bool zero_bias)
 {
     const struct weights_choice choice = {.path = f->path, .prefix = prefix, .zero_bias = zero_bias,
                                           .norm_plus_one = f->norm_plus_one};
     assert_true(tensors_write(f->path, items, count, &f->diag));
     for (size_t i = 0; i < count; i++)
         free(items[i].data);
-    return weights_read(weights, &f->layer, &choice, &f->diag);
+    return weights_read(&f->weights, &f->layer, &choice, &f->diag);
 }
 
-static float at(const struct tensors *weights, const char *name, size_t index)
+static float at(const struct fixture *f, const char *name, size_t index)
 {
-    const struct tensor *t = tensors_find(weights, name);
+    const struct tensor *t = tensors_find(&f->weights, name);
     assert_non_null(t);
     assert_true(index < t->bytes / sizeof(float));
     return ((const float *)t->data)[index];
 }
 
 /* Element (input, output) of a matrix as the spec's layout has it. */
-static float entry(const struct fixture *f, const struct tensors *weights, const char *name, size_t outputs,
-                   size_t input, size_t output)
+static float entry(const struct fixture *f, const char *name, size_t outputs, size_t input, size_t output)
 {
-    return at(weights, name, f->layer.out_in ? output * D + input : input * outputs + output);
+    return at(f, name, f->layer.out_in ? output * D + input : input * outputs + output);
 }
 
 /* q, k and v of unequal heights in one matrix, [in][out] as GPT-2 stores it, [out][in] as Phi-3 does;
@@ -127,7 +127,6 @@ static void test_fused(void **state)
     (void)state;
     for (int variant = 0; variant < 4; variant++) {
         struct fixture f;
-        struct tensors weights;
         const bool in_out = variant & 1;
         start(&f);
         f.layer.out_in = variant & 2;
@@ -136,20 +135,19 @@ static void test_fused(void **state)
             counting(in_out ? "h.1.attn.c_proj.weight" : "h.1.attn.o_proj.weight", 2, D, D, 100),
             counting("h.1.attn.bias", 1, 3, 0, 0), /* GPT-2's mask: nobody's business */
         };
-        assert_true(read_file(&f, items, 3, variant == 3 ? "h.1" : NULL, false, &weights));
-        assert_int_equal(weights.count, 4);
+        assert_true(read_file(&f, items, 3, variant == 3 ? "h.1" : NULL, false));
+        assert_int_equal(f.weights.count, 4);
         for (size_t i = 0; i < D; i++)
             for (size_t o = 0; o < 8; o++) {
                 const float expected = (float)(in_out ? i * 8 + o : o * D + i);
-                const float got = o < 4 ? entry(&f, &weights, "w_q", 4, i, o)
-                                : o < 6 ? entry(&f, &weights, "w_k", 2, i, o - 4)
-                                        : entry(&f, &weights, "w_v", 2, i, o - 6);
+                const float got = o < 4 ? entry(&f, "w_q", 4, i, o)
+                                : o < 6 ? entry(&f, "w_k", 2, i, o - 4)
+                                        : entry(&f, "w_v", 2, i, o - 6);
                 assert_true(got == expected);
             }
         for (size_t i = 0; i < D; i++)
             for (size_t o = 0; o < D; o++)
-                assert_true(entry(&f, &weights, "w_o", D, i, o) == (float)(100 + (in_out ? i * D + o : o * D + i)));
-        tensors_free(&weights);
+                assert_true(entry(&f, "w_o", D, i, o) == (float)(100 + (in_out ? i * D + o : o * D + i)));
         stop(&f);
     }
 }
@@ -160,18 +158,16 @@ static void test_own_names(void **state)
     (void)state;
     for (int out_in = 0; out_in < 2; out_in++) {
         struct fixture f;
-        struct tensors weights;
         start(&f);
         f.layer.out_in = out_in;
         struct tensor items[] = {counting("w_q", 2, D, D, 0),
                                  counting("w_k", 2, out_in ? 2 : D, out_in ? D : 2, 20),
                                  counting("w_v", 2, out_in ? 2 : D, out_in ? D : 2, 40), counting("w_o", 2, D, D, 60)};
-        assert_true(read_file(&f, items, 4, NULL, false, &weights));
+        assert_true(read_file(&f, items, 4, NULL, false));
         for (size_t i = 0; i < 8; i++) {
-            assert_true(at(&weights, "w_k", i) == (float)(20 + i));
-            assert_true(at(&weights, "w_v", i) == (float)(40 + i));
+            assert_true(at(&f, "w_k", i) == (float)(20 + i));
+            assert_true(at(&f, "w_v", i) == (float)(40 + i));
         }
-        tensors_free(&weights);
         stop(&f);
     }
 }
@@ -183,7 +179,6 @@ static void test_biases(void **state)
     (void)state;
     for (int missing = 0; missing < 2; missing++) {
         struct fixture f;
-        struct tensors weights;
         start(&f);
         f.layer.bias = true;
         struct tensor items[] = {
@@ -191,13 +186,12 @@ static void test_biases(void **state)
             counting("v_proj_weight", 2, 2, D, 0), counting("out_proj.weight", 2, D, D, 0),
             counting("in_proj_bias", 1, 8, 0, 0),  counting(missing ? "other" : "out_proj.bias", 1, D, 0, 50),
         };
-        assert_true(read_file(&f, items, 6, NULL, missing, &weights));
+        assert_true(read_file(&f, items, 6, NULL, missing));
         for (size_t i = 0; i < 8; i++)
-            assert_true((i < 4 ? at(&weights, "b_q", i) : i < 6 ? at(&weights, "b_k", i - 4)
-                                                                : at(&weights, "b_v", i - 6)) == (float)i);
+            assert_true((i < 4 ? at(&f, "b_q", i) : i < 6 ? at(&f, "b_k", i - 4)
+                                                                : at(&f, "b_v", i - 6)) == (float)i);
         for (size_t i = 0; i < D; i++)
-            assert_true(at(&weights, "b_o", i) == (missing ? 0.0f : (float)(50 + i)));
-        tensors_free(&weights);
+            assert_true(at(&f, "b_o", i) == (missing ? 0.0f : (float)(50 + i)));
         stop(&f);
     }
 }
@@ -209,7 +203,6 @@ static void test_groups(void **state)
     (void)state;
     for (int64_t h_kv = 1; h_kv <= 4; h_kv *= 2) {
         struct fixture f;
-        struct tensors weights;
         start(&f);
         f.layer.h = 4;
         f.layer.h_kv = h_kv;
@@ -221,8 +214,8 @@ static void test_groups(void **state)
                                  counting("h.0.self_attention.query_key_value.bias", 1, all, 0, 1000),
                                  counting("h.0.self_attention.dense.weight", 2, D, 8, 2000),
                                  counting("h.0.self_attention.dense.bias", 1, D, 0, 3000)};
-        assert_true(read_file(&f, items, 4, NULL, false, &weights));
-        assert_int_equal(weights.count, 8);
+        assert_true(read_file(&f, items, 4, NULL, false));
+        assert_int_equal(f.weights.count, 8);
         for (int64_t row = 0; row < all; row++) { /* of the file */
             const int64_t g = row / group, in = row % group;
             const char *w = in < queries * 3 ? "w_q" : in < queries * 3 + 3 ? "w_k" : "w_v";
@@ -230,11 +223,10 @@ static void test_groups(void **state)
             const int64_t o = in < queries * 3 ? g * queries * 3 + in
                             : in < queries * 3 + 3 ? g * 3 + in - queries * 3 : g * 2 + in - queries * 3 - 3;
             const int64_t outputs = in < queries * 3 ? 12 : in < queries * 3 + 3 ? h_kv * 3 : h_kv * 2;
-            assert_true(at(&weights, b, (size_t)o) == (float)(1000 + row));
+            assert_true(at(&f, b, (size_t)o) == (float)(1000 + row));
             for (int64_t i = 0; i < D; i++)
-                assert_true(entry(&f, &weights, w, (size_t)outputs, (size_t)i, (size_t)o) == (float)(row * D + i));
+                assert_true(entry(&f, w, (size_t)outputs, (size_t)i, (size_t)o) == (float)(row * D + i));
         }
-        tensors_free(&weights);
         stop(&f);
     }
 }
@@ -262,7 +254,6 @@ static void test_learned(void **state)
     for (size_t c = 0; c < sizeof families / sizeof *families; c++) {
         const bool plain = families[c].query[0] == 'w', t5 = strcmp(families[c].query, "q.weight") == 0;
         struct fixture f;
-        struct tensors weights;
         struct tensor items[8];
         char name[8][80];
         size_t count = 4;
@@ -285,14 +276,13 @@ static void test_learned(void **state)
             snprintf(name[count], sizeof name[count], "%s%s", families[c].prefix, families[c].names[i]);
             items[count] = counting(name[count], bias ? 2 : 1, bias ? 8 : size, 2, (float)(100 * (i + 1)));
         }
-        if (!read_file(&f, items, count, NULL, false, &weights))
+        if (!read_file(&f, items, count, NULL, false))
             fail_msg("case %zu: %s", c, diag_first(&f.diag));
-        assert_int_equal(weights.count, count);
+        assert_int_equal(f.weights.count, count);
         for (size_t i = 0; i < 4 && families[c].tensors[i] != NULL; i++)
             for (size_t e = 0; e < 2; e++)
-                assert_true(at(&weights, families[c].tensors[i], e) ==
+                assert_true(at(&f, families[c].tensors[i], e) ==
                             (float)(100 * (i + 1) + e + (families[c].plus_one ? 1 : 0)));
-        tensors_free(&weights);
         stop(&f);
     }
 }
@@ -308,7 +298,6 @@ static void test_every_tensor(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (enum layer_tensor missing = 0; missing <= TENSOR_COUNT; missing++) { /* TENSOR_COUNT: none */
             struct fixture f;
-            struct tensors weights;
             struct tensor items[TENSOR_COUNT];
             size_t count = 0;
             start(&f);
@@ -339,16 +328,15 @@ static void test_every_tensor(void **state)
             }
             assert_true(count >= 12);
             const bool whole = missing == TENSOR_COUNT || !layer_weight_shape(&f.layer, missing, (int64_t[4]){0});
-            const bool good = read_file(&f, items, count, NULL, false, &weights);
+            const bool good = read_file(&f, items, count, NULL, false);
             if (good != whole)
                 fail_msg("case %zu without %s: %s", c, whole ? "nothing" : layer_tensor_called(&f.layer, missing),
                          good ? "read" : diag_first(&f.diag));
             for (enum layer_tensor t = 0; t < TENSOR_COUNT && good; t++)
                 if (layer_weight_shape(&f.layer, t, (int64_t[4]){0}) > 0)
-                    assert_true(at(&weights, layer_tensor_called(&f.layer, t), 1) == (float)(1000 * t + 1));
+                    assert_true(at(&f, layer_tensor_called(&f.layer, t), 1) == (float)(1000 * t + 1));
             if (!whole && strstr(diag_first(&f.diag), layer_tensor_called(&f.layer, missing)) == NULL)
                 fail_msg("without %s: %s", layer_tensor_called(&f.layer, missing), diag_first(&f.diag));
-            tensors_free(&weights);
             stop(&f);
         }
 }
@@ -370,7 +358,6 @@ static void test_tables(void **state)
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct fixture f;
-        struct tensors weights;
         struct tensor items[5];
         char name[5][80];
         const int matrices = cases[c].projected ? 3 : 4; /* a w_o that it does not have is refused */
@@ -386,16 +373,15 @@ static void test_tables(void **state)
         }
         snprintf(name[matrices], sizeof name[matrices], "%s%s", cases[c].module, cases[c].table);
         items[matrices] = counting(name[matrices], 1, cases[c].size, 0, 7);
-        if (read_file(&f, items, (size_t)matrices + 1, cases[c].prefix, false, &weights) != (cases[c].message == NULL))
+        if (read_file(&f, items, (size_t)matrices + 1, cases[c].prefix, false) != (cases[c].message == NULL))
             fail_msg("case %zu: %s", c, f.diag.errors ? diag_first(&f.diag) : "read");
         if (cases[c].message == NULL) {
-            assert_int_equal(weights.count, cases[c].projected ? 1 : 5);
+            assert_int_equal(f.weights.count, cases[c].projected ? 1 : 5);
             for (size_t i = 0; i < 3; i++)
-                assert_true(at(&weights, "slope", i) == (float)(7 + i));
+                assert_true(at(&f, "slope", i) == (float)(7 + i));
         } else if (strstr(diag_first(&f.diag), cases[c].message) == NULL) {
             fail_msg("case %zu: not \"%s\" but %s", c, cases[c].message, diag_first(&f.diag));
         }
-        tensors_free(&weights);
         stop(&f);
     }
 }
@@ -406,16 +392,14 @@ static void test_without_projections(void **state)
     (void)state;
     for (int with_output = 0; with_output < 2; with_output++) {
         struct fixture f;
-        struct tensors weights;
         start(&f);
         f.layer.projected = true;
         f.layer.w_o = with_output ? W_O_DENSE : W_O_NONE;
         struct tensor items[] = {counting("a.q_proj.weight", 2, D, D, 0), counting("a.out_proj.weight", 2, D, D, 7)};
-        assert_int_equal(read_file(&f, items, 2, NULL, false, &weights), with_output); /* else there is none to read */
-        assert_int_equal(weights.count, with_output);
+        assert_int_equal(read_file(&f, items, 2, NULL, false), with_output); /* else there is none to read */
+        assert_int_equal(f.weights.count, with_output);
         if (with_output)
-            assert_true(entry(&f, &weights, "w_o", D, 1, 2) == 7 + 2 * D + 1);
-        tensors_free(&weights);
+            assert_true(entry(&f, "w_o", D, 1, 2) == 7 + 2 * D + 1);
         stop(&f);
     }
 }
@@ -453,7 +437,6 @@ static void test_refusals(void **state)
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct fixture f;
-        struct tensors weights;
         struct tensor items[6];
         size_t count = 0;
         start(&f);
@@ -464,7 +447,7 @@ static void test_refusals(void **state)
             const bool small = strpbrk(cases[c].names[count], "kv") != NULL;
             items[count] = counting(cases[c].names[count], 2, small ? 2 : D, D, 0);
         }
-        assert_false(read_file(&f, items, count, cases[c].prefix, false, &weights));
+        assert_false(read_file(&f, items, count, cases[c].prefix, false));
         bool said = false;
         for (size_t i = 0; i < f.diag.errors; i++)
             said = said || strstr(f.diag.messages[i], cases[c].message) != NULL;
@@ -472,7 +455,7 @@ static void test_refusals(void **state)
             fail_msg("case %zu: not \"%s\" but %s", c, cases[c].message,
                      f.diag.errors ? f.diag.messages[0] : "nothing");
         assert_false(f.diag.environment);
-        assert_int_equal(weights.count, 0);
+        assert_int_equal(f.weights.count, 0);
         stop(&f);
     }
 }
@@ -492,7 +475,6 @@ static void test_block(void **state)
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct fixture f;
-        struct tensors weights;
         struct tensor items[12];
         size_t count = 0;
         start(&f);
@@ -512,14 +494,13 @@ static void test_block(void **state)
         }
         if (cases[c].other != NULL)
             items[count++] = counting(cases[c].other, 2, D, D, 0);
-        const bool good = read_file(&f, items, count, NULL, cases[c].zero_bias, &weights);
+        const bool good = read_file(&f, items, count, NULL, cases[c].zero_bias);
         assert_int_equal(good, cases[c].message == NULL);
         if (good) {
-            assert_int_equal(weights.count, 10);
-            assert_true(at(&weights, "n2_g", 3) == 5 && at(&weights, "b_1", 2) == 3); /* gains are 1 less in the file */
-            assert_true(at(&weights, "w_1", 4) == 5 && at(&weights, "w_2", 11) == 12);
-            assert_true(at(&weights, "b_2", 1) == (cases[c].zero_bias ? 0 : 2));
-            tensors_free(&weights);
+            assert_int_equal(f.weights.count, 10);
+            assert_true(at(&f, "n2_g", 3) == 5 && at(&f, "b_1", 2) == 3); /* gains are 1 less in the file */
+            assert_true(at(&f, "w_1", 4) == 5 && at(&f, "w_2", 11) == 12);
+            assert_true(at(&f, "b_2", 1) == (cases[c].zero_bias ? 0 : 2));
         } else {
             bool said = false;
             for (size_t i = 0; i < f.diag.errors; i++)
@@ -542,7 +523,6 @@ static void test_shape_type_and_value(void **state)
     };
     for (int c = 0; c < 3; c++) {
         struct fixture f;
-        struct tensors weights;
         start(&f);
         struct tensor items[] = {
             counting("q_proj.weight", 2, D, D, 0), counting("k_proj.weight", 2, c == 0 ? D : 2, c == 0 ? 2 : D, 0),
@@ -552,7 +532,7 @@ static void test_shape_type_and_value(void **state)
             items[1].type = TYPE_I32;
         if (c == 2)
             *(float *)items[1].data = INFINITY;
-        assert_false(read_file(&f, items, 4, NULL, false, &weights));
+        assert_false(read_file(&f, items, 4, NULL, false));
         assert_int_equal(f.diag.errors, 1);
         if (strstr(f.diag.messages[0], messages[c]) == NULL)
             fail_msg("not \"%s\" but %s", messages[c], f.diag.messages[0]);

@@ -164,6 +164,13 @@ def whole_heads(s, q, k):
             np.array([whole_row(row, most) for row in k]).reshape(k.shape))
 
 
+def whole_values(s, v):
+    """A head's values, where weighted sums are of whole numbers; weights are not rounded here: the bound has that."""
+    if not whole(s) or min(s["d_k"], s["d_v"]) < 32 or s["w_k"] == "tied" or "cache" in s:
+        return v
+    return np.array([whole_row(row, 4095) for row in v]).reshape(v.shape)
+
+
 def whole_column(s, column, tap):
     """Multiples of a unit: the largest number of i8 has 127, or with pairs two neighbours; sums of i16 stay below 2^31."""
     wanted = np.float32(0)
@@ -269,7 +276,7 @@ def visible(s, t, tensors, b, i, m):
 
 def attend(s, tensors, b, i, q, k, v, first=0):
     """Weights [n][m] and Z [n][d_v] of one head; a row that sees no key is zero in both. first: position of query 0"""
-    q, k = whole_heads(s, q, k)
+    (q, k), v = whole_heads(s, q, k), whole_values(s, v)
     weights, z = np.zeros((len(q), len(k))), np.zeros((len(q), s["d_v"]))
     for t in range(len(q)):
         keys = visible(s, first + t, tensors, b, i, len(k))
@@ -737,6 +744,9 @@ def list_vectors():
         w[4, 3] = 1000
     vector("precision_i8", "products and scores of whole numbers: columns of zeros, of one number, with an outlier", 1, 9,
            d_model=64, h=2, seq_len=9, bias=True, mask="causal", precision="i8", change=columns)
+    vector("precision_i16_values", "weighted sums of whole numbers: 33 features, a window whose blocks begin at odd keys, NaN hidden",
+           1, 29, 41, d_model=66, h=2, d_v=35, seq_len=29, source_len=41, attention="cross", mask="bool+window",
+           window_left=9, precision="i16", change=spoil_and_hide("source", [7, 20], NAN, (1, 1, 29, 41)))
     vector("precision_i16", "products and scores of whole numbers: 33 features, keys past a length, weights as torch has them",
            2, 7, 11, d_model=24, h=2, d_k=33, d_v=5, d_source=15, seq_len=7, source_len=11, attention="cross",
            mask="padding", weight_layout="out_in", precision="i16", change=lengths(11, 4))
