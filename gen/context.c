@@ -47,7 +47,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
     FIELD(plan_panels, tile_row), FIELD(plan_panels, parts_split),
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
-    FIELD(plan_panels, prefetch_block), FIELD(plan_panels, prefetch_slab), FIELD(plan_panels, prefetch_end),
+    FIELD(plan_panels, prefetch_after),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
     FIELD(plan_panels, behind),
 };
@@ -67,7 +67,7 @@ static const struct field isa_fields[] = {
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
     FIELD(plan_isa, values_room),
     FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
-    FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries), FIELD(plan_isa, prefetch_min_rows),
+    FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
     FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
     FIELD(plan_isa, depth_slab), FIELD(plan_isa, z_front), FIELD(plan_isa, z_back),

@@ -86,7 +86,7 @@ function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or 
 -- Arguments of tile.in: those in `of`, and defaults for the rest.
 function helpers.tile(of)
     local all = { a_split = 0, a_far = 0, ahead = 0, init = "zero", resume = false, from = false,
-        scatter = false, tail = 0,
+        scatter = false, tail = 0, stepped = false,
         weights = false, terms = {}, b_type = "float", b_of = "weights", b_line = 16, scaled = "", group = 0,
         rounded = "", corrected = false, a_scale = 0 }
     for name, v in pairs(of) do all[name] = v end

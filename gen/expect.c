@@ -250,7 +250,7 @@ static void count_panels(struct model *m, struct work *w, const struct product *
     const double output = size_of(m, of->writes) * (c_far ? m->far : m->near) * 2 * slabs * columns;
     const double weights = (double)element_size(g->weights) * groups * (double)g->group_size;
     count_far(m, w, weights, e * input, output, rows, g->group_rows,
-              g->prefetch > 0 && min(rows, g->group_rows) >= m->plan->prefetch_min_rows, times);
+              g->prefetch > 0 && min(rows, g->group_rows) >= 2 * g->rows, times);
 }
 
 /* Norm and rotation of rows that were just projected: vectors that are loaded, and operations on them; and what a row

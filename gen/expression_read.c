@@ -203,7 +203,7 @@ static void expect(struct reader *r, const char *sign, const char *behind)
     if (is_sign(r, sign))
         next_word(r);
     else
-        FAIL(r, column_of(r, r->start), "%s stands where %s ends; write '%s'", next_shown(r).text, behind, sign);
+        FAIL(r, column_of(r, r->start), "%s where %s should end; write '%s'", next_shown(r).text, behind, sign);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------------- */
@@ -328,7 +328,7 @@ static void read_arguments(struct reader *r, const char *name, int count, const 
 {
     next_word(r);
     if (!is_sign(r, "("))
-        FAIL(r, column_of(r, r->start), "%s stands behind %s; write %s", next_shown(r).text, name, form);
+        FAIL(r, column_of(r, r->start), "%s after %s; write %s", next_shown(r).text, name, form);
     for (int i = 0; i < count && !r->failed; i++) {
         next_word(r);
         arguments[i].at = column_of(r, r->start);
@@ -336,7 +336,7 @@ static void read_arguments(struct reader *r, const char *name, int count, const 
             FAIL(r, arguments[i].at, "%s has too few arguments; write %s", name, form);
         arguments[i].node = read_or(r);
         if (i + 1 < count && !r->failed && !is_sign(r, ","))
-            FAIL(r, column_of(r, r->start), "%s stands where %s goes on; write %s", next_shown(r).text, name, form);
+            FAIL(r, column_of(r, r->start), "%s where %s should continue; write %s", next_shown(r).text, name, form);
     }
     if (!r->failed && is_sign(r, ","))
         FAIL(r, column_of(r, r->start), "%s has too many arguments; write %s", name, form);
@@ -500,7 +500,7 @@ static int read_name(struct reader *r)
                 FAIL(r, at, "visible does not read s; write a condition on i, p and j");
             next_word(r);
             if (!r->failed && (is_sign(r, "(") || is_sign(r, "[")))
-                FAIL(r, column_of(r, r->start), "%s is a number; write an operator behind it", leaves[i].name);
+                FAIL(r, column_of(r, r->start), "%s is a number; write an operator after it", leaves[i].name);
             return r->failed ? 0 : made(r, expression_leaf(r->e, leaves[i].op, at), at);
         }
     for (size_t i = 0; i < FUNCTIONS; i++)
@@ -510,7 +510,7 @@ static int read_name(struct reader *r)
         if (is_name(r, r->scope->tables[i].name))
             return read_table(r, i);
     if (is_name(r, "and") || is_name(r, "or") || is_name(r, "not")) {
-        FAIL(r, at, "'%s' stands where an operand begins; write %s", show(r->start, r->length).text,
+        FAIL(r, at, "'%s' where an operand should begin; write %s", show(r->start, r->length).text,
              is_name(r, "not") ? "brackets around not ..." : "what it joins before it");
         return 0;
     }
@@ -538,7 +538,7 @@ static int read_operand(struct reader *r)
     } else if (is_sign(r, "+")) {
         FAIL(r, at, "there is no sign +; leave it out");
     } else {
-        FAIL(r, at, "%s stands where an operand begins; write a number, a name or a bracket", next_shown(r).text);
+        FAIL(r, at, "%s where an operand should begin; write a number, a name or a bracket", next_shown(r).text);
     }
     r->depth--;
     return node;
@@ -678,11 +678,11 @@ static void check_end(struct reader *r)
     else if (is_name(r, "if") || is_name(r, "else"))
         FAIL(r, at, "there is no '%s'; write where(condition, a, b)", show(r->start, r->length).text);
     else if (is_sign(r, ","))
-        FAIL(r, at, "a comma stands between arguments alone; leave it out");
+        FAIL(r, at, "a comma outside of arguments; leave it out");
     else if (is_sign(r, "["))
         FAIL(r, at, "only tables have an index; declare table.NAME = extent, and write NAME[index]");
     else
-        FAIL(r, at, "%s stands behind a whole expression; write an operator before it", next_shown(r).text);
+        FAIL(r, at, "%s comes after a whole expression; write an operator before it", next_shown(r).text);
 }
 
 /* Kernels compute in f32: remaining constants must be finite there, or infinite on purpose. */

@@ -669,7 +669,7 @@ end
 -- may be of different number.
 function Model:causal(spec, more)
     spec:add("mask", "causal+padding" .. (more or ""))
-    return spec:add("pad_rows", "skipped", "rows behind lengths[b] are 0; computed: they are anything")
+    return spec:add("pad_rows", "skipped", "rows from lengths[b] on are 0; computed: undefined")
 end
 
 -- What a call of such a decoder brings; `source`: the encoder's rows too.

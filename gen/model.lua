@@ -129,7 +129,7 @@ local function tensor(section, key, known, layout)
         if of.row > MOST then wrong(line.number, "no table has a row %s", row) end
     end
     if words ~= "" then
-        wrong(line.number, "words behind the name that NAME_model.c does not know: '%s'", words)
+        wrong(line.number, "words after the name that NAME_model.c does not know: '%s'", words)
     end
     of.plus_one = of.plus_one or false
     return of
@@ -346,7 +346,7 @@ local function check_layer(stack, section, spec)
     end
     if not spec.cross and has_call(spec, "lengths") then
         if not spec.pad_skipped then
-            wrong(place, "%s has padding; write pad_rows = skipped in it, so that rows behind a sequence are zeros",
+            wrong(place, "%s has padding; write pad_rows = skipped in it, so that rows after a sequence are zeros",
                   spec.file)
         end
         stack.lengths = true
@@ -587,7 +587,7 @@ for _, section in ipairs(sections) do
     if section.title:find("^head ") then
         local head = read_head(section, model.heads, stacks)
         if not head.all and head.stack.name == "decoder" then
-            wrong(section.number, "rows = first is for encoders; of a decoder all rows, or the last one, are asked for")
+            wrong(section.number, "rows = first is for encoders; a decoder gives all rows, or the last one")
         end
         model.heads[#model.heads + 1], model.heads[head.name] = head, head
         table.insert(head.stack.heads, head)

@@ -22,8 +22,7 @@
 #define UNROLL_PREFETCH 8        /* one line an iteration then prefetches about a panel during a row group */
 #define VALUE_BLOCKS_FILL 0.9    /* least share of lanes that tokens fill where wide values lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: least ratio of the lanes that tokens fill to those that features fill */
-#define PREFETCH_CYCLES 3        /* measured: a line from L3; with less work for each line, prefetching only delays
-                                  * it */
+#define PREFETCH_TILES 2         /* that bring a panel into L2 while they pass over the one before; measured, Zen 4 */
 #define PART_NUMBERS 32768       /* of rows that are normed: about 10 us */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
@@ -802,20 +801,15 @@ static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int6
     return lines;
 }
 
-static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
-                            int64_t rows)
+static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p)
 {
     if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4) /* i4: few bytes, read in sequence */
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
-    const int64_t block_tiles = ceil_div(p->block, g->rows);
-    if (g->k_block / min(g->unroll, g->k_block) < 2)
-        return; /* no loop whose iterations could prefetch */
-    g->prefetch =
-        prefetch_lines(g->k_block * g->vecs * p->lanes, line_weights(g->weights),
-                       ceil_div(min(g->group_rows, rows), p->block) * block_tiles, block_tiles,
-                       g->k_block / min(g->unroll, g->k_block));
+    const int64_t unroll = min(g->unroll, g->k_block);
+    if (g->k_block / unroll >= 2 && (g->panels > 1 || g->tail_vecs == 0)) /* a loop whose iterations can prefetch */
+        g->prefetch = ceil_div(unroll * g->vecs * p->lanes, line_weights(g->weights) * PREFETCH_TILES);
 }
 
 static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -831,6 +825,28 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
                                  ceil_div(min(g->group_rows, tokens), p->block), 1, g->depth / g->unroll);
 }
 
+/* Behind the last panel comes the first one of the product that follows, if so many bytes are there; a panel without
+ * another prefetches nothing. */
+static void prefetch_across(struct plan_isa *p)
+{
+    for (struct product *g = p->products, *next; g < p->products + p->product_count; g = next) {
+        for (next = g + 1; next < p->products + p->product_count && next->kind != PRODUCT_PANELS;)
+            next++;
+        struct plan_panels *const panels = &g->panels;
+        if (g->kind != PRODUCT_PANELS || panels->groups > 1)
+            continue;
+        const int64_t size = (int64_t)element_size(panels->weights), from = p->layouts[LAYOUT_WEIGHTS + g->id].at;
+        const int64_t tiles = PREFETCH_TILES * ceil_div(panels->depth, min(panels->unroll, panels->k_block));
+        if (next < p->products + p->product_count) {
+            const int64_t to = p->layouts[LAYOUT_WEIGHTS + next->id].at;
+            if (to > from && to + tiles * panels->prefetch * LINE_BYTES <= p->bytes[OWNER_PACKED])
+                panels->prefetch_after = (to - from) / size;
+        }
+        if (panels->panels == 1 && panels->prefetch_after == 0)
+            panels->prefetch = 0;
+    }
+}
+
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
  * attention reads next. */
 static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -839,7 +855,6 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
     if (!p->isa->prefetches || request_or(request, PLAN_PREFETCH, !stays) == PLAN_OFF)
         return;
     const bool asked = request_asks(request, PLAN_PREFETCH);
-    p->prefetch_min_rows = ceil_div(p->lanes * PREFETCH_CYCLES * p->isa->fma_ports, LINE_FLOATS);
     const double query = (double)(layer->d_k + (p->z_in_q ? 0 : layer->d_v)), key = (double)(layer->d_k + layer->d_v);
     const double attend = (double)layer->h * (double)layer->seq_len * query
                         + (double)layer->h_kv * (double)layer->source_len * key;
@@ -851,30 +866,25 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
                                                                            * over the keys */
         p->prefetch_queries = ceil_div(p->block, ceil_div(layer->source_len, p->rows));
     for (struct product *g = p->products; g < p->products + p->product_count; g++) {
-        const bool keys = g->id == PRODUCT_KEYS || g->id == PRODUCT_VALUES;
         if (g->kind == PRODUCT_LANES)
             prefetch_lanes(&g->lanes, request, p, layer->source_len);
         else if (g->kind == PRODUCT_PANELS)
-            prefetch_panels(&g->panels, request, p, keys ? layer_new_keys(layer) : layer->seq_len);
+            prefetch_panels(&g->panels, request, p);
     }
+    prefetch_across(p);
 }
 
 /* ---- the schedule: what was decided, as the lists that are walked ---- */
 
 static void schedule_panels(struct plan_panels *g, const struct plan_isa *p)
 {
-    const int64_t width = g->vecs * p->lanes, unroll = min(g->unroll, g->k_block);
+    const int64_t unroll = min(g->unroll, g->k_block);
     g->slabs = ceil_div(g->depth, g->k_block);
     g->last_slab = g->depth - (g->slabs - 1) * g->k_block;
     tiles_for_runs(&g->heights, p->block, g->rest, g->rows, ROWS_STEP);
-    for (struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++) {
-        h->prefetch = 2 * h->rows > g->rows ? g->prefetch : 0; /* low tiles end before a line arrives */
-        h->unroll = h->prefetch > 0 ? unroll : min(g->unroll_rest, g->k_block);
-    }
-    g->prefetch_tile = g->prefetch * (g->k_block / unroll) * line_weights(g->weights);
-    g->prefetch_block = ceil_div(p->block, g->rows) * g->prefetch_tile;
-    g->prefetch_slab = g->k_block * width - g->prefetch_block;
-    g->prefetch_end = g->depth * width - g->prefetch_block;
+    for (struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++)
+        h->unroll = g->prefetch > 0 && 2 * h->rows > g->rows ? unroll : min(g->unroll_rest, g->k_block);
+    g->prefetch_tile = g->k_block / unroll * g->prefetch;
     const bool narrower = g->tail_vecs > 0 || g->tail_lanes > 0;
     g->whole = g->panels - (narrower ? 1 : 0);
     g->last_vecs = !narrower ? 0 : g->tail_vecs > 0 ? g->tail_vecs : g->vecs;
@@ -948,9 +958,8 @@ static bool parts_alike(const struct plan_panels *a, const struct plan_panels *b
     return a->groups == b->groups && a->columns == b->columns && a->panels == b->panels &&
            a->group_size == b->group_size && a->a_group == b->a_group && a->a_tap == b->a_tap &&
            a->a_block == b->a_block && split_alike && a->group_rows == b->group_rows &&
-           a->part_panels == b->part_panels && a->parts == b->parts && a->prefetch_block == b->prefetch_block &&
-           a->prefetch_slab == b->prefetch_slab && a->prefetch_end == b->prefetch_end && a->finish == 0 &&
-           b->finish == 0 && !a->ends && !b->ends;
+           a->part_panels == b->part_panels && a->parts == b->parts && a->prefetch_after == b->prefetch_after &&
+           a->finish == 0 && b->finish == 0 && !a->ends && !b->ends;
 }
 
 /* Whether c_group is read. */

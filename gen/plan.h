@@ -147,10 +147,9 @@ struct plan_panels {
     int64_t c_split;      /* columns of one head, where those of a row go to an array for each head; else 0 */
     int64_t c_group;      /* step of C from group to group, or from head to head */
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
-    int64_t prefetch;     /* cache lines of the next panel that an iteration prefetches; 0: none */
-    /* weights of it that the tile of an iteration prefetches, and a query block's tiles; where in a slab, and in a
-     * panel, a query block's prefetching begins at the latest */
-    int64_t prefetch_tile, prefetch_block, prefetch_slab, prefetch_end;
+    int64_t prefetch;     /* lines of the next panel that an iteration of the first tiles prefetches, 0: none */
+    int64_t prefetch_tile; /* the same of a tile */
+    int64_t prefetch_after; /* where those of the product that follows begin, of which the last panel prefetches */
     int64_t finish;       /* panels after which heads are complete, to be normed and rotated; 0: nothing is */
     int64_t part_panels;  /* panels in one part */
     int64_t parts;        /* of a row group */
@@ -177,7 +176,8 @@ struct plan_lanes {
     int64_t height[2], count[2]; /* near-equal split of a group's columns */
     int64_t tiles;   /* of a group */
     int64_t group_rows;
-    int64_t prefetch, prefetch_tile, prefetch_end; /* as in plan_panels, of the next tile's weights */
+    int64_t prefetch; /* lines of the next tile's weights that an iteration prefetches */
+    int64_t prefetch_tile, prefetch_end; /* weights that a tile prefetches; where the last one begins at the latest */
     int64_t pair;    /* tiles that a single vector of tokens takes at once: 2 if registers suffice, else 1 */
     int64_t part_tiles, parts;
 };
@@ -372,7 +372,6 @@ struct plan_isa {
     int64_t words_room;  /* words of a key, under precision; 0: there are none */
     int64_t values_room; /* likewise of two values; their scales lie behind them */
     int64_t key_block;   /* maximum of keys scored before their values are read */
-    int64_t prefetch_min_rows; /* fewest tokens over a panel of weights that leave time to prefetch the next one */
     int64_t prefetch_keys;     /* keys of the next head that are prefetched with each tile of scores, 0: none */
     int64_t prefetch_queries;  /* likewise queries of the next tile */
     int64_t unroll_scores, unroll_values;

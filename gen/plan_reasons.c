@@ -150,7 +150,7 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
 /* The reason of a product, without its name. */
 static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const struct plan_panels *g)
 {
-    char cut[64] = "", size[32], ask[80];
+    char cut[64] = "", size[32];
     if (g->k_block < g->depth)
         snprintf(cut, sizeof cut, " in slabs of " D64, g->k_block);
     const int64_t unroll = min(g->unroll, g->k_block);
@@ -160,7 +160,8 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
              g->rows * g->vecs, g->vecs * p->lanes, g->depth,
              bytes_text(size, g->panel_size * (int64_t)element_size(g->weights)), cut, g->group_rows,
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
-             plural(unroll), g->part_panels, plural(g->part_panels), prefetch_text(ask, g->prefetch, "panel"));
+             plural(unroll), g->part_panels, plural(g->part_panels),
+             g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "");
 }
 
 /* A line for each product; products with the same text share one. */

@@ -226,7 +226,7 @@ static void read_pair(struct reader *r, const char *key, const char *value)
     else
         diag_error(r->diag, place_at(r, r->line), "unknown key '%s'; %s", key, r->section != NULL
                    ? "a section has cpu, compiler and keys of the plan, such as plan.unroll"
-                   : "only format, spec, fingerprint and plan.fold may stand before the first section");
+                   : "only format, spec, fingerprint and plan.fold may come before the first section");
 }
 
 /* Reports what the section that ends here lacks. */

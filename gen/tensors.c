@@ -242,7 +242,7 @@ static bool check_cover(struct scanner *s, struct extent *extents, size_t count,
         at = extents[i].end;
     }
     if (at != data_size) {
-        diag_error(s->diag, s->place, "%lld bytes behind the last tensor", (long long)(data_size - at));
+        diag_error(s->diag, s->place, "%lld bytes after the last tensor", (long long)(data_size - at));
         return false;
     }
     return true;

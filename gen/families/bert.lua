@@ -60,7 +60,7 @@ return function(m, kind)
     spec:add("d_model", width, "hidden_size"):add("h", c:size("num_attention_heads"), "num_attention_heads")
     spec:add("seq_len", seq, "max_position_embeddings" .. (first > 0 and " without the first " .. first or "") ..
              ", or --seq-len")
-    spec:add("mask", "padding"):add("pad_rows", "skipped", "rows behind lengths[b] are 0; computed: they are anything")
+    spec:add("mask", "padding"):add("pad_rows", "skipped", "rows from lengths[b] on are 0; computed: undefined")
     spec:add("bias", "true"):add("weight_layout", "out_in")
     spec:add("block", "post"):add("norm", "layer"):add("norm_eps", eps, "layer_norm_eps")
     spec:add("ffn", activation, "hidden_act"):add("d_ff", c:size("intermediate_size"), "intermediate_size")

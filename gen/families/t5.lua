@@ -79,7 +79,7 @@ return function(m)
     end
     local first = start("encoder", "A layer with norms before attention and feed-forward")
     first:add("seq_len", far, "n_positions, or --seq-len"):add("mask", "padding")
-    first:add("pad_rows", "skipped", "rows behind lengths[b] are 0; computed: they are anything")
+    first:add("pad_rows", "skipped", "rows from lengths[b] on are 0; computed: undefined")
     scores(first, true)
     feed(first)
 

@@ -353,7 +353,7 @@ static void print_heading(const struct layer *layer)
         printf("with a cache: MB of weights and cached rows that a step reads, each once, from where they fit (a call "
                "finds\nwhat the one before it left in L1, L2, L3)\n");
     printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
-           "* behind a line: a disturbed machine; the minimum is nearer to the truth\n"
+           "* after a line: the machine was disturbed; the minimum is closer to the truth\n"
            "%-18s %-7s %-10s %11s %11s %10s %9s %9s %7s\n",
            "layer", "isa", "step", "us", "min", "spread", "GFLOP/s", "peak", "share");
 }

@@ -336,7 +336,7 @@ static void print_asserts(struct selftest *s)
         print_upper(s);
         fprintf(s->out, "_%s == %lld", facts[i].name, (long long)facts[i].value);
     }
-    fprintf(s->out, ",\n               \"this test was written for another %s.h; write it anew\");\n", l->name);
+    fprintf(s->out, ",\n               \"this test was written for another %s.h; write it again\");\n", l->name);
 }
 
 /* draw.h without its guard and includes. */

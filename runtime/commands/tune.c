@@ -741,7 +741,7 @@ static void print_verdict(const struct tune *t, const struct gain *v, const stru
     else if (t->measured == 0)
         print_nothing(t);
     else if (t->over && plan_request_keys(request) == 0)
-        printf("%s %s: %zu plans measured; the best could not be compiled anew in time, the default is kept\n",
+        printf("%s %s: %zu plans measured; the best could not be compiled again in time, the default is kept\n",
                t->layer->name, isa_of(t)->name, t->measured);
     else if (plan_request_keys(request) == 0)
         printf("%s %s: none of %zu plans was faster than the default, which is kept%s\n", t->layer->name,

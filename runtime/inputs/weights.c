@@ -85,8 +85,8 @@ static const struct learned {
 
 /* Other tensors of a module that would change the results */
 static const struct { const char *name, *what; } refused[] = {
-    {"bias_k", "a key of its own behind the others (add_bias_kv)"},
-    {"bias_v", "a value of its own behind the others (add_bias_kv)"},
+    {"bias_k", "a key of its own after the others (add_bias_kv)"},
+    {"bias_v", "a value of its own after the others (add_bias_kv)"},
     {"q_layernorm.norms.0.weight", "a normalization with weights of each head"},
     {"k_layernorm.norms.0.weight", "a normalization with weights of each head"},
     {"distance_embedding.weight", "a product of queries and learned distances"},

@@ -98,7 +98,7 @@ static void refuse(const char *path, const char *why, struct diag *diag)
 
 static void warn(const char *path, const char *why, FILE *out)
 {
-    static const char rest[] = "each kernel is compiled anew and none kept; name a folder of your own with --cache DIR";
+    static const char rest[] = "each kernel is compiled again, none kept; name a folder of your own with --cache DIR";
     if (path != NULL)
         fprintf(out, "%s: warning: not a place for code that is to be run: %s; %s\n", path, why, rest);
     else

@@ -193,7 +193,7 @@ const char *call_why_skipped(const struct layer *layer, size_t isa_row)
 
 void call_report_no_isa(const char *spec, struct diag *diag)
 {
-    diag_environment(diag, spec, "none of the instruction sets asked for can run here; --isa scalar runs on every "
+    diag_environment(diag, spec, "none of the requested instruction sets can run here; --isa scalar runs on every "
                      "machine");
 }
 

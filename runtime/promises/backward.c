@@ -257,7 +257,7 @@ static bool check_choice(struct pass *p)
         *kernel_gradient(p->layer, &grads, t) = p->gradient[t].data;
         prepare(p, p->gradient);
         if (!refused(p, "backward", p->call->backward(p->of->packed, &args, &grads, p->back.data)) ||
-            !same(p, p->gradient, t, "when it is the only gradient asked for"))
+            !same(p, p->gradient, t, "when it is the only gradient requested"))
             return false;
     }
     return true;

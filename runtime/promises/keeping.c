@@ -254,7 +254,7 @@ static bool keeps(struct keeping *k)
            call_has_them(k, k->in, false, k->other, "blocks the other way round, without a source") &&
            call_has_them(k, k->in, true, NULL, "a call that keeps again") &&
            other_rows(k, TENSOR_X, rows, (size_t)k->layer->d_model, "other queries without a source") &&
-           other_rows(k, TENSOR_SOURCE, keys, (size_t)k->layer->d_source, "no source, behind another source") &&
+           other_rows(k, TENSOR_SOURCE, keys, (size_t)k->layer->d_source, "no source, after another source") &&
            half_done(k);
 }
 

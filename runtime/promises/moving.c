@@ -368,7 +368,7 @@ static bool refuses(struct moving *m)
     if (!refused(m, good, from, KERNEL_LENGTH, false, "a past of -1"))
         return false;
     past[BATCH - 1] = (int32_t)(m->layer->cache_len + 1);
-    if (m->layer->cache != CACHE_RING && !refused(m, good, from, KERNEL_LENGTH, false, "a past behind the cache's end"))
+    if (m->layer->cache != CACHE_RING && !refused(m, good, from, KERNEL_LENGTH, false, "a past beyond the cache's end"))
         return false;
     past[BATCH - 1] = kept;
     if (!is_paged(m))

@@ -475,7 +475,7 @@ static bool opens_no_cut_block(struct packing *p)
     for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++)
         if (cuts[c] < bytes && !opens_within(p, p->good, cuts[c], KERNEL_PACKED, 0, "a block that is cut off"))
             return false;
-    return opens_within(p, p->good, bytes, KERNEL_OK, 0, "a block with nothing behind it");
+    return opens_within(p, p->good, bytes, KERNEL_OK, 0, "a block with nothing after it");
 }
 
 /* Opens the second of two blocks if the first is for no set here and gives the second's place correctly. */

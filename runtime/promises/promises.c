@@ -635,7 +635,7 @@ static bool fenced_calls_live(struct trial *t, const struct inputs *const *calls
     bool lived;
     return fenced_call(forward_all_fenced, &fenced, &lived, t->diag) &&
            (lived || violated(t, "forward reads %s, writes to what is only read, or crashes",
-                              fence == FENCE_BEHIND ? "past the end of a tensor" : "what lies in front of a tensor"));
+                              fence == FENCE_BEHIND ? "past the end of a tensor" : "what precedes a tensor"));
 }
 
 static bool reads_within(struct trial *t)
@@ -2118,7 +2118,7 @@ static bool columns_come_back(struct trial *t)
         int expected;
     } wrong[] = {
         {"no packed block", NULL, 0, 0, false, KERNEL_NULL}, {"no place", t->packed, 0, 0, true, KERNEL_NULL},
-        {"a column behind the last", t->packed, out, 0, false, KERNEL_SIZE},
+        {"a column after the last", t->packed, out, 0, false, KERNEL_SIZE},
         {"the largest column", t->packed, SIZE_MAX, 0, false, KERNEL_SIZE},
         {"a place off its boundary", t->packed, 0, 1, false, KERNEL_ALIGN},
         {"a block off its boundary", (const char *)t->packed + 4, 0, 0, false, KERNEL_ALIGN}};

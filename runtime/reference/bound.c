@@ -1050,6 +1050,7 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
                               size_t depth, bool keys, double *common, unsigned char *open)
 {
     const struct finish_error e = {.layer = p->layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
+                                   .deviations = keys && layer_has_cache(p->layer) ? BOUND_DEVIATIONS : 0,
                                    .lambda = LAMBDA, .depth = depth, .worst = error.worst, .drawn = error.drawn,
                                    .all_worst = p->all[keys].worst, .all_squares = p->all[keys].squares,
                                    .common = common, .open = open};

@@ -11,6 +11,7 @@
 #include "../../gen/layer.h"
 #include "block_error.h"
 #include "bound.h"
+#include "product.h"
 
 #define U BOUND_U
 
@@ -75,7 +76,7 @@ static void norm_errors(const struct finish_error *e, size_t row, const struct n
 #define ANGLE_OF_KERNEL 0x1p-60
 #define ANGLE_OF_REFERENCE (8 * (double)LDBL_EPSILON)
 
-/* a cos - b sin, a and b with their errors, cos and sin rounded once. */
+/* a by[0] + b by[1], a and b with their errors, cos and sin, which `by` are, rounded once. */
 static void turned_error(const struct finish_error *e, const double value[2], const double worst[2],
                          const double drawn[2], const double by[2], double angle, double *to_worst, double *to_drawn)
 {
@@ -84,7 +85,11 @@ static void turned_error(const struct finish_error *e, const double value[2], co
     const double turned = (ANGLE_OF_KERNEL + ANGLE_OF_REFERENCE * (1 + angle)) * e->layer->rope.attention_factor;
     const double small = turned * (a + b) + 2 * e->omega + e->phi * (2 + a + b + by_a + by_b);
     *to_worst = by_a * worst[0] + by_b * worst[1] + gamma_of(3) * (by_a * a + by_b * b) + small;
-    *to_drawn = sqrt(square(by_a * drawn[0]) + square(by_b * drawn[1]) + square(e->lambda * U * size)) + small;
+    double places = square(half_place(by[0] * value[0] + by[1] * value[1])); /* squares of what a rounding may be */
+    for (int i = 0; i < 2; i++)
+        places += square(half_place(by[i] * value[i])) + square(half_place(by[i]) * value[i]);
+    const double own = fmax(e->lambda * U * size, e->deviations * sqrt(places / 3));
+    *to_drawn = sqrt(square(by_a * drawn[0]) + square(by_b * drawn[1]) + square(own)) + small;
 }
 
 /* `value`: of one row, normed and times factor; errors likewise. */
@@ -98,7 +103,7 @@ static void turn_errors(const struct finish_error *e, size_t row, const double *
         const size_t at[2] = {half ? c : 2 * c, half ? c + pairs : 2 * c + 1};
         const double values[2] = {value[at[0]], value[at[1]]}, w[2] = {worst[at[0]], worst[at[1]]};
         const double d_of[2] = {drawn[at[0]], drawn[at[1]]};
-        const double first[2] = {turn->cosine, turn->sine}, second[2] = {turn->sine, turn->cosine};
+        const double first[2] = {turn->cosine, -turn->sine}, second[2] = {turn->sine, turn->cosine};
         turned_error(e, values, w, d_of, first, turn->angle, &worst[at[0]], &drawn[at[0]]);
         turned_error(e, values, w, d_of, second, turn->angle, &worst[at[1]], &drawn[at[1]]);
         const double reach = (fabs(values[0]) + w[0] + fabs(values[1]) + w[1]) * e->layer->rope.attention_factor;

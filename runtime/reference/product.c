@@ -69,8 +69,7 @@ void axpy(double *restrict y, double a, const double *restrict x, size_t count)
     add_scaled(y, a, x, count);
 }
 
-/* u times the power of two at or below |x|: half of x's last place in f32 */
-static double half_place(double x)
+double half_place(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);

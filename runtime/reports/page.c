@@ -311,7 +311,7 @@ static void print_circumstances(FILE *out, const struct records *records, const 
     fputs("<section id=\"how\">\n<h2>How it was measured</h2>\n"
           "<p>Every point was compiled, compared with a double-precision reference and timed on one core. Rounds "
           "time each point of a group once, so that a disturbance meets all of them; a sample follows an untimed call "
-          "on the same buffers, with the core's multiply-add peak measured right before and behind it. Times are of "
+          "on the same buffers, with the core's multiply-add peak measured right before and after it. Times are of "
           "one call: median, minimum and maximum of the rounds. Outliers lie past the quartiles by more than 1.5 times "
           "their distance. Operations are those of the plain layer. "
           "Errors are shares of the statistical gate and of the worst-case bound.", out);

@@ -158,9 +158,9 @@ static const char *parse_object(struct record *record, struct json *json)
         add(record, name, value, number);
         more = json_accept(json, ',');
         if (!more && !json_accept(json, '}'))
-            return "no , or } behind a value";
+            return "no , or } after a value";
     }
-    return !json_is_end(json) ? "something stands behind the object" : record->failed ? "out of memory" : NULL;
+    return !json_is_end(json) ? "something comes after the object" : record->failed ? "out of memory" : NULL;
 }
 
 const char *record_parse(struct record *record, const char *text, size_t length)

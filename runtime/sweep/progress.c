@@ -58,7 +58,7 @@ void sweep_show_progress(struct sweep *s)
         fputs("checking", stderr);
         show_values(stderr, s, s->progress.now);
     } else {
-        fprintf(stderr, "timing %zu points in turns", s->progress.group);
+        fprintf(stderr, "timing %zu points together", s->progress.group);
     }
     fputs(s->progress.terminal ? "\033[K" : "\n", stderr);
     fflush(stderr);

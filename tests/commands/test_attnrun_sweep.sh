@@ -153,7 +153,7 @@ run 0 sweep small.layer --vary isa=scalar,avx2,avx512 --seconds 0.001 --rounds 3
 check "every set is done or lacking" test "$(grep -Ec '^ +[0-9] +(scalar|avx2|avx512) +(ok|skipped)' out)" -eq 3
 case $(uname -m) in aarch64) foreign=avx2 ;; *) foreign=neon ;; esac
 run 3 sweep --vary h=1 --isa $foreign small.layer
-says "none of the instruction sets asked for"
+says "none of the requested instruction sets"
 check "a set of another architecture is lacking, not failed" grep -q "^skipped: h=1: this machine lacks $foreign" out
 run 0 sweep small.layer --vary h=2 --isa scalar,avx2 --seconds 0.001 --rounds 3
 prints '^point +h +isa '

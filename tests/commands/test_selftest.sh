@@ -89,7 +89,7 @@ check "-o names the file, and nothing else changes" cmp every_mask_test.c again/
 check "every instruction set" eval "$cc -O0 -o all tiny_test.c tiny.c && ./all | grep -qx ok"
 check "one of them by name" says_ok ./all scalar
 check "the best one" says_ok ./all auto
-check "one that is not there" says_wrong '^tiny: .*lacks the instruction set' ./all nothing
+check "one that is not there" says_wrong '^tiny: .*lacks the requested instruction set' ./all nothing
 if [ -e /dev/full ]; then
     check "an ok that cannot be printed is none" eval '! ./all >/dev/full'
 fi

@@ -195,20 +195,20 @@ static void refusals(void **state)
         {"square[i, p, j]", true, "a.layer:3:9: error: table square has 2 axes, and this is more; write square[index][index]"},
         {"square[i][p, j]", true, "a.layer:3:9: error: table square has 2 axes, and this is more; write square[index][index]"},
         {"flat[i, p]", true, "a.layer:3:9: error: table flat has 1 axis, and this is more; write flat[index]"},
-        {"square[i,]", true, "a.layer:3:18: error: ']' stands where an operand begins; write a number, a name or a bracket"},
+        {"square[i,]", true, "a.layer:3:18: error: ']' where an operand should begin; write a number, a name or a bracket"},
         {"where(p < j, s, -inf)", true, "a.layer:3:26: error: unknown name 'inf'; write 1e999 for infinity"},
         {"s + Infinity", true, "a.layer:3:13: error: unknown name 'Infinity'; write 1e999 for infinity"},
-        {"min(s)", true, "a.layer:3:14: error: ')' stands where min goes on; write min(a, b)"},
+        {"min(s)", true, "a.layer:3:14: error: ')' where min should continue; write min(a, b)"},
         {"tanh(s, s)", true, "a.layer:3:15: error: tanh has too many arguments; write tanh(a)"},
         {"exp()", true, "a.layer:3:13: error: exp has too few arguments; write exp(a)"},
         {"where(p, 1, 2)", true, "a.layer:3:15: error: where's first argument takes conditions, and this is an integer; "
                                  "write a comparison, as in x != 0"},
-        {"(s", true, "a.layer:3:11: error: the end stands where the bracket ends; write ')'"},
+        {"(s", true, "a.layer:3:11: error: the end where the bracket should end; write ')'"},
         {"s)", true, "a.layer:3:10: error: ')' closes nothing; leave it out"},
-        {"s s", true, "a.layer:3:11: error: 's' stands behind a whole expression; write an operator before it"},
-        {"s +", true, "a.layer:3:12: error: the end stands where an operand begins; write a number, a name or a bracket"},
+        {"s s", true, "a.layer:3:11: error: 's' comes after a whole expression; write an operator before it"},
+        {"s +", true, "a.layer:3:12: error: the end where an operand should begin; write a number, a name or a bracket"},
         {"s if p else 0", true, "a.layer:3:11: error: there is no 'if'; write where(condition, a, b)"},
-        {"p == not j", false, "a.layer:3:14: error: 'not' stands where an operand begins; write brackets around not ..."},
+        {"p == not j", false, "a.layer:3:14: error: 'not' where an operand should begin; write brackets around not ..."},
         {"s \xc3\x97 2", true, "a.layer:3:11: error: '\\xc3' is no part of an expression; write numbers, names, operators "
                                "and brackets"}};
     (void)state;

@@ -977,8 +977,8 @@ static void test_rows_apart(void **state)
 static void test_asking(void **state)
 {
     (void)state;
-    CHECK_PLAN("avx2", Q(&p)->prefetch > 0 && p.prefetch_min_rows == 3, "d_model=1024", "h=16", "seq_len=128");
-    CHECK_PLAN("avx512", Q(&p)->prefetch > 0 && p.prefetch_min_rows == 6, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx2", Q(&p)->prefetch == 6 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
+    CHECK_PLAN("avx512", Q(&p)->prefetch == 16 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
     CHECK_PLAN("avx2", p.prefetch_keys > 0 && p.prefetch_queries > 0, "d_model=1024", "h=16", "seq_len=512");
     CHECK_PLAN("avx2", p.prefetch_keys == 0 && p.prefetch_queries == 0, "d_model=1024", "h=16", "seq_len=512", "plan.prefetch=off");
     CHECK_PLAN("avx2", p.prefetch_keys == 0, "d_model=1024", "h=16", "seq_len=512", "plan.size=small", "plan.prefetch=on", "plan.query_vecs=2");
