@@ -154,7 +154,7 @@ ends 2 "$attngen" --plan small.plan -o x --set h=4 small.layer
 says "small.plan:4: error: the plan is for another layer: h=2, here h=4; h_kv=2, here h_kv=4; d_k=16, here d_k=8"
 ends 2 "$attnrun" check small.layer --plan small.plan --set seq_len=21
 says "seq_len=20, here seq_len=21"
-ends 2 "$attngen" --any-cpu small.layer;                    says "--any-cpu is for --plan"
+ends 2 "$attngen" --any-cpu small.layer;                    says "--any-cpu needs --plan"
 ends 2 "$attngen" --plan small.plan --plan small.plan small.layer
 ends 3 "$attngen" --plan missing.plan small.layer;          says "missing.plan: error: cannot be read"
 ends 3 "$attngen" --plan . small.layer;                     says "cannot be read"
