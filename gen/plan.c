@@ -825,6 +825,26 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
                                  ceil_div(min(g->group_rows, tokens), p->block), 1, g->depth / g->unroll);
 }
 
+/* Bytes from where the prefetching of a panel begins to the end of the last line that it touches, of the second matrix
+ * too. The last iteration's lines may lie behind the panel. */
+static int64_t prefetch_reach(const struct plan_panels *g, int64_t lanes)
+{
+    const int64_t iterations = g->k_block / min(g->unroll, g->k_block);
+    const int64_t slab = (ceil_div(g->depth, g->k_block) - 1) * g->k_block * g->vecs * lanes;
+    const int64_t weights = slab + (g->matrices - 1) * g->panel_size / g->matrices;
+    return weights * (int64_t)element_size(g->weights) + PREFETCH_TILES * iterations * g->prefetch * LINE_BYTES;
+}
+
+/* Fewer lines, where those of a product's last panel would lie behind the packed block */
+static void prefetch_inside(struct plan_panels *g, const struct plan_isa *p, int64_t at)
+{
+    const int64_t whole = g->columns / (g->vecs * p->lanes);
+    const int64_t behind = whole == 0 ? g->group_size : g->group_size - (whole - 1) * g->panel_size; /* from there on */
+    const int64_t from = at + (g->groups * g->group_size - behind) * (int64_t)element_size(g->weights);
+    while (g->prefetch > 0 && from + prefetch_reach(g, p->lanes) > p->bytes[OWNER_PACKED])
+        g->prefetch--;
+}
+
 /* Behind the last panel comes the first one of the product that follows, if so many bytes are there; a panel without
  * another prefetches nothing. */
 static void prefetch_across(struct plan_isa *p)
@@ -833,13 +853,15 @@ static void prefetch_across(struct plan_isa *p)
         for (next = g + 1; next < p->products + p->product_count && next->kind != PRODUCT_PANELS;)
             next++;
         struct plan_panels *const panels = &g->panels;
-        if (g->kind != PRODUCT_PANELS || panels->groups > 1)
+        if (g->kind != PRODUCT_PANELS)
             continue;
         const int64_t size = (int64_t)element_size(panels->weights), from = p->layouts[LAYOUT_WEIGHTS + g->id].at;
-        const int64_t tiles = PREFETCH_TILES * ceil_div(panels->depth, min(panels->unroll, panels->k_block));
+        prefetch_inside(panels, p, from);
+        if (panels->groups > 1)
+            continue;
         if (next < p->products + p->product_count) {
             const int64_t to = p->layouts[LAYOUT_WEIGHTS + next->id].at;
-            if (to > from && to + tiles * panels->prefetch * LINE_BYTES <= p->bytes[OWNER_PACKED])
+            if (to > from && to + prefetch_reach(panels, p->lanes) <= p->bytes[OWNER_PACKED])
                 panels->prefetch_after = (to - from) / size;
         }
         if (panels->panels == 1 && panels->prefetch_after == 0)
@@ -1246,7 +1268,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.values_in_order = wide > 0 || whole <= p->cached.vecs;
     p->cached.key_fetch_rows = p->cached.keys_in_order ? FETCH_ROWS : 2;
     p->cached.value_fetch_rows = p->cached.values_in_order ? FETCH_ROWS : 2;
-    p->cached.ahead_keys = (int64_t)p->isa->l2_bytes / 2 / (layer->h_kv * position);
+    p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / 2 / (layer->h_kv * position));
     if (prefetches && p->cached.few_rows >= min(p->cached.key_fetch_rows, p->cached.value_fetch_rows))
         p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     if (prefetches && p->cached.few_rows > 0 && group == 1) {
@@ -1529,7 +1551,8 @@ static bool complete(const struct plan *plan)
 static int64_t longest_sum(const struct layer *l)
 {
     const int64_t in = l->d_in_q > l->d_in_kv ? l->d_in_q : l->d_in_kv;
-    const int64_t z = layer_attends(l) ? l->h * l->d_v : l->d_model;
+    const int64_t heads = l->w_o == W_O_NONE ? 0 : l->w_o == W_O_CONV ? 1 : l->h; /* that a sum of the output takes */
+    const int64_t z = layer_attends(l) ? heads * l->d_v : l->d_model;
     const int64_t most = in > z ? in : z;
     return l->d_ff > most ? l->d_ff : most;
 }

@@ -173,7 +173,7 @@ static void test_hostile_headers(void **state)
         {A("F32", "[1]", "[0]"), 4, "needs two numbers"},
         {A("F32", "[1]", "[0,4,8]"), 4, "too many numbers"},
         {A("F32", "[1]", "[4,8]"), 8, "a hole"},
-        {A("F32", "[1]", "[0,4]"), 8, "behind the last tensor"},
+        {A("F32", "[1]", "[0,4]"), 8, "after the last tensor"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
          "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "an overlap"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
