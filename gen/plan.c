@@ -791,14 +791,11 @@ static int64_t line_weights(enum tensor_element type)
 }
 
 /* Lines that an iteration prefetches, so that so many weights, `line` of them a line, are there when `tiles` tiles of
- * so many iterations are done; 0 where they would overshoot: `block_tiles` tiles run between two checks of how far it
- * is. */
-static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int64_t block_tiles, int64_t iterations)
+ * so many iterations are done; no more than one tile's iterations can take without overshooting. */
+static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int64_t iterations)
 {
-    int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(weights, line), tiles * iterations));
-    while (lines > 0 && lines * iterations * block_tiles * line > weights)
-        lines--;
-    return lines;
+    const int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(weights, line), tiles * iterations));
+    return min(lines, weights / (iterations * line));
 }
 
 static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p)
@@ -822,7 +819,7 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
     if (g->depth / g->unroll < 2)
         return;
     g->prefetch = prefetch_lines(g->depth * g->height[g->count[1] > 0], line_weights(g->element),
-                                 ceil_div(min(g->group_rows, tokens), p->block), 1, g->depth / g->unroll);
+                                 ceil_div(min(g->group_rows, tokens), p->block), g->depth / g->unroll);
 }
 
 /* Bytes from where the prefetching of a panel begins to the end of the last line that it touches, of the second matrix
@@ -1259,7 +1256,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
     p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
-    /* What is read as it lies, a machine prefetches by itself, but not far enough where many rows meet it. */
+    /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
     const int64_t whole = layer->d_v / lanes, high = tile_rows(p->isa, p->cached.vecs);
     const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
     const int64_t wide = whole > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, whole) : 0;

@@ -979,6 +979,10 @@ static void test_asking(void **state)
     (void)state;
     CHECK_PLAN("avx2", Q(&p)->prefetch == 6 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
     CHECK_PLAN("avx512", Q(&p)->prefetch == 16 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
+    /* not behind the packed block: gates twice as deep as all of w_2; a panel that no whole lines fill */
+    CHECK_PLAN("avx2", plan_panels_of(&p, PRODUCT_HIDDEN)->prefetch_after == 0, "d_model=1024", "h=16", "seq_len=128", "block=pre", "ffn=swiglu", "d_ff=16");
+    CHECK_PLAN("avx2", plan_panels_of(&p, PRODUCT_HIDDEN)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128", "block=pre", "ffn=swiglu", "d_ff=2048");
+    CHECK_PLAN("avx2", Q(&p)->prefetch == 2 && O(&p)->prefetch == 1, "d_model=768", "h=12", "seq_len=64", "weight_type=i8", "plan.panel_vecs=3", "plan.prefetch=on");
     CHECK_PLAN("avx2", p.prefetch_keys > 0 && p.prefetch_queries > 0, "d_model=1024", "h=16", "seq_len=512");
     CHECK_PLAN("avx2", p.prefetch_keys == 0 && p.prefetch_queries == 0, "d_model=1024", "h=16", "seq_len=512", "plan.prefetch=off");
     CHECK_PLAN("avx2", p.prefetch_keys == 0, "d_model=1024", "h=16", "seq_len=512", "plan.size=small", "plan.prefetch=on", "plan.query_vecs=2");
