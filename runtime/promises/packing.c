@@ -298,8 +298,8 @@ static bool parts_are_disjoint(struct packing *p, const uint32_t *wanted, size_t
                                 now[i] != wanted[i] ? "what pack writes" : "its own");
     }
     for (size_t i = 0; good && i < numbers; i++)
-        good = old[i] == wanted[i] || done[i] == 1 || violated(p, "pack_part: no part of %zu writes number %zu of the block",
-                                                               parts, i);
+        good = old[i] == wanted[i] || done[i] == 1 ||
+               violated(p, "pack_part: no part of %zu writes number %zu of the block", parts, i);
     free(done);
     return good;
 }
@@ -349,7 +349,8 @@ static bool packing_in_parts(struct packing *p)
         return no_memory(p);
     negate(p);
     const struct kernel_weights weights = kernel_weights_of(p->in);
-    bool good = p->call->pack(wanted.data, &weights, p->isa) == KERNEL_OK || violated(p, "weights times -1 are refused");
+    bool good = p->call->pack(wanted.data, &weights, p->isa) == KERNEL_OK ||
+                violated(p, "weights times -1 are refused");
     const size_t count = (double)p->packed.bytes < SMALL_BLOCK ? sizeof parts / sizeof *parts : 1;
     for (size_t i = 0; good && i < count; i++)
         good = parts_are_disjoint(p, wanted.data, parts[i]);
@@ -708,7 +709,8 @@ bool packing_holds(const struct kernel *kernel, const struct layer *layer, const
         if (room)
             memcpy(p.cache[part].data, inputs->tensor[inputs_cache_of(layer, part)], bytes);
     }
-    const bool good = room ? wrong_packing(&p) && packing_in_parts(&p) && foreign_blocks(&p) && misplaced_block(&p) && packing_cut_off(&p) &&
+    const bool good = room ? wrong_packing(&p) && packing_in_parts(&p) && foreign_blocks(&p) && misplaced_block(&p) &&
+                                 packing_cut_off(&p) &&
                                  weights_read_within(&p, FENCE_BEHIND) && weights_read_within(&p, FENCE_IN_FRONT) &&
                                  packs_again(&p) && automatic_choice(&p) && names_of_sets(&p) && opening(&p) &&
                                  untouched(&p)
