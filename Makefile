@@ -87,7 +87,7 @@ help:
 	@echo '                lists what there is'
 	@echo 'make bench-decode  steps and chunks behind a cache, beside the same libraries: PEERS_SHAPES, PEERS_SYSTEMS, PEERS_ROUNDS,'
 	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
-	@echo 'make bench-train  forward and backward of six layers beside PyTorch: the same variables; PEERS_SYSTEMS="ours torch": compiled'
+	@echo 'make bench-train  forward and backward of six layers beside PyTorch, compiled too: the same variables'
 	@echo '                by torch.compile as well, and ours by AVX2 and clang'
 	@echo 'make bench-types  layers whose weights and operands have fewer bits, beside the same libraries in whole numbers; likewise'
 	@echo 'make bench-models  whole models (MiniLM, ViT, GPT-2, a Llama of 110 M) beside ONNX Runtime, OpenVINO, PyTorch and'
@@ -293,8 +293,8 @@ ifeq ($(PEERS_LIST)$(PEERS_SHAPES),)
 	@ATTNGEN='$(BUILD)/attngen' CC='$(CC)' PEERS_CORES='$(PEERS_CORES)' bench/decode/decode.sh '$(BUILD)/bench-decode/decode'
 endif
 
-# steps of training, forward and backward; PEERS_SYSTEMS='ours torch' for PyTorch compiled as well, which takes minutes
-TRAIN_SYSTEMS = ours/gcc torch/module torch/sdpa
+# steps of training, forward and backward; torch/compiled takes a minute for each layer the first time
+TRAIN_SYSTEMS = ours/gcc torch/module torch/sdpa torch/compiled
 bench-train: $(BUILD)/attngen | $(installers)
 	@bench/peers/install.sh $(peers_venv) $(PYTHON) $(if $(PEERS_LIST),base,$(or $(PEERS_SYSTEMS),$(TRAIN_SYSTEMS)))
 	@$(peers_venv)/bin/python -B bench/peers/bench.py --attngen $(BUILD)/attngen --out $(BUILD)/bench-train \
