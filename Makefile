@@ -53,8 +53,9 @@ run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_names   := mutants targets emitted vectors sweep fuzz compilers split onnx size expressions models avx512
-long_tests   := $(wildcard $(long_names:%=tests/*/test_%.sh))
+long_names   := targets emitted vectors mutants model fuzz expressions sweep split heads compilers onnx size \
+                attnrun_sweep cached models build pack selftest dispatch
+long_tests   := $(foreach name,$(long_names),$(wildcard tests/*/test_$(name).sh))
 # what mostly waits, beside the others
 waiting      := faults tune cluster
 script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh tests/*/test_*.sh))
