@@ -349,9 +349,14 @@ test-targets: all
 	    tests/targets/test_targets.sh
 
 # every variant of every vector, every instruction set of every mutant, every level of every pair; `make test` takes turns
+every_of_vectors = kernels/test_vectors onnx/test_onnx models/test_models
+every_of_mutants = kernels/test_mutants
+every_of_emitted = kernels/test_emitted
 test-vectors test-mutants test-emitted: test-%: all
-	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' \
-	    tests/kernels/test_$*.sh all
+	@for test in $(every_of_$*); do \
+	    BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' \
+	        tests/$$test.sh all || exit; \
+	done
 
 # every compiler with every level, standard and LTO; `make test` does a sample of it
 test-compilers: all

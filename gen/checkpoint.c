@@ -368,11 +368,9 @@ bool checkpoint_read(struct checkpoint *checkpoint, const char *folder, struct d
     checkpoint->config_path = join(folder, "config.json");
     if (checkpoint->config_path == NULL)
         return no_memory(diag, folder);
-    if (!is_there(checkpoint->config_path)) {
-        diag_error(diag, folder, "has no config.json; give the folder that save_pretrained() wrote, or that was "
-                   "downloaded");
-        return false;
-    }
+    if (!is_there(checkpoint->config_path))
+        return diag_error(diag, folder, "has no config.json; give the folder that save_pretrained() wrote, or that was "
+                          "downloaded");
     checkpoint->config = read_text(checkpoint->config_path, CONFIG_LIMIT, &checkpoint->config_size, diag);
     return checkpoint->config != NULL && read_weights(checkpoint, folder, diag);
 }

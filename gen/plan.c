@@ -39,6 +39,8 @@
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define FETCH_ROWS 8             /* measured, Zen 4: of what is read in order, 8 rows gain 10 % by prefetches, 4 lose */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
+#define QUERY_VECS 8 /* of one row's query: with four sums and four vectors of keys they fill 16 registers */
+#define NORM_SUMS 4   /* sums of a row: additions that wait for each other take as many cycles */
 #define LONE_VECS 8              /* of a query; four sums take one register each besides */
 #define DOT_KEYS 4               /* whose products are summed together, across four lanes of each */
 #define NEAR_BYTES 16384         /* half of the smallest L1: of values, which several tiles read in turn */
@@ -1273,6 +1275,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
     }
     const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= LONE_VECS * p->lanes;
+    p->cached.query_vecs = QUERY_VECS;
     p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
     p->cached.value_keys = max(8, NEAR_BYTES / (layer->d_v * layout_element(p, LAYOUT_V_CACHE)));
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
@@ -1467,6 +1470,9 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
+    p->peeks = p->at_once && score_falls(layer) && score_placed(layer);
+    p->masked_apart = score_hooked(layer) && score_lifts(layer) && !score_falls(layer);
+    p->norm_sums = max(1, min(NORM_SUMS, layer->d_model / p->lanes));
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     schedule(p, layer);
@@ -1578,6 +1584,17 @@ unsigned plan_isas(const struct layer *layer, unsigned isas)
     return layer->precision == PRECISION_BF16 ? isas & isa_with_bf16() : isas;
 }
 
+/* For the check that no tensor of a call is too large for a C object; masks and weights of pairs count apart. */
+static void largest_rows(struct plan *plan, const struct layer *l)
+{
+    plan->largest_row = max(l->projected ? l->h * l->d_k : l->d_model, l->d_out);
+    plan->largest_source_row = l->projected ? l->h_kv * max(l->d_k, l->d_v) : l->d_source;
+    if (l->lse)
+        plan->largest_row = max(plan->largest_row, l->h);
+    if (l->train)
+        plan->largest_row = max(plan->largest_row, layer_kept(l) + plan->held);
+}
+
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -1621,6 +1638,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }
+    largest_rows(plan, layer);
     if (!complete(plan)) {
         diag_environment(diag, NULL, "out of memory");
         plan_free(plan);

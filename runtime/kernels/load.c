@@ -204,10 +204,8 @@ bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
     if (!can_be_loaded(path, &kernel->crashed, diag))
         return false;
     kernel->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (kernel->library == NULL) {
-        diag_environment(diag, path, "cannot be loaded: %s", dlerror());
-        return false;
-    }
+    if (kernel->library == NULL)
+        return diag_environment(diag, path, "cannot be loaded: %s", dlerror());
     kernel->file = open(path, O_RDONLY | O_CLOEXEC);
     kernel->call = dlsym(kernel->library, "attnrun_shim_table");
     if (kernel->call == NULL || kernel->call->version != KERNEL_INTERFACE_VERSION ||

@@ -155,10 +155,8 @@ static bool cache_kept(struct trial *t, const struct inputs *in, const char *wha
         const size_t size = layer_tensor_size(t->layer, tensor), bytes = cache_bytes(t, part);
         const unsigned char *now = t->cache[part].data;
         unsigned char *kept = malloc(bytes + 1);
-        if (kept == NULL) {
-            diag_environment(t->diag, NULL, "out of memory");
-            return false;
-        }
+        if (kept == NULL)
+            return diag_environment(t->diag, NULL, "out of memory");
         memcpy(kept, in->tensor[tensor], bytes);
         for (size_t b = 0; b < t->in->batch; b++)
             for (size_t row = 0; row < inputs_keys(t->in, b); row++)
@@ -492,10 +490,8 @@ static bool nothing_remembered(struct trial *t)
     struct image image = {.inside = (const void *)(uintptr_t)t->call->forward};
     dl_iterate_phdr(see_image, &image);
     image.copy = malloc(image.bytes + 1);
-    if (image.copy == NULL) {
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
-    }
+    if (image.copy == NULL)
+        return diag_environment(t->diag, NULL, "out of memory");
     dl_iterate_phdr(see_image, &image);
     image.compare = true;
     bool good = prepare(t, 0, WORKERS) && forward(t, t->in, "another run");
@@ -843,10 +839,8 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     p->query = calloc(in->batch * in->n + 1, 1);
     p->tainted = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
     p->read = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
-    if (p->key == NULL || p->query == NULL || p->tainted == NULL || p->read == NULL) {
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
-    }
+    if (p->key == NULL || p->query == NULL || p->tainted == NULL || p->read == NULL)
+        return diag_environment(t->diag, NULL, "out of memory");
     choose_poison(p, t);
     if (layer_attends(layer))
         spread_taint(p, t);
@@ -1741,10 +1735,8 @@ static bool without_keys(struct trial *t)
     if (!prepare(t, 8, WORKERS))
         return false;
     int32_t *zeros = calloc(t->in->batch, sizeof *zeros);
-    if (zeros == NULL) {
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
-    }
+    if (zeros == NULL)
+        return diag_environment(t->diag, NULL, "out of memory");
     struct kernel_args args = args_of(t, t->in);
     args.m = 0;
     args.source = args.k = args.v = args.mask_add = args.attn = NULL;
@@ -1853,14 +1845,11 @@ static bool columns_come_back(struct trial *t)
     struct inputs stored;
     if (!layer_is_linear(layer))
         return true;
-    if (!stored_make(&stored, layer, t->in)) {
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
-    }
+    if (!stored_make(&stored, layer, t->in))
+        return diag_environment(t->diag, NULL, "out of memory");
     if (!guarded_make(&row, in * sizeof(float), sizeof(float))) {
         stored_free(&stored, layer);
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
+        return diag_environment(t->diag, NULL, "out of memory");
     }
     const float *w = inputs_floats(&stored, TENSOR_W);
     bool good = true;

@@ -147,10 +147,10 @@ one_short() {
 
 # The sanitized attnrun finds the generator beside itself.
 check_sanitized() { # NAME-OR-PATH SETS COMPILER_AND_FLAGS OPTION...
-    local spec=$1 sets=$2 compiler=${3%% *} flags=${3#* }
+    local spec=$1 isas=$2 compiler=${3%% *} flags=${3#* }
     case $spec in /*) ;; *) spec=$root/tests/vectors/$1.layer ;; esac
-    flags="$flags $(alone "$spec" "$sets")"
-    set -- "$spec" --isa "$sets" "${@:4}"
+    flags="$flags $(alone "$spec" "$isas")"
+    set -- "$spec" --isa "$isas" "${@:4}"
     env ATTNGEN='' CC="$compiler" CFLAGS="$flags" "$build/sanitized/attnrun" check "$@" --cache "$work/cache" \
         >"$log" 2>&1 || fail "CC='$compiler' CFLAGS='$flags' $build/sanitized/attnrun check $*"
 }
@@ -338,8 +338,7 @@ add_other_machine() {
 add_short() {
     for cc in $compilers; do
         if runs_with "$cc" -fsanitize=address; then
-            turn_of -O2 -O0
-            for level in $turn; do job short tiny "$cc" $level -g -fsanitize=address; done
+            for level in -O0 ${every:+-O2}; do job short tiny "$cc" $level -g -fsanitize=address; done
         else
             skip "an input too short under ASan: $cc cannot build such programs here"
         fi

@@ -59,10 +59,10 @@ for name; do
     [[ "${cases[*]} " == *" $name "* ]] || { echo "$name: error: no case of $data/cases.txt" >&2; exit 2; }
 done
 for spec in "${!cases[@]}"; do
-    sets=$isas
+    of=$isas
     [ "$every" ] || [[ $isas != scalar,* ]] || ! command -v tcc >/dev/null ||
-        sets="tcc+$(turn_of "$data/$spec.layer" "${isas#scalar,}")"
-    job "$sets" "${cases[$spec]# }"
+        of="tcc+$(turn_of "$data/$spec.layer" "${isas#scalar,}")"
+    job "$of" "${cases[$spec]# }"
 done
 run_jobs
 tally
