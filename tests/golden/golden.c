@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xbd9e72ecfd5073bbu
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x611db93064e2b72bu
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
