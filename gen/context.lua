@@ -100,8 +100,8 @@ function helpers.heights_alike(heights, unroll, prefetch)
     return all
 end
 
--- The blocks of a vocabulary (C, separated by blank lines; macros of one line without a comment are blocks of their own)
--- that define a macro or function which `text` or a later chosen block uses; and the names of their macros, for #undef.
+-- The blocks of a vocabulary (C, separated by blank lines; macros of one line without a comment are a block each) that
+-- define a macro or function which `text` or a later chosen block uses; and the names of their macros, for #undef.
 function helpers.words_used(vocabulary, text)
     local blocks = {}
     for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do
