@@ -21,7 +21,7 @@
 #                          is compiled already, as reading them takes half of the time of a small pair at -O0
 #   alone SPEC SETS        prints the flag by which the layer's pair compiles that instruction set without scalar code, which
 #                          each pair has and which takes as long; nothing where SETS are several
-#   turn_of SPEC SETS      prints one of the sets, by the checksum of the spec: specs that are alike share a kernel
+#   set_of SPEC SETS       prints one of the sets, by the checksum of the spec: specs that are alike share a kernel
 #   tally                  the last line, and 0 where nothing failed
 #
 # Many that need not wait for each other, in the folder $work:
@@ -177,7 +177,7 @@ alone() {
     echo "-D${name^^}_ONLY_ISA=${name^^}_ISA_${2^^}"
 }
 
-turn_of() {
+set_of() {
     local sets number
     IFS=, read -ra sets <<<"$2"
     read -r number _ < <(cksum <"$1")

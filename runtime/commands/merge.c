@@ -186,10 +186,8 @@ int command_merge(const struct options *options)
     bool good = report_possible(options, &diag);
     for (size_t i = 0; good && i < options->spec_count; i++)
         good = take_file(&m, options->specs[i], &diag);
-    if (good && m.records.count == 0) {
-        diag_error(&diag, options->specs[0], "holds no result");
-        good = false;
-    }
+    if (good && m.records.count == 0)
+        good = diag_error(&diag, options->specs[0], "holds no result");
     if (good && report_all(&m.records, options, REPORT_JSON | REPORT_PAGE, &diag)) {
         complete = m.records.count == m.points;
         if (!complete) {

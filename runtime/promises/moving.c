@@ -394,10 +394,8 @@ bool moving_holds(const struct kernel *kernel, const struct layer *layer, const 
     if (!layer_has_cache(layer) || m.call->cache_move == NULL || m.call->cache_reset == NULL)
         return true;
     bool good = inputs_draw_call(&m.before, layer, &draw, weights, diag);
-    if (good && !add_pages(&m)) {
-        diag_environment(diag, NULL, "out of memory");
-        good = false;
-    }
+    if (good && !add_pages(&m))
+        good = diag_environment(diag, NULL, "out of memory");
     good = good && moves(&m) && resets(&m) && refuses(&m);
     struct guarded *all[] = {&m.past, &m.table, &m.from, &m.free_pages};
     for (int part = 0; part < CACHE_PARTS; part++)

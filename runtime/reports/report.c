@@ -401,10 +401,8 @@ static bool write_to(const char *path, writer *write, const struct records *reco
         diag_environment(diag, NULL, "out of memory");
     if (good && !is_stdout(path)) {
         good = file_replace(path, &(struct piece){text, length}, 1, diag);
-    } else if (good && (fputs(text, stdout) < 0 || fflush(stdout) != 0)) {
-        diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
-        good = false;
-    }
+    } else if (good && (fputs(text, stdout) < 0 || fflush(stdout) != 0))
+        good = diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
     free(text);
     return good;
 }

@@ -61,7 +61,7 @@ done
 for spec in "${!cases[@]}"; do
     of=$isas
     [ "$every" ] || [[ $isas != scalar,* ]] || ! command -v tcc >/dev/null ||
-        of="tcc+$(turn_of "$data/$spec.layer" "${isas#scalar,}")"
+        of="tcc+$(set_of "$data/$spec.layer" "${isas#scalar,}")"
     job "$of" "${cases[$spec]# }"
 done
 run_jobs

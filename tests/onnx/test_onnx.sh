@@ -47,7 +47,7 @@ for name; do
         job kernels "$name" --isa "$isas"
     else
         job scalar "$name" --isa scalar
-        job kernels "$name" --isa "$(turn_of "$work/$name.layer" "${isas#scalar,}")"
+        job kernels "$name" --isa "$(set_of "$work/$name.layer" "${isas#scalar,}")"
     fi
 done
 run_jobs
