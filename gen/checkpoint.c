@@ -77,8 +77,9 @@ static const struct {
                                    "safetensors.torch.save_file()"},
     {".ckpt", "weights of PyTorch or TensorFlow", "load the model with the library that wrote it and save it with "
                                                   "save_pretrained()"},
-    {".gguf", "a model of llama.cpp", "load it with from_pretrained(DIR, gguf_file=FILE) and save it with "
-                                      "save_pretrained(), which writes numbers of f32"},
+    {".gguf", "a model of llama.cpp", "load it with from_pretrained(DIR, gguf_file=FILE, dtype=torch.float32), set its "
+                                      "hf_quantizer to None, delete its config.quantization_config, and save it with "
+                                      "save_pretrained()"},
     {".onnx", "a graph of ONNX", "give the folder of the model that it was exported from"},
     {".h5", "weights of TensorFlow", "load the model with from_pretrained(DIR, from_tf=True) of Transformers 4 and "
                                      "save it with save_pretrained()"},
@@ -368,11 +369,9 @@ bool checkpoint_read(struct checkpoint *checkpoint, const char *folder, struct d
     checkpoint->config_path = join(folder, "config.json");
     if (checkpoint->config_path == NULL)
         return no_memory(diag, folder);
-    if (!is_there(checkpoint->config_path)) {
-        diag_error(diag, folder, "has no config.json; give the folder that save_pretrained() wrote, or that was "
-                   "downloaded");
-        return false;
-    }
+    if (!is_there(checkpoint->config_path))
+        return diag_error(diag, folder, "has no config.json; give the folder that save_pretrained() wrote, or that was "
+                          "downloaded");
     checkpoint->config = read_text(checkpoint->config_path, CONFIG_LIMIT, &checkpoint->config_size, diag);
     return checkpoint->config != NULL && read_weights(checkpoint, folder, diag);
 }

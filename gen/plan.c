@@ -39,6 +39,8 @@
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define FETCH_ROWS 8             /* measured, Zen 4: of what is read in order, 8 rows gain 10 % by prefetches, 4 lose */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
+#define QUERY_VECS 8 /* of one row's query: with four sums and four vectors of keys they fill 16 registers */
+#define NORM_SUMS 4   /* sums of a row: additions that wait for each other take as many cycles */
 #define LONE_VECS 8              /* of a query; four sums take one register each besides */
 #define DOT_KEYS 4               /* whose products are summed together, across four lanes of each */
 #define NEAR_BYTES 8192          /* of values, which several tiles read in turn; measured, Zen 4: with 16 KiB hardware
@@ -1279,6 +1281,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         p->cached.early = max(1, min(lanes, EARLY_BYTES / LINE_BYTES * lanes / p->cached.few_block)); /* evenly */
     }
     const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= 2 * LONE_VECS * p->lanes;
+    p->cached.query_vecs = QUERY_VECS;
     p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
     const int64_t value = layer->d_v * layout_element(p, LAYOUT_V_CACHE);
     p->cached.value_keys = max(8, NEAR_BYTES / value);
@@ -1320,6 +1323,7 @@ static void plan_back(struct plan_isa *p, const struct layer *layer, const struc
     p->back.vecs = widest > p->lanes ? 2 : 1;
     p->back.width = p->back.vecs * p->lanes;
     p->back.rows = near_equal(BACK_EVEN, tile_rows(p->isa, p->back.vecs));
+    p->back.strip = round_up(p->back.rows, p->lanes);
     const int64_t heights[] = {p->back.rows, ceil_div(5 * p->back.rows, 8) - 1, ceil_div(p->back.rows, 4)};
     p->back.heights.count = !request_is_small(request) && p->back.rows > 4 ? 3 : 1;
     for (int64_t i = 0; i < p->back.heights.count; i++)
@@ -1483,6 +1487,9 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
+    p->peeks = p->at_once && score_falls(layer) && score_placed(layer);
+    p->masked_apart = score_hooked(layer) && score_lifts(layer) && !score_falls(layer);
+    p->norm_sums = max(1, min(NORM_SUMS, layer->d_model / p->lanes));
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     schedule(p, layer);
@@ -1594,6 +1601,17 @@ unsigned plan_isas(const struct layer *layer, unsigned isas)
     return layer->precision == PRECISION_BF16 ? isas & isa_with_bf16() : isas;
 }
 
+/* For the check that no tensor of a call is too large for a C object; masks and weights of pairs count apart. */
+static void largest_rows(struct plan *plan, const struct layer *l)
+{
+    plan->largest_row = max(l->projected ? l->h * l->d_k : l->d_model, l->d_out);
+    plan->largest_source_row = l->projected ? l->h_kv * max(l->d_k, l->d_v) : l->d_source;
+    if (l->lse)
+        plan->largest_row = max(plan->largest_row, l->h);
+    if (l->train)
+        plan->largest_row = max(plan->largest_row, layer_kept(l) + plan->held);
+}
+
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -1637,6 +1655,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }
+    largest_rows(plan, layer);
     if (!complete(plan)) {
         diag_environment(diag, NULL, "out of memory");
         plan_free(plan);

@@ -451,7 +451,7 @@ static void print_rows(FILE *out, const char *name, const struct plan_isa *p)
     print_heights(out, &p->cached.tiles);
     fprintf(out, " rows; of sums the same, by ");
     print_heights(out, &p->cached.panels);
-    fputs(" vectors of features\n", out);
+    fprintf(out, " vectors of features; of one row: " D64 " vectors of its query at once\n", p->cached.query_vecs);
 }
 
 /* The lists that the templates walk. */
@@ -472,7 +472,14 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
             print_widths(out, g->name, "keys", p->score_tiles, p);
         else if (g->id == PRODUCT_SUMS)
             print_widths(out, g->name, "features", p->value_tiles, p);
+        else if (g->kind == PRODUCT_ROWS)
+            fprintf(out, "      %-14s rows: " D64 " at a time, " D64 " sum%s side by side\n", g->name, g->rows.once,
+                    p->norm_sums, plural(p->norm_sums));
     }
+    if (p->peeks)
+        fputs("      softmax        the nearest keys first, whose scores are the largest\n", out);
+    if (p->masked_apart)
+        fputs("      softmax        keys that a mask may hide apart from those that all queries see\n", out);
 }
 
 /* "x f32, values f32 -> z f32; bias, norm" */
@@ -572,7 +579,8 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
 
 void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
 {
-    fprintf(out, "\nThe plan for %s\n", layer->name);
+    fprintf(out, "\nThe plan for %s; its largest tensors have " D64 " numbers a query, " D64 " a key\n", layer->name,
+            plan->largest_row, plan->largest_source_row);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         fprintf(out, "\n  %s: packed " D64 " bytes, scratch " D64 " bytes + " D64 " a worker\n", p->isa->name,

@@ -640,14 +640,12 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
         if (bit != 0 && (mask & bit) == 0) {
             mask |= bit;
         } else if (bit != 0) {
-            diag_error(spec->diag, place, "mask names %s twice; write each mask once", score_terms[word].word);
-            return false;
+            return diag_error(spec->diag, place, "mask names %s twice; write each mask once", score_terms[word].word);
         } else if (length == 0) {
-            diag_error(spec->diag, place, "mask has nothing on one side of a '+'; write for example causal+padding");
-            return false;
+            return diag_error(spec->diag, place, "mask has nothing on one side of a '+'; write for example "
+                              "causal+padding");
         } else if (length == 4 && memcmp(part, "none", 4) == 0) {
-            diag_error(spec->diag, place, "mask joins none to another mask; write none alone, or leave it out");
-            return false;
+            return diag_error(spec->diag, place, "mask joins none to another mask; write none alone, or leave it out");
         } else {
             char *unknown = spec_copy(part, length);
             const char *words[SCORE_TERMS + 1];
@@ -673,25 +671,17 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
 static bool read_factor(struct spec *spec, enum key key, const char *text)
 {
     double *number = &spec->real[key];
-    if (!number_real(text, number)) {
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a number; write for example 0.125",
-                   spec_key_name(key), show(text).text);
-        return false;
-    }
+    if (!number_real(text, number))
+        return diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a number; write for example 0.125",
+                          spec_key_name(key), show(text).text);
     const double factor = fabs(*number) * LOG2_E;
     const bool zero = factor == 0 && errno != ERANGE; /* 1e-400 is not meant as 0 */
-    if (!(factor <= (double)FLT_MAX)) {
-        diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' times log2(e) is not finite in f32; write a number within 2.35e38", spec_key_name(key),
-                   show(text).text);
-        return false;
-    }
-    if (factor < (double)FLT_MIN && !zero) {
-        diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' times log2(e) is subnormal or 0 in f32; write 0, or a number of at least 8.15e-39 in "
-                   "size", spec_key_name(key), show(text).text);
-        return false;
-    }
+    if (!(factor <= (double)FLT_MAX))
+        return diag_error(spec->diag, place_of(spec, key), "%s = '%s' times log2(e) is not finite in f32; write a "
+                          "number within 2.35e38", spec_key_name(key), show(text).text);
+    if (factor < (double)FLT_MIN && !zero)
+        return diag_error(spec->diag, place_of(spec, key), "%s = '%s' times log2(e) is subnormal or 0 in f32; write 0, "
+                          "or a number of at least 8.15e-39 in size", spec_key_name(key), show(text).text);
     return true;
 }
 

@@ -31,8 +31,7 @@ static bool is_there(const char *path, struct diag *diag)
     struct stat of;
     if (stat(path, &of) == 0)
         return true;
-    diag_environment(diag, path, "cannot be read: %s; give the folder of config.json", strerror(errno));
-    return false;
+    return diag_environment(diag, path, "cannot be read: %s; give the folder of config.json", strerror(errno));
 }
 
 static bool pack(const struct options *options, const char *program, const char *name, const char *out,

@@ -74,10 +74,8 @@ static bool add_attngen(struct words *words, const struct compile_options *optio
     if (slash != NULL)
         *slash = '\0';
     char *path = slash != NULL ? path_join(self, "attngen") : NULL;
-    if (path == NULL) {
-        diag_environment(diag, NULL, "attngen is not found beside this program; name it with --attngen");
-        return false;
-    }
+    if (path == NULL)
+        return diag_environment(diag, NULL, "attngen is not found beside this program; name it with --attngen");
     words_add(words, path);
     free(path);
     return true;
@@ -308,10 +306,8 @@ static bool name_files(struct files *files, const char *name, struct diag *diag)
     snprintf(file, size, "%s.h", name);
     files->header = path_join(files->folder, file);
     free(file);
-    if (files->shim == NULL || files->source == NULL || files->header == NULL || files->library == NULL) {
-        diag_environment(diag, NULL, "out of memory");
-        return false;
-    }
+    if (files->shim == NULL || files->source == NULL || files->header == NULL || files->library == NULL)
+        return diag_environment(diag, NULL, "out of memory");
     return true;
 }
 

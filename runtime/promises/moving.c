@@ -100,10 +100,8 @@ static bool prepare(struct moving *m)
         guarded_free(&m->cache[part]);
         good = good && guarded_make(&m->cache[part], cache_bytes(m, part), offset);
     }
-    if (!good) {
-        diag_environment(m->diag, NULL, "out of memory");
-        return false;
-    }
+    if (!good)
+        return diag_environment(m->diag, NULL, "out of memory");
     for (int part = 0; part < inputs_cache_parts(m->layer); part++)
         memcpy(m->cache[part].data, m->before.tensor[inputs_cache_of(m->layer, part)], m->cache[part].bytes);
     memcpy(m->past.data, m->before.tensor[TENSOR_PAST], bytes[0]);

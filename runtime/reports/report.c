@@ -477,10 +477,8 @@ bool report_all(struct records *records, const struct options *options, unsigned
         {quiet ? NULL : "-", write_table, true},
     };
     bool good = true;
-    if (!sort_records(records)) {
-        diag_environment(diag, NULL, "out of memory");
-        return false;
-    }
+    if (!sort_records(records))
+        return diag_environment(diag, NULL, "out of memory");
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i].path != NULL && outputs[i].wanted)
             good = write_to(outputs[i].path, outputs[i].write, records, diag) && good;
