@@ -433,7 +433,10 @@ struct plan_isa {
         int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query that stay in
                              * registers over a vector of keys; 0: as several rows do */
         int64_t query_vecs; /* of a row of few: vectors of its query that stay in registers while four keys are met */
-        int64_t value_keys; /* that stay in L1 meanwhile */
+        int64_t value_keys, value_keys_of_many; /* that stay in L1 meanwhile; the same from value_fetch_rows on */
+        int64_t sweep_keys, swept_keys; /* of sequences from so many keys on, values whose parts tiles read are read
+                                         * once in order before, so many keys' at a time; 0: never */
+        int64_t swept_rows;             /* with fewer rows than these */
         int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                       * of its powers, and floats at most; 0: none are */
         int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */

@@ -268,9 +268,14 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
         reason(p, "few rows read keys and values in the order of memory, in tiles of up to " D64 " and " D64 " rows",
                p->cached.dot_tiles.at[0].rows,
                (p->cached.few_tiles.count > 0 ? p->cached.few_tiles : p->cached.tiles).at[0].rows);
+    if (p->cached.sweep_keys > 0)
+        reason(p, "tiles read parts of values: from " D64 " keys of a sequence on, %s and more, those of " D64
+               " keys are read once before, in order", p->cached.sweep_keys,
+               bytes_text(size, p->cached.sweep_keys * layer->h_kv * (layer->d_k + layer->d_v) *
+                          layout_element(p, LAYOUT_K_CACHE)), p->cached.swept_keys);
     if (p->cached.early > 0)
-        reason(p, "while one row's weights are computed, its values are prefetched, " D64 " lines with each vector",
-               p->cached.early);
+        reason(p, "while one row's weights are computed, its values are prefetched, " D64 " line%s with each vector",
+               p->cached.early, plural(p->cached.early));
 }
 
 /* Tiles and blocks of attention by blocks of queries. */
