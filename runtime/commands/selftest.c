@@ -835,9 +835,7 @@ static bool order_y(struct selftest *s, const struct reference *reference, const
     bool good = true;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         good = good && (numbers[i] == NULL || inputs_order_y(s->layer, &s->inputs, numbers[i]));
-    if (!good)
-        diag_environment(&s->diag, NULL, "out of memory");
-    return good;
+    return good || diag_environment(&s->diag, NULL, "out of memory");
 }
 
 static bool compute_expected(struct selftest *s)

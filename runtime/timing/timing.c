@@ -108,9 +108,7 @@ bool timed_backward(struct timed *timed, struct diag *diag)
         good = timed->gradient[t] != NULL;
     }
     timed->backward = good;
-    if (!good)
-        diag_environment(diag, NULL, "out of memory");
-    return good;
+    return good || diag_environment(diag, NULL, "out of memory");
 }
 
 /* What is timed, once. */
