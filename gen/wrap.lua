@@ -106,7 +106,7 @@ local function lines_of(text)
     for line in text:gmatch("[^\n]*") do -- the last one is what follows the last newline
         local before = lines[#lines]
         local macro = line:find("^#") or (before and before:sub(-1) == "\\")
-        if line == "" and before == "" then goto continue end
+        if line == "" and before == "" and #lines > 1 then goto continue end
         if goes_on and not macro and (not fits(before) or columns(before) + #line:match("^ *(.*)$") < MOST) then
             lines[#lines] = before .. " " .. line:match("^ *(.*)$")
         else

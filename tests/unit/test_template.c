@@ -119,7 +119,8 @@ static void expect_error(const char *text, const char *place, const char *part)
 static void test_text(void **state)
 {
     expect("", "");
-    expect("\n\n", "\n\n");
+    expect("\n", "\n");
+    expect("a\n\n\n\nb\n\nc\n", "a\n\nb\n\nc\n"); /* of blank lines one is left */
     expect("a $ b $x $$ { } \\ \" ' %d ]] \t\r\n", "a $ b $x $$ { } \\ \" ' %d ]] \t\r\n");
     expect("no newline", "no newline");
     expect("  /* \xc3\xa9 */\n", "  /* \xc3\xa9 */\n");
