@@ -237,7 +237,8 @@ static void check_back(const struct layer *layer, const struct plan_isa *p)
     assert_true(p->back.k_row % p->lanes == 0 && p->back.k_row >= layer->d_k);
     assert_true(p->back.v_row % p->lanes == 0 && p->back.v_row >= layer->d_v);
     assert_true(p->back.key_row >= p->back.keys + p->back.rows - 1); /* the last tile of keys reads so far */
-    const int64_t spare = layout_elements(&p->layouts[LAYOUT_SPARE]) / p->back.rows;
+    assert_true(p->back.strip % p->lanes == 0 && p->back.strip >= p->back.rows);
+    const int64_t spare = layout_elements(&p->layouts[LAYOUT_SPARE]) / p->back.strip;
     assert_true(spare >= layer->d_out && spare >= layer->h * p->back.k_row && spare >= p->back.keys);
     assert_true(spare >= layer->h_kv * max(p->back.k_row, p->back.v_row));
     assert_true(!p->fold->scores && !p->fold->values && !p->value_blocks && p->z_rows);
