@@ -92,7 +92,8 @@ help:
 	@echo 'make bench-types  layers whose weights and operands have fewer bits, beside the same libraries in whole numbers; likewise'
 	@echo 'make bench-models  whole models (MiniLM, ViT, GPT-2, a Llama of 110 M) beside ONNX Runtime, OpenVINO, PyTorch and'
 	@echo '                llama.cpp: MODELS_CASES="vit, step at 64", MODELS_SYSTEMS, MODELS_ROUNDS, MODELS_THREADS=1,2,'
-	@echo '                PEERS_CORES=0,1, MODELS=DIR of the models, MODELS_LIST=1; make bench-minilm: MiniLM alone'
+	@echo '                PEERS_CORES=0,1, MODELS_ISA=avx2, MODELS=DIR of the models, MODELS_LIST=1; make bench-minilm: MiniLM'
+	@echo '                alone; MODELS_UNTIMED=1: only errors, next tokens and embeddings that agree, in one table'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
 	@echo 'make lint       clang-tidy and cppcheck over the tools and the pairs of LINT_LAYERS'
@@ -322,13 +323,18 @@ MODELS_SYSTEMS ?=
 MODELS_ROUNDS  ?=
 MODELS_THREADS ?=
 MODELS_LIST    ?=
+# ours for this set, and libraries held to it where they can be
+MODELS_ISA     ?=
+# 1: how far outputs are off, next tokens and embeddings, in one table; nothing is timed
+MODELS_UNTIMED ?=
 bench-models: $(BUILD)/attngen | $(installers)
 	@bench/peers/install.sh $(peers_venv) $(PYTHON) $(if $(MODELS_LIST),base,'onnxruntime openvino torch ggml models')
 	@$(peers_venv)/bin/python -B bench/models/models.py --attngen $(BUILD)/attngen --models '$(MODELS)' \
 	    --out $(BUILD)/bench-models --cases='$(MODELS_CASES)' --systems='$(MODELS_SYSTEMS)' \
 	    $(if $(MODELS_ROUNDS),--rounds=$(MODELS_ROUNDS)) $(if $(MODELS_THREADS),--threads='$(MODELS_THREADS)') \
-	    $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') $(if $(MODELS_LIST),--list) --command="make bench-models $(strip \
-	    $(foreach v,MODELS MODELS_CASES MODELS_SYSTEMS MODELS_ROUNDS MODELS_THREADS PEERS_CORES,$(if $(filter file \
+	    $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') $(if $(MODELS_LIST),--list) \
+	    $(if $(MODELS_ISA),--isa='$(MODELS_ISA)') $(if $(MODELS_UNTIMED),--untimed) --command="make bench-models $(strip \
+	    $(foreach v,MODELS MODELS_CASES MODELS_SYSTEMS MODELS_ROUNDS MODELS_THREADS MODELS_ISA PEERS_CORES,$(if $(filter file \
 	    undefined,$(origin $v)),,$(if $($v),$v='$($v)'))))"
 
 # MiniLM alone

@@ -138,7 +138,7 @@ end
 
 function Keys:wrong(key, text, ...)
     self.bad = true
-    self.model:wrong("config", self.prefix .. show(key) .. " " .. text, ...)
+    self.model:wrong("config", "%s%s " .. text, self.prefix, show(key), ...)
 end
 
 -- nil where it is absent, or null
@@ -186,15 +186,16 @@ function Keys:layers(key, default)
     return count
 end
 
--- A number above 0, likewise.
-function Keys:number(key, default)
+-- A number above 0, likewise; `below`, which no model reaches: nil is none.
+function Keys:number(key, default, below)
     local value = self:get(key)
     if value == nil and default == false then
         return nil
     elseif value == nil and default ~= nil then
         return default
-    elseif not math.type(value) or not (value > 0) then
-        self:wrong(key, "is %s; a number above 0 is needed", value == nil and "missing" or show_value(value))
+    elseif not math.type(value) or not (value > 0 and value < (below or math.huge)) then
+        self:wrong(key, "is %s; a number above 0%s is needed", value == nil and "missing" or show_value(value),
+                   below and " and below " .. below or "")
         return 1.0
     end
     return value
@@ -589,7 +590,9 @@ function Model:rope(spec, d_k, positions)
     end
     spec:add("rope", "half"):add("rope_theta", theta or 10000, theta and theta_key or "no rope_theta")
     local part = new and new:number("partial_rotary_factor", false) or config:number("partial_rotary_factor", false)
-    if part and part ~= 1 then
+    if part and part > 1 then
+        config:wrong("partial_rotary_factor", "is %s; a number above 0 and at most 1 is needed", number_text(part))
+    elseif part and part ~= 1 then
         spec:add("rope_dims", math.tointeger((d_k * part) // 1), "partial_rotary_factor " .. number_text(part))
     end
     if not from then

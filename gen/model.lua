@@ -163,8 +163,10 @@ local function norm_of(section, width, about)
         return nil
     end
     local norm = {kind = choice(section, "norm", "layer rms"), eps = number_of(section, "norm_eps")}
-    if not norm.eps or norm.eps >= 1 then
+    if not norm.eps then
         wrong(kind.number, "norm, norm_eps, norm_g, and norm_b of norm = layer, are there together")
+    elseif norm.eps >= 1 then
+        wrong(line_of(section, "norm_eps").number, "norm_eps is below 1")
     end
     norm.eps = value_of(section, "norm_eps") -- as it stands there: a number of C too
     if not norm.eps:find("^[%d.]+e?[+-]?%d*$") then

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Whole models: attngen's C beside ONNX Runtime, OpenVINO, PyTorch and llama.cpp. `make bench-models` calls it.
 
-    models.py --attngen PROGRAM --models DIR --out DIR [--cases WORDS] [--systems WORDS] [--rounds N] [--cores 0,1]
+    models.py --attngen PROGRAM --models DIR --out DIR [--cases WORDS] [--systems WORDS] [--rounds N] [--cores 0,1] [--isa avx2]
+              [--untimed]
 
 Each system is a process (systems.py) that is stopped while others are measured. Before a case is timed, what a system puts
 out is compared with what transformers computes in double: in f32 off by more than 1e-4 of the largest number, it is not timed
@@ -38,6 +39,8 @@ PREPARE_SECONDS = 1800  # torch.compile takes minutes
 NO_MORE = 1.05          # of a peer's error: who is as far off within noise of the data counts as equal
 PEERS = [name for name in systems.SYSTEMS if name != "attngen"]
 OURS = "attngen/read"
+# what holds libraries to AVX2: oneDNN (in OpenVINO and PyTorch too), PyTorch, MKL. ONNX Runtime has no such variable
+LIMITS = {"avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}}
 
 
 def get(name, folder):
@@ -177,7 +180,7 @@ def start(run, name, threads):
         kind, system = systems.SYSTEMS[library], f"{library}/{way}"
         show(f"{name}, {threads} thread(s): loading {system}")
         environment = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "OMP_NUM_THREADS": str(threads),
-                       "MKL_NUM_THREADS": str(threads), **kind.environment}
+                       "MKL_NUM_THREADS": str(threads), **run.limits, **kind.environment}
         log = os.path.join(folder, f"{system}-{threads}.log".replace("/", "-").replace(" ", "_"))
         worker = Worker(system, path, environment, run.cores[:threads], log)
         if "error" in worker.facts:
@@ -315,6 +318,9 @@ def bench(run):
                     if case.every:
                         run.tokens[name] = off
                         continue
+                    if run.untimed:
+                        run.rows.append(row)
+                        continue
                     times, peaks = measure(run, case, threads, ready)
                     flops = 2e-6 * cases.multiply_adds(case, cases.Checkpoint(model))  # GFLOP/s is flops / ms
                     row.update(flops=flops, peaks=peaks.tolist(), ms={system: of.tolist() for system, of in times.items()})
@@ -415,6 +421,32 @@ def report(run, command):
     print("\n" + "\n".join(lines))
 
 
+def agreement(run):
+    """How far each system's output is off, models side by side: in place of a report where nothing was timed."""
+    found = {}  # {model: {system: largest errors of the cases}}
+    for row in run.rows:
+        of = found.setdefault(row["case"].split(":")[0], {})
+        for system, off in row["errors"].items():
+            worst = of.setdefault(system, dict(off))
+            worst.update(rms=max(worst["rms"], off["rms"]),
+                         **({"cosine": min(worst["cosine"], off["cosine"])} if "cosine" in off else {}))
+    for name, of in run.tokens.items():
+        found.setdefault(name, {}).update(of)
+    order = dict.fromkeys(system for of in found.values() for system in of)
+    last = {name: "least cosine" if any("cosine" in off for off in of.values()) else
+            "same tokens" if name in run.tokens else "same classes" for name, of in found.items()}
+    lines = ["| system | " + " | ".join(f"{name}: rms error | {last[name]}" for name in found) + " |",
+             "| --- |" + " --: |" * (2 * len(found))]
+    for system in order:
+        cells = []
+        for name, of in found.items():
+            off = of.get(system)
+            cells += [f"{off['rms']:.1e}", f"{off['cosine']:.5f}" if "cosine" in off else f"{100 * off['same']:.1f} %"] \
+                if off else ["–", "–"]
+        lines.append(f"| {system} | " + " | ".join(cells) + " |")
+    print("\n" + "\n".join(lines + ["", *(f"- {note}" for note in run.notes)]))
+
+
 def show(text):
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
@@ -434,6 +466,8 @@ def main():
     p.add_argument("--seconds", type=float, default=SECONDS, help="of a sample")
     p.add_argument("--cores", type=numbers, default=usable, help="the first one for one thread")
     p.add_argument("--threads", type=numbers, default=[1, 2], help="those for which there are cores")
+    p.add_argument("--isa", default="", help="ours for this set, and libraries held to it where they can be; default: the best")
+    p.add_argument("--untimed", action="store_true", help="only how far outputs are off, in one table")
     p.add_argument("--list", action="store_true", help="say which cases and systems there are")
     p.add_argument("--command", default="models.py")
     run = p.parse_args()
@@ -449,21 +483,25 @@ def main():
         return 2
     run.threads = [n for n in run.threads if n <= len(run.cores)]
     run.usable, run.cpu, run.out = usable, machine.cpu(), os.path.abspath(run.out)
-    run.models, run.isa = os.path.abspath(run.models), run.cpu.isa
+    run.models, run.isa = os.path.abspath(run.models), run.isa or run.cpu.isa
+    run.limits = LIMITS.get(run.isa, {}) if run.isa != run.cpu.isa else {}
     run.rows, run.sizes, run.versions, run.tokens, run.notes = [], {}, {}, {}, {}
     os.makedirs(run.out, exist_ok=True)
     peers = os.path.join(HERE, "..", "peers", "c", "peak.c")
     run.peak_library = native.compile_shared(
         os.path.join(run.out, "peak.so"), [peers, os.path.join(ROOT, "runtime", "timing", "peak.c")],
         flags=["-std=gnu11", "-O2", "-I" + os.path.join(ROOT, "runtime")])
-    print(heading(), flush=True)
+    if not run.untimed:
+        print(heading(), flush=True)
     code = 0
     try:
         bench(run)
     except KeyboardInterrupt:
         print("\nbench-models: interrupted; what has been measured is kept", file=sys.stderr)
         code = 130
-    if run.rows:
+    if run.untimed:
+        agreement(run)
+    elif run.rows:
         report(run, run.command)
     return code
 

@@ -41,7 +41,7 @@ return function(m, kind)
     local c = m.config
     local width, layers = c:size("hidden_size"), c:layers("num_hidden_layers")
     local vocab, types = c:size("vocab_size"), c:size("type_vocab_size", 2)
-    local rows, eps = c:size("max_position_embeddings"), c:number("layer_norm_eps", 1e-12)
+    local rows, eps = c:size("max_position_embeddings"), c:number("layer_norm_eps", 1e-12, 1)
     local activation = c:word("hidden_act", m.activations, "gelu")
     local pad = c:size("pad_token_id", kind.padding and 1 or 0, 0)
     local first = kind.padding and pad + 1 or 0 -- the row of the first token's position

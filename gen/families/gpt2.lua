@@ -20,7 +20,7 @@ end
 return function(m)
     local c = m.config
     local width, layers, vocab = c:size("n_embd"), c:layers("n_layer"), c:size("vocab_size")
-    local positions, eps = c:size("n_positions"), c:number("layer_norm_epsilon", 1e-5)
+    local positions, eps = c:size("n_positions"), c:number("layer_norm_epsilon", 1e-5, 1)
     local inner = c:size("n_inner", false)
     local scaled = c:flag("scale_attn_weights", true)
     c:only("scale_attn_by_inverse_layer_idx", false, "each layer would have a spec of its own")

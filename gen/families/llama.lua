@@ -47,7 +47,7 @@ return function(m, kind)
     kind = kind or {act = {"hidden_act", "silu"}, bias = llama_bias, ffn_bias = m.config:flag("mlp_bias", false)}
     local c = m.config
     local width, layers, vocab = c:size("hidden_size"), c:layers("num_hidden_layers"), c:size("vocab_size")
-    local h, eps = c:size("num_attention_heads"), c:number("rms_norm_eps", 1e-6)
+    local h, eps = c:size("num_attention_heads"), c:number("rms_norm_eps", 1e-6, 1)
     local positions = c:size("max_position_embeddings")
     local h_kv, d_k = c:size("num_key_value_heads", kind.heads_kv or h), c:size("head_dim", kind.width or false)
     local inner, activation = c:size("intermediate_size"), c:word(kind.act[1], m.gated, kind.act[2])

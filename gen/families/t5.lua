@@ -45,7 +45,7 @@ end
 return function(m)
     local c = m.config
     local width, layers, vocab, eps = c:size("d_model"), c:layers("num_layers"), c:size("vocab_size"),
-        c:number("layer_norm_epsilon", 1e-6)
+        c:number("layer_norm_epsilon", 1e-6, 1)
     local deep = c:layers("num_decoder_layers", layers)
     local h, d_k, inner = c:size("num_heads"), c:size("d_kv"), c:size("d_ff")
     local buckets = c:size("relative_attention_num_buckets", 32)

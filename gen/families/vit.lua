@@ -27,7 +27,8 @@ end
 
 return function(m)
     local c = m.config
-    local width, layers, eps = c:size("hidden_size"), c:layers("num_hidden_layers"), c:number("layer_norm_eps", 1e-12)
+    local width, layers = c:size("hidden_size"), c:layers("num_hidden_layers")
+    local eps = c:number("layer_norm_eps", 1e-12, 1)
     local image, patch, channels = square(c, "image_size", 224), square(c, "patch_size", 16), c:size("num_channels", 3)
     local biased = c:flag("qkv_bias", true)
     local pooled = c:size("pooler_output_size", false) or width

@@ -34,7 +34,8 @@
  * Use:
  *     static _Alignas(64) float packed[GOLDEN_PACKED_BYTES / 4], scratch[GOLDEN_SCRATCH_BYTES / 4];
  *     golden_weights weights = {.w_q = w_q, .b_q = b_q, .w_k = w_k, .b_k = b_k, .w_v = w_v, .b_v = b_v, .w_o = w_o,
- *     .b_o = b_o}; golden_args args = {.x = x, .y = y, .batch = batch, .n = n};
+ *     .b_o = b_o};
+ *     golden_args args = {.x = x, .y = y, .batch = batch, .n = n};
  *     int error = golden_pack(packed, &weights, GOLDEN_ISA_AUTO);
  *     if (!error)
  *         error = golden_forward(packed, &args, scratch);
@@ -54,7 +55,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 3
-#define GOLDEN_PAIR 0x262773d86f341c8bu /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_PAIR 0xf2173d43a6a7fe5bu /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */

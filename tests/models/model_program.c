@@ -145,6 +145,24 @@ int main(int argc, char **argv)
     check("no sequence is no error", FUNCTION(_run)(&model, &args, arena) == 0);
     args.batch = BATCH;
 
+    /* Bits of the header and of each block's, which say how the rest is read: refused, or what opens runs */
+    const unsigned char *heads[1 + sizeof model.part / sizeof *model.part] = {file};
+    for (size_t i = 1; i < sizeof heads / sizeof *heads; i++)
+        heads[i] = (const unsigned char *)model.part[i - 1] - 32;
+    int named = 1, works = 1;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        for (size_t bit = 0; bit < 8 * (i == 0 ? 64 + 64 : 64); bit++) {
+            unsigned char *byte = file + (heads[i] - file) + bit / 8;
+            *byte ^= (unsigned char)(1 << bit % 8);
+            FUNCTION() other;
+            const int error = FUNCTION(_open)(&other, file, file_bytes);
+            named &= error == 0 || error == ERROR(PACKED) || error == ERROR(ISA);
+            works &= error != 0 || FUNCTION(_run)(&other, &args, arena) == 0;
+            *byte ^= (unsigned char)(1 << bit % 8);
+        }
+    check("a changed bit of a header is refused, or changes nothing that matters", named && works);
+    memcpy(again, untouched, sizeof again);
+
     file[file_bytes / 2] ^= 1;
     check("a changed byte is noticed", FUNCTION(_verify)(file, file_bytes) == ERROR(PACKED));
     file[file_bytes / 2] ^= 1;
@@ -165,6 +183,18 @@ int main(int argc, char **argv)
     }
     check("a checkpoint that is cut off in its header is refused", refused);
     check("and behind it, or what is missing is not needed", known);
+    unsigned char *whole = malloc(size); /* so that a tool sees what is read behind it */
+    memcpy(whole, bytes, size);
+    known = 1;
+    for (size_t bit = 0; bit < 8 * header; bit += bit < 64 ? 1 : 11) {
+        FUNCTION(_shard) changed = {whole, size};
+        whole[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        const int error = FUNCTION(_pack)(file, &changed, 1, isas, 2, work);
+        known &= error == ERROR(CHECKPOINT) || error == ERROR(NONFINITE) || error == 0;
+        whole[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    free(whole);
+    check("a changed bit of its header is refused, or reads numbers that are there", known);
     FUNCTION(_shard) none = {bytes, header};
     check("without numbers it is refused", FUNCTION(_pack)(file, &none, 1, isas, 2, work) == ERROR(CHECKPOINT));
     check("and leaves no file", FUNCTION(_open)(&model, file, file_bytes) == ERROR(PACKED));

@@ -120,13 +120,18 @@ wrong bert 's/("hidden_size": )16/\118/' 'tensor "embeddings.LayerNorm.bias" is 
 wrong bert 's/("vocab_size": )19/\12147483647/' '"embeddings.word_embeddings.weight" is [19][16]; [2147483647][16] is needed'
 wrong bert 's/("num_attention_heads": )2/\13/' 'h = 3 does not divide d_model = 16'
 wrong bert "s/(\"layer_norm_eps\": )$number/\\10/" 'layer_norm_eps is 0; a number above 0'
+wrong bert "s/(\"layer_norm_eps\": )$number/\\11.5/" 'layer_norm_eps is 1.5; a number above 0 and below 1 is needed'
+wrong llama "s/(\"rms_norm_eps\": )$number/\\11/" 'rms_norm_eps is 1; a number above 0 and below 1 is needed'
 wrong llama "s/(\"rope_theta\": )$number/\\1true/" 'rope_theta is true; a number above 0'
 wrong mistral 's/("head_dim": )6/\17/' 'd_k = 7 is odd'
+wrong mistral 's/("sliding_window": )[0-9]+/\10/' 'sliding_window is 0; a whole number'
 wrong bert 's/("hidden_size": 16)/\1, "hidden_size": 16/' 'a key occurs twice in an object'
 wrong bert 's/("hidden_size": 16),/\1/' "'}' expected"
 wrong bert '$s/$/ x/' 'something follows the value'
 model bert; add '"quantization_config": {"quant_method": "gptq"}'; refused 2 'quantization_config is there; quantised weights are not read'
 model bert; add '"no_such_key": 1'; refused 2 'no_such_key is not known of bert models'
+model bert; add '"no_%d%_key%": 1'; refused 2 'no_%d%_key% is not known of bert models'
+model llama; add '"partial_rotary_factor": 1e30'; refused 2 'partial_rotary_factor is 1e+30; a number above 0 and at most 1 is needed'
 model bert; add '"position_embedding_type": "relative_key"'; refused 2 'position_embedding_type is "relative_key"'
 model bert; add '"pruned_heads": {"0": [1]}'; refused 2 'pruned_heads is not empty'
 model llama; add '"rope_parameters": {"rope_type": "default"}'; refused 2 'rope_scaling and rope_parameters say the same'
@@ -186,6 +191,16 @@ header '{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]
 header '{"a":{"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,0]}}'; refused 2 'the number is too large'
 header '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'; refused 2 'lie outside the 0 bytes of data'
 header '{"a":{"dtype":"F4","shape":[1],"data_offsets":[0,4]}}' 4; refused 2 'dtype "F4" is not supported'
+header '{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}' 12
+refused 2 'an overlap between the tensors at byte 4'
+header '{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' 8; refused 2 'a hole between the tensors at byte 4'
+header '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' 8
+refused 2 'tensor "a" occurs twice'
+header '{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}' 4; refused 2 'safetensors: error'
+header '{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}' 4; refused 2 'lie outside'
+for length in '\0\0\0\0\0\0\0\200' '\377\377\377\377\377\377\377\377' '\377\377\377\377\377\377\377\177' '\0\0\0\0\1\0\0\0'; do
+    printf "$length{}%01000d" 0 >m/model.safetensors; refused 2 'm/model.safetensors: error: '
+done
 model bert; truncate -s 100 m/model.safetensors; refused 2 'not a safetensors file'
 model bert; truncate -s 5 m/model.safetensors; refused 2 'not a safetensors file'
 model bert; truncate -s -4 m/model.safetensors; refused 2 'lie outside'
@@ -228,6 +243,8 @@ wrong_index 's/"model.norm.weight"/"model.other.weight"/' 'tensor "model.norm.we
 wrong_index 's/"model.norm.weight"/"lm_head.weight"/' 'tensor "lm_head.weight" occurs twice in weight_map'
 wrong_index 's/"weight_map": \{/"weight_map": {"more": "model-00001-of-00003.safetensors",/' 'tensor "more" is not in model-00001'
 wrong_index 's/"weight_map"/"weights"/' 'weight_map is missing'
+model llama; cp m/model-00001-of-00003.safetensors m/model-00002-of-00003.safetensors
+refused 2 'is in model-00001-of-00003.safetensors by the index'
 model llama; printf '{"metadata":%0100000d}' 0 | tr 0 '[' >m/$index; refused 2 'nested more than 64 deep'
 model llama; truncate -s 200 m/$index; refused 2 'index.json: error: byte'
 

@@ -188,6 +188,24 @@ packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safe
 check "another model's weights are refused" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
 packed "$work/llama/llama.layers" --weights "$work/nowhere" --isa scalar -o "$work/none"
 check "no weights are an error" grep -q "give the folder of config.json" "$work/text"
+foreign=neon
+[ "$(uname -m)" = aarch64 ] && foreign=avx2
+cat >"$work/foreign.c" <<'END'
+#include "bert_model.h"
+#include <stdio.h>
+static _Alignas(64) unsigned char file[1 << 20];
+int main(int argc, char **argv)
+{
+    FILE *from = fopen(argv[argc - 1], "rb");
+    bert_model model;
+    const int error = from == NULL ? 0 : bert_model_open(&model, file, fread(file, 1, sizeof file, from));
+    return puts(bert_model_strerror(error)) < 0 || error != BERT_MODEL_ERROR_ISA;
+}
+END
+CFLAGS=-O0 check "a model is packed for a set that this machine lacks" packed "$layers" --weights tests/models/imports/bert \
+    --isa $foreign -o "$work/foreign.packed"
+check "a program opens it" "${CC:-gcc}" -std=c11 -O0 -I"$work/bert" -o "$work/foreign" "$work/foreign.c" "$work/bert"/bert_*.c -lm
+check "and is told ERROR_ISA" "$work/foreign" "$work/foreign.packed"
 mkdir -p "$work/hand" "$work/odd"
 cp "$work"/llama/*.layer "$work/hand"
 (grep -v -e '^\[weights\]' -e '^file' "$work/llama/llama.layers"; sed -n 's/^file = /  file=/p' "$work/llama/llama.layers" |
@@ -247,6 +265,8 @@ edit "s/^position.*/position = \"$(printf %600s | tr ' ' x)\"/"
 check "a name that is too long is refused" refuses "a tensor's name has 600 characters" "$work/bert/edited.layers"
 edit 's/^file.*/file = "..\/other.safetensors"/'
 check "weights of another folder are refused" refuses "files of the model's folder" "$work/bert/edited.layers"
+sed 's/^norm_eps.*/norm_eps = 1.5/' "$layers" >"$work/bert/edited.layers"
+check "an eps that no norm has is refused" refuses "norm_eps is below 1" "$work/bert/edited.layers"
 sed 's/^scale.*/scale = 1e300/' "$work/t5/t5.layers" >"$work/t5/edited.layers"
 check "a scale that f32 does not have is refused" refuses "scale is no number above 0 that f32 has" "$work/t5/edited.layers"
 sed 's/^cache_len.*/cache_len = 24/' "$work/gpt2_pages/gpt2_pages_layer.layer" >"$work/gpt2_pages/other.layer"
