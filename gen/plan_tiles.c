@@ -20,7 +20,9 @@
                                   * (512 tokens) or 1 to 4 % less (1024 to 4096; measured, Zen 4) */
 
 #define DIGIT_REGISTERS 1 /* of a tile that reads digits, for the constant that parts low and high halves of bytes */
-#define DIGIT_VECS 2      /* in a panel of such tiles; measured, Zen 4: as fast as any for one token, and for many */
+#define DIGIT_VECS 2      /* in a panel of such tiles, and the most rows of one; measured, Zen 4: as fast as any for one
+                           * token, and for many */
+#define DIGIT_ROWS 2
 
 /* Most broadcast rows of a tile `vecs` wide: one register for the broadcast, `vecs` for the other operand, the
  * rest accumulators; more than 16 rows add code and no speed. */
@@ -146,7 +148,8 @@ static double even_cost(const struct isa *isa, int64_t total, int64_t rows, int6
 int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                           int64_t vecs)
 {
-    const int64_t rows = request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row));
+    const int64_t apart = rows_apart(g->a_row);
+    const int64_t rows = request_or(request, PLAN_PANEL_ROWS, p->digits ? min(DIGIT_ROWS, apart) : apart);
     const int64_t registers = p->isa->registers - (g->word > 1 ? p->word_registers : p->digits ? DIGIT_REGISTERS : 0);
     const int64_t sums = p->digits ? DIGITS * vecs : vecs; /* of a row, in registers from step to step */
     const int64_t fit = max(1, min(16, (registers - vecs - 1) / sums));
