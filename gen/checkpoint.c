@@ -77,8 +77,9 @@ static const struct {
                                    "safetensors.torch.save_file()"},
     {".ckpt", "weights of PyTorch or TensorFlow", "load the model with the library that wrote it and save it with "
                                                   "save_pretrained()"},
-    {".gguf", "a model of llama.cpp", "load it with from_pretrained(DIR, gguf_file=FILE) and save it with "
-                                      "save_pretrained(), which writes numbers of f32"},
+    {".gguf", "a model of llama.cpp", "load it with from_pretrained(DIR, gguf_file=FILE, dtype=torch.float32), set its "
+                                      "hf_quantizer to None, delete its config.quantization_config, and save it with "
+                                      "save_pretrained()"},
     {".onnx", "a graph of ONNX", "give the folder of the model that it was exported from"},
     {".h5", "weights of TensorFlow", "load the model with from_pretrained(DIR, from_tf=True) of Transformers 4 and "
                                      "save it with save_pretrained()"},

@@ -23,7 +23,8 @@ local families = {
 -- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
 -- or generate() read, and what a model returns besides.
 local idle = [[
-    _name_or_path _attn_implementation _commit_hash architectures model_type transformers_version torch_dtype dtype
+    _name_or_path _model_name_or_path _attn_implementation _commit_hash architectures model_type transformers_version
+    torch_dtype dtype
     bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
     forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
     use_cache return_dict output_attentions output_hidden_states output_past torchscript use_bfloat16 tf_legacy_loss

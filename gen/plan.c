@@ -1314,6 +1314,7 @@ static void plan_back(struct plan_isa *p, const struct layer *layer, const struc
     p->back.vecs = widest > p->lanes ? 2 : 1;
     p->back.width = p->back.vecs * p->lanes;
     p->back.rows = near_equal(BACK_EVEN, tile_rows(p->isa, p->back.vecs));
+    p->back.strip = round_up(p->back.rows, p->lanes);
     const int64_t heights[] = {p->back.rows, ceil_div(5 * p->back.rows, 8) - 1, ceil_div(p->back.rows, 4)};
     p->back.heights.count = !request_is_small(request) && p->back.rows > 4 ? 3 : 1;
     for (int64_t i = 0; i < p->back.heights.count; i++)

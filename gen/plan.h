@@ -448,6 +448,7 @@ struct plan_isa {
      * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */
     struct {
         int64_t rows, vecs, width; /* of the tile; width: lanes of its vectors */
+        int64_t strip;             /* numbers of a step in a strip: whole vectors, so that copies are */
         struct tile_heights heights; /* `rows`, and lower ones for what is left over */
         int64_t unroll;
         int64_t k_row, v_row;      /* numbers of a head's query and value, padded to whole vectors */

@@ -64,7 +64,7 @@ static void add_operands(struct plan_isa *p, const struct layer *layer)
 {
     for (int read = 0; read < BACK_READS; read++)
         p->back.read[read] = -1;
-    add_operand(p, layer, READ_STRIPS, 1, p->back.rows);
+    add_operand(p, layer, READ_STRIPS, 1, p->back.strip);
     add_operand(p, layer, READ_TURNED, 1, p->back.key_row);
     add_operand(p, layer, READ_BLOCK, p->back.key_row, 1);
     if (layer->w_o != W_O_NONE)

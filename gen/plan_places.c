@@ -330,6 +330,7 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t queries = max(layer->seq_len, p->batch_rows), keys = max(layer->source_len, p->batch_sources);
     const int64_t k_row = p->back.k_row, v_row = p->back.v_row, columns = round_up(layer->source_len, p->lanes);
+    const int64_t strip = p->back.strip, strips = p->back.queries / p->back.rows * strip;
     place_new(p, LAYOUT_D_QUERIES, "d queries", OWNER_BACK, queries, layer->h * k_row);
     place_new(p, LAYOUT_D_KEYS, "d keys", OWNER_BACK, keys, layer->h_kv * k_row);
     place_new(p, LAYOUT_D_VALUES, "d values", OWNER_BACK, keys, layer->h_kv * v_row);
@@ -348,13 +349,13 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
     }
 
     const int64_t depth = max(max(layer->d_out, p->back.keys), max(layer->h * k_row, layer->h_kv * max(k_row, v_row)));
-    place_new(p, LAYOUT_SPARE, "spare strip", OWNER_BACK_WORKER, depth, p->back.rows);
+    place_new(p, LAYOUT_SPARE, "spare strip", OWNER_BACK_WORKER, depth, strip);
     const int64_t shared = p->bytes[OWNER_BACK_WORKER];
     place_new(p, LAYOUT_K_PANELS, "k panels", OWNER_BACK_WORKER, layer->d_k, columns);
     place_new(p, LAYOUT_V_PANELS, "v panels", OWNER_BACK_WORKER, layer->d_v, columns);
     place_new(p, LAYOUT_K_BLOCKS, "k blocks", OWNER_BACK_WORKER, layer->source_len, k_row);
-    place_new(p, LAYOUT_Q_STRIPS, "q strips", OWNER_BACK_WORKER, p->back.queries, layer->d_k);
-    place_new(p, LAYOUT_DZ_STRIPS, "dz strips", OWNER_BACK_WORKER, p->back.queries, layer->d_v);
+    place_new(p, LAYOUT_Q_STRIPS, "q strips", OWNER_BACK_WORKER, strips, layer->d_k);
+    place_new(p, LAYOUT_DZ_STRIPS, "dz strips", OWNER_BACK_WORKER, strips, layer->d_v);
     place_new(p, LAYOUT_Q_PANELS, "q panels", OWNER_BACK_WORKER, p->back.queries, k_row);
     place_new(p, LAYOUT_DZ_PANELS, "dz panels", OWNER_BACK_WORKER, p->back.queries, v_row);
     place_new(p, LAYOUT_BACK_P, "weights", OWNER_BACK_WORKER, p->back.queries, p->back.key_row);
@@ -362,11 +363,11 @@ static void place_back(struct plan_isa *p, const struct layer *layer)
     if (score_has(layer, SCORE_VISIBLE))
         place_new(p, LAYOUT_BACK_SEES, "what is seen", OWNER_BACK_WORKER, round_up(p->back.queries, p->lanes),
                   p->back.key_row);
-    place_new(p, LAYOUT_BACK_STRIPS, "their strips", OWNER_BACK_WORKER, p->back.queries,
-              round_up(p->back.keys, p->back.rows));
+    place_new(p, LAYOUT_BACK_STRIPS, "their strips", OWNER_BACK_WORKER, strips,
+              ceil_div(p->back.keys, p->back.rows) * strip);
     const int64_t attend = p->bytes[OWNER_BACK_WORKER];
     p->bytes[OWNER_BACK_WORKER] = shared;
-    place_new(p, LAYOUT_STRIPS, "strips", OWNER_BACK_WORKER, p->back.tokens, p->back.chunk_rows);
+    place_new(p, LAYOUT_STRIPS, "strips", OWNER_BACK_WORKER, p->back.tokens, p->back.chunk_rows / p->back.rows * strip);
     place_new(p, LAYOUT_PANELS, "panels", OWNER_BACK_WORKER, p->back.tokens, p->back.chunk_columns);
     p->bytes[OWNER_BACK_WORKER] = max(p->bytes[OWNER_BACK_WORKER], attend);
 }

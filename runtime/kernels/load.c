@@ -70,6 +70,8 @@ static const char shim_text[] =
     "                                size_t w)\n"
     "{ return (int)@n_backward_run(p, a, g, s, f, q, w); }\n"
     "static const char *shim_backward_phase_of(size_t f) { return @n_backward_phase_name(f); }\n"
+    "static int shim_pack_part_of(void *p, const void *w, size_t i, size_t n)\n"
+    "{ return (int)@n_pack_part(p, w, i, n); }\n"
     "#else\n"
     "#define SHIM_SAVED 0\n"
     "#define SHIM_GRADS 0\n"
@@ -79,6 +81,7 @@ static const char shim_text[] =
     "#define shim_backward_parts_of 0\n"
     "#define shim_backward_run_of 0\n"
     "#define shim_backward_phase_of 0\n"
+    "#define shim_pack_part_of 0\n"
     "#endif\n"
     "#ifdef @N_KEPT_BYTES\n"
     "#define SHIM_KEPT @N_KEPT_BYTES\n"
@@ -121,6 +124,7 @@ static const char shim_text[] =
     "    size_t (*backward_parts)(const void *, const void *, size_t);\n"
     "    int (*backward_run)(const void *, const void *, const void *, void *, size_t, size_t, size_t);\n"
     "    const char *(*backward_phase)(size_t);\n"
+    "    int (*pack_part)(void *, const void *, size_t, size_t);\n"
     "    size_t kept;\n"
     "};\n"
     "extern const struct shim_table attnrun_shim_table;\n"
@@ -130,7 +134,7 @@ static const char shim_text[] =
     "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES,\n"
     "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of, shim_column_of,\n"
     "    SHIM_SAVED, SHIM_GRADS, shim_backward_scratch_of, shim_backward_of, shim_backward_phases_of,\n"
-    "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of, SHIM_KEPT\n"
+    "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of, shim_pack_part_of, SHIM_KEPT\n"
     "};\n";
 
 char *kernel_shim(const char *name)

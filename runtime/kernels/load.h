@@ -128,6 +128,7 @@ struct kernel_table {
     int (*back_run)(const void *packed, const void *args, const void *grads, void *scratch, size_t phase, size_t part,
                     size_t worker);
     const char *(*back_phase_name)(size_t phase);
+    int (*pack_part)(void *packed, const void *weights, size_t part, size_t parts);
     size_t kept_bytes; /* with source_kept; else 0 */
 };
 

@@ -263,6 +263,102 @@ static bool wrong_packing(struct packing *p)
            overflowing_products(p);
 }
 
+/* ---- packing in parts ------------------------------------------------------------------------------------------- */
+
+static void negate(struct packing *p)
+{
+    for (size_t i = 0; i < WEIGHTS; i++)
+        for (size_t k = 0; p->in->tensor[tensors[i]] != NULL && k < inputs_count(p->layer, p->in, tensors[i]); k++)
+            ((float *)p->in->tensor[tensors[i]])[k] *= -1;
+}
+
+static bool part_returns(struct packing *p, void *packed, const void *weights, size_t part, size_t parts, int expected,
+                         const char *what)
+{
+    const int error = p->call->pack_part(packed, weights, part, parts);
+    return error == expected || violated(p, "pack_part %zu of %zu of %s returns %d (%s), not %d", part, parts, what,
+                                         error, p->call->strerror(error), expected);
+}
+
+/* Each part alone turns its numbers of the block of old weights into those of `wanted`, and no other part those. */
+static bool parts_are_disjoint(struct packing *p, const uint32_t *wanted, size_t parts)
+{
+    const struct kernel_weights weights = kernel_weights_of(p->in);
+    const size_t numbers = p->packed.bytes / sizeof *wanted;
+    const uint32_t *old = p->good, *now = p->packed.data;
+    unsigned char *done = calloc(numbers, 1);
+    bool good = done != NULL || no_memory(p);
+    for (size_t part = parts; good && part-- > 0;) {
+        memcpy(p->packed.data, p->good, p->packed.bytes);
+        good = part_returns(p, p->packed.data, &weights, part, parts, KERNEL_OK, "changed weights");
+        for (size_t i = 0; good && i < numbers; i++)
+            if (now[i] != old[i])
+                good = (now[i] == wanted[i] && done[i]++ == 0) ||
+                       violated(p, "pack_part %zu of %zu: number %zu of the block is not %s", part, parts, i,
+                                now[i] != wanted[i] ? "what pack writes" : "its own");
+    }
+    for (size_t i = 0; good && i < numbers; i++)
+        good = old[i] == wanted[i] || done[i] == 1 ||
+               violated(p, "pack_part: no part of %zu writes number %zu of the block", parts, i);
+    free(done);
+    return good;
+}
+
+static bool wrong_parts(struct packing *p)
+{
+    const struct kernel_weights weights = kernel_weights_of(p->in);
+    char *block = p->packed.data;
+    struct kernel_header *header = p->packed.data;
+    float *weight = first_weight(p), kept = 0;
+    memcpy(block, p->good, p->packed.bytes);
+    if (!part_returns(p, NULL, &weights, 0, 1, KERNEL_NULL, "no block") ||
+        !part_returns(p, block, NULL, 0, 1, KERNEL_NULL, "no weights") ||
+        !part_returns(p, block + 32, &weights, 0, 1, KERNEL_ALIGN, "a block off its boundary") ||
+        !part_returns(p, block, &weights, 0, 0, KERNEL_PART, "no parts") ||
+        !part_returns(p, block, &weights, 2, 2, KERNEL_PART, "two parts"))
+        return false;
+    header->layer ^= 1;
+    if (!part_returns(p, block, &weights, 0, 1, KERNEL_PACKED, "another layer's block"))
+        return false;
+    header->layer ^= 1;
+    header->magic = KERNEL_ELSEWHERE;
+    if (!part_returns(p, block, &weights, 0, 1, KERNEL_PACKED, "a block that was packed elsewhere"))
+        return false;
+    memcpy(block, p->good, p->packed.bytes);
+    if (weight == NULL)
+        return true;
+    kept = *weight;
+    *weight = NAN;
+    const bool refused = part_returns(p, block, &weights, 0, 1, KERNEL_NONFINITE, "a weight that is NaN");
+    *weight = kept;
+    for (size_t part = 0; refused && part < 3; part++)
+        if (!part_returns(p, block, &weights, part, 3, KERNEL_OK, "good weights behind a bad one"))
+            return false;
+    return refused && (memcmp(block, p->good, p->packed.bytes) == 0 ||
+                       violated(p, "pack_part behind an error does not give the bytes of pack"));
+}
+
+/* Of a layer that trains: whatever the parts, together they write what pack writes, each what no other does. */
+static bool packing_in_parts(struct packing *p)
+{
+    static const size_t parts[] = {3, 1, 2, 7};
+    if (p->call->pack_part == NULL)
+        return true;
+    struct guarded wanted;
+    if (!guarded_make(&wanted, p->packed.bytes, 0))
+        return no_memory(p);
+    negate(p);
+    const struct kernel_weights weights = kernel_weights_of(p->in);
+    bool good = p->call->pack(wanted.data, &weights, p->isa) == KERNEL_OK ||
+                violated(p, "weights times -1 are refused");
+    const size_t count = (double)p->packed.bytes < SMALL_BLOCK ? sizeof parts / sizeof *parts : 1;
+    for (size_t i = 0; good && i < count; i++)
+        good = parts_are_disjoint(p, wanted.data, parts[i]);
+    negate(p);
+    guarded_free(&wanted);
+    return good && wrong_parts(p);
+}
+
 /* ---- packing that is cut off ------------------------------------------------------------------------------------ */
 
 /* Memory that processes share, and memory that none may read */
@@ -613,7 +709,8 @@ bool packing_holds(const struct kernel *kernel, const struct layer *layer, const
         if (room)
             memcpy(p.cache[part].data, inputs->tensor[inputs_cache_of(layer, part)], bytes);
     }
-    const bool good = room ? wrong_packing(&p) && foreign_blocks(&p) && misplaced_block(&p) && packing_cut_off(&p) &&
+    const bool good = room ? wrong_packing(&p) && packing_in_parts(&p) && foreign_blocks(&p) && misplaced_block(&p) &&
+                                 packing_cut_off(&p) &&
                                  weights_read_within(&p, FENCE_BEHIND) && weights_read_within(&p, FENCE_IN_FRONT) &&
                                  packs_again(&p) && automatic_choice(&p) && names_of_sets(&p) && opening(&p) &&
                                  untouched(&p)

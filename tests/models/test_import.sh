@@ -129,6 +129,7 @@ wrong bert 's/("hidden_size": 16)/\1, "hidden_size": 16/' 'a key occurs twice in
 wrong bert 's/("hidden_size": 16),/\1/' "'}' expected"
 wrong bert '$s/$/ x/' 'something follows the value'
 model bert; add '"quantization_config": {"quant_method": "gptq"}'; refused 2 'quantization_config is there; quantised weights are not read'
+model bert; add '"_model_name_or_path": "of a GGUF"'; check "a name that is kept" "$attngen" import --specs m -o kept
 model bert; add '"no_such_key": 1'; refused 2 'no_such_key is not known of bert models'
 model bert; add '"no_%d%_key%": 1'; refused 2 'no_%d%_key% is not known of bert models'
 model llama; add '"partial_rotary_factor": 1e30'; refused 2 'partial_rotary_factor is 1e+30; a number above 0 and at most 1 is needed'

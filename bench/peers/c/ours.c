@@ -3,7 +3,7 @@
  *
  * -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"'. peer_open's option says how threads share the work: "parts" of each
  * phase, or "sequences" of the batch, a mine_forward each. "avx2": parts, by that instruction set. -DTRAIN: of a layer with
- * train = true, whose call is a step of training: weights are packed, gradients cleared, then come both passes.
+ * train = true, whose call is a step of training: weights are packed, gradients cleared, in parts, then come both passes.
  */
 #include "crew.h"
 #include "problem.h"
@@ -178,8 +178,8 @@ static void run_parts(struct peer *peer, struct crew *crew, enum pass pass, int6
 }
 
 #ifdef TRAIN
-/* Weights have changed since the last step; their gradients are added to what stands there. */
-static void begin_step(struct peer *peer)
+/* A part of what begins a step: weights have changed since the last one, and gradients are added to what stands there. */
+static void begin_part(struct peer *peer, size_t part, size_t parts)
 {
     const struct problem *p = &peer->problem;
     const size_t q = (size_t)(p->h * p->d_k), k = (size_t)(p->h_kv * p->d_k), v = (size_t)(p->h_kv * p->d_v);
@@ -188,11 +188,24 @@ static void begin_step(struct peer *peer)
         {p->dw_q, d * q}, {p->db_q, q}, {p->dw_k, d * k}, {p->db_k, k}, {p->dw_v, d * v}, {p->db_v, v}, {p->dw_o, z * d},
         {p->db_o, d}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].at != NULL)
-            memset(all[i].at, 0, all[i].numbers * sizeof(float));
-    const int error = FUNCTION(pack)(peer->packed, &peer->weights, FUNCTION(isa)(peer->packed));
+        if (all[i].at != NULL) {
+            const size_t from = all[i].numbers / parts * part, each = all[i].numbers / parts;
+            memset(all[i].at + from, 0, (part + 1 < parts ? each : all[i].numbers - from) * sizeof(float));
+        }
+    const int error = FUNCTION(pack_part)(peer->packed, &peer->weights, part, parts);
     if (error != 0)
         peer->error = error;
+}
+
+static void begin_step(struct peer *peer, struct crew *crew, int64_t worker, size_t *step)
+{
+    const size_t parts = crew->threads > 1 ? 8 * (size_t)crew->threads : 1;
+    if (worker == 0)
+        atomic_store(&peer->next[(*step + 1) % 2], 0);
+    for (size_t part; (part = atomic_fetch_add(&peer->next[*step % 2], 1)) < parts;)
+        begin_part(peer, part, parts);
+    crew_barrier(crew);
+    ++*step;
 }
 
 static void run_pass(struct peer *peer, struct crew *crew, enum pass pass, int64_t worker, size_t *step)
@@ -218,9 +231,7 @@ static void work(struct crew *crew, int64_t worker, void *pointer)
     size_t step = 0;
     for (int64_t call = 0; call < peer->calls; call++) {
 #ifdef TRAIN
-        if (worker == 0)
-            begin_step(peer);
-        crew_barrier(crew);
+        begin_step(peer, crew, worker, &step);
         for (enum pass pass = PASS_FORWARD; pass < PASSES; pass++)
             run_pass(peer, crew, pass, worker, &step);
         continue;
