@@ -488,8 +488,8 @@ static bool reads_rounded(const struct plan_isa *p)
 }
 
 /* Under precision a product reads words, and with digits those: appends the rounding of rows in `from`, `numbers`
- * numbers of each head, or of all heads as one. A row of whole numbers is followed by its scale. Returns the layout that
- * the product reads. */
+ * numbers of each head, or of all heads as one. A row of whole numbers is followed by its scale. Returns the layout
+ * that the product reads. */
 static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer, enum product_name id,
                                    enum layout_name from, int64_t numbers)
 {
@@ -507,7 +507,8 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
     product->reads[0] = from;
     product->round = (struct plan_round){
         .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN],
-        .word = word, .room = room, .levels = keys ? layer_score_levels(layer) : p->word > 1 ? layer_levels(layer, numbers) : 0,
+        .word = word, .room = room,
+        .levels = keys ? layer_score_levels(layer) : p->word > 1 ? layer_levels(layer, numbers) : 0,
         .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, word),
                                           heads > 1 ? head : 0, row_stride(p, heads * head));
