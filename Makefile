@@ -53,8 +53,9 @@ run_libs    := -ldl -lm -lpthread
 
 unit_tests   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 # what takes longest comes first, so that the last to end is a short one
-long_names   := mutants targets emitted vectors sweep fuzz compilers split onnx size expressions models avx512
-long_tests   := $(wildcard $(long_names:%=tests/*/test_%.sh))
+long_names   := targets emitted vectors mutants model fuzz expressions sweep split heads compilers onnx size \
+                attnrun_sweep cached models build pack selftest dispatch
+long_tests   := $(foreach name,$(long_names),$(wildcard tests/*/test_$(name).sh))
 # what mostly waits, beside the others
 waiting      := faults tune cluster
 script_tests := $(long_tests) $(filter-out $(long_tests),$(wildcard tests/test_*.sh tests/*/test_*.sh))
@@ -87,7 +88,7 @@ help:
 	@echo '                lists what there is'
 	@echo 'make bench-decode  steps and chunks behind a cache, beside the same libraries: PEERS_SHAPES, PEERS_SYSTEMS, PEERS_ROUNDS,'
 	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
-	@echo 'make bench-train  forward and backward of six layers beside PyTorch: the same variables; PEERS_SYSTEMS="ours torch": compiled'
+	@echo 'make bench-train  forward and backward of six layers beside PyTorch, compiled too: the same variables'
 	@echo '                by torch.compile as well, and ours by AVX2 and clang'
 	@echo 'make bench-types  layers whose weights and operands have fewer bits, beside the same libraries in whole numbers; likewise'
 	@echo 'make bench-models  whole models (MiniLM, ViT, GPT-2, a Llama of 110 M) beside ONNX Runtime, OpenVINO, PyTorch and'
@@ -160,6 +161,8 @@ deps-peers: | $(filter deps deps-test,$(installers))
 
 $(unit_tests): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(gen_objects) $(run_objects)
 	$(link) -o $@ $^ $(LUA_LIBS) -lcmocka $(run_libs)
+
+$(BUILD)/tests/unit/%.o: CFLAGS += -Wno-unused-parameter # few tests of cmocka read their state
 
 # Random layers: 24 of them in `make test`, as many as SWEEP says here.
 SWEEP ?= 2000
@@ -293,8 +296,8 @@ ifeq ($(PEERS_LIST)$(PEERS_SHAPES),)
 	@ATTNGEN='$(BUILD)/attngen' CC='$(CC)' PEERS_CORES='$(PEERS_CORES)' bench/decode/decode.sh '$(BUILD)/bench-decode/decode'
 endif
 
-# steps of training, forward and backward; PEERS_SYSTEMS='ours torch' for PyTorch compiled as well, which takes minutes
-TRAIN_SYSTEMS = ours/gcc torch/module torch/sdpa
+# steps of training, forward and backward; torch/compiled takes a minute for each layer the first time
+TRAIN_SYSTEMS = ours/gcc torch/module torch/sdpa torch/compiled
 bench-train: $(BUILD)/attngen | $(installers)
 	@bench/peers/install.sh $(peers_venv) $(PYTHON) $(if $(PEERS_LIST),base,$(or $(PEERS_SYSTEMS),$(TRAIN_SYSTEMS)))
 	@$(peers_venv)/bin/python -B bench/peers/bench.py --attngen $(BUILD)/attngen --out $(BUILD)/bench-train \
@@ -354,9 +357,14 @@ test-targets: all
 	    tests/targets/test_targets.sh
 
 # every variant of every vector, every instruction set of every mutant, every level of every pair; `make test` takes turns
+every_of_vectors = kernels/test_vectors onnx/test_onnx models/test_models
+every_of_mutants = kernels/test_mutants
+every_of_emitted = kernels/test_emitted
 test-vectors test-mutants test-emitted: test-%: all
-	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' \
-	    tests/kernels/test_$*.sh all
+	@for test in $(every_of_$*); do \
+	    BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' \
+	        tests/$$test.sh all || exit; \
+	done
 
 # every compiler with every level, standard and LTO; `make test` does a sample of it
 test-compilers: all

@@ -287,11 +287,9 @@ static bool check_found(const struct checkpoint *checkpoint, const struct index 
 {
     bool good = true;
     for (size_t i = 0; index->count != checkpoint->tensors.count && i < index->count; i++)
-        if (tensors_find(&checkpoint->tensors, index->entries[i].tensor) == NULL) {
-            diag_error(diag, checkpoint->weights_path, "tensor \"%s\" is not in %s; the index and its files belong "
-                       "together", index->entries[i].tensor, index->entries[i].file);
-            good = false;
-        }
+        if (tensors_find(&checkpoint->tensors, index->entries[i].tensor) == NULL)
+            good = diag_error(diag, checkpoint->weights_path, "tensor \"%s\" is not in %s; the index and its files "
+                              "belong together", index->entries[i].tensor, index->entries[i].file);
     return good;
 }
 
@@ -311,10 +309,8 @@ static bool read_index(struct checkpoint *checkpoint, const char *folder, struct
     if (good)
         qsort(index.entries, index.count, sizeof *index.entries, by_tensor);
     for (size_t i = 1; good && i < index.count; i++)
-        if (strcmp(index.entries[i].tensor, index.entries[i - 1].tensor) == 0) {
-            diag_error(diag, place, "tensor \"%s\" occurs twice in weight_map", index.entries[i].tensor);
-            good = false;
-        }
+        if (strcmp(index.entries[i].tensor, index.entries[i - 1].tensor) == 0)
+            good = diag_error(diag, place, "tensor \"%s\" occurs twice in weight_map", index.entries[i].tensor);
     if (good && !list_files(checkpoint, &index))
         good = no_memory(diag, place);
     for (size_t i = 0; good && i < checkpoint->file_count; i++)
@@ -369,11 +365,9 @@ bool checkpoint_read(struct checkpoint *checkpoint, const char *folder, struct d
     checkpoint->config_path = join(folder, "config.json");
     if (checkpoint->config_path == NULL)
         return no_memory(diag, folder);
-    if (!is_there(checkpoint->config_path)) {
-        diag_error(diag, folder, "has no config.json; give the folder that save_pretrained() wrote, or that was "
-                   "downloaded");
-        return false;
-    }
+    if (!is_there(checkpoint->config_path))
+        return diag_error(diag, folder, "has no config.json; give the folder that save_pretrained() wrote, or that was "
+                          "downloaded");
     checkpoint->config = read_text(checkpoint->config_path, CONFIG_LIMIT, &checkpoint->config_size, diag);
     return checkpoint->config != NULL && read_weights(checkpoint, folder, diag);
 }

@@ -89,7 +89,12 @@ static const struct field isa_fields[] = {
     {"ahead_keys", offsetof(struct plan_isa, cached.ahead_keys)},
     {"early", offsetof(struct plan_isa, cached.early)}, {"shared_rows", offsetof(struct plan_isa, cached.shared_rows)},
     {"lone_vecs", offsetof(struct plan_isa, cached.lone_vecs)},
+    {"query_vecs", offsetof(struct plan_isa, cached.query_vecs)}, FIELD(plan_isa, norm_sums),
     {"value_keys", offsetof(struct plan_isa, cached.value_keys)},
+    {"value_keys_of_many", offsetof(struct plan_isa, cached.value_keys_of_many)},
+    {"sweep_keys", offsetof(struct plan_isa, cached.sweep_keys)},
+    {"swept_rows", offsetof(struct plan_isa, cached.swept_rows)},
+    {"swept_keys", offsetof(struct plan_isa, cached.swept_keys)},
     {"early_floats", offsetof(struct plan_isa, cached.early_floats)},
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
     {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
@@ -196,19 +201,15 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
     emit_end(emit);
 }
 
-/* Norms of a block's rows, by the names of their functions */
+/* Norms of a block's rows, in order; `label` is the prefix of their functions' names. */
 static void push_rows(struct emit *emit, const struct plan_isa *p)
 {
-    static const struct { const char *label; enum product_name id; } all[] = {
-        {"norm_x", PRODUCT_NORM_X}, {"norm_stream", PRODUCT_NORM_STREAM}, {"norm_y", PRODUCT_NORM_Y}};
     emit_begin_table(emit, "rows_of");
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-        const struct product *const g = plan_product(p, all[k].id);
-        if (g == NULL) {
-            emit_set_boolean(emit, all[k].label, false);
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind != PRODUCT_ROWS)
             continue;
-        }
-        emit_begin_table(emit, g->label);
+        emit_begin_item(emit);
+        emit_set_string(emit, "label", g->label);
         emit_set_boolean(emit, "widens", g->rows.widens);
         emit_set_boolean(emit, "narrows", g->rows.narrows);
         emit_set_integer(emit, "once", g->rows.once);
@@ -552,6 +553,8 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
+    emit_set_boolean(emit, "peeks", p->peeks);
+    emit_set_boolean(emit, "masked_apart", p->masked_apart);
     bool narrows = false; /* some panels write y in two bytes */
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
@@ -971,6 +974,8 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_integer(emit, "WORKER_BYTES", plan->worker_bytes);
     emit_set_integer(emit, "KEPT_BYTES", plan->kept_bytes);
     emit_set_integer(emit, "HELD", plan->held);
+    emit_set_integer(emit, "LARGEST_ROW", plan->largest_row);
+    emit_set_integer(emit, "LARGEST_SOURCE_ROW", plan->largest_source_row);
     emit_set_integer(emit, "BACK_SHARED_BYTES", plan->back_shared_bytes);
     emit_set_integer(emit, "BACK_BYTES", plan->back_bytes);
     emit_set_integer(emit, "BACK_WORKER_BYTES", plan->back_worker_bytes);

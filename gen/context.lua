@@ -100,11 +100,14 @@ function helpers.heights_alike(heights, unroll, prefetch)
     return all
 end
 
--- The blocks of a vocabulary (C, separated by blank lines) that define a macro or function which `text` or a later
--- chosen block uses; and the names of their macros, for #undef.
+-- The blocks of a vocabulary (C, separated by blank lines; macros of one line without a comment are a block each) that
+-- define a macro or function which `text` or a later chosen block uses; and the names of their macros, for #undef.
 function helpers.words_used(vocabulary, text)
     local blocks = {}
-    for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do blocks[#blocks + 1] = block end
+    for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do
+        local alone = not ("\n" .. block):find("\n[^#]") and not block:find("\\\n")
+        for part in block:gmatch(alone and "[^\n]*\n" or ".+") do blocks[#blocks + 1] = part end
+    end
     local used, chosen, macros = {}, {}, {}
     local function use(code)
         for word in code:gmatch("[%a_][%w_]*") do used[word] = true end

@@ -51,21 +51,23 @@ static void add(struct diag *diag, const char *place, const char *format, va_lis
     diag->errors++;
 }
 
-void diag_error(struct diag *diag, const char *place, const char *format, ...)
+bool diag_error(struct diag *diag, const char *place, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     add(diag, place, format, args);
     va_end(args);
+    return false;
 }
 
-void diag_environment(struct diag *diag, const char *place, const char *format, ...)
+bool diag_environment(struct diag *diag, const char *place, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     add(diag, place, format, args);
     va_end(args);
     diag->environment = true;
+    return false;
 }
 
 int diag_report(const struct diag *diag, FILE *out)

@@ -32,10 +32,10 @@ struct diag {
 #define DIAG_PRINTF(f, a)
 #endif
 
-/* Adds "place: error: …"; place may be NULL. */
-void diag_error(struct diag *diag, const char *place, const char *format, ...) DIAG_PRINTF(3, 4);
+/* Adds "place: error: …", and returns false; place may be NULL. */
+bool diag_error(struct diag *diag, const char *place, const char *format, ...) DIAG_PRINTF(3, 4);
 /* The same, for what the machine refused rather than what the user wrote. */
-void diag_environment(struct diag *diag, const char *place, const char *format, ...) DIAG_PRINTF(3, 4);
+bool diag_environment(struct diag *diag, const char *place, const char *format, ...) DIAG_PRINTF(3, 4);
 
 /* Prints what was collected, and how many more there were; returns the exit code that fits. */
 int diag_report(const struct diag *diag, FILE *out);

@@ -632,49 +632,53 @@ static void count_cached(struct model *m, double times)
     }
 }
 
-/* `times` groups of `together` sequences, each projected as one matrix. */
-static void count_group(struct model *m, int64_t together, double times)
+/* A product over `tokens` tokens of a group. `*again`: an earlier product of the same loop has read these rows. */
+static void count_product(struct model *m, const struct product *g, int64_t tokens, double times, bool *again)
 {
-    const struct layer *l = m->layer;
-    const struct plan_isa *p = m->plan;
-    const int64_t rows = together * l->seq_len, keys = together * layer_new_keys(l);
-    const double source = m->far * (double)l->d_source;
-    if (p->value_blocks)
-        count_transpose(m, keys, l->d_source, times);
-    /* products that share the loop over row groups find them in L2, but for the first */
     static const enum expect_step_name steps[PLAN_PRODUCTS] = {
         [PRODUCT_QUERIES] = EXPECT_QUERIES, [PRODUCT_KEYS] = EXPECT_KEYS, [PRODUCT_VALUES] = EXPECT_VALUES,
         [PRODUCT_OUTPUT] = EXPECT_OUTPUT, [PRODUCT_NORM_X] = EXPECT_NORMS, [PRODUCT_NORM_STREAM] = EXPECT_NORMS,
         [PRODUCT_HIDDEN] = EXPECT_HIDDEN, [PRODUCT_DOWN] = EXPECT_DOWN, [PRODUCT_NORM_Y] = EXPECT_NORMS,
         [PRODUCT_LINEAR] = EXPECT_LINEAR};
-    const double z = m->near * (double)(l->h * p->fold->d_z);
-    bool again = false;
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        const bool queries = g->id == PRODUCT_QUERIES, output = g->id >= PRODUCT_OUTPUT;
-        const double first = layer_norms_first(l) ? m->near : m->far;
-        const double read = g->reads[0] == LAYOUT_X ? m->far : m->near; /* rows of x, or of the scratch */
-        const double input = g->id == PRODUCT_OUTPUT ? z
-                           : g->id == PRODUCT_HIDDEN || g->id == PRODUCT_LINEAR ? read * (double)l->d_model
-                           : g->id == PRODUCT_DOWN ? m->near * (double)l->d_ff
-                           : again ? 0 : queries ? first * (double)l->d_model : source;
-        struct work *w = &m->work[steps[g->id]];
-        if (g->id == PRODUCT_SCORES && layer_has_cache(l))
-            count_cached(m, times * (double)together);
-        else if (g->id == PRODUCT_SCORES)
-            count_attention(m, together, times * (double)together);
-        if (g->kind == PRODUCT_LANES)
-            count_lanes(m, w, g, keys, m->near * (double)l->d_source, times);
-        if (g->kind == PRODUCT_ROWS)
-            count_norms(m, w, g, (double)rows * times);
-        if (g->kind != PRODUCT_PANELS)
-            continue;
-        const int64_t tokens = queries || output ? rows : keys;
+    const struct layer *l = m->layer;
+    struct work *w = &m->work[steps[g->id]];
+    const double read = m->plan->layouts[g->reads[0]].owner == OWNER_CALLER ? m->far : m->near;
+    const int64_t width = g->id == PRODUCT_OUTPUT ? l->h * m->plan->fold->d_z : g->id == PRODUCT_DOWN ? l->d_ff
+                        : g->id == PRODUCT_KEYS || g->id == PRODUCT_VALUES ? l->d_source : l->d_model;
+    const double input = *again ? 0 : read * (double)width;
+    switch (g->kind) {
+    case PRODUCT_COPY:
+        if (g->id == PRODUCT_TRANSPOSE)
+            count_transpose(m, tokens, l->d_source, times);
+        break;
+    case PRODUCT_LANES: count_lanes(m, w, g, tokens, m->near * (double)l->d_source, times); break;
+    case PRODUCT_ROWS: count_norms(m, w, g, (double)tokens * times); break;
+    case PRODUCT_PANELS:
         count_panels(m, w, g, tokens, input, g->writes == LAYOUT_Y, times);
         if (g->id == PRODUCT_HIDDEN || (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0)
-            count_activation(m, w, (double)rows * times);
+            count_activation(m, w, (double)tokens * times);
         if ((g->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
-            count_finish(m, w, queries ? l->h : l->h_kv, (double)tokens * times);
-        again = p->joint;
+            count_finish(m, w, g->id == PRODUCT_QUERIES ? l->h : l->h_kv, (double)tokens * times);
+        *again = m->plan->joint;
+        break;
+    default: break;
+    }
+}
+
+/* `times` groups of `together` sequences, each projected as one matrix: the tasks of the plan's phases. */
+static void count_group(struct model *m, int64_t together, double times)
+{
+    const struct layer *l = m->layer;
+    const struct plan_isa *p = m->plan;
+    for (const struct plan_phase *phase = p->phases; phase < p->phases + p->phase_count; phase++) {
+        bool again = false;
+        for (const struct plan_task *t = phase->tasks; t < phase->tasks + phase->task_count; t++)
+            if (t->kind == TASK_ATTEND)
+                count_attention(m, together, times * (double)together);
+            else if (t->kind == TASK_ATTEND_ROWS)
+                count_cached(m, times * (double)together);
+            else if (t->kind == TASK_PRODUCT)
+                count_product(m, t->product, together * (t->of_keys ? layer_new_keys(l) : l->seq_len), times, &again);
     }
 }
 

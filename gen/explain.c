@@ -324,8 +324,8 @@ static void explain_masks(const struct layer *l, FILE *out)
         if (score_terms[i].place == SCORE_EDGES && score_has(l, i) && i != SCORE_PREFIX && i != SCORE_SEGMENTS)
             explain_position(l, &score_terms[i], out);
     if (score_has(l, SCORE_SEGMENTS))
-        line(out, "mask segments: query t sees key j only if %s, which is known at run time: of segments that follow "
-             "each other, only keys of a query's own are scored", score_terms[SCORE_SEGMENTS].sees);
+        line(out, "mask segments: query t sees key j only if %s, which is known at run time: where segments follow "
+             "each other, only keys of the query's own are scored", score_terms[SCORE_SEGMENTS].sees);
     line(out, "%s of %s query-key pairs remain (%.1f %%) in each head", counted(pairs).text, counted(n * m).text,
          100 * pairs / (n * m));
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
@@ -361,20 +361,20 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
     line(out, "%s exponentials (%s); rows sum to 1, and a row that sees no key is zero",
          counted(pairs * (double)h).text, rounded(pairs * (double)h).text);
     if (l->scores > SCORES_WEIGHTS)
-        line(out, "scores other than weights: S is written out, %s a sequence, and goes through memory for that",
+        line(out, "scores other than weights: S is written out, %s a sequence, and passes through memory",
              in_bytes(f[STEP_SOFTMAX].result_bytes).text);
     if (l->sink)
-        line(out, "sink: exp(sink[i]) takes part in the sum and adds no value, so that rows sum to less than 1");
+        line(out, "sink: exp(sink[i]) is added to the sum but has no value, so rows sum to less than 1");
     if (l->lse)
         line(out, "lse = true: max + log(sum) is written out, %s a sequence",
              in_bytes((double)l->h * (double)l->seq_len * FLOAT_BYTES).text);
     if (l->train)
-        line(out, "train = true: z and what weights are made of again are kept for backward, %s a sequence; the plan "
-                  "may add to it",
+        line(out, "train = true: z and what the weights are recomputed from are kept for backward, %s a sequence; the "
+                  "plan may keep more",
              in_bytes((double)layer_kept(l) * (double)l->seq_len * FLOAT_BYTES).text);
     if (l->dropout > 0)
-        line(out, "dropout = %.9g: in training a weight is zero with this probability, else divided by %.9g; drawn "
-             "again in backward, nothing is kept for it", l->dropout, 1 - l->dropout);
+        line(out, "dropout = %.9g: in training a weight is zero with this probability, else divided by %.9g; "
+             "backward draws it again, so nothing is kept", l->dropout, 1 - l->dropout);
     if (l->scores == SCORES_WEIGHTS)
         line(out, "scores = true: A is written out, %s a sequence", in_bytes(f[STEP_SOFTMAX].result_bytes).text);
 
@@ -442,10 +442,10 @@ static void explain_ffn(const struct layer *l, const struct figures *f, FILE *ou
     const bool gated = layer_ffn_gated(l), bias = l->ffn_bias;
     const long long n = (long long)l->seq_len, d = (long long)l->d_model, d_ff = (long long)l->d_ff;
     if (gated)
-        head_line(l, out, STEP_HIDDEN, write_text("f = %s(r W_g%s) * (r W_1%s), r the rows that ffn is of", act,
+        head_line(l, out, STEP_HIDDEN, write_text("f = %s(r W_g%s) * (r W_1%s), r the rows that ffn reads", act,
                                                bias ? " + b_g" : "", bias ? " + b_1" : ""));
     else
-        head_line(l, out, STEP_HIDDEN, write_text("f = %s(r W_1%s), r the rows that ffn is of", act,
+        head_line(l, out, STEP_HIDDEN, write_text("f = %s(r W_1%s), r the rows that ffn reads", act,
                                                bias ? " + b_1" : ""));
     line(out, "r [%lld][%lld] -> f [%lld][%lld], %s", n, d, n, d_ff, in_bytes(f[STEP_HIDDEN].result_bytes).text);
     line(out, "%sW_1 %s%s", gated ? write_text("W_g %s, ", weight_extents(l, TENSOR_W_G).text).text : "",
@@ -469,8 +469,8 @@ static void explain_norms(const struct layer *l, FILE *out)
     line(out, "n(r) = %s, of each row's %lld numbers%s",
          l->block_rms ? "r / sqrt(mean of r^2 + eps) g" : "(r - mean) / sqrt(mean of (r - mean)^2 + eps) g + b",
          (long long)l->d_model,
-         !layer_norms_first(l) || !layer_attends(l) ? "" : l->cross ? "; queries are of n1(x), source is taken as it is"
-                                               : "; of x above, attention reads n1(x)");
+         !layer_norms_first(l) || !layer_attends(l) ? "" : l->cross ? "; queries read n1(x), keys and values source"
+                                               : "; attention reads n1(x) where x stands above");
     line(out, "%d norm%s, eps = %.9g", norms, norms == 1 ? "" : "s", l->norm_eps);
 }
 
@@ -510,7 +510,7 @@ static void explain_linear(const struct layer *l, const struct figures *f, FILE 
 static void explain_rows(const struct layer *l, const struct figures *f, FILE *out)
 {
     const bool padding = (l->mask & MASK_PADDING) != 0;
-    fprintf(out, "%s: a %s layer of each row alone\n\n", l->name, layer_is_linear(l) ? "linear" : "feed-forward");
+    fprintf(out, "%s: a %s layer, row by row\n\n", l->name, layer_is_linear(l) ? "linear" : "feed-forward");
     if (layer_is_linear(l))
         line_at(out, 2, write_text("d_in = %lld, d_out = %lld, bias %s", (long long)l->d_model, (long long)l->d_out,
                                    l->bias ? "true" : "false").text);
@@ -763,8 +763,8 @@ static void explain_trend(const struct layer *l, double grow, double shrink, dou
         text = write_text("A head whose width does not follow from h brings matrices of its own: %s parameters for "
                           "each of the %lld heads.", counted(grow / (double)l->h).text, (long long)l->h);
     else if (l->split && shrink > 0)
-        text = write_text("Each head's matrices see only its own columns: of h x h blocks only the h on the diagonal "
-                          "are there.");
+        text = write_text("Each head's matrices see only its own columns: of the h x h blocks only the h on the "
+                          "diagonal exist.");
     if (text.text[0] != '\0')
         line_at(out, 2, text.text);
     if (l->h_kv < l->h)

@@ -152,8 +152,8 @@ static bool push_config(lua_State *lua, struct importer *importer)
     }
     if (lua_istable(lua, -1) && checkpoint->config[strspn(checkpoint->config, " \t\r\n")] == '{')
         return true;
-    diag_error(importer->diag, checkpoint->config_path, "is no JSON object; the config.json of a model is needed");
-    return false;
+    return diag_error(importer->diag, checkpoint->config_path, "is no JSON object; the config.json of a model is "
+                      "needed");
 }
 
 /* ---- what import.lua gives ---- */
@@ -253,8 +253,8 @@ static bool name_good(const struct import_request *request, struct diag *diag)
     if (fault == NULL)
         return true;
     name_suggest(request->name, good);
-    diag_error(diag, "attngen import", "--name '%s' %s; write for example --name %s", request->name, fault, good);
-    return false;
+    return diag_error(diag, "attngen import", "--name '%s' %s; write for example --name %s", request->name, fault,
+                      good);
 }
 
 char *import_model(const struct import_request *request, struct diag *diag)

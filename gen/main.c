@@ -192,10 +192,8 @@ static void explain(struct job *job)
 static bool fill_context(struct emit *emit, struct job *job, size_t i)
 {
     char *command = arguments_command(&job->arguments, job->specs[i], job->isas);
-    if (command == NULL) {
-        diag_environment(&job->diag, NULL, "no memory for the command line");
-        return false;
-    }
+    if (command == NULL)
+        return diag_environment(&job->diag, NULL, "no memory for the command line");
     emit_set_string(emit, "COMMAND", command);
     emit_set_string(emit, "VERSION", ATTNGEN_VERSION);
     emit_set_string(emit, "PAIR", output_number);
@@ -231,10 +229,8 @@ static bool expand_each(struct emit *emit, const struct outline *outline, const 
 {
     for (int64_t i = 0; i < pair->plan->count; i++) {
         char *name;
-        if (asprintf(&name, "%s_%s", pair->layer->name, pair->plan->isas[i].isa->name) < 0) {
-            diag_environment(&job->diag, NULL, "no memory for the paths");
-            return false;
-        }
+        if (asprintf(&name, "%s_%s", pair->layer->name, pair->plan->isas[i].isa->name) < 0)
+            return diag_environment(&job->diag, NULL, "no memory for the paths");
         const bool done = expand(emit, outline, name, (size_t)i + 1, job, output);
         free(name);
         if (!done)

@@ -55,8 +55,7 @@ static bool wrong(const struct model *model, size_t number, struct diag *diag, c
 {
     char place[4200];
     snprintf(place, sizeof place, "%.4096s:%zu", model->path, number);
-    diag_error(diag, place, "%s", what);
-    return false;
+    return diag_error(diag, place, "%s", what);
 }
 
 static bool no_memory(const struct model *model, struct diag *diag)
@@ -282,11 +281,9 @@ static bool find_specs(struct model *model, struct diag *diag)
             if (!add_spec(model, section, diag))
                 return false;
         }
-    if (model->spec_count == 0) {
-        diag_error(diag, model->path, "has no layers; attngen import writes a section [encoder layer 0] or [decoder "
-                   "layer 0], and on, for each");
-        return false;
-    }
+    if (model->spec_count == 0)
+        return diag_error(diag, model->path, "has no layers; attngen import writes a section [encoder layer 0] or "
+                          "[decoder layer 0], and on, for each");
     return true;
 }
 

@@ -39,9 +39,16 @@
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define FETCH_ROWS 8             /* measured, Zen 4: of what is read in order, 8 rows gain 10 % by prefetches, 4 lose */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
+#define QUERY_VECS 8 /* of one row's query: with four sums and four vectors of keys they fill 16 registers */
+#define NORM_SUMS 4   /* sums of a row: additions that wait for each other take as many cycles */
 #define LONE_VECS 8              /* of a query; four sums take one register each besides */
 #define DOT_KEYS 4               /* whose products are summed together, across four lanes of each */
-#define NEAR_BYTES 16384         /* half of the smallest L1: of values, which several tiles read in turn */
+#define NEAR_BYTES 8192          /* of values, which several tiles read in turn; measured, Zen 4: with 16 KiB hardware
+                                  * stops prefetching meanwhile */
+#define NEAR_BYTES_OF_MANY 16384 /* from FETCH_ROWS on: the tiles are the limit, which load and store sums each time */
+#define SWEPT_BYTES 2048         /* the same where tiles read parts of values and caches lie beyond L3 */
+#define SWEEP_BYTES (INT64_C(24) << 20) /* measured, Zen 4 with AVX2: of 16 MiB a step takes 1.15 of the time if swept,
+                                         * of 32 and 128 0.9 and 0.8 */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
@@ -1269,6 +1276,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
     const int64_t whole = layer->d_v / lanes, high = tile_rows(p->isa, p->cached.vecs);
+    const int64_t low_width = request_is_small(request) ? 1 : LONE_VECS; /* a lone row's values are read at once, too */
     const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
     const int64_t wide = whole > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, whole) : 0;
     const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
@@ -1280,18 +1288,21 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     if (prefetches && p->cached.few_rows >= min(p->cached.key_fetch_rows, p->cached.value_fetch_rows))
         p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     if (prefetches && p->cached.few_rows > 0 && group == 1) {
-        p->cached.early = lanes; /* a line for each power */
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
+        p->cached.early = max(1, min(lanes, EARLY_BYTES / LINE_BYTES * lanes / p->cached.few_block)); /* evenly */
     }
-    const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= LONE_VECS * p->lanes;
+    const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= 2 * LONE_VECS * p->lanes;
+    p->cached.query_vecs = QUERY_VECS;
     p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
-    p->cached.value_keys = max(8, NEAR_BYTES / (layer->d_v * layout_element(p, LAYOUT_V_CACHE)));
+    const int64_t value = layer->d_v * layout_element(p, LAYOUT_V_CACHE);
+    p->cached.value_keys = max(8, NEAR_BYTES / value);
+    p->cached.value_keys_of_many = max(8, (p->cached.values_in_order ? NEAR_BYTES_OF_MANY : NEAR_BYTES) / value);
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
     p->cached.o_row = row_stride(p, round_up(layer->d_v, lanes));
     tiles_for_runs(&p->cached.tiles, p->cached.rows, group, min(high, p->cached.rows), ROWS_STEP);
     if (whole > 0) {
         tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
-        tiles_for_one(&p->cached.low_panels, whole, p->cached.low_vecs);
+        tiles_for_one(&p->cached.low_panels, whole, low_width);
     }
     if (p->cached.few_rows > 0)
         tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group,
@@ -1300,8 +1311,16 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         tiles_for_runs(&p->cached.few_tiles, p->cached.few_rows, group, min(p->cached.few_rows, wide), 2);
         tiles_for_one(&p->cached.few_panels, whole, whole);
     }
-    const int64_t panels_from = whole > p->cached.low_vecs ? 1 : 2; /* rows that have several */
+    const int64_t panels_from = whole > low_width ? 1 : 2; /* rows that have several */
     p->cached.shared_rows = p->cached.values_in_order ? (wide > 0 ? wide : high) + 1 : panels_from;
+    const bool windowed = layer->window_left != LAYER_UNBOUNDED;
+    const int64_t reach = min(layer->cache_len, windowed ? layer->window_left + layer->seq_len : layer->cache_len);
+    const int64_t sweep_keys = SWEEP_BYTES / (layer->h_kv * position);
+    if (!p->cached.values_in_order && p->cached.few_rows >= panels_from && reach >= sweep_keys) {
+        p->cached.sweep_keys = max(1, sweep_keys);
+        p->cached.swept_keys = max(4, SWEPT_BYTES / value);
+        p->cached.swept_rows = FETCH_ROWS;
+    }
     if (p->cached.ahead > 0 && p->cached.few_rows >= p->cached.key_fetch_rows)
         prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
     if (p->cached.ahead > 0 && p->cached.few_rows >= p->cached.value_fetch_rows && whole > 0)
@@ -1479,6 +1498,9 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
+    p->peeks = p->at_once && score_falls(layer) && score_placed(layer);
+    p->masked_apart = score_hooked(layer) && score_lifts(layer) && !score_falls(layer);
+    p->norm_sums = max(1, min(NORM_SUMS, layer->d_model / p->lanes));
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     schedule(p, layer);
@@ -1590,6 +1612,17 @@ unsigned plan_isas(const struct layer *layer, unsigned isas)
     return layer->precision == PRECISION_BF16 ? isas & isa_with_bf16() : isas;
 }
 
+/* For the check that no tensor of a call is too large for a C object; masks and weights of pairs count apart. */
+static void largest_rows(struct plan *plan, const struct layer *l)
+{
+    plan->largest_row = max(l->projected ? l->h * l->d_k : l->d_model, l->d_out);
+    plan->largest_source_row = l->projected ? l->h_kv * max(l->d_k, l->d_v) : l->d_source;
+    if (l->lse)
+        plan->largest_row = max(plan->largest_row, l->h);
+    if (l->train)
+        plan->largest_row = max(plan->largest_row, layer_kept(l) + plan->held);
+}
+
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -1635,6 +1668,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }
+    largest_rows(plan, layer);
     if (!complete(plan)) {
         diag_environment(diag, NULL, "out of memory");
         plan_free(plan);

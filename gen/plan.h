@@ -388,6 +388,9 @@ struct plan_isa {
     int phase_count;
     struct layout layouts[LAYOUTS];
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
+    int64_t norm_sums;   /* side by side over a row of a block's norm, as each addition waits for the one before */
+    bool peeks;          /* scores fall with the distance: the nearest keys are met first, for the largest score */
+    bool masked_apart;   /* keys that masks may hide take another text of the softmax than those that all see */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
     /* train: of a token of a group, so many numbers of others are ahead of queries, keys and values, and of queries and
@@ -433,7 +436,11 @@ struct plan_isa {
         int64_t key_fetch_rows, value_fetch_rows; /* from so many rows of a block on */
         int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query that stay in
                              * registers over a vector of keys; 0: as several rows do */
-        int64_t value_keys; /* that stay in L1 meanwhile */
+        int64_t query_vecs; /* of a row of few: vectors of its query that stay in registers while four keys are met */
+        int64_t value_keys, value_keys_of_many; /* that stay in L1 meanwhile; the same from value_fetch_rows on */
+        int64_t sweep_keys, swept_keys; /* of sequences from so many keys on, values whose parts tiles read are read
+                                         * once in order before, so many keys' at a time; 0: never */
+        int64_t swept_rows;             /* with fewer rows than these */
         int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                       * of its powers, and floats at most; 0: none are */
         int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */
@@ -480,6 +487,7 @@ struct plan {
     int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections and it has
                                 * no phase "transpose" */
     int64_t back_bytes, back_worker_bytes; /* what backward has beside those; 0: there is none */
+    int64_t largest_row, largest_source_row; /* numbers of a query, and of a key, in the tensors of a call, at most */
     int64_t held; /* numbers of a token that forward keeps beside layer_kept; the most of any instruction set */
 };
 

@@ -34,6 +34,12 @@ static const char *why(const struct plan_request *request, enum plan_key key, co
     return request_asks(request, key) ? "as requested" : otherwise;
 }
 
+/* Behind what is not folded */
+static const char *despite_request(const struct plan_isa *p)
+{
+    return request_asks(&p->request, PLAN_FOLD) ? ", whatever plan.fold asks for" : "";
+}
+
 static const char *plural(int64_t count)
 {
     return count == 1 ? "" : "s";
@@ -78,27 +84,27 @@ static void explain_fold(struct plan_isa *p, const struct layer *layer)
     if (f->q_is_k)
         reason(p, "queries are the keys times the scale: projected once");
     else if (layer->tied && !layer->cross && layer_has_tensor(layer, TENSOR_G_Q))
-        reason(p, "queries have gains of their own, so that they are projected apart from the keys, with the same "
+        reason(p, "queries have gains of their own, so they are projected separately from the keys, with the same "
                "matrix");
 }
 
-/* What norm and rotation ask of products and memory. */
+/* What norm and rotation mean for products and memory. */
 static void explain_finish(struct plan_isa *p, const struct layer *layer)
 {
     const struct plan_panels *q = plan_panels_of(p, p->fold->q_is_k ? PRODUCT_KEYS : PRODUCT_QUERIES);
     char size[32];
-    const char *what = layer->qk_norm == NORM_NONE ? "turned" : layer->rope.kind == ROPE_NONE ? "normed"
-                     : "normed and turned";
+    const char *what = layer->qk_norm == NORM_NONE ? "rotated" : layer->rope.kind == ROPE_NONE ? "normed"
+                     : "normed and rotated";
     if (!layer_finishes(layer))
         return;
     if (layer->projected)
-        reason(p, "given queries and keys are %s into the scratch, all heads of a block of tokens in a part", what);
+        reason(p, "given queries and keys are %s into the scratch; a part has all heads of a block of tokens", what);
     else
         reason(p, "queries and keys are %s after the panel that completes a head, row block by row block: W_Q W_K^T is "
-               "not folded%s", what, request_asks(&p->request, PLAN_FOLD) ? ", as requested or not," : "");
+               "not folded%s", what, despite_request(p));
     if (layer->qk_norm == NORM_RMS_ALL && !layer->projected) {
         const int64_t parts = q->parts * ceil_div(layer->seq_len, q->group_rows);
-        reason(p, "qk_norm = rms_all: a row is complete after the last panel alone, so a part has all " D64 " panels "
+        reason(p, "qk_norm = rms_all: a row is complete only after the last panel, so a part has all " D64 " panels "
                "of the queries: " D64 " part%s for " D64 " tokens", q->groups * q->panels, parts, plural(parts),
                layer->seq_len);
     } else if (!layer->projected && q->finish > 1) {
@@ -116,35 +122,35 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
     if (!layer_stores_weights(layer))
         return;
     if (layer->precision == PRECISION_BF16) {
-        reason(p, "products with matrices are of bf16, two in a word of 32 bits, and their sums f32%s. W_Q W_K^T and "
+        reason(p, "products with matrices take bf16, two in a 32-bit word, and sum in f32%s. W_Q W_K^T and "
                "W_V W_O are not folded%s",
                p->isa->bf16.need.name != NULL ? ", by the processor's dot product of two" : "",
-               request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
+               despite_request(p));
         return;
     }
     if (layer_rounds(layer)) {
-        reason(p, "products with matrices are of whole numbers, " D64 " in a word of 32 bits, and their sums exact: "
-               "rows and columns have a scale each. W_Q W_K^T and W_V W_O are not folded%s", p->word,
-               request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
+        reason(p, "products with matrices take integers, " D64 " in a 32-bit word; sums are exact, and each row and "
+               "column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
+               despite_request(p));
         if (layer_rounds_scores(layer))
-            reason(p, "scores are sums of " D64 " products of i16, a scale for each row of a head; weighted sums %s",
+            reason(p, "scores sum " D64 " products of i16, with a scale for each row of a head; weighted sums %s",
                    layer->d_k, layer_rounds_values(layer)
-                       ? "are of i16 too: values have scales likewise, weights of a block of keys one for each query"
-                   : layer->pad_skipped ? "stay f32: sequences begin anywhere among rows"
-                                        : "stay f32: values have so few features that weights take longer to round");
+                       ? "take i16 too: each row of values has a scale, and each query's weights of a block of keys"
+                   : layer->pad_skipped ? "stay f32: sequences may begin at any row"
+                                        : "stay f32: with so few features, rounding the weights would cost more");
         else if (layer_attends(layer))
             reason(p, "scores and weighted sums stay f32: %s",
                    layer_has_cache(layer) ? "a cache holds rows of f32"
                    : layer->tied          ? "queries are keys times the scale"
                    : layer->source_kept   ? "kept keys are of f32"
-                                          : "sums over so few features take longer to round than they save");
+                                          : "rounding would cost more than sums over so few features save");
         return;
     }
-    reason(p, "weights are packed as %s, %s, and are %s again in registers: W_Q W_K^T and W_V W_O are not folded%s",
+    reason(p, "weights are packed as %s, %s, and become %s in registers: W_Q W_K^T and W_V W_O are not folded%s",
            element_name(layer->weight_type),
            layer->weight_type == TENSOR_I8   ? "a scale for each column of a matrix"
            : layer->weight_type == TENSOR_I4 ? "a scale for each 32 rows of a column" : "rounded to nearest",
-           p->digits ? "whole numbers" : "f32", request_asks(&p->request, PLAN_FOLD) ? ", as requested or not" : "");
+           p->digits ? "whole numbers" : "f32", despite_request(p));
     if (p->digits)
         reason(p, "rows that are multiplied by weights become whole numbers of three digits of 8 bits, a scale for each "
                "%d numbers, with exact sums: for one token's step weights are unpacked as fast as memory gives them; "
@@ -200,7 +206,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
     if (product->kind != PRODUCT_PANELS || product->id >= PRODUCT_OUTPUT)
         return;
     if (product->id == PRODUCT_QUERIES && p->z_in_q)
-        reason(p, "%s lie [token][head][" D64 "], as Z does, which takes their place", product->name, width);
+        reason(p, "%s lie [token][head][" D64 "] like Z, which takes their place", product->name, width);
     else if (g->c_group == 0)
         reason(p, "%s lie [token][head][" D64 "], so that no head is padded to whole vectors", product->name, width);
     else
@@ -218,15 +224,15 @@ static void explain_expressions(struct plan_isa *p, const struct layer *layer)
         reason(p, "score = %s: %d operations for each pair, %s", layer->score->text,
                expression_pair_operations(layer->score_kernel),
                score_has(layer, SCORE_EXPRESSION) ? "in the register tiles of scores"
-               : expression_hides(layer->score_kernel, &box) ? "in a pass of its own, for it may hide"
-                                                       : "in a pass of its own, too many for register tiles");
+               : expression_hides(layer->score_kernel, &box) ? "in a pass of its own, as it may hide keys"
+                                                       : "in a pass of its own: too many for register tiles");
     if (!visible_by_blocks(layer) || layer_has_cache(layer))
         return;
     const bool of_head = (layer->visible_kernel->nodes[layer->visible_kernel->root].reads & READS_I) != 0;
     const struct visible_share share = visible_shares(layer, 0, p->block);
     visible_map(layer, 0, map);
     reason(p, "visible = %s: %s%.3g %% of the blocks of " D64 " queries and 16 keys are computed, %.3g %% tested pair "
-           "by pair; the others nobody sees, or all do. Queries downwards, keys to the right:\n%s",
+           "by pair; the others are seen by no query, or by all. Queries downwards, keys to the right:\n%s",
            layer->visible->text, of_head ? "of head 0 " : "", 100 * share.computed, p->block, 100 * share.tested, map);
 }
 
@@ -240,16 +246,16 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
            plural(p->cached.rows), p->cached.queries, plural(p->cached.queries), p->cached.tiles.at[0].rows,
            p->cached.vecs);
     if (layer_stores_cache(layer))
-        reason(p, "a cache of %s: %s, rounded when they are written, f32 again in registers",
+        reason(p, "a cache of %s: %s, rounded when they are written, f32 in registers",
                element_name(layer->cache_type),
                layer_scales_cache(layer) ? "whole numbers and a scale for each row of a head"
                                          : "keys and values of two bytes");
-    reason(p, "softmax takes positions k " D64 " ... k " D64 " + " D64 " at once; sums begin anew every " D64
-           " positions, %s of keys and values, and are joined in order", p->cached.key_block, p->cached.key_block,
-           p->cached.key_block - 1, p->cached.segment,
+    reason(p, "softmax covers positions k " D64 " ... k " D64 " + " D64 " at a time; sums start again every " D64
+           " positions, which have %s of keys and values, and are joined in order", p->cached.key_block,
+           p->cached.key_block, p->cached.key_block - 1, p->cached.segment,
            bytes_text(size, p->cached.segment * (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     if (p->cached.few_queries > 0)
-        snprintf(path, sizeof path, "calls with up to " D64 " token%s sum scores along the features, by blocks of " D64
+        snprintf(path, sizeof path, "calls with up to " D64 " token%s sum scores along the features, in blocks of " D64
                  " positions, longer ones along the keys", p->cached.few_queries, plural(p->cached.few_queries),
                  p->cached.few_block);
     else
@@ -260,16 +266,22 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
                p->cached.segments);
     if (p->cached.ahead > 0)
-        reason(p, "few rows prefetch " D64 " rows ahead: keys that " D64 " or more read, values likewise " D64 ", of "
-               "sequences of " D64 " keys or more, which exceed half of L2", p->cached.ahead, p->cached.key_fetch_rows,
+        reason(p, "few rows prefetch " D64 " rows ahead: keys if " D64 " or more read them, values if " D64 " or more, "
+               "in sequences of at least " D64 " keys, which exceed half of L2", p->cached.ahead,
+               p->cached.key_fetch_rows,
                p->cached.value_fetch_rows, p->cached.ahead_keys);
     if (p->cached.few_rows > 1 && p->cached.keys_in_order && p->cached.values_in_order)
-        reason(p, "few rows read keys and values as these lie, tiles of up to " D64 " and " D64 " rows",
+        reason(p, "few rows read keys and values in the order of memory, in tiles of up to " D64 " and " D64 " rows",
                p->cached.dot_tiles.at[0].rows,
                (p->cached.few_tiles.count > 0 ? p->cached.few_tiles : p->cached.tiles).at[0].rows);
+    if (p->cached.sweep_keys > 0)
+        reason(p, "tiles read parts of values: from " D64 " keys of a sequence on, %s and more, those of " D64
+               " keys are read once before, in order", p->cached.sweep_keys,
+               bytes_text(size, p->cached.sweep_keys * layer->h_kv * (layer->d_k + layer->d_v) *
+                          layout_element(p, LAYOUT_K_CACHE)), p->cached.swept_keys);
     if (p->cached.early > 0)
-        reason(p, "while one row's weights are computed, its values are prefetched, " D64 " lines with each vector",
-               p->cached.early);
+        reason(p, "while one row's weights are computed, its values are prefetched, " D64 " line%s with each vector",
+               p->cached.early, plural(p->cached.early));
 }
 
 /* Tiles and blocks of attention by blocks of queries. */
@@ -278,11 +290,11 @@ static void explain_attention(struct plan_isa *p, const struct layer *layer, boo
     char size[32], rest[80] = "";
     const int64_t left = ceil_div(layer->seq_len, p->lanes) % p->vecs;
     if (left > 0)
-        snprintf(rest, sizeof rest, "; " D64 " vector%s left over, taken singly", left, plural(left));
+        snprintf(rest, sizeof rest, "; " D64 " vector%s left over, one at a time", left, plural(left));
     reason(p, "query block " D64 ": " D64 " vector%s, %s for seq_len " D64 "%s%s", p->block, p->vecs, plural(p->vecs),
            why(&p->request, PLAN_QUERY_VECS, is_small ? "the smallest code" : "the cheapest tiles"), layer->seq_len,
            !request_asks(&p->request, PLAN_QUERY_VECS) && p->vecs > choose_query_vecs(p->isa, layer->seq_len, false)
-               ? ", a head's keys and values exceeding L2" : "", rest);
+               ? ", as a head's keys and values exceed L2" : "", rest);
     reason(p, "scores: tile " D64 " x " D64 ", " D64 " accumulators + " D64 " operand%s + 1 broadcast of %d "
            "registers; single vectors " D64 " x " D64, p->rows, p->block, p->rows * p->vecs, p->vecs,
            plural(p->vecs), p->isa->registers, p->rows_single, p->lanes);
@@ -291,7 +303,8 @@ static void explain_attention(struct plan_isa *p, const struct layer *layer, boo
     reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, %s", p->key_block, p->key_block, p->block,
            bytes_text(size, p->key_block * p->block * layout_element(p, LAYOUT_SCORES)),
            why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
-                                            : "about half of L1, in near-equal blocks of source_len"));
+                                            : p->key_block >= layer->source_len ? "all keys"
+                                            : "about half of L1; source_len is cut into near-equal blocks"));
 }
 
 /* Norms and feed-forward of a block. */
@@ -302,8 +315,8 @@ static void explain_block(struct plan_isa *p, const struct layer *layer)
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         norms = g->kind == PRODUCT_ROWS ? g : norms;
     if (norms != NULL)
-        reason(p, "norms of rows are phases of their own, " D64 " row%s a part: " D64 " at a time, as half of L1 and "
-               "the lanes hold", norms->rows.part_rows, plural(norms->rows.part_rows), norms->rows.once);
+        reason(p, "norms of rows are phases of their own, " D64 " row%s a part, " D64 " at a time: as many as half of "
+               "L1 and the lanes hold", norms->rows.part_rows, plural(norms->rows.part_rows), norms->rows.once);
     if (p->layouts[LAYOUT_GATES].name != NULL)
         reason(p, "gates of a panel and a block of tokens, %s, wait in the worker's scratch for what they gate",
                bytes_text(size, layout_elements(&p->layouts[LAYOUT_GATES]) * layout_element(p, LAYOUT_GATES)));
@@ -355,7 +368,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
         reason(p, "Z lies [token][head][feature]: %s",
                request_asks(&p->request, PLAN_Z_LAYOUT) ? "as requested"
                : layer->train ? "as it is kept for backward"
-               : p->batch_rows > layer->seq_len ? "sequences that are projected together begin anywhere"
+               : p->batch_rows > layer->seq_len ? "sequences that are projected together may begin at any token"
                : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
                                                : "a query block of it, over which each panel passes, exceeds half "
                                                  "of L1");
@@ -365,10 +378,10 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (layer->train && p->holds)
         reason(p, "forward keeps " D64 " numbers of each token, its queries, keys and values, for backward: %s",
                p->held.all,
-               why(&p->request, PLAN_SAVED, "to project again would take a sixth of its time"));
+               why(&p->request, PLAN_SAVED, "projecting them again would take a sixth of its time"));
     else if (layer->train)
         reason(p, "backward projects queries, keys and values again: %s",
-               layer->cross ? "those of source are as many as it has tokens"
+               layer->cross ? "source has a number of tokens of its own"
                : layer->pad_skipped ? "forward takes sequences together, without their padding"
                             : why(&p->request, PLAN_SAVED, "they are not kept"));
     if (p->prefetch_keys > 0)
@@ -452,7 +465,7 @@ static void print_rows(FILE *out, const char *name, const struct plan_isa *p)
     print_heights(out, &p->cached.tiles);
     fprintf(out, " rows; of sums the same, by ");
     print_heights(out, &p->cached.panels);
-    fputs(" vectors of features\n", out);
+    fprintf(out, " vectors of features; of one row: " D64 " vectors of its query at once\n", p->cached.query_vecs);
 }
 
 /* The lists that the templates walk. */
@@ -473,7 +486,14 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
             print_widths(out, g->name, "keys", p->score_tiles, p);
         else if (g->id == PRODUCT_SUMS)
             print_widths(out, g->name, "features", p->value_tiles, p);
+        else if (g->kind == PRODUCT_ROWS)
+            fprintf(out, "      %-14s rows: " D64 " at a time, " D64 " sum%s side by side\n", g->name, g->rows.once,
+                    p->norm_sums, plural(p->norm_sums));
     }
+    if (p->peeks)
+        fputs("      softmax        the nearest keys first, whose scores are the largest\n", out);
+    if (p->masked_apart)
+        fputs("      softmax        keys that a mask may hide apart from those that all queries see\n", out);
 }
 
 /* "x f32, values f32 -> z f32; bias, norm" */
@@ -573,7 +593,8 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
 
 void plan_explain(const struct plan *plan, const struct layer *layer, FILE *out)
 {
-    fprintf(out, "\nThe plan for %s\n", layer->name);
+    fprintf(out, "\nThe plan for %s; its largest tensors have " D64 " numbers a query, " D64 " a key\n", layer->name,
+            plan->largest_row, plan->largest_source_row);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         fprintf(out, "\n  %s: packed " D64 " bytes, scratch " D64 " bytes + " D64 " a worker\n", p->isa->name,

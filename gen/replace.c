@@ -209,8 +209,7 @@ bool replacement_begin(struct replacement *replacement, const char *path, struct
     free(replacement->path);
     free(replacement->target);
     *replacement = (struct replacement){NULL, NULL};
-    diag_environment(diag, path, "cannot be written: %s", strerror(error));
-    return false;
+    return diag_environment(diag, path, "cannot be written: %s", strerror(error));
 }
 
 bool replacement_end(struct replacement *replacement, bool good, struct diag *diag)

@@ -113,9 +113,8 @@ bool plan_value_read(struct plan_request *request, enum plan_key key, const char
         for (size_t i = 0; i < WORDS; i++)
             if (words[i].key == key)
                 nearest_offer(&nearest, words[i].word);
-        diag_error(diag, place, "%s = %s is not a legal value; write %s%s", keys[key].name, text, keys[key].legal,
-                   nearest_add(&nearest, meant));
-        return false;
+        return diag_error(diag, place, "%s = %s is not a legal value; write %s%s", keys[key].name, text,
+                          keys[key].legal, nearest_add(&nearest, meant));
     }
     request->value[key] = (int64_t)number;
     return true;

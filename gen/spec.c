@@ -514,8 +514,7 @@ void spec_check_name(struct spec *spec)
         if (fault == NULL || name[0] == '\0')
             return;
         name_suggest(name, good);
-        diag_error(spec->diag, place_of(spec, KEY_NAME), "name = '%s' %s; write for example name = %s",
-                   show(name).text, fault, good);
+        wrong(spec, KEY_NAME, "name = '%s' %s; write for example name = %s", show(name).text, fault, good);
         return;
     }
     char *stem = spec_stem(spec->path);
@@ -545,9 +544,8 @@ static bool read_size(struct spec *spec, enum key key, const char *text)
 {
     spec->value[key] = whole_number(text, 1);
     if (spec->value[key] < 0)
-        diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' is not a size; write a whole number from 1 to 2147483647", spec_key_name(key),
-                   show(text).text);
+        wrong(spec, key, "%s = '%s' is not a size; write a whole number from 1 to 2147483647", spec_key_name(key),
+              show(text).text);
     return spec->value[key] >= 0;
 }
 
@@ -560,9 +558,8 @@ static bool read_reach(struct spec *spec, enum key key, const char *text)
     }
     spec->value[key] = whole_number(text, 0);
     if (spec->value[key] < 0)
-        diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' is not a number of positions; write a whole number from 0 to 2147483647, or unbounded",
-                   spec_key_name(key), show(text).text);
+        wrong(spec, key, "%s = '%s' is not a number of positions; write a whole number from 0 to 2147483647, or "
+              "unbounded", spec_key_name(key), show(text).text);
     return spec->value[key] >= 0;
 }
 
@@ -571,9 +568,8 @@ static bool read_count(struct spec *spec, enum key key, const char *text)
 {
     spec->value[key] = whole_number(text, 0);
     if (spec->value[key] < 0)
-        diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' is not a number of positions; write a whole number from 0 to 2147483647",
-                   spec_key_name(key), show(text).text);
+        wrong(spec, key, "%s = '%s' is not a number of positions; write a whole number from 0 to 2147483647",
+              spec_key_name(key), show(text).text);
     return spec->value[key] >= 0;
 }
 
@@ -583,9 +579,8 @@ static bool read_positive(struct spec *spec, enum key key, const char *text)
     double *number = &spec->real[key];
     const bool good = number_real(text, number) && *number >= (double)FLT_MIN && *number <= (double)FLT_MAX;
     if (!good)
-        diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' is not a number above 0 in f32; write one from 1.18e-38 to 3.40e38", spec_key_name(key),
-                   show(text).text);
+        wrong(spec, key, "%s = '%s' is not a number above 0 in f32; write one from 1.18e-38 to 3.40e38",
+              spec_key_name(key), show(text).text);
     return good;
 }
 
@@ -605,8 +600,8 @@ static bool read_word(struct spec *spec, enum key key, const char *text)
     if (spec->value[key] < 0) {
         const struct nearest nearest = nearest_word(keys[key].words, text, strlen(text));
         list_words(keys[key].words, known, sizeof known);
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not known; write %s%s", spec_key_name(key),
-                   show(text).text, known, nearest_add(&nearest, meant));
+        wrong(spec, key, "%s = '%s' is not known; write %s%s", spec_key_name(key), show(text).text, known,
+              nearest_add(&nearest, meant));
     }
     return spec->value[key] >= 0;
 }
@@ -640,14 +635,12 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
         if (bit != 0 && (mask & bit) == 0) {
             mask |= bit;
         } else if (bit != 0) {
-            diag_error(spec->diag, place, "mask names %s twice; write each mask once", score_terms[word].word);
-            return false;
+            return diag_error(spec->diag, place, "mask names %s twice; write each mask once", score_terms[word].word);
         } else if (length == 0) {
-            diag_error(spec->diag, place, "mask has nothing on one side of a '+'; write for example causal+padding");
-            return false;
+            return diag_error(spec->diag, place, "mask has nothing on one side of a '+'; write for example "
+                              "causal+padding");
         } else if (length == 4 && memcmp(part, "none", 4) == 0) {
-            diag_error(spec->diag, place, "mask joins none to another mask; write none alone, or leave it out");
-            return false;
+            return diag_error(spec->diag, place, "mask joins none to another mask; write none alone, or leave it out");
         } else {
             char *unknown = spec_copy(part, length);
             const char *words[SCORE_TERMS + 1];
@@ -673,25 +666,17 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
 static bool read_factor(struct spec *spec, enum key key, const char *text)
 {
     double *number = &spec->real[key];
-    if (!number_real(text, number)) {
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a number; write for example 0.125",
-                   spec_key_name(key), show(text).text);
-        return false;
-    }
+    if (!number_real(text, number))
+        return wrong(spec, key, "%s = '%s' is not a number; write for example 0.125", spec_key_name(key),
+                     show(text).text);
     const double factor = fabs(*number) * LOG2_E;
     const bool zero = factor == 0 && errno != ERANGE; /* 1e-400 is not meant as 0 */
-    if (!(factor <= (double)FLT_MAX)) {
-        diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' times log2(e) is not finite in f32; write a number within 2.35e38", spec_key_name(key),
-                   show(text).text);
-        return false;
-    }
-    if (factor < (double)FLT_MIN && !zero) {
-        diag_error(spec->diag, place_of(spec, key),
-                   "%s = '%s' times log2(e) is subnormal or 0 in f32; write 0, or a number of at least 8.15e-39 in "
-                   "size", spec_key_name(key), show(text).text);
-        return false;
-    }
+    if (!(factor <= (double)FLT_MAX))
+        return wrong(spec, key, "%s = '%s' times log2(e) is not finite in f32; write a number within 2.35e38",
+                     spec_key_name(key), show(text).text);
+    if (factor < (double)FLT_MIN && !zero)
+        return wrong(spec, key, "%s = '%s' times log2(e) is subnormal or 0 in f32; write 0, or a number of at least "
+                     "8.15e-39 in size", spec_key_name(key), show(text).text);
     return true;
 }
 
@@ -701,8 +686,8 @@ static bool read_share(struct spec *spec, enum key key, const char *text)
     double *number = &spec->real[key];
     const bool good = number_real(text, number) && *number >= 0 && *number < 1;
     if (!good)
-        diag_error(spec->diag, place_of(spec, key), "%s = '%s' is not a number from 0, below 1; write for example 0.1",
-                   spec_key_name(key), show(text).text);
+        wrong(spec, key, "%s = '%s' is not a number from 0, below 1; write for example 0.1", spec_key_name(key),
+              show(text).text);
     return good;
 }
 
@@ -714,8 +699,8 @@ static bool read_cap(struct spec *spec, enum key key, const char *text)
     if (!read_factor(spec, key, text))
         return false;
     if (spec->real[key] <= 0)
-        diag_error(spec->diag, place_of(spec, key), "%s = %.9g is not above 0; write a number above 0, or none",
-                   spec_key_name(key), spec->real[key]);
+        wrong(spec, key, "%s = %.9g is not above 0; write a number above 0, or none", spec_key_name(key),
+              spec->real[key]);
     return spec->real[key] > 0;
 }
 

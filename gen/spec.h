@@ -84,6 +84,8 @@ static inline const char *place_of(const struct spec *spec, enum key key)
 {
     return is_given(spec, key) ? spec->given[key].place : spec->path;
 }
+/* Reports an error at the key's place; false. */
+#define wrong(spec, key, ...) diag_error((spec)->diag, place_of(spec, key), __VA_ARGS__)
 
 /* The words of `norm`, by their places */
 enum norm_word { NORM_WORD_LAYER, NORM_WORD_RMS, NORM_WORD_NONE };

@@ -37,11 +37,10 @@ static bool read_extents(struct spec *spec, const struct entry *entry, struct la
             at++, length--;
         while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\t'))
             length--;
-        if (table->axes == EXPRESSION_AXES || !number_whole(at, length, 1, MAX_SIZE, &extent)) {
-            diag_error(spec->diag, entry->place, "%s = '%.60s' is not a list of extents; write one to %d whole numbers "
-                       "from 1 to 2147483647, as in %s = 2, 8", entry->key, entry->value, EXPRESSION_AXES, entry->key);
-            return false;
-        }
+        if (table->axes == EXPRESSION_AXES || !number_whole(at, length, 1, MAX_SIZE, &extent))
+            return diag_error(spec->diag, entry->place, "%s = '%.60s' is not a list of extents; write one to %d whole "
+                              "numbers from 1 to 2147483647, as in %s = 2, 8", entry->key, entry->value,
+                              EXPRESSION_AXES, entry->key);
         table->extent[table->axes] = (int64_t)extent;
         count = count > MAX_SIZE ? count : count * (int64_t)extent;
         at = comma != NULL ? comma + 1 : NULL;

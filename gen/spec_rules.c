@@ -186,11 +186,10 @@ static bool has_key(struct spec *spec, enum key key)
     if (spec->bad[KEY_LAYER] || (of >> spec->value[KEY_LAYER] & 1u) != 0)
         return true;
     if (reason != NULL)
-        diag_error(spec->diag, place_of(spec, key), "%s is given, but %s", spec_key_name(key), reason);
+        wrong(spec, key, "%s is given, but %s", spec_key_name(key), reason);
     else
-        diag_error(spec->diag, place_of(spec, key),
-                   "%s is given, but layer = %s has no attention; leave it out, or write layer = attention",
-                   spec_key_name(key), kind);
+        wrong(spec, key, "%s is given, but layer = %s has no attention; leave it out, or write layer = attention",
+              spec_key_name(key), kind);
     return false;
 }
 
@@ -222,8 +221,7 @@ static void check_idle_keys(struct spec *spec)
         const bool refused = spec->bad[key] && !is_attention(spec); /* that is said already */
         if (is_given(spec, key) && !refused && !spec->bad[idle->by[0]] && !spec->bad[idle->by[1]] && !default_word &&
             !idle->has_meaning(spec))
-            diag_error(spec->diag, place_of(spec, key), "%s is given, but %s", spec_key_name(key),
-                       idle_reason(spec, idle));
+            wrong(spec, key, "%s is given, but %s", spec_key_name(key), idle_reason(spec, idle));
     }
 }
 
@@ -233,15 +231,14 @@ static void rule_width(struct spec *spec)
 {
     const bool both = is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V);
     if (!is_projected(spec) && is_given(spec, KEY_WIDTH) && both && !is_identity(spec))
-        diag_error(spec->diag, place_of(spec, KEY_WIDTH),
-                   "width has no meaning where d_k and d_v are both given; leave out width, or one of them");
+        wrong(spec, KEY_WIDTH, "width has no meaning where d_k and d_v are both given; leave out width, or one of "
+              "them");
 }
 
 static void rule_identity(struct spec *spec)
 {
     if (is_identity(spec) && is_given(spec, KEY_D_V))
-        diag_error(spec->diag, place_of(spec, KEY_D_V),
-                   "d_v is given, but w_v = identity makes it the width of the head's input; leave out d_v");
+        wrong(spec, KEY_D_V, "d_v is given, but w_v = identity makes it the width of the head's input; leave out d_v");
 }
 
 static void rule_h_kv_divides(struct spec *spec)
@@ -251,9 +248,8 @@ static void rule_h_kv_divides(struct spec *spec)
     if (h % h_kv == 0)
         return;
     near_divisors(h, h_kv, near, sizeof near);
-    diag_error(spec->diag, place_of(spec, KEY_H_KV),
-               "h_kv = %lld does not divide h = %lld; write for example h_kv = %s", (long long)h_kv,
-               (long long)h, near);
+    wrong(spec, KEY_H_KV, "h_kv = %lld does not divide h = %lld; write for example h_kv = %s", (long long)h_kv,
+          (long long)h, near);
 }
 
 static void rule_h_kv_grouped(struct spec *spec)
@@ -262,19 +258,16 @@ static void rule_h_kv_grouped(struct spec *spec)
                       : is_identity(spec) ? "w_v = identity" : NULL;
     const int64_t h = spec->value[KEY_H], h_kv = spec->value[KEY_H_KV];
     if (cause != NULL && h_kv < h)
-        diag_error(spec->diag, place_of(spec, KEY_H_KV),
-                   "h_kv = %lld is less than h = %lld, but %s gives every head its own keys and values; leave out h_kv",
-                   (long long)h_kv, (long long)h, cause);
+        wrong(spec, KEY_H_KV, "h_kv = %lld is less than h = %lld, but %s gives every head its own keys and values; "
+              "leave out h_kv", (long long)h_kv, (long long)h, cause);
 }
 
 static void rule_tied(struct spec *spec)
 {
     const int64_t d_model = spec->value[KEY_D_MODEL], d_source = spec->value[KEY_D_SOURCE];
     if (is_tied(spec) && is_cross(spec) && d_source != d_model)
-        diag_error(spec->diag, place_of(spec, KEY_D_SOURCE),
-                   "d_source = %lld, but w_k = tied projects source with W_Q, which has d_model = %lld rows; "
-                   "leave out d_source, or write w_k = dense",
-                   (long long)d_source, (long long)d_model);
+        wrong(spec, KEY_D_SOURCE, "d_source = %lld, but w_k = tied projects source with W_Q, which has d_model = %lld "
+              "rows; leave out d_source, or write w_k = dense", (long long)d_source, (long long)d_model);
 }
 
 static void rule_h_divides_d_model(struct spec *spec)
@@ -288,8 +281,8 @@ static void rule_h_divides_d_model(struct spec *spec)
     if (cause == NULL || d_model % h == 0)
         return;
     near_divisors(d_model, h, near, sizeof near);
-    diag_error(spec->diag, place_of(spec, KEY_H), "h = %lld does not divide d_model = %lld, but %s; write h = %s%s",
-               (long long)h, (long long)d_model, cause, near, other);
+    wrong(spec, KEY_H, "h = %lld does not divide d_model = %lld, but %s; write h = %s%s", (long long)h,
+          (long long)d_model, cause, near, other);
 }
 
 static void rule_h_divides_d_source(struct spec *spec)
@@ -299,9 +292,8 @@ static void rule_h_divides_d_source(struct spec *spec)
     if (!is_split(spec) || !is_cross(spec) || !is_given(spec, KEY_D_SOURCE) || d_source % h == 0)
         return;
     near_divisors(d_source, h, near, sizeof near);
-    diag_error(spec->diag, place_of(spec, KEY_D_SOURCE),
-               "h = %lld does not divide d_source = %lld, but input = split cuts source into h parts; write a multiple "
-               "of h, or h = %s", (long long)h, (long long)d_source, near);
+    wrong(spec, KEY_D_SOURCE, "h = %lld does not divide d_source = %lld, but input = split cuts source into h parts; "
+          "write a multiple of h, or h = %s", (long long)h, (long long)d_source, near);
 }
 
 /* ---- masks ----------------------------------------------------------------------------------------------- */
@@ -310,15 +302,15 @@ static void rule_window(struct spec *spec)
 {
     if (has_window(spec) && spec->value[KEY_WINDOW_LEFT] == LAYER_UNBOUNDED &&
         spec->value[KEY_WINDOW_RIGHT] == LAYER_UNBOUNDED)
-        diag_error(spec->diag, place_of(spec, KEY_MASK),
-                   "the mask has a window that is bounded on neither side; give window_left, window_right or both");
+        wrong(spec, KEY_MASK, "the mask has a window that is bounded on neither side; give window_left, window_right "
+              "or both");
 }
 
 static void rule_prefix(struct spec *spec)
 {
     if (has_mask(spec, MASK_PREFIX) && !has_mask(spec, MASK_CAUSAL))
-        diag_error(spec->diag, place_of(spec, KEY_MASK),
-                   "mask has prefix, which lifts causal, but no causal; write causal+prefix, or leave out prefix");
+        wrong(spec, KEY_MASK, "mask has prefix, which lifts causal, but no causal; write causal+prefix, or leave out "
+              "prefix");
 }
 
 static void rule_pad_rows(struct spec *spec)
@@ -326,13 +318,11 @@ static void rule_pad_rows(struct spec *spec)
     if (spec->value[KEY_PAD_ROWS] == 0)
         return;
     if (is_projected(spec) || is_cross(spec))
-        diag_error(spec->diag, place_of(spec, KEY_PAD_ROWS),
-                   "pad_rows = skipped, but only in self-attention are lengths those of the queries too; write "
-                   "pad_rows = computed");
+        wrong(spec, KEY_PAD_ROWS, "pad_rows = skipped, but only in self-attention are lengths those of the queries "
+              "too; write pad_rows = computed");
     else if (!has_mask(spec, MASK_PADDING))
-        diag_error(spec->diag, place_of(spec, KEY_PAD_ROWS),
-                   "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the "
-                   "mask, or write pad_rows = computed");
+        wrong(spec, KEY_PAD_ROWS, "pad_rows = skipped, but the mask has no padding, so there are no such rows; add "
+              "padding to the mask, or write pad_rows = computed");
 }
 
 /* ---- cache ----------------------------------------------------------------------------------------------- */
@@ -342,32 +332,28 @@ static void rule_cache(struct spec *spec)
     if (!is_cached(spec))
         return;
     if (is_cross(spec))
-        diag_error(spec->diag, place_of(spec, KEY_CACHE),
-                   "a cache holds keys of the queries' own sequence, but attention = cross has another one; leave out "
-                   "cache, or write attention = self");
+        wrong(spec, KEY_CACHE, "a cache holds keys of the queries' own sequence, but attention = cross has another "
+              "one; leave out cache, or write attention = self");
     if (is_conv(spec))
-        diag_error(spec->diag, place_of(spec, KEY_W_O),
-                   "w_o = conv reads what attention made of earlier tokens, which a cache does not hold; write "
-                   "w_o = dense or none");
+        wrong(spec, KEY_W_O, "w_o = conv reads what attention made of earlier tokens, which a cache does not hold; "
+              "write w_o = dense or none");
     if (has_mask(spec, MASK_SEGMENTS))
-        diag_error(spec->diag, place_of(spec, KEY_MASK),
-                   "the mask has segments, and a cache does not hold those of earlier tokens; leave out segments");
+        wrong(spec, KEY_MASK, "the mask has segments, and a cache does not hold those of earlier tokens; leave out "
+              "segments");
     if (is_given(spec, KEY_SOURCE_LEN))
-        diag_error(spec->diag, place_of(spec, KEY_SOURCE_LEN),
-                   "source_len is given, but keys are those of the cache; leave it out: cache_len is their limit");
+        wrong(spec, KEY_SOURCE_LEN, "source_len is given, but keys are those of the cache; leave it out: cache_len is "
+              "their limit");
     if (is_given(spec, KEY_OFFSET) && spec->value[KEY_OFFSET] != OFFSET_PAST)
-        diag_error(spec->diag, place_of(spec, KEY_OFFSET),
-                   "the first query of a call with a cache comes after what the cache holds; leave out offset, or "
-                   "write offset = past");
+        wrong(spec, KEY_OFFSET, "the first query of a call with a cache comes after what the cache holds; leave out "
+              "offset, or write offset = past");
 }
 
 static void rule_cache_len(struct spec *spec)
 {
     const int64_t rows = spec->value[KEY_CACHE_LEN], n = spec->value[KEY_SEQ_LEN];
     if (is_cached(spec) && rows < n)
-        diag_error(spec->diag, place_of(spec, KEY_CACHE_LEN),
-                   "cache_len = %lld does not hold the seq_len = %lld tokens of one call; write at least %lld",
-                   (long long)rows, (long long)n, (long long)n);
+        wrong(spec, KEY_CACHE_LEN, "cache_len = %lld does not hold the seq_len = %lld tokens of one call; write at "
+              "least %lld", (long long)rows, (long long)n, (long long)n);
 }
 
 /* A call must not overwrite rows of the ring that it still reads. */
@@ -378,21 +364,17 @@ static void rule_ring(struct spec *spec)
     if (spec->value[KEY_CACHE] != CACHE_RING)
         return;
     if (!has_mask(spec, MASK_WINDOW) || left == LAYER_UNBOUNDED)
-        diag_error(spec->diag, place_of(spec, KEY_CACHE),
-                   "cache = ring forgets old keys, so the mask needs a window with a left bound; add window to the "
-                   "mask and give window_left, or write cache = rows");
+        wrong(spec, KEY_CACHE, "cache = ring forgets old keys, so the mask needs a window with a left bound; add "
+              "window to the mask and give window_left, or write cache = rows");
     else if (needed > rows)
-        diag_error(spec->diag, place_of(spec, KEY_CACHE_LEN),
-                   "cache_len = %lld is less than seq_len + window_left = %lld, so a call would overwrite keys that it "
-                   "reads; write at least that", (long long)rows, (long long)needed);
+        wrong(spec, KEY_CACHE_LEN, "cache_len = %lld is less than seq_len + window_left = %lld, so a call would "
+              "overwrite keys that it reads; write at least that", (long long)rows, (long long)needed);
     if (has_mask(spec, MASK_BOOL) || has_mask(spec, MASK_ADDITIVE))
-        diag_error(spec->diag, place_of(spec, KEY_MASK),
-                   "mask tensors have a column for each position, and a ring has no last position; leave out bool and "
-                   "additive, or write cache = rows");
+        wrong(spec, KEY_MASK, "mask tensors have a column for each position, and a ring has no last position; leave "
+              "out bool and additive, or write cache = rows");
     if (spec->value[KEY_SCORES] != SCORES_NONE)
-        diag_error(spec->diag, place_of(spec, KEY_SCORES),
-                   "attn has a column for each position, and a ring has no last position; leave out scores, or write "
-                   "cache = rows");
+        wrong(spec, KEY_SCORES, "attn has a column for each position, and a ring has no last position; leave out "
+              "scores, or write cache = rows");
 }
 
 /* ---- rotation -------------------------------------------------------------------------------------------- */
@@ -400,9 +382,8 @@ static void rule_ring(struct spec *spec)
 static void rule_rope_cross(struct spec *spec)
 {
     if (has_rope(spec) && is_cross(spec))
-        diag_error(spec->diag, place_of(spec, KEY_ROPE),
-                   "rope rotates by distances within one sequence, but attention = cross has two; leave out rope, or "
-                   "write attention = self");
+        wrong(spec, KEY_ROPE, "rope rotates by distances within one sequence, but attention = cross has two; leave out "
+              "rope, or write attention = self");
 }
 
 static void rule_rope_dims(struct spec *spec)
@@ -412,17 +393,14 @@ static void rule_rope_dims(struct spec *spec)
         return;
     if (!is_given(spec, KEY_ROPE_DIMS)) {
         if (width % 2 != 0)
-            diag_error(spec->diag, place_of(spec, KEY_ROPE),
-                       "rope rotates pairs of columns, but d_k = %lld is odd; write an even d_k, or rope_dims for an "
-                       "even number of them", (long long)width);
+            wrong(spec, KEY_ROPE, "rope rotates pairs of columns, but d_k = %lld is odd; write an even d_k, or "
+                  "rope_dims for an even number of them", (long long)width);
     } else if (dims > width) {
-        diag_error(spec->diag, place_of(spec, KEY_ROPE_DIMS),
-                   "rope_dims = %lld is more than d_k = %lld columns; write an even number up to d_k", (long long)dims,
-                   (long long)width);
+        wrong(spec, KEY_ROPE_DIMS, "rope_dims = %lld is more than d_k = %lld columns; write an even number up to d_k",
+              (long long)dims, (long long)width);
     } else if (dims % 2 != 0) {
-        diag_error(spec->diag, place_of(spec, KEY_ROPE_DIMS),
-                   "rope_dims = %lld is odd, but rope rotates pairs of columns; write for example rope_dims = %lld",
-                   (long long)dims, (long long)(dims < width ? dims + 1 : dims > 1 ? dims - 1 : 2));
+        wrong(spec, KEY_ROPE_DIMS, "rope_dims = %lld is odd, but rope rotates pairs of columns; write for example "
+              "rope_dims = %lld", (long long)dims, (long long)(dims < width ? dims + 1 : dims > 1 ? dims - 1 : 2));
     }
 }
 
@@ -461,9 +439,8 @@ static void rule_rope_scaling(struct spec *spec)
                        "%s is given, but rope_scaling = %s does not use it; leave it out, or write %s", key, word,
                        n->example);
         else if (!is_given(spec, n->key) && n->required && (n->of & scaling) != 0)
-            diag_error(spec->diag, place_of(spec, KEY_ROPE_SCALING),
-                       "rope_scaling = %s needs %s, which is missing; write for example %s = %d", word, key, key,
-                       n->key == KEY_ROPE_FACTOR ? 8 : 8192);
+            wrong(spec, KEY_ROPE_SCALING, "rope_scaling = %s needs %s, which is missing; write for example %s = %d",
+                  word, key, key, n->key == KEY_ROPE_FACTOR ? 8 : 8192);
     }
 }
 
@@ -477,25 +454,22 @@ static void rule_rope_bands(struct spec *spec)
     const double low = spec->real[KEY_ROPE_LOW], high = spec->real[KEY_ROPE_HIGH];
     const enum key key = is_given(spec, KEY_ROPE_LOW) ? KEY_ROPE_LOW : KEY_ROPE_HIGH;
     if (has_scaling(spec, SCALING_LLAMA3) && !(low < high))
-        diag_error(spec->diag, place_of(spec, key),
-                   "rope_low = %.9g is not below rope_high = %.9g, so no frequency lies between them; write for "
-                   "example rope_low = 1 and rope_high = 4", low, high);
+        wrong(spec, key, "rope_low = %.9g is not below rope_high = %.9g, so no frequency lies between them; write for "
+              "example rope_low = 1 and rope_high = 4", low, high);
 }
 
 static void rule_rope_yarn_factor(struct spec *spec)
 {
     if (has_scaling(spec, SCALING_YARN) && is_given(spec, KEY_ROPE_FACTOR) && spec->real[KEY_ROPE_FACTOR] < 1)
-        diag_error(spec->diag, place_of(spec, KEY_ROPE_FACTOR),
-                   "rope_factor = %.9g is below 1, but yarn only lengthens; write a number from 1 on",
-                   spec->real[KEY_ROPE_FACTOR]);
+        wrong(spec, KEY_ROPE_FACTOR, "rope_factor = %.9g is below 1, but yarn only lengthens; write a number from 1 on",
+              spec->real[KEY_ROPE_FACTOR]);
 }
 
 static void rule_rope_yarn_theta(struct spec *spec)
 {
     if (has_scaling(spec, SCALING_YARN) && spec->real[KEY_ROPE_THETA] == 1)
-        diag_error(spec->diag, place_of(spec, KEY_ROPE_THETA),
-                   "rope_theta = 1 makes all frequencies equal, and yarn divides by its logarithm, 0; write for "
-                   "example rope_theta = 10000");
+        wrong(spec, KEY_ROPE_THETA, "rope_theta = 1 makes all frequencies equal, and yarn divides by its logarithm, 0; "
+              "write for example rope_theta = 10000");
 }
 
 /* Frequencies so large that nothing is known of the fraction of a turn at the last position. */
@@ -520,9 +494,8 @@ static void rule_l2(struct spec *spec)
     if (spec->value[KEY_QK_NORM] != NORM_L2)
         return;
     if (eps < L2_LEAST)
-        diag_error(spec->diag, place_of(spec, KEY_NORM_EPS),
-                   "norm_eps = %.9g, but under qk_norm = l2 a norm that small has squares below what f32 holds; write "
-                   "at least 8.7e-19", eps);
+        wrong(spec, KEY_NORM_EPS, "norm_eps = %.9g, but under qk_norm = l2 a norm that small has squares below what "
+              "f32 holds; write at least 8.7e-19", eps);
     else if (LOG2_E * scale / eps > (double)FLT_MAX)
         diag_error(spec->diag, place_of(spec, scaled ? of_scale : KEY_NORM_EPS),
                    "scale times log2(e) / norm_eps is not finite in f32, but a query of zeros is multiplied by it "
@@ -535,9 +508,9 @@ static void rule_buckets(struct spec *spec)
 {
     const int64_t buckets = spec->value[KEY_REL_BUCKETS], next = buckets / 4 * 4 + 4;
     if (has_buckets(spec) && buckets % 4 != 0)
-        diag_error(spec->diag, place_of(spec, KEY_REL_BUCKETS),
-                   "rel_buckets = %lld is not a multiple of 4, but buckets are halved for both directions, and for "
-                   "near and far; write for example rel_buckets = %lld", (long long)buckets, (long long)next);
+        wrong(spec, KEY_REL_BUCKETS, "rel_buckets = %lld is not a multiple of 4, but buckets are halved for both "
+              "directions, and for near and far; write for example rel_buckets = %lld", (long long)buckets,
+              (long long)next);
 }
 
 /* Of N buckets of a direction the first N/2 hold one distance each. */
@@ -547,9 +520,8 @@ static void rule_distance(struct spec *spec)
     const int64_t near = buckets / (has_mask(spec, MASK_CAUSAL) ? 2 : 4);
     const enum key key = is_given(spec, KEY_REL_DISTANCE) ? KEY_REL_DISTANCE : KEY_REL_BUCKETS;
     if (has_buckets(spec) && buckets % 4 == 0 && distance <= near)
-        diag_error(spec->diag, place_of(spec, key),
-                   "rel_distance = %lld, but %lld buckets with a distance each go as far; write a rel_distance above "
-                   "%lld, or fewer rel_buckets", (long long)distance, (long long)near, (long long)near);
+        wrong(spec, key, "rel_distance = %lld, but %lld buckets with a distance each go as far; write a rel_distance "
+              "above %lld, or fewer rel_buckets", (long long)distance, (long long)near, (long long)near);
 }
 
 static void rule_table(struct spec *spec)
@@ -558,8 +530,8 @@ static void rule_table(struct spec *spec)
     if (!has_table(spec))
         return;
     if (!is_given(spec, KEY_REL_LEFT) && !is_given(spec, KEY_REL_RIGHT))
-        diag_error(spec->diag, place_of(spec, KEY_RELATIVE),
-                   "relative = table has no sides; give rel_left, rel_right or both, for example rel_left = 16");
+        wrong(spec, KEY_RELATIVE, "relative = table has no sides; give rel_left, rel_right or both, for example "
+              "rel_left = 16");
     else if (both > INT32_MAX)
         diag_error(spec->diag, place_of(spec, is_given(spec, KEY_REL_RIGHT) ? KEY_REL_RIGHT : KEY_REL_LEFT),
                    "rel_left + rel_right + 1 = %lld numbers a head are more than 2147483647; write smaller sides",
@@ -571,8 +543,7 @@ static void rule_table(struct spec *spec)
 static void rule_norm(struct spec *spec)
 {
     if (is_block(spec) && spec->value[KEY_NORM] == NORM_WORD_NONE)
-        diag_error(spec->diag, place_of(spec, KEY_NORM),
-                   "norm = none, but a block has norms; write norm = layer or rms, or block = none");
+        wrong(spec, KEY_NORM, "norm = none, but a block has norms; write norm = layer or rms, or block = none");
 }
 
 /* ---- layers without attention ---------------------------------------------------------------------------- */
@@ -580,9 +551,8 @@ static void rule_norm(struct spec *spec)
 static void rule_row_mask(struct spec *spec)
 {
     if ((spec->value[KEY_MASK] & ~(int64_t)MASK_PADDING) != 0)
-        diag_error(spec->diag, place_of(spec, KEY_MASK),
-                   "the mask hides keys, but without attention there are none; write mask = none, or padding with "
-                   "pad_rows = skipped");
+        wrong(spec, KEY_MASK, "the mask hides keys, but without attention there are none; write mask = none, or "
+              "padding with pad_rows = skipped");
 }
 
 static void rule_ffn(struct spec *spec)
@@ -590,12 +560,10 @@ static void rule_ffn(struct spec *spec)
     if (is_linear(spec))
         return;
     if (!is_ffn(spec))
-        diag_error(spec->diag, place_of(spec, KEY_FFN),
-                   "layer = ffn without a feed-forward does nothing; write for example ffn = gelu");
+        wrong(spec, KEY_FFN, "layer = ffn without a feed-forward does nothing; write for example ffn = gelu");
     if (spec->value[KEY_BLOCK] == BLOCK_PARALLEL)
-        diag_error(spec->diag, place_of(spec, KEY_BLOCK),
-                   "block = parallel adds attention and feed-forward of the same rows, but layer = ffn has no "
-                   "attention; write block = pre");
+        wrong(spec, KEY_BLOCK, "block = parallel adds attention and feed-forward of the same rows, but layer = ffn has "
+              "no attention; write block = pre");
 }
 
 static void rule_block(struct spec *spec)
@@ -603,13 +571,11 @@ static void rule_block(struct spec *spec)
     if (!is_block(spec))
         return;
     if (is_projected(spec))
-        diag_error(spec->diag, place_of(spec, KEY_BLOCK),
-                   "a block adds attention to x, but input = projected has no x; leave out block, or write "
-                   "input = shared");
+        wrong(spec, KEY_BLOCK, "a block adds attention to x, but input = projected has no x; leave out block, or write "
+              "input = shared");
     else if (spec->value[KEY_W_O] == W_O_NONE)
-        diag_error(spec->diag, place_of(spec, KEY_W_O),
-                   "a block adds attention to x, but w_o = none makes h * d_v columns of it, not d_model; write "
-                   "w_o = dense, or leave out block");
+        wrong(spec, KEY_W_O, "a block adds attention to x, but w_o = none makes h * d_v columns of it, not d_model; "
+              "write w_o = dense, or leave out block");
 }
 
 /* ---- types ----------------------------------------------------------------------------------------------- */
@@ -617,9 +583,8 @@ static void rule_block(struct spec *spec)
 static void rule_weight_type(struct spec *spec)
 {
     if (is_projected(spec) && spec->value[KEY_W_O] == W_O_NONE && spec->value[KEY_WEIGHT_TYPE] != 0)
-        diag_error(spec->diag, place_of(spec, KEY_WEIGHT_TYPE),
-                   "weight_type = %s, but input = projected with w_o = none has no weights; leave it out",
-                   spec->given[KEY_WEIGHT_TYPE].value);
+        wrong(spec, KEY_WEIGHT_TYPE, "weight_type = %s, but input = projected with w_o = none has no weights; leave it "
+              "out", spec->given[KEY_WEIGHT_TYPE].value);
 }
 
 static void rule_precision(struct spec *spec)
@@ -635,9 +600,8 @@ static void rule_precision(struct spec *spec)
         diag_error(spec->diag, place, "precision = %s is not built yet for w_v = identity; write f32, or w_v = dense",
                    word);
     else if (spec->value[KEY_WEIGHT_TYPE] != 0)
-        diag_error(spec->diag, place_of(spec, KEY_WEIGHT_TYPE),
-                   "weight_type = %s, but precision = %s says what weights are packed as; leave one of them out",
-                   spec->given[KEY_WEIGHT_TYPE].value, word);
+        wrong(spec, KEY_WEIGHT_TYPE, "weight_type = %s, but precision = %s says what weights are packed as; leave one "
+              "of them out", spec->given[KEY_WEIGHT_TYPE].value, word);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------- */
@@ -678,9 +642,8 @@ static void rule_train(struct spec *spec)
 static void rule_dropout(struct spec *spec)
 {
     if (spec->real[KEY_DROPOUT] > 0 && spec->value[KEY_TRAIN] != 1)
-        diag_error(spec->diag, place_of(spec, KEY_DROPOUT),
-                   "dropout = %.9g is for training only; write train = true, or leave out dropout",
-                   spec->real[KEY_DROPOUT]);
+        wrong(spec, KEY_DROPOUT, "dropout = %.9g is for training only; write train = true, or leave out dropout",
+              spec->real[KEY_DROPOUT]);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------------------- */

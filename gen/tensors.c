@@ -201,21 +201,15 @@ static bool copy_data(struct scanner *s, struct tensor *tensor, const struct sto
     if (store->wanted != NULL && !store->wanted(tensor->name, store->context))
         return true;
     unsigned char *data = tensor->data = malloc(bytes > 0 ? bytes : 1);
-    if (data == NULL) {
-        diag_environment(s->diag, s->place, "out of memory");
-        return false;
-    }
+    if (data == NULL)
+        return diag_environment(s->diag, s->place, "out of memory");
     if (store->bytes != NULL) {
         memcpy(data, store->bytes + extent.begin, bytes);
-    } else if (!read_at(store->file, store->at + extent.begin, data, bytes)) {
-        diag_environment(s->diag, s->place, "cannot be read to its end");
-        return false;
-    }
+    } else if (!read_at(store->file, store->at + extent.begin, data, bytes))
+        return diag_environment(s->diag, s->place, "cannot be read to its end");
     for (size_t i = 0; tensor->type == TYPE_BOOL && i < bytes; i++)
-        if (data[i] > 1) {
-            diag_error(s->diag, s->place, "tensor \"%s\": a BOOL that is neither 0 nor 1", tensor->name);
-            return false;
-        }
+        if (data[i] > 1)
+            return diag_error(s->diag, s->place, "tensor \"%s\": a BOOL that is neither 0 nor 1", tensor->name);
     return true;
 }
 
@@ -234,17 +228,13 @@ static bool check_cover(struct scanner *s, struct extent *extents, size_t count,
     if (extents != NULL)
         qsort(extents, count, sizeof *extents, by_begin);
     for (size_t i = 0; extents != NULL && i < count; i++) {
-        if (extents[i].begin != at) {
-            diag_error(s->diag, s->place, "%s between the tensors at byte %lld of the data",
-                       extents[i].begin < at ? "an overlap" : "a hole", (long long)extents[i].begin);
-            return false;
-        }
+        if (extents[i].begin != at)
+            return diag_error(s->diag, s->place, "%s between the tensors at byte %lld of the data",
+                              extents[i].begin < at ? "an overlap" : "a hole", (long long)extents[i].begin);
         at = extents[i].end;
     }
-    if (at != data_size) {
-        diag_error(s->diag, s->place, "%lld bytes after the last tensor", (long long)(data_size - at));
-        return false;
-    }
+    if (at != data_size)
+        return diag_error(s->diag, s->place, "%lld bytes after the last tensor", (long long)(data_size - at));
     return true;
 }
 
@@ -261,10 +251,8 @@ static bool make_room(struct scanner *s, struct tensors *tensors, struct extent 
     if (items != NULL)
         tensors->items = items;
     struct extent *more = items == NULL ? NULL : realloc(*extents, room * sizeof *more);
-    if (more == NULL) {
-        diag_environment(s->diag, s->place, "out of memory");
-        return false;
-    }
+    if (more == NULL)
+        return diag_environment(s->diag, s->place, "out of memory");
     *extents = more;
     return true;
 }
@@ -365,10 +353,8 @@ static bool read_open(struct tensors *tensors, const char *path, struct store *s
     if (good && !header_length(head, size, &length, path, diag))
         return false;
     char *text = good ? malloc((size_t)length + 1) : NULL;
-    if (good && text == NULL) {
-        diag_environment(diag, path, "out of memory");
-        return false;
-    }
+    if (good && text == NULL)
+        return diag_environment(diag, path, "out of memory");
     if (!good || !read_at(store->file, 8, text, (size_t)length)) {
         diag_environment(diag, path, "cannot be read to its end");
         free(text);

@@ -3,7 +3,7 @@
 -- lines where the emitted text has to. A line of code is broken where its brackets nest least, a comment's words move
 -- to the next line. What a template has broken for its own width is one line again where that fits.
 --
--- Left out on purpose: everything else that fits stays as it is.
+-- Of blank lines that follow each other one is left. Left out on purpose: everything else that fits stays as it is.
 
 local MOST = 120
 local FEWEST = 40 -- columns that a broken line keeps
@@ -106,6 +106,7 @@ local function lines_of(text)
     for line in text:gmatch("[^\n]*") do -- the last one is what follows the last newline
         local before = lines[#lines]
         local macro = line:find("^#") or (before and before:sub(-1) == "\\")
+        if line == "" and before == "" and #lines > 1 then goto continue end
         if goes_on and not macro and (not fits(before) or columns(before) + #line:match("^ *(.*)$") < MOST) then
             lines[#lines] = before .. " " .. line:match("^ *(.*)$")
         else
@@ -127,6 +128,7 @@ local function lines_of(text)
         local ending = code:sub(-3)
         local list = ending:sub(-1) == "," and open[#open] == "("
         goes_on = not macro and not comment and (list or ending:find(" [?:=]$") or ending:find("^ [&|][&|]$"))
+        ::continue::
     end
     return lines
 end

@@ -19,6 +19,9 @@
 #   narrow FILE…           fails where a line has more than 120 columns, or ends in a blank, and names those lines
 #   quick FLAGS            prints flags for attnrun's $CFLAGS: these, and for gcc and clang the intrinsics as a header that
 #                          is compiled already, as reading them takes half of the time of a small pair at -O0
+#   alone SPEC SETS        prints the flag by which the layer's pair compiles that instruction set without scalar code, which
+#                          each pair has and which takes as long; nothing where SETS are several
+#   set_of SPEC SETS       prints one of the sets, by the checksum of the spec: specs that are alike share a kernel
 #   tally                  the last line, and 0 where nothing failed
 #
 # Many that need not wait for each other, in the folder $work:
@@ -164,6 +167,21 @@ quick() {
         echo "${header:+ -include $header}" >"$known.$$" && mv "$known.$$" "$known"
     fi
     echo "$*$(<"$known")"
+}
+
+alone() {
+    local name
+    case $2 in *,* | all | '') return ;; esac
+    name=$(sed -n 's/^name *= *//p' "$1")
+    [ -n "$name" ] || name=$(basename "$1" .layer)
+    echo "-D${name^^}_ONLY_ISA=${name^^}_ISA_${2^^}"
+}
+
+set_of() {
+    local sets number
+    IFS=, read -ra sets <<<"$2"
+    read -r number _ < <(cksum <"$1")
+    echo "${sets[number % ${#sets[@]}]}"
 }
 
 tally() {

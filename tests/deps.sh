@@ -3,7 +3,8 @@
 # deps.sh build [test] [extra] [peers]: installs what building and the demo need (the tests; the tests that are skipped
 # without it; `make bench-peers`), unless it is here already.
 #
-# On Debian and its kin with apt-get, as root or through sudo. Elsewhere it only says which packages to install.
+# On Debian and its kin with apt-get and the options $APT_OPTIONS, as root or through sudo. Elsewhere it only says which
+# packages to install.
 # Exit codes: 0 all is here, but for some extra; 3 something is missing and cannot be installed.
 set -u
 
@@ -141,16 +142,21 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 "${root[@]}" apt-get update || echo "deps: apt-get update failed; trying with the lists that are here" >&2
 required=$(missing 2 "${wanted/extra/}") extra=
-for package in $(missing 2 "$wanted"); do
+packages=$(missing 2 "$wanted")
+# shellcheck disable=SC2086 # one word a package
+known=$(apt-cache show --no-all-versions $packages 2>/dev/null | sed -n 's/^Package: //p' | paste -sd ' ')
+for package in $packages; do
     case " $required " in *" $package "*) continue ;; esac
-    if apt-cache show "$package" >/dev/null 2>&1; then
+    if [[ " $known " == *" $package "* ]]; then
         extra="$extra $package"
     else
         echo "deps: this system has no package $package: the tests that need it will be skipped"
     fi
 done
 # shellcheck disable=SC2086 # one word a package
-apt_install() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $*; }
+apt_install() {
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ${APT_OPTIONS-} $*
+}
 echo "deps: installing $required$extra"
 if ! apt_install "$required" "$extra"; then
     if [ -z "$extra" ] || { [ -n "$required" ] && ! apt_install "$required"; }; then

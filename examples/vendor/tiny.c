@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x29683b4a65e0173eu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xe4cc5c72b8eb71ecu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -324,7 +324,6 @@ static void group_of(const tiny_args *args, size_t first, size_t count, struct g
     g->keys = g->count * m;
 }
 
-
 /* What a pass of a tile of queries over the keys does */
 enum pass {
     PLAIN,
@@ -377,7 +376,7 @@ enum pass {
  * query block 8: 2 vectors, the cheapest tiles for seq_len 32
  * scores: tile 5 x 8, 10 accumulators + 2 operands + 1 broadcast of 14 registers; single vectors 12 x 4
  * weighted sums: tile 4 x 8, single vectors 8 x 4: d_v in near-equal parts
- * key block 35: scores of 35 x 8 take 1120 bytes, about half of L1, in near-equal blocks of source_len
+ * key block 35: scores of 35 x 8 take 1120 bytes, all keys
  * queries, keys, values, output: tile 4 x 8 (8 accumulators), panels of 8 columns x 64 deep (2048 bytes); row groups of
  * 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 8 panels a part
  * queries lie [head][token][16]: a head's width fills whole vectors
@@ -600,8 +599,7 @@ TARGET static void transpose_scalar(const float *src, size_t src_row, size_t row
 /* 4 or 1 tokens x 8 features, 64 deep */
 INLINE TARGET void queries_4_to_1_scalar(const float *a, const float *b, float *c, const size_t *at, int rows)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
+    float *const c_0 = c + at[0]; float *const c_1 = c + at[1];
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
     vec b_0, b_1;
@@ -614,14 +612,9 @@ INLINE TARGET void queries_4_to_1_scalar(const float *a, const float *b, float *
 }
 
 TARGET static void queries_4_scalar(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_4_to_1_scalar(a, b, c, at, 4);
-}
-
+{ queries_4_to_1_scalar(a, b, c, at, 4); }
 TARGET static void queries_1_scalar(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_4_to_1_scalar(a, b, c, at, 1);
-}
+{ queries_4_to_1_scalar(a, b, c, at, 1); }
 
 /* one panel over `count` tokens, at most 8; tiles of near-equal height where there are 8 */
 TARGET static void queries_scalar(const float *a, const float *w, float *c, const size_t *at, size_t count)
@@ -676,6 +669,7 @@ struct tile_scalar {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+
 /* The largest of `keys` scores of each lane */
 TARGET static vec largest_scalar(const float *s, size_t keys)
 {
@@ -725,19 +719,11 @@ INLINE TARGET void scores_5_to_1_2x_scalar(const float *a, const float *b, float
 }
 
 TARGET static void scores_5_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_5_to_1_2x_scalar(a, b, c, m, l, 5);
-}
-
+{ scores_5_to_1_2x_scalar(a, b, c, m, l, 5); }
 TARGET static void scores_2_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_5_to_1_2x_scalar(a, b, c, m, l, 2);
-}
-
+{ scores_5_to_1_2x_scalar(a, b, c, m, l, 2); }
 TARGET static void scores_1_2x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_5_to_1_2x_scalar(a, b, c, m, l, 1);
-}
+{ scores_5_to_1_2x_scalar(a, b, c, m, l, 1); }
 
 TARGET static void scores_2x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
@@ -837,19 +823,11 @@ INLINE TARGET void scores_12_to_1_1x_scalar(const float *a, const float *b, floa
 }
 
 TARGET static void scores_12_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_12_to_1_1x_scalar(a, b, c, m, l, 12);
-}
-
+{ scores_12_to_1_1x_scalar(a, b, c, m, l, 12); }
 TARGET static void scores_3_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_12_to_1_1x_scalar(a, b, c, m, l, 3);
-}
-
+{ scores_12_to_1_1x_scalar(a, b, c, m, l, 3); }
 TARGET static void scores_1_1x_scalar(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_12_to_1_1x_scalar(a, b, c, m, l, 1);
-}
+{ scores_12_to_1_1x_scalar(a, b, c, m, l, 1); }
 
 TARGET static void scores_1x_scalar(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
@@ -1054,14 +1032,9 @@ INLINE TARGET void output_4_to_1_scalar(const float *a, const float *b, float *c
 }
 
 TARGET static void output_4_scalar(const float *a, const float *b, float *c)
-{
-    output_4_to_1_scalar(a, b, c, 4);
-}
-
+{ output_4_to_1_scalar(a, b, c, 4); }
 TARGET static void output_1_scalar(const float *a, const float *b, float *c)
-{
-    output_4_to_1_scalar(a, b, c, 1);
-}
+{ output_4_to_1_scalar(a, b, c, 1); }
 
 /* one panel over `count` tokens, at most 8; tiles of near-equal height where there are 8 */
 TARGET static void output_scalar(const float *a, const float *w, float *c, size_t count)
@@ -1226,7 +1199,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
  * query block 16: 2 vectors, the cheapest tiles for seq_len 32
  * scores: tile 6 x 16, 12 accumulators + 2 operands + 1 broadcast of 16 registers; single vectors 14 x 8
  * weighted sums: tile 6 x 16, single vectors 8 x 8: d_v in near-equal parts
- * key block 36: scores of 36 x 16 take 2304 bytes, about half of L1, in near-equal blocks of source_len
+ * key block 36: scores of 36 x 16 take 2304 bytes, all keys
  * queries, keys, values, output: tile 6 x 16 (12 accumulators), panels of 16 columns x 64 deep (4096 bytes); row groups
  * of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
  * queries lie [head][token][16]: a head's width fills whole vectors
@@ -1395,8 +1368,7 @@ TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows,
 /* 6, 5, 2 or 1 tokens x 16 features, 64 deep */
 INLINE TARGET void queries_6_to_1_avx2(const float *a, const float *b, float *c, const size_t *at, int rows)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
+    float *const c_0 = c + at[0]; float *const c_1 = c + at[1];
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero();
     vec c_2_0 = vec_zero(); vec c_2_1 = vec_zero(); vec c_3_0 = vec_zero(); vec c_3_1 = vec_zero();
     vec c_4_0 = vec_zero(); vec c_4_1 = vec_zero(); vec c_5_0 = vec_zero(); vec c_5_1 = vec_zero();
@@ -1412,24 +1384,13 @@ INLINE TARGET void queries_6_to_1_avx2(const float *a, const float *b, float *c,
 }
 
 TILE TARGET static void queries_6_avx2(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_6_to_1_avx2(a, b, c, at, 6);
-}
-
+{ queries_6_to_1_avx2(a, b, c, at, 6); }
 TILE TARGET static void queries_5_avx2(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_6_to_1_avx2(a, b, c, at, 5);
-}
-
+{ queries_6_to_1_avx2(a, b, c, at, 5); }
 TILE TARGET static void queries_2_avx2(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_6_to_1_avx2(a, b, c, at, 2);
-}
-
+{ queries_6_to_1_avx2(a, b, c, at, 2); }
 TILE TARGET static void queries_1_avx2(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_6_to_1_avx2(a, b, c, at, 1);
-}
+{ queries_6_to_1_avx2(a, b, c, at, 1); }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
 TARGET static void queries_avx2(const float *a, const float *w, float *c, const size_t *at, size_t count)
@@ -1488,6 +1449,7 @@ struct tile_avx2 {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+
 /* The largest of `keys` scores of each lane */
 TARGET static vec largest_avx2(const float *s, size_t keys)
 {
@@ -1535,19 +1497,11 @@ INLINE TARGET void scores_6_to_1_2x_avx2(const float *a, const float *b, float *
 }
 
 TILE TARGET static void scores_6_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_6_to_1_2x_avx2(a, b, c, m, l, 6);
-}
-
+{ scores_6_to_1_2x_avx2(a, b, c, m, l, 6); }
 TILE TARGET static void scores_2_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_6_to_1_2x_avx2(a, b, c, m, l, 2);
-}
-
+{ scores_6_to_1_2x_avx2(a, b, c, m, l, 2); }
 TILE TARGET static void scores_1_2x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_6_to_1_2x_avx2(a, b, c, m, l, 1);
-}
+{ scores_6_to_1_2x_avx2(a, b, c, m, l, 1); }
 
 INLINE TARGET void scores_2x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
@@ -1581,14 +1535,9 @@ INLINE TARGET void values_6_to_5_2x_avx2(const float *a, const float *b, float *
 }
 
 TILE TARGET static void values_6_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
-{
-    values_6_to_5_2x_avx2(a, b, c, resume, depth, 6);
-}
-
+{ values_6_to_5_2x_avx2(a, b, c, resume, depth, 6); }
 TILE TARGET static void values_5_2x_avx2(const float *a, const float *b, float *c, int resume, size_t depth)
-{
-    values_6_to_5_2x_avx2(a, b, c, resume, depth, 5);
-}
+{ values_6_to_5_2x_avx2(a, b, c, resume, depth, 5); }
 
 TARGET static void values_2x_avx2(const float *v, const float *p, float *o, int resume, size_t keys)
 {
@@ -1661,19 +1610,11 @@ INLINE TARGET void scores_14_to_1_1x_avx2(const float *a, const float *b, float 
 }
 
 TILE TARGET static void scores_14_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_14_to_1_1x_avx2(a, b, c, m, l, 14);
-}
-
+{ scores_14_to_1_1x_avx2(a, b, c, m, l, 14); }
 TILE TARGET static void scores_4_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_14_to_1_1x_avx2(a, b, c, m, l, 4);
-}
-
+{ scores_14_to_1_1x_avx2(a, b, c, m, l, 4); }
 TILE TARGET static void scores_1_1x_avx2(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_14_to_1_1x_avx2(a, b, c, m, l, 1);
-}
+{ scores_14_to_1_1x_avx2(a, b, c, m, l, 1); }
 
 INLINE TARGET void scores_1x_avx2(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
@@ -1870,24 +1811,13 @@ INLINE TARGET void output_6_to_1_avx2(const float *a, const float *b, float *c, 
 }
 
 TILE TARGET static void output_6_avx2(const float *a, const float *b, float *c)
-{
-    output_6_to_1_avx2(a, b, c, 6);
-}
-
+{ output_6_to_1_avx2(a, b, c, 6); }
 TILE TARGET static void output_5_avx2(const float *a, const float *b, float *c)
-{
-    output_6_to_1_avx2(a, b, c, 5);
-}
-
+{ output_6_to_1_avx2(a, b, c, 5); }
 TILE TARGET static void output_2_avx2(const float *a, const float *b, float *c)
-{
-    output_6_to_1_avx2(a, b, c, 2);
-}
-
+{ output_6_to_1_avx2(a, b, c, 2); }
 TILE TARGET static void output_1_avx2(const float *a, const float *b, float *c)
-{
-    output_6_to_1_avx2(a, b, c, 1);
-}
+{ output_6_to_1_avx2(a, b, c, 1); }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
 TARGET static void output_avx2(const float *a, const float *w, float *c, size_t count)
@@ -2073,7 +2003,7 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
  * query block 32: 2 vectors, the cheapest tiles for seq_len 32
  * scores: tile 14 x 32, 28 accumulators + 2 operands + 1 broadcast of 32 registers; single vectors 16 x 16
  * weighted sums: tile 8 x 32, single vectors 16 x 16: d_v in near-equal parts
- * key block 42: scores of 42 x 32 take 5376 bytes, about half of L1, in near-equal blocks of source_len
+ * key block 42: scores of 42 x 32 take 5376 bytes, all keys
  * queries, keys, values, output: tile 6 x 64 (24 accumulators), panels of 64 columns x 64 deep (16 KiB); row groups of
  * 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 1 panel a part
  * queries lie [head][token][16]: a head's width fills whole vectors
@@ -2244,9 +2174,7 @@ TARGET static void transpose_avx512(const float *src, size_t src_row, size_t row
 /* 6, 5, 2 or 1 tokens x 64 features, 64 deep */
 INLINE TARGET void queries_6_to_1_avx512(const float *a, const float *b, float *c, const size_t *at, int rows)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
+    float *const c_0 = c + at[0]; float *const c_1 = c + at[1]; float *const c_2 = c + at[2];
     float *const c_3 = c + at[3];
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
@@ -2266,24 +2194,13 @@ INLINE TARGET void queries_6_to_1_avx512(const float *a, const float *b, float *
 }
 
 TILE TARGET static void queries_6_avx512(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_6_to_1_avx512(a, b, c, at, 6);
-}
-
+{ queries_6_to_1_avx512(a, b, c, at, 6); }
 TILE TARGET static void queries_5_avx512(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_6_to_1_avx512(a, b, c, at, 5);
-}
-
+{ queries_6_to_1_avx512(a, b, c, at, 5); }
 TILE TARGET static void queries_2_avx512(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_6_to_1_avx512(a, b, c, at, 2);
-}
-
+{ queries_6_to_1_avx512(a, b, c, at, 2); }
 TILE TARGET static void queries_1_avx512(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_6_to_1_avx512(a, b, c, at, 1);
-}
+{ queries_6_to_1_avx512(a, b, c, at, 1); }
 
 /* one panel over `count` tokens, at most 32; tiles of near-equal height where there are 32 */
 TARGET static void queries_avx512(const float *a, const float *w, float *c, const size_t *at, size_t count)
@@ -2342,6 +2259,7 @@ struct tile_avx512 {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+
 /* The largest of `keys` scores of each lane */
 TARGET static vec largest_avx512(const float *s, size_t keys)
 {
@@ -2398,19 +2316,11 @@ INLINE TARGET void scores_14_to_1_2x_avx512(const float *a, const float *b, floa
 }
 
 TILE TARGET static void scores_14_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_14_to_1_2x_avx512(a, b, c, m, l, 14);
-}
-
+{ scores_14_to_1_2x_avx512(a, b, c, m, l, 14); }
 TILE TARGET static void scores_4_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_14_to_1_2x_avx512(a, b, c, m, l, 4);
-}
-
+{ scores_14_to_1_2x_avx512(a, b, c, m, l, 4); }
 TILE TARGET static void scores_1_2x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_14_to_1_2x_avx512(a, b, c, m, l, 1);
-}
+{ scores_14_to_1_2x_avx512(a, b, c, m, l, 1); }
 
 INLINE TARGET void scores_2x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
@@ -2516,19 +2426,11 @@ INLINE TARGET void scores_16_to_1_1x_avx512(const float *a, const float *b, floa
 }
 
 TILE TARGET static void scores_16_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_16_to_1_1x_avx512(a, b, c, m, l, 16);
-}
-
+{ scores_16_to_1_1x_avx512(a, b, c, m, l, 16); }
 TILE TARGET static void scores_4_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_16_to_1_1x_avx512(a, b, c, m, l, 4);
-}
-
+{ scores_16_to_1_1x_avx512(a, b, c, m, l, 4); }
 TILE TARGET static void scores_1_1x_avx512(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_16_to_1_1x_avx512(a, b, c, m, l, 1);
-}
+{ scores_16_to_1_1x_avx512(a, b, c, m, l, 1); }
 
 INLINE TARGET void scores_1x_avx512(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
@@ -2730,24 +2632,13 @@ INLINE TARGET void output_6_to_1_avx512(const float *a, const float *b, float *c
 }
 
 TILE TARGET static void output_6_avx512(const float *a, const float *b, float *c)
-{
-    output_6_to_1_avx512(a, b, c, 6);
-}
-
+{ output_6_to_1_avx512(a, b, c, 6); }
 TILE TARGET static void output_5_avx512(const float *a, const float *b, float *c)
-{
-    output_6_to_1_avx512(a, b, c, 5);
-}
-
+{ output_6_to_1_avx512(a, b, c, 5); }
 TILE TARGET static void output_2_avx512(const float *a, const float *b, float *c)
-{
-    output_6_to_1_avx512(a, b, c, 2);
-}
-
+{ output_6_to_1_avx512(a, b, c, 2); }
 TILE TARGET static void output_1_avx512(const float *a, const float *b, float *c)
-{
-    output_6_to_1_avx512(a, b, c, 1);
-}
+{ output_6_to_1_avx512(a, b, c, 1); }
 
 /* one panel over `count` tokens, at most 32; tiles of near-equal height where there are 32 */
 TARGET static void output_avx512(const float *a, const float *w, float *c, size_t count)
@@ -2932,7 +2823,7 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
  * query block 16: 4 vectors, the cheapest tiles for seq_len 32
  * scores: tile 5 x 16, 20 accumulators + 4 operands + 1 broadcast of 26 registers; single vectors 16 x 4
  * weighted sums: tile 4 x 16, single vectors 16 x 4: d_v in near-equal parts
- * key block 35: scores of 35 x 16 take 2240 bytes, about half of L1, in near-equal blocks of source_len
+ * key block 35: scores of 35 x 16 take 2240 bytes, all keys
  * queries, keys, values, output: tile 4 x 16 (16 accumulators), panels of 16 columns x 64 deep (4096 bytes); row groups
  * of 32, whose operand fills at most 3/4 of L2 while the panels pass; 2 steps unrolled; 4 panels a part
  * queries lie [head][token][16]: a head's width fills whole vectors
@@ -3082,9 +2973,7 @@ TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows,
 /* 4 or 1 tokens x 16 features, 64 deep */
 INLINE TARGET void queries_4_to_1_neon(const float *a, const float *b, float *c, const size_t *at, int rows)
 {
-    float *const c_0 = c + at[0];
-    float *const c_1 = c + at[1];
-    float *const c_2 = c + at[2];
+    float *const c_0 = c + at[0]; float *const c_1 = c + at[1]; float *const c_2 = c + at[2];
     float *const c_3 = c + at[3];
     vec c_0_0 = vec_zero(); vec c_0_1 = vec_zero(); vec c_0_2 = vec_zero(); vec c_0_3 = vec_zero();
     vec c_1_0 = vec_zero(); vec c_1_1 = vec_zero(); vec c_1_2 = vec_zero(); vec c_1_3 = vec_zero();
@@ -3100,14 +2989,9 @@ INLINE TARGET void queries_4_to_1_neon(const float *a, const float *b, float *c,
 }
 
 TARGET static void queries_4_neon(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_4_to_1_neon(a, b, c, at, 4);
-}
-
+{ queries_4_to_1_neon(a, b, c, at, 4); }
 TARGET static void queries_1_neon(const float *a, const float *b, float *c, const size_t *at)
-{
-    queries_4_to_1_neon(a, b, c, at, 1);
-}
+{ queries_4_to_1_neon(a, b, c, at, 1); }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
 TARGET static void queries_neon(const float *a, const float *w, float *c, const size_t *at, size_t count)
@@ -3162,6 +3046,7 @@ struct tile_neon {
     int resume[VECS];            /* of each vector of queries: o holds sums already */
     int some_open[VECS];         /* some m is not known yet */
 };
+
 /* The largest of `keys` scores of each lane */
 TARGET static vec largest_neon(const float *s, size_t keys)
 {
@@ -3210,19 +3095,11 @@ INLINE TARGET void scores_5_to_1_4x_neon(const float *a, const float *b, float *
 }
 
 TARGET static void scores_5_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_5_to_1_4x_neon(a, b, c, m, l, 5);
-}
-
+{ scores_5_to_1_4x_neon(a, b, c, m, l, 5); }
 TARGET static void scores_2_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_5_to_1_4x_neon(a, b, c, m, l, 2);
-}
-
+{ scores_5_to_1_4x_neon(a, b, c, m, l, 2); }
 TARGET static void scores_1_4x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_5_to_1_4x_neon(a, b, c, m, l, 1);
-}
+{ scores_5_to_1_4x_neon(a, b, c, m, l, 1); }
 
 TARGET static void scores_4x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
@@ -3322,19 +3199,11 @@ INLINE TARGET void scores_16_to_1_1x_neon(const float *a, const float *b, float 
 }
 
 TARGET static void scores_16_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_16_to_1_1x_neon(a, b, c, m, l, 16);
-}
-
+{ scores_16_to_1_1x_neon(a, b, c, m, l, 16); }
 TARGET static void scores_4_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_16_to_1_1x_neon(a, b, c, m, l, 4);
-}
-
+{ scores_16_to_1_1x_neon(a, b, c, m, l, 4); }
 TARGET static void scores_1_1x_neon(const float *a, const float *b, float *c, const float *m, float *l)
-{
-    scores_16_to_1_1x_neon(a, b, c, m, l, 1);
-}
+{ scores_16_to_1_1x_neon(a, b, c, m, l, 1); }
 
 TARGET static void scores_1x_neon(const float *k, const float *q_t, float *s, const float *m, float *l, size_t keys)
 {
@@ -3534,14 +3403,9 @@ INLINE TARGET void output_4_to_1_neon(const float *a, const float *b, float *c, 
 }
 
 TARGET static void output_4_neon(const float *a, const float *b, float *c)
-{
-    output_4_to_1_neon(a, b, c, 4);
-}
-
+{ output_4_to_1_neon(a, b, c, 4); }
 TARGET static void output_1_neon(const float *a, const float *b, float *c)
-{
-    output_4_to_1_neon(a, b, c, 1);
-}
+{ output_4_to_1_neon(a, b, c, 1); }
 
 /* one panel over `count` tokens, at most 16; tiles of near-equal height where there are 16 */
 TARGET static void output_neon(const float *a, const float *w, float *c, size_t count)
@@ -3738,16 +3602,16 @@ static const struct packer {
     int (*pack)(float *packed, const tiny_weights *weights);
 } packers[] = {
 #if COMPILES_SCALAR || defined(TINY_PACK_ONLY)
-    {TINY_ISA_SCALAR, "scalar", 0x3470fddc1f9d4c30u, ((size_t)65600), pack_scalar},
+    {TINY_ISA_SCALAR, "scalar", 0x5ccdb0dae612b8a3u, ((size_t)65600), pack_scalar},
 #endif
 #if COMPILES_AVX2 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX2, "avx2", 0x4342efa0503d8667u, ((size_t)65600), pack_avx2},
+    {TINY_ISA_AVX2, "avx2", 0xa134d43bb777b0a2u, ((size_t)65600), pack_avx2},
 #endif
 #if COMPILES_AVX512 || defined(TINY_PACK_ONLY)
-    {TINY_ISA_AVX512, "avx512", 0x07fd7fe25776538fu, ((size_t)65600), pack_avx512},
+    {TINY_ISA_AVX512, "avx512", 0xb43526d44e7bf602u, ((size_t)65600), pack_avx512},
 #endif
 #if COMPILES_NEON || defined(TINY_PACK_ONLY)
-    {TINY_ISA_NEON, "neon", 0xaa1bd263fa85ecd7u, ((size_t)65600), pack_neon},
+    {TINY_ISA_NEON, "neon", 0xe68044f2028e76e2u, ((size_t)65600), pack_neon},
 #endif
 };
 #define PACKERS (sizeof packers / sizeof packers[0])

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 3
-#define TINY_PAIR 0x29683b4a65e0173eu /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0xe4cc5c72b8eb71ecu /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */

@@ -131,10 +131,8 @@ static bool add(struct candidates *c, const struct layer *layer, size_t isa_row,
             same(&old, &new))
             return false;
     struct candidate *grown = realloc(c->item, (c->count + 1) * sizeof *grown);
-    if (grown == NULL) {
-        diag_environment(diag, NULL, "out of memory");
-        return false;
-    }
+    if (grown == NULL)
+        return diag_environment(diag, NULL, "out of memory");
     c->item = grown;
     c->item[c->count].request = smallest_request(&new, layer, isa_row, batch, *request);
     c->item[c->count].made = c->count;

@@ -48,9 +48,8 @@ static bool choose_draw(struct check *c)
     };
     if (c->draw.n <= (size_t)layer->seq_len && c->draw.m <= (size_t)layer->source_len)
         return true;
-    diag_error(&c->diag, c->spec, "n = %zu, m = %zu; at most %lld and %lld fit the layer", c->draw.n, c->draw.m,
-               (long long)layer->seq_len, (long long)layer->source_len);
-    return false;
+    return diag_error(&c->diag, c->spec, "n = %zu, m = %zu; at most %lld and %lld fit the layer", c->draw.n, c->draw.m,
+                      (long long)layer->seq_len, (long long)layer->source_len);
 }
 
 /* Prints the command that repeats this check only. */
@@ -176,10 +175,8 @@ static bool make_plain(struct check *c)
     if (!layer_types_tensors(c->layer) || options.plan != NULL)
         return true;
     const char **set = malloc((options.set_count + 1) * sizeof *set);
-    if (set == NULL) {
-        diag_environment(&c->diag, NULL, "out of memory");
-        return false;
-    }
+    if (set == NULL)
+        return diag_environment(&c->diag, NULL, "out of memory");
     size_t count = 0;
     for (size_t i = 0; i < options.set_count; i++)
         if (strncmp(options.set[i], "tensor_type", strlen("tensor_type")) != 0)

@@ -94,10 +94,9 @@ static bool read_all_labels(struct heatmap *map)
     const bool cached = layer_has_cache(map->call.layer);
     const bool cross = !map->call.layer->self || cached; /* keys are not the queries, or not only these */
     const size_t padded = cached ? map->picture.m : inputs_keys(in, map->picture.sequence);
-    if (o->source_labels != NULL && !cross) {
-        diag_error(&map->diag, "command line", "--source-labels is for cross-attention; --labels names both axes here");
-        return false;
-    }
+    if (o->source_labels != NULL && !cross)
+        return diag_error(&map->diag, "command line", "--source-labels is for cross-attention; --labels names both "
+                          "axes here");
     return labels_read(&map->picture.queries, o->labels, in->n, cross ? in->n : padded, &map->diag) &&
            labels_read(&map->picture.keys, cross ? o->source_labels : o->labels, map->picture.m, padded, &map->diag);
 }
@@ -162,10 +161,8 @@ static bool gather_weights(struct heatmap *map)
     } while (p->heads * p->rows * p->columns > PIXELS_LIMIT || (longest - 1) / p->block >= SIDE_LIMIT);
     const size_t count = p->heads * p->rows * p->columns;
     p->weights = malloc(count * sizeof *p->weights);
-    if (p->weights == NULL) {
-        diag_environment(&map->diag, NULL, "out of memory");
-        return false;
-    }
+    if (p->weights == NULL)
+        return diag_environment(&map->diag, NULL, "out of memory");
     for (size_t i = 0; i < count; i++) {
         const float weight = pixel(map, p->first_head + i / (p->rows * p->columns), i / p->columns % p->rows,
                                    i % p->columns);
@@ -186,9 +183,8 @@ static bool is_svg(struct heatmap *map)
     const char *dot = strrchr(slash != NULL ? slash : map->options->out, '.');
     if (dot == NULL || strcmp(dot, ".svg") == 0)
         return true;
-    diag_error(&map->diag, "-o", "the picture is SVG; write a name that ends in .svg instead of \"%s\"",
-               map->options->out);
-    return false;
+    return diag_error(&map->diag, "-o", "the picture is SVG; write a name that ends in .svg instead of \"%s\"",
+                      map->options->out);
 }
 
 int command_heatmap(const struct options *options)

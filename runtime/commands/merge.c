@@ -50,10 +50,9 @@ static size_t point_of(const struct record *record)
 static bool belongs(struct merge *m, const struct record *record, const char *path, struct diag *diag)
 {
     const struct record *first = m->records.count > 0 ? &m->records.record[0] : record;
-    if (point_of(record) == 0) {
-        diag_error(diag, path, "holds a line that is not a result of attnrun sweep; name files of its --json only");
-        return false;
-    }
+    if (point_of(record) == 0)
+        return diag_error(diag, path, "holds a line that is not a result of attnrun sweep; name files of its --json "
+                          "only");
     if (m->records.count == 0) {
         m->first = path;
         m->points = (size_t)record_get_number(record, "points");
@@ -187,10 +186,8 @@ int command_merge(const struct options *options)
     bool good = report_possible(options, &diag);
     for (size_t i = 0; good && i < options->spec_count; i++)
         good = take_file(&m, options->specs[i], &diag);
-    if (good && m.records.count == 0) {
-        diag_error(&diag, options->specs[0], "holds no result");
-        good = false;
-    }
+    if (good && m.records.count == 0)
+        good = diag_error(&diag, options->specs[0], "holds no result");
     if (good && report_all(&m.records, options, REPORT_JSON | REPORT_PAGE, &diag)) {
         complete = m.records.count == m.points;
         if (!complete) {

@@ -114,28 +114,25 @@ static bool choose_files(struct job *job)
         const size_t whole = strlen(name), end = strlen(endings[i].ending);
         if (whole <= end || strcmp(name + whole - end, endings[i].ending) != 0)
             continue;
-        if (format != NULL && job->format != endings[i].format) {
-            diag_error(&job->diag, path, "is not a name for --format %s; it ends in %s", format, endings[i].ending);
-            return false;
-        }
+        if (format != NULL && job->format != endings[i].format)
+            return diag_error(&job->diag, path, "is not a name for --format %s; it ends in %s", format,
+                              endings[i].ending);
         job->format = endings[i].format;
         job->stem = joined(job, path, strlen(path) - end, "");
         return job->stem != NULL && check_stem(job);
     }
-    diag_error(&job->diag, path, "ends in none of .c (an array), .S and .bin (a blob and its stub); one of them is "
-               "needed");
-    return false;
+    return diag_error(&job->diag, path, "ends in none of .c (an array), .S and .bin (a blob and its stub); one of them "
+                      "is needed");
 }
 
 /* The header's guard is the symbol in capitals, as the pair's is the layer's name. */
 static bool choose_symbol(struct job *job)
 {
     const char *given = job->options->symbol, *fault = given != NULL ? layer_name_fault(given) : NULL;
-    if (fault != NULL || (given != NULL && strcasecmp(given, job->layer->name) == 0)) {
-        diag_error(&job->diag, "--symbol", "\"%s\" is not a name for a C object beside the pair: it %s; a letter, then "
-                   "letters, digits and _ are needed", given, fault != NULL ? fault : "is the pair's own");
-        return false;
-    }
+    if (fault != NULL || (given != NULL && strcasecmp(given, job->layer->name) == 0))
+        return diag_error(&job->diag, "--symbol", "\"%s\" is not a name for a C object beside the pair: it %s; a "
+                          "letter, then letters, digits and _ are needed", given,
+                          fault != NULL ? fault : "is the pair's own");
     job->symbol = given != NULL ? joined(job, given, strlen(given), "")
                                 : joined(job, job->layer->name, strlen(job->layer->name), "_packed");
     job->capitals = job->symbol != NULL ? capitals_of(job, job->symbol) : NULL;
@@ -174,20 +171,17 @@ static bool pack(struct job *job)
     job->bytes = (kernel->packed_bytes + KERNEL_ALIGNMENT - 1) / KERNEL_ALIGNMENT * KERNEL_ALIGNMENT;
     job->block =
         job->bytes <= SIZE_MAX / job->blocks ? aligned_alloc(KERNEL_ALIGNMENT, job->blocks * job->bytes) : NULL;
-    if (job->block == NULL) {
-        diag_environment(&job->diag, NULL, "out of memory");
-        return false;
-    }
+    if (job->block == NULL)
+        return diag_environment(&job->diag, NULL, "out of memory");
     memset(job->block, 0, job->blocks * job->bytes); /* gaps too have the same bytes in every run */
     unsigned char *block = job->block;
     for (size_t row = 0, packed = 0; row < isa_count; row++) {
         if ((job->isas >> row & 1u) == 0)
             continue;
         const int error = kernel->pack(block, &weights, isa_table[row].id);
-        if (error != KERNEL_OK) {
-            diag_error(&job->diag, job->options->weights.path, "the weights are refused: %s", kernel->strerror(error));
-            return false;
-        }
+        if (error != KERNEL_OK)
+            return diag_error(&job->diag, job->options->weights.path, "the weights are refused: %s",
+                              kernel->strerror(error));
         chain(block, ++packed < job->blocks ? job->bytes : 0);
         block += job->bytes;
     }

@@ -31,8 +31,7 @@ static bool is_there(const char *path, struct diag *diag)
     struct stat of;
     if (stat(path, &of) == 0)
         return true;
-    diag_environment(diag, path, "cannot be read: %s; give the folder of config.json", strerror(errno));
-    return false;
+    return diag_environment(diag, path, "cannot be read: %s; give the folder of config.json", strerror(errno));
 }
 
 static bool pack(const struct options *options, const char *program, const char *name, const char *out,
@@ -48,10 +47,8 @@ static bool pack(const struct options *options, const char *program, const char 
     words_add(&words, numbers);
     words_add(&words, options->weights.path);
     good = good && is_there(options->weights.path, diag);
-    if (good && words.failed) {
-        diag_environment(diag, NULL, "out of memory");
-        good = false;
-    }
+    if (good && words.failed)
+        good = diag_environment(diag, NULL, "out of memory");
     good = good && process_run(&result, words.word, NULL, diag);
     if (good && result.exit_code == 2)
         diag_error(diag, options->weights.path, "the weights are refused: %s", result.output);

@@ -100,11 +100,9 @@ static bool choose_sizes(struct selftest *s)
     if (o->batch == UNSET && 2 * work_of(s, n) > WORK)
         batch = 1;
     s->inputs = (struct inputs){.batch = batch, .n = n, .m = keys_for(s, n)};
-    if (n > limit || s->inputs.m > (size_t)s->layer->source_len) {
-        diag_error(&s->diag, s->spec, "n = %zu, m = %zu; at most %zu and %lld fit the layer", n, s->inputs.m, limit,
-                   (long long)s->layer->source_len);
-        return false;
-    }
+    if (n > limit || s->inputs.m > (size_t)s->layer->source_len)
+        return diag_error(&s->diag, s->spec, "n = %zu, m = %zu; at most %zu and %lld fit the layer", n, s->inputs.m,
+                          limit, (long long)s->layer->source_len);
     for (size_t b = 0; s->layer->cache == CACHE_PAGED && b < batch; b++)
         s->inputs.pages += (size_t)((past_for(s, b, n) + (int64_t)n + s->layer->page_len - 1) / s->layer->page_len);
     s->inputs.pages += s->layer->cache == CACHE_PAGED; /* one that nobody uses */
@@ -837,9 +835,7 @@ static bool order_y(struct selftest *s, const struct reference *reference, const
     bool good = true;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         good = good && (numbers[i] == NULL || inputs_order_y(s->layer, &s->inputs, numbers[i]));
-    if (!good)
-        diag_environment(&s->diag, NULL, "out of memory");
-    return good;
+    return good || diag_environment(&s->diag, NULL, "out of memory");
 }
 
 static bool compute_expected(struct selftest *s)

@@ -881,9 +881,9 @@ static bool choose_draw(struct tune *t)
     if (t->draw.n >= 1 && t->draw.m >= 1 && t->draw.batch >= 1 && t->draw.n <= (size_t)l->seq_len &&
         t->draw.m <= (size_t)l->source_len)
         return true;
-    diag_error(t->diag, t->spec, "batch %zu, n %zu, m %zu: what is timed needs 1 or more of each, and at most n %lld, "
-               "m %lld", t->draw.batch, t->draw.n, t->draw.m, (long long)l->seq_len, (long long)l->source_len);
-    return false;
+    return diag_error(t->diag, t->spec, "batch %zu, n %zu, m %zu: what is timed needs 1 or more of each, and at most n "
+                      "%lld, m %lld", t->draw.batch, t->draw.n, t->draw.m, (long long)l->seq_len,
+                      (long long)l->source_len);
 }
 
 int command_tune(const struct options *options)

@@ -257,24 +257,19 @@ bool inputs_set_lengths(struct inputs *in, const struct layer *layer, const char
 {
     int32_t *lengths = in->tensor[TENSOR_LENGTHS];
     uint64_t length = 0;
-    if (lengths == NULL) {
-        diag_error(diag, layer->name, "--lengths is for a mask with padding; this layer has none");
-        return false;
-    }
+    if (lengths == NULL)
+        return diag_error(diag, layer->name, "--lengths is for a mask with padding; this layer has none");
     for (size_t b = 0; b < in->batch; b++) {
         if (*list != '\0') {
             const size_t digits = strcspn(list, ",");
-            if (!number_whole(list, digits, 0, UINT64_MAX, &length)) {
-                diag_error(diag, layer->name, "--lengths = %s is not a list of numbers; write one for each sequence",
-                           list);
-                return false;
-            }
+            if (!number_whole(list, digits, 0, UINT64_MAX, &length))
+                return diag_error(diag, layer->name, "--lengths = %s is not a list of numbers; write one for each "
+                                  "sequence", list);
             list += digits + (list[digits] == ',');
         }
-        if (length > in->m) {
-            diag_error(diag, layer->name, "--lengths = %" PRIu64 " is past the %zu keys; ask for less", length, in->m);
-            return false;
-        }
+        if (length > in->m)
+            return diag_error(diag, layer->name, "--lengths = %" PRIu64 " is past the %zu keys; ask for less", length,
+                              in->m);
         lengths[b] = (int32_t)length;
     }
     if (in->batch > 0 && *list != '\0')
@@ -806,38 +801,30 @@ static bool sizes_from_tensors(struct inputs *in, const struct layer *layer, con
     const char *queries = layer->projected ? "q" : "x", *keys = layer->projected ? "k" : "source";
     const struct tensor *x = tensors_find(tensors, queries), *source = tensors_find(tensors, keys);
     const int rank = layer->projected ? 4 : 3, positions = layer->heads_first ? 2 : 1;
-    if (x->rank != rank || (source != NULL && source->rank != rank)) {
-        diag_error(diag, place, "%s and %s need %d axes: %s", queries, keys, rank,
-                   !layer->projected ? "[batch][positions][width]" : layer->heads_first
-                   ? "[batch][heads][positions][width]" : "[batch][positions][heads][width]");
-        return false;
-    }
+    if (x->rank != rank || (source != NULL && source->rank != rank))
+        return diag_error(diag, place, "%s and %s need %d axes: %s", queries, keys, rank,
+                          !layer->projected ? "[batch][positions][width]" : layer->heads_first
+                          ? "[batch][heads][positions][width]" : "[batch][positions][heads][width]");
     in->batch = (size_t)x->shape[0];
     in->n = (size_t)x->shape[positions];
     in->m = source != NULL ? (size_t)source->shape[positions] : in->n;
     const struct tensor *pages = tensors_find(tensors, layer_tensor_name(TENSOR_K_PAGES));
     in->pages = layer->cache == CACHE_PAGED && pages->rank > 0 ? (size_t)pages->shape[0] : 0;
-    if (layer_is_square(layer) && in->n != in->m) {
-        diag_error(diag, place, "%zu queries on %zu keys; %s needs as many of both", in->n, in->m,
-                   layer_has_cache(layer) ? "a cache" : "rope_positions = given");
-        return false;
-    }
-    if (in->n > (size_t)layer->seq_len || in->m > (size_t)layer->source_len) {
-        diag_error(diag, place, "%zu queries on %zu keys; the layer is made for at most %lld on %lld", in->n, in->m,
-                   (long long)layer->seq_len, (long long)layer->source_len);
-        return false;
-    }
+    if (layer_is_square(layer) && in->n != in->m)
+        return diag_error(diag, place, "%zu queries on %zu keys; %s needs as many of both", in->n, in->m,
+                          layer_has_cache(layer) ? "a cache" : "rope_positions = given");
+    if (in->n > (size_t)layer->seq_len || in->m > (size_t)layer->source_len)
+        return diag_error(diag, place, "%zu queries on %zu keys; the layer is made for at most %lld on %lld", in->n,
+                          in->m, (long long)layer->seq_len, (long long)layer->source_len);
     for (int t = 0; t < TENSOR_COUNT; t++) {
         const struct tensor *mask = is_mask(t) ? tensors_find(tensors, layer_tensor_name(t)) : NULL;
         if (mask == NULL)
             continue;
         bool good = mask->rank == 4 && (mask->shape[0] == 1 || mask->shape[0] == (int64_t)in->batch) &&
                     (mask->shape[1] == 1 || mask->shape[1] == layer->h);
-        if (!good) {
-            diag_error(diag, place, "tensor \"%s\" needs the shape [1 or %zu][1 or %lld][%zu][%zu]", mask->name,
-                       in->batch, (long long)layer->h, in->n, inputs_columns(layer, in));
-            return false;
-        }
+        if (!good)
+            return diag_error(diag, place, "tensor \"%s\" needs the shape [1 or %zu][1 or %lld][%zu][%zu]", mask->name,
+                              in->batch, (long long)layer->h, in->n, inputs_columns(layer, in));
         in->mask_batch[t] = (size_t)mask->shape[0];
         in->mask_h[t] = (size_t)mask->shape[1];
     }
@@ -875,11 +862,9 @@ static bool check_shape(const struct layer *layer, const struct inputs *in, enum
     if (!good)
         diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name,
                    tensor_shape_text(is, tensor->rank, tensor->shape), tensor_shape_text(should, rank, shape));
-    if (tensor->type != type_of(layer, t) && !are_whole(layer, t, tensor)) {
-        diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name, tensor_type_name(tensor->type),
-                   tensor_type_name(type_of(layer, t)));
-        return false;
-    }
+    if (tensor->type != type_of(layer, t) && !are_whole(layer, t, tensor))
+        return diag_error(diag, place, "tensor \"%s\" is %s; %s is needed", tensor->name,
+                          tensor_type_name(tensor->type), tensor_type_name(type_of(layer, t)));
     return good;
 }
 
@@ -887,10 +872,8 @@ static bool check_lengths(const struct inputs *in, const char *place, struct dia
 {
     const int32_t *lengths = in->tensor[TENSOR_LENGTHS];
     for (size_t b = 0; lengths != NULL && b < in->batch; b++)
-        if (lengths[b] < 0 || (size_t)lengths[b] > in->m) {
-            diag_error(diag, place, "lengths[%zu] = %d; 0 to %zu are possible", b, (int)lengths[b], in->m);
-            return false;
-        }
+        if (lengths[b] < 0 || (size_t)lengths[b] > in->m)
+            return diag_error(diag, place, "lengths[%zu] = %d; 0 to %zu are possible", b, (int)lengths[b], in->m);
     return true;
 }
 
@@ -899,11 +882,9 @@ static bool check_from_0(const struct inputs *in, enum layer_tensor tensor, cons
 {
     const int32_t *numbers = in->tensor[tensor];
     for (size_t b = 0; numbers != NULL && b < in->batch; b++)
-        if (numbers[b] < 0) {
-            diag_error(diag, place, "%s[%zu] = %d; 0 or more is possible", layer_tensor_name(tensor), b,
-                       (int)numbers[b]);
-            return false;
-        }
+        if (numbers[b] < 0)
+            return diag_error(diag, place, "%s[%zu] = %d; 0 or more is possible", layer_tensor_name(tensor), b,
+                              (int)numbers[b]);
     return true;
 }
 
@@ -913,11 +894,9 @@ static bool check_past(const struct inputs *in, const struct layer *layer, const
     for (size_t b = 0; layer_has_cache(layer) && b < in->batch; b++) {
         const size_t fresh = layer->cache == CACHE_RING ? in->n : inputs_keys(in, b);
         const size_t most = (size_t)inputs_positions(layer) - fresh;
-        if (past_of(in, b) > most) {
-            diag_error(diag, place, "past[%zu] = %zu, and %zu tokens are new; the cache has room if it is at most %zu",
-                       b, past_of(in, b), fresh, most);
-            return false;
-        }
+        if (past_of(in, b) > most)
+            return diag_error(diag, place, "past[%zu] = %zu, and %zu tokens are new; the cache has room if it is at "
+                              "most %zu", b, past_of(in, b), fresh, most);
     }
     return true;
 }
@@ -928,11 +907,9 @@ static bool check_pages(const struct inputs *in, const struct layer *layer, cons
     for (size_t b = 0; table != NULL && b < in->batch; b++)
         for (size_t page = 0; page < pages_of(layer, in, b, false); page++) {
             const int32_t number = table[b * (size_t)layer->page_count + page];
-            if (number < 0 || (size_t)number >= in->pages) {
-                diag_error(diag, place, "page_table[%zu][%zu] = %d; there are %zu pages", b, page, (int)number,
-                           in->pages);
-                return false;
-            }
+            if (number < 0 || (size_t)number >= in->pages)
+                return diag_error(diag, place, "page_table[%zu][%zu] = %d; there are %zu pages", b, page, (int)number,
+                                  in->pages);
         }
     return true;
 }

@@ -499,17 +499,13 @@ static bool choose_tensors(struct search *s)
     const struct layer *layer = s->layer;
     const size_t errors = s->diag->errors;
     int count;
-    if (s->convention->stored != AS_SPEC && (layer->split || layer->w_o == W_O_CONV)) {
-        diag_error(s->diag, s->place, "the names of %s are of one matrix for all heads, and the layer has %s; give its "
-                   "weights attngen's names: w_q, w_k, …", s->convention->authors,
-                   layer->split ? "input = split" : "w_o = conv");
-        return false;
-    }
-    if (s->convention->stored != AS_SPEC && layer_has_block(layer)) {
-        diag_error(s->diag, s->place, "the names of %s are of attention alone, and the layer is a block; give "
-                   "its weights attngen's names: w_q, n1_g, w_1, …", s->convention->authors);
-        return false;
-    }
+    if (s->convention->stored != AS_SPEC && (layer->split || layer->w_o == W_O_CONV))
+        return diag_error(s->diag, s->place, "the names of %s are of one matrix for all heads, and the layer has %s; "
+                          "give its weights attngen's names: w_q, w_k, …", s->convention->authors,
+                          layer->split ? "input = split" : "w_o = conv");
+    if (s->convention->stored != AS_SPEC && layer_has_block(layer))
+        return diag_error(s->diag, s->place, "the names of %s are of attention alone, and the layer is a block; give "
+                          "its weights attngen's names: w_q, n1_g, w_1, …", s->convention->authors);
     for (size_t i = 0; s->convention->stored != AS_SPEC && i < sizeof refused / sizeof *refused; i++) {
         const struct tensor *tensor = find(s, refused[i].name, &count);
         if (tensor != NULL)
@@ -575,11 +571,9 @@ static bool convert(const struct search *s, const struct part *part, const struc
                 element(from, in_out ? i * part->total + stored_output(s, part, o)
                                      : stored_output(s, part, o) * part->inputs + i);
     for (size_t at = 0; at < to->bytes / sizeof *out; at++)
-        if (!isfinite(out[at])) {
-            diag_error(s->diag, s->place, "tensor \"%s\": %s holds %g as an f32, element %zu of %zu; weights have to "
-                       "be finite", from->name, to->name, (double)out[at], at, to->bytes / sizeof *out);
-            return false;
-        }
+        if (!isfinite(out[at]))
+            return diag_error(s->diag, s->place, "tensor \"%s\": %s holds %g as an f32, element %zu of %zu; weights "
+                              "have to be finite", from->name, to->name, (double)out[at], at, to->bytes / sizeof *out);
     return true;
 }
 
@@ -594,17 +588,13 @@ static bool make_tensor(const struct search *s, const struct part *part, const s
     to->name = strdup(layer_tensor_called(s->layer, part->tensor));
     to->data = calloc(1, to->bytes);
     weights->count++;
-    if (to->name == NULL || to->data == NULL) {
-        diag_environment(s->diag, s->place, "out of memory");
-        return false;
-    }
+    if (to->name == NULL || to->data == NULL)
+        return diag_environment(s->diag, s->place, "out of memory");
     if (part->name == NULL)
         return true; /* zeros: the file has none */
     const struct tensor *from = tensors_find(file, part->name);
-    if (from == NULL || from->data == NULL || !check_tensor(s, part, from)) {
-        diag_environment(s->diag, s->place, "was changed while it was read");
-        return false;
-    }
+    if (from == NULL || from->data == NULL || !check_tensor(s, part, from))
+        return diag_environment(s->diag, s->place, "was changed while it was read");
     return convert(s, part, from, to);
 }
 
@@ -635,10 +625,8 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
             diag_error(diag, path, "the layer has no weights; leave out --weights");
         return path == NULL;
     }
-    if (path == NULL) {
-        diag_error(diag, "attnrun pack", "pack needs --weights FILE; see attnrun help pack");
-        return false;
-    }
+    if (path == NULL)
+        return diag_error(diag, "attnrun pack", "pack needs --weights FILE; see attnrun help pack");
     *weights = (struct tensors){.items = calloc(PARTS, sizeof *weights->items)};
     if (weights->items == NULL)
         diag_environment(diag, path, "out of memory");

@@ -25,9 +25,8 @@ bool apart_limit_good(struct diag *diag)
     double seconds;
     if (getenv("ATTNRUN_LIMIT") == NULL || given_limit(&seconds))
         return true;
-    diag_error(diag, "ATTNRUN_LIMIT", "\"%s\" is not a time; write the seconds that a kernel may take, or 0 for none",
-               getenv("ATTNRUN_LIMIT"));
-    return false;
+    return diag_error(diag, "ATTNRUN_LIMIT", "\"%s\" is not a time; write the seconds that a kernel may take, or 0 for "
+                      "none", getenv("ATTNRUN_LIMIT"));
 }
 
 /* A score costs an exponential as well. */

@@ -86,8 +86,7 @@ static bool path_of(char **path, const char *given, struct diag *diag)
 {
     if (given != NULL ? (*path = absolute(given)) != NULL : default_path(path))
         return true;
-    diag_environment(diag, given, "no path for compiled kernels: %s", strerror(errno));
-    return false;
+    return diag_environment(diag, given, "no path for compiled kernels: %s", strerror(errno));
 }
 
 static void refuse(const char *path, const char *why, struct diag *diag)
@@ -132,11 +131,9 @@ bool cache_open(struct cache *cache, const char *given, struct diag *diag)
     if (!path_of(&cache->path, given, diag))
         return false;
     const int error = cache->path != NULL ? system_make_folders(cache->path, 0700) : 0;
-    if (error != 0 && error != EEXIST) {
-        diag_environment(diag, cache->path, "cannot be made: %s; compiled kernels are kept there, name another folder "
-                         "with --cache DIR", strerror(error));
-        return false;
-    }
+    if (error != 0 && error != EEXIST)
+        return diag_environment(diag, cache->path, "cannot be made: %s; compiled kernels are kept there, name another "
+                                "folder with --cache DIR", strerror(error));
     if (cache->path != NULL)
         cache->folder = open_ours(cache->path, why);
     if (cache->folder >= 0 || given == NULL)

@@ -74,10 +74,8 @@ static bool add_attngen(struct words *words, const struct compile_options *optio
     if (slash != NULL)
         *slash = '\0';
     char *path = slash != NULL ? path_join(self, "attngen") : NULL;
-    if (path == NULL) {
-        diag_environment(diag, NULL, "attngen is not found beside this program; name it with --attngen");
-        return false;
-    }
+    if (path == NULL)
+        return diag_environment(diag, NULL, "attngen is not found beside this program; name it with --attngen");
     words_add(words, path);
     free(path);
     return true;
@@ -147,15 +145,11 @@ static bool generate(const char *command, const char *folder, const char *spec, 
         words_add(&words, options->set[i]);
     }
     words_add(&words, dashed != NULL ? dashed : spec);
-    if (words.failed) {
-        diag_environment(diag, NULL, "out of memory");
-        good = false;
-    }
+    if (words.failed)
+        good = diag_environment(diag, NULL, "out of memory");
     good = good && process_run(&result, words.word, NULL, diag);
-    if (good && result.exit_code == EXIT_USAGE) {
-        diag_error(diag, spec, "attngen refuses it\n%s", result.output);
-        good = false;
-    }
+    if (good && result.exit_code == EXIT_USAGE)
+        good = diag_error(diag, spec, "attngen refuses it\n%s", result.output);
     good = good && ended_well(&result, "attngen", "made the kernel", diag);
     if (good)
         fputs(result.output, stderr); /* warnings */
@@ -308,10 +302,8 @@ static bool name_files(struct files *files, const char *name, struct diag *diag)
     snprintf(file, size, "%s.h", name);
     files->header = path_join(files->folder, file);
     free(file);
-    if (files->shim == NULL || files->source == NULL || files->header == NULL || files->library == NULL) {
-        diag_environment(diag, NULL, "out of memory");
-        return false;
-    }
+    if (files->shim == NULL || files->source == NULL || files->header == NULL || files->library == NULL)
+        return diag_environment(diag, NULL, "out of memory");
     return true;
 }
 
@@ -523,10 +515,8 @@ bool compile_model(const char *layers, const char *folder, const char *text, con
     good = good && add_sources(&words, folder, name) && (names = names_of_model(*name)) != NULL;
     words_add(&words, source != NULL ? source : "");
     words_add(&words, "-lm");
-    if (diag->errors == 0 && (!good || words.failed || source == NULL || *program == NULL)) {
-        diag_environment(diag, NULL, "out of memory");
-        good = false;
-    }
+    if (diag->errors == 0 && (!good || words.failed || source == NULL || *program == NULL))
+        good = diag_environment(diag, NULL, "out of memory");
     const struct piece pieces[] = {{names, good ? strlen(names) : 0}, {text, strlen(text)}};
     good = good && file_replace(source, pieces, 2, diag) && process_run(&result, words.word, folder, diag) &&
            ended_well(&result, words.word[0], "compiled the model", diag);

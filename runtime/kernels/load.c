@@ -208,10 +208,8 @@ bool kernel_load(struct kernel *kernel, const char *path, struct diag *diag)
     if (!can_be_loaded(path, &kernel->crashed, diag))
         return false;
     kernel->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (kernel->library == NULL) {
-        diag_environment(diag, path, "cannot be loaded: %s", dlerror());
-        return false;
-    }
+    if (kernel->library == NULL)
+        return diag_environment(diag, path, "cannot be loaded: %s", dlerror());
     kernel->file = open(path, O_RDONLY | O_CLOEXEC);
     kernel->call = dlsym(kernel->library, "attnrun_shim_table");
     if (kernel->call == NULL || kernel->call->version != KERNEL_INTERFACE_VERSION ||
@@ -284,6 +282,26 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
     return weights;
 }
 
+const void *kernel_argument(const struct kernel_args *args, enum layer_tensor tensor)
+{
+    const void *at;
+    memcpy(&at, (const char *)args + fields[tensor].at, sizeof at);
+    return at;
+}
+
+void kernel_set_argument(struct kernel_args *args, enum layer_tensor tensor, const void *at)
+{
+    memcpy((char *)args + fields[tensor].at, &at, sizeof at);
+}
+
+void kernel_set_extents(struct kernel_args *args, enum layer_tensor tensor, size_t batch, size_t h)
+{
+    if (layer_tensor_row(tensor)->kind != TENSOR_OF_PAIRS)
+        return;
+    memcpy((char *)args + fields[tensor].batch, &batch, sizeof batch);
+    memcpy((char *)args + fields[tensor].h, &h, sizeof h);
+}
+
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *in, struct kernel_outputs outputs)
 {
     struct kernel_args args = {.batch = in->batch, .n = in->n, .m = in->m, .pages = in->pages, .seed = in->seed};
@@ -291,14 +309,11 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
         const bool scale = t == TENSOR_K_SCALE || t == TENSOR_V_SCALE; /* other layers have other fields in their
                                                                         * place */
         if (!tensor_is_packed(layer_tensor_row(t)->kind) && (!scale || layer_scales_cache(layer)))
-            memcpy((char *)&args + fields[t].at, &in->tensor[t], sizeof in->tensor[t]);
-        if (layer_tensor_row(t)->kind == TENSOR_OF_PAIRS) {
-            memcpy((char *)&args + fields[t].batch, &in->mask_batch[t], sizeof in->mask_batch[t]);
-            memcpy((char *)&args + fields[t].h, &in->mask_h[t], sizeof in->mask_h[t]);
-        }
+            kernel_set_argument(&args, t, in->tensor[t]);
+        kernel_set_extents(&args, t, in->mask_batch[t], in->mask_h[t]);
     }
     for (int part = 0; part < inputs_cache_parts(layer) && outputs.cache[0] != NULL; part++)
-        memcpy((char *)&args + fields[inputs_cache_of(layer, part)].at, &outputs.cache[part], sizeof(void *));
+        kernel_set_argument(&args, inputs_cache_of(layer, part), outputs.cache[part]);
     if (layer->source_kept) /* in whose place the seed is */
         args.kept_of = NULL;
     args.y = outputs.y;
@@ -334,15 +349,14 @@ struct kernel_args kernel_args_of_sequence(const struct layer *layer, const stru
         const bool scale = t == TENSOR_K_SCALE || t == TENSOR_V_SCALE;
         if (tensor_is_packed(layer_tensor_row(t)->kind) || (scale && !layer_scales_cache(layer)))
             continue;
-        memcpy(&first, (const char *)&args + fields[t].at, sizeof first);
+        first = kernel_argument(&args, t);
         const bool pages = t == TENSOR_K_PAGES || t == TENSOR_V_PAGES;
         const bool paged = pages || (scale && layer->cache == CACHE_PAGED); /* one memory for all of them */
         if (first == NULL || extent <= 1 || paged)
             continue;
         first += b * (inputs_count(layer, in, t) / extent) * layer_tensor_size(layer, t);
-        memcpy((char *)&args + fields[t].at, &first, sizeof first);
-        if (pairs)
-            memcpy((char *)&args + fields[t].batch, &args.batch, sizeof args.batch);
+        kernel_set_argument(&args, t, first);
+        kernel_set_extents(&args, t, args.batch, in->mask_h[t]);
     }
     return args;
 }

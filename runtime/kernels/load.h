@@ -160,6 +160,11 @@ struct kernel_outputs {
 };
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
                                   struct kernel_outputs outputs);
+/* A tensor of a call; for K_SCALE and V_SCALE only where the layer has them, as others have other fields there. */
+const void *kernel_argument(const struct kernel_args *args, enum layer_tensor tensor);
+void kernel_set_argument(struct kernel_args *args, enum layer_tensor tensor, const void *at);
+/* The extents of a mask over pairs; no other tensor has them. */
+void kernel_set_extents(struct kernel_args *args, enum layer_tensor tensor, size_t batch, size_t h);
 /* Where the gradient of a tensor stands; NULL: it has none in that struct. */
 float **kernel_gradient(const struct layer *layer, struct kernel_grads *grads, enum layer_tensor tensor);
 /* Those of sequence b alone. */

@@ -352,10 +352,8 @@ static bool check_poisons(struct pass *p, struct inputs *in, enum layer_tensor t
 {
     bool good = true;
     float *kept = malloc(width * sizeof *kept + 1);
-    if (kept == NULL) {
-        diag_environment(p->diag, NULL, "out of memory");
-        return false;
-    }
+    if (kept == NULL)
+        return diag_environment(p->diag, NULL, "out of memory");
     for (size_t trial = 0; good && count > 0 && trial < 4; trial++) {
         struct poison poison = {p, tensor, random_bits(random) % p->in->batch, 0};
         poison.row = trial == 0 ? count - 1 : random_bits(random) % count;

@@ -60,10 +60,8 @@ bool fenced_call(void (*work)(void *context), void *context, bool *lived, struct
     const pid_t parent = getpid(), child = fork();
     if (child == 0)
         run_and_exit(work, context, parent);
-    if (child < 0 || waitpid(child, &status, 0) != child) {
-        diag_environment(diag, NULL, "no process can be started to run a kernel in");
-        return false;
-    }
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return diag_environment(diag, NULL, "no process can be started to run a kernel in");
     *lived = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     return true;
 }

@@ -100,10 +100,8 @@ static bool prepare(struct moving *m)
         guarded_free(&m->cache[part]);
         good = good && guarded_make(&m->cache[part], cache_bytes(m, part), offset);
     }
-    if (!good) {
-        diag_environment(m->diag, NULL, "out of memory");
-        return false;
-    }
+    if (!good)
+        return diag_environment(m->diag, NULL, "out of memory");
     for (int part = 0; part < inputs_cache_parts(m->layer); part++)
         memcpy(m->cache[part].data, m->before.tensor[inputs_cache_of(m->layer, part)], m->cache[part].bytes);
     memcpy(m->past.data, m->before.tensor[TENSOR_PAST], bytes[0]);
@@ -396,10 +394,8 @@ bool moving_holds(const struct kernel *kernel, const struct layer *layer, const 
     if (!layer_has_cache(layer) || m.call->cache_move == NULL || m.call->cache_reset == NULL)
         return true;
     bool good = inputs_draw_call(&m.before, layer, &draw, weights, diag);
-    if (good && !add_pages(&m)) {
-        diag_environment(diag, NULL, "out of memory");
-        good = false;
-    }
+    if (good && !add_pages(&m))
+        good = diag_environment(diag, NULL, "out of memory");
     good = good && moves(&m) && resets(&m) && refuses(&m);
     struct guarded *all[] = {&m.past, &m.table, &m.from, &m.free_pages};
     for (int part = 0; part < CACHE_PARTS; part++)

@@ -155,10 +155,8 @@ static bool cache_kept(struct trial *t, const struct inputs *in, const char *wha
         const size_t size = layer_tensor_size(t->layer, tensor), bytes = cache_bytes(t, part);
         const unsigned char *now = t->cache[part].data;
         unsigned char *kept = malloc(bytes + 1);
-        if (kept == NULL) {
-            diag_environment(t->diag, NULL, "out of memory");
-            return false;
-        }
+        if (kept == NULL)
+            return diag_environment(t->diag, NULL, "out of memory");
         memcpy(kept, in->tensor[tensor], bytes);
         for (size_t b = 0; b < t->in->batch; b++)
             for (size_t row = 0; row < inputs_keys(t->in, b); row++)
@@ -492,10 +490,8 @@ static bool nothing_remembered(struct trial *t)
     struct image image = {.inside = (const void *)(uintptr_t)t->call->forward};
     dl_iterate_phdr(see_image, &image);
     image.copy = malloc(image.bytes + 1);
-    if (image.copy == NULL) {
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
-    }
+    if (image.copy == NULL)
+        return diag_environment(t->diag, NULL, "out of memory");
     dl_iterate_phdr(see_image, &image);
     image.compare = true;
     bool good = prepare(t, 0, WORKERS) && forward(t, t->in, "another run");
@@ -843,10 +839,8 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     p->query = calloc(in->batch * in->n + 1, 1);
     p->tainted = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
     p->read = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
-    if (p->key == NULL || p->query == NULL || p->tainted == NULL || p->read == NULL) {
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
-    }
+    if (p->key == NULL || p->query == NULL || p->tainted == NULL || p->read == NULL)
+        return diag_environment(t->diag, NULL, "out of memory");
     choose_poison(p, t);
     if (layer_attends(layer))
         spread_taint(p, t);
@@ -1132,7 +1126,7 @@ struct attempt {
     int32_t *prefix;  /* likewise; NULL without that mask */
     int32_t *table;   /* page numbers of SEVERAL sequences; NULL without pages */
     const void *zeroed;
-    size_t off; /* 1 to 3: bytes off a boundary */
+    size_t turn; /* from 1 on: bytes off a boundary, or which wrong extents */
 };
 
 static bool has(const struct attempt *a, enum layer_tensor tensor)
@@ -1141,32 +1135,71 @@ static bool has(const struct attempt *a, enum layer_tensor tensor)
 }
 
 /* Each spoils one thing; false if it does not apply to the layer. */
-static bool null_x(struct attempt *a) { a->args.x = NULL; return has(a, TENSOR_X); }
-static bool null_q(struct attempt *a) { a->args.q = NULL; return has(a, TENSOR_Q); }
-static bool null_k(struct attempt *a) { a->args.k = NULL; return has(a, TENSOR_K); }
-static bool null_v(struct attempt *a) { a->args.v = NULL; return has(a, TENSOR_V); }
-static bool null_y(struct attempt *a) { a->args.y = NULL; return true; }
+static bool null_tensor(struct attempt *a, enum layer_tensor tensor)
+{
+    kernel_set_argument(&a->args, tensor, NULL);
+    return has(a, tensor);
+}
+
+/* Scales of a cache have no field where the layer lacks them; extents of a mask are right. */
+static bool unused_tensor(struct attempt *a, enum layer_tensor tensor)
+{
+    const bool scale = tensor == TENSOR_K_SCALE || tensor == TENSOR_V_SCALE;
+    if (has(a, tensor) || scale)
+        return false;
+    kernel_set_argument(&a->args, tensor, a->zeroed);
+    kernel_set_extents(&a->args, tensor, 1, 1);
+    return true;
+}
+
+/* Numbers of one byte have no alignment. */
+static bool tensor_off(struct attempt *a, enum layer_tensor tensor)
+{
+    const size_t size = layer_tensor_size(a->trial->layer, tensor);
+    const char *const at = kernel_argument(&a->args, tensor);
+    if (!has(a, tensor) || at == NULL || size == 1)
+        return false;
+    kernel_set_argument(&a->args, tensor, at + (size == sizeof(float) ? a->turn : 1));
+    return true;
+}
+
+static void set_batch(struct attempt *a, size_t batch)
+{
+    a->args.batch = batch;
+    a->args.mask_bool_batch = has(a, TENSOR_MASK_BOOL);
+    a->args.mask_add_batch = has(a, TENSOR_MASK_ADD);
+}
+/* A batch for which this tensor is a little too large, and others need not be */
+static bool large_batch(struct attempt *a, enum layer_tensor tensor)
+{
+    const struct inputs *in = a->trial->in;
+    struct inputs one = *in;
+    one.n = a->args.n;
+    one.m = a->args.m;
+    one.batch = one.mask_batch[tensor] = 1;
+    one.mask_h[tensor] = (size_t)a->trial->layer->h;
+    if (!has(a, tensor) || tensor == TENSOR_K_PAGES || tensor == TENSOR_V_PAGES || tensor == TENSOR_PAGE_TABLE)
+        return false; /* pages are shared */
+    set_batch(a, PTRDIFF_MAX / layer_tensor_size(a->trial->layer, tensor) /
+                     inputs_count(a->trial->layer, &one, tensor) + 1);
+    kernel_set_extents(&a->args, tensor, a->args.batch, one.mask_h[tensor]);
+    return true;
+}
+/* Extents of a mask that are neither 1 nor the full ones */
+#define WRONG_EXTENTS 8
+static bool wrong_extents(struct attempt *a, enum layer_tensor tensor)
+{
+    const size_t h = (size_t)a->trial->layer->h, heads = a->trial->in->mask_h[tensor], batch = a->args.batch;
+    const struct { size_t batch, h, sequences; } wrong[WRONG_EXTENTS] = {
+        {batch + 2, heads, batch}, {0, 1, batch}, {1, 0, batch}, {1, h + 1, batch},
+        {1, h > 2 ? h - 1 : 0, batch}, {1, h > 2 ? 2 : 0, batch}, {2, h, SEVERAL}, {SEVERAL - 1, h, SEVERAL}};
+    set_batch(a, wrong[a->turn - 1].sequences);
+    kernel_set_extents(&a->args, tensor, wrong[a->turn - 1].batch, wrong[a->turn - 1].h);
+    return has(a, tensor) && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
+}
+
 static bool null_packed(struct attempt *a) { a->packed = NULL; return true; }
 static bool null_scratch(struct attempt *a) { a->scratch = NULL; return a->trial->call->scratch_bytes > 0; }
-static bool null_source(struct attempt *a) { a->args.source = NULL; return has(a, TENSOR_SOURCE); }
-static bool null_lengths(struct attempt *a) { a->args.lengths = NULL; return has(a, TENSOR_LENGTHS); }
-static bool null_past(struct attempt *a) { a->args.past = NULL; return has(a, TENSOR_PAST); }
-static bool null_positions(struct attempt *a) { a->args.positions = NULL; return has(a, TENSOR_POSITIONS); }
-static bool null_page_table(struct attempt *a) { a->args.page_table = NULL; return has(a, TENSOR_PAGE_TABLE); }
-static bool null_k_cache(struct attempt *a) { a->args.k_cache = NULL; return has(a, TENSOR_K_CACHE); }
-static bool null_v_cache(struct attempt *a) { a->args.v_cache = NULL; return has(a, TENSOR_V_CACHE); }
-static bool null_k_pages(struct attempt *a) { a->args.k_pages = NULL; return has(a, TENSOR_K_PAGES); }
-static bool null_v_pages(struct attempt *a) { a->args.v_pages = NULL; return has(a, TENSOR_V_PAGES); }
-static bool null_k_scale(struct attempt *a) { a->args.k_scale = NULL; return has(a, TENSOR_K_SCALE); }
-static bool null_v_scale(struct attempt *a) { a->args.v_scale = NULL; return has(a, TENSOR_V_SCALE); }
-static bool null_prefix(struct attempt *a) { a->args.prefix = NULL; return has(a, TENSOR_PREFIX); }
-static bool null_segment(struct attempt *a) { a->args.segment = NULL; return has(a, TENSOR_SEGMENT); }
-static bool null_segment_q(struct attempt *a) { a->args.segment_q = NULL; return has(a, TENSOR_SEGMENT_Q); }
-static bool null_segment_k(struct attempt *a) { a->args.segment_k = NULL; return has(a, TENSOR_SEGMENT_K); }
-static bool null_mask_bool(struct attempt *a) { a->args.mask_bool = NULL; return has(a, TENSOR_MASK_BOOL); }
-static bool null_mask_add(struct attempt *a) { a->args.mask_add = NULL; return has(a, TENSOR_MASK_ADD); }
-static bool null_lse(struct attempt *a) { a->args.lse = NULL; return has(a, TENSOR_LSE); }
-static bool null_attn(struct attempt *a) { a->args.attn = NULL; return has(a, TENSOR_ATTN); }
 static void single_query(struct attempt *a)
 {
     a->args.n = 1;
@@ -1179,38 +1212,7 @@ static bool null_y_no_keys(struct attempt *a)
     a->args.m = 0;
     if (a->lengths != NULL)
         memset(a->lengths, 0, a->args.batch * sizeof *a->lengths);
-    return !layer_is_square(a->trial->layer) && null_y(a);
-}
-static bool unused_x(struct attempt *a) { a->args.x = a->args.q; return !has(a, TENSOR_X); }
-static bool unused_q(struct attempt *a) { a->args.q = a->args.x; return !has(a, TENSOR_Q); }
-static bool unused_k(struct attempt *a) { a->args.k = a->args.x; return !has(a, TENSOR_K); }
-static bool unused_v(struct attempt *a) { a->args.v = a->args.x; return !has(a, TENSOR_V); }
-static bool unused_source(struct attempt *a) { a->args.source = a->args.y; return !has(a, TENSOR_SOURCE); }
-static bool unused_lengths(struct attempt *a) { a->args.lengths = a->zeroed; return !has(a, TENSOR_LENGTHS); }
-static bool unused_past(struct attempt *a) { a->args.past = a->zeroed; return !has(a, TENSOR_PAST); }
-static bool unused_positions(struct attempt *a) { a->args.positions = a->zeroed; return !has(a, TENSOR_POSITIONS); }
-static bool unused_lse(struct attempt *a) { a->args.lse = a->args.y; return !has(a, TENSOR_LSE); }
-static bool unused_page_table(struct attempt *a) { a->args.page_table = a->zeroed; return !has(a, TENSOR_PAGE_TABLE); }
-static bool unused_k_cache(struct attempt *a) { a->args.k_cache = a->args.y; return !has(a, TENSOR_K_CACHE); }
-static bool unused_v_cache(struct attempt *a) { a->args.v_cache = a->args.y; return !has(a, TENSOR_V_CACHE); }
-static bool unused_k_pages(struct attempt *a) { a->args.k_pages = a->args.y; return !has(a, TENSOR_K_PAGES); }
-static bool unused_v_pages(struct attempt *a) { a->args.v_pages = a->args.y; return !has(a, TENSOR_V_PAGES); }
-static bool unused_prefix(struct attempt *a) { a->args.prefix = a->zeroed; return !has(a, TENSOR_PREFIX); }
-static bool unused_segment(struct attempt *a) { a->args.segment = a->zeroed; return !has(a, TENSOR_SEGMENT); }
-static bool unused_segment_q(struct attempt *a) { a->args.segment_q = a->zeroed; return !has(a, TENSOR_SEGMENT_Q); }
-static bool unused_segment_k(struct attempt *a) { a->args.segment_k = a->zeroed; return !has(a, TENSOR_SEGMENT_K); }
-static bool unused_attn(struct attempt *a) { a->args.attn = a->args.y; return !has(a, TENSOR_ATTN); }
-static bool unused_mask_bool(struct attempt *a)
-{
-    a->args.mask_bool = a->zeroed;
-    a->args.mask_bool_batch = a->args.mask_bool_h = 1;
-    return !has(a, TENSOR_MASK_BOOL);
-}
-static bool unused_mask_add(struct attempt *a)
-{
-    a->args.mask_add = a->zeroed;
-    a->args.mask_add_batch = a->args.mask_add_h = 1;
-    return !has(a, TENSOR_MASK_ADD);
+    return !layer_is_square(a->trial->layer) && null_tensor(a, TENSOR_Y);
 }
 static bool too_many_queries(struct attempt *a)
 {
@@ -1250,12 +1252,6 @@ static bool n_past_32_bits(struct attempt *a)
     return true;
 }
 static bool wrapping_m(struct attempt *a) { a->args.m += TOP_BIT; return true; }
-static void set_batch(struct attempt *a, size_t batch)
-{
-    a->args.batch = batch;
-    a->args.mask_bool_batch = has(a, TENSOR_MASK_BOOL);
-    a->args.mask_add_batch = has(a, TENSOR_MASK_ADD);
-}
 static bool huge_batch(struct attempt *a) { set_batch(a, SIZE_MAX); return true; }
 static bool top_batch(struct attempt *a) { set_batch(a, a->args.batch + TOP_BIT); return true; }
 /* A batch for which the bytes of x, or of q, wrap to a small number */
@@ -1266,33 +1262,6 @@ static bool wrapping_batch(struct attempt *a)
     set_batch(a, SIZE_MAX / sizeof(float) / a->args.n / width + 1);
     return true;
 }
-/* A batch for which this tensor is a little too large, and others need not be */
-static bool large_batch(struct attempt *a, enum layer_tensor tensor)
-{
-    const struct inputs *in = a->trial->in;
-    struct inputs one = *in;
-    one.n = a->args.n;
-    one.m = a->args.m;
-    one.batch = one.mask_batch[tensor] = 1;
-    one.mask_h[tensor] = (size_t)a->trial->layer->h;
-    if (!has(a, tensor))
-        return false;
-    set_batch(a, PTRDIFF_MAX / layer_tensor_size(a->trial->layer, tensor) /
-                     inputs_count(a->trial->layer, &one, tensor) + 1);
-    if (tensor == TENSOR_MASK_ADD) {
-        a->args.mask_add_batch = a->args.batch;
-        a->args.mask_add_h = one.mask_h[tensor];
-    }
-    return true;
-}
-static bool large_x(struct attempt *a) { return large_batch(a, TENSOR_X); }
-static bool large_q(struct attempt *a) { return large_batch(a, TENSOR_Q); }
-static bool large_k(struct attempt *a) { return large_batch(a, TENSOR_K); }
-static bool large_v(struct attempt *a) { return large_batch(a, TENSOR_V); }
-static bool large_source(struct attempt *a) { return large_batch(a, TENSOR_SOURCE); }
-static bool large_mask_add(struct attempt *a) { return large_batch(a, TENSOR_MASK_ADD); }
-static bool large_k_cache(struct attempt *a) { return large_batch(a, TENSOR_K_CACHE); }
-static bool large_v_cache(struct attempt *a) { return large_batch(a, TENSOR_V_CACHE); }
 static bool huge_pages(struct attempt *a) { a->args.pages = SIZE_MAX; return has(a, TENSOR_K_PAGES); }
 /* A number of pages for which the bytes of k_pages wrap to a small number */
 static bool wrapping_pages(struct attempt *a)
@@ -1303,10 +1272,6 @@ static bool wrapping_pages(struct attempt *a)
     a->args.pages = layer->page_len > 0 ? SIZE_MAX / size / page + 2 : 0;
     return has(a, TENSOR_K_PAGES);
 }
-static bool large_y(struct attempt *a) { return large_batch(a, TENSOR_Y); }
-static bool large_lse(struct attempt *a) { return large_batch(a, TENSOR_LSE); }
-static bool large_attn(struct attempt *a) { return large_batch(a, TENSOR_ATTN); }
-
 static bool set_length(struct attempt *a, size_t b, int32_t length)
 {
     if (a->lengths != NULL)
@@ -1337,7 +1302,7 @@ static bool length_of_no_keys(struct attempt *a)
 static bool null_lengths_no_queries(struct attempt *a)
 {
     length_of_no_queries(a);
-    return null_lengths(a);
+    return null_tensor(a, TENSOR_LENGTHS);
 }
 /* A length above this call's keys, but not above the layer's limit */
 static bool length_above_shorter_m(struct attempt *a)
@@ -1418,283 +1383,72 @@ static bool inner_past_below_zero(struct attempt *a)
     set_batch(a, SEVERAL);
     return set_past(a, SEVERAL / 2, -1);
 }
-/* Sets extents of a mask; wrong ones are neither 1 nor the full one. */
-static bool bool_extents(struct attempt *a, size_t batch, size_t heads)
-{
-    a->args.mask_bool_batch = batch;
-    a->args.mask_bool_h = heads;
-    return has(a, TENSOR_MASK_BOOL);
-}
-static bool add_extents(struct attempt *a, size_t batch, size_t heads)
-{
-    a->args.mask_add_batch = batch;
-    a->args.mask_add_h = heads;
-    return has(a, TENSOR_MASK_ADD);
-}
-static size_t heads_of(const struct attempt *a)
-{
-    return (size_t)a->trial->layer->h;
-}
-static bool some_heads(const struct attempt *a)
-{
-    return heads_of(a) > 2;
-}
-static bool bool_some_heads(struct attempt *a) { return some_heads(a) && bool_extents(a, 1, heads_of(a) - 1); }
-static bool add_some_heads(struct attempt *a) { return some_heads(a) && add_extents(a, 1, heads_of(a) - 1); }
-static bool bool_two_heads(struct attempt *a) { return some_heads(a) && bool_extents(a, 1, 2); }
-static bool add_two_heads(struct attempt *a) { return some_heads(a) && add_extents(a, 1, 2); }
-static bool bool_no_batch(struct attempt *a) { return bool_extents(a, 0, 1); }
-static bool add_no_heads(struct attempt *a) { return add_extents(a, 1, 0); }
-static bool bool_some_batch(struct attempt *a)
-{
-    set_batch(a, SEVERAL);
-    return bool_extents(a, 2, heads_of(a));
-}
-static bool add_some_batch(struct attempt *a)
-{
-    set_batch(a, SEVERAL);
-    return add_extents(a, SEVERAL - 1, heads_of(a));
-}
-static bool bool_batch(struct attempt *a)
-{
-    a->args.mask_bool_batch = a->args.batch + 2;
-    return has(a, TENSOR_MASK_BOOL);
-}
-static bool bool_heads_batch_1(struct attempt *a)
-{
-    a->args.mask_bool_batch = 1;
-    a->args.mask_bool_h = (size_t)a->trial->layer->h + 1;
-    return has(a, TENSOR_MASK_BOOL);
-}
-static bool add_no_batch(struct attempt *a) { a->args.mask_add_batch = 0; return has(a, TENSOR_MASK_ADD); }
-static bool bool_heads(struct attempt *a) { a->args.mask_bool_h = 0; return has(a, TENSOR_MASK_BOOL); }
-static bool add_batch(struct attempt *a)
-{
-    a->args.mask_add_batch = a->args.batch + 2;
-    return has(a, TENSOR_MASK_ADD);
-}
-static bool add_heads(struct attempt *a)
-{
-    a->args.mask_add_h = (size_t)a->trial->layer->h + 1;
-    return has(a, TENSOR_MASK_ADD);
-}
 static bool scratch_off(struct attempt *a)
 {
-    a->scratch += a->off * KERNEL_ALIGNMENT / 4;
+    a->scratch += a->turn * KERNEL_ALIGNMENT / 4;
     return a->trial->call->scratch_bytes > 0;
 }
 static bool packed_off(struct attempt *a)
 {
-    a->packed = (const char *)a->packed + a->off * KERNEL_ALIGNMENT / 4;
+    a->packed = (const char *)a->packed + a->turn * KERNEL_ALIGNMENT / 4;
     return true;
-}
-/* NULL stays NULL. */
-static void *off(const struct attempt *a, const void *tensor)
-{
-    return (char *)(uintptr_t)tensor + (tensor != NULL ? a->off : 0);
-}
-/* The same for activations, whose numbers may have two bytes */
-static void *odd(const struct attempt *a, const void *tensor)
-{
-    const size_t by = layer_types_tensors(a->trial->layer) ? 1 : a->off;
-    return (char *)(uintptr_t)tensor + (tensor != NULL ? by : 0);
-}
-static bool x_off(struct attempt *a) { a->args.x = odd(a, a->args.x); return has(a, TENSOR_X); }
-static bool q_off(struct attempt *a) { a->args.q = odd(a, a->args.q); return has(a, TENSOR_Q); }
-static bool k_off(struct attempt *a) { a->args.k = odd(a, a->args.k); return has(a, TENSOR_K); }
-static bool v_off(struct attempt *a) { a->args.v = odd(a, a->args.v); return has(a, TENSOR_V); }
-static bool y_off(struct attempt *a) { a->args.y = odd(a, a->args.y); return true; }
-static bool source_off(struct attempt *a) { a->args.source = odd(a, a->args.source); return has(a, TENSOR_SOURCE); }
-static bool mask_add_off(struct attempt *a)
-{
-    a->args.mask_add = off(a, a->args.mask_add);
-    return has(a, TENSOR_MASK_ADD);
-}
-static bool attn_off(struct attempt *a) { a->args.attn = odd(a, a->args.attn); return has(a, TENSOR_ATTN); }
-static bool lse_off(struct attempt *a) { a->args.lse = off(a, a->args.lse); return has(a, TENSOR_LSE); }
-static bool lengths_off(struct attempt *a) { a->args.lengths = off(a, a->args.lengths); return has(a, TENSOR_LENGTHS); }
-static bool past_off(struct attempt *a) { a->args.past = off(a, a->args.past); return has(a, TENSOR_PAST); }
-static bool page_table_off(struct attempt *a)
-{
-    a->args.page_table = off(a, a->args.page_table);
-    return has(a, TENSOR_PAGE_TABLE);
-}
-/* Numbers of one byte have no alignment. */
-static bool cache_off(struct attempt *a, enum layer_tensor tensor, void **cache)
-{
-    const size_t size = layer_tensor_size(a->trial->layer, tensor);
-    *cache = (char *)*cache + (size == sizeof(float) ? a->off : 1);
-    return has(a, tensor) && size > 1;
-}
-static bool k_cache_off(struct attempt *a) { return cache_off(a, TENSOR_K_CACHE, &a->args.k_cache); }
-static bool v_cache_off(struct attempt *a) { return cache_off(a, TENSOR_V_CACHE, &a->args.v_cache); }
-static bool k_pages_off(struct attempt *a) { return cache_off(a, TENSOR_K_PAGES, &a->args.k_pages); }
-static bool v_pages_off(struct attempt *a) { return cache_off(a, TENSOR_V_PAGES, &a->args.v_pages); }
-static bool k_scale_off(struct attempt *a) { return cache_off(a, TENSOR_K_SCALE, &a->args.k_scale); }
-static bool v_scale_off(struct attempt *a) { return cache_off(a, TENSOR_V_SCALE, &a->args.v_scale); }
-static bool positions_off(struct attempt *a)
-{
-    a->args.positions = off(a, a->args.positions);
-    return has(a, TENSOR_POSITIONS);
-}
-static bool prefix_off(struct attempt *a) { a->args.prefix = off(a, a->args.prefix); return has(a, TENSOR_PREFIX); }
-static bool segment_off(struct attempt *a)
-{
-    a->args.segment = off(a, a->args.segment);
-    return has(a, TENSOR_SEGMENT);
-}
-static bool segment_q_off(struct attempt *a)
-{
-    a->args.segment_q = off(a, a->args.segment_q);
-    return has(a, TENSOR_SEGMENT_Q);
-}
-static bool segment_k_off(struct attempt *a)
-{
-    a->args.segment_k = off(a, a->args.segment_k);
-    return has(a, TENSOR_SEGMENT_K);
 }
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
-    const char *what;
+    const char *what; /* behind the tensor's name, where it is spoiled */
     int expected;
-    bool (*spoil)(struct attempt *attempt);
+    bool (*of_call)(struct attempt *attempt);
+    bool (*of_tensor)(struct attempt *attempt, enum layer_tensor tensor);
+    int turns; /* ways to spoil it, 0: one */
 } wrongs[] = {
-    {"x = NULL", KERNEL_NULL, null_x},
-    {"q = NULL", KERNEL_NULL, null_q},
-    {"k = NULL", KERNEL_NULL, null_k},
-    {"v = NULL", KERNEL_NULL, null_v},
-    {"y = NULL", KERNEL_NULL, null_y},
-    {"packed = NULL", KERNEL_NULL, null_packed},
-    {"scratch = NULL", KERNEL_NULL, null_scratch},
-    {"source = NULL", KERNEL_NULL, null_source},
-    {"lengths = NULL", KERNEL_NULL, null_lengths},
-    {"past = NULL", KERNEL_NULL, null_past},
-    {"positions = NULL", KERNEL_NULL, null_positions},
-    {"prefix = NULL", KERNEL_NULL, null_prefix},
-    {"page_table = NULL", KERNEL_NULL, null_page_table},
-    {"k_cache = NULL", KERNEL_NULL, null_k_cache},
-    {"v_cache = NULL", KERNEL_NULL, null_v_cache},
-    {"k_scale = NULL", KERNEL_NULL, null_k_scale},
-    {"v_scale = NULL", KERNEL_NULL, null_v_scale},
-    {"k_pages = NULL", KERNEL_NULL, null_k_pages},
-    {"v_pages = NULL", KERNEL_NULL, null_v_pages},
-    {"segment = NULL", KERNEL_NULL, null_segment},
-    {"segment_q = NULL", KERNEL_NULL, null_segment_q},
-    {"segment_k = NULL", KERNEL_NULL, null_segment_k},
-    {"mask_bool = NULL", KERNEL_NULL, null_mask_bool},
-    {"mask_add = NULL", KERNEL_NULL, null_mask_add},
-    {"attn = NULL", KERNEL_NULL, null_attn},
-    {"lse = NULL", KERNEL_NULL, null_lse},
-    {"y = NULL, m = 0", KERNEL_NULL, null_y_no_keys},
-    {"x where q, k and v are given", KERNEL_UNUSED, unused_x},
-    {"q without input = projected", KERNEL_UNUSED, unused_q},
-    {"k without input = projected", KERNEL_UNUSED, unused_k},
-    {"v without input = projected", KERNEL_UNUSED, unused_v},
-    {"source without cross-attention", KERNEL_UNUSED, unused_source},
-    {"lengths without padding", KERNEL_UNUSED, unused_lengths},
-    {"past without offset = past", KERNEL_UNUSED, unused_past},
-    {"positions without rope_positions = given", KERNEL_UNUSED, unused_positions},
-    {"prefix without the mask", KERNEL_UNUSED, unused_prefix},
-    {"page_table without cache = paged", KERNEL_UNUSED, unused_page_table},
-    {"k_cache that the layer lacks", KERNEL_UNUSED, unused_k_cache},
-    {"v_cache that the layer lacks", KERNEL_UNUSED, unused_v_cache},
-    {"k_pages that the layer lacks", KERNEL_UNUSED, unused_k_pages},
-    {"v_pages that the layer lacks", KERNEL_UNUSED, unused_v_pages},
-    {"segment that the layer lacks", KERNEL_UNUSED, unused_segment},
-    {"segment_q that the layer lacks", KERNEL_UNUSED, unused_segment_q},
-    {"segment_k that the layer lacks", KERNEL_UNUSED, unused_segment_k},
-    {"attn without scores", KERNEL_UNUSED, unused_attn},
-    {"lse without the key", KERNEL_UNUSED, unused_lse},
-    {"mask_bool without the mask", KERNEL_UNUSED, unused_mask_bool},
-    {"mask_add without the mask", KERNEL_UNUSED, unused_mask_add},
-    {"n = seq_len + 1", KERNEL_SIZE, too_many_queries},
-    {"m = source_len + 1", KERNEL_SIZE, too_many_keys},
-    {"m = n + 1 in self-attention", KERNEL_SIZE, other_m},
-    {"m = n - 1 in self-attention", KERNEL_SIZE, smaller_m},
-    {"n = m = SIZE_MAX", KERNEL_SIZE, huge_n},
-    {"n with its top bit set", KERNEL_SIZE, wrapping_n},
-    {"n past 32 bits", KERNEL_SIZE, n_past_32_bits},
-    {"m with its top bit set", KERNEL_SIZE, wrapping_m},
-    {"batch = SIZE_MAX", KERNEL_SIZE, huge_batch},
-    {"batch with its top bit set", KERNEL_SIZE, top_batch},
-    {"a batch whose bytes wrap around", KERNEL_SIZE, wrapping_batch},
-    {"a batch whose x has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_x},
-    {"a batch whose q has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_q},
-    {"a batch whose k has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_k},
-    {"a batch whose v has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_v},
-    {"a batch whose source has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_source},
-    {"a batch whose mask_add has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_mask_add},
-    {"a batch whose k_cache has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_k_cache},
-    {"a batch whose v_cache has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_v_cache},
-    {"pages = SIZE_MAX", KERNEL_SIZE, huge_pages},
-    {"pages whose bytes wrap around", KERNEL_SIZE, wrapping_pages},
-    {"a batch whose y has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_y},
-    {"a batch whose attn has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_attn},
-    {"a batch whose lse has PTRDIFF_MAX bytes and more", KERNEL_SIZE, large_lse},
-    {"a first length of m + 1", KERNEL_LENGTH, first_length_above_m},
-    {"a length of m + 1", KERNEL_LENGTH, length_above_m},
-    {"a length of m + 1, of fewer keys", KERNEL_LENGTH, length_above_shorter_m},
-    {"a length of m + 1 among good ones", KERNEL_LENGTH, inner_length_above_m},
-    {"a length of -1", KERNEL_LENGTH, length_below_zero},
-    {"a length of INT32_MIN", KERNEL_LENGTH, shortest_length},
-    {"a length of m + 1, n = 0", KERNEL_LENGTH, length_of_no_queries},
-    {"a length of 1, m = 0", KERNEL_LENGTH, length_of_no_keys},
-    {"lengths = NULL, n = 0", KERNEL_NULL, null_lengths_no_queries},
-    {"a past of -1", KERNEL_LENGTH, past_below_zero},
-    {"a past that leaves the new tokens no room", KERNEL_LENGTH, past_too_far},
-    {"a past of INT32_MAX", KERNEL_LENGTH, past_wraps},
-    {"a past that leaves no room among good ones", KERNEL_LENGTH, inner_past_too_far},
-    {"a page number of -1", KERNEL_LENGTH, page_below_zero},
-    {"a last page number of -1", KERNEL_LENGTH, last_page_below_zero},
-    {"a last page number of INT32_MIN", KERNEL_LENGTH, least_page},
-    {"a page number of pages", KERNEL_LENGTH, page_too_far},
-    {"a last page number of pages", KERNEL_LENGTH, last_page_too_far},
-    {"a last page number of INT32_MAX", KERNEL_LENGTH, largest_page},
-    {"pages = 0", KERNEL_LENGTH, no_pages},
-    {"a prefix of -1", KERNEL_LENGTH, prefix_below_zero},
-    {"a first past of INT32_MIN", KERNEL_LENGTH, least_past},
-    {"a past of -1 among good ones", KERNEL_LENGTH, inner_past_below_zero},
-    {"mask_bool_batch = batch + 2", KERNEL_BROADCAST, bool_batch},
-    {"mask_bool_batch = 0", KERNEL_BROADCAST, bool_no_batch},
-    {"mask_bool_batch = 2 of several", KERNEL_BROADCAST, bool_some_batch},
-    {"mask_add_batch = batch - 1", KERNEL_BROADCAST, add_some_batch},
-    {"mask_bool_h = h - 1", KERNEL_BROADCAST, bool_some_heads},
-    {"mask_add_h = h - 1", KERNEL_BROADCAST, add_some_heads},
-    {"mask_bool_h = 2 of several", KERNEL_BROADCAST, bool_two_heads},
-    {"mask_add_h = 2 of several", KERNEL_BROADCAST, add_two_heads},
-    {"mask_add_h = 0", KERNEL_BROADCAST, add_no_heads},
-    {"mask_bool_h = h + 1, mask_bool_batch = 1", KERNEL_BROADCAST, bool_heads_batch_1},
-    {"mask_add_batch = 0", KERNEL_BROADCAST, add_no_batch},
-    {"mask_bool_h = 0", KERNEL_BROADCAST, bool_heads},
-    {"mask_add_batch = batch + 2", KERNEL_BROADCAST, add_batch},
-    {"mask_add_h = h + 1", KERNEL_BROADCAST, add_heads},
-    {"scratch off its boundary", KERNEL_ALIGN, scratch_off},
-    {"packed off its boundary", KERNEL_ALIGN, packed_off},
-    {"x off its boundary", KERNEL_ALIGN, x_off},
-    {"q off its boundary", KERNEL_ALIGN, q_off},
-    {"k off its boundary", KERNEL_ALIGN, k_off},
-    {"v off its boundary", KERNEL_ALIGN, v_off},
-    {"y off its boundary", KERNEL_ALIGN, y_off},
-    {"source off its boundary", KERNEL_ALIGN, source_off},
-    {"mask_add off its boundary", KERNEL_ALIGN, mask_add_off},
-    {"attn off its boundary", KERNEL_ALIGN, attn_off},
-    {"lse off its boundary", KERNEL_ALIGN, lse_off},
-    {"lengths off their boundary", KERNEL_ALIGN, lengths_off},
-    {"past off its boundary", KERNEL_ALIGN, past_off},
-    {"positions off their boundary", KERNEL_ALIGN, positions_off},
-    {"page_table off its boundary", KERNEL_ALIGN, page_table_off},
-    {"k_cache off its boundary", KERNEL_ALIGN, k_cache_off},
-    {"v_cache off its boundary", KERNEL_ALIGN, v_cache_off},
-    {"k_scale off its boundary", KERNEL_ALIGN, k_scale_off},
-    {"v_scale off its boundary", KERNEL_ALIGN, v_scale_off},
-    {"k_pages off its boundary", KERNEL_ALIGN, k_pages_off},
-    {"v_pages off its boundary", KERNEL_ALIGN, v_pages_off},
-    {"prefix off its boundary", KERNEL_ALIGN, prefix_off},
-    {"segment off its boundary", KERNEL_ALIGN, segment_off},
-    {"segment_q off its boundary", KERNEL_ALIGN, segment_q_off},
-    {"segment_k off its boundary", KERNEL_ALIGN, segment_k_off},
-    {"a packed block of zeros", KERNEL_PACKED, not_packed},
+    {" = NULL", KERNEL_NULL, .of_tensor = null_tensor},
+    {", which the layer lacks", KERNEL_UNUSED, .of_tensor = unused_tensor},
+    {" of PTRDIFF_MAX bytes or more", KERNEL_SIZE, .of_tensor = large_batch},
+    {" with wrong extents", KERNEL_BROADCAST, .of_tensor = wrong_extents, .turns = WRONG_EXTENTS},
+    {" off its boundary", KERNEL_ALIGN, .of_tensor = tensor_off, .turns = 3},
+    {"packed = NULL", KERNEL_NULL, .of_call = null_packed},
+    {"scratch = NULL", KERNEL_NULL, .of_call = null_scratch},
+    {"y = NULL, m = 0", KERNEL_NULL, .of_call = null_y_no_keys},
+    {"n = seq_len + 1", KERNEL_SIZE, .of_call = too_many_queries},
+    {"m = source_len + 1", KERNEL_SIZE, .of_call = too_many_keys},
+    {"m = n + 1 in self-attention", KERNEL_SIZE, .of_call = other_m},
+    {"m = n - 1 in self-attention", KERNEL_SIZE, .of_call = smaller_m},
+    {"n = m = SIZE_MAX", KERNEL_SIZE, .of_call = huge_n},
+    {"n with its top bit set", KERNEL_SIZE, .of_call = wrapping_n},
+    {"n past 32 bits", KERNEL_SIZE, .of_call = n_past_32_bits},
+    {"m with its top bit set", KERNEL_SIZE, .of_call = wrapping_m},
+    {"batch = SIZE_MAX", KERNEL_SIZE, .of_call = huge_batch},
+    {"batch with its top bit set", KERNEL_SIZE, .of_call = top_batch},
+    {"a batch whose bytes wrap around", KERNEL_SIZE, .of_call = wrapping_batch},
+    {"pages = SIZE_MAX", KERNEL_SIZE, .of_call = huge_pages},
+    {"pages whose bytes wrap around", KERNEL_SIZE, .of_call = wrapping_pages},
+    {"a first length of m + 1", KERNEL_LENGTH, .of_call = first_length_above_m},
+    {"a length of m + 1", KERNEL_LENGTH, .of_call = length_above_m},
+    {"a length of m + 1, of fewer keys", KERNEL_LENGTH, .of_call = length_above_shorter_m},
+    {"a length of m + 1 among good ones", KERNEL_LENGTH, .of_call = inner_length_above_m},
+    {"a length of -1", KERNEL_LENGTH, .of_call = length_below_zero},
+    {"a length of INT32_MIN", KERNEL_LENGTH, .of_call = shortest_length},
+    {"a length of m + 1, n = 0", KERNEL_LENGTH, .of_call = length_of_no_queries},
+    {"a length of 1, m = 0", KERNEL_LENGTH, .of_call = length_of_no_keys},
+    {"lengths = NULL, n = 0", KERNEL_NULL, .of_call = null_lengths_no_queries},
+    {"a past of -1", KERNEL_LENGTH, .of_call = past_below_zero},
+    {"a past that leaves the new tokens no room", KERNEL_LENGTH, .of_call = past_too_far},
+    {"a past of INT32_MAX", KERNEL_LENGTH, .of_call = past_wraps},
+    {"a past that leaves no room among good ones", KERNEL_LENGTH, .of_call = inner_past_too_far},
+    {"a page number of -1", KERNEL_LENGTH, .of_call = page_below_zero},
+    {"a last page number of -1", KERNEL_LENGTH, .of_call = last_page_below_zero},
+    {"a last page number of INT32_MIN", KERNEL_LENGTH, .of_call = least_page},
+    {"a page number of pages", KERNEL_LENGTH, .of_call = page_too_far},
+    {"a last page number of pages", KERNEL_LENGTH, .of_call = last_page_too_far},
+    {"a last page number of INT32_MAX", KERNEL_LENGTH, .of_call = largest_page},
+    {"pages = 0", KERNEL_LENGTH, .of_call = no_pages},
+    {"a prefix of -1", KERNEL_LENGTH, .of_call = prefix_below_zero},
+    {"a first past of INT32_MIN", KERNEL_LENGTH, .of_call = least_past},
+    {"a past of -1 among good ones", KERNEL_LENGTH, .of_call = inner_past_below_zero},
+    {"scratch off its boundary", KERNEL_ALIGN, .of_call = scratch_off, .turns = 3},
+    {"packed off its boundary", KERNEL_ALIGN, .of_call = packed_off, .turns = 3},
+    {"a packed block of zeros", KERNEL_PACKED, .of_call = not_packed},
 };
 
 /* Whether the cache still is what the inputs hold */
@@ -1767,22 +1521,38 @@ static int32_t *copy_table(const struct trial *t, int32_t *numbers)
 
 /* A wrong call with the call's queries, or with one query. `numbers`: room for three tensors of one number for each
  * sequence, and a page table. */
-static bool one_wrong_call(struct trial *t, const struct wrong *wrong, int32_t *numbers, const void *zeroed, size_t off,
-                           bool single)
+static bool one_wrong_call(struct trial *t, const struct wrong *wrong, enum layer_tensor tensor, size_t turn,
+                           int32_t *numbers, const void *zeroed, bool single)
 {
     struct attempt a = {.trial = t, .args = args_of(t, t->in), .packed = t->packed, .scratch = t->scratch.data,
                         .lengths = copy_numbers(t, TENSOR_LENGTHS, numbers),
                         .past = copy_numbers(t, TENSOR_PAST, numbers + lengths_bytes(t) / sizeof *numbers),
                         .prefix = copy_numbers(t, TENSOR_PREFIX, numbers + 2 * lengths_bytes(t) / sizeof *numbers),
                         .table = copy_table(t, numbers + 3 * lengths_bytes(t) / sizeof *numbers),
-                        .zeroed = zeroed, .off = off};
+                        .zeroed = zeroed, .turn = turn};
+    char what[80];
     a.args.lengths = a.lengths;
     a.args.past = a.past;
     a.args.prefix = a.prefix;
     a.args.page_table = a.table;
     if (single)
         single_query(&a);
-    return !wrong->spoil(&a) || refused(t, a.packed, &a.args, a.scratch, wrong->expected, wrong->what);
+    if (!(wrong->of_tensor != NULL ? wrong->of_tensor(&a, tensor) : wrong->of_call(&a)))
+        return true;
+    snprintf(what, sizeof what, "%s%s", wrong->of_tensor != NULL ? layer_tensor_name(tensor) : "", wrong->what);
+    return refused(t, a.packed, &a.args, a.scratch, wrong->expected, what);
+}
+
+static bool one_wrong(struct trial *t, const struct wrong *wrong, int32_t *numbers, const void *zeroed)
+{
+    const enum layer_tensor end = wrong->of_tensor != NULL ? TENSOR_COUNT : 1;
+    const size_t turns = wrong->turns > 0 ? (size_t)wrong->turns : 1;
+    for (enum layer_tensor tensor = 0; tensor < end; tensor++)
+        for (size_t turn = 1; turn <= turns && !tensor_is_packed(layer_tensor_row(tensor)->kind); turn++)
+            if (!one_wrong_call(t, wrong, tensor, turn, numbers, zeroed, false) ||
+                !one_wrong_call(t, wrong, tensor, turn, numbers, zeroed, true))
+                return false;
+    return true;
 }
 
 static bool wrong_part(struct trial *t, const struct kernel_args *args, size_t phase, size_t part)
@@ -1839,14 +1609,7 @@ static bool overlaps(struct trial *t, int part, enum layer_tensor tensor)
         void *const on = (void *)(begins[i] - begins[i] % size);
         struct kernel_args args = args_of(t, t->in);
         char what[80];
-        switch (inputs_cache_of(t->layer, part)) {
-        case TENSOR_K_CACHE: args.k_cache = on; break;
-        case TENSOR_V_CACHE: args.v_cache = on; break;
-        case TENSOR_K_PAGES: args.k_pages = on; break;
-        case TENSOR_K_SCALE: args.k_scale = on; break;
-        case TENSOR_V_SCALE: args.v_scale = on; break;
-        default: args.v_pages = on;
-        }
+        kernel_set_argument(&args, inputs_cache_of(t->layer, part), on);
         snprintf(what, sizeof what, "%s on %s", layer_tensor_name(inputs_cache_of(t->layer, part)),
                  layer_tensor_name(tensor));
         if (!refused(t, t->packed, &args, t->scratch.data, KERNEL_OVERLAP, what))
@@ -1972,10 +1735,8 @@ static bool without_keys(struct trial *t)
     if (!prepare(t, 8, WORKERS))
         return false;
     int32_t *zeros = calloc(t->in->batch, sizeof *zeros);
-    if (zeros == NULL) {
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
-    }
+    if (zeros == NULL)
+        return diag_environment(t->diag, NULL, "out of memory");
     struct kernel_args args = args_of(t, t->in);
     args.m = 0;
     args.source = args.k = args.v = args.mask_add = args.attn = NULL;
@@ -2055,9 +1816,7 @@ static bool wrong_calls(struct trial *t)
     else
         diag_environment(t->diag, NULL, "out of memory");
     for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
-        for (size_t off = 1; good && off <= (wrongs[w].expected == KERNEL_ALIGN ? 3 : 1); off++)
-            good = one_wrong_call(t, &wrongs[w], lengths, zeroed, off, false) &&
-                   one_wrong_call(t, &wrongs[w], lengths, zeroed, off, true);
+        good = one_wrong(t, &wrongs[w], lengths, zeroed);
     good = good && wrong_parts(t, args_of(t, t->in)) && null_args(t) && overlapping_calls(t) &&
            texts_are_right(t);
     if (good)
@@ -2088,14 +1847,11 @@ static bool columns_come_back(struct trial *t)
     struct inputs stored;
     if (!layer_is_linear(layer))
         return true;
-    if (!stored_make(&stored, layer, t->in)) {
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
-    }
+    if (!stored_make(&stored, layer, t->in))
+        return diag_environment(t->diag, NULL, "out of memory");
     if (!guarded_make(&row, in * sizeof(float), sizeof(float))) {
         stored_free(&stored, layer);
-        diag_environment(t->diag, NULL, "out of memory");
-        return false;
+        return diag_environment(t->diag, NULL, "out of memory");
     }
     const float *w = inputs_floats(&stored, TENSOR_W);
     bool good = true;

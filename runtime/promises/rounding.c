@@ -148,10 +148,8 @@ static bool holds(struct pair *p, const struct kernel *kernel, const struct laye
     if (good)
         make_numbers(&p->typed, numbers);
     good = good && widen(&p->plain, &p->typed, plain_layer, diag);
-    if (good && !(make_side(&p->typed, kernel, layer) && make_side(&p->plain, plain, plain_layer))) {
-        diag_environment(diag, NULL, "out of memory");
-        good = false;
-    }
+    if (good && !(make_side(&p->typed, kernel, layer) && make_side(&p->plain, plain, plain_layer)))
+        good = diag_environment(diag, NULL, "out of memory");
     good = good && run(p, &p->typed) && run(p, &p->plain) && is_rounded(p, TENSOR_Y, p->typed.y, p->plain.y) &&
            is_rounded(p, TENSOR_ATTN, p->typed.attn, p->plain.attn) && same_lse(p);
     free_side(&p->typed);

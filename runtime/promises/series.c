@@ -53,10 +53,8 @@ static bool add_call(struct making *k, size_t batch, size_t n, size_t m, int ext
 {
     struct series *s = k->series;
     struct series_call *more = realloc(s->call, (s->count + 1) * sizeof *more);
-    if (more == NULL) {
-        diag_environment(k->diag, NULL, "out of memory");
-        return false;
-    }
+    if (more == NULL)
+        return diag_environment(k->diag, NULL, "out of memory");
     s->call = more;
     struct series_call *call = &more[s->count++];
     *call = (struct series_call){.inputs.borrows_weights = true};

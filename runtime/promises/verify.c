@@ -110,10 +110,8 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
                      struct diag *diag)
 {
     const struct kernel_table *call = s->kernel->call;
-    if (!make_outputs(b, s, in)) {
-        diag_environment(diag, NULL, "out of memory");
-        return false;
-    }
+    if (!make_outputs(b, s, in))
+        return diag_environment(diag, NULL, "out of memory");
     guarded_fill(&b->scratch);
     struct kernel_outputs outputs = {.y = b->y.data, .attn = b->attn.data, .lse = b->lse.data};
     bool intact = true;
@@ -242,10 +240,8 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
 static bool read_within(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
     const struct inputs **calls = malloc((s->series.sized + 1) * sizeof(const struct inputs *));
-    if (calls == NULL) {
-        diag_environment(diag, NULL, "out of memory");
-        return false;
-    }
+    if (calls == NULL)
+        return diag_environment(diag, NULL, "out of memory");
     for (size_t i = 0; i < s->series.sized; i++)
         calls[i] = &s->series.call[i].inputs;
     const bool good = promises_read_within(s->kernel, s->layer, calls, s->series.sized, b->packed.data, f->why, diag);

@@ -47,10 +47,8 @@ bool journal_open(struct journal *journal, const char *path, struct diag *diag)
     size_t size = 0;
     char *text = file_read(path, &size, diag);
     bool good = text != NULL && records_parse(&journal->records, text, size, &journal->good, path, diag);
-    if (good && !is_ours(journal, text, size)) {
-        diag_error(diag, path, "holds something else than results of attnrun sweep; name another file");
-        good = false;
-    }
+    if (good && !is_ours(journal, text, size))
+        good = diag_error(diag, path, "holds something else than results of attnrun sweep; name another file");
     free(text);
     return good;
 }
@@ -104,10 +102,8 @@ bool journal_add(struct journal *journal, struct record *record, struct diag *di
     free(line);
     if (!good)
         record_free(record);
-    else if (!records_add(&journal->records, record)) {
-        diag_environment(diag, NULL, "out of memory");
-        good = false;
-    }
+    else if (!records_add(&journal->records, record))
+        good = diag_environment(diag, NULL, "out of memory");
     return good;
 }
 

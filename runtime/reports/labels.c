@@ -80,12 +80,10 @@ bool labels_read(struct labels *labels, const char *path, size_t positions, size
         at = next;
     }
     labels->count = lines < positions ? lines : positions;
-    if (good && lines != positions && lines != padded) {
-        diag_error(diag, path, padded == positions ? "%zu labels for %zu positions; one a line is needed"
-                   : "%zu labels for %zu positions, of which %zu are not padding; one a line is needed", lines,
-                   positions, padded);
-        good = false;
-    }
+    if (good && lines != positions && lines != padded)
+        good = diag_error(diag, path, padded == positions ? "%zu labels for %zu positions; one a line is needed"
+                          : "%zu labels for %zu positions, of which %zu are not padding; one a line is needed", lines,
+                          positions, padded);
     free(text);
     return good;
 }

@@ -137,9 +137,7 @@ static bool write_pixels(const struct picture *p, const struct layout *l, const 
     bool good = out != NULL && !ferror(out);
     if (out != NULL && fclose(out) != 0)
         good = false;
-    if (!good)
-        diag_environment(diag, path, "cannot be written");
-    return good;
+    return good || diag_environment(diag, path, "cannot be written");
 }
 
 static void put_label(FILE *out, const struct layout *l, double x, double y, const char *more, const char *text)
@@ -340,9 +338,7 @@ static bool write_script(const struct picture *p, const struct layout *l, const 
     good = good && !ferror(out);
     if (out != NULL && fclose(out) != 0)
         good = false;
-    if (!good)
-        diag_environment(diag, path, "cannot be written");
-    return good;
+    return good || diag_environment(diag, path, "cannot be written");
 }
 
 /* gnuplot does not report a full disk, so the end of the file must be there. */

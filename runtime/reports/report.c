@@ -401,10 +401,8 @@ static bool write_to(const char *path, writer *write, const struct records *reco
         diag_environment(diag, NULL, "out of memory");
     if (good && !is_stdout(path)) {
         good = file_replace(path, &(struct piece){text, length}, 1, diag);
-    } else if (good && (fputs(text, stdout) < 0 || fflush(stdout) != 0)) {
-        diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
-        good = false;
-    }
+    } else if (good && (fputs(text, stdout) < 0 || fflush(stdout) != 0))
+        good = diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
     free(text);
     return good;
 }
@@ -477,10 +475,8 @@ bool report_all(struct records *records, const struct options *options, unsigned
         {quiet ? NULL : "-", write_table, true},
     };
     bool good = true;
-    if (!sort_records(records)) {
-        diag_environment(diag, NULL, "out of memory");
-        return false;
-    }
+    if (!sort_records(records))
+        return diag_environment(diag, NULL, "out of memory");
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
         if (outputs[i].path != NULL && outputs[i].wanted)
             good = write_to(outputs[i].path, outputs[i].write, records, diag) && good;

@@ -68,11 +68,9 @@ bool sweep_begin_journal(struct sweep *s, struct diag *diag)
                 return false;
         return journal_mend(&s->journal, diag);
     }
-    if (old->count > 0 && (double)old->count < record_get_number(&old->record[0], "shard_points")) {
-        diag_error(diag, s->journal.path, "holds %zu results of a sweep that has not ended; go on with --resume, "
-                   "or remove the file", old->count);
-        return false;
-    }
+    if (old->count > 0 && (double)old->count < record_get_number(&old->record[0], "shard_points"))
+        return diag_error(diag, s->journal.path, "holds %zu results of a sweep that has not ended; go on with "
+                          "--resume, or remove the file", old->count);
     return journal_clear(&s->journal, diag);
 }
 

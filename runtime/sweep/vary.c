@@ -15,18 +15,15 @@
 static bool add_value(struct axis *axis, const char *text, size_t length, const char *place, struct diag *diag)
 {
     const bool full = (axis->count & (axis->count - 1)) == 0; /* 0, 1, 2, 4, … */
-    if (axis->count > MAX_POINTS) {
-        diag_error(diag, place, "more than %d values; give fewer", MAX_POINTS);
-        return false;
-    }
+    if (axis->count > MAX_POINTS)
+        return diag_error(diag, place, "more than %d values; give fewer", MAX_POINTS);
     char **grown = full ? realloc(axis->value, (2 * axis->count + 1) * sizeof *grown) : axis->value;
     char *copy = strndup(text, length);
     if (grown != NULL)
         axis->value = grown;
     if (copy == NULL || grown == NULL) {
         free(copy);
-        diag_environment(diag, place, "out of memory");
-        return false;
+        return diag_environment(diag, place, "out of memory");
     }
     axis->value[axis->count++] = copy;
     return true;
@@ -41,10 +38,8 @@ static bool all_differ(const struct axis *axis, const char *place, struct diag *
 {
     const size_t errors = diag->errors;
     const char **sorted = malloc(axis->count * sizeof *sorted);
-    if (sorted == NULL) {
-        diag_environment(diag, place, "out of memory");
-        return false;
-    }
+    if (sorted == NULL)
+        return diag_environment(diag, place, "out of memory");
     memcpy(sorted, axis->value, axis->count * sizeof *sorted);
     qsort(sorted, axis->count, sizeof *sorted, by_text);
     for (size_t i = 1; i < axis->count && diag->errors == errors; i++)
@@ -62,20 +57,15 @@ static bool add_range(struct axis *axis, const char *text, size_t length, const 
     uint64_t first, last, step;
     if (third == NULL || !number_whole(text, (size_t)(second - text), 0, INT64_MAX, &first) ||
         !number_whole(second + 1, (size_t)(third - second - 1), 0, INT64_MAX, &last) ||
-        !number_whole(third + 1, (size_t)(end - third - 1), 0, INT64_MAX, &step)) {
-        diag_error(diag, place, "'%.*s' is not a range; write first:last:step in whole numbers, such as 256:1024:64",
-                   (int)length, text);
-        return false;
-    }
-    if (step == 0 || first > last) {
-        diag_error(diag, place, "'%.*s' has no end; write a step above 0 and a last value that is not below the first",
-                   (int)length, text);
-        return false;
-    }
-    if ((last - first) / step >= MAX_POINTS) {
-        diag_error(diag, place, "'%.*s' has more than %d values; take a larger step", (int)length, text, MAX_POINTS);
-        return false;
-    }
+        !number_whole(third + 1, (size_t)(end - third - 1), 0, INT64_MAX, &step))
+        return diag_error(diag, place, "'%.*s' is not a range; write first:last:step in whole numbers, such as "
+                          "256:1024:64", (int)length, text);
+    if (step == 0 || first > last)
+        return diag_error(diag, place, "'%.*s' has no end; write a step above 0 and a last value that is not below the "
+                          "first", (int)length, text);
+    if ((last - first) / step >= MAX_POINTS)
+        return diag_error(diag, place, "'%.*s' has more than %d values; take a larger step", (int)length, text,
+                          MAX_POINTS);
     for (uint64_t i = 0; i <= (last - first) / step; i++) {
         char number[24];
         snprintf(number, sizeof number, "%" PRIu64, first + i * step);
@@ -89,10 +79,8 @@ static bool parse_values(struct axis *axis, const char *text, const char *place,
 {
     for (bool more = true; more;) {
         const size_t length = strcspn(text, ",");
-        if (length == 0) {
-            diag_error(diag, place, "a value is missing; write key=value,value,…");
-            return false;
-        }
+        if (length == 0)
+            return diag_error(diag, place, "a value is missing; write key=value,value,…");
         if (!(memchr(text, ':', length) != NULL ? add_range : add_value)(axis, text, length, place, diag))
             return false;
         more = text[length] == ',';
@@ -109,15 +97,11 @@ static bool parse_axis(struct axes *axes, const char *text, struct diag *diag)
     const char *equals = strchr(text, '=');
     char place[200];
     snprintf(place, sizeof place, "--vary %s", text);
-    if (equals == NULL || equals == text) {
-        diag_error(diag, place, "no key and values; write key=value,value,… or key=first:last:step");
-        return false;
-    }
+    if (equals == NULL || equals == text)
+        return diag_error(diag, place, "no key and values; write key=value,value,… or key=first:last:step");
     axis->key = strndup(text, (size_t)(equals - text));
-    if (axis->key == NULL) {
-        diag_environment(diag, place, "out of memory");
-        return false;
-    }
+    if (axis->key == NULL)
+        return diag_environment(diag, place, "out of memory");
     if (axes_find(axes, axis->key) != NULL)
         diag_error(diag, place, "%s is varied twice; put all of its values into one --vary", axis->key);
     axes->count++;
@@ -128,10 +112,8 @@ bool axes_parse(struct axes *axes, const char *const *texts, size_t count, struc
 {
     const size_t errors = diag->errors;
     *axes = (struct axes){.axis = calloc(count > 0 ? count : 1, sizeof *axes->axis), .points = 1};
-    if (axes->axis == NULL) {
-        diag_environment(diag, NULL, "out of memory");
-        return false;
-    }
+    if (axes->axis == NULL)
+        return diag_environment(diag, NULL, "out of memory");
     for (size_t i = 0; i < count; i++)
         if (parse_axis(axes, texts[i], diag) && axes->points <= MAX_POINTS)
             axes->points *= axes->axis[axes->count - 1].count; /* both at most MAX_POINTS + 1: no overflow */
@@ -174,10 +156,8 @@ bool shard_parse(const char *text, size_t *shard, size_t *shards, struct diag *d
     const char *slash = strchr(text, '/');
     uint64_t i, n;
     if (slash == NULL || !number_whole(slash + 1, strlen(slash + 1), 1, MAX_POINTS, &n) ||
-        !number_whole(text, (size_t)(slash - text), 1, n, &i)) {
-        diag_error(diag, "command line", "--shard cannot be \"%s\"; write I/N, for example 1/4 to 4/4", text);
-        return false;
-    }
+        !number_whole(text, (size_t)(slash - text), 1, n, &i))
+        return diag_error(diag, "command line", "--shard cannot be \"%s\"; write I/N, for example 1/4 to 4/4", text);
     *shard = (size_t)i;
     *shards = (size_t)n;
     return true;

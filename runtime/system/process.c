@@ -333,16 +333,13 @@ bool process_run(struct process_result *result, char *const argv[], const char *
     int ends[2];
     pid_t child;
     *result = (struct process_result){.exit_code = -1};
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        diag_environment(diag, argv[0], "cannot be started: %s", strerror(errno));
-        return false;
-    }
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return diag_environment(diag, argv[0], "cannot be started: %s", strerror(errno));
     int error = spawn(&child, argv, temporary, ends[1]);
     close(ends[1]);
     if (error != 0) {
         close(ends[0]);
-        diag_environment(diag, argv[0], "cannot be started: %s", strerror(error));
-        return false;
+        return diag_environment(diag, argv[0], "cannot be started: %s", strerror(error));
     }
     return follow(result, argv[0], ends[0], child, false, NULL, NULL, diag);
 }

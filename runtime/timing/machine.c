@@ -58,10 +58,8 @@ bool machine_ask(struct machine *machine, struct diag *diag)
         if (asprintf(&machine->kernel, "%s %s", system.sysname, system.release) < 0)
             machine->kernel = NULL;
     }
-    if (machine->cpu == NULL || machine->kernel == NULL || machine->flags == NULL) {
-        diag_environment(diag, NULL, "the machine does not say what it is");
-        return false;
-    }
+    if (machine->cpu == NULL || machine->kernel == NULL || machine->flags == NULL)
+        return diag_environment(diag, NULL, "the machine does not say what it is");
     return true;
 }
 

@@ -82,10 +82,8 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
     memcpy(outputs.cache, timed->cache, sizeof outputs.cache);
     timed->args = kernel_args_of(layer, &timed->inputs, outputs);
     if (timed->packed == NULL || timed->scratch == NULL || timed->y == NULL || timed->attn == NULL ||
-        timed->lse == NULL || !room) {
-        diag_environment(diag, NULL, "out of memory");
-        return false;
-    }
+        timed->lse == NULL || !room)
+        return diag_environment(diag, NULL, "out of memory");
     return true;
 }
 
@@ -110,9 +108,7 @@ bool timed_backward(struct timed *timed, struct diag *diag)
         good = timed->gradient[t] != NULL;
     }
     timed->backward = good;
-    if (!good)
-        diag_environment(diag, NULL, "out of memory");
-    return good;
+    return good || diag_environment(diag, NULL, "out of memory");
 }
 
 /* What is timed, once. */
@@ -133,10 +129,8 @@ bool timed_pack(struct timed *timed, int isa, struct diag *diag)
         error = timed->call->forward(timed->packed, &timed->args, timed->scratch);
     if (error == KERNEL_OK && timed->backward)
         error = call_once(timed);
-    if (error != KERNEL_OK) {
-        diag_error(diag, timed->layer->name, "the kernel refuses: %s", timed->call->strerror(error));
-        return false;
-    }
+    if (error != KERNEL_OK)
+        return diag_error(diag, timed->layer->name, "the kernel refuses: %s", timed->call->strerror(error));
     timed->isa = timed->call->isa_name(timed->call->isa(timed->packed));
     return true;
 }

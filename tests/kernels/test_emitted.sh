@@ -146,29 +146,28 @@ one_short() {
 }
 
 # The sanitized attnrun finds the generator beside itself.
-check_sanitized() { # NAME-OR-PATH COMPILER_AND_FLAGS OPTION...
-    spec=$1 compiler=$2
+check_sanitized() { # NAME-OR-PATH SETS COMPILER_AND_FLAGS OPTION...
+    local spec=$1 isas=$2 compiler=${3%% *} flags=${3#* }
     case $spec in /*) ;; *) spec=$root/tests/vectors/$1.layer ;; esac
-    shift 2
-    env ATTNGEN='' CC="${compiler%% *}" CFLAGS="${compiler#* }" "$build/sanitized/attnrun" check "$spec" "$@" --cache "$work/cache" \
-        >"$log" 2>&1 || fail "CC='${compiler%% *}' CFLAGS='${compiler#* }' $build/sanitized/attnrun check $spec $*"
+    flags="$flags $(alone "$spec" "$isas")"
+    set -- "$spec" --isa "$isas" "${@:4}"
+    env ATTNGEN='' CC="$compiler" CFLAGS="$flags" "$build/sanitized/attnrun" check "$@" --cache "$work/cache" \
+        >"$log" 2>&1 || fail "CC='$compiler' CFLAGS='$flags' $build/sanitized/attnrun check $*"
 }
 # The first word behind the name: instruction sets
-one_sanitized() { check_sanitized "$1" "${2#* }" --batch 3 --isa "${2%% *}"; }
-one_sanitized_rows() {
-    check_sanitized "$1" "${2#* }" --batch 3 --isa "${2%% *}" --set plan.fold=off --set plan.z_layout=rows
-}
-one_sanitized_small() { check_sanitized "$1" "${2#* }" --batch 3 --isa "${2%% *}" --set plan.size=small; }
+one_sanitized() { check_sanitized "$1" "${2%% *}" "${2#* }" --batch 3 "${@:3}"; }
+one_sanitized_rows() { one_sanitized "$@" --set plan.fold=off --set plan.z_layout=rows; }
+one_sanitized_small() { one_sanitized "$@" --set plan.size=small; }
 one_sanitized_folded() {
-    check_sanitized "$1" "${2#* }" --batch 3 --isa "${2%% *}" --set plan.fold=on --set plan.value_layout=blocks \
-        --set plan.depth_slab=5 --set plan.prefetch=on
+    one_sanitized "$@" --set plan.fold=on --set plan.value_layout=blocks --set plan.depth_slab=5 --set plan.prefetch=on
+}
+one_sanitized_crowd() {
+    check_sanitized "$1" "${2%% *}" "${2#* }" --batch 23 --n 3 --set plan.fold=off --set plan.value_layout=rows
 }
 # What is prefetched lies inside the tensors and the packed block: here it is read.
 one_sanitized_asks() {
-    check_sanitized "$work/asking/$1.layer" "$2" --batch 2 --set plan.fold=off --set plan.prefetch=on --templates "$work/asking/templates"
-}
-one_sanitized_crowd() {
-    check_sanitized "$1" "${2#* }" --batch 23 --n 3 --isa "${2%% *}" --set plan.fold=off --set plan.value_layout=rows
+    check_sanitized "$work/asking/$1.layer" "${2%% *}" "${2#* }" --batch 2 --set plan.fold=off --set plan.prefetch=on \
+        --templates "$work/asking/templates"
 }
 
 if [ "${1-}" = --one ]; then
@@ -339,8 +338,7 @@ add_other_machine() {
 add_short() {
     for cc in $compilers; do
         if runs_with "$cc" -fsanitize=address; then
-            turn_of -O2 -O0
-            for level in $turn; do job short tiny "$cc" $level -g -fsanitize=address; done
+            for level in -O0 ${every:+-O2}; do job short tiny "$cc" $level -g -fsanitize=address; done
         else
             skip "an input too short under ASan: $cc cannot build such programs here"
         fi
@@ -370,10 +368,12 @@ add_sanitized() {
     printf 'd_model = 48\nh = 3\nw_v = identity\ninput = split\nseq_len = 70\n' >"$work/asking/identity.layer"
     # at -O1 it takes six times as long
     flags="${CC:-gcc} $(quick -O0 -g1 $flags -fno-sanitize-recover=all)"
-    for name in short_slab concat identity; do
-        job sanitized_asks "$name" $flags
-    done
     IFS=, read -ra sets <<<"$("$root/tests/isas_here.sh")"
+    for name in short_slab concat identity; do
+        vectored=("${sets[@]:1}") # scalar code prefetches nothing
+        turn_of "${vectored[@]:-${sets[0]}}"
+        job sanitized_asks "$name" "${turn// /,}" $flags
+    done
     for name in $vectors; do
         case " $whole " in
         *" $name "*) job sanitized "$name" "$("$root/tests/isas_here.sh" all)" $flags ;;

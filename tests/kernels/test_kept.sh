@@ -15,7 +15,7 @@ export CFLAGS
 if [ "${1-}" = --one ]; then
     isa=$3 log=$work/$2.log set=()
     for key in "${@:4}"; do set+=(--set "$key"); done
-    "$ATTNRUN" check "$work/kept.layer" "${set[@]}" --isa "$isa" >"$log" 2>&1 || fail "$isa: ${*:4}"
+    CFLAGS="$CFLAGS $(alone "$work/kept.layer" "$isa")" "$ATTNRUN" check "$work/kept.layer" "${set[@]}" --isa "$isa" >"$log" 2>&1 || fail "$isa: ${*:4}"
     grep -q ' 0 failed, 0 skipped' "$log" || fail "$isa: ${*:4}: not checked"
     echo "passed: $isa: ${*:4}"
     exit 0

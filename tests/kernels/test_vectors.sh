@@ -33,6 +33,7 @@ if [ "${1-}" = --one ]; then
     [ "$round" = rows ] && CC=$second
     [ "$round" = scalar ] && CC=tcc
     export CFLAGS=${CFLAGS-$(quick "$4")}
+    [ "${6-}" != --isa ] || CFLAGS+=" $(alone "$5" "$7")"
     set -- "$ATTNRUN" run "$spec" --in "${spec%.layer}.safetensors" "${@:6}"
     if "$@" >"$report" 2>&1 || not_said "$round" "$name" "$report"; then
         echo "passed: $round, $name"
@@ -97,7 +98,7 @@ for spec in "${specs[@]}"; do
         set=${vectored[turn % ${#vectored[@]}]} isa=${sets[turn / 4 % ${#sets[@]}]}
         [[ $name = precision_* ]] && set=$all isa=$isas # not all sets have such sums
         if [[ $optimised =~ [[:space:]]$name[[:space:]] ]]; then
-            plain "$spec" -O2 "${halves[optimised_turn++ % 2]}"
+            for set in ${halves[optimised_turn++ % 2]//,/ }; do plain "$spec" -O2 "$set"; done
         elif [ $scalar ]; then
             [ -z "$(of_rule "$name" scalar)" ] || job scalar -O0 "$spec" --isa scalar
             plain "$spec" -O0 "$set"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Runs attention layers of models, which make_models.py made with the transformers package (README.md here), through
-# `attnrun run`: each by the reference and by every instruction set of this machine, compiled with $CC (default gcc). Their
-# weights come from files of whole models, by the names of each family. How close a kernel must come is attnrun's derived
+# `attnrun run`: each by the reference, by scalar code, compiled by tcc where it is, and by one more instruction set of this
+# machine, compiled with $CC (default gcc); with "all", or a name, by every one. Their weights come from files of whole models, by the names of each family. How close a kernel must come is attnrun's derived
 # bound; the reference must give the f32 that is nearest to transformers' number, or one beside it.
 #
-#   tests/models/test_models.sh [CASE…]      BUILD=build  ATTNGEN, ATTNRUN  CC=gcc  CFLAGS=-O0  JOBS=N
+#   tests/models/test_models.sh [all|CASE…]      BUILD=build  ATTNGEN, ATTNRUN  CC=gcc  CFLAGS=-O0  JOBS=N
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
@@ -23,7 +23,7 @@ near() {
 run() {
     local who=$1 name=$2
     set -- "$ATTNRUN" run "$data/$3.layer" --in "$data/$name.safetensors" --weights "$data/$4.safetensors" "${@:5}"
-    if "$@" >"$report" 2>&1 && { [ "$who" = kernels ] || near "$report"; }; then
+    if "$@" >"$report" 2>&1 && { [ "$who" != reference ] || near "$report"; }; then
         echo "passed: $who, $name"
     else
         echo "FAILED: $who, $name: CC='$CC' CFLAGS='$CFLAGS' $*"
@@ -31,18 +31,24 @@ run() {
     fi
 }
 
-# --one NUMBER ISAS CASE…: cases of one spec, one after the other, as the first compiles for all
+# --one NUMBER tcc+ISA|ISAS CASE…: cases of one spec, one after the other, as the first compiles for all
 if [ "${1-}" = --one ]; then
     isas=$3 report=$work/$2.report
     for name in "${@:4}"; do
         read -ra words < <(grep "^$name " $data/cases.txt)
         run reference "${words[@]}" --reference
-        run kernels "${words[@]}" --isa "$isas"
+        for set in ${isas//+/ }; do
+            case $set in
+            tcc) CC=tcc CFLAGS='' run scalar "${words[@]}" --isa scalar ;;
+            *) CFLAGS="$CFLAGS $(alone "$data/${words[1]}.layer" "$set")" run kernels "${words[@]}" --isa "$set" ;;
+            esac
+        done
     done
     exit 0
 fi
 
-isas=$(tests/isas_here.sh all)
+isas=$(tests/isas_here.sh all) every=${1-}
+[ "$every" != all ] || shift
 declare -A cases=()
 while read -r name spec _; do
     case $name in '#') continue ;; esac
@@ -53,7 +59,10 @@ for name; do
     [[ "${cases[*]} " == *" $name "* ]] || { echo "$name: error: no case of $data/cases.txt" >&2; exit 2; }
 done
 for spec in "${!cases[@]}"; do
-    job "$isas" "${cases[$spec]# }"
+    of=$isas
+    [ "$every" ] || [[ $isas != scalar,* ]] || ! command -v tcc >/dev/null ||
+        of="tcc+$(set_of "$data/$spec.layer" "${isas#scalar,}")"
+    job "$of" "${cases[$spec]# }"
 done
 run_jobs
 tally

@@ -19,9 +19,9 @@ strict=${strict#* } # without the standard
 
 # attnrun check SPEC OPTION… with a compiler and flags
 check() { # COMPILER FLAGS SPEC SIZE[/ISA]
-    local isa=()
-    [[ $4 = */* ]] && isa=(--isa "${4#*/}")
-    env CC="$1" CFLAGS="$2" "$ATTNRUN" check "$root/$3.layer" --set plan.size="${4%/*}" ${isa[@]+"${isa[@]}"} \
+    local isa=() only=
+    [[ $4 = */* ]] && isa=(--isa "${4#*/}") only=$(alone "$root/$3.layer" "${4#*/}")
+    env CC="$1" CFLAGS="$2 $only" "$ATTNRUN" check "$root/$3.layer" --set plan.size="${4%/*}" ${isa[@]+"${isa[@]}"} \
         --cache "$work/cache" >"$log" 2>&1 &&
         grep -q '^ok' "$log"
 }

@@ -124,7 +124,6 @@ static struct inputs draw_inputs(const struct layer *layer, struct random *rando
 static void reference_is_the_equations(void **state)
 {
     struct random dice[] = {{3}, {7}};
-    (void)state;
     for (int i = 0; i < 2 * LAYERS; i++) {
         struct random *random = &dice[i % 2];
         struct layer *layer = (i % 2 ? draw_rows : draw_layer)(random, i / 2 % 3 == 0 ? "0.1" : "1e-6");
@@ -166,7 +165,6 @@ static void naive_blocks_are_within_their_bound(void **state)
     struct random dice[] = {{4}, {8}};
     double nearest[6] = {0}, worst = 0; /* of blocks, and of layers without attention */
     size_t elements = 0, gated = 0;
-    (void)state;
     for (int i = 0; i < 2 * LAYERS; i++) {
         struct random *random = &dice[i % 2];
         struct layer *layer = (i % 2 ? draw_rows : draw_layer)(random, i / 2 % 3 == 0 ? "0.1" : "1e-6");
@@ -215,7 +213,6 @@ static void mutants_are_seen(void **state)
     static const char *const names[MUTANTS] = {
         "sound", "no eps", "mean kept", "gain dropped", "shift dropped", "residual dropped", "gelu's coefficient",
         "gate for up", "last column dropped", "b_2 dropped", "gains of the first norm", "norm twice", "sum not normed"};
-    (void)state;
     for (enum mutant mutant = SOUND + 1; mutant < MUTANTS; mutant++) {
         struct random random = {5};
         size_t seen = 0, all = 0;
@@ -238,7 +235,6 @@ static void mutants_are_seen(void **state)
 
 static void activations_have_their_limits(void **state)
 {
-    (void)state;
     for (enum layer_activation a = ACTIVATION_RELU; a <= ACTIVATION_SILU; a++) {
         assert_true(block_activation(a, INFINITY) == INFINITY && block_activation(a, -INFINITY) == 0);
         assert_true(isnan(block_activation(a, NAN)));
@@ -255,7 +251,6 @@ static void activations_have_their_limits(void **state)
 static void slopes_are_derivatives(void **state)
 {
     static const double most[] = {1, 1, 1.13, 1.13, 1.1, 1}, bend[] = {0, 0, 0.8, 0.8, 0.5, 0.77};
-    (void)state;
     for (enum layer_activation a = ACTIVATION_RELU; a <= ACTIVATION_TANH; a++) {
         double largest = 0, bent = 0;
         for (double x = -60.0005; x < 60; x += 0.001) {
@@ -275,7 +270,6 @@ static void slopes_are_derivatives(void **state)
 static void rows_at_the_ends_are_right(void **state)
 {
     static const float rows[][4] = {{3, 3, 3, 3}, {0, 0, 0, 0}, {1e30f, -2e30f, 3e38f, 1}, {1e-30f, 2e-30f, 0, 0}};
-    (void)state;
     for (int rms = 0; rms < 2; rms++) {
         struct layer *layer = layer_of(rms ? "d_model = 4\nh = 1\nseq_len = 4\nblock = pre\nnorm = rms\n"
                                            : "d_model = 4\nh = 1\nseq_len = 4\nblock = post\n");

@@ -45,7 +45,6 @@ static bool step(void *context, size_t number, double until)
 static void a_budget_holds(void **state)
 {
     static const double shapes[][3] = {{1, 0, 0}, {1, 1, 0}, {0.2, 0.5, 5}, {4, 9, 0}, {0.01, 0, 39}};
-    (void)state;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (double reserve = 0; reserve <= 60; reserve += 7) {
             double seconds[STEPS];
@@ -76,7 +75,6 @@ static void the_first_step_may_take_all(void **state)
 {
     static const double seconds[] = {30, 1, 1};
     struct work work = {.seconds = seconds};
-    (void)state;
     clock_us = 0;
     struct budget budget = budget_begin(40, now);
     budget.longest = 35e6;
@@ -88,7 +86,6 @@ static void no_seconds_are_the_least_and_no_limit(void **state)
 {
     static const double seconds[] = {1000, 2000, 3000};
     struct work work = {.seconds = seconds};
-    (void)state;
     clock_us = 17;
     struct budget budget = budget_begin(0, now);
     budget.reserve = 1e9;

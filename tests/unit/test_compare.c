@@ -173,7 +173,6 @@ static void naive_layer(struct subject *s, enum mutant mutant)
 
 static void test_naive_layer_passes(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         struct subject s;
         make(&s, plain, seed);
@@ -191,7 +190,6 @@ static void test_naive_layer_passes(void **state)
 /* b_K is not among the biases: it adds the same to all scores of a row, which softmax does not see. */
 static void test_mutants_fail(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, plain, 5);
     bound(&s);
@@ -208,7 +206,6 @@ static void test_mutants_fail(void **state)
 
 static void test_nan_fails(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, plain, 1);
     bound(&s);
@@ -235,7 +232,6 @@ static void test_nan_fails(void **state)
 
 static void test_hidden_weights_are_exactly_zero(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, plain, 1);
     bound(&s);
@@ -250,7 +246,6 @@ static void test_hidden_weights_are_exactly_zero(void **state)
 /* An error of eight times the gate at one element is seen, an eighth of it is not. */
 static void test_sensitivity(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, plain, 2);
     bound(&s);
@@ -271,7 +266,6 @@ static void test_sensitivity(void **state)
 
 static void test_the_bound_is_small(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, plain, 3);
     bound(&s);
@@ -285,7 +279,6 @@ static void test_the_bound_is_small(void **state)
 /* One row whose scores are so large that only the worst case bounds it: what is printed says how far the others are. */
 static void test_shown_error(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, "d_model = 24\nh = 3\nseq_len = 40\nscores = true\nmask = additive\n", 7);
     float *mask = s.in.tensor[TENSOR_MASK_ADD];
@@ -308,7 +301,6 @@ static void test_shown_error(void **state)
 
 static void test_non_finite_reference(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, plain, 4);
     ((float *)s.in.tensor[TENSOR_X])[30 * D + 5] = NAN; /* rows 30 … of sequence 0 see it */
@@ -337,7 +329,6 @@ static void test_non_finite_reference(void **state)
  * hull of the values. Elsewhere everything is promised still. */
 static void test_overflow(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, plain, 6);
     float *x = s.in.tensor[TENSOR_X];
@@ -374,7 +365,6 @@ static void multiply(struct subject *s, enum layer_tensor tensor, float by)
 /* Sums that overflow although what is made of them would not; and the last of all, half of whose elements do. */
 static void test_overflow_of_each_sum(void **state)
 {
-    (void)state;
     static const struct { enum layer_tensor large, small; } cases[] = {
         {TENSOR_W_Q, TENSOR_W_K}, {TENSOR_W_K, TENSOR_W_Q}, {TENSOR_W_V, TENSOR_W_O}, {TENSOR_W_O, TENSOR_COUNT},
     };
@@ -404,7 +394,6 @@ static const char additive[] = "d_model = 24\nh = 3\nseq_len = 40\nscores = true
 /* Where some key is left, a row at -FLT_MAX is held to the gate; where none is, to the hull of the values. */
 static void test_lowest_mask(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, additive, 8);
     float *mask = s.in.tensor[TENSOR_MASK_ADD];
@@ -434,7 +423,6 @@ static void test_lowest_mask(void **state)
 /* Below -FLT_MAX log(2) all masks are one in base 2. */
 static void test_clamped_masks(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, additive, 8);
     float *mask = s.in.tensor[TENSOR_MASK_ADD];
@@ -453,7 +441,6 @@ static void test_clamped_masks(void **state)
 /* The hull is no wider than the farthest value: a row at -1e9 has the weights that it likes, but one of these sums. */
 static void test_hull(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, "d_model = 24\nh = 3\nseq_len = 40\nw_o = none\nw_v = identity\nd_k = 8\nmask = additive\n", 9);
     float *mask = s.in.tensor[TENSOR_MASK_ADD];
@@ -474,7 +461,6 @@ static void test_hull(void **state)
 /* One of two keys is off by so much that either may take all; exponentials of both bounds are below double's range. */
 static void test_weights_far_apart(void **state)
 {
-    (void)state;
     struct subject s = {.layer = layer_of("d_model = 2\nh = 1\nseq_len = 2\nscale = 1\nw_v = identity\nw_o = none\n"
                                           "mask = additive\nscores = true\n")};
     struct diag diag = {0};
@@ -510,7 +496,6 @@ static void make_cancelling(struct subject *s, const char *score, const char *mo
  * Of the next one, which sees both for sure, everything is. */
 static void test_unsure_of_only_key(void **state)
 {
-    (void)state;
     static const struct { float factor; bool sees; } cases[] = {{0.9999999f, true}, {1.0000001f, false}};
     for (size_t i = 0; i < 2; i++) {
         struct subject s;
@@ -531,7 +516,6 @@ static void test_unsure_of_only_key(void **state)
 /* Where another key is seen for sure, or a sink takes part, the row keeps its bound: the hull. */
 static void test_unsure_of_one_key(void **state)
 {
-    (void)state;
     static const struct { const char *more; float inside; } cases[] = {{"", 1}, {"mask = causal\nsink = true\n", 0}};
     for (size_t i = 0; i < 2; i++) {
         struct subject s;
@@ -550,7 +534,6 @@ static void test_unsure_of_one_key(void **state)
  * sign is known. */
 static void test_unsure_of_infinity(void **state)
 {
-    (void)state;
     static const struct { const char *score; float factor; bool finite; float other; } cases[] = {
         {"s / abs(p - j)", 0.9999999f, false, -INFINITY}, {"s / abs(p - j)", 1.0000001f, true, NAN},
         {"where(s < 0, 1e999, s)", 0.9999999f, true, NAN}, {"where(s < 0, 1e999, s)", 1.0000001f, false, 1e6f},
@@ -574,7 +557,6 @@ static void test_unsure_of_infinity(void **state)
  * taken for the only one. */
 static void test_kinks(void **state)
 {
-    (void)state;
     static const char *const scores[] = {"min(2.0, abs(s)) + s", "abs(s + 2.0) + s + 2.0", "max(s, -2.0) - s"};
     for (size_t i = 0; i < sizeof scores / sizeof *scores; i++) {
         struct subject s;
@@ -594,7 +576,6 @@ static void test_kinks(void **state)
  * kernel with folded scores, which leaves it out, is right and the reference is not. */
 static void test_large_key_bias(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, plain, 10);
     struct diag diag = {0};
@@ -610,7 +591,6 @@ static void test_large_key_bias(void **state)
 /* Rounding upward changes neither the reference nor the bounds, and stays as it was. */
 static void test_rounding_of_the_caller(void **state)
 {
-    (void)state;
     struct subject s, up;
     make(&s, plain, 11);
     make(&up, plain, 11);
@@ -658,7 +638,6 @@ static void flushing_case(struct subject *s, const struct flushing *factors)
  * that flushes, and not within that of one that does not. */
 static void test_flushing(void **state)
 {
-    (void)state;
     static const struct flushing cases[] = {
         {1e-37f, 0.1f, 1e37f}, {1e20f, 1e-39f, 1e18f}, {1e19f, 1e18f, 1e-39f}, {1e-20f, 1e-19f, 1e37f},
     };
@@ -690,7 +669,6 @@ static void test_flushing(void **state)
 
 static void test_rows_that_see_nothing(void **state)
 {
-    (void)state;
     struct subject s;
     make(&s, "d_model = 24\nh = 3\nseq_len = 40\nscores = true\nw_o = none\nmask = causal+no_self\n", 1);
     bound(&s);
@@ -722,7 +700,6 @@ static float naive_key(const struct subject *s, size_t t, size_t c, size_t witho
  * tell: right ones pass, those without one product do not. */
 static void test_sums_that_come_back(void **state)
 {
-    (void)state;
     struct diag diag = {0};
     struct subject s = {.layer = layer_of("d_model = 2048\nh = 1\nd_k = 8\nd_v = 8\nseq_len = 16\nw_o = none\n"
                                           "mask = causal\ncache = rows\ncache_len = 16\n")};

@@ -120,7 +120,6 @@ static void remez(const struct interval *interval, long double c[TERMS])
 
 static void coefficients_are_minimax(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
         long double found[TERMS], smallest = 1, largest = 0;
         double stored[TERMS];
@@ -214,7 +213,6 @@ static float exp2_by_floor(const struct coefficients *c, float t)
 /* Outside [-126, 127]: 0 or nearly so, infinity or nearly so, NaN for NaN. */
 static void ends_are_as_said(void **state)
 {
-    (void)state;
     struct coefficients c;
     read_coefficients(&c);
     for (int way = 0; way < 3; way++) {
@@ -245,7 +243,6 @@ static void measure(const struct coefficients *c, float t, double worst[WAYS])
 
 static void error_in_f32_is_allowed(void **state)
 {
-    (void)state;
     double worst[WAYS] = {0};
     struct coefficients c;
     read_coefficients(&c);

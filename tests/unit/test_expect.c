@@ -71,7 +71,6 @@ static const struct expect *on(const struct expected *e, const char *isa)
 /* Sets that no measured core has: said to be so, with no line for scripts. */
 static void others_are_said_to_be_unknown(void **state)
 {
-    (void)state;
     char *text = NULL;
     size_t length;
     struct diag diag = {0};
@@ -113,7 +112,6 @@ static void check_fmas(const char *settings, const double fmas[6])
 
 static void counts_by_hand(void **state)
 {
-    (void)state;
     /* 16 features, 16 steps deep: one vector of queries, or of features, for each of 16 rows */
     check_fmas(SQUARE "16", (const double[6]){256, 256, 256, 256, 256, 256});
     /* products with tokens along the rows have one row; in attention the query fills one lane of its vectors */
@@ -143,7 +141,6 @@ static double tiles_of_keys(const char *settings, int64_t batch)
 
 static void tiles_by_hand(void **state)
 {
-    (void)state;
     assert_float_equal(tiles_of_keys(SQUARE "16", 1), 1, 0);
     assert_float_equal(tiles_of_keys(SQUARE "13", 1), 1, 0); /* the last block's own height */
     assert_float_equal(tiles_of_keys(SQUARE "13 plan.batch_rows=26", 2), 5, 0); /* 26 as one matrix: 16, 4, 4, 1, 1 */
@@ -152,7 +149,6 @@ static void tiles_by_hand(void **state)
 
 static void counts_of_folds_by_hand(void **state)
 {
-    (void)state;
     /* one head as wide as the input: two projections are gone, nothing is wider */
     check_fmas("d_model=16 h=1 seq_len=16", (const double[6]){256, 0, 0, 256, 256, 256});
     /* two heads: each reads all 32 features of the input, for scores and for values */
@@ -168,7 +164,6 @@ static void counts_of_folds_by_hand(void **state)
 static void slabs_are_more_tiles(void **state)
 {
     struct expected whole, slabs;
-    (void)state;
     expect_layer(&whole, SQUARE "16");
     expect_layer(&slabs, SQUARE "16 plan.depth_slab=6"); /* near-equal: 6, 6 and 4 */
     for (int64_t i = 0; i < whole.plan->count; i++) {
@@ -182,7 +177,6 @@ static void slabs_are_more_tiles(void **state)
 
 static void counts_of_masks_by_hand(void **state)
 {
-    (void)state;
     /* causal: queries 0 … 15 walk over keys 0 … 15, queries 16 … 31 over all 32 */
     const double pairs = (16 + 32) * 16, rows = 32 * 16;
     check_fmas(SQUARE "32 mask=causal", (const double[6]){2 * 256, rows, rows, pairs, pairs, rows});
@@ -198,7 +192,6 @@ static void sequences_share_tiles(void **state)
 {
     struct expected e;
     struct expect four;
-    (void)state;
     expect_layer(&e, SQUARE "5");
     for (int64_t i = 0; i < e.plan->count; i++)
         if (strcmp(e.plan->isas[i].isa->name, "avx512") == 0) {
@@ -219,7 +212,6 @@ static void lanes_are_paid_for(void **state)
 {
     static const char cross[] = "attention=cross d_model=64 h=4 source_len=100 seq_len=%d";
     double queries = 0, scores = 0;
-    (void)state;
     for (int n = 17; n <= 32; n++) {
         char text[100];
         struct expected e;
@@ -252,7 +244,6 @@ static void costs_more(const char *less, const char *more)
 
 static void more_costs_more(void **state)
 {
-    (void)state;
     costs_more("seq_len=32", "seq_len=33");
     costs_more("seq_len=256", "seq_len=512");
     costs_more("d_model=64", "d_model=65 h=5");
@@ -311,7 +302,6 @@ static void check_share(const struct expected *e, int64_t isa, int64_t batch)
 
 static void any_layer_has_a_share(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof any_layers / sizeof any_layers[0]; i++) {
         struct expected e;
         expect_layer(&e, any_layers[i]);
@@ -325,7 +315,6 @@ static void any_layer_has_a_share(void **state)
 static void folding_shows(void **state)
 {
     struct expected plain, folded;
-    (void)state;
     /* wide heads: no projection of keys, none of values */
     expect_layer(&plain, "d_model=512 h=4 width=wide seq_len=512 plan.fold=off");
     expect_layer(&folded, "d_model=512 h=4 width=wide seq_len=512");
@@ -354,7 +343,6 @@ static void every_bound_holds_something(void **state)
         {EXPECT_TILES, "d_model=1 h=1 seq_len=1"},
     };
     bool reached[EXPECT_BOUNDS] = {false};
-    (void)state;
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
         struct expected e;
         expect_layer(&e, layers[i].settings);
@@ -390,7 +378,6 @@ static void scripts_can_read_it(void **state)
     struct expected e;
     char isa[16], bound[16];
     double share;
-    (void)state;
     char *text = explained(&e, "d_model=768 h=12 seq_len=512");
     for (int64_t i = 0; i < e.plan->count; i++) {
         char start[64];
@@ -424,7 +411,6 @@ static void folding_is_explained(void **state)
         {"d_model=16 h=1 seq_len=16 w_o=none", "W_Q W_K^T saves 4096 multiply-adds, 20.0 % of the plain layer's: taken",
          NULL},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
         struct expected e;
         char *text = explained(&e, layers[i].settings);

@@ -25,7 +25,6 @@ static const float *const numbers[] = {flat, square};
 
 static int fill_tables(void **state)
 {
-    (void)state;
     for (int a = 0; a < 5; a++)
         flat[a] = (float)a - 2.5f;
     for (int a = 0; a < 12; a++)
@@ -98,7 +97,6 @@ static void as_python(void **state)
     struct expression *e = NULL, *kernel = NULL;
     int cases = 0;
     FILE *in = fopen(path != NULL ? path : "tests/unit/expressions.txt", "r");
-    (void)state;
     assert_non_null(in);
     while (fgets(line, sizeof line, in) != NULL) {
         long long i, p, j;
@@ -139,7 +137,6 @@ static void corners(void **state)
         {"where(p > j, i == 2, i == 3)", false, 1}, {"flat[j] > 0.0", false, 1}, {"- - - p", true, -7},
         {"\tp - j - i  ", true, 2}, {"p - (j - i)", true, 6}, {"p / 2 / 2", true, 1.75}, {"7 // 2 / 2", true, 1.5},
         {"-p ** 2", true, -1}, {"9223372036854775807 + 0 * p", true, 9223372036854775807.0}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct diag diag = {0};
         struct expression *e = read_as(cases[k].text, cases[k].score, &diag);
@@ -211,7 +208,6 @@ static void refusals(void **state)
         {"p == not j", false, "a.layer:3:14: error: 'not' where an operand should begin; write brackets around not ..."},
         {"s \xc3\x97 2", true, "a.layer:3:11: error: '\\xc3' is no part of an expression; write numbers, names, operators "
                                "and brackets"}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct diag diag = {0};
         assert_null(read_as(cases[k].text, cases[k].score, &diag));
@@ -242,7 +238,6 @@ static void hostile(void **state)
         {"1", "", false}, {"1", ".0", true}, {" ", "s", true},
         {"s", "", false}, {"where(p<j,", "s", false}, {"min(s,", "s", false}, {"0.", "", false}, {"p*", "1", false},
         {"i-", "i", false}, {"s/2/", "2", false}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct diag diag = {0};
         char *text = repeated(cases[k].part, (1 << 20) / strlen(cases[k].part), cases[k].end);
@@ -261,7 +256,6 @@ static void folded_and_shared(void **state)
         {"2 * 3 + 1 / 4", 1}, {"s + 0 * p", 1}, {"s * 1", 1}, {"tanh(s) * tanh(s)", 3}, {"(p - j) * (p - j) + (p - j)", 6},
         {"s + where(1 < 2, p, j)", 4}, {"- -s", 1}, {"abs(abs(s))", 2}, {"p + j - (j + p) + s", 1}, {"flat[2]", 2},
         {"s + i - i", 5}, {"exp(0)", 1}, {"max(s, s)", 1}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct expression *e = read_good(cases[k].text, true);
         if (e->count != cases[k].nodes)
@@ -286,7 +280,6 @@ static void blocks(void **state)
         {"tanh(sqrt(p - 5.0)) <= 2.0", false}, {"exp(-abs(sqrt(p - 5.0))) < 2.0", false},
         {"max(min(sqrt(p - 5.0), 3.0), 0.0) <= 4.0", false}, {"tanh(1 / (p - j) - 1 / (p - j)) < 2.0", false}};
     static struct expression_range ranges[MAX_NODES];
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct expression *e = read_good(cases[k].text, false);
         for (int64_t p = -8; p < 32; p += 8)
@@ -318,7 +311,6 @@ static void wide_integers(void **state)
                                        .j = {.low = 0, .high = INT32_MAX}};
     struct expression *e = read_good("p * j", true);
     int node;
-    (void)state;
     assert_true(expression_ranges(e, &box, ranges, &node));
     expression_free(e);
     e = read_good("p * j * p", true);
@@ -345,7 +337,6 @@ static void kernels(void **state)
         {"s - 0.5 * (p - j)", NODE_MUL, 1, 8}, {"s", NODE_MUL, 0, 1}, {"5 * tanh(s / 5)", NODE_DIV, 0, 6},
         {"5 * tanh(s / 5)", NODE_MUL, 2, 6}, {"s + square[i % 3][j % 4]", NODE_MIN, 0, 13}, {"max(s, 0) * 2", NODE_MUL, 1, 5},
         {"s + flat[i]", NODE_MIN, 1, 8}, {"where(j <= p, s, -1e999)", NODE_MUL, 0, 6}, {"exp(s)", NODE_EXP2, 1, 4}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct expression *e = read_good(cases[k].text, true), *kernel = expression_for_kernel(e, &drawn);
         assert_non_null(kernel);
@@ -361,7 +352,6 @@ static void kernels(void **state)
 static void factors(void **state)
 {
     static const char *const texts[] = {"tanh(s * 1e30 * 1e30)", "s * 1e-30 * 1e-30", "tanh(s / 1e-20 / 1e-20)"};
-    (void)state;
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         struct expression *e = read_good(texts[k], true), *kernel = expression_for_kernel(e, &drawn);
         assert_non_null(kernel);
@@ -382,7 +372,6 @@ static void hiding(void **state)
         {"s", false}, {"where(j > p, -1e999, s)", true}, {"where(j > p, -3.4028234663852886e38, s)", false},
         {"s - 1 / abs(p - j)", true}, {"s - 1 / (1 + abs(p - j))", false}, {"s / (j + 1)", false}, {"s / (p + 1)", true},
         {"1 / (1 + exp(-s))", false}, {"s / flat[i]", false}, {"s / sqrt(p + 4)", false}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct expression *e = read_good(cases[k].text, true), *kernel = expression_for_kernel(e, &drawn);
         assert_non_null(kernel);

@@ -50,7 +50,6 @@ static bool ends(pid_t process)
 
 static void test_limit(void **state)
 {
-    (void)state;
     struct diag diag = {0};
     struct process_result result;
     volatile pid_t *child = mmap(NULL, sizeof *child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

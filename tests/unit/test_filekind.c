@@ -77,7 +77,6 @@ static void check(const char *bytes, size_t length, enum file_use use, const cha
 
 static void test_kinds(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         check(files[i].bytes, files[i].length, FILE_SPEC, files[i].what, files[i].spec);
         check(files[i].bytes, files[i].length, FILE_TENSORS, files[i].what, files[i].tensors);
@@ -87,7 +86,6 @@ static void test_kinds(void **state)
 /* Every beginning of every file, in memory that ends with it (a sanitizer looks on). */
 static void test_cut_off(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         for (size_t length = 0; length <= files[i].length; length++) {
             struct diag diag = {0};

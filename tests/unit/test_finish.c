@@ -53,7 +53,6 @@ static void assert_row(const char *spec, size_t d, const double *from, int64_t p
 
 static void norms_are_their_formulas(void **state)
 {
-    (void)state;
     const double row[] = {3, -1, 1, 1}, root = sqrt(3.5); /* mean of squares 3 */
     const double rms[] = {3 / root, -2 / root, 3 / root, 4 / root};
     assert_row("d_model = 4\nh = 1\nseq_len = 1\nqk_norm = rms\nnorm_eps = 0.5\n", 4, row, 0, rms);
@@ -67,7 +66,6 @@ static void norms_are_their_formulas(void **state)
 
 static void rotations_are_their_formulas(void **state)
 {
-    (void)state;
     const double row[] = {1, 2, 3, 4, 5}, f = 0.1; /* 100^(-2/4) */
     const double half[] = {cos(2) - 3 * sin(2), 2 * cos(2 * f) - 4 * sin(2 * f), sin(2) + 3 * cos(2),
                            2 * sin(2 * f) + 4 * cos(2 * f), 5};
@@ -174,7 +172,6 @@ static void naive_rows_are_within_their_bound(void **state)
 {
     struct random random = {7};
     double nearest[2] = {0}, worst_nearest = 0; /* without and with an error that goes in */
-    (void)state;
     for (int i = 0; i < 3000; i++) {
         const size_t d = 1 + random_bits(&random) % MOST, rows = 3;
         struct trial t;
@@ -222,7 +219,6 @@ static void rotations_in_a_cache_are_within_their_gate(void **state)
     struct trial t = {.layer = layer_of("d_model = 64\nh = 1\nseq_len = 4\nrope = half\n"), .factor = 1};
     double exact[ROWS * D], worst[ROWS * D], drawn[2][ROWS * D], common[ROWS], nearest[2] = {0};
     unsigned char open[ROWS] = {0};
-    (void)state;
     assert_true(finish_allocate(&t.of, t.layer, ROWS, 1));
     for (int i = 0; i < TURNS; i++) {
         for (size_t at = 0; at < ROWS * D; at++)
@@ -257,7 +253,6 @@ static void rotations_in_a_cache_are_within_their_gate(void **state)
 /* A row of zeros has no error, rows that overflow are open. */
 static void ends_of_the_range_are_seen(void **state)
 {
-    (void)state;
     const double sizes[] = {0, 1e-30, 1e18, 1e20, 1e300, INFINITY, NAN};
     struct layer *layer = layer_of("d_model = 8\nh = 1\nseq_len = 4\nqk_norm = rms\n");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

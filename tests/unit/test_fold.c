@@ -212,7 +212,6 @@ static bool check_head(void *context, const struct reference *reference, const s
 
 static void test_folding_changes_nothing(void **state)
 {
-    (void)state;
     struct random random = {1};
     size_t silent = 0, indicators = 0;
     for (int trial = 0; trial < LAYERS; trial++) {
@@ -534,7 +533,6 @@ static int ascending(const void *a, const void *b)
 /* Every kind of layer and folding: within both gates, and near enough to them for the gates to be of use. */
 static void test_folded_kernels_pass(void **state)
 {
-    (void)state;
     for (int which = 0; which < 4; which++) {
         struct random random = {2};
         double ratio[LAYERS], worst = 0;
@@ -588,7 +586,6 @@ static bool applies(enum mutant mutant, const struct layer *layer, struct folds 
 
 static void test_mutants_fail(void **state)
 {
-    (void)state;
     for (size_t s = 0; s < sizeof sound_specs / sizeof *sound_specs; s++) {
         struct random random = {s};
         struct layer *layer = layer_of(sound_specs[s]);
@@ -626,7 +623,6 @@ static void test_mutants_fail(void **state)
  * packing in double may leave of a weight that is zero. */
 static void test_the_bound_is_the_folded_one(void **state)
 {
-    (void)state;
     struct random random = {3};
     struct layer *layer = layer_of("d_model = 2\nh = 1\nseq_len = 20\nd_k = 2\nd_v = 2\n");
     struct inputs in = inputs_of(layer, &random, true);
@@ -658,7 +654,6 @@ static void test_the_bound_is_the_folded_one(void **state)
  * is: where a folded score is -infinity, of an infinite source, attn may be finite though the reference's is NaN. */
 static void test_non_finite_sources(void **state)
 {
-    (void)state;
     static const float bad[] = {NAN, INFINITY, -INFINITY, 1e30f, 3e38f};
     for (size_t s = 0; s < 6; s++)
         for (size_t v = 0; v < sizeof bad / sizeof *bad; v++)
@@ -684,7 +679,6 @@ static void test_non_finite_sources(void **state)
 /* More rows than are all checked, for each kind of merge. */
 static void test_sampled_rows(void **state)
 {
-    (void)state;
     static const char *const merges[] = {"w_o = dense", "w_o = conv\nconv_width = 4"};
     for (size_t s = 0; s < 2; s++) {
         char spec[300];

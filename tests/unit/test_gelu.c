@@ -20,7 +20,6 @@ static long double error_of_share(long double quotient, long double x)
 static void test_error_alternates(void **state)
 {
     const struct quotient of = stored_quotient("GELU");
-    (void)state;
     assert_alternates(&of, error_of_share, 7.3e-9L);
 }
 
@@ -35,7 +34,6 @@ static void test_rounded_error(void **state)
 {
     const struct quotient of = stored_quotient("GELU");
     double largest = 0, below = 0;
-    (void)state;
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += FLOATS_STEP) {
         const uint32_t low = (uint32_t)bits;
         float a;

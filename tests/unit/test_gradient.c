@@ -392,7 +392,6 @@ static void compare(const char *spec, size_t batch, size_t n, size_t m)
  * that once for each query, not once for each pair. */
 static void test_sum_of_row(void **state)
 {
-    (void)state;
     const size_t n = 12, m = 140;
     struct layer *layer = layer_of("train = true\nd_model = 6\nh = 2\nw_o = none\nbias = true\nattention = cross\n"
                                    "seq_len = 12\nsource_len = 140\n");
@@ -428,7 +427,6 @@ static void test_philox(void **state)
         {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0},
          {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint32_t words[4];
         philox(known[i].key, known[i].counter, words);
@@ -440,7 +438,6 @@ static void test_philox(void **state)
 static void test_dropped(void **state)
 {
     static const double shares[] = {0, 1e-10, 0.1, 0.5, 0.9, 0.999};
-    (void)state;
     for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
         const struct layer layer = {.dropout = shares[k]};
         const struct inputs in = {.seed = UINT64_C(0x0123456789abcdef)};
@@ -455,7 +452,6 @@ static void test_dropped(void **state)
 
 static void test_alibi(void **state)
 {
-    (void)state;
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 6\nalibi = true\nbias = true\n", 2, 6, 6);
     compare("train = true\nd_model = 8\nh = 4\nseq_len = 5\nalibi = true\nmask = causal+additive\ndropout = 0.2\n", 2, 5, 5);
     compare("train = true\nd_model = 4\nh = 1\nseq_len = 4\nalibi = true\nattention = cross\nsource_len = 7\n", 1, 4, 7);
@@ -463,7 +459,6 @@ static void test_alibi(void **state)
 
 static void test_rope(void **state)
 {
-    (void)state;
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 6\nrope = half\nbias = true\n", 2, 6, 6);
     compare("train = true\nd_model = 12\nh = 2\nseq_len = 5\nrope = interleaved\nrope_dims = 4\nrope_theta = 100\n"
             "mask = causal\ndropout = 0.2\n", 1, 5, 5);
@@ -475,7 +470,6 @@ static void test_rope(void **state)
 
 static void test_norms(void **state)
 {
-    (void)state;
     static const char *const kinds[] = {"qk_norm = rms\n", "qk_norm = layer\nbias = true\nrope = half\n",
                                         "qk_norm = l2\nscale = 3\nrope = interleaved\nmask = causal\n",
                                         "qk_norm = l2\nnorm_eps = 2\n", "qk_norm = rms_all\n",
@@ -495,7 +489,6 @@ static void test_norms(void **state)
 
 static void test_padding_skipped(void **state)
 {
-    (void)state;
     static const char *const kinds[] = {"bias = true\nmask = padding\n", "mask = padding+causal+segments\nrope = half\n",
                                         "mask = padding\nw_o = conv\nbias = true\n", "mask = padding\nw_o = none\n"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -507,7 +500,6 @@ static void test_padding_skipped(void **state)
 
 static void test_terms(void **state)
 {
-    (void)state;
     static const char *const kinds[] = {"softcap = 0.7\n", "softcap = 2\nmask = causal\ndropout = 0.2\nscale = 3\n",
                                         "sink = true\n", "sink = true\nmask = bool\nlse = true\ndropout = 0.3\n",
                                         "relative = t5\nrel_buckets = 8\nrel_distance = 7\n",
@@ -525,7 +517,6 @@ static void test_terms(void **state)
 
 static void test_offset(void **state)
 {
-    (void)state;
     static const char *const kinds[] = {"offset = past\nmask = causal+no_self\n", "offset = end\nmask = causal+padding\n",
                                         "offset = end\nalibi = true\nmask = window\nwindow_left = 2\n",
                                         "offset = past\nmask = causal+prefix\n",
@@ -540,7 +531,6 @@ static void test_offset(void **state)
 
 static void test_dropout(void **state)
 {
-    (void)state;
     compare("train = true\nd_model = 6\nh = 2\nseq_len = 9\ndropout = 0.3\nbias = true\n", 2, 9, 9);
     compare("train = true\nd_model = 6\nh = 2\nseq_len = 4\ndropout = 0.75\nw_o = conv\n", 1, 4, 4);
     compare("train = true\nd_model = 4\nh = 2\nh_kv = 1\nseq_len = 4\ndropout = 0.5\nmask = causal+padding\n"
@@ -551,7 +541,6 @@ static void test_dropout(void **state)
 
 static void test_self(void **state)
 {
-    (void)state;
     compare("train = true\nd_model = 6\nh = 2\nseq_len = 5\n", 2, 5, 5);
     compare("train = true\nd_model = 6\nh = 2\nseq_len = 4\nbias = true\nweight_layout = out_in\n", 2, 4, 4);
     compare("train = true\nd_model = 4\nh = 2\nwidth = wide\nseq_len = 4\nbias = true\nscale = 0.3\n", 1, 4, 4);
@@ -563,7 +552,6 @@ static void test_self(void **state)
 
 static void test_kinds(void **state)
 {
-    (void)state;
     compare("train = true\nd_model = 4\nh = 2\nw_k = tied\nseq_len = 4\nbias = true\n", 2, 4, 4);
     compare("train = true\nd_model = 4\nh = 2\nw_k = tied\ninput = split\nseq_len = 4\n", 1, 4, 4);
     compare("train = true\nd_model = 4\nh = 2\nw_v = identity\nseq_len = 4\nbias = true\n", 1, 4, 4);
@@ -575,7 +563,6 @@ static void test_kinds(void **state)
 
 static void test_cross(void **state)
 {
-    (void)state;
     compare("train = true\nd_model = 4\nh = 2\nattention = cross\nd_source = 3\nseq_len = 4\nsource_len = 5\n"
             "bias = true\n", 2, 3, 5);
     compare("train = true\nd_model = 4\nh = 2\nattention = cross\nw_k = tied\nseq_len = 4\nmask = causal+padding\n",
@@ -587,7 +574,6 @@ static void test_cross(void **state)
 
 static void test_masks(void **state)
 {
-    (void)state;
     static const char *const masks[] = {"causal", "padding", "no_self", "causal+no_self", "bool", "additive",
                                         "window\nwindow_left = 1", "causal+window\nwindow_left = 2\nwindow_right = 0",
                                         "causal+padding+no_self+bool+additive", "causal+prefix", "segments",
@@ -603,7 +589,6 @@ static void test_masks(void **state)
 
 static void test_convolution(void **state)
 {
-    (void)state;
     static const char *const kinds[] = {"", "bias = true\n", "mask = causal\nconv_width = 2\n", "conv_width = 4\n",
                                         "mask = padding\nbias = true\n", "weight_layout = out_in\nmask = padding+causal\n",
                                         "conv_width = 9\n", "attention = cross\nmask = padding\n"};

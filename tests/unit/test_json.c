@@ -57,7 +57,6 @@ static void expect_no_text(const char *bytes, size_t length, const char *why, si
 
 static void escapes_and_surrogates(void **state)
 {
-    (void)state;
     expect_text(SIZED("\"\""), "");
     expect_text(SIZED(" \t\r\n\"a b\" "), "a b");
     expect_text(SIZED("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\""), "\"\\/\b\f\n\r\t");
@@ -93,7 +92,6 @@ static void escapes_and_surrogates(void **state)
 static void truncated_texts(void **state)
 {
     static const char whole[] = "\"a\\n\\u00e9\\ud83d\\ude00\xc3\xa9\\\\\"";
-    (void)state;
     for (size_t length = 0; length < sizeof whole - 1; length++) {
         char *copy;
         struct json json = scan(&copy, whole, length);
@@ -116,7 +114,6 @@ static void numbers_at_the_ends(void **state)
         {"1-2", "-2"}, {"0e0e", "e"}, {"1.5.5", ".5"}};
     static const char *const bad[] = {"", "-", "+1", "01", "-01", "00", ".5", "1.", "1.e5", "-.5", "1e", "1E+", "1e-x",
                                       "nan", "inf", "Infinity", "true", "null", "\"1\"", "--1", "e5", "٣"};
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char *copy;
         const size_t length = strlen(good[i].text), rest = strlen(good[i].rest);
@@ -156,7 +153,6 @@ static void integers_at_the_ends(void **state)
         {"00", 0, "a number with leading zeros", 2}, {"01", 0, "a number with leading zeros", 2},
         {"1.0", 0, "an integer expected, not a fraction", 1}, {"1e0", 0, "an integer expected, not a fraction", 1},
         {"1E", 0, "an integer expected, not a fraction", 1}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *copy;
         int64_t value;
@@ -188,7 +184,6 @@ static void items(void **state)
 {
     static const char *const bad[] = {"", "[", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1;2]", "[1}",
                                       "{1]", "[]]", "[1],", "[[1]]"};
-    (void)state;
     assert_int_equal(items_of("[]"), 0);
     assert_int_equal(items_of(" [ ] "), 0);
     assert_int_equal(items_of("[1]"), 1);
@@ -235,7 +230,6 @@ static void depth(void **state)
 {
     enum { DEPTH = 1000000 };
     static const char *const openings[] = {"[", "{\"a\":", "{\"__metadata__\":"};
-    (void)state;
     for (size_t i = 0; i < sizeof openings / sizeof *openings; i++) {
         const size_t step = strlen(openings[i]), length = DEPTH * step;
         char *text = malloc(length);
@@ -251,7 +245,6 @@ static void depth(void **state)
 static void keys_that_occur_twice(void **state)
 {
     static const char twice[] = "{\"ab\":1,\"a\\u0062\":2}";
-    (void)state;
     assert_string_equal(reads_record(SIZED(twice)), "a name occurs twice");
     assert_false(reads_tensors(SIZED("{\"__metadata__\":{},\"__metadata\\u005f_\":{}}")));
     assert_true(reads_tensors(SIZED("{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}"))); /* what is not read at all */
@@ -259,7 +252,6 @@ static void keys_that_occur_twice(void **state)
 
 static void nul_bytes(void **state)
 {
-    (void)state;
     assert_string_equal(reads_record(SIZED("{\"a\":1}\0")), "a NUL byte");
     assert_string_equal(reads_record(SIZED("\0")), "a NUL byte");
     assert_false(reads_tensors(SIZED("{}\0")));
@@ -270,7 +262,6 @@ static void nul_bytes(void **state)
 static void what_is_written(void **state)
 {
     struct record record;
-    (void)state;
     static const char text[] = "{\"\\ud83d\\ude00\":\"\\u007f\\r\\n\\t\\u001f\\/\\\"\\\\\",\"x\":-0.10E+05}";
     assert_null(record_parse(&record, SIZED(text)));
     char *line = record_json(&record);

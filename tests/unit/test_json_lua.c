@@ -23,14 +23,12 @@ static lua_State *lua;
 
 static int open_lua(void **state)
 {
-    (void)state;
     lua = luaL_newstate();
     return lua == NULL;
 }
 
 static int close_lua(void **state)
 {
-    (void)state;
     lua_close(lua);
     return 0;
 }
@@ -70,7 +68,6 @@ static void refuses(const char *text, size_t length, const char *why, size_t whe
 
 static void kinds(void **state)
 {
-    (void)state;
     takes(" {\"a\": [1, 2.5, null], \"b\": {\"c\": \"d\\n\"}, \"e\": true, \"f\": false, \"g\": null, \"\": -0} ");
     const int all = lua_gettop(lua);
     assert_int_equal(lua_getfield(lua, all, "a"), LUA_TTABLE);
@@ -100,7 +97,6 @@ static void numbers(void **state)
         {"9223372036854775806", 9223372036854775806.0, true}, {"9223372036854775808", 9223372036854775808.0, false},
         {"-9223372036854775807", -9223372036854775807.0, true}, {"1e2", 100, false}, {"1.0", 1, false},
         {"1e308", 1e308, false}, {"1e-400", 0, false}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         takes(cases[i].text);
         assert_int_equal(lua_isinteger(lua, -1), cases[i].integer);
@@ -114,7 +110,6 @@ static void numbers(void **state)
 static void faults(void **state)
 {
     static const char ends[] = "the text ends before the value does";
-    (void)state;
     refuses("", 0, ends, 0);
     refuses("  ", 2, ends, 2);
     refuses("[1,", 3, ends, 3);
@@ -140,7 +135,6 @@ static void depth(void **state)
     char text[6 * (JSON_DEPTH + 1) + 1] = "";
     struct json_lua reader;
     size_t at;
-    (void)state;
     for (int deep = JSON_DEPTH; deep <= JSON_DEPTH + 1; deep++) {
         text[0] = '\0';
         for (int i = 0; i < deep; i++)

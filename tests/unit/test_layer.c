@@ -32,14 +32,12 @@ static FILE *nowhere; /* for reports that nobody reads */
 
 static int make_folder(void **state)
 {
-    (void)state;
     nowhere = fopen("/dev/null", "w");
     return nowhere != NULL && mkdtemp(folder) != NULL ? 0 : -1;
 }
 
 static int remove_folder(void **state)
 {
-    (void)state;
     fclose(nowhere);
     return rmdir(folder);
 }
@@ -91,7 +89,6 @@ static size_t errors_of(const char *text)
 
 static void test_defaults(void **state)
 {
-    (void)state;
     struct layer *layer = good(BASE);
     assert_string_equal(layer->name, "spec");
     assert_int_equal(layer->d_model, 64);
@@ -127,7 +124,6 @@ static void test_defaults(void **state)
 /* Everything that is a default may be written, and changes nothing. */
 static void test_restated_defaults(void **state)
 {
-    (void)state;
     struct layer *layer = good(BASE "name = spec\nh_kv = 4\nwidth = narrow\ninput = shared\nattention = self\n"
                                "mask = none\nw_k = dense\nw_v = dense\nw_o = dense\nbias = false\nscale = 0.25\n"
                                "scores = false\nweight_layout = in_out\n");
@@ -150,7 +146,6 @@ static void test_restated_defaults(void **state)
 /* Defaults of numbers, restated or not. */
 static void test_numbers(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         BASE "qk_norm = rms\nrope = half\nrope_scaling = llama3\nrope_factor = 8\nrope_original_len = 8192\nrelative = t5\n",
         BASE "qk_norm = rms\nrope = half\nrope_scaling = llama3\nrope_factor = 8\nrope_original_len = 8192\nrelative = t5\n"
@@ -179,7 +174,6 @@ static void test_numbers(void **state)
 /* What a call brings projected: widths, and whose y. */
 static void test_projected(void **state)
 {
-    (void)state;
     static const struct {
         const char *more;
         int64_t d_v, d_out, m;
@@ -208,7 +202,6 @@ static void test_projected(void **state)
 
 static void test_without_attention(void **state)
 {
-    (void)state;
     const struct { const char *text; double work; int64_t parameters, norms; } cases[] = {
         {LINEAR, 4 * 6 * 10, 6 * 10, 0}, {LINEAR "bias = true\nnorm = layer\n", 4 * 6 * 10, 6 * 10 + 10 + 12, 1},
         {LINEAR "norm = rms\n", 4 * 6 * 10, 6 * 10 + 6, 1}, {LINEAR "norm = none\n", 4 * 6 * 10, 6 * 10, 0},
@@ -235,7 +228,6 @@ static void test_without_attention(void **state)
 
 static void test_every_key(void **state)
 {
-    (void)state;
     struct layer *layer = good("name=every_key\nd_model=60\nh=6\nh_kv=2\nd_k=8\nd_v=20\nattention=cross\n"
                                "d_source=40\nseq_len=7\nsource_len=9\nw_o=conv\nconv_width=4\nbias=true\n"
                                "mask = causal + padding+no_self +window+ bool+additive\nwindow_left=0\nwindow_right=5\n"
@@ -267,7 +259,6 @@ static void test_every_key(void **state)
 /* Widths and what a head reads, for each way of saying them. */
 static void test_derived(void **state)
 {
-    (void)state;
     static const struct {
         const char *more;
         int64_t d_k, d_v, d_in_q, d_in_kv, d_out;
@@ -309,7 +300,6 @@ static void test_derived(void **state)
 /* What a cache makes of a layer. */
 static void test_cache(void **state)
 {
-    (void)state;
     static const char base[] = "d_model = 60\nh = 4\nh_kv = 2\nd_v = 9\nseq_len = 5\nmask = window+bool\nwindow_left = 3\n";
     int64_t shape[4];
     const struct layer_call call = {2, 3, 3, 11};
@@ -341,7 +331,6 @@ static void test_cache(void **state)
 /* Legal although near a refusal. */
 static void test_legal(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         "d_model = 20\nh = 3\nd_k = 12\nd_v = 16\nseq_len = 1\n",                   /* no width comes from narrow */
         "d_model = 20\nh = 3\nwidth = wide\nseq_len = 1\n",
@@ -387,7 +376,6 @@ static void test_legal(void **state)
 /* Names are prefixes, so only whole words are refused. */
 static void test_names(void **state)
 {
-    (void)state;
     static const char *const fine[] = {"tiny", "transformer_base", "torch_mha_self", "memory", "string_layer",
                                        "isolated", "Int", "x", "encoder", "not_this", "printf_layer", "A1_b2"};
     static const char *const refused[] = {
@@ -416,7 +404,6 @@ static void test_names(void **state)
 /* The name is the stem where there is none, and then must be a name. */
 static void test_stem(void **state)
 {
-    (void)state;
     static const struct { const char *file, *name; } cases[] = {
         {"one.layer", "one"}, {"two", "two"}, {"three.spec", "three"}, {"fo-ur.layer", NULL}, {"five.6.layer", NULL},
         {".layer", NULL}, {"int.layer", NULL}};
@@ -435,7 +422,6 @@ static void test_stem(void **state)
 
 static void test_text_forms(void **state)
 {
-    (void)state;
     static const char *const same[] = {
         "d_model = 64\nh = 4\nseq_len = 32",                                         /* no last newline */
         "d_model = 64\r\nh = 4\r\nseq_len = 32\r\n",
@@ -456,7 +442,6 @@ static void test_text_forms(void **state)
 
 static void test_nul_and_length(void **state)
 {
-    (void)state;
     static const char nul[] = BASE "# \0\n";
     struct diag diag = {0};
     assert_null(read_bytes("spec.layer", nul, sizeof nul - 1, NULL, 0, &diag));
@@ -480,7 +465,6 @@ static void test_nul_and_length(void **state)
 
 static void test_unreadable(void **state)
 {
-    (void)state;
     const char *const paths[] = {folder, "/nowhere/x.layer", ""};
     for (size_t i = 0; i < COUNT_OF(paths); i++) {
         struct diag diag = {0};
@@ -493,7 +477,6 @@ static void test_unreadable(void **state)
 
 static void test_set(void **state)
 {
-    (void)state;
     static const char *const set[] = {"h=8", " mask = causal # comment", "plan.unroll=2", "name=other"};
     static const char text[] = BASE "mask = padding\nplan.unroll = full\nplan.fold = off\n";
     struct diag diag = {0};
@@ -512,7 +495,6 @@ static void test_set(void **state)
 /* An error that came before is not counted as the spec's. */
 static void test_earlier_error(void **state)
 {
-    (void)state;
     struct diag diag = {0};
     diag_error(&diag, "--isa", "something");
     struct layer *layer = read_bytes("spec.layer", BASE, strlen(BASE), NULL, 0, &diag);
@@ -524,7 +506,6 @@ static void test_earlier_error(void **state)
 
 static void test_many_errors(void **state)
 {
-    (void)state;
     char *text = malloc(100000);
     assert_non_null(text);
     char *end = text + sprintf(text, BASE);
@@ -542,7 +523,6 @@ static void test_many_errors(void **state)
 /* The contract's refusals once more, as one expression, over all words and a few sizes: 28 thousand specs. */
 static void test_all_combinations(void **state)
 {
-    (void)state;
     static const char *const width[] = {"", "width = narrow\n", "width = wide\n"};
     static const char *const given[] = {"", "d_k = 5\n", "d_v = 7\n", "d_k = 5\nd_v = 7\n"};
     static const char *const w_o[] = {"", "w_o = none\n", "w_o = conv\n"};
@@ -581,7 +561,6 @@ static void test_all_combinations(void **state)
 /* Likewise for what a call brings projected: one more refusal for each key that has no meaning there. */
 static void test_projected_combinations(void **state)
 {
-    (void)state;
     static const struct {
         const char *line;
         bool idle;
@@ -635,7 +614,6 @@ static void test_rope_combinations(void **state)
                                           "rope_scaling = yarn\n"};
     static const char *const factor[] = {"", "rope_factor = 0.5\n", "rope_factor = 2\n"};
     size_t counts[2] = {0};
-    (void)state;
     for (size_t code = 0; code < 3 * 2 * 4 * 5 * 3 * 2 * 2 * 2; code++) {
         size_t rest = code;
         const size_t source = choose(&rest, 3), rope = choose(&rest, 2), d = choose(&rest, 4), s = choose(&rest, 5);
@@ -661,7 +639,6 @@ static void test_position_combinations(void **state)
     static const char *const buckets[] = {"", "rel_buckets = 30\n", "rel_buckets = 8\n"};
     static const char *const distance[] = {"", "rel_distance = 4\n", "rel_distance = 2\n"};
     size_t counts[2] = {0};
-    (void)state;
     for (size_t code = 0; code < 3 * 4 * 6 * 2 * 4 * 3 * 3 * 2; code++) {
         size_t rest = code;
         const size_t source = choose(&rest, 3), o = choose(&rest, 4), m = choose(&rest, 6), skipped = choose(&rest, 2);
@@ -693,7 +670,6 @@ static void assert_shape(const struct layer *layer, enum layer_tensor tensor, in
 
 static void test_shapes(void **state)
 {
-    (void)state;
     struct layer *layer = good("d_model = 12\nh = 4\nh_kv = 2\nd_k = 5\nd_v = 7\nattention = cross\nd_source = 10\n"
                                "seq_len = 3\nbias = true\n");
     assert_shape(layer, TENSOR_W_Q, 2, 12, 20, 0, 0);
@@ -720,7 +696,6 @@ static void test_shapes(void **state)
 /* A spec, and the tensors of its layer in the order of the enum. */
 static void test_has_tensor(void **state)
 {
-    (void)state;
     static const struct {
         const char *spec, *tensors;
     } rows[] = {
@@ -758,7 +733,6 @@ static void test_has_tensor(void **state)
 /* Tables in the order of the file, --set in their place; expressions; all of it in the text that is the layer's. */
 static void test_expressions(void **state)
 {
-    (void)state;
     static const char *const set[] = {"table.wide=2, 8,3", "visible=keep[i] > 0.5"};
     static const char text[] = BASE "score = s + wide[i][p - j][0] # added\ntable.wide = 4\ntable.keep = 4\n";
     struct diag diag = {0};
@@ -793,7 +767,6 @@ static bool sees(const struct layer *l, int64_t t, int64_t j)
 /* All static masks, windows of every small reach, every n and m up to 9, and every offset. */
 static void test_pairs(void **state)
 {
-    (void)state;
     struct layer *layer = good(BASE);
     for (unsigned mask = 0; mask < 64; mask++)
         for (int64_t left = -1; left < 6; left++)
@@ -816,7 +789,6 @@ static void test_pairs(void **state)
 
 static void test_conv_taps(void **state)
 {
-    (void)state;
     struct layer *layer = good(BASE "w_o = conv\n");
     for (int causal = 0; causal < 2; causal++)
         for (int64_t taps = 1; taps < 12; taps++)
@@ -837,7 +809,6 @@ static void test_conv_taps(void **state)
 /* The longest lengths must not overflow: closed forms against what they are. */
 static void test_longest(void **state)
 {
-    (void)state;
     const int64_t n = 2147483647;
     struct layer *layer = good(BASE "w_o = conv\nconv_width = 2147483647\n");
     assert_true(visible_pairs(layer, n, n) == n * n);
@@ -855,7 +826,6 @@ static void test_longest(void **state)
 /* Multiply-adds, counted one by one as the equations stand. */
 static void test_multiply_adds(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         "", "width = wide\n", "mask = causal\n", "mask = causal+window+no_self\nwindow_left = 2\n", "input = split\n",
         "w_k = tied\nw_v = identity\nw_o = none\nmask = no_self\n", "h_kv = 2\nd_v = 5\n",
@@ -900,7 +870,6 @@ static void test_multiply_adds(void **state)
 
 static void test_parameters(void **state)
 {
-    (void)state;
     static const struct { const char *spec; int64_t total; } cases[] = {
         {"d_model = 768\nh = 12\nseq_len = 512\nbias = true\n", 4 * (768 * 768 + 768)},
         {"d_model = 768\nh = 4\nseq_len = 512\nbias = true\n", 4 * (768 * 768 + 768)},
@@ -936,7 +905,6 @@ static char *explained(const char *spec)
 
 static void test_explain_totals(void **state)
 {
-    (void)state;
     char *four = explained("d_model = 768\nh = 4\nseq_len = 512\nmask = padding\nbias = true\n");
     char *twelve = explained("d_model = 768\nh = 12\nseq_len = 512\nmask = padding\nbias = true\n");
     assert_non_null(strstr(four, "2362368 parameters"));
@@ -961,7 +929,6 @@ static void test_explain_totals(void **state)
 /* No line longer than a page, also for layers as large as there can be. */
 static void test_explain_columns(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         BASE, "d_model = 268435456\nh = 1\nseq_len = 536870912\nmask = causal+window+bool+additive\n"
               "window_left = 2147483647\nwindow_right = 2147483647\nscale = -1.2345678901e-30\nbias = true\n",
@@ -1005,7 +972,6 @@ static void expect_rows(const char *list, const char *names, size_t errors)
 
 static void test_isa(void **state)
 {
-    (void)state;
     static const struct { const char *list, *names; size_t errors; } cases[] = {
         {"scalar", "scalar", 0}, {"avx2", "scalar avx2", 0}, {"avx512", "scalar avx512", 0},
         {"scalar,avx2,avx512", "scalar avx2 avx512", 0}, {"avx512,avx2", "scalar avx2 avx512", 0},
@@ -1024,7 +990,6 @@ static void test_isa(void **state)
 /* What the emitted file and the plan rely on in each row. */
 static void test_isa_rows(void **state)
 {
-    (void)state;
     static const struct { const char *name; int id; } published[] = { /* never renumbered */
         {"scalar", 1}, {"avx2", 2}, {"avx512", 3}, {"sse4", 4}, {"neon", 5}, {"wasm_simd128", 6}, {"rvv", 7}};
     assert_int_equal(isa_count, COUNT_OF(published));
@@ -1051,7 +1016,6 @@ static void test_isa_rows(void **state)
 
 static void test_diag(void **state)
 {
-    (void)state;
     struct diag diag = {0};
     char *text = NULL;
     size_t length = 0;

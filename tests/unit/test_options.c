@@ -24,7 +24,6 @@
 
 static void test_whole(void **state)
 {
-    (void)state;
     static const struct { const char *text; uint64_t min, max, value; bool good; } cases[] = {
         {"0", 0, 0, 0, true}, {"007", 0, 9, 7, true}, {"9", 0, 9, 9, true}, {"10", 0, 9, 0, false},
         {"0", 1, 9, 0, false}, {"3", 0, 2, 0, false}, {"", 0, 9, 0, false}, {"+1", 0, 9, 0, false},
@@ -43,7 +42,6 @@ static void test_whole(void **state)
 
 static void test_real(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"", " 1", "1 ", "1x", "1/8", "0.5f", "e5"};
     double value;
     assert_true(number_real("-1.5e3", &value) && value == -1500 && errno == 0);
@@ -104,7 +102,6 @@ static const char *try(const struct option_command *command, const char *line, s
 
 static void test_forms(void **state)
 {
-    (void)state;
     struct fields f = {0};
     struct option_texts rest;
     assert_string_equal(try(&commands[0], "a --file x b -f --pairs k=1 --pairs=k=2 --size 9 c", &f, &rest), "");
@@ -129,7 +126,6 @@ static void test_forms(void **state)
 
 static void test_refused(void **state)
 {
-    (void)state;
     static const struct { const char *line, *message; int command; } cases[] = {
         {"", "all needs a spec; see test help all", 0},
         {"a b", "strict needs one spec; see test help strict", 1},
@@ -166,7 +162,6 @@ static void test_refused(void **state)
 
 static void test_file(void **state)
 {
-    (void)state;
     static char text[(1 << 17) + 1];
     char path[] = "/tmp/test_options.XXXXXX";
     const int file = mkstemp(path);

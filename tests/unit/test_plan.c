@@ -237,7 +237,8 @@ static void check_back(const struct layer *layer, const struct plan_isa *p)
     assert_true(p->back.k_row % p->lanes == 0 && p->back.k_row >= layer->d_k);
     assert_true(p->back.v_row % p->lanes == 0 && p->back.v_row >= layer->d_v);
     assert_true(p->back.key_row >= p->back.keys + p->back.rows - 1); /* the last tile of keys reads so far */
-    const int64_t spare = layout_elements(&p->layouts[LAYOUT_SPARE]) / p->back.rows;
+    assert_true(p->back.strip % p->lanes == 0 && p->back.strip >= p->back.rows);
+    const int64_t spare = layout_elements(&p->layouts[LAYOUT_SPARE]) / p->back.strip;
     assert_true(spare >= layer->d_out && spare >= layer->h * p->back.k_row && spare >= p->back.keys);
     assert_true(spare >= layer->h_kv * max(p->back.k_row, p->back.v_row));
     assert_true(!p->fold->scores && !p->fold->values && !p->value_blocks && p->z_rows);
@@ -425,7 +426,6 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
 /* The lists of every kind of layer: given queries and keys, norms, rotations, tables, documents, … */
 static void test_lists(void **state)
 {
-    (void)state;
     static const char *const folders[] = {"examples/*.layer", "tests/vectors/*.layer", "tests/vectors/kinds/*.layer",
                                           "tests/vectors/blocks/*.layer",
                                           "tests/vectors/gradients/*.layer"};
@@ -468,7 +468,6 @@ static int64_t draw(uint64_t *state, int64_t max)
 
 static void test_drawn_layers(void **state)
 {
-    (void)state;
     uint64_t random = 20261120;
     for (int i = 0; i < 3000; i++) {
         struct settings s = {.count = 0};
@@ -515,7 +514,6 @@ static void test_drawn_layers(void **state)
 
 static void test_requests(void **state)
 {
-    (void)state;
     struct settings s = {.count = 0};
     set_word(&s, "plan.unroll=full");
     set_word(&s, "plan.query_vecs=3");
@@ -537,7 +535,6 @@ static void test_requests(void **state)
 /* Tiles are as tall as asked, or as registers allow; they stay so for single vectors. */
 static void test_requests_of_tiles(void **state)
 {
-    (void)state;
     struct settings s = {.count = 0};
     set(&s, "d_model", 64);
     set(&s, "h", 1);
@@ -581,7 +578,6 @@ static void test_requests_of_tiles(void **state)
 
 static void test_requests_of_folding(void **state)
 {
-    (void)state;
     struct settings s = {.count = 0};
     set_word(&s, "plan.fold=on");
     set_word(&s, "plan.value_layout=blocks");
@@ -684,7 +680,6 @@ static void check_fold(const struct fold_rule *rule, int64_t above_k, int64_t ab
 
 static void test_fold_rule(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof fold_rules / sizeof fold_rules[0]; i++)
         for (int64_t above = 0; above < 4; above++)
             check_fold(&fold_rules[i], above & 1, above >> 1);
@@ -693,7 +688,6 @@ static void test_fold_rule(void **state)
 /* Values that are the input already are folded with nothing. */
 static void test_identity_is_not_folded(void **state)
 {
-    (void)state;
     struct settings s = {.count = 0};
     set_word(&s, "w_v=identity");
     set_word(&s, "plan.fold=on");
@@ -724,7 +718,6 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
 
 static void test_batches(void **state)
 {
-    (void)state;
     static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, elevenths[] = {11, 11, 11}, whole[] = {32, 32, 32};
     static const int64_t many[] = {260, 260, 260};
     static const int64_t ninths[] = {20, 40, 75}, one[] = {5, 5, 5};
@@ -743,7 +736,6 @@ static void test_batches(void **state)
 
 static void test_refusals(void **state)
 {
-    (void)state;
     static const struct {
         const char *set, *legal; /* NULL: the key is unknown */
     } bad[] = {
@@ -794,7 +786,6 @@ static void test_refusals(void **state)
 /* Each tensor fits a C array, but not all of them together in one block. */
 static void test_too_large_together(void **state)
 {
-    (void)state;
     struct settings s = {.count = 0};
     set(&s, "d_model", 1 << 30);
     set(&s, "h", 1);
@@ -811,7 +802,6 @@ static void test_too_large_together(void **state)
 /* A long reduction is cut so that a group of rows stays in L2 beside a panel; the model's constants, not the host's. */
 static void test_caches(void **state)
 {
-    (void)state;
     struct settings s = {.count = 0};
     set(&s, "d_model", 768);
     set(&s, "h", 8);
@@ -865,7 +855,6 @@ static void test_linear(void **state)
         {"layer = linear\nd_in = 3072\nd_out = 256000\nseq_len = 1\nsoftcap = 30\n", 0},
         {"layer = linear\nd_in = 768\nd_out = 50257\nseq_len = 1024\nweight_layout = out_in\nnorm = layer\n", 1},
         {"layer = linear\nd_in = 768\nd_out = 768\nseq_len = 196\nbias = true\n", 0}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct layer *layer = layer_of(cases[i].text);
         struct plan *plan = make_plan(layer);
@@ -885,7 +874,6 @@ static void test_linear(void **state)
 /* Where things lie, as lengths and widths decide it. */
 static void test_layouts(void **state)
 {
-    (void)state;
     /* Z token by token where tokens fill less than half a vector, or where it is wanted so */
     CHECK_PLAN("avx2", p.z_rows, "seq_len=3");
     CHECK_PLAN("avx2", !p.z_rows, "seq_len=11");
@@ -940,7 +928,6 @@ static bool uses(const struct plan_panels *g, const char *tiles)
 /* Products that are alike have their tiles once. */
 static void test_shared_tiles(void **state)
 {
-    (void)state;
     CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "queries") && uses(O(&p), "queries"), "d_model=512", "h=8", "seq_len=128");
     /* rows of queries stay whole, those of keys go to an array a head: places and strides are arguments */
     CHECK_PLAN("avx2", Q(&p)->tile_row == 0 && Q(&p)->tile_places && O(&p)->tile_places && Q(&p)->parts_placed &&
@@ -958,7 +945,6 @@ static void test_shared_tiles(void **state)
 /* Rows that all fall into one set of L1 are at most seven in a tile, those that fall into two at most fourteen. */
 static void test_rows_apart(void **state)
 {
-    (void)state;
     CHECK_PLAN("avx512", Q(&p)->rows == 8 && O(&p)->rows == 8, "d_model=768", "h=12", "seq_len=512");
     CHECK_PLAN("avx512", Q(&p)->rows == 6 && K(&p)->rows == 6 && O(&p)->rows == 6, "d_model=1024", "h=16", "seq_len=512");
     CHECK_PLAN("avx512", Q(&p)->rows == 6 && K(&p)->rows == 6 && O(&p)->rows == 6, "d_model=3072", "h=16", "seq_len=512");
@@ -976,7 +962,6 @@ static void test_rows_apart(void **state)
 /* Weights from beyond L2 are asked for, unless so few tokens pass that there is nothing else to do. */
 static void test_asking(void **state)
 {
-    (void)state;
     CHECK_PLAN("avx2", Q(&p)->prefetch == 6 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
     CHECK_PLAN("avx512", Q(&p)->prefetch == 16 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
     /* not behind the packed block: gates twice as deep as all of w_2; a panel that no whole lines fill */
@@ -991,7 +976,6 @@ static void test_asking(void **state)
 /* Small code: one shape a product, nothing special; what the spec asks for by its own key still holds. */
 static void test_small(void **state)
 {
-    (void)state;
     struct settings s = {0};
     set(&s, "d_model", 2048);
     set(&s, "h", 16);
@@ -1031,7 +1015,6 @@ static void whole_heads(const struct plan_panels *g, const struct plan_isa *p, c
 static void test_parts_have_whole_heads(void **state)
 {
     static const char *const kinds[] = {"rope=half", "qk_norm=rms", "qk_norm=rms_all"}, *const inputs[] = {"shared", "split"};
-    (void)state;
     for (int64_t d_k = 2; d_k <= 70; d_k += 2)
         for (int kind = 0; kind < 3; kind++)
             for (int input = 0; input < 2; input++) {
@@ -1077,7 +1060,6 @@ static void test_gradients(void **state)
 {
     static const char *const words[] = {"w_k=dense", "w_k=tied", "w_v=identity", "w_o=none", "input=split",
                                         "weight_layout=out_in"};
-    (void)state;
     for (size_t word = 0; word < sizeof words / sizeof *words; word++) {
         struct settings s = {0};
         set_word(&s, "train=true");

@@ -71,7 +71,6 @@ static size_t row(const char *name)
 
 static void test_round_trip(void **state)
 {
-    (void)state;
     struct layer *layer = layer_with(NULL);
     struct plan_file written = plan_file_empty(), read;
     struct diag diag = {0};
@@ -106,7 +105,6 @@ static void test_round_trip(void **state)
 /* Blanks, comments, CR LF, no newline at the end. */
 static void test_lenient(void **state)
 {
-    (void)state;
     struct layer *layer = layer_with(NULL);
     struct diag diag = {0};
     struct plan_file file;
@@ -124,7 +122,6 @@ static void test_lenient(void **state)
 
 static void test_errors(void **state)
 {
-    (void)state;
     static const struct {
         const char *rest;
         int line; /* 0: of the whole file */
@@ -179,7 +176,6 @@ static void test_errors(void **state)
 /* Heads that are missing, of another format, of another layer or changed by hand; and what is no text at all. */
 static void test_bad_heads(void **state)
 {
-    (void)state;
     struct layer *layer = layer_with(NULL), *other = layer_with("h=8"), *narrow = layer_with("mask=causal");
     char *good = text_for(layer, SECTION), *of_other = text_for(other, SECTION), *of_narrow = text_for(narrow, SECTION);
     char *format = text_for(layer, SECTION), *changed = text_for(layer, SECTION), *zero = text_for(layer, SECTION);
@@ -225,7 +221,6 @@ static void test_bad_heads(void **state)
 /* Whatever a layer may have besides, a plan is for a layer that has it, and for no other. */
 static void test_kinds(void **state)
 {
-    (void)state;
     static const struct { const char *given, *says; } kinds[] = {
         {"rope=half", "rope=half, here no rope; rope_dims=16, here no rope_dims"},
         {"qk_norm=rms", "qk_norm=rms, here no qk_norm"}, {"softcap=30", "softcap=true, here no softcap"},
@@ -255,7 +250,6 @@ static void test_kinds(void **state)
 /* What a plan does not depend on may change. */
 static void test_same_plan(void **state)
 {
-    (void)state;
     static const char *const free_to_change[] = {"scale=0.5", "weight_layout=out_in", "name=other", "plan.unroll=4"};
     struct layer *layer = layer_with(NULL);
     char *text = text_for(layer, SECTION), path[32];
@@ -282,7 +276,6 @@ static char *warnings(const struct plan_file *file, unsigned isas, const char *c
 
 static void test_warnings(void **state)
 {
-    (void)state;
     struct layer *layer = layer_with(NULL);
     struct diag diag = {0};
     struct plan_file file;
@@ -313,7 +306,6 @@ static void test_warnings(void **state)
 /* Names as a file can hold them. */
 static void test_names(void **state)
 {
-    (void)state;
     char text[PLAN_TEXT], long_name[2 * PLAN_TEXT];
     plan_text(text, "  a # b\tc \nd");
     assert_string_equal(text, "a   b c");
@@ -326,7 +318,6 @@ static void test_names(void **state)
 /* Each set gets its own section; the spec goes before the file; the reasons tell both. */
 static void test_plans(void **state)
 {
-    (void)state;
     struct layer *layer = layer_with("plan.unroll=4");
     struct diag diag = {0};
     struct plan_file file;

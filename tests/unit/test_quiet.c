@@ -33,7 +33,6 @@ static void signs_of_a_sample(void **state)
         {{.wall_us = 100, .cpu_us = NAN}, false},                  /* a coarse clock says nothing */
         {{.wall_us = 100, .cpu_us = NAN, .switches = 1}, true},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (sample_is_disturbed(&cases[i].sample) != cases[i].disturbed)
             fail_msg("case %zu is not %s", i, cases[i].disturbed ? "disturbed" : "quiet");
@@ -60,7 +59,6 @@ static void a_disturbed_sample_is_taken_again(void **state)
         {100, 10, 4, 7}, /* no longer than a few times */
         {100, 1, 2, 0}, {100, 0, 1, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct script script = {cases[i].disturbed, 0};
         size_t again = cases[i].again;
@@ -79,7 +77,6 @@ static void figures_are_marked(void **state)
         {1.29, 1, 100, 0}, {1.31, 1, 100, 1}, {3.4, 1, 100, 1},
         {1, 1, 91, 0},     {1, 1, 89, 1},     {1.29, 1, NAN, 0}, {1.31, 1, NAN, 1},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct sample both[2] = {{.wall_us = 100, .cpu_us = cases[i].cpu, .switches = 2},
                                        {.wall_us = 300, .cpu_us = 3 * cases[i].cpu, .switches = 1}};
@@ -96,7 +93,6 @@ static void ratios_leave_disturbed_rounds_out(void **state)
 {
     static const double standard[] = {440, 100, 440, 102, 440}, candidate[] = {100, 99, 101, 350, 100};
     struct quiet_ratio ratio = ratio_quietly(standard, candidate, 5, INFINITY);
-    (void)state;
     assert_int_equal(ratio.kept, 1);
     assert_true(fabs(ratio.median - 100.0 / 99) < 1e-12);
     ratio = ratio_quietly(standard, candidate, 1, INFINITY); /* nothing to tell by */
@@ -128,7 +124,6 @@ static void disturbed_kernels_are_measured_anew(void **state)
     static const double operations[KERNELS] = {1e6, 1e6, 1e6, 1e6};
     struct timing timings[KERNELS];
     size_t taken[KERNELS] = {0};
-    (void)state;
     assert_true(rounds_take(timings, KERNELS, ROUNDS, operations, sample_kernel, taken));
     assert_int_equal(taken[STEADY], ROUNDS);
     assert_int_equal(taken[STOLEN_AT_FIRST], 2 * ROUNDS);
@@ -146,7 +141,6 @@ static void disturbed_kernels_are_measured_anew(void **state)
 /* CPU time stands still while one sleeps, on every machine whose clock is fine enough to tell. */
 static void the_stopwatch_sees_a_pause(void **state)
 {
-    (void)state;
     const struct stopwatch watch = stopwatch_start();
     usleep(50000);
     const struct sample sample = stopwatch_stop(&watch, 10);

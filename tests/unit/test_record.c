@@ -40,7 +40,6 @@ static void expect_printed(void (*print)(FILE *, const char *), const char *text
 
 static void texts_are_escaped(void **state)
 {
-    (void)state;
     expect_printed(json_print_text, awkward,
                    "\"a \\\"quoted\\\" \\\\ text,\\n\\twith µ, <b>&amp;</b> and \\u0001\"");
     expect_printed(print_csv_text, "plain text; 1.5", "plain text; 1.5");
@@ -53,7 +52,6 @@ static void texts_are_escaped(void **state)
 static void what_is_written_is_read_back(void **state)
 {
     struct record record = {0}, again;
-    (void)state;
     record_text(&record, awkward, awkward);
     record_number(&record, "number", "%.4g", 0.25);
     record_number(&record, "infinite", "%g", INFINITY);
@@ -81,7 +79,6 @@ static void nothing_is_an_object_too(void **state)
 {
     const struct record nothing = {0};
     struct record again;
-    (void)state;
     char *line = record_json(&nothing);
     assert_string_equal(line, "{}\n");
     assert_null(record_parse(&again, line, strlen(line)));
@@ -94,7 +91,6 @@ static void json_from_elsewhere_is_read(void **state)
 {
     static const char text[] = " { \"a\" : -1.5e+3 , \"b\":\"\\u00b5\\u20ac\\/\\b\" } ";
     struct record record;
-    (void)state;
     assert_null(record_parse(&record, text, strlen(text)));
     assert_true(record_get_number(&record, "a") == -1500);
     assert_string_equal(record_get(&record, "b"), "µ€/\b");
@@ -105,7 +101,6 @@ static void numbers_are_those_of_json(void **state)
 {
     static const char *const texts[] = {"01", "1.", ".5", "1e", "+1", "", "0x10", "1 ", "-", "nan"};
     static const char *const numbers[] = {"0", "-0.5", "1e9", "12.25E-3"};
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct record record = {0};
         record_value(&record, "x", texts[i]);
@@ -126,7 +121,6 @@ static void what_is_no_object_is_refused(void **state)
         "", "x", "[]", "{", "{}x", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{\"a\":1 \"b\":2}", "{a:1}", "{\"a\":01}",
         "{\"a\":\"x}", "{\"a\":\"\\q\"}", "{\"a\":\"\\u12\"}", "{\"a\":\"\\u0000\"}", "{\"a\":\"\\ud800\"}",
         "{\"a\":{}}", "{\"a\":1,\"a\":2}", "{\"a\":true}", "{\"a\":\"\t\"}"};
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct record record;
         if (record_parse(&record, bad[i], strlen(bad[i])) == NULL)
@@ -142,7 +136,6 @@ static void a_half_written_line_is_left(void **state)
     struct records records = {0};
     struct diag diag = {0};
     size_t complete = 0;
-    (void)state;
     assert_true(records_parse(&records, text, strlen(text), &complete, "file", &diag));
     assert_int_equal(records.count, 2);
     assert_int_equal(complete, 16);

@@ -81,7 +81,6 @@ static void done(struct layer *layer, struct inputs *in, struct reference *refer
 
 static void test_two_positions(void **state)
 {
-    (void)state;
     struct layer *layer = layer_of(by_hand);
     struct inputs in = inputs_by_hand(layer, (const float[]){0, 1}, 2);
     struct reference r = compute(layer, &in);
@@ -97,7 +96,6 @@ static void test_two_positions(void **state)
 
 static void test_masks_by_hand(void **state)
 {
-    (void)state;
     /* which keys the four queries see, as bits (bit j: key j) */
     static const struct { const char *keys; unsigned sees[4]; } cases[] = {
         {"mask = causal\n", {1, 3, 7, 15}},
@@ -139,7 +137,6 @@ static void test_masks_by_hand(void **state)
 
 static void test_cross_causal_is_top_left(void **state)
 {
-    (void)state;
     struct layer *layer =
         layer_of("d_model = 4\nh = 2\nseq_len = 3\nattention = cross\nsource_len = 5\nmask = causal\n");
     struct inputs in = inputs_of(layer, 1, 1, 3, 5);
@@ -153,7 +150,6 @@ static void test_cross_causal_is_top_left(void **state)
 /* mask tensors [batch or 1][h or 1][n][m] */
 static void test_broadcast(void **state)
 {
-    (void)state;
     struct layer *layer = layer_of("d_model = 4\nh = 2\nseq_len = 2\nmask = bool\n");
     for (size_t extents = 0; extents < 4; extents++) {
         struct inputs in = inputs_of(layer, 1, 3, 2, 2);
@@ -180,7 +176,6 @@ static void test_broadcast(void **state)
 
 static void test_nan(void **state)
 {
-    (void)state;
     char spec[200];
     snprintf(spec, sizeof spec, "%smask = causal\n", by_hand);
     struct layer *layer = layer_of(spec);
@@ -202,7 +197,6 @@ static void test_nan(void **state)
 
 static void test_large_scores(void **state)
 {
-    (void)state;
     struct layer *layer = layer_of(by_hand);
     struct inputs in = inputs_by_hand(layer, (const float[]){1e15f, -1e15f, 0}, 3);
     struct reference r = compute(layer, &in);
@@ -214,7 +208,6 @@ static void test_large_scores(void **state)
 
 static void test_a_billion_does_not_hide(void **state)
 {
-    (void)state;
     char spec[200];
     snprintf(spec, sizeof spec, "%smask = additive\n", by_hand);
     struct layer *layer = layer_of(spec);
@@ -240,7 +233,6 @@ static const char *const many[] = {
 
 static void test_rows_sum_to_one(void **state)
 {
-    (void)state;
     for (size_t c = 0; c < sizeof many / sizeof *many; c++) {
         struct layer *layer = layer_of(many[c]);
         struct inputs in = inputs_of(layer, c, 2, 9, 9);
@@ -260,7 +252,6 @@ static void test_rows_sum_to_one(void **state)
 /* Without masks the order of the keys does not matter: swap two source rows in cross-attention. */
 static void test_keys_permute(void **state)
 {
-    (void)state;
     struct layer *layer = layer_of(many[5]);
     struct inputs in = inputs_of(layer, 7, 1, 9, 9);
     struct reference before = compute(layer, &in);
@@ -281,7 +272,6 @@ static void test_keys_permute(void **state)
 /* Row 0 of a causal layer attends to itself alone: y = (x W_V + b_V) W_O + b_O. */
 static void test_causal_row_0(void **state)
 {
-    (void)state;
     struct layer *layer = layer_of("d_model = 6\nh = 2\nseq_len = 5\nmask = causal\nbias = true\n");
     struct inputs in = inputs_of(layer, 3, 1, 5, 5);
     struct reference r = compute(layer, &in);
@@ -301,7 +291,6 @@ static void test_causal_row_0(void **state)
 /* out_in is the same layer with every matrix's last two axes swapped. */
 static void test_out_in(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         "d_model = 6\nh = 2\nseq_len = 4\nd_k = 5\nd_v = 2\nbias = true\n",
         "d_model = 6\nh = 2\nseq_len = 4\ninput = split\nd_k = 5\nd_v = 2\n",
@@ -333,7 +322,6 @@ static void test_out_in(void **state)
 /* h_kv heads are h heads with repeated weights. */
 static void test_grouped_heads(void **state)
 {
-    (void)state;
     struct layer *grouped = layer_of("d_model = 8\nh = 4\nh_kv = 2\nseq_len = 6\nscores = true\n");
     struct layer *plain = layer_of("d_model = 8\nh = 4\nseq_len = 6\nscores = true\n");
     struct inputs a = inputs_of(grouped, 5, 1, 6, 6), b = inputs_of(plain, 5, 1, 6, 6);
@@ -359,7 +347,6 @@ static void test_grouped_heads(void **state)
 /* tied + identity + none + no_self: o_i = sum over j != i of w_j x_j, with one matrix. */
 static void test_tied_identity(void **state)
 {
-    (void)state;
     struct layer *layer =
         layer_of("d_model = 3\nh = 1\nseq_len = 4\nscale = 0.5\n"
                  "w_k = tied\nw_v = identity\nw_o = none\nmask = no_self\n");
@@ -416,7 +403,6 @@ static void check_conv(const char *mask, size_t taps, int32_t length)
 
 static void test_conv(void **state)
 {
-    (void)state;
     for (size_t taps = 1; taps <= 9; taps++) {
         check_conv("", taps, 0);
         check_conv("mask = causal\n", taps, 0);
@@ -428,7 +414,6 @@ static void test_conv(void **state)
 /* split heads are layers of their own on their columns. */
 static void test_split(void **state)
 {
-    (void)state;
     struct layer *split = layer_of("d_model = 6\nh = 2\nseq_len = 5\ninput = split\nw_o = none\n");
     struct layer *single = layer_of("d_model = 3\nh = 1\nseq_len = 5\nw_o = none\n");
     struct inputs in = inputs_of(split, 2, 1, 5, 5);
@@ -453,7 +438,6 @@ static void test_split(void **state)
 /* Sampled rows are the same rows. */
 static void test_sample(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         "d_model = 4\nh = 2\nseq_len = 700\nscores = true\nmask = causal\n",
         "d_model = 4\nh = 2\nseq_len = 700\nscores = true\nw_o = conv\nconv_width = 5\nmask = padding\n",
@@ -488,7 +472,6 @@ static void test_sample(void **state)
 
 static void test_nothing_to_do(void **state)
 {
-    (void)state;
     for (size_t c = 0; c < sizeof many / sizeof *many; c++)
         for (size_t empty = 0; empty < 3; empty++) {
             struct layer *layer = layer_of(many[c]);
@@ -504,7 +487,6 @@ static void test_nothing_to_do(void **state)
  * of a cache are f32, so both agree but for that rounding. */
 static void test_caches(void **state)
 {
-    (void)state;
     static const char base[] = "d_model = 6\nh = 2\nh_kv = 1\nd_k = 4\nd_v = 3\nmask = causal+window\nwindow_left = 4\n"
                                "rope = half\nqk_norm = rms\nlse = true\nbias = true\n";
     static const char *const caches[] = {"cache = rows\ncache_len = 20\n", "cache = ring\ncache_len = 9\n",

@@ -70,7 +70,6 @@ static void test_buckets_by_definition(void **state)
         {12, 128, true, 140}, {4, 3, true, 9}, {4, 2, false, 9}, {64, 729, true, 800}, {40, 11, false, 40},
         {32, 4096, false, 4200},
     };
-    (void)state;
     for (size_t s = 0; s < sizeof specs / sizeof *specs; s++) {
         const struct layer layer = t5_layer(specs[s].buckets, specs[s].distance, specs[s].causal);
         const int64_t side = specs[s].causal ? specs[s].buckets : specs[s].buckets / 2, e = side / 2;
@@ -88,7 +87,6 @@ static void test_exact_borders(void **state)
 {
     const struct layer both = t5_layer(32, 128, false), causal = t5_layer(32, 128, true);
     static const int64_t first[] = {8, 12, 16, 23, 32, 46, 64, 91};
-    (void)state;
     for (int64_t k = 0; k < 8; k++) {
         assert_int_equal(relative_first(&both, k), first[k]);
         assert_int_equal(relative_bucket(&both, -first[k]), 8 + k);
@@ -107,7 +105,6 @@ static void test_reach(void **state)
 {
     struct layer layer = t5_layer(32, 128, false);
     int64_t left, right;
-    (void)state;
     relative_reach(&layer, &left, &right);
     assert_int_equal(left, 91);
     assert_int_equal(right, 91);

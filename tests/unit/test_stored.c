@@ -54,14 +54,12 @@ static void check_grid(enum tensor_element type, float (*of)(uint16_t), uint16_t
 
 static void numbers_are_rounded_to_the_nearest(void **state)
 {
-    (void)state;
     check_grid(TENSOR_F16, weights_float_of_f16, 0x7c00);
     check_grid(TENSOR_BF16, weights_float_of_bf16, 0x7f80);
 }
 
 static void what_a_type_does_not_hold_is_refused(void **state)
 {
-    (void)state;
     assert_same(stored(TENSOR_F16, 65504), 65504);
     assert_same(stored(TENSOR_F16, nextafterf(65520, 0)), 65504);
     assert_true(isnan(stored(TENSOR_F16, 65520)));
@@ -105,7 +103,6 @@ static void check_column(const float *from, size_t count)
 
 static void columns_of_i8_have_a_unit(void **state)
 {
-    (void)state;
     struct random random = {17};
     float column[64] = {0};
     check_column(column, 64);
@@ -130,7 +127,6 @@ static void columns_of_i8_have_a_unit(void **state)
 /* Groups of i4: multiples -8 ... 7 of a unit, which the largest number is -8 of; and the same once more. */
 static void groups_of_i4_have_units(void **state)
 {
-    (void)state;
     struct random random = {23};
     float from[150], to[150], again[150];
     for (int round = 0; round < 2000; round++) {
@@ -164,7 +160,6 @@ static void groups_of_i4_have_units(void **state)
 
 static void what_is_stored_stays(void **state)
 {
-    (void)state;
     struct random random = {3};
     for (int round = 0; round < 200000; round++) {
         const enum tensor_element type = types[round % TYPES];
@@ -179,7 +174,6 @@ static void what_is_stored_stays(void **state)
 /* Element (k, c) of a column through all taps and rows of head i. */
 static void tensors_have_columns(void **state)
 {
-    (void)state;
     static const char *const specs[] = {
         "d_model = 6\nh = 3\nseq_len = 4\nw_o = conv\nconv_width = 2\ninput = split\nweight_type = i8\n",
         "d_model = 6\nh = 3\nseq_len = 4\nw_o = conv\nconv_width = 2\nweight_layout = out_in\nweight_type = i8\n"};
@@ -213,7 +207,6 @@ static void tensors_have_columns(void **state)
  * around the rounded ones. */
 static void bounds_hold_what_rounding_moves(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < TYPES; i++) {
         char spec[120];
         struct diag diag = {0};
@@ -259,7 +252,6 @@ static void bounds_hold_what_rounding_moves(void **state)
 /* All numbers of a type, read and written again; and what lies between two of them. */
 static void elements_are_read_and_written(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         const uint16_t infinity = types[i] == TENSOR_BF16 ? 0x7f80 : 0x7c00;
         for (uint32_t bits = 0; bits < 0x10000; bits++) {
@@ -289,7 +281,6 @@ static void elements_are_read_and_written(void **state)
 /* A row of i8 has one scale; of zeros 0; at least 2^-126; and one number that is none makes all of it so. */
 static void rows_of_i8_have_a_scale(void **state)
 {
-    (void)state;
     double row[3] = {-127, 31.5, 0.4}, tiny[2] = {0x1p-130, 0x1.8p-126}, zero[2] = {0, -0.0}, bad[2] = {1, INFINITY};
     assert_true(stored_row(TENSOR_I8, row, row, 3) == 1 && row[0] == -127 && row[1] == 32 && row[2] == 0);
     assert_true(stored_row(TENSOR_I8, tiny, tiny, 2) == 0x1p-126 && tiny[0] == 0 && tiny[1] == 0x1p-125);
@@ -304,7 +295,6 @@ static void types_are_compared_with_f32(void **state)
     static const char *const kinds[] = {"", "tensor_type = bf16\n", "weight_type = i8\n", "precision = i16\n", "cache_type = f16\n",
                                         "cache_type = i8\ncache = paged\npage_len = 4\nweight_type = bf16\n"};
     static const double parts[] = {0, 0, 0, 0, 0x1p-11, 0.5 / 127}; /* of a row's largest number, a cached one may be off */
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const char *common = "d_model = 24\nh = 3\nmask = causal\nbias = true\nseq_len = 3\ncache_len = 20\n";
         const bool paged = strstr(kinds[i], "paged") != NULL;
@@ -360,7 +350,6 @@ static void types_are_compared_with_f32(void **state)
  * within reach by nothing. */
 static void errors_of_rows_hold(void **state)
 {
-    (void)state;
     struct random random = {11};
     size_t exact = 0, steps = 0;
     for (size_t i = 0; i < TYPES; i++)

@@ -19,7 +19,6 @@ static long double error_of_tanh(long double quotient, long double x)
 static void test_error_alternates(void **state)
 {
     const struct quotient of = stored_quotient("TANH");
-    (void)state;
     assert_alternates(&of, error_of_tanh, 2.1e-8L);
 }
 
@@ -28,7 +27,6 @@ static void test_rounded_error(void **state)
     const struct quotient of = stored_quotient("TANH");
     const double allowed = strtod(text_behind("runtime/reference/bound.h", "#define BOUND_TANH"), NULL);
     double largest = 0;
-    (void)state;
     for (uint32_t bits = 0x30000000; bits < 0x42000000; bits += FLOATS_STEP) { /* 5e-10 to 32 */
         float x;
         memcpy(&x, &bits, sizeof x);

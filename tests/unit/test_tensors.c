@@ -50,7 +50,6 @@ static bool parse(struct tensors *tensors, const char *header, size_t data, char
 
 static void test_round_trip(void **state)
 {
-    (void)state;
     static float x[6] = {1, -2, 3.5f, 0, 1e-40f, 3e38f};
     static int32_t lengths[3] = {0, -1, 7};
     static unsigned char mask[4] = {1, 0, 1, 1};
@@ -90,7 +89,6 @@ static void test_round_trip(void **state)
 
 static void test_write_leaves_nothing_behind(void **state)
 {
-    (void)state;
     struct diag diag = {0};
     char *folder = folder_make(&diag), *path = path_join(folder, "a"), *below = path_join(path, "b");
     assert_int_equal(mkdir(path, 0777), 0); /* the target is a folder: rename fails */
@@ -110,7 +108,6 @@ static void test_write_leaves_nothing_behind(void **state)
 
 static void test_good_headers(void **state)
 {
-    (void)state;
     static const struct { const char *header; size_t data, count; } cases[] = {
         {"{}", 0, 0},
         {"  {  }  ", 0, 0},
@@ -136,7 +133,6 @@ static void test_good_headers(void **state)
 
 static void test_hostile_headers(void **state)
 {
-    (void)state;
     static const struct { const char *header; size_t data; const char *message; } cases[] = {
         {"", 0, "'{' expected"},
         {"[]", 0, "'{' expected"},
@@ -203,7 +199,6 @@ static void test_hostile_headers(void **state)
 
 static void test_escapes_in_names(void **state)
 {
-    (void)state;
     struct tensors tensors;
     char message[300];
     static const char header[] = "{\"\\u00e9\\ud83d\\ude00\\/\\\"\":"
@@ -215,7 +210,6 @@ static void test_escapes_in_names(void **state)
 
 static void test_bool_is_0_or_1(void **state)
 {
-    (void)state;
     struct diag diag = {0};
     struct tensors tensors;
     size_t size;
@@ -229,7 +223,6 @@ static void test_bool_is_0_or_1(void **state)
 
 static void test_lengths_of_the_header(void **state)
 {
-    (void)state;
     static const uint64_t lengths[] = {3, 1000, (uint64_t)1 << 40, UINT64_MAX, UINT64_MAX - 7, (uint64_t)1 << 63};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         struct diag diag = {0};
@@ -251,7 +244,6 @@ static void test_lengths_of_the_header(void **state)
 /* Every prefix of a good file, and every one of its bytes changed, is read or refused, never more. */
 static void test_damaged_files(void **state)
 {
-    (void)state;
     size_t size;
     unsigned char *bytes = make_file("{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"F32\",\"shape\":[1,2],"
                                      "\"data_offsets\":[0,8]},\"b\\u0041\":{\"dtype\":\"BOOL\",\"shape\":[1],"
@@ -282,7 +274,6 @@ static void test_damaged_files(void **state)
 
 static void test_missing_file(void **state)
 {
-    (void)state;
     struct diag diag = {0};
     struct tensors tensors;
     assert_false(tensors_read(&tensors, "/nowhere/at/all", &diag));

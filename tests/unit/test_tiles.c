@@ -28,7 +28,6 @@ static void check_heights(const struct tile_heights *heights, const char *expect
 
 static void lists_are_as_said(void **state)
 {
-    (void)state;
     struct tile_heights heights;
     tiles_for_runs(&heights, 16, 0, 6, 2);
     check_heights(&heights, "6!10 5 3 2 1");
@@ -47,7 +46,6 @@ static void lists_are_as_said(void **state)
 /* Every count of rows is used up, and a whole run and the last, smaller one are cut evenly, into as few tiles as can be. */
 static void every_walk_ends(void **state)
 {
-    (void)state;
     for (int64_t total = 1; total <= 48; total++)
         for (int64_t rest = 0; rest < total; rest++)
             for (int64_t max = 1; max <= 16; max++) {

@@ -43,7 +43,6 @@ static void expect_values(const char *text, const char *expected)
 
 static void lists_and_ranges(void **state)
 {
-    (void)state;
     expect_values("h=1", "1");
     expect_values("h=1,2,4,7", "1 2 4 7");
     expect_values("width=narrow,wide", "narrow wide");
@@ -69,7 +68,6 @@ static void every_kind_is_a_key(void **state)
         "rope_truncate", "rope_attention_factor", "softcap", "alibi", "relative", "rel_buckets", "rel_distance", "rel_left",
         "rel_right", "sink", "scores", "lse", "train", "dropout",
         "mask"};
-    (void)state;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (!layer_knows_key(keys[i]))
             fail_msg("%s is no key", keys[i]);
@@ -83,7 +81,6 @@ static void what_is_no_list_is_refused(void **state)
     static const char *const bad[] = {
         "", "h", "=1", "h=", "h=1,", "h=,1", "h=1,,2", "h=1,1", "h=1,0:2:1", "h=1:2", "h=1:2:3:4", "h=1:2:0", "h=2:1:1",
         "h=1::2", "h=:", "h=a:b:c", "h=-1:2:1", "h= 1:2:1", "h=1:9223372036854775808:1", "h=1:1000000:1"};
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *joined = values_of(bad[i]);
         if (joined != NULL)
@@ -96,7 +93,6 @@ static void the_last_axis_is_the_fastest(void **state)
     static const char *const texts[] = {"h=1,2", "width=narrow,wide", "n=1:3:1"};
     struct axes axes;
     struct diag diag = {0};
-    (void)state;
     assert_true(axes_parse(&axes, texts, 3, &diag));
     assert_int_equal(axes.points, 12);
     for (size_t i = 0; i < 12; i++) {
@@ -114,7 +110,6 @@ static void too_many_and_twice(void **state)
     static const char *const many[] = {"h=1:1000:1", "n=1:1000:1"}, *const twice[] = {"h=1", "h=2"};
     struct axes axes;
     struct diag diag = {0};
-    (void)state;
     assert_false(axes_parse(&axes, many, 2, &diag));
     axes_free(&axes);
     assert_false(axes_parse(&axes, twice, 2, &diag));
@@ -131,7 +126,6 @@ static void the_most_values(void **state)
                                       "h=1:99999:1,100001:199999:1"};
     struct axes axes;
     struct diag diag = {0};
-    (void)state;
     assert_true(axes_parse(&axes, max, 1, &diag));
     assert_int_equal(axes.points, MAX_POINTS);
     assert_string_equal(axes_value(&axes, 99999, 0), "100000");
@@ -150,7 +144,6 @@ static void shards_are_read(void **state)
     static const char *const bad[] = {"", "1", "0/2", "3/2", "1/0", "a/b", "1/2/3", "-1/2", "1/", "/2", "1 /2"};
     struct diag diag = {0};
     size_t shard = 0, shards = 0;
-    (void)state;
     assert_true(shard_parse("2/3", &shard, &shards, &diag));
     assert_int_equal(shard, 2);
     assert_int_equal(shards, 3);
@@ -163,7 +156,6 @@ static void shards_are_read(void **state)
 /* Every point has one shard, the shards differ by one point at most, and no pattern of the axes is that of a shard. */
 static void shards_share_the_points(void **state)
 {
-    (void)state;
     for (size_t points = 1; points <= 60; points += 7)
         for (size_t shards = 1; shards <= 9; shards++) {
             size_t *shard = shard_deal(points, shards), *again = shard_deal(points, shards), sum = 0;

@@ -84,7 +84,6 @@ static void check_runs(const struct layer *l, int64_t t)
 
 static void test_positions(void **state)
 {
-    (void)state;
     struct layer l = {.seq_len = QUERIES, .source_len = KEYS};
     for (unsigned mask = 0; mask < 64; mask++)
         for (l.window_left = -1; l.window_left < 6; l.window_left++)
@@ -102,7 +101,6 @@ static void test_positions(void **state)
 /* Masks have the bits of their order; a term that sees every tile and has a tensor of its own reads it by pairs. */
 static void test_terms(void **state)
 {
-    (void)state;
     unsigned next = 1;
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
         const struct score_term *term = &score_terms[i];

@@ -42,13 +42,11 @@ static void check_every_value(float (*convert)(uint16_t), int exponent_bits, int
 
 static void test_f16(void **state)
 {
-    (void)state;
     check_every_value(weights_float_of_f16, 5, 10);
 }
 
 static void test_bf16(void **state)
 {
-    (void)state;
     check_every_value(weights_float_of_bf16, 8, 7);
 }
 
@@ -124,7 +122,6 @@ static float entry(const struct fixture *f, const char *name, size_t outputs, si
  * into both layouts */
 static void test_fused(void **state)
 {
-    (void)state;
     for (int variant = 0; variant < 4; variant++) {
         struct fixture f;
         const bool in_out = variant & 1;
@@ -155,7 +152,6 @@ static void test_fused(void **state)
 /* attngen's own names lie as the spec says */
 static void test_own_names(void **state)
 {
-    (void)state;
     for (int out_in = 0; out_in < 2; out_in++) {
         struct fixture f;
         start(&f);
@@ -176,7 +172,6 @@ static void test_own_names(void **state)
  * asked for */
 static void test_biases(void **state)
 {
-    (void)state;
     for (int missing = 0; missing < 2; missing++) {
         struct fixture f;
         start(&f);
@@ -200,7 +195,6 @@ static void test_biases(void **state)
  * with fewer, as Falcon has them */
 static void test_groups(void **state)
 {
-    (void)state;
     for (int64_t h_kv = 1; h_kv <= 4; h_kv *= 2) {
         struct fixture f;
         start(&f);
@@ -234,7 +228,6 @@ static void test_groups(void **state)
 /* What else a layer learns, by family: its names in the file, and the contract's. */
 static void test_learned(void **state)
 {
-    (void)state;
     static const struct {
         const char *prefix, *query, *names[4], *tensors[4];
         enum layer_norm norm;
@@ -291,7 +284,6 @@ static void test_learned(void **state)
  * ask for, by the table of tensors. */
 static void test_every_tensor(void **state)
 {
-    (void)state;
     static const struct { enum layer_norm norm; enum layer_relative relative; bool projected, conv; } cases[] = {
         {NORM_LAYER, RELATIVE_T5, 0, 0}, {NORM_RMS_ALL, RELATIVE_TABLE, 0, 1}, {NORM_RMS, RELATIVE_NONE, 1, 0},
     };
@@ -344,7 +336,6 @@ static void test_every_tensor(void **state)
 /* A table has its own name behind the module's, whoever named the module; a layer of nothing else is found by it. */
 static void test_tables(void **state)
 {
-    (void)state;
     static const struct { const char *module, *prefix, *table, *message; int64_t size; bool projected; } cases[] = {
         {"", NULL, "slope", NULL, 3, 0}, {"", NULL, "slope", NULL, 3, 1}, {"l.3.self_attn.", NULL, "slope", NULL, 3, 0},
         {"l.3.self_attn.", "l.3", "slope", NULL, 3, 1},
@@ -389,7 +380,6 @@ static void test_tables(void **state)
 /* Without projections the output's weights are found by themselves, and a layer without any learned tensor needs none. */
 static void test_without_projections(void **state)
 {
-    (void)state;
     for (int with_output = 0; with_output < 2; with_output++) {
         struct fixture f;
         start(&f);
@@ -407,7 +397,6 @@ static void test_without_projections(void **state)
 /* what is refused, and in which words */
 static void test_refusals(void **state)
 {
-    (void)state;
     static const struct { const char *names[6]; const char *prefix, *message; bool bias, identity, split; } cases[] = {
         {{"self.query.weight", "self.key.weight", "self.value.weight"}, NULL,
          "\"output.dense.weight\" is missing", 0, 0, 0},
@@ -472,7 +461,6 @@ static void test_block(void **state)
         {NULL, "l.n1_b", "holds n1_b, and the layer has none; the spec needs a block with this norm", 0},
         {"l.w_q", "l.q.weight", "the names of T5 are of attention alone, and the layer is a block", 0},
     };
-    (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct fixture f;
         struct tensor items[12];
@@ -515,7 +503,6 @@ static void test_block(void **state)
 
 static void test_shape_type_and_value(void **state)
 {
-    (void)state;
     static const char *const messages[] = {
         "tensor \"k_proj.weight\" is [4][2]; [2][4] is needed",
         "tensor \"k_proj.weight\" is I32; F32, F16, BF16 and F64 are read",
