@@ -218,7 +218,7 @@ double block_small_scales(const struct layer *layer, const struct inputs *in, en
 }
 
 /* Digits of a row: of each WEIGHT_GROUP numbers, or those that are left, multiples of a power of two, to the nearest; the
- * largest is below 2^23 of them. */
+ * largest is below 2^23 of them. Keys and values in a cache are such sums, compared one by one. */
 static void digits_errors(const double *a, size_t rows, size_t columns, double *worst, double *drawn)
 {
     for (size_t first = 0; first < rows * columns;) {
@@ -230,7 +230,7 @@ static void digits_errors(const double *a, size_t rows, size_t columns, double *
         (void)frexp(largest * (1 + 0x1p-6), &exponent); /* near a power of two the next one */
         const double unit = fmax(ldexp(1, exponent - 23), 0x1p-126);
         for (size_t at = first; at < first + count; at++) {
-            drawn[at] = sqrt(square(drawn[at]) + square(BOUND_LAMBDA * unit) / 12);
+            drawn[at] = sqrt(square(drawn[at]) + square(BOUND_DEVIATIONS * unit) / 12);
             worst[at] += isfinite(largest) ? unit / 2 : 0;
         }
         first += count;

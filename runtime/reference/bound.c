@@ -279,6 +279,8 @@ static void gather_operand(const struct propagation *p, struct operand *to, cons
         if (to->worst != NULL)
             block_round_errors(p->plain, p->in, to == &p->s ? head->s : head->x, to == &p->s ? head->s : head->x, count,
                                columns, to->worst, to->drawn);
+        for (size_t at = 0; to->worst != NULL && at < count * columns; at++)
+            to->squares[at] = to->drawn[at] * to->drawn[at];
         return;
     }
     for (size_t r = 0; to->worst != NULL && r < count; r++) {
