@@ -217,8 +217,8 @@ double block_small_scales(const struct layer *layer, const struct inputs *in, en
     return least * unit >= 2 * (double)FLT_MIN && unit >= 2 * (double)FLT_MIN ? 0 : 0x1p31 * omega * (1 + most);
 }
 
-/* Digits of a row: of each WEIGHT_GROUP numbers, or those that are left, multiples of a power of two, to the nearest; the
- * largest is below 2^23 of them. Keys and values in a cache are such sums, compared one by one. */
+/* Digits of a row: of each WEIGHT_GROUP numbers, or those that are left, multiples of a power of two, to the nearest;
+ * the largest is below 2^23 of them. Keys and values in a cache are such sums, compared one by one. */
 static void digits_errors(const double *a, size_t rows, size_t columns, double *worst, double *drawn)
 {
     for (size_t first = 0; first < rows * columns;) {
