@@ -12,5 +12,7 @@ static inline int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+/* The greatest common divisor */
+static inline size_t divisor_of(size_t a, size_t b) { return b == 0 ? a : divisor_of(b, a % b); }
 
 #endif

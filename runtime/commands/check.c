@@ -29,11 +29,6 @@ struct check {
     struct diag diag;
 };
 
-static size_t given_or(size_t given, int64_t otherwise)
-{
-    return given != UNSET ? given : (size_t)otherwise;
-}
-
 static bool choose_draw(struct check *c)
 {
     const struct options *options = c->options;

@@ -62,4 +62,9 @@ unsigned options_blocks(const struct options *options, struct diag *diag);
 /* Whether `name` is in a list joined by commas; NULL is an empty list */
 bool options_lists(const char *list, const char *name);
 
+static inline size_t given_or(size_t given, int64_t otherwise)
+{
+    return given != UNSET ? given : (size_t)otherwise;
+}
+
 #endif

@@ -212,11 +212,6 @@ static bool is_cache(enum layer_tensor t)
 
 /* ---- what is compared ---- */
 
-static size_t divisor_of(size_t a, size_t b)
-{
-    return b == 0 ? a : divisor_of(b, a % b);
-}
-
 /* Every number, or every step-th; the step is coprime to the last axis, so that all columns occur. */
 static void sample(struct output *o)
 {

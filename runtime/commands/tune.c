@@ -866,11 +866,6 @@ static void tune_all(struct tune *t)
         fprintf(log_of(t), "written: %s\n", t->options->out);
 }
 
-static size_t given_or(size_t given, int64_t otherwise)
-{
-    return given != UNSET ? given : (size_t)otherwise;
-}
-
 static bool choose_draw(struct tune *t)
 {
     const struct options *o = t->options;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/arith.h"
 #include "reference/block.h"
 
 #define LOG2_E 1.4426950408889634
@@ -200,11 +201,6 @@ static double any_size(size_t index)
 static double root_of(double size)
 {
     return copysign(sqrt(fabs(size)), size);
-}
-
-static size_t divisor_of(size_t a, size_t b)
-{
-    return b == 0 ? a : divisor_of(b, a % b);
 }
 
 /* A step whose multiples visit all m positions, out of phase with any tile */

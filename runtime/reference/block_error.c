@@ -24,17 +24,6 @@
 #define U BOUND_U
 #define SATURATED 0.1 /* relative error of the divisor above which errors no longer add up like small ones */
 
-static double gamma_of(size_t k)
-{
-    const double ku = (double)k * U;
-    return ku < 1 ? ku / (1 - ku) : INFINITY;
-}
-
-static double square(double x)
-{
-    return x * x;
-}
-
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 bool block_error_make(struct block_error *e, size_t rows, size_t columns)

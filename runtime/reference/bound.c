@@ -105,12 +105,6 @@
 #define SATURATED 0.1
 #define MILLIONS 4e6
 
-static double gamma_of(size_t k)
-{
-    double ku = (double)k * U;
-    return ku < 1 ? ku / (1 - ku) : INFINITY;
-}
-
 /* An error in the worst case and in the statistical gate */
 struct pair {
     double *worst, *drawn;
@@ -400,11 +394,6 @@ static void projection_size(struct propagation *p, double *size, const struct pr
     for (size_t r = 0; r < of->rows; r++)
         sizes(p, size + r * of->d, of->b, of->d);
     product_add(size, of->d, p->absolute_a, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
-}
-
-static double square(double x)
-{
-    return x * x;
 }
 
 /* What errors of a add: sum e |w| to error.worst, and their squares to error.drawn; |w| is in absolute_b. */

@@ -20,7 +20,22 @@
 #define BOUND_SILU 1.2e-7 /* of silu, times 2 + |a| (likewise) */
 #define BOUND_VANISHED 1e-36 /* silu and gelu_tanh may be 0 where their exponential exceeds f32 */
 
+#include <math.h>
+#include <stddef.h>
+
 #include "fold.h"
+
+/* The relative error of k roundings, at most */
+static inline double gamma_of(size_t k)
+{
+    const double ku = (double)k * BOUND_U;
+    return ku < 1 ? ku / (1 - ku) : INFINITY;
+}
+
+static inline double square(double x)
+{
+    return x * x;
+}
 
 /* Shapes as in struct reference. NaN means infinity: nothing is promised for that element. */
 struct bounds {

@@ -15,17 +15,6 @@
 
 #define U BOUND_U
 
-static double gamma_of(size_t k)
-{
-    const double ku = (double)k * U;
-    return ku < 1 ? ku / (1 - ku) : INFINITY;
-}
-
-static double square(double x)
-{
-    return x * x;
-}
-
 /* ---- norm ---- */
 
 /* Under rms_all the errors of other heads' columns are not available; this computes what bound.c has for each head's

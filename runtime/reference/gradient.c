@@ -81,12 +81,6 @@ struct walk {
     struct quantity sums[2];           /* rms_all: [rows][1] sum of u x' over the heads so far */
 };
 
-static double gamma_of(size_t k)
-{
-    const double ku = (double)k * U;
-    return ku < 1 ? ku / (1 - ku) : INFINITY;
-}
-
 /* ---- quantities ------------------------------------------------------------------------------------------------ */
 
 static double *zeros(size_t count, bool *good)

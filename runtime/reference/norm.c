@@ -12,17 +12,6 @@
 #define U BOUND_U
 #define SMALLER 0x1p-80 /* factor for a block's row whose squares exceed f32 */
 
-static double gamma_of(size_t k)
-{
-    const double ku = (double)k * U;
-    return ku < 1 ? ku / (1 - ku) : INFINITY;
-}
-
-static double square(double x)
-{
-    return x * x;
-}
-
 struct norm_row norm_of(const struct norm *norm, const double *x, size_t count)
 {
     struct norm_row row = {0, 1, 0};
