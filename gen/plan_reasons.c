@@ -153,7 +153,7 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
            p->digits ? "whole numbers" : "f32", despite_request(p));
     if (p->digits)
         reason(p, "rows that are multiplied by weights become whole numbers of three digits of 8 bits, a scale for "
-               "each %d numbers, with exact sums: for one token's step weights are unpacked as fast as memory gives them; "
+               "each %d numbers, with exact sums: for one token weights are unpacked as fast as memory gives them; "
                "plan.typical_n would keep f32", WEIGHT_GROUP);
     else if (p->weights == TENSOR_I4 && (layer_has_cache(layer) || !layer_attends(layer)))
         reason(p, "rows that are multiplied by weights stay f32, as plan.typical_n tells of calls of several tokens");
