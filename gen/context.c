@@ -465,12 +465,12 @@ static void push_need(struct emit *emit, const struct isa_need *need)
 }
 
 /* What the set needs of CPU and compiler, and what f16 numbers and integer or bf16 dot products need besides. */
-static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer)
+static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer, bool digits)
 {
     const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
         {layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16,
          isa->f16_target, &isa->f16},
-        {layer_sums_whole(layer), isa->dot_target, &isa->dot},
+        {layer_sums_whole(layer) || digits, isa->dot_target, &isa->dot},
         {layer->precision == PRECISION_BF16, isa->bf16.target, &isa->bf16.need}};
     char target[80];
     size_t used = (size_t)snprintf(target, sizeof target, "%s", isa->target != NULL ? isa->target : "");
@@ -524,7 +524,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_guard(emit, p->isa, layer);
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
     emit_set_string(emit, "runs_on", runs_on(p->isa, layer));
-    push_needs(emit, p->isa, layer);
+    push_needs(emit, p->isa, layer, p->digits);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
     push_layouts(emit, p);
@@ -960,6 +960,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit)
 {
     push_layer(emit, layer);
+    emit_set_boolean(emit, "DIGITS", plan->digits); /* products with weights read digits of rows */
+    emit_set_integer(emit, "DIGIT_STEPS", DIGIT_STEPS);
     emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
     emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);
     emit_set_boolean(emit, "VALUES_ARE_INPUT", plan->fold.values || layer->identity);

@@ -342,6 +342,15 @@ int64_t layer_levels(const struct layer *layer, int64_t count)
 
 #define LEAST_DEPTH 32 /* rounding costs more than shorter sums save */
 
+bool layer_reads_digits(const struct layer *layer)
+{
+    bool several = false; /* calls of several tokens are typical */
+    for (size_t i = 0; i < layer->options_count; i++)
+        several = several || (strcmp(layer->options[i].key, "plan.typical_n") == 0 &&
+                              strcmp(layer->options[i].value, "auto") != 0);
+    return layer->weight_type == TENSOR_I4 && (layer_has_cache(layer) || !layer_attends(layer)) && !several;
+}
+
 bool layer_rounds_scores(const struct layer *layer)
 {
     return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer) && !layer->tied &&

@@ -233,13 +233,20 @@ static inline bool layer_sums_whole(const struct layer *layer)
 {
     return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
 }
+/* Whether products with weights read digits of rows (plan.h), unless a plan file has plan.typical_n: of i4, where calls
+ * of few tokens count; whether they read other numbers than those of the rows. */
+bool layer_reads_digits(const struct layer *layer);
+static inline bool layer_rounds_rows(const struct layer *layer)
+{
+    return layer_rounds(layer) || layer_reads_digits(layer);
+}
 /* The largest magnitude of those numbers, for a row of `count` of them. Under i16 it leaves a column room for twice as
  * much, and the sum of products room for both. */
 int64_t layer_levels(const struct layer *layer, int64_t count);
-/* Whether W_O reads rows of Z as whole numbers: of all heads, or under conv of each head. */
+/* Whether W_O reads rounded rows of Z: of all heads, or under conv of each head. */
 static inline bool layer_rounds_z(const struct layer *layer)
 {
-    return layer_rounds(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
+    return layer_rounds_rows(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
 /* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and keys are projected.

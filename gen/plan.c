@@ -210,11 +210,11 @@ static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
     return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
-/* Steps of i4 in one iteration: pairs, and as many iterations as fill a group. */
-static int64_t unroll_group(int64_t wanted)
+/* Steps of i4 in one iteration: at least those that share a byte or a word, and as many iterations as fill a group. */
+static int64_t unroll_group(int64_t wanted, int64_t least)
 {
     int64_t unroll = WEIGHT_GROUP;
-    while (unroll > 2 && unroll > wanted)
+    while (unroll > least && unroll > wanted)
         unroll /= 2;
     return unroll;
 }
@@ -246,14 +246,15 @@ static int64_t complete_heads(const struct plan_panels *g, int64_t width)
     return min(g->panels, g->finish / common);
 }
 
-/* Elements of packed weights that so many steps of a column take: of i4 two steps share a byte, and before each group
- * lies the f32 by which its sums are multiplied. */
-static int64_t packed_steps(enum tensor_element weights, int64_t steps)
+/* Elements of packed weights that so many steps of a column take: of i4 two steps share a byte, or with digits
+ * DIGIT_STEPS a word, and before each group lies the f32 by which its sums are multiplied. */
+static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weights, int64_t steps)
 {
     if (weights != TENSOR_I4)
         return steps;
     const int64_t rest = steps % WEIGHT_GROUP, scale = (int64_t)element_size(TENSOR_F32);
-    return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + ceil_div(rest, 2) : 0);
+    const int64_t left = ceil_div(p->digits ? round_up(rest, DIGIT_STEPS) : rest, 2);
+    return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + left : 0);
 }
 
 /* `tokens` of a full sequence, `rows` of all that are projected together */
@@ -264,7 +265,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->word = max(1, g->word);
     g->weights = g->word > 1 ? TENSOR_I32 : p->weights;
     g->inputs = g->inputs > 0 ? g->inputs : g->depth;
-    g->packed_depth = (g->word > 1 ? p->corrections : 0) + packed_steps(g->weights, g->depth);
+    g->packed_depth = (g->word > 1 ? p->corrections : 0) + packed_steps(p, g->weights, g->depth);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
     const bool to_end = g->word > 1 && p->whole; /* sums of whole numbers */
     const int64_t max_depth = to_end ? g->depth
@@ -278,7 +279,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->rows = panel_rows(request, p, g, g->vecs);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
     if (g->weights == TENSOR_I4)
-        g->unroll = g->unroll_rest = unroll_group(g->unroll);
+        g->unroll = g->unroll_rest = unroll_group(g->unroll, p->digits ? DIGIT_STEPS : 2);
     const int64_t width = g->vecs * p->lanes;
     g->panels = ceil_div(g->columns, width);
     g->tail_vecs = ceil_div(g->columns % width, p->lanes);
@@ -487,12 +488,19 @@ static void plan_narrow(struct plan_isa *p, const struct layer *layer, struct pr
     p->layouts[LAYOUT_Y] = rows_of("y as f32", OWNER_WORKER, 1, p->block, g->c_row, 0, g->c_row);
 }
 
-/* Under precision a product reads words: appends the rounding of rows in `from`, `numbers` numbers of each head, or of
- * all heads as one. A row of whole numbers is followed by its scale. Returns the layout that the product reads. */
+/* Whether products with weights read other rows than floats */
+static bool reads_rounded(const struct plan_isa *p)
+{
+    return p->word > 1 || p->digits;
+}
+
+/* Under precision a product reads words, and with digits those: appends the rounding of rows in `from`, `numbers`
+ * numbers of each head, or of all heads as one. A row of whole numbers is followed by its scale. Returns the layout
+ * that the product reads. */
 static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer, enum product_name id,
                                    enum layout_name from, int64_t numbers)
 {
-    if (p->word == 1)
+    if (!reads_rounded(p))
         return from;
     struct product *const product = add(p, layer, id, PRODUCT_ROUND);
     const struct layout *const l = &p->layouts[from];
@@ -500,12 +508,14 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
     const int64_t heads = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD] == numbers ? 1 : l->shape[AXIS_HEAD];
     const bool keys = id == PRODUCT_ROUND_KEYS;
     const int64_t word = keys ? SCORE_WORD : p->word;
-    const int64_t room = round_up(numbers, max(p->lanes, word)) / word; /* whole vectors are written */
+    const int64_t room = p->digits ? round_up(numbers, WEIGHT_GROUP)
+                                   : round_up(numbers, max(p->lanes, word)) / word; /* whole vectors are written */
     const int64_t head = room + (p->whole ? 1 : 0);
     product->reads[0] = from;
     product->round = (struct plan_round){
         .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN],
-        .word = word, .room = room, .levels = keys ? layer_score_levels(layer) : layer_levels(layer, numbers),
+        .word = word, .room = room,
+        .levels = keys ? layer_score_levels(layer) : p->word > 1 ? layer_levels(layer, numbers) : 0,
         .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, word),
                                           heads > 1 ? head : 0, row_stride(p, heads * head));
@@ -537,7 +547,7 @@ static void plan_values_words(struct plan_isa *p, const struct layer *layer)
 /* Fields of a product that reads words */
 static void reads_words(const struct plan_isa *p, const struct product *product, struct plan_panels *g)
 {
-    for (const struct product *of = p->products; p->word > 1 && of < p->products + p->product_count; of++)
+    for (const struct product *of = p->products; reads_rounded(p) && of < p->products + p->product_count; of++)
         if (of->kind == PRODUCT_ROUND && of->writes == product->reads[0]) {
             g->word = p->word;
             g->depth = ceil_div(of->round.numbers, p->word);
@@ -562,7 +572,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
     const int64_t head = arrays ? tokens * row : d;
     struct product *const product = add(p, layer, id, PRODUCT_PANELS);
     product->reads[0] = input_read(layer, queries);
-    if (p->word > 1)
+    if (reads_rounded(p))
         product->reads[0] = product->reads[0] == LAYOUT_SOURCE ? LAYOUT_ROUNDED_SOURCE : LAYOUT_ROUNDED_X;
     const struct layout *const a = &p->layouts[product->reads[0]];
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, d, head, row);
@@ -602,7 +612,7 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train || p->word > 1 ||
+    p->z_rows = layer->w_o != W_O_DENSE || layer_has_cache(layer) || layer->train || reads_rounded(p) ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = !p->holds && layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;
@@ -656,7 +666,7 @@ static void plan_output(struct plan_isa *p, const struct layer *layer, const str
         .a_k = z->stride[AXIS_FEATURE],
         .a_group = conv ? z->stride[AXIS_HEAD] : 0,
         .a_tap = conv ? z->stride[AXIS_TOKEN] : 0,
-        .a_block = p->word > 1 ? z->stride[AXIS_TOKEN] * p->block : z_columns * p->block,
+        .a_block = reads_rounded(p) ? z->stride[AXIS_TOKEN] * p->block : z_columns * p->block,
         .c_row = row,
         .c_group = conv ? layer->d_model / layer->h : 0,
     };
@@ -1092,7 +1102,8 @@ enum plan_group plan_group(const struct layer *layer)
     const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer); /* q, k and v are copied into the
                                                                                 * scratch */
     if (layer_is_linear(layer))
-        return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || rewrites ? GROUP_QUERIES : GROUP_ALL;
+        return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || layer_reads_digits(layer) || rewrites
+                   ? GROUP_QUERIES : GROUP_ALL;
     if (layer->projected && !rewrites)
         return layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 ? GROUP_ALL : GROUP_QUERIES;
     return !layer_attends(layer) ? GROUP_QUERIES : layer->source_kept ? GROUP_SOURCES_APART : GROUP_BOTH;
@@ -1639,11 +1650,13 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     if (file != NULL)
         plan_request_add(&common, &file->common);
     plan->fold = plan_fold(layer, &common);
+    plan->digits = layer_reads_digits(layer) && !request_asks(&common, PLAN_TYPICAL_N);
     for (size_t i = 0; i < isa_count; i++) {
         if ((plan_isas(layer, isas) >> i & 1u) == 0)
             continue;
         struct plan_isa *p = &plan->isas[plan->count++];
         p->fold = &plan->fold;
+        p->digits = plan->digits;
         plan_isa(p, &isa_table[i], layer, &spec, file);
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
         plan->shared_bytes = max(plan->shared_bytes, p->bytes[OWNER_SCRATCH]);

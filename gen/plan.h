@@ -197,7 +197,10 @@ enum product_epilogue {
     EPILOGUE_NARROW = 1 << 8
 };
 
-/* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale */
+#define DIGIT_STEPS 8 /* steps whose weights share a word of i4: four in the low halves of its bytes, then four */
+
+/* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale. Digits of a
+ * group of numbers take as many words (templates/digits.in). */
 struct plan_round {
     int64_t heads, numbers; /* of a row, and of a head */
     int64_t head, row;      /* of what is read: steps from head to head and from row to row */
@@ -354,6 +357,7 @@ struct plan_isa {
     struct plan_request request; /* of the spec and the plan file */
     enum tensor_element weights; /* as packed, of products of floats */
     bool steps;          /* weights take fewer bytes for the sake of steps of one token, whose time then counts too */
+    bool digits;         /* of the plan: products with weights read digits of rows */
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
     bool whole;          /* they are whole numbers with exact sums; else sums are f32 */
     int64_t word_registers; /* registers that a row of a tile of words takes beyond one of f32 */
@@ -474,6 +478,8 @@ struct plan_isa {
 
 struct plan {
     struct plan_fold fold;
+    bool digits; /* products with weights of i4 read rows as whole numbers of three digits of 8 bits, in groups with a
+                  * scale each, and sum them exactly: one token then reads weights as fast as memory gives them */
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */

@@ -15,6 +15,7 @@
 
 #define LINE_BYTES 64 /* a cache line */
 #define LINE_FLOATS 16
+#define DIGITS 3        /* of a number (plan.h), and so many sums of a row and a vector in a tile */
 #define OPERANDS TENSOR_F32 /* elements of what is multiplied with packed weights, and theirs */
 
 /* plan_tiles.c */

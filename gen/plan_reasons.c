@@ -146,11 +146,17 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
                                           : "rounding would cost more than sums over so few features save");
         return;
     }
-    reason(p, "weights are packed as %s, %s, and become f32 in registers: W_Q W_K^T and W_V W_O are not folded%s",
+    reason(p, "weights are packed as %s, %s, and become %s in registers: W_Q W_K^T and W_V W_O are not folded%s",
            element_name(layer->weight_type),
            layer->weight_type == TENSOR_I8   ? "a scale for each column of a matrix"
            : layer->weight_type == TENSOR_I4 ? "a scale for each 32 rows of a column" : "rounded to nearest",
-           despite_request(p));
+           p->digits ? "whole numbers" : "f32", despite_request(p));
+    if (p->digits)
+        reason(p, "rows that are multiplied by weights become whole numbers of three digits of 8 bits, a scale for "
+               "each %d numbers, with exact sums: for one token weights are unpacked as fast as memory gives them; "
+               "plan.typical_n would keep f32", WEIGHT_GROUP);
+    else if (p->weights == TENSOR_I4 && (layer_has_cache(layer) || !layer_attends(layer)))
+        reason(p, "rows that are multiplied by weights stay f32, as plan.typical_n tells of calls of several tokens");
 }
 
 /* The reason of a product, without its name. */

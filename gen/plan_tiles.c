@@ -19,6 +19,11 @@
                                   * instead of 16 queries: avx2's layers whose heads exceed L2 take as long
                                   * (512 tokens) or 1 to 4 % less (1024 to 4096; measured, Zen 4) */
 
+#define DIGIT_REGISTERS 1 /* of a tile that reads digits, for the constant that parts low and high halves of bytes */
+#define DIGIT_VECS 2      /* in a panel of such tiles, and the most rows of one; measured, Zen 4: as fast as any for one
+                           * token, and for many */
+#define DIGIT_ROWS 2
+
 /* Most broadcast rows of a tile `vecs` wide: one register for the broadcast, `vecs` for the other operand, the
  * rest accumulators; more than 16 rows add code and no speed. */
 int64_t tile_rows(const struct isa *isa, int64_t vecs)
@@ -143,9 +148,11 @@ static double even_cost(const struct isa *isa, int64_t total, int64_t rows, int6
 int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                           int64_t vecs)
 {
-    const int64_t rows = request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row));
-    const int64_t registers = p->isa->registers - (g->word > 1 ? p->word_registers : 0);
-    const int64_t fit = max(1, min(16, (registers - vecs - 1) / vecs));
+    const int64_t apart = rows_apart(g->a_row);
+    const int64_t rows = request_or(request, PLAN_PANEL_ROWS, p->digits ? min(DIGIT_ROWS, apart) : apart);
+    const int64_t registers = p->isa->registers - (g->word > 1 ? p->word_registers : p->digits ? DIGIT_REGISTERS : 0);
+    const int64_t sums = p->digits ? DIGITS * vecs : vecs; /* of a row, in registers from step to step */
+    const int64_t fit = max(1, min(16, (registers - vecs - 1) / sums));
     return near_equal(p->block, min(rows, fit));
 }
 
@@ -173,6 +180,8 @@ int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_
 {
     int64_t best = 1;
     double best_cost = 0;
+    if (p->digits)
+        return min(DIGIT_VECS, ceil_div(g->columns, p->lanes));
     for (int64_t vecs = 1; vecs <= min(4, ceil_div(g->columns, p->lanes)); vecs++) {
         const double cost = panels_cost(request, p, g, depth, tokens, vecs) *
                             (p->steps ? panels_cost(request, p, g, depth, 1, vecs) : 1);

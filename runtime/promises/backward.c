@@ -196,6 +196,16 @@ static bool same(struct pass *p, const struct guarded *to, enum layer_tensor t, 
                             p->in->batch, p->in->n, p->in->m);
 }
 
+/* The same, where a 0 may have another sign: of products with 0 a poisoned row gives 0, any other one 0 or -0. */
+static bool same_numbers(struct pass *p, const struct guarded *to, enum layer_tensor t, const char *what)
+{
+    const float *is = to[t].data, *was = p->base[t].data;
+    bool equal = true;
+    for (size_t i = 0; equal && i < p->base[t].bytes / sizeof *was; i++)
+        equal = memcmp(is + i, was + i, sizeof *was) == 0 || (is[i] == 0 && was[i] == 0);
+    return equal || same(p, to, t, what);
+}
+
 static bool all_same(struct pass *p, const char *what)
 {
     bool good = true;
@@ -340,7 +350,7 @@ static bool check_poison(struct poison *poison, const struct inputs *in)
         nothing = nothing && !touches(poison, t);
     for (enum layer_tensor t = TENSOR_W_Q; nothing && t <= TENSOR_SINK; t++)
         if (layer_has_gradient(layer, t) && (poison->tensor != TENSOR_Y || t != TENSOR_B_O) &&
-            !same(p, p->gradient, t, "where nothing sees a row that is NaN"))
+            !same_numbers(p, p->gradient, t, "where nothing sees a row that is NaN"))
             return false;
     return check_rows(poison, TENSOR_X, p->in->n, (size_t)layer->d_model, true, layer->self) &&
            (!layer->cross || check_rows(poison, TENSOR_SOURCE, p->in->m, (size_t)layer->d_source, false, true));

@@ -1766,14 +1766,16 @@ static bool texts_are_right(struct trial *t)
         {"padding", !attends && t->layer->pad_skipped},
         {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
         {"norm x", layer_norms_first(t->layer)},
-        {"round x", layer_rounds(t->layer)}, {"round source", layer_rounds(t->layer) && t->layer->cross},
+        {"round x", layer_rounds_rows(t->layer) && !t->layer->projected},
+        {"round source", layer_rounds(t->layer) && t->layer->cross},
         {"transpose", attends}, {"project", attends}, {"append", caches},
         {"round keys", layer_rounds_scores(t->layer)}, {"round values", layer_rounds_values(t->layer)},
         {"attend", attends}, {"join", caches},
-        {"round z", attends && layer_rounds(t->layer) && t->layer->w_o != W_O_NONE},
+        {"round z", layer_rounds_z(t->layer)},
         {"output", attends && t->layer->w_o != W_O_NONE}, {"linear", layer_is_linear(t->layer)},
-        {"norm", attends && ffn && block != BLOCK_PARALLEL}, {"round rows", attends && ffn && layer_rounds(t->layer)},
-        {"hidden", ffn}, {"round hidden", ffn && layer_rounds(t->layer)}, {"down", ffn},
+        {"norm", attends && ffn && block != BLOCK_PARALLEL},
+        {"round rows", attends && ffn && layer_rounds_rows(t->layer)},
+        {"hidden", ffn}, {"round hidden", ffn && layer_rounds_rows(t->layer)}, {"down", ffn},
         {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};
     const char *phases[sizeof all / sizeof *all];
     size_t count = 0;

@@ -206,6 +206,26 @@ double block_small_scales(const struct layer *layer, const struct inputs *in, en
     return least * unit >= 2 * (double)FLT_MIN && unit >= 2 * (double)FLT_MIN ? 0 : 0x1p31 * omega * (1 + most);
 }
 
+/* Digits of a row: of each WEIGHT_GROUP numbers, or those that are left, multiples of a power of two, to the nearest;
+ * the largest is below 2^23 of them. Keys and values in a cache are such sums, compared one by one. */
+static void digits_errors(const double *a, size_t rows, size_t columns, double *worst, double *drawn)
+{
+    for (size_t first = 0; first < rows * columns;) {
+        const size_t left = columns - first % columns, count = left < WEIGHT_GROUP ? left : WEIGHT_GROUP;
+        double largest = 0;
+        for (size_t at = first; at < first + count; at++)
+            largest = fmax(largest, fabs(a[at]) + worst[at]);
+        int exponent;
+        (void)frexp(largest * (1 + 0x1p-6), &exponent); /* near a power of two the next one */
+        const double unit = fmax(ldexp(1, exponent - 23), 0x1p-126);
+        for (size_t at = first; at < first + count; at++) {
+            drawn[at] = sqrt(square(drawn[at]) + square(BOUND_DEVIATIONS * unit) / 12);
+            worst[at] += isfinite(largest) ? unit / 2 : 0;
+        }
+        first += count;
+    }
+}
+
 /* Rounds rows with errors e to multiples of a scale. The kernel's scale is off by its row's largest e, and its
  * quotients have three more roundings u, as have the reference's, also in f32. A number whose quotient is within that
  * distance of the midpoint between two integers may become the other one: an error of one scale, LAMBDA of them in the
@@ -216,6 +236,8 @@ void block_round_errors(const struct layer *layer, const struct inputs *in, cons
 {
     if (layer->precision == PRECISION_BF16)
         bf16_errors(in, a, rows * columns, worst, drawn);
+    if (layer_reads_digits(layer))
+        digits_errors(a, rows, columns, worst, drawn);
     if (layer_sums_whole(layer))
         block_whole_errors(in, (double)layer_levels(layer, (int64_t)columns), a, whole, rows, columns, worst, drawn);
 }
@@ -434,7 +456,7 @@ static bool feed_forward_errors(const struct steps *s, const struct block_chunk 
         copy_error(s, &e->in, &e->u);
         number = norms->behind_sum;
     }
-    if (layer_rounds(s->layer)) {
+    if (layer_rounds_rows(s->layer)) {
         settle(s, number, k->in, &e->in);
         round_errors(s, k->in, k->whole_in, (size_t)s->layer->d_model, &e->in);
         number = 0;

@@ -236,7 +236,7 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     const int norm = block_norms(layer).before_attention;
     const size_t d_k = (size_t)layer->d_k, heads = (size_t)(layer->h > layer->h_kv ? layer->h : layer->h_kv);
     double *x;
-    if (layer_rounds(layer) && norm == 0) /* a head's input is exact, except around the given weights */
+    if (layer_rounds_rows(layer) && norm == 0) /* a head's input is exact, except around the given weights */
         return make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv);
     if (norm == 0)
@@ -246,7 +246,7 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     for (size_t at = 0; at < number; at++)
         x[at] = inputs_number(p->plain, p->in, TENSOR_X, at);
     bool good = block_error_make(&p->normed, tokens, d) && make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
-                ((layer->cross && !layer_rounds(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
+                ((layer->cross && !layer_rounds_rows(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
     if (good && layer->qk_norm == NORM_RMS_ALL) {
         const size_t count = max_size(rows, p->in->m) * heads * d_k;
         for (int keys = 0; keys < 2; keys++)
@@ -254,7 +254,7 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     }
     if (good)
         block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
-    if (good && layer_rounds(layer))
+    if (good && layer_rounds_rows(layer))
         good = round_normed(p, norm, x, tokens);
     free(x);
     return good;
@@ -273,6 +273,8 @@ static void gather_operand(const struct propagation *p, struct operand *to, cons
         if (to->worst != NULL)
             block_round_errors(p->plain, p->in, to == &p->s ? head->s : head->x, to == &p->s ? head->s : head->x, count,
                                columns, to->worst, to->drawn);
+        for (size_t at = 0; to->worst != NULL && at < count * columns; at++)
+            to->squares[at] = to->drawn[at] * to->drawn[at];
         return;
     }
     for (size_t r = 0; to->worst != NULL && r < count; r++) {

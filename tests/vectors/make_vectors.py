@@ -726,6 +726,17 @@ def list_vectors():
            change=lengths(8, 5))
     vector("types_i4_odd", "weights packed as i4: whole groups and one of an odd number of rows", 1, 5, d_model=99, h=3,
            seq_len=5, bias=True, weight_type="i4")
+    def rows_of_all_sizes(tensors, random, s):
+        cache([9, 0])(tensors, random, s)
+        x = tensors["x"]
+        x[0, 1, ::3] *= np.float32(1e5)   # groups of 32 with outliers
+        x[0, 2] *= np.float32(1e-30)
+        x[0, 3, :32] = 0
+        x[1, 0] = np.float32(1.9999999)   # digits at their ends
+        x[1, 1, 32:64] *= np.float32(1e-36)
+    vector("types_i4_cached", "weights packed as i4, rows read in digits: outliers, zeros, small numbers, a short last group",
+           2, 4, scores=False, d_model=75, h=3, d_k=25, d_v=23, seq_len=5, mask="causal", bias=True, cache="rows",
+           cache_len=16, cache_type="f32", weight_type="i4", change=rows_of_all_sizes)
     vector("types_i8_split", "weights packed as i8: each head has matrices of its own, keys are projected by w_q", 1, 7, 11,
            d_model=18, h=3, seq_len=7, source_len=11, input="split", attention="cross", w_k="tied", weight_type="i8")
 
