@@ -1178,8 +1178,11 @@ static bool large_batch(struct attempt *a, enum layer_tensor tensor)
     one.m = a->args.m;
     one.batch = one.mask_batch[tensor] = 1;
     one.mask_h[tensor] = (size_t)a->trial->layer->h;
-    if (!has(a, tensor) || tensor == TENSOR_K_PAGES || tensor == TENSOR_V_PAGES || tensor == TENSOR_PAGE_TABLE)
-        return false; /* pages are shared */
+    const bool of_pages = tensor == TENSOR_K_PAGES || tensor == TENSOR_V_PAGES || tensor == TENSOR_PAGE_TABLE ||
+                          (a->trial->layer->cache == CACHE_PAGED &&
+                           (tensor == TENSOR_K_SCALE || tensor == TENSOR_V_SCALE));
+    if (!has(a, tensor) || of_pages) /* which are shared */
+        return false;
     set_batch(a, PTRDIFF_MAX / layer_tensor_size(a->trial->layer, tensor) /
                      inputs_count(a->trial->layer, &one, tensor) + 1);
     kernel_set_extents(&a->args, tensor, a->args.batch, one.mask_h[tensor]);
