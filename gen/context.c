@@ -9,6 +9,7 @@
 
 #include "emit.h"
 #include "expression.h"
+#include "fast.h"
 #include "finish.h"
 #include "isa.h"
 #include "layer.h"
@@ -49,7 +50,8 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
     FIELD(plan_panels, prefetch_after),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
-    FIELD(plan_panels, behind),
+    FIELD(plan_panels, behind), FIELD(plan_panels, fast), FIELD(plan_panels, fast_pairs),
+    FIELD(plan_panels, fast_prefetch),
 };
 
 static const struct field lanes_fields[] = {
@@ -153,6 +155,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"given_q", LAYOUT_X}, {"given_k", LAYOUT_SOURCE},
     {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K},
     {"turns", LAYOUT_TURNS}, {"hidden", LAYOUT_HIDDEN}, {"gates", LAYOUT_GATES},
+    {"row_sums", LAYOUT_ROW_SUMS}, {"seven", LAYOUT_SEVEN},
     {"back_w_q", LAYOUT_BACK_W_Q}, {"back_w_k", LAYOUT_BACK_W_K}, {"back_w_v", LAYOUT_BACK_W_V},
     {"back_w_o", LAYOUT_BACK_W_O}, {"d_queries", LAYOUT_D_QUERIES}, {"d_keys", LAYOUT_D_KEYS},
     {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"d_distances", LAYOUT_D_DISTANCES}, {"d_sink", LAYOUT_D_SINK},
@@ -382,6 +385,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
         emit_set_integer(emit, "w", layout_at(p, LAYOUT_WEIGHTS + g->id));
         emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
         emit_set_integer(emit, "scales", layout_at(p, LAYOUT_SCALES + g->id));
+        emit_set_integer(emit, "sums", layout_at(p, LAYOUT_WEIGHT_SUMS + g->id));
         emit_set_boolean(emit, "bias", (g->epilogue & EPILOGUE_BIAS) != 0);
         push_stream(emit, p, "from", g->reads[0]);
         push_stream(emit, p, "to", g->writes);
@@ -392,6 +396,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
         if (lanes) {
             PUSH_FIELDS(emit, &g->lanes, lanes_fields);
             emit_set_integer(emit, "behind", 0);
+            emit_set_integer(emit, "fast", 0);
             emit_set_boolean(emit, "gaps", false);
         } else {
             PUSH_FIELDS(emit, &g->panels, panels_fields);
@@ -960,6 +965,13 @@ static void push_layer(struct emit *emit, const struct layer *layer)
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit)
 {
     push_layer(emit, layer);
+    emit_set_boolean(emit, "FAST", plan_fast_products(plan) != 0);
+    emit_set_integer(emit, "FAST_PRODUCTS", plan_fast_products(plan));
+    emit_set_integer(emit, "FAST_AHEAD", FAST_AHEAD);
+    emit_set_integer(emit, "FAST_ROWS", FAST_ROWS);
+    emit_set_number(emit, "FAST_APART", FAST_APART);
+    emit_set_number(emit, "FAST_LEAST", (double)FAST_LEAST);
+    emit_set_number(emit, "FAST_MOST", (double)FAST_MOST);
     emit_set_boolean(emit, "DIGITS", plan->digits); /* products with weights read digits of rows */
     emit_set_integer(emit, "DIGIT_STEPS", DIGIT_STEPS);
     emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);

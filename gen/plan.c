@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fast.h"
 #include "planfile.h"
 #include "relative.h"
 #include "rope.h"
@@ -17,6 +18,9 @@
 
 #define PART_MULTIPLY_ADDS 1e6   /* least work of a part: about 10 us on one core */
 #define MAX_GROUP_ROWS 512
+#define FAST_DEPTH 128           /* steps, */
+#define FAST_COLUMNS 256         /* and columns from which on seven products take less time than eight */
+#define FAST_PART 768            /* columns of a part of a fast product, which forms sums of its rows once */
 #define MAX_DEPTH 1024           /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
 #define UNROLL_PREFETCH 8        /* one line an iteration then prefetches about a panel during a row group */
@@ -257,6 +261,55 @@ static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weight
     return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + left : 0);
 }
 
+/* Why a product is classical where fast ones are asked for; NULL: it is fast. `tokens` of a full sequence */
+static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
+{
+    if (g->groups > 1 || g->taps > 1)
+        return "each head has a matrix of its own";
+    if (g->matrices > 1)
+        return "gates lie between the panels";
+    if (g->a_k != 1)
+        return "its rows lie in blocks";
+    if (g->depth % g->k_block != 0 || g->k_block % 2 != 0)
+        return "the depth has no even slabs";
+    if (g->k_block < FAST_DEPTH)
+        return "the depth is too small";
+    if (g->columns < FAST_COLUMNS)
+        return "there are too few columns";
+    if (tokens < FAST_ROWS)
+        return "a sequence has too few tokens";
+    return NULL;
+}
+
+/* Most rows of a tile of a fast product */
+static int64_t fast_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
+                         int64_t vecs)
+{
+    return max(2, min(request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row)), tile_rows(p->isa, vecs)));
+}
+
+/* Vectors of a panel of a fast product: as many accumulators as possible, as no blocks of tokens limit heights. 14 x 2
+ * take 2 % less time than 8 x 3 (AVX-512), 4 x 3 take 3 % less than 6 x 2 (AVX2; measured, Zen 4). */
+static int64_t fast_vecs(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g)
+{
+    int64_t best = 2;
+    for (int64_t vecs = 3; vecs <= 4; vecs++)
+        if (vecs * fast_rows(request, p, g, vecs) >= best * fast_rows(request, p, g, best))
+            best = vecs;
+    return best;
+}
+
+/* Two tiles of rows and two panels at a time. The sums of rows, and the operand, are in L2 together. */
+static void plan_fast(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
+                      int64_t tokens)
+{
+    g->fast_pairs = g->columns / (g->vecs * p->lanes) / 2;
+    g->fast = max(2, near_equal(min(g->group_rows, tokens) / 2, fast_rows(request, p, g, g->vecs)));
+    const int64_t panels = ceil_div(FAST_PART, g->vecs * p->lanes);
+    g->part_panels = round_up(near_equal(g->panels, max(g->part_panels, panels)), max(1, g->finish) * 2);
+    g->part_panels = min(g->part_panels, g->panels);
+}
+
 /* `tokens` of a full sequence, `rows` of all that are projected together */
 static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                         int64_t tokens, int64_t rows)
@@ -270,8 +323,14 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     const bool to_end = g->word > 1 && p->whole; /* sums of whole numbers */
     const int64_t max_depth = to_end ? g->depth
                             : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
+    const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
+    g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), g->weights == TENSOR_I4 ? WEIGHT_GROUP : 8));
+    g->classical = p->fast ? stays_classical(g, tokens) : NULL;
+    const bool fast = p->fast && g->classical == NULL;
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
+    else if (fast)
+        g->vecs = fast_vecs(request, p, g);
     else if (request_is_small(request))
         g->vecs = small_panel_vecs(p->isa, g->columns, min(p->block, rows_apart(g->a_row)));
     else
@@ -288,15 +347,16 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->tail_lanes = g->columns % p->lanes;
     g->panel_size = g->matrices * g->taps * g->packed_depth * width;
     g->group_size = g->matrices * g->taps * g->packed_depth * round_up(g->columns, p->lanes);
-    const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
-    g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), g->weights == TENSOR_I4 ? WEIGHT_GROUP : 8));
-    g->group_rows = choose_group_rows(request, p, (blocks > 1 ? g->k_block : g->a_block / p->block) * element, rows);
+    const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
+    g->group_rows = choose_group_rows(request, p, fast ? operand * 7 / 4 : operand, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = min(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
     if (g->finish > 0) {
         g->finish = complete_heads(g, g->vecs * p->lanes);
         g->part_panels = min(g->groups * g->panels, round_up(g->part_panels, g->finish));
     }
+    if (fast)
+        plan_fast(g, request, p, tokens);
 }
 
 static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -921,6 +981,11 @@ static void schedule_panels(struct plan_panels *g, const struct plan_isa *p)
     for (struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++)
         h->unroll = g->prefetch > 0 && 2 * h->rows > g->rows ? unroll : min(g->unroll_rest, g->k_block);
     g->prefetch_tile = g->k_block / unroll * g->prefetch;
+    if (g->fast > 0) {
+        const int64_t iterations = g->k_block / 2 / min(unroll, g->k_block / 2);
+        const int64_t lines = g->k_block / 2 * g->vecs * p->lanes / LINE_FLOATS;
+        g->fast_prefetch = g->prefetch > 0 ? min(MAX_PREFETCH, lines / (FAST_AHEAD * iterations)) : 0;
+    }
     const bool narrower = g->tail_vecs > 0 || g->tail_lanes > 0;
     g->whole = g->panels - (narrower ? 1 : 0);
     g->last_vecs = !narrower ? 0 : g->tail_vecs > 0 ? g->tail_vecs : g->vecs;
@@ -982,7 +1047,7 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
            a->taps == b->taps && a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest &&
            a->unroll == b->unroll && a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) &&
            a->tail_vecs == b->tail_vecs && a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k &&
-           a->prefetch == b->prefetch && a->inputs == b->inputs && a->a_scale == b->a_scale;
+           a->prefetch == b->prefetch && a->inputs == b->inputs && a->a_scale == b->a_scale && a->fast == b->fast;
 }
 
 /* All but tensors that a function for parts of a product depends on, where tiles are shared; biases follow weights.
@@ -1484,6 +1549,21 @@ static void plan_rowwise(struct plan_isa *p, const struct layer *layer, const st
 
 /* ---- one instruction set ---- */
 
+/* Why no product of a layer is fast, if they are asked for; NULL: some may be */
+static const char *not_fast(const struct layer *layer, const struct plan_request *request, bool folds)
+{
+    return layer_has_cache(layer)        ? "a cache promises the same bits however a sequence is cut into calls"
+         : layer->train                  ? "gradients are of classical products"
+         : layer_stores_weights(layer)   ? "packed weights are of fewer bits"
+         : layer_types_tensors(layer)    ? "tensor_type promises the bits of f32, rounded once"
+         : layer->pad_skipped            ? "rows of several sequences follow each other without padding"
+         : layer->source_kept            ? "kept sources promise the bits of those that are brought"
+         : folds                         ? "products of weights that are folded have larger numbers"
+         : layer_is_linear(layer)        ? "the rows of all sequences are one matrix"
+         : request_is_small(request)     ? "small code has one shape of tiles"
+                                         : NULL;
+}
+
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
                      const struct plan_request *request)
 {
@@ -1497,6 +1577,10 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->neighbours = isa->sums_pairs ? 2 : 1;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
+    if (request_or(request, PLAN_PRODUCT_KIND, PLAN_CLASSICAL) == PLAN_SEVEN) {
+        p->not_fast = not_fast(layer, request, p->fold->scores || p->fold->values);
+        p->fast = p->not_fast == NULL;
+    }
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
     p->peeks = p->at_once && score_falls(layer) && score_placed(layer);
     p->masked_apart = score_hooked(layer) && score_lifts(layer) && !score_falls(layer);
@@ -1675,6 +1759,20 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         return NULL;
     }
     return plan;
+}
+
+unsigned plan_fast_products(const struct plan *plan)
+{
+    static const struct { enum product_name id; enum fast_product bit; } of[] = {
+        {PRODUCT_QUERIES, FAST_QUERIES}, {PRODUCT_KEYS, FAST_KEYS}, {PRODUCT_VALUES, FAST_VALUES},
+        {PRODUCT_OUTPUT, FAST_OUTPUT}, {PRODUCT_HIDDEN, FAST_HIDDEN}, {PRODUCT_DOWN, FAST_DOWN}};
+    unsigned products = 0;
+    for (int64_t i = 0; i < plan->count; i++)
+        for (size_t bit = 0; bit < sizeof of / sizeof *of; bit++) {
+            const struct plan_panels *const g = plan_panels_of(&plan->isas[i], of[bit].id);
+            products |= g != NULL && g->fast > 0 ? (unsigned)of[bit].bit : 0;
+        }
+    return products;
 }
 
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag)

@@ -29,6 +29,7 @@ struct plan_file;
 #define PLAN_ISAS 8
 #define PLAN_REASONS 32
 #define PLAN_PRODUCTS 40
+#define FAST_AHEAD 4 /* pairs of tiles that prefetch the next pair of panels */
 
 enum product_name {
     PRODUCT_TRANSPOSE, PRODUCT_QUERIES, PRODUCT_KEYS, PRODUCT_VALUES, PRODUCT_APPEND, PRODUCT_SCORES, PRODUCT_SUMS,
@@ -76,6 +77,7 @@ enum layout_name {
     LAYOUT_RAW_QUERIES, LAYOUT_RAW_KEYS, /* train: rows before their norm */
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
+    LAYOUT_ROW_SUMS, LAYOUT_SEVEN,     /* of fast products: of a group's rows; of two tiles and two panels */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
     LAYOUT_RELATIVE, LAYOUT_RELATIVE_BACK, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
     LAYOUT_NORMS, LAYOUT_NORMS_LAST = LAYOUT_NORMS + TENSOR_N4_B - TENSOR_N1_G, /* n1_g, n1_b, ... n4_b */
@@ -93,7 +95,8 @@ enum layout_name {
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */
     LAYOUT_SCALES = LAYOUT_WEIGHTS + PLAN_PRODUCTS, /* of their columns; none of f32 */
     LAYOUT_BIASES = LAYOUT_SCALES + PLAN_PRODUCTS,
-    LAYOUTS = LAYOUT_BIASES + PLAN_PRODUCTS
+    LAYOUT_WEIGHT_SUMS = LAYOUT_BIASES + PLAN_PRODUCTS, /* of fast products */
+    LAYOUTS = LAYOUT_WEIGHT_SUMS + PLAN_PRODUCTS
 };
 
 /* Axes of an activation; a layout with fewer axes has the last ones. */
@@ -166,6 +169,12 @@ struct plan_panels {
     bool narrows;         /* they become the caller's y of two bytes */
     bool apart;           /* until then they are a block of the worker's, of the panel's width */
     int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
+    /* Fast products (templates/fast.in): two tiles of rows and two panels at once, by seven products half as deep. 0
+     * in `fast`: classical, for the reason `classical`, if fast products are asked for. */
+    int64_t fast;         /* rows of a tile; others have one row less */
+    int64_t fast_pairs;   /* of panels; what is behind them is classical */
+    int64_t fast_prefetch; /* lines of the next pair that an iteration of the first four tiles prefetches, 0: none */
+    const char *classical;
 };
 
 /* A product C^T = W^T A^T, of values in blocks: features as rows, tokens along the lanes. */
@@ -366,6 +375,9 @@ struct plan_isa {
     int64_t lanes;
     int64_t vecs;        /* vectors in a query block */
     int64_t block;       /* queries in a query block */
+    const char *not_fast; /* fast products are asked for, but not of this layer; NULL: they are not asked for, or are
+                           * possible */
+    bool fast;           /* fast products are asked for and possible; each product says whether it is one */
     bool streams;        /* keys and values of a head exceed L2, so that every query block reads them from L3 */
     int64_t rows;        /* most rows of a tile that is `vecs` wide */
     int64_t rows_single; /* most rows of a tile that is one vector wide */
@@ -533,6 +545,8 @@ static inline int64_t layout_at(const struct plan_isa *p, enum layout_name id)
 /* Elements from the first to one past the last, padding of rows included. */
 int64_t layout_elements(const struct layout *layout);
 
+/* Products that are fast in some instruction set, of enum fast_product */
+unsigned plan_fast_products(const struct plan *plan);
 /* The sets among `isas`, bits of isa_table, that can compute the layer: precision = bf16 needs bf16 dot products. */
 unsigned plan_isas(const struct layer *layer, unsigned isas);
 /* Plans the layer for those sets. NULL, with errors in diag, on a bad plan.* key or sizes that no C array can have. */

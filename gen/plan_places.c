@@ -106,6 +106,12 @@ static void place_weights(struct plan_isa *p, const struct product *g)
         place_new(p, LAYOUT_SCALES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
     if ((g->epilogue & EPILOGUE_BIAS) != 0)
         place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
+    if (!lanes && w->fast > 0) { /* [pair of panels][slab][four sums][step of half a slab][column] */
+        p->layouts[LAYOUT_WEIGHT_SUMS + g->id] = (struct layout){
+            .name = g->name, .owner = OWNER_PACKED, .shape = {1, w->fast_pairs, 2 * w->depth, width},
+            .stride = {0, 2 * w->depth * width, width, 1}};
+        place(p, LAYOUT_WEIGHT_SUMS + g->id);
+    }
 }
 
 /* Panels of a matrix from outputs to inputs, for backward: [group][panel][output][lane] */
@@ -392,12 +398,28 @@ static void place_typed(struct plan_isa *p, const struct layer *layer)
                   layer->source_len);
 }
 
+/* What fast products have: sums of the rows of a group, as long as these, and seven products of tiles */
+static void place_fast(struct plan_isa *p)
+{
+    int64_t rows = 0, seven = 0;
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        if (g->kind == PRODUCT_PANELS && g->panels.fast > 0) {
+            rows = max(rows, g->panels.group_rows * g->panels.a_row);
+            seven = max(seven, 7 * g->panels.fast * g->panels.vecs * p->lanes);
+        }
+    if (rows > 0) {
+        place_new(p, LAYOUT_ROW_SUMS, "row sums", OWNER_WORKER, 1, rows);
+        place_new(p, LAYOUT_SEVEN, "seven products", OWNER_WORKER, 1, seven);
+    }
+}
+
 void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
     place_typed(p, layer);
     const int64_t end = place_block(p);
     place_attention(p, layer);
     place_inputs(p, layer);
+    place_fast(p);
     if (layer->train)
         place_back(p, layer);
     p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], end);
@@ -462,6 +484,11 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const int64_t back = p->back.rows * p->back.width * f + /* a tile at the edge of a gradient, a block, ranges */
                          p->back.queries * f + (2 * p->back.queries + p->back.keys) * 2 * (int64_t)sizeof(size_t) +
                          (layer->train && layer->qk_norm != NORM_NONE ? 2 * finish : 0);
-    p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back, 64);
+    int64_t pairs = 0; /* of tiles of fast products, a byte each that says whether they are mixed */
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        if (g->kind == PRODUCT_PANELS && g->panels.fast > 0)
+            pairs = max(pairs, g->panels.group_rows / (2 * (g->panels.fast - 1)) + 1);
+    p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back + pairs,
+                        64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

@@ -5,6 +5,7 @@
 #include "plan_parts.h"
 
 #include "expression.h"
+#include "fast.h"
 #include "score.h"
 #include "visible.h"
 
@@ -199,6 +200,26 @@ static void explain_products(struct plan_isa *p)
             explain_lanes(p, p->products[i].name, &p->products[i].lanes);
 }
 
+/* Which products are fast, and why others are not. */
+static void explain_fast(struct plan_isa *p)
+{
+    if (p->not_fast != NULL)
+        reason(p, "no product is fast, though asked for: %s", p->not_fast);
+    for (const struct product *g = p->products; g < p->products + p->product_count && p->fast; g++) {
+        const struct plan_panels *const of = &g->panels;
+        if (g->kind != PRODUCT_PANELS)
+            continue;
+        if (of->classical != NULL) {
+            reason(p, "%s: classical products, as %s", g->name, of->classical);
+            continue;
+        }
+        reason(p, "%s: fast products, seven of two tiles of " D64 " or " D64 " rows and two panels, " D64 " steps "
+               "deep, in place of eight, from " D64 " tokens of a sequence on; " D64 " of " D64 " panels. Rows whose "
+               "sizes are more than 16 times apart, and non-finite ones, stay classical", g->name, of->fast,
+               of->fast - 1, of->k_block / 2, (int64_t)FAST_ROWS, 2 * of->fast_pairs, of->panels);
+    }
+}
+
 static void explain_layout(struct plan_isa *p, const struct layer *layer, const struct product *product)
 {
     const struct plan_panels *const g = &product->panels;
@@ -328,6 +349,7 @@ static void explain_block(struct plan_isa *p, const struct layer *layer)
 static void explain_rows(struct plan_isa *p, const struct layer *layer)
 {
     explain_products(p);
+    explain_fast(p);
     explain_block(p, layer);
     if (p->batch_rows > layer->seq_len)
         reason(p, "sequences of a batch are taken together, up to " D64 " tokens", p->batch_rows);
@@ -358,6 +380,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
         reason(p, "scores are summed in slabs of " D64 " features, %s", p->depth_slab,
                why(&p->request, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
     explain_products(p);
+    explain_fast(p);
     for (int i = 0; i < p->product_count; i++)
         explain_layout(p, layer, &p->products[i]);
     explain_block(p, layer);
@@ -577,7 +600,8 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
     fputs("    layouts: owner, place and bytes there; type, shape, strides in elements, but for axes of one:\n", out);
     for (int i = 0; i < LAYOUTS; i++) {
         const struct layout *l = &p->layouts[i];
-        const char *kind = i >= LAYOUT_BIASES ? " bias" : i >= LAYOUT_WEIGHTS ? " weights"
+        const char *kind = i >= LAYOUT_WEIGHT_SUMS ? " sums" : i >= LAYOUT_BIASES ? " bias"
+                         : i >= LAYOUT_WEIGHTS ? " weights"
                          : i >= LAYOUT_RUNS ? " runs" : "";
         char name[80], place[40] = "";
         if (l->name == NULL)

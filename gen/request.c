@@ -37,6 +37,7 @@ static const struct {
     [PLAN_TYPICAL_M] = {"plan.typical_m", 1, INT32_MAX, "auto or 1 ... 2147483647 keys"},
     [PLAN_SAVED] = {"plan.saved", 1, 0, "auto, projections or z"},
     [PLAN_EXACT_CHUNKS] = {"plan.exact_chunks", 1, 0, "auto, true or false"},
+    [PLAN_PRODUCT_KIND] = {"plan.products", 1, 0, "auto, classical or fast"},
 };
 
 static const struct {
@@ -61,6 +62,8 @@ static const struct {
     {PLAN_SIZE, "small", PLAN_SMALL},
     {PLAN_SAVED, "projections", PLAN_PROJECTIONS},
     {PLAN_SAVED, "z", PLAN_Z},
+    {PLAN_PRODUCT_KIND, "classical", PLAN_CLASSICAL},
+    {PLAN_PRODUCT_KIND, "fast", PLAN_SEVEN},
 };
 #define WORDS (sizeof words / sizeof words[0])
 

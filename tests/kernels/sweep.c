@@ -115,7 +115,7 @@ struct draft {
     double rope_attention_factor, softcap; /* 0: not given, as of those before */
     int64_t unroll, query_vecs, key_block, group_rows, depth_slab; /* 0: not given */
     int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows; /* likewise */
-    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size; /* NULL: not given */
+    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size, *products; /* NULL: not given */
     char score[400], visible[400]; /* empty: not given */
     bool crowded; /* called with a batch of many short sequences */
 };
@@ -137,7 +137,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached, blocks, rows, train;
+    bool print, cached, blocks, rows, train, fast;
 };
 
 /* What decides the sizes. */
@@ -503,6 +503,25 @@ static void draw_plan(struct dice *dice, struct draft *d)
         d->group_rows = near_edge(dice, 70);
 }
 
+/* Wide and long enough for fast products, of those that may have them */
+static void draw_fast(struct dice *dice, struct draft *d)
+{
+    d->products = "fast";
+    d->size = d->fold = NULL;
+    d->d_model = PICK(dice, 128, 144, 192, 256);
+    d->seq_len = between(dice, 64, 110);
+    if (d->layer != NULL) {
+        d->d_ff = d->d_ff > 0 ? between(dice, 256, 300) : 0;
+        return;
+    }
+    d->wide = d->split = false;
+    d->d_k = (256 + d->h - 1) / d->h + 1;
+    d->d_k -= d->d_k % 2;
+    d->d_v = d->identity ? 0 : d->d_k;
+    if (is(d->w_o, "conv"))
+        d->w_o = "dense";
+}
+
 static void draw_layer(struct dice *dice, struct draft *d, const struct options *options)
 {
     const bool cached = options->cached, in_block = options->blocks, train = options->train;
@@ -557,6 +576,11 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_tensors = {mix(dice->state ^ 0x74656E736F72)}; /* likewise */
     if (chance(&of_tensors, 0.15) && !d->train)
         d->tensor_type = types[between(&of_tensors, 0, 2)];
+    struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
+    const bool whole = d->cache == NULL && !d->train && d->weight_type == NULL && d->precision == NULL;
+    if (whole && !d->crowded && !d->pad_skipped && !d->projected && d->shape == SHAPE_USUAL &&
+        (chance(&of_fast, 0.15) || options->fast))
+        draw_fast(&of_fast, d);
 }
 
 /* ---- the spec -------------------------------------------------------------------------------------------------- */
@@ -675,6 +699,7 @@ static void add_plan(struct text *text, const struct draft *d)
     add_number(text, "plan.batch_rows", d->batch_rows, 0);
     add_given(text, "plan.softmax", d->softmax);
     add_given(text, "plan.size", d->size);
+    add_given(text, "plan.products", d->products);
 }
 
 static void write_rows(struct text *text, struct dice *dice, const struct draft *d)
@@ -1031,7 +1056,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("plan.panel_depth", d->panel_depth > 0) F("plan.lane_rows", d->lane_rows > 0) \
     F("plan.score_rows", d->score_rows > 0) F("plan.value_rows", d->value_rows > 0) \
     F("plan.batch_rows", d->batch_rows > 0) F("plan.softmax two_pass", is(d->softmax, "two_pass")) \
-    F("plan.size small", is(d->size, "small")) F("plan.size small alone", is(d->size, "small") && !d->fold && !d->prefetch) \
+    F("plan.products fast", is(d->products, "fast")) F("plan.size small", is(d->size, "small")) F("plan.size small alone", is(d->size, "small") && !d->fold && !d->prefetch) \
     F("many short sequences", d->crowded) \
     F("many short sequences in blocks", d->crowded && is(d->value_layout, "blocks")) \
     F("many short sequences, Z in blocks", d->crowded && is(d->z_layout, "blocks")) \
@@ -1238,7 +1263,7 @@ static bool parse(struct options *options, int argc, char **argv)
                                           {"jobs", 1, NULL, 'j'}, {"isa", 1, NULL, 'i'},   {"cc", 1, NULL, 'C'},
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
                                           {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"rows", 0, NULL, 'r'},
-                                          {"train", 0, NULL, 't'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+                                          {"train", 0, NULL, 't'}, {"fast", 0, NULL, 'F'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
     for (int found; good && (found = getopt_long(argc, argv, "", table, NULL)) != -1;)
@@ -1260,6 +1285,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'b': options->blocks = true; break;
         case 't': options->train = true; break;
         case 'r': options->rows = true; break;
+        case 'F': options->fast = true; break;
         default: good = false;
         }
     options->seed = seed;

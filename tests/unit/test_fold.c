@@ -23,7 +23,8 @@
 #define LAYERS 300
 #define LOG2_E 1.4426950408889634
 
-static const struct folds all_folds[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+static const struct folds all_folds[] = {{.scores = false}, {.scores = true}, {.values = true},
+                                         {.scores = true, .values = true}};
 static const char *const fold_names[] = {"plain", "scores", "values", "both"};
 
 /* ---- random layers --------------------------------------------------------------------------------------------- */

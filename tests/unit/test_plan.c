@@ -757,7 +757,7 @@ static void test_refusals(void **state)
         {"plan.panel_rows=17", "auto or 1 ... 16 rows"}, {"plan.panel_depth=7", "auto or 8 ... 1048576 steps"},
         {"plan.lane_rows=0", "auto or 1 ... 16 rows"}, {"plan.score_rows=full", "auto or 1 ... 16 rows"},
         {"plan.value_rows=-1", "auto or 1 ... 16 rows"}, {"plan.batch_rows=257", "auto or 1 ... 256 tokens"},
-        {"plan.softmax=2", "auto, one_pass or two_pass"},
+        {"plan.softmax=2", "auto, one_pass or two_pass"}, {"plan.products=1", "auto, classical or fast"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct settings s = {.count = 0};
@@ -775,7 +775,7 @@ static void test_refusals(void **state)
             snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
                      "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
                      "plan.z_layout, plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, "
-                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size, plan.exact_chunks, plan.typical_n, plan.typical_m, plan.saved", bad[i].set, key,
+                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size, plan.exact_chunks, plan.typical_n, plan.typical_m, plan.saved, plan.products", bad[i].set, key,
                      bad[i].set);
         assert_string_equal(diag.messages[0], expected);
         diag_free(&diag);
