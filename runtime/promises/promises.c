@@ -1107,6 +1107,17 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
     }
 }
 
+/* Whether y is within these gates of the reference */
+static bool near_reference(struct trial *t, const struct inputs *in, const struct reference *reference,
+                           const struct bounds *bounds, unsigned gates, const char *what)
+{
+    struct comparison c = {0};
+    compare_y(&c, t->layer, in, reference, bounds, t->y.data, gates);
+    return c.misses == 0 ||
+           violated(t, "%s: y[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what, c.index[0],
+                    c.index[1], c.index[2], c.actual, c.expected, c.misses);
+}
+
 /* Within the worst case; and finite where nothing overflows on the way */
 static bool rows_at_the_ends(struct trial *t)
 {
@@ -1115,7 +1126,6 @@ static bool rows_at_the_ends(struct trial *t)
     struct inputs in;
     struct reference reference = {.y = NULL};
     struct bounds bounds = {.y_worst = NULL};
-    struct comparison c = {0};
     if (!layer_has_block(t->layer) && layer_attends(t->layer))
         return true;
     if (!inputs_copy(&in, t->layer, t->in, t->diag))
@@ -1129,11 +1139,7 @@ static bool rows_at_the_ends(struct trial *t)
         }
     const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);
     bool good = made && prepare(t, 8, 1) && forward(t, &in, what);
-    if (good)
-        compare_y(&c, t->layer, &in, &reference, &bounds, t->y.data, GATE_WORST);
-    if (good && c.misses > 0)
-        good = violated(t, "%s: y[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what, c.index[0],
-                        c.index[1], c.index[2], c.actual, c.expected, c.misses);
+    good = good && near_reference(t, &in, &reference, &bounds, GATE_WORST, what);
     reference_free(&reference);
     bounds_free(&bounds);
     inputs_free(&in);
@@ -1162,7 +1168,6 @@ static bool lines_of_all_sizes(struct trial *t)
     struct guarded own = {0};
     struct reference reference = {.y = NULL};
     struct bounds bounds = {.y_worst = NULL};
-    struct comparison c = {0};
     if (!mixes_rows(t))
         return true;
     if (!inputs_copy(&in, layer, t->in, t->diag))
@@ -1182,11 +1187,7 @@ static bool lines_of_all_sizes(struct trial *t)
     t->packed = own.data;
     good = good && forward(t, &in, what);
     t->packed = packed;
-    if (good)
-        compare_y(&c, layer, &in, &reference, &bounds, t->y.data, GATE_WORST | GATE_DRAWN);
-    if (good && c.misses > 0)
-        good = violated(t, "%s: y[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what, c.index[0],
-                        c.index[1], c.index[2], c.actual, c.expected, c.misses);
+    good = good && near_reference(t, &in, &reference, &bounds, GATE_WORST | GATE_DRAWN, what);
     guarded_free(&own);
     reference_free(&reference);
     bounds_free(&bounds);

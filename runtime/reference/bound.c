@@ -1483,7 +1483,7 @@ static bool fast_output_errors(struct propagation *p, const struct reference *re
         largest_row = fmax(largest_row, sqrt(p->z_squares[2 * r + 1]));
     const double largest = fast_largest(y, rows * d, 1);
     struct fast_norms norms = {.depth = in, .largest_row = largest_row,
-                               .largest_column = fast_largest_column(w, in, d, layer->out_in)};
+                               .largest_column = fast_largest(columns, d, 1)};
     for (size_t c = 0; c < d; c++)
         of_columns[c] = fast_largest(y + c, rows, d);
     for (size_t at = 0; at < rows * d; at++) {
