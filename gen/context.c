@@ -48,7 +48,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
     FIELD(plan_panels, tile_row), FIELD(plan_panels, parts_split),
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
-    FIELD(plan_panels, prefetch_after),
+    FIELD(plan_panels, prefetch_after), FIELD(plan_panels, in_order),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
     FIELD(plan_panels, behind), FIELD(plan_panels, fast), FIELD(plan_panels, fast_pairs),
     FIELD(plan_panels, fast_prefetch),
@@ -91,6 +91,7 @@ static const struct field isa_fields[] = {
     {"ahead_keys", offsetof(struct plan_isa, cached.ahead_keys)},
     {"early", offsetof(struct plan_isa, cached.early)}, {"shared_rows", offsetof(struct plan_isa, cached.shared_rows)},
     {"lone_vecs", offsetof(struct plan_isa, cached.lone_vecs)},
+    {"half_vecs", offsetof(struct plan_isa, cached.half_vecs)},
     {"query_vecs", offsetof(struct plan_isa, cached.query_vecs)}, FIELD(plan_isa, norm_sums),
     {"value_keys", offsetof(struct plan_isa, cached.value_keys)},
     {"value_keys_of_many", offsetof(struct plan_isa, cached.value_keys_of_many)},
@@ -470,18 +471,21 @@ static void push_need(struct emit *emit, const struct isa_need *need)
 }
 
 /* What the set needs of CPU and compiler, and what f16 numbers and integer or bf16 dot products need besides. */
-static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer, bool digits)
+static void push_needs(struct emit *emit, const struct plan_isa *p, const struct layer *layer)
 {
+    const struct isa *const isa = p->isa;
     const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
         {layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16,
          isa->f16_target, &isa->f16},
-        {layer_sums_whole(layer) || digits, isa->dot_target, &isa->dot},
+        {layer_sums_whole(layer) || p->digits, isa->dot_target, &isa->dot},
         {layer->precision == PRECISION_BF16, isa->bf16.target, &isa->bf16.need}};
     char target[80];
     size_t used = (size_t)snprintf(target, sizeof target, "%s", isa->target != NULL ? isa->target : "");
     for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
         if (besides[i].has && besides[i].target != NULL)
             used += (size_t)snprintf(target + used, sizeof target - used, ",%s", besides[i].target);
+    if (p->cached.half_vecs > 0) /* which all of its CPUs have */
+        snprintf(target + used, sizeof target - used, ",%s", isa->half_target);
     emit_set_string(emit, "target", target);
     emit_begin_table(emit, "needs");
     for (const struct isa_need *need = isa->needs; need->name != NULL; need++)
@@ -529,7 +533,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_guard(emit, p->isa, layer);
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
     emit_set_string(emit, "runs_on", runs_on(p->isa, layer));
-    push_needs(emit, p->isa, layer, p->digits);
+    push_needs(emit, p, layer);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
     push_layouts(emit, p);
