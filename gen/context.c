@@ -48,7 +48,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
     FIELD(plan_panels, tile_row), FIELD(plan_panels, parts_split),
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
-    FIELD(plan_panels, prefetch_after), FIELD(plan_panels, in_order),
+    FIELD(plan_panels, prefetch_after), FIELD(plan_panels, in_order), FIELD(plan_panels, halves),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
     FIELD(plan_panels, behind), FIELD(plan_panels, fast), FIELD(plan_panels, fast_pairs),
     FIELD(plan_panels, fast_prefetch),
@@ -484,7 +484,7 @@ static void push_needs(struct emit *emit, const struct plan_isa *p, const struct
     for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
         if (besides[i].has && besides[i].target != NULL)
             used += (size_t)snprintf(target + used, sizeof target - used, ",%s", besides[i].target);
-    if (p->cached.half_vecs > 0) /* which all of its CPUs have */
+    if (p->halves) /* which all of its CPUs have */
         snprintf(target + used, sizeof target - used, ",%s", isa->half_target);
     emit_set_string(emit, "target", target);
     emit_begin_table(emit, "needs");

@@ -979,8 +979,13 @@ static void plan_in_order(struct plan_isa *p, const struct layer *layer, const s
     if (!p->isa->mixes_loads || !few || layer_rounds(layer) || p->bytes[OWNER_PACKED] <= (int64_t)p->isa->l2_bytes / 2)
         return;
     for (struct product *g = p->products; g < p->products + p->product_count; g++)
-        if (g->kind == PRODUCT_PANELS && g->panels.weights != TENSOR_I4)
-            g->panels.in_order = LOW_ROWS;
+        if (g->kind == PRODUCT_PANELS && g->panels.weights != TENSOR_I4) {
+            struct plan_panels *const panels = &g->panels;
+            panels->in_order = LOW_ROWS;
+            panels->halves = p->isa->half_target != NULL && panels->weights == TENSOR_F32 && panels->taps == 1 &&
+                             !request_is_small(request) ? 1 : 0;
+            p->halves = p->halves || panels->halves > 0;
+        }
 }
 
 /* ---- the schedule: what was decided, as the lists that are walked ---- */
@@ -1374,6 +1379,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
     if (p->isa->half_target != NULL && group == 1 && p->cached.few_rows > 0 && !layer_stores_cache(layer) && !request_is_small(request))
         p->cached.half_vecs = (p->isa->registers - 2 * DOT_KEYS) / 2;
+    p->halves = p->cached.half_vecs > 0;
     const int64_t value = layer->d_v * layout_element(p, LAYOUT_V_CACHE);
     p->cached.value_keys = max(8, NEAR_BYTES / value);
     p->cached.value_keys_of_many = max(8, (p->cached.values_in_order ? NEAR_BYTES_OF_MANY : NEAR_BYTES) / value);

@@ -153,6 +153,7 @@ struct plan_panels {
     int64_t prefetch;     /* lines of the next panel that an iteration of the first tiles prefetches, 0: none */
     int64_t prefetch_tile; /* the same of a tile */
     int64_t in_order;     /* tiles of at most so many rows read a panel strictly in the order of memory */
+    int64_t halves;       /* those of so many rows by halves of vectors; 0: none do */
     int64_t prefetch_after; /* where those of the product that follows begin, of which the last panel prefetches */
     int64_t finish;       /* panels after which heads are complete, to be normed and rotated; 0: nothing is */
     int64_t part_panels;  /* panels in one part */
@@ -404,6 +405,7 @@ struct plan_isa {
     int64_t norm_sums;   /* side by side over a row of a block's norm, as each addition waits for the one before */
     bool peeks;          /* scores fall with the distance: the nearest keys are met first, for the largest score */
     bool masked_apart;   /* keys that masks may hide take another text of the softmax than those that all see */
+    bool halves;             /* something is read by halves of vectors */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
     /* train: of a token of a group, so many numbers of others are ahead of queries, keys and values, and of queries and

@@ -175,7 +175,8 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels),
              g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "",
-             g->in_order > 0 ? "; tiles of one or two rows read it in the order of memory" : "");
+             g->in_order == 0 ? "" : g->halves > 0 ? "; tiles of one or two rows read it in the order of memory, of one by halves "
+             "of vectors" : "; tiles of one or two rows read it in the order of memory");
 }
 
 /* A line for each product; products with the same text share one. */
