@@ -42,7 +42,7 @@ struct job {
 
 static bool choose_isas(struct job *job)
 {
-    job->isas = options_blocks(job->options, &job->diag);
+    job->isas = options_blocks(job->options, plan_isas(job->layer, isa_all()), &job->diag);
     if (job->diag.errors > 0)
         return false;
     for (size_t row = 0; row < isa_count; row++)
