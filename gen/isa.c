@@ -77,7 +77,7 @@ const struct isa isa_table[] = {
     {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .held_rows = 4, .fma_ports = 2,
      .prefetches = true, .wide_values = 256, .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .dot_target = "avx512vnni", .dot = AVX512_VNNI, .unsigned_rows = true,
-     .bf16 = {true, "avx512bf16", NULL, "x86-64 with AVX-512 F, DQ, BW, VL and BF16", AVX512_BF16},
+     .bf16 = {true, "avx512bf16", NULL, NULL, AVX512_BF16},
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, YMM, ZMM},
