@@ -524,7 +524,7 @@ static void push_runs_on(struct emit *emit, const struct isa *isa, const struct 
 /* The preprocessor's condition for code of the set */
 static void push_guard(struct emit *emit, const struct isa *isa, const struct layer *layer)
 {
-    char guard[160];
+    char guard[240];
     const char *const first = isa->guard != NULL ? isa->guard : "";
     const char *const more = layer->precision == PRECISION_BF16 ? isa->bf16.guard : NULL;
     snprintf(guard, sizeof guard, "%s%s%s", first, more != NULL ? " && " : "", more != NULL ? more : "");
@@ -536,6 +536,8 @@ static void push_known(struct emit *emit, const struct layer *layer, bool digits
 {
     emit_begin_table(emit, "known_isas");
     for (size_t i = 0; i < isa_count; i++) {
+        if (isa_table[i].dots_only && plan_isas(layer, 1u << i) == 0)
+            continue;
         emit_begin_item(emit);
         emit_set_string(emit, "name", isa_table[i].name);
         emit_set_integer(emit, "id", isa_table[i].id);
