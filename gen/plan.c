@@ -1377,7 +1377,8 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= 2 * LONE_VECS * p->lanes;
     p->cached.query_vecs = QUERY_VECS;
     p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
-    if (p->isa->half_target != NULL && group == 1 && p->cached.few_rows > 0 && !layer_stores_cache(layer) && !request_is_small(request))
+    if (p->isa->half_target != NULL && group == 1 && p->cached.few_rows > 0 && !layer_stores_cache(layer) &&
+        !request_is_small(request))
         p->cached.half_vecs = (p->isa->registers - 2 * DOT_KEYS) / 2;
     p->halves = p->cached.half_vecs > 0;
     const int64_t value = layer->d_v * layout_element(p, LAYOUT_V_CACHE);
@@ -1715,7 +1716,9 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
 
 unsigned plan_isas(const struct layer *layer, unsigned isas)
 {
-    return layer->precision == PRECISION_BF16 ? isas & isa_with_bf16() : isas;
+    const bool dots = layer_sums_whole(layer) || layer_reads_digits(layer);
+    const unsigned possible = dots ? isas : isas & ~isa_of_dots_only();
+    return layer->precision == PRECISION_BF16 ? possible & isa_with_bf16() : possible;
 }
 
 /* For the check that no tensor of a call is too large for a C object; masks and weights of pairs count apart. */
