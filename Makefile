@@ -21,8 +21,8 @@ docdir   ?= $(datadir)/doc/attngen
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-compilers test-vectors \
-        test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
+.PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-avxvnni test-compilers \
+        test-vectors test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
         bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-train bench-types bench-models bench-minilm demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
@@ -97,6 +97,7 @@ help:
 	@echo '                alone; MODELS_UNTIMED=1: only errors, next tokens and embeddings that agree, in one table'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
+	@echo 'make test-avxvnni  more of test_avxvnni.sh: the avxvnni kernels on any machine with AVX2'
 	@echo 'make lint       clang-tidy and cppcheck over the tools and the pairs of LINT_LAYERS'
 	@echo 'make sweep      SWEEP=2000 random layers of SEED=1, JOBS=2 at a time'
 	@echo 'make fuzz       FUZZ="spec tensors" of tests/fuzz, all if not given, each FUZZ_SECONDS=600 from SEED=1, JOBS=2 at a'
@@ -185,6 +186,10 @@ sweep: all $(BUILD)/sweep
 LINT_LAYERS ?= examples/tiny.layer tests/vectors/every_mask.layer tests/vectors/conv_cross_padding.layer
 lint: all
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' CC='$(CC)' tests/lint.sh $(LINT_LAYERS)
+
+# the avxvnni kernels on a machine without AVX-VNNI: another assembler, which takes its instructions away
+test-avxvnni: all test-programs
+	@BUILD='$(BUILD)' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avxvnni.sh all
 
 # the avx512 kernels on a machine without AVX-512: every vector, built from portable versions of the intrinsics
 test-avx512: all

@@ -470,38 +470,62 @@ static void push_need(struct emit *emit, const struct isa_need *need)
     emit_end(emit);
 }
 
-/* What the set needs of CPU and compiler, and what f16 numbers and integer or bf16 dot products need besides. */
+/* What a layer needs of CPU and compiler besides what the set does: for f16 numbers and integer or bf16 dot products */
+#define BESIDES 3
+struct besides {
+    bool has;
+    const char *target;
+    const struct isa_need *need;
+};
+
+static void besides_of(const struct isa *isa, const struct layer *layer, bool digits, struct besides of[BESIDES])
+{
+    const bool f16 = layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16 ||
+                     layer->tensor_type == TENSOR_F16;
+    const bool sums = layer_sums_whole(layer) || digits;
+    of[0] = (struct besides){f16 && isa->f16_target != NULL, isa->f16_target, &isa->f16};
+    of[1] = (struct besides){sums && isa->dot_target != NULL, isa->dot_target, &isa->dot};
+    of[2] = (struct besides){layer->precision == PRECISION_BF16 && isa->bf16.target != NULL, isa->bf16.target,
+                             &isa->bf16.need};
+}
+
 static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer, bool digits)
 {
-    const struct { bool has; const char *target; const struct isa_need *need; } besides[] = {
-        {layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16,
-         isa->f16_target, &isa->f16},
-        {layer_sums_whole(layer) || digits, isa->dot_target, &isa->dot},
-        {layer->precision == PRECISION_BF16, isa->bf16.target, &isa->bf16.need}};
+    struct besides besides[BESIDES];
     char target[80];
     size_t used = (size_t)snprintf(target, sizeof target, "%s", isa->target != NULL ? isa->target : "");
-    for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
-        if (besides[i].has && besides[i].target != NULL)
+    besides_of(isa, layer, digits, besides);
+    for (size_t i = 0; i < BESIDES; i++)
+        if (besides[i].has)
             used += (size_t)snprintf(target + used, sizeof target - used, ",%s", besides[i].target);
     emit_set_string(emit, "target", target);
     emit_begin_table(emit, "needs");
     for (const struct isa_need *need = isa->needs; need->name != NULL; need++)
         push_need(emit, need);
-    for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
-        if (besides[i].has && besides[i].target != NULL)
+    for (size_t i = 0; i < BESIDES; i++)
+        if (besides[i].has)
             push_need(emit, besides[i].need);
     emit_end(emit);
 }
 
-static const char *runs_on(const struct isa *isa, const struct layer *layer)
+/* For the reader: the machines that can have the set */
+static void push_runs_on(struct emit *emit, const struct isa *isa, const struct layer *layer, bool digits)
 {
-    return layer->precision == PRECISION_BF16 && isa->bf16.runs_on != NULL ? isa->bf16.runs_on : isa->runs_on;
+    struct besides besides[BESIDES];
+    char text[120];
+    const bool replaced = layer->precision == PRECISION_BF16 && isa->bf16.runs_on != NULL;
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", replaced ? isa->bf16.runs_on : isa->runs_on);
+    besides_of(isa, layer, digits, besides);
+    for (size_t i = 0; i < BESIDES; i++)
+        if (besides[i].has)
+            used += (size_t)snprintf(text + used, sizeof text - used, ", and %s", besides[i].need->name);
+    emit_set_string(emit, "runs_on", text);
 }
 
 /* The preprocessor's condition for code of the set */
 static void push_guard(struct emit *emit, const struct isa *isa, const struct layer *layer)
 {
-    char guard[160];
+    char guard[240];
     const char *const first = isa->guard != NULL ? isa->guard : "";
     const char *const more = layer->precision == PRECISION_BF16 ? isa->bf16.guard : NULL;
     snprintf(guard, sizeof guard, "%s%s%s", first, more != NULL ? " && " : "", more != NULL ? more : "");
@@ -509,14 +533,16 @@ static void push_guard(struct emit *emit, const struct isa *isa, const struct la
 }
 
 /* All instruction sets, for the names and numbers of the interface. */
-static void push_known(struct emit *emit, const struct layer *layer)
+static void push_known(struct emit *emit, const struct layer *layer, bool digits)
 {
     emit_begin_table(emit, "known_isas");
     for (size_t i = 0; i < isa_count; i++) {
+        if (isa_table[i].dots_only && plan_isas(layer, 1u << i) == 0)
+            continue;
         emit_begin_item(emit);
         emit_set_string(emit, "name", isa_table[i].name);
         emit_set_integer(emit, "id", isa_table[i].id);
-        emit_set_string(emit, "runs_on", runs_on(&isa_table[i], layer));
+        push_runs_on(emit, &isa_table[i], layer, digits);
         emit_end(emit);
     }
     emit_end(emit);
@@ -529,7 +555,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_integer(emit, "id", p->isa->id);
     push_guard(emit, p->isa, layer);
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
-    emit_set_string(emit, "runs_on", runs_on(p->isa, layer));
+    push_runs_on(emit, p->isa, layer, p->digits);
     push_needs(emit, p->isa, layer, p->digits);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
@@ -992,7 +1018,7 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     static const char *const groups[] = {[GROUP_ALL] = "all", [GROUP_QUERIES] = "queries",
                                          [GROUP_SOURCES_APART] = "sources apart", [GROUP_BOTH] = "both"};
     emit_set_string(emit, "GROUPS", groups[plan_group(layer)]);
-    push_known(emit, layer);
+    push_known(emit, layer, plan->digits);
     push_phases(emit, "phases", &plan->isas[0], false);
     push_phases(emit, "back_phases", &plan->isas[0], true);
     emit_begin_table(emit, "plans");

@@ -101,7 +101,8 @@ function helpers.heights_alike(heights, unroll, prefetch)
 end
 
 -- The blocks of a vocabulary (C, separated by blank lines; macros of one line without a comment are a block each) that
--- define a macro or function which `text` or a later chosen block uses; and the names of their macros, for #undef.
+-- define a macro or function which `text` or a later chosen block uses; and the names of their macros, for #undef. A
+-- comment that is a block of its own is the title of those behind it; one that begins several blocks is said once.
 function helpers.words_used(vocabulary, text)
     local blocks = {}
     for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do
@@ -119,7 +120,9 @@ function helpers.words_used(vocabulary, text)
         local wanted = false
         for _, name in ipairs(defined) do wanted = wanted or used[name] end
         for name in block:gmatch("static inline [%w_]+ ([%w_]+)%(") do wanted = wanted or used[name] end
-        if wanted then
+        if #chosen > 0 and block:find("^/%*.-%*/\n$") then
+            chosen[1] = block .. (chosen[1]:find("^/%*") and "\n" or "") .. chosen[1]
+        elseif wanted then
             table.insert(chosen, 1, block)
             local seen = {}
             for n = #defined, 1, -1 do
@@ -128,6 +131,12 @@ function helpers.words_used(vocabulary, text)
             end
             use(block)
         end
+    end
+    local said = {}
+    for i, block in ipairs(chosen) do
+        local comment = block:match("^/%*.-%*/\n")
+        if comment and said[comment] then chosen[i] = block:sub(#comment + 1) end
+        said[comment or ""] = true
     end
     for i, block in ipairs(chosen) do -- macros of one line stand together
         local alone = block:find("^#define [^\n]*[^\n\\]\n$")

@@ -17,6 +17,8 @@
 /* gcc for Windows spills wide registers as if the stack were aligned for them, where the ABI aligns it to 16 bytes:
  * gcc.gnu.org/PR54412. Cygwin does not define _WIN32. */
 #define X86_WIDE X86 " && (defined(__clang__) || !(defined(_WIN32) || defined(__CYGWIN__)))"
+/* Target attribute avxvnni: since gcc 11, clang 12, Apple's clang 13 */
+#define X86_AVXVNNI X86_WIDE " && (defined(__clang__) ? __clang_major__ >= 13 : __GNUC__ >= 11)"
 
 /* Bits: Intel SDM volume 2A, CPUID, and volume 1, 13.1 (XCR0). AVX-512's state: opmask, upper halves of zmm0-15,
  * zmm16-31. */
@@ -33,6 +35,7 @@
 #define AVX512BW {"AVX512BW", ISA_LEAF_7_EBX, 1u << 30}
 #define AVX512VL {"AVX512VL", ISA_LEAF_7_EBX, 1u << 31}
 #define AVX512_VNNI {"AVX512_VNNI", ISA_LEAF_7_ECX, 1u << 11}
+#define AVX_VNNI {"AVX_VNNI", ISA_LEAF_7_1_EAX, 1u << 4}
 #define AVX512_BF16 {"AVX512_BF16", ISA_LEAF_7_1_EAX, 1u << 5}
 #define YMM      {"YMM", ISA_XCR0, 0x6}
 #define ZMM      {"ZMM", ISA_XCR0, 0xe0}
@@ -64,10 +67,17 @@ const struct isa isa_table[] = {
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
      .vocabulary = "simd_avx2.in"},
+    {.name = "avxvnni", .id = 8, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2,
+     .prefetches = true, .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
+     .f16_target = "f16c", .f16 = F16C, .unsigned_rows = true, .dots_only = true,
+     .target = "avx2,fma,avxvnni", .guard = X86_AVXVNNI, .header = "immintrin.h",
+     .runs_on = "x86-64 with AVX2, FMA and AVX-VNNI",
+     .needs = {FMA, OSXSAVE, AVX, AVX2, AVX_VNNI, YMM},
+     .vocabulary = "simd_avx2.in"},
     {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .held_rows = 4, .fma_ports = 2,
      .prefetches = true, .wide_values = 256, .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
      .dot_target = "avx512vnni", .dot = AVX512_VNNI, .unsigned_rows = true,
-     .bf16 = {true, "avx512bf16", NULL, "x86-64 with AVX-512 F, DQ, BW, VL and BF16", AVX512_BF16},
+     .bf16 = {true, "avx512bf16", NULL, NULL, AVX512_BF16},
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, YMM, ZMM},
@@ -140,6 +150,14 @@ unsigned isa_with_bf16(void)
     unsigned isas = 0;
     for (size_t row = 0; row < isa_count; row++)
         isas |= isa_table[row].bf16.has ? 1u << row : 0;
+    return isas;
+}
+
+unsigned isa_of_dots_only(void)
+{
+    unsigned isas = 0;
+    for (size_t row = 0; row < isa_count; row++)
+        isas |= isa_table[row].dots_only ? 1u << row : 0;
     return isas;
 }
 

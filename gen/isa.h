@@ -60,6 +60,7 @@ struct isa {
     const char *runs_on;    /* for the reader of the emitted file */
     struct isa_need needs[ISA_NEEDS]; /* of the machine; none: what can be compiled (guard) can be run */
     bool optional;          /* emitted only where --isa asks for it */
+    bool dots_only;         /* only in pairs with sums of products of whole numbers: others would have another's code */
     const char *vocabulary; /* template that spells the SIMD words */
 };
 
@@ -80,6 +81,7 @@ void isa_list_names(char *text, size_t size, unsigned isas, const char *separato
 unsigned isa_all(void);
 unsigned isa_default(void);
 unsigned isa_with_bf16(void);
+unsigned isa_of_dots_only(void);
 /* Of the set with this id: sums_pairs. */
 bool isa_sums_pairs(int id);
 

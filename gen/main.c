@@ -133,8 +133,12 @@ static void refuse_isas(struct job *job, const struct layer *layer)
         return;
     isa_list_names(names, sizeof names, lacking, ", ");
     isa_list_names(others, sizeof others, plan_isas(layer, isa_all()), ", ");
-    diag_error(&job->diag, "--isa", "%s: no dot product of bf16 there, without which '%s', precision = bf16, is slower "
-               "than f32; name some of %s, or write precision = f32, i16 or i8", names, layer->name, others);
+    if (layer->precision == PRECISION_BF16)
+        diag_error(&job->diag, "--isa", "%s: no dot product of bf16 there, without which '%s', precision = bf16, is "
+                   "slower than f32; name some of %s, or write precision = f32, i16 or i8", names, layer->name, others);
+    else
+        diag_error(&job->diag, "--isa", "%s: '%s' has no products of whole numbers, for which this set is there; name "
+                   "some of %s, or write precision = i16 or i8", names, layer->name, others);
 }
 
 static void make_plans(struct job *job)

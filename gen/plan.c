@@ -1697,7 +1697,9 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
 
 unsigned plan_isas(const struct layer *layer, unsigned isas)
 {
-    return layer->precision == PRECISION_BF16 ? isas & isa_with_bf16() : isas;
+    const bool dots = layer_sums_whole(layer) || layer_reads_digits(layer);
+    const unsigned possible = dots ? isas : isas & ~isa_of_dots_only();
+    return layer->precision == PRECISION_BF16 ? possible & isa_with_bf16() : possible;
 }
 
 /* For the check that no tensor of a call is too large for a C object; masks and weights of pairs count apart. */

@@ -549,7 +549,8 @@ int64_t layout_elements(const struct layout *layout);
 
 /* Products that are fast in some instruction set, of enum fast_product */
 unsigned plan_fast_products(const struct plan *plan);
-/* The sets among `isas`, bits of isa_table, that can compute the layer: precision = bf16 needs bf16 dot products. */
+/* The sets among `isas`, bits of isa_table, that the layer's pair can have: precision = bf16 needs bf16 dot products,
+ * and some sets are for sums of products of whole numbers alone. */
 unsigned plan_isas(const struct layer *layer, unsigned isas);
 /* Plans the layer for those sets. NULL, with errors in diag, on a bad plan.* key or sizes that no C array can have. */
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);

@@ -177,24 +177,29 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
              g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "");
 }
 
-/* A line for each product; products with the same text share one. */
-static void explain_products(struct plan_isa *p)
+/* A line for each product that has a text; products with the same text share one. */
+static void explain_alike(struct plan_isa *p, char text[PLAN_PRODUCTS][REASON_TEXT])
 {
-    char text[PLAN_PRODUCTS][REASON_TEXT];
-    bool said[PLAN_PRODUCTS] = {false};
-    for (int i = 0; i < p->product_count; i++)
-        if (p->products[i].kind == PRODUCT_PANELS)
-            panels_text(text[i], p, &p->products[i].panels);
     for (int i = 0; i < p->product_count; i++) {
         char alike[80] = "";
-        for (int j = i; p->products[i].kind == PRODUCT_PANELS && !said[i] && j < p->product_count; j++)
-            if (p->products[j].kind == PRODUCT_PANELS && strcmp(text[i], text[j]) == 0) {
-                said[j] = j > i;
+        for (int j = i; text[i][0] != '\0' && j < p->product_count; j++)
+            if (strcmp(text[i], text[j]) == 0) {
                 strcat(strcat(alike, alike[0] != '\0' ? ", " : ""), p->products[j].name);
+                if (j > i)
+                    text[j][0] = '\0';
             }
         if (alike[0] != '\0')
             reason(p, "%s: %s", alike, text[i]);
     }
+}
+
+static void explain_products(struct plan_isa *p)
+{
+    char text[PLAN_PRODUCTS][REASON_TEXT] = {""};
+    for (int i = 0; i < p->product_count; i++)
+        if (p->products[i].kind == PRODUCT_PANELS)
+            panels_text(text[i], p, &p->products[i].panels);
+    explain_alike(p, text);
     for (int i = 0; i < p->product_count; i++)
         if (p->products[i].kind == PRODUCT_LANES)
             explain_lanes(p, p->products[i].name, &p->products[i].lanes);
@@ -203,21 +208,23 @@ static void explain_products(struct plan_isa *p)
 /* Which products are fast, and why others are not. */
 static void explain_fast(struct plan_isa *p)
 {
+    char text[PLAN_PRODUCTS][REASON_TEXT] = {""};
     if (p->not_fast != NULL)
         reason(p, "no product is fast, though asked for: %s", p->not_fast);
-    for (const struct product *g = p->products; g < p->products + p->product_count && p->fast; g++) {
-        const struct plan_panels *const of = &g->panels;
-        if (g->kind != PRODUCT_PANELS)
+    for (int i = 0; i < p->product_count && p->fast; i++) {
+        const struct plan_panels *const of = &p->products[i].panels;
+        if (p->products[i].kind != PRODUCT_PANELS)
             continue;
-        if (of->classical != NULL) {
-            reason(p, "%s: classical products, as %s", g->name, of->classical);
-            continue;
-        }
-        reason(p, "%s: fast products, seven of two tiles of " D64 " or " D64 " rows and two panels, " D64 " steps "
-               "deep, in place of eight, from " D64 " tokens of a sequence on; " D64 " of " D64 " panels. Rows whose "
-               "sizes are more than 16 times apart, and non-finite ones, stay classical", g->name, of->fast,
-               of->fast - 1, of->k_block / 2, (int64_t)FAST_ROWS, 2 * of->fast_pairs, of->panels);
+        if (of->classical != NULL)
+            snprintf(text[i], sizeof text[i], "classical products, as %s", of->classical);
+        else
+            snprintf(text[i], sizeof text[i],
+                     "fast products, seven of two tiles of " D64 " or " D64 " rows and two panels, " D64 " steps deep, "
+                     "in place of eight, from " D64 " tokens of a sequence on; " D64 " of " D64 " panels. Rows whose "
+                     "sizes are more than %d times apart, and non-finite ones, stay classical", of->fast, of->fast - 1,
+                     of->k_block / 2, (int64_t)FAST_ROWS, 2 * of->fast_pairs, of->panels, FAST_APART);
     }
+    explain_alike(p, text);
 }
 
 static void explain_layout(struct plan_isa *p, const struct layer *layer, const struct product *product)

@@ -205,23 +205,23 @@ bool options_lists(const char *list, const char *name)
 /* For programs on a machine of this kind: the sets of attngen's default that such a machine may have, and the last
  * resort if there is one */
 #if defined(__x86_64__)
-#define ISAS_HERE "scalar,avx2,avx512"
+#define ISAS_HERE "scalar,avx2,avxvnni,avx512"
 #elif defined(__aarch64__)
 #define ISAS_HERE "neon"
 #else
 #define ISAS_HERE "scalar"
 #endif
 
-unsigned options_blocks(const struct options *options, struct diag *diag)
+unsigned options_blocks(const struct options *options, unsigned possible, struct diag *diag)
 {
-    const char *text = strcmp(options->isa, "auto") == 0 ? ISAS_HERE : options->isa;
-    const bool all = strcmp(text, "all") == 0;
+    const bool here = strcmp(options->isa, "auto") == 0, all = strcmp(options->isa, "all") == 0;
+    const char *text = here ? ISAS_HERE : options->isa;
     const unsigned rows = isa_parse_list(text, diag); /* scalar is in, asked for or not */
     unsigned blocks = 0;
     for (size_t row = 0; diag->errors == 0 && row < isa_count; row++)
         if ((rows >> row & 1u) != 0 && (all || options_lists(text, isa_table[row].name)))
             blocks |= 1u << row;
-    return blocks;
+    return here || all ? blocks & possible : blocks;
 }
 
 bool options_name_isa(const struct options *options, const char *name)

@@ -57,8 +57,8 @@ void options_free(struct options *options);
 bool options_want_isa(const struct options *options, const char *name);
 /* Whether it stands there by its own name: that it is left out has to be said. */
 bool options_name_isa(const struct options *options, const char *name);
-/* The rows of isa_table that pack makes blocks for. */
-unsigned options_blocks(const struct options *options, struct diag *diag);
+/* The rows of isa_table that pack makes blocks for; where none are named, of those in `possible`. */
+unsigned options_blocks(const struct options *options, unsigned possible, struct diag *diag);
 /* Whether `name` is in a list joined by commas; NULL is an empty list */
 bool options_lists(const char *list, const char *name);
 

@@ -16,6 +16,7 @@
 #include "../../gen/replace.h"
 #include "../../gen/version.h"
 #include "commands.h"
+#include "kernels/call.h"
 #include "system/process.h"
 
 enum format { FORMAT_C, FORMAT_BLOB };
@@ -42,11 +43,15 @@ struct job {
 
 static bool choose_isas(struct job *job)
 {
-    job->isas = options_blocks(job->options, &job->diag);
+    const unsigned possible = plan_isas(job->layer, isa_all());
+    job->isas = options_blocks(job->options, possible, &job->diag);
+    for (size_t row = 0; row < isa_count; row++) {
+        job->blocks += job->isas >> row & 1u;
+        if ((job->isas & ~possible) >> row & 1u)
+            diag_error(&job->diag, "--isa", "%s: %s", isa_table[row].name, call_why_skipped(job->layer, row));
+    }
     if (job->diag.errors > 0)
         return false;
-    for (size_t row = 0; row < isa_count; row++)
-        job->blocks += job->isas >> row & 1u;
     isa_list_names(job->isa_names, sizeof job->isa_names, job->isas, ",");
     return true;
 }

@@ -17,7 +17,7 @@
 /* "scalar,avx2" of --isa, and the numbers that the emitted header gives them */
 static bool numbers_of(const struct options *options, char names[200], char numbers[200], struct diag *diag)
 {
-    const unsigned blocks = options_blocks(options, diag);
+    const unsigned blocks = options_blocks(options, isa_all() & ~isa_of_dots_only(), diag); /* which all layers have */
     size_t used = 0;
     for (size_t row = 0; row < isa_count; row++)
         if ((blocks >> row & 1u) != 0)

@@ -241,6 +241,11 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     const int norm = block_norms(layer).before_attention;
     const size_t d_k = (size_t)layer->d_k, heads = (size_t)(layer->h > layer->h_kv ? layer->h : layer->h_kv);
     double *x;
+    for (int keys = 0; layer->qk_norm == NORM_RMS_ALL && (norm > 0 || layer_rounds_rows(layer)) && keys < 2; keys++) {
+        const size_t count = max_size(rows, p->in->m) * heads * d_k;
+        if (!room(&p->all[keys].worst, count) || !room(&p->all[keys].squares, count))
+            return false;
+    }
     if (layer_rounds_rows(layer) && norm == 0) /* a head's input is exact, except around the given weights */
         return make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv);
@@ -252,11 +257,6 @@ static bool allocate_normed(struct propagation *p, size_t rows)
         x[at] = inputs_number(p->plain, p->in, TENSOR_X, at);
     bool good = block_error_make(&p->normed, tokens, d) && make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                 ((layer->cross && !layer_rounds_rows(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
-    if (good && layer->qk_norm == NORM_RMS_ALL) {
-        const size_t count = max_size(rows, p->in->m) * heads * d_k;
-        for (int keys = 0; keys < 2; keys++)
-            good = good && room(&p->all[keys].worst, count) && room(&p->all[keys].squares, count);
-    }
     if (good)
         block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
     if (good && layer_rounds_rows(layer))
@@ -1066,15 +1066,22 @@ static bool errors_of_all(struct propagation *p, const struct reference_head *he
     const size_t in = (size_t)(keys ? layer->d_in_kv : layer->d_in_q), d = (size_t)layer->d_k;
     const size_t heads = (size_t)(keys ? layer->h_kv : layer->h);
     const float *w = inputs_floats(p->in, keys && !layer->tied ? TENSOR_W_K : TENSOR_W_Q);
-    double *weights;
+    const enum layer_tensor rows_of = keys && layer->cross ? TENSOR_SOURCE : TENSOR_X;
+    const size_t tokens = keys ? p->in->m : p->in->n, row = (size_t)(keys ? layer->d_source : layer->d_model);
+    struct reference_head other = *head;
+    double *weights, *input;
     if (of->worst == NULL || p->all[keys].worst == NULL || head->i > 0)
         return true;
-    if (!room(&weights, in * d))
-        return false;
+    const bool weights_fit = room(&weights, in * d), input_fits = room(&input, count * in);
+    other.x = other.s = layer->split ? input : keys ? head->s : head->x;
     memset(p->all[keys].worst, 0, count * heads * d * sizeof *weights);
     memset(p->all[keys].squares, 0, count * heads * d * sizeof *weights);
-    for (size_t i = 0; i < heads; i++) {
-        gather_operand(p, of, head, layer->split ? i * in : 0, in, rows, count);
+    for (size_t i = 0; weights_fit && input_fits && i < heads; i++) {
+        for (size_t at = 0; layer->split && at < count * in; at++) {
+            const size_t token = head->b * tokens + (rows != NULL ? rows[at / in] : at / in);
+            input[at] = inputs_number(layer, p->in, rows_of, token * row + i * in + at % in);
+        }
+        gather_operand(p, of, &other, layer->split ? i * in : 0, in, rows, count);
         reference_projection(weights, layer, w, in, d, i, heads);
         absolutes(weights, weights, in * d);
         product_add(p->all[keys].worst + i * d, heads * d, of->worst, in, weights, d, count, in, d);
@@ -1083,7 +1090,8 @@ static bool errors_of_all(struct propagation *p, const struct reference_head *he
         product_add(p->all[keys].squares + i * d, heads * d, of->squares, in, weights, d, count, in, d);
     }
     free(weights);
-    return true;
+    free(input);
+    return weights_fit && input_fits;
 }
 
 /* Norm and rotation of queries or keys, if there are any */

@@ -256,11 +256,14 @@ static double scale_of(double largest)
     return largest > 0 ? fmax((double)(float)(largest / 127), 0x1p-126) : 0;
 }
 
+/* NaN of a row that is not finite. An error that is NaN bounds nothing. */
 static double largest_of(const double *row, const double *error, double sign, size_t count)
 {
     double largest = 0;
-    for (size_t c = 0; c < count; c++)
-        largest = isfinite(row[c]) ? fmax(largest, fabs(row[c]) + (error != NULL ? sign * error[c] : 0)) : NAN;
+    for (size_t c = 0; c < count; c++) {
+        const double off = error == NULL ? 0 : isnan(error[c]) ? INFINITY : sign * error[c];
+        largest = isfinite(row[c]) ? fmax(largest, fabs(row[c]) + off) : NAN;
+    }
     return largest;
 }
 
@@ -306,7 +309,7 @@ void stored_row_error(enum tensor_element type, const double *from, const double
     }
     for (size_t c = 0; c < count; c++) {
         const double is = element_rounded(type, from[c]), low = element_rounded(type, from[c] - error[c]);
-        to[c] = isinf(error[c]) ? INFINITY
-                                : fmax(distance(element_rounded(type, from[c] + error[c]), is), distance(is, low));
+        to[c] = !isfinite(error[c]) ? INFINITY
+                                    : fmax(distance(element_rounded(type, from[c] + error[c]), is), distance(is, low));
     }
 }

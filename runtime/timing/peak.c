@@ -113,6 +113,7 @@ static const struct {
     {"scalar", loop_four_lanes, 12 * 4 * 2, 12000},
     {"sse4", loop_four_lanes, 12 * 4 * 2, 12000},
     {"avx2", loop_avx2, 12 * 8 * 2, 24000},
+    {"avxvnni", loop_avx2, 12 * 8 * 2, 24000},
     {"avx512", loop_avx512, 16 * 16 * 2, 18000},
 #elif defined(__aarch64__) && defined(__ARM_NEON)
     {"scalar", loop_four_lanes, 16 * 4 * 2, 18000},

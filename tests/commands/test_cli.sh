@@ -101,6 +101,7 @@ run 0 -o five --templates "$root/templates" tiny.layer
 check "templates from disk give the same .c" cmp one/tiny.c five/tiny.c
 check "templates from disk give the same .h" cmp one/tiny.h five/tiny.h
 run 2 --isa avx2,avx512 --set precision=bf16 tiny.layer; says "avx2: no dot product of bf16 there"
+run 2 --isa avx2,avxvnni tiny.layer; says "avxvnni: 'tiny' has no products of whole numbers"
 run 0 -o paired --isa avx512 --set precision=bf16 tiny.layer
 run 0 -o paired_all --isa all --set precision=bf16 tiny.layer
 check "all is what can" eval 'grep -q COMPILES_NEON paired_all/tiny.c && ! grep -qE "COMPILES_(AVX2|SSE4)" paired_all/tiny.c'

@@ -43,7 +43,7 @@ rules=$(for w in $weights; do echo "$w=$w~"; done)
     "$recast" "$root/tests/vectors/$name.safetensors" w.safetensors F32 $rules &&
     "$recast" "$root/tests/vectors/$name.safetensors" all.safetensors F32 $rules x=x
 } || exit 3
-isas=$("$attngen" --isa . "$spec" 2>&1 | sed -n 's/.*known are \([^;]*\).*/\1/p' | head -n 1 | tr -d ,)
+isas=$("$attngen" --isa . "$spec" 2>&1 | sed -n 's/.*known are \([^;]*\).*/\1/p' | head -n 1 | tr -d , | sed 's/avxvnni //')
 check "the list of instruction sets: $isas" test -n "$isas"
 
 # ---- the block ----
@@ -306,6 +306,7 @@ for isa in mmx auto,avx2 avx2,all; do
     refused 2 "unknown instruction set '" "$spec" $w --isa $isa
 done
 refused 2 "'avx2' is given twice" "$spec" $w --isa avx2,scalar,avx2
+refused 2 "avxvnni: the pair has no such set, as it has no products of whole numbers" "$spec" $w --isa avx2,avxvnni
 refused 2 "an empty name in the list" "$spec" $w --isa scalar,
 refused 2 "ends in none of" "$spec" $w --isa scalar -o block.o
 refused 2 "is not a name for --format c" "$spec" $w --isa scalar -o block.S --format c

@@ -40,6 +40,7 @@ extern char **environ;
 #define MAX_COMPILERS 8
 #define MAX_FEATURES 256
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+#define TRAPS "-O1 -fsanitize=undefined,float-cast-overflow -fsanitize-undefined-trap-on-error" /* gcc's and clang's */
 #define MAX_CPU_SECONDS 600 /* one layer, compiler included: a loop without end is a failure */
 #define EVERYTHING_FROM 1000 /* so many layers must have drawn every key and mask */
 #define BOUND_WITHIN 50      /* the bound should be at most this many times the error seen */
@@ -836,6 +837,9 @@ static void draw_call(struct dice *dice, struct call *call, const struct draft *
     call->flags = chance(dice, 0.75) ? "-O0 " WARNINGS : chance(dice, 0.6) ? "-O1 " WARNINGS : "-O2 " WARNINGS;
     if (folds_much) /* else 1, 2 and 3 s for a layer; this one takes two minutes at -O0, 20 s at -O2 */
         call->flags = "-O2 " WARNINGS;
+    struct dice of_sanitizers = {mix(dice->state ^ 0x55425361)};
+    if (!folds_much && chance(&of_sanitizers, 0.08))
+        call->flags = TRAPS;
     if (options->flags != NULL)
         call->flags = options->flags;
     call->compiler = chance(dice, 0.7) ? options->compilers[0]

@@ -62,6 +62,30 @@ check "gpt2, four sets: at most 6500 lines" short "$work/here/gpt2.c" 6500
 check "the banner: at most 60 lines" short "$work/here/gpt2.c" 60 '/^ \*\//'
 check "attngen emits gpt2 for avx2" "$ATTNGEN" --isa avx2 -o "$work/avx2" "$examples/gpt2.layer"
 check "gpt2 for avx2: at most 2600 lines" short "$work/avx2/gpt2.c" 2600
+
+# ---- pairs of other kinds ----
+
+# NAME EXAMPLE KEY=VALUE…: the example's pair with these keys
+also() {
+    local name=$1 spec=$examples/$2.layer keys=()
+    for key in "${@:3}"; do keys+=(--set "$key"); done
+    check "attngen emits $name: $2 with ${*:3}" "$ATTNGEN" --isa all -o "$work/here" --set "name=$name" "${keys[@]}" "$spec"
+}
+says() { grep -qF -- "$2" "$1"; } # FILE TEXT
+also i4 vit_patches weight_type=i4
+also i4_decode llama_decode weight_type=i4
+also fast bert_block plan.products=fast
+also i8_products tiny precision=i8
+also bf16_products tiny precision=bf16
+also f16_weights tiny weight_type=f16
+for set in i4:AVX512_VNNI i4_decode:AVX512_VNNI i8_products:AVX512_VNNI bf16_products:AVX512_BF16 f16_weights:F16C; do
+    check "${set%:*}.h names ${set#*:}" says "$work/here/${set%:*}.h" "and ${set#*:} */"
+done
+for name in i4 i4_decode fast i8_products f16_weights; do
+    check "$name.c says what rows of tiles are" says "$work/here/$name.c" '/* Rows of register tiles'
+    check "$name.c: at most 120 columns, no blanks at the ends" narrow "$work/here/$name.c"
+done
+check "i4.c says what digits are" says "$work/here/i4.c" '/* Of digits'
 for file in "$work"/here/*.[ch]; do
     check "$(basename "$file") has no arithmetic with nothing" plain "$file"
 done

@@ -22,7 +22,7 @@
 #include "plan.h"
 
 #define SPEC "examples/tiny.layer" /* the keys that a test needs are set over it */
-#define ALL_ISAS 15u /* scalar to avx512: those that expect_knows */
+#define ALL_ISAS 0x17u /* scalar to avx512 without avxvnni: those that expect_knows */
 #define MAX_KEYS 16
 
 /* What is expected of "key=value key=value …" over SPEC on each set. */
@@ -87,7 +87,7 @@ static void others_are_said_to_be_unknown(void **state)
         const bool known = (ALL_ISAS >> i & 1u) != 0;
         assert_int_equal(expect_knows(&isa_table[i]), known);
         assert_int_equal(strstr(text, line) != NULL, known);
-        assert_int_equal(strstr(text, said) != NULL, !known);
+        assert_int_equal(strstr(text, said) != NULL, !known && !isa_table[i].dots_only); /* which this pair lacks */
     }
     const char *scalar = strstr(text, "    an upper bound: scalar is as fast");
     assert_true(scalar != NULL && strstr(scalar, "\n  avx2 ") != NULL && strstr(scalar + 9, "an upper bound") == NULL);

@@ -392,7 +392,7 @@ static void check_values(const struct layer *layer, const struct plan_isa *p)
 
 static void check_plan(const struct layer *layer, const struct plan *plan)
 {
-    assert_int_equal(plan->count, isa_count);
+    assert_int_equal(plan->count, __builtin_popcount(plan_isas(layer, isa_all())));
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
         check_tile(p, p->rows, p->vecs);
@@ -1086,6 +1086,26 @@ static void test_gradients(void **state)
     }
 }
 
+/* A set for products of whole numbers is in the pairs that have some, and in no other. */
+static void test_sets_of_dots(void **state)
+{
+    static const struct { const char *set[4]; bool has; } cases[] = {
+        {{"precision=f32"}, false}, {{"precision=i8"}, true}, {{"precision=i16"}, true}, {{"precision=bf16"}, false},
+        {{"weight_type=i8"}, false}, {{"weight_type=i4"}, false},
+        {{"weight_type=i4", "cache=rows", "cache_len=4096", "mask=causal"}, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct settings s = {.count = 0};
+        for (int k = 0; k < 4 && cases[i].set[k] != NULL; k++)
+            set_word(&s, cases[i].set[k]);
+        struct layer *layer = read_layer(&s);
+        const unsigned dots = isa_of_dots_only();
+        assert_true(dots != 0);
+        assert_int_equal(plan_isas(layer, isa_all()) & dots, cases[i].has ? dots : 0);
+        assert_int_equal(plan_isas(layer, dots), cases[i].has ? dots : 0);
+        layer_free(layer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1097,7 +1117,7 @@ int main(void)
         cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
-        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_sets_of_dots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

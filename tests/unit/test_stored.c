@@ -379,6 +379,19 @@ static void errors_of_rows_hold(void **state)
     assert_true(exact > 100000 && steps > 10000);
 }
 
+/* An error that is NaN, as infinity times 0 is, bounds nothing; with a scale for the row it bounds no number of it. */
+static void errors_without_bound_stay_so(void **state)
+{
+    const double row[] = {1, -2}, errors[] = {0.25, NAN};
+    (void)state;
+    for (size_t i = 0; i < TYPES; i++) {
+        double to[2];
+        stored_row_error(types[i], row, errors, to, 2);
+        assert_true(to[1] == INFINITY);
+        assert_true(types[i] == TENSOR_I8 ? to[0] == INFINITY : to[0] <= 0.26);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +399,7 @@ int main(void)
         cmocka_unit_test(columns_of_i8_have_a_unit),          cmocka_unit_test(what_is_stored_stays),
         cmocka_unit_test(groups_of_i4_have_units),            cmocka_unit_test(elements_are_read_and_written),
         cmocka_unit_test(rows_of_i8_have_a_scale),            cmocka_unit_test(errors_of_rows_hold),
+        cmocka_unit_test(errors_without_bound_stay_so),
         cmocka_unit_test(types_are_compared_with_f32),
         cmocka_unit_test(tensors_have_columns),               cmocka_unit_test(bounds_hold_what_rounding_moves),
     };
