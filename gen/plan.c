@@ -589,8 +589,8 @@ static void plan_keys_words(struct plan_isa *p, const struct layer *layer)
     p->words_room = plan_product(p, PRODUCT_ROUND_KEYS)->round.room;
 }
 
-/* Values as the weighted sums of whole numbers read them: words of the same feature of core_word keys of a sequence, the
- * first a multiple of that, and behind them the scales of all. */
+/* Values as the weighted sums of whole numbers read them: words of the same feature of core_word keys of a sequence,
+ * the first a multiple of that, and behind them the scales of all. */
 static void plan_values_words(struct plan_isa *p, const struct layer *layer)
 {
     if (!layer_rounds_values(layer))

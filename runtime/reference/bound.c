@@ -1293,8 +1293,8 @@ static bool score_row_errors(struct propagation *p, struct pair error, const dou
         work[count + at] = factor * rounded[at];
         error.drawn[at] += common[at / d] * fabs(work[at]);
     }
-    block_whole_errors(p->in, (double)layer_score_levels(p->plain, p->in->pairs), work, work + count, rows, d, error.worst,
-                       error.drawn);
+    block_whole_errors(p->in, (double)layer_score_levels(p->plain, p->in->pairs), work, work + count, rows, d,
+                       error.worst, error.drawn);
     for (size_t r = 0; r < rows; r++) {
         bool finite = true;
         for (size_t c = r * d; c < (r + 1) * d; c++)
