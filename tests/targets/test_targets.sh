@@ -17,7 +17,7 @@ export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
 clang="${CLANG19:-clang-19} -Wno-unused-command-line-argument" # -fuse-ld=lld, where nothing is linked
 arm=/usr/aarch64-linux-gnu riscv=/usr/riscv64-linux-gnu s390x=/usr/s390x-linux-gnu
 rvv_compiler="$clang --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld"
-wasm_compiler="$clang --target=wasm32-wasi -msimd128"
+wasm_compiler="$clang --target=wasm32-wasi -msimd128" relaxed="--experimental-wasm-relaxed-simd --no-liftoff"
 x87_clang="$clang --target=i686-linux-gnu -march=i686 -mno-sse -fuse-ld=lld"
 mingw=x86_64-w64-mingw32 # clang looks for gcc's libraries, but not where Debian puts them
 mingw_clang="$clang --target=$mingw -L$(dirname "$($mingw-gcc -print-libgcc-file-name 2>/dev/null)")"
@@ -94,6 +94,11 @@ one_vector() { # SPEC LEVEL
     local tensors=${1%.layer}.safetensors
     [[ $1 = *precision_bf16* && $target = aarch64* ]] && set -- "$1" "$2 -march=armv8.2-a+bf16" # which has bfdot
     [[ $1 = *precision_bf16* && $target != aarch64* ]] && isas=scalar # no other set has such sums
+    # with dot products of bytes, which the baseline compiler of Node.js 20 gets wrong
+    if [[ $emulator = node* && $1 = */precision_i8.layer ]] && node $relaxed -e 0 2>/dev/null; then
+        set -- "$1" "$2 -mrelaxed-simd"
+        emulator=${emulator/node /node $relaxed }
+    fi
     if [[ $emulator = node* ]]; then
         wasi_program "$1" "$2" >"$result.log" 2>&1 || fail "$1 is not compiled by $compiler"
         $emulator "$result.exe" "$(realpath "$1")" --in "$(realpath "$tensors")" --isa "$(sets)" >"$result.log" 2>&1 || fail "$1 on $target"
@@ -229,7 +234,7 @@ takes() { # TARGET VECTOR
     [ -z "${EVERYTHING:-}" ] && [[ $1 = s390x || $optimised != *" $2 "* ]] || return 0
     number=$(cksum <<<"$2")
     case $1:$2 in
-    s390x:types_* | s390x:cached_* | s390x:tensors_* | s390x:precision_* | s390x:every_mask | aarch64:precision_i*) return 0 ;;
+    s390x:types_* | s390x:cached_* | s390x:tensors_* | s390x:precision_* | s390x:every_mask | aarch64:precision_i* | wasm:precision_i8) return 0 ;;
     s390x:* | *:precision_i*) return 1 ;;
     esac
     case $1 in
