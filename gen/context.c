@@ -67,7 +67,8 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
-    FIELD(plan_isa, values_room),
+    FIELD(plan_isa, values_room), FIELD(plan_isa, core_word), FIELD(plan_isa, score_levels),
+    FIELD(plan_isa, value_levels), FIELD(plan_isa, weight_levels),
     FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
@@ -950,10 +951,6 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
     emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer));
-    emit_set_integer(emit, "VALUE_LEVELS", VALUE_LEVELS);
-    emit_set_integer(emit, "WEIGHT_LEVELS", WEIGHT_LEVELS);
-    emit_set_integer(emit, "SCORE_WORD", SCORE_WORD);
-    emit_set_integer(emit, "SCORE_LEVELS", layer_rounds_scores(layer) ? layer_score_levels(layer) : 0);
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
     emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));

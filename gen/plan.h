@@ -386,7 +386,9 @@ struct plan_isa {
     bool at_once;        /* scores become weights in registers; else in a separate pass over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t words_room;  /* words of a key, under precision; 0: there are none */
-    int64_t values_room; /* likewise of two values; their scales lie behind them */
+    int64_t values_room; /* likewise of core_word values; their scales lie behind them */
+    int64_t core_word;   /* numbers in a word of keys, queries, values and weights of the softmax */
+    int64_t score_levels, value_levels, weight_levels; /* the largest of them; 0: they stay f32 */
     int64_t key_block;   /* maximum of keys scored before their values are read */
     int64_t prefetch_keys;     /* keys of the next head that are prefetched with each tile of scores, 0: none */
     int64_t prefetch_queries;  /* likewise queries of the next tile */

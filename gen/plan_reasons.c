@@ -134,9 +134,9 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
                "column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                despite_request(p));
         if (layer_rounds_scores(layer))
-            reason(p, "scores sum " D64 " products of i16, with a scale for each row of a head; weighted sums %s",
-                   layer->d_k, layer_rounds_values(layer)
-                       ? "take i16 too: each row of values has a scale, and each query's weights of a block of keys"
+            reason(p, "scores sum " D64 " products of i%d, with a scale for each row of a head; weighted sums %s",
+                   layer->d_k, p->core_word == 4 ? 8 : 16, layer_rounds_values(layer)
+                       ? "take such too: each row of values has a scale, and each query's weights of a block of keys"
                    : layer->pad_skipped ? "stay f32: sequences may begin at any row"
                                         : "stay f32: with so few features, rounding the weights would cost more");
         else if (layer_attends(layer))

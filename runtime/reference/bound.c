@@ -241,6 +241,11 @@ static bool allocate_normed(struct propagation *p, size_t rows)
     const int norm = block_norms(layer).before_attention;
     const size_t d_k = (size_t)layer->d_k, heads = (size_t)(layer->h > layer->h_kv ? layer->h : layer->h_kv);
     double *x;
+    for (int keys = 0; layer->qk_norm == NORM_RMS_ALL && (norm > 0 || layer_rounds_rows(layer)) && keys < 2; keys++) {
+        const size_t count = max_size(rows, p->in->m) * heads * d_k;
+        if (!room(&p->all[keys].worst, count) || !room(&p->all[keys].squares, count))
+            return false;
+    }
     if (layer_rounds_rows(layer) && norm == 0) /* a head's input is exact, except around the given weights */
         return make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv);
@@ -252,11 +257,6 @@ static bool allocate_normed(struct propagation *p, size_t rows)
         x[at] = inputs_number(p->plain, p->in, TENSOR_X, at);
     bool good = block_error_make(&p->normed, tokens, d) && make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                 ((layer->cross && !layer_rounds_rows(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
-    if (good && layer->qk_norm == NORM_RMS_ALL) {
-        const size_t count = max_size(rows, p->in->m) * heads * d_k;
-        for (int keys = 0; keys < 2; keys++)
-            good = good && room(&p->all[keys].worst, count) && room(&p->all[keys].squares, count);
-    }
     if (good)
         block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
     if (good && layer_rounds_rows(layer))
@@ -536,7 +536,7 @@ static double walk_of(size_t count, double alike)
 static void score_scales(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const size_t d = (size_t)p->layer->d_k;
-    const double levels = (double)layer_score_levels(p->layer);
+    const double levels = (double)layer_score_levels(p->layer, p->in->pairs);
     double most = 0;
     for (size_t at = 0; at < head->keys * d; at++) {
         const double k = fabs(head->k[at]) + p->k.worst[at];
@@ -811,7 +811,7 @@ static bool values_overflow(const struct propagation *p, const struct row *row, 
 }
 
 /* What rounding weights to whole numbers adds to column c of z: half a unit of each, which is the largest weight times
- * the scale of its value, by WEIGHT_LEVELS, times the whole number of the value. Blocks of keys have units of their
+ * the scale of its value, by its levels, times the whole number of the value. Blocks of keys have units of their
  * own, which are no larger. Weights below 2^-114 of the largest count for nothing. */
 static void rounded_weights_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
                                   size_t r, size_t c, double *worst, double *drawn)
@@ -826,7 +826,7 @@ static void rounded_weights_error(const struct propagation *p, const struct refe
             squares += square(whole);
             keys++;
         }
-    unit *= 0.501 / WEIGHT_LEVELS;
+    unit *= 0.501 / (double)layer_weight_levels(p->layer, p->in->pairs);
     *worst += unit * sum + 0x1p-113 * keys;
     *drawn += LAMBDA * unit * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * sum) + 0x1p-113 * keys;
 }
@@ -1066,15 +1066,22 @@ static bool errors_of_all(struct propagation *p, const struct reference_head *he
     const size_t in = (size_t)(keys ? layer->d_in_kv : layer->d_in_q), d = (size_t)layer->d_k;
     const size_t heads = (size_t)(keys ? layer->h_kv : layer->h);
     const float *w = inputs_floats(p->in, keys && !layer->tied ? TENSOR_W_K : TENSOR_W_Q);
-    double *weights;
+    const enum layer_tensor rows_of = keys && layer->cross ? TENSOR_SOURCE : TENSOR_X;
+    const size_t tokens = keys ? p->in->m : p->in->n, row = (size_t)(keys ? layer->d_source : layer->d_model);
+    struct reference_head other = *head;
+    double *weights, *input;
     if (of->worst == NULL || p->all[keys].worst == NULL || head->i > 0)
         return true;
-    if (!room(&weights, in * d))
-        return false;
+    const bool weights_fit = room(&weights, in * d), input_fits = room(&input, count * in);
+    other.x = other.s = layer->split ? input : keys ? head->s : head->x;
     memset(p->all[keys].worst, 0, count * heads * d * sizeof *weights);
     memset(p->all[keys].squares, 0, count * heads * d * sizeof *weights);
-    for (size_t i = 0; i < heads; i++) {
-        gather_operand(p, of, head, layer->split ? i * in : 0, in, rows, count);
+    for (size_t i = 0; weights_fit && input_fits && i < heads; i++) {
+        for (size_t at = 0; layer->split && at < count * in; at++) {
+            const size_t token = head->b * tokens + (rows != NULL ? rows[at / in] : at / in);
+            input[at] = inputs_number(layer, p->in, rows_of, token * row + i * in + at % in);
+        }
+        gather_operand(p, of, &other, layer->split ? i * in : 0, in, rows, count);
         reference_projection(weights, layer, w, in, d, i, heads);
         absolutes(weights, weights, in * d);
         product_add(p->all[keys].worst + i * d, heads * d, of->worst, in, weights, d, count, in, d);
@@ -1083,7 +1090,8 @@ static bool errors_of_all(struct propagation *p, const struct reference_head *he
         product_add(p->all[keys].squares + i * d, heads * d, of->squares, in, weights, d, count, in, d);
     }
     free(weights);
-    return true;
+    free(input);
+    return weights_fit && input_fits;
 }
 
 /* Norm and rotation of queries or keys, if there are any */
@@ -1285,8 +1293,8 @@ static bool score_row_errors(struct propagation *p, struct pair error, const dou
         work[count + at] = factor * rounded[at];
         error.drawn[at] += common[at / d] * fabs(work[at]);
     }
-    block_whole_errors(p->in, (double)layer_score_levels(p->plain), work, work + count, rows, d, error.worst,
-                       error.drawn);
+    block_whole_errors(p->in, (double)layer_score_levels(p->plain, p->in->pairs), work, work + count, rows, d,
+                       error.worst, error.drawn);
     for (size_t r = 0; r < rows; r++) {
         bool finite = true;
         for (size_t c = r * d; c < (r + 1) * d; c++)
@@ -1305,15 +1313,16 @@ static bool score_row_errors(struct propagation *p, struct pair error, const dou
 static void round_value_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t d = (size_t)p->plain->d_v;
+    const double levels = (double)layer_value_levels(p->plain, p->in->pairs);
     if (head->exact_v == NULL)
         return;
     for (size_t j = 0; j < head->keys; j++) {
         double most = 0x1p-100;
         for (size_t c = j * d; c < (j + 1) * d; c++)
             most = fmax(most, fabs(head->exact_v[c]) + p->v.worst[c]);
-        p->v_unit[j] = most / VALUE_LEVELS;
+        p->v_unit[j] = most / levels;
     }
-    block_whole_errors(p->in, VALUE_LEVELS, head->exact_v, head->v, head->keys, d, p->v.worst, p->v.drawn);
+    block_whole_errors(p->in, levels, head->exact_v, head->v, head->keys, d, p->v.worst, p->v.drawn);
     for (size_t j = 0; j < head->keys; j++) {
         bool finite = true;
         for (size_t c = j * d; c < (j + 1) * d; c++)
