@@ -48,7 +48,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
     FIELD(plan_panels, tile_row), FIELD(plan_panels, parts_split),
     FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
-    FIELD(plan_panels, prefetch_after),
+    FIELD(plan_panels, prefetch_after), FIELD(plan_panels, in_order), FIELD(plan_panels, halves),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
     FIELD(plan_panels, behind), FIELD(plan_panels, fast), FIELD(plan_panels, fast_pairs),
     FIELD(plan_panels, fast_prefetch),
@@ -67,7 +67,8 @@ static const struct field lanes_fields[] = {
 static const struct field isa_fields[] = {
     FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
-    FIELD(plan_isa, values_room),
+    FIELD(plan_isa, values_room), FIELD(plan_isa, core_word), FIELD(plan_isa, score_levels),
+    FIELD(plan_isa, value_levels), FIELD(plan_isa, weight_levels),
     FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
     FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries),
     FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
@@ -91,6 +92,7 @@ static const struct field isa_fields[] = {
     {"ahead_keys", offsetof(struct plan_isa, cached.ahead_keys)},
     {"early", offsetof(struct plan_isa, cached.early)}, {"shared_rows", offsetof(struct plan_isa, cached.shared_rows)},
     {"lone_vecs", offsetof(struct plan_isa, cached.lone_vecs)},
+    {"half_vecs", offsetof(struct plan_isa, cached.half_vecs)},
     {"query_vecs", offsetof(struct plan_isa, cached.query_vecs)}, FIELD(plan_isa, norm_sums),
     {"value_keys", offsetof(struct plan_isa, cached.value_keys)},
     {"value_keys_of_many", offsetof(struct plan_isa, cached.value_keys_of_many)},
@@ -488,15 +490,18 @@ static void besides_of(const struct isa *isa, const struct layer *layer, bool di
                              &isa->bf16.need};
 }
 
-static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer, bool digits)
+static void push_needs(struct emit *emit, const struct plan_isa *p, const struct layer *layer)
 {
+    const struct isa *const isa = p->isa;
     struct besides besides[BESIDES];
     char target[80];
     size_t used = (size_t)snprintf(target, sizeof target, "%s", isa->target != NULL ? isa->target : "");
-    besides_of(isa, layer, digits, besides);
+    besides_of(isa, layer, p->digits, besides);
     for (size_t i = 0; i < BESIDES; i++)
         if (besides[i].has)
             used += (size_t)snprintf(target + used, sizeof target - used, ",%s", besides[i].target);
+    if (p->halves) /* which all of its CPUs have */
+        snprintf(target + used, sizeof target - used, ",%s", isa->half_target);
     emit_set_string(emit, "target", target);
     emit_begin_table(emit, "needs");
     for (const struct isa_need *need = isa->needs; need->name != NULL; need++)
@@ -555,7 +560,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_guard(emit, p->isa, layer);
     emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
     push_runs_on(emit, p->isa, layer, p->digits);
-    push_needs(emit, p->isa, layer, p->digits);
+    push_needs(emit, p, layer);
     emit_set_string(emit, "vocabulary", p->isa->vocabulary);
     PUSH_FIELDS(emit, p, isa_fields);
     push_layouts(emit, p);
@@ -575,6 +580,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
+    emit_set_boolean(emit, "paired_rows", p->isa->paired_rows);
     emit_set_integer(emit, "held_rows", p->isa->held_rows);
     emit_set_boolean(emit, "ends_iterations", p->isa->ends_iterations);
     emit_set_boolean(emit, "prefetches", p->isa->prefetches);
@@ -949,10 +955,6 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
     emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer));
-    emit_set_integer(emit, "VALUE_LEVELS", VALUE_LEVELS);
-    emit_set_integer(emit, "WEIGHT_LEVELS", WEIGHT_LEVELS);
-    emit_set_integer(emit, "SCORE_WORD", SCORE_WORD);
-    emit_set_integer(emit, "SCORE_LEVELS", layer_rounds_scores(layer) ? layer_score_levels(layer) : 0);
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
     emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));

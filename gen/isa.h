@@ -37,12 +37,16 @@ struct isa {
     bool lone_tiles;        /* TILE: gcc leaves a tile as a function of its own */
     bool fma_rows;          /* vec_row_1 … vec_row_4: a row of a tile as one statement, whose sums no compiler moves */
     int held_rows;          /* vec_hold, in tiles of at most so many: gcc would load a vector for each row; 0: none */
+    bool mixes_loads;       /* gcc takes those of unrolled steps out of the order of memory, which costs where hardware
+                             * is to read ahead: low tiles have vec_in_order */
     bool ends_iterations;   /* vec_end_iteration: keeps compilers from vectorising across iterations of a loop */
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan assumes */
     size_t l2_bytes;
     const char *f16_target; /* what f16 weights ask of the compiler besides, and of the machine; NULL: nothing */
     struct isa_need f16;
+    const char *half_target; /* likewise, of half_load … half_fma, half a vector; NULL: there are none. On Zen 4 what
+                              * lies beyond L2 comes up to a tenth faster by loads of 256 bits than of 512 */
     const char *dot_target; /* likewise, of sums of products of whole numbers */
     struct isa_need dot;
     struct {                /* sums of products of bf16, which precision = bf16 wants */
@@ -53,6 +57,7 @@ struct isa {
     } bf16;
     bool sums_pairs;        /* dot products of bytes add two products in 16 bits first, which must not overflow */
     bool unsigned_rows;     /* broadcast bytes of dot products are unsigned: the number plus 128 */
+    bool paired_rows;       /* may have dot products of bytes of two rows and two columns: two steps at a time */
     int word_registers[2];  /* registers that a row of words takes beyond one of f32: words of two numbers; of i8 */
     const char *target;     /* text of __attribute__((target("…"))), NULL: no attribute */
     const char *guard;      /* preprocessor condition under which the code can be compiled, NULL: always */

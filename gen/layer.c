@@ -357,16 +357,28 @@ bool layer_rounds_scores(const struct layer *layer)
            !layer->source_kept && layer->d_k >= LEAST_DEPTH;
 }
 
-_Static_assert((int64_t)VALUE_LEVELS * WEIGHT_LEVELS * MOST_SUMMED <= INT32_MAX, "sums of 32 bits");
+/* of values and weights, by whether a word has four of them */
+static const int64_t value_levels[] = {4095, 127}, weight_levels[] = {2047, 255};
+_Static_assert(INT64_C(4095) * 2047 * MOST_SUMMED <= INT32_MAX, "sums of 32 bits");
 
 bool layer_rounds_values(const struct layer *layer)
 {
     return layer_rounds_scores(layer) && !layer->pad_skipped && layer->d_v >= LEAST_DEPTH;
 }
 
-int64_t layer_score_levels(const struct layer *layer)
+int64_t layer_value_levels(const struct layer *layer, bool pairs)
 {
-    int64_t levels = 32767;
+    return value_levels[layer_core_word(layer, pairs) == 4];
+}
+
+int64_t layer_weight_levels(const struct layer *layer, bool pairs)
+{
+    return weight_levels[layer_core_word(layer, pairs) == 4];
+}
+
+int64_t layer_score_levels(const struct layer *layer, bool pairs)
+{
+    int64_t levels = layer_core_word(layer, pairs) == 4 ? 127 : 32767;
     while (levels > 1 && levels * levels > INT32_MAX / layer->d_k)
         levels--;
     return levels;

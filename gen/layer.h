@@ -251,14 +251,19 @@ static inline bool layer_rounds_z(const struct layer *layer)
 
 /* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and keys are projected.
  * layer_score_levels(): the largest magnitude of such numbers of a query and of a key. */
-#define SCORE_WORD 2 /* numbers of i16 in a word, whatever the precision of products with matrices */
 bool layer_rounds_scores(const struct layer *layer);
-int64_t layer_score_levels(const struct layer *layer);
-/* Likewise weighted sums: of values of at most so many levels and weights of so many, no block of keys exceeds 2^31. */
-#define VALUE_LEVELS 4095
-#define WEIGHT_LEVELS 2047
+int64_t layer_score_levels(const struct layer *layer, bool pairs);
+/* Likewise weighted sums, of values of at most so many levels and weights, which have no sign, of so many. No block of
+ * MOST_SUMMED keys exceeds 2^31. */
 #define MOST_SUMMED 256
 bool layer_rounds_values(const struct layer *layer);
+int64_t layer_value_levels(const struct layer *layer, bool pairs);
+int64_t layer_weight_levels(const struct layer *layer, bool pairs);
+/* Numbers of those in a word: bytes under i8, but on sets that sum `pairs` of products in 16 bits first. */
+static inline int64_t layer_core_word(const struct layer *layer, bool pairs)
+{
+    return layer->precision == PRECISION_I8 && !pairs ? 4 : 2;
+}
 /* Numbers of a 32-bit word, which is one step of a sum. */
 static inline int64_t layer_word(const struct layer *layer)
 {

@@ -30,6 +30,7 @@
 #define PART_NUMBERS 32768       /* of rows that are normed: about 10 us */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
+#define LOW_ROWS 2               /* of tiles that wait for their weights */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
@@ -567,7 +568,7 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
     const int64_t tokens = max(l->shape[AXIS_TOKEN], max(p->batch_rows, p->batch_sources));
     const int64_t heads = l->stride[AXIS_HEAD] * l->shape[AXIS_HEAD] == numbers ? 1 : l->shape[AXIS_HEAD];
     const bool keys = id == PRODUCT_ROUND_KEYS;
-    const int64_t word = keys ? SCORE_WORD : p->word;
+    const int64_t word = keys ? p->core_word : p->word;
     const int64_t room = p->digits ? round_up(numbers, WEIGHT_GROUP)
                                    : round_up(numbers, max(p->lanes, word)) / word; /* whole vectors are written */
     const int64_t head = room + (p->whole ? 1 : 0);
@@ -575,7 +576,7 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
     product->round = (struct plan_round){
         .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN],
         .word = word, .room = room,
-        .levels = keys ? layer_score_levels(layer) : p->word > 1 ? layer_levels(layer, numbers) : 0,
+        .levels = keys ? p->score_levels : p->word > 1 ? layer_levels(layer, numbers) : 0,
         .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, word),
                                           heads > 1 ? head : 0, row_stride(p, heads * head));
@@ -589,18 +590,18 @@ static void plan_keys_words(struct plan_isa *p, const struct layer *layer)
     p->words_room = plan_product(p, PRODUCT_ROUND_KEYS)->round.room;
 }
 
-/* Values as the weighted sums of whole numbers read them: words of the same feature of two keys of a sequence, the
- * first of even number, and behind them the scales of both. */
+/* Values as the weighted sums of whole numbers read them: words of the same feature of core_word keys of a sequence,
+ * the first a multiple of that, and behind them the scales of all. */
 static void plan_values_words(struct plan_isa *p, const struct layer *layer)
 {
     if (!layer_rounds_values(layer))
         return;
     struct product *const product = add(p, layer, PRODUCT_ROUND_VALUES, PRODUCT_COPY);
-    const int64_t pairs = max(ceil_div(layer->source_len, 2), p->batch_sources);
+    const int64_t several = max(ceil_div(layer->source_len, p->core_word), p->batch_sources);
     p->values_room = round_up(layer->d_v, p->lanes);
-    const int64_t row = row_stride(p, p->values_room + 2);
-    p->layouts[LAYOUT_ROUNDED_VALUES] = rows_of(product->name, OWNER_SCRATCH, layer->h_kv, pairs, layer->d_v,
-                                                pairs * row, row);
+    const int64_t row = row_stride(p, p->values_room + p->core_word);
+    p->layouts[LAYOUT_ROUNDED_VALUES] = rows_of(product->name, OWNER_SCRATCH, layer->h_kv, several, layer->d_v,
+                                                several * row, row);
     p->layouts[LAYOUT_ROUNDED_VALUES].element = TENSOR_I32;
 }
 
@@ -968,6 +969,23 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
             prefetch_panels(&g->panels, request, p);
     }
     prefetch_across(p);
+}
+
+/* Calls of a token or two read all weights for them. From beyond L2 these come fastest in the order of memory; on pages
+ * of 4 KiB, where hardware reads ahead anew in each, in up to 0.75 of the time (Zen 4). */
+static void plan_in_order(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const bool few = layer_has_cache(layer) || layer_is_linear(layer) || request_or(request, PLAN_TYPICAL_N, 0) == 1;
+    if (!p->isa->mixes_loads || !few || layer_rounds(layer) || p->bytes[OWNER_PACKED] <= (int64_t)p->isa->l2_bytes / 2)
+        return;
+    for (struct product *g = p->products; g < p->products + p->product_count; g++)
+        if (g->kind == PRODUCT_PANELS && g->panels.weights != TENSOR_I4) {
+            struct plan_panels *const panels = &g->panels;
+            panels->in_order = LOW_ROWS;
+            panels->halves = p->isa->half_target != NULL && panels->weights == TENSOR_F32 && panels->taps == 1 &&
+                             !request_is_small(request) ? 1 : 0;
+            p->halves = p->halves || panels->halves > 0;
+        }
 }
 
 /* ---- the schedule: what was decided, as the lists that are walked ---- */
@@ -1359,6 +1377,10 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= 2 * LONE_VECS * p->lanes;
     p->cached.query_vecs = QUERY_VECS;
     p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
+    if (p->isa->half_target != NULL && group == 1 && p->cached.few_rows > 0 && !layer_stores_cache(layer) &&
+        !request_is_small(request))
+        p->cached.half_vecs = (p->isa->registers - 2 * DOT_KEYS) / 2;
+    p->halves = p->cached.half_vecs > 0;
     const int64_t value = layer->d_v * layout_element(p, LAYOUT_V_CACHE);
     p->cached.value_keys = max(8, NEAR_BYTES / value);
     p->cached.value_keys_of_many = max(8, (p->cached.values_in_order ? NEAR_BYTES_OF_MANY : NEAR_BYTES) / value);
@@ -1440,7 +1462,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     const bool callers = p->fold->scores || layer->projected;
     const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
     const bool words = layer_rounds_scores(layer);
-    const int64_t taken = words ? isa->word_registers[0] : 0;
+    const int64_t taken = words ? isa->word_registers[p->core_word == 4] : 0;
     const int64_t of_words = max(1, (isa->registers - taken - p->vecs - 1) / p->vecs);
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), min(rows, of_words));
     p->rows_single = p->vecs == 1 ? p->rows : min(min(rows_single, isa->registers - taken - 2), apart);
@@ -1575,6 +1597,10 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
     p->neighbours = isa->sums_pairs ? 2 : 1;
+    p->core_word = layer_core_word(layer, isa->sums_pairs);
+    p->score_levels = layer_rounds_scores(layer) ? layer_score_levels(layer, isa->sums_pairs) : 0;
+    p->value_levels = layer_rounds_values(layer) ? layer_value_levels(layer, isa->sums_pairs) : 0;
+    p->weight_levels = layer_rounds_values(layer) ? layer_weight_levels(layer, isa->sums_pairs) : 0;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     if (request_or(request, PLAN_PRODUCT_KIND, PLAN_CLASSICAL) == PLAN_SEVEN) {
@@ -1587,6 +1613,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->norm_sums = max(1, min(NORM_SUMS, layer->d_model / p->lanes));
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
+    plan_in_order(p, layer, request);
     schedule(p, layer);
     share_tiles(p, layer->pad_skipped);
     place_scratch(p, layer);

@@ -152,6 +152,8 @@ struct plan_panels {
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
     int64_t prefetch;     /* lines of the next panel that an iteration of the first tiles prefetches, 0: none */
     int64_t prefetch_tile; /* the same of a tile */
+    int64_t in_order;     /* tiles of at most so many rows read a panel strictly in the order of memory */
+    int64_t halves;       /* those of so many rows by halves of vectors; 0: none do */
     int64_t prefetch_after; /* where those of the product that follows begin, of which the last panel prefetches */
     int64_t finish;       /* panels after which heads are complete, to be normed and rotated; 0: nothing is */
     int64_t part_panels;  /* panels in one part */
@@ -386,7 +388,9 @@ struct plan_isa {
     bool at_once;        /* scores become weights in registers; else in a separate pass over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t words_room;  /* words of a key, under precision; 0: there are none */
-    int64_t values_room; /* likewise of two values; their scales lie behind them */
+    int64_t values_room; /* likewise of core_word values; their scales lie behind them */
+    int64_t core_word;   /* numbers in a word of keys, queries, values and weights of the softmax */
+    int64_t score_levels, value_levels, weight_levels; /* the largest of them; 0: they stay f32 */
     int64_t key_block;   /* maximum of keys scored before their values are read */
     int64_t prefetch_keys;     /* keys of the next head that are prefetched with each tile of scores, 0: none */
     int64_t prefetch_queries;  /* likewise queries of the next tile */
@@ -403,6 +407,7 @@ struct plan_isa {
     int64_t norm_sums;   /* side by side over a row of a block's norm, as each addition waits for the one before */
     bool peeks;          /* scores fall with the distance: the nearest keys are met first, for the largest score */
     bool masked_apart;   /* keys that masks may hide take another text of the softmax than those that all see */
+    bool halves;             /* something is read by halves of vectors */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
     /* train: of a token of a group, so many numbers of others are ahead of queries, keys and values, and of queries and
@@ -448,6 +453,8 @@ struct plan_isa {
         int64_t key_fetch_rows, value_fetch_rows; /* from so many rows of a block on */
         int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query that stay in
                              * registers over a vector of keys; 0: as several rows do */
+        int64_t half_vecs;  /* of such a row, and of one row's values, tiles of at most so many vectors read and sum
+                             * halves of vectors; 0: none do */
         int64_t query_vecs; /* of a row of few: vectors of its query that stay in registers while four keys are met */
         int64_t value_keys, value_keys_of_many; /* that stay in L1 meanwhile; the same from value_fetch_rows on */
         int64_t sweep_keys, swept_keys; /* of sequences from so many keys on, values whose parts tiles read are read

@@ -134,9 +134,9 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
                "column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                despite_request(p));
         if (layer_rounds_scores(layer))
-            reason(p, "scores sum " D64 " products of i16, with a scale for each row of a head; weighted sums %s",
-                   layer->d_k, layer_rounds_values(layer)
-                       ? "take i16 too: each row of values has a scale, and each query's weights of a block of keys"
+            reason(p, "scores sum " D64 " products of i%d, with a scale for each row of a head; weighted sums %s",
+                   layer->d_k, p->core_word == 4 ? 8 : 16, layer_rounds_values(layer)
+                       ? "take such too: each row of values has a scale, and each query's weights of a block of keys"
                    : layer->pad_skipped ? "stay f32: sequences may begin at any row"
                                         : "stay f32: with so few features, rounding the weights would cost more");
         else if (layer_attends(layer))
@@ -169,12 +169,14 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
     const int64_t unroll = min(g->unroll, g->k_block);
     snprintf(text, REASON_TEXT,
              "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row "
-             "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s", g->rows, g->vecs * p->lanes,
+             "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s%s", g->rows, g->vecs * p->lanes,
              g->rows * g->vecs, g->vecs * p->lanes, g->depth,
              bytes_text(size, g->panel_size * (int64_t)element_size(g->weights)), cut, g->group_rows,
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels),
-             g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "");
+             g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "",
+             g->in_order == 0 ? "" : g->halves == 0 ? "; tiles of one or two rows read it in the order of memory"
+             : "; tiles of one or two rows read it in the order of memory, of one by halves of vectors");
 }
 
 /* A line for each product that has a text; products with the same text share one. */
@@ -307,6 +309,8 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
                " keys are read once before, in order", p->cached.sweep_keys,
                bytes_text(size, p->cached.sweep_keys * layer->h_kv * (layer->d_k + layer->d_v) *
                           layout_element(p, LAYOUT_K_CACHE)), p->cached.swept_keys);
+    if (p->cached.half_vecs > 0)
+        reason(p, "one row reads keys and values by halves of vectors: where they lie beyond L2, these come faster");
     if (p->cached.early > 0)
         reason(p, "while one row's weights are computed, its values are prefetched, " D64 " line%s with each vector",
                p->cached.early, plural(p->cached.early));

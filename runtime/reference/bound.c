@@ -536,7 +536,7 @@ static double walk_of(size_t count, double alike)
 static void score_scales(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const size_t d = (size_t)p->layer->d_k;
-    const double levels = (double)layer_score_levels(p->layer);
+    const double levels = (double)layer_score_levels(p->layer, p->in->pairs);
     double most = 0;
     for (size_t at = 0; at < head->keys * d; at++) {
         const double k = fabs(head->k[at]) + p->k.worst[at];
@@ -811,7 +811,7 @@ static bool values_overflow(const struct propagation *p, const struct row *row, 
 }
 
 /* What rounding weights to whole numbers adds to column c of z: half a unit of each, which is the largest weight times
- * the scale of its value, by WEIGHT_LEVELS, times the whole number of the value. Blocks of keys have units of their
+ * the scale of its value, by its levels, times the whole number of the value. Blocks of keys have units of their
  * own, which are no larger. Weights below 2^-114 of the largest count for nothing. */
 static void rounded_weights_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
                                   size_t r, size_t c, double *worst, double *drawn)
@@ -826,7 +826,7 @@ static void rounded_weights_error(const struct propagation *p, const struct refe
             squares += square(whole);
             keys++;
         }
-    unit *= 0.501 / WEIGHT_LEVELS;
+    unit *= 0.501 / (double)layer_weight_levels(p->layer, p->in->pairs);
     *worst += unit * sum + 0x1p-113 * keys;
     *drawn += LAMBDA * unit * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * sum) + 0x1p-113 * keys;
 }
@@ -1293,8 +1293,8 @@ static bool score_row_errors(struct propagation *p, struct pair error, const dou
         work[count + at] = factor * rounded[at];
         error.drawn[at] += common[at / d] * fabs(work[at]);
     }
-    block_whole_errors(p->in, (double)layer_score_levels(p->plain), work, work + count, rows, d, error.worst,
-                       error.drawn);
+    block_whole_errors(p->in, (double)layer_score_levels(p->plain, p->in->pairs), work, work + count, rows, d,
+                       error.worst, error.drawn);
     for (size_t r = 0; r < rows; r++) {
         bool finite = true;
         for (size_t c = r * d; c < (r + 1) * d; c++)
@@ -1313,15 +1313,16 @@ static bool score_row_errors(struct propagation *p, struct pair error, const dou
 static void round_value_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t d = (size_t)p->plain->d_v;
+    const double levels = (double)layer_value_levels(p->plain, p->in->pairs);
     if (head->exact_v == NULL)
         return;
     for (size_t j = 0; j < head->keys; j++) {
         double most = 0x1p-100;
         for (size_t c = j * d; c < (j + 1) * d; c++)
             most = fmax(most, fabs(head->exact_v[c]) + p->v.worst[c]);
-        p->v_unit[j] = most / VALUE_LEVELS;
+        p->v_unit[j] = most / levels;
     }
-    block_whole_errors(p->in, VALUE_LEVELS, head->exact_v, head->v, head->keys, d, p->v.worst, p->v.drawn);
+    block_whole_errors(p->in, levels, head->exact_v, head->v, head->keys, d, p->v.worst, p->v.drawn);
     for (size_t j = 0; j < head->keys; j++) {
         bool finite = true;
         for (size_t c = j * d; c < (j + 1) * d; c++)

@@ -154,7 +154,7 @@ void stored_score_rows(const struct layer *layer, const struct inputs *in, doubl
         double *const row = rows + r * d;
         for (size_t c = 0; c < d; c++)
             row[c] *= factor;
-        (void)whole_row((float)layer_score_levels(layer), row, row, d);
+        (void)whole_row((float)layer_score_levels(layer, in->pairs), row, row, d);
         for (size_t c = 0; c < d; c++)
             row[c] /= factor;
     }
@@ -164,7 +164,7 @@ void stored_value_rows(const struct layer *layer, const struct inputs *in, doubl
 {
     const size_t d = (size_t)layer->d_v;
     for (size_t r = 0; layer_rounds_values(layer) && in->packed == NULL && r < count; r++)
-        (void)whole_row(VALUE_LEVELS, rows + r * d, rows + r * d, d);
+        (void)whole_row((float)layer_value_levels(layer, in->pairs), rows + r * d, rows + r * d, d);
 }
 
 void stored_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count, size_t columns)

@@ -155,11 +155,16 @@ def whole_rows(s, rows):
     return np.array([whole_row(row, levels(s, len(row))) for row in rows]).reshape(rows.shape)
 
 
+def of_bytes(s):
+    """Whether scores and weighted sums take bytes: instruction sets that sum two products in 16 bits stay with i16."""
+    return s["precision"] == "i8" and not s["pairs"]
+
+
 def whole_heads(s, q, k):
     """A head's queries, in base 2, and keys, where scores are sums of whole numbers."""
     if not whole(s) or s["d_k"] < 32 or s["w_k"] == "tied" or "cache" in s:
         return q, k
-    c, most = abs(s["scale"]) / math.log(2), math.isqrt((2 ** 31 - 1) // s["d_k"])
+    c, most = abs(s["scale"]) / math.log(2), 127 if of_bytes(s) else math.isqrt((2 ** 31 - 1) // s["d_k"])
     return (np.array([whole_row(row * c, most) / c for row in q]).reshape(q.shape),
             np.array([whole_row(row, most) for row in k]).reshape(k.shape))
 
@@ -168,7 +173,7 @@ def whole_values(s, v):
     """A head's values, where weighted sums are of whole numbers; weights are not rounded here: the bound has that."""
     if not whole(s) or min(s["d_k"], s["d_v"]) < 32 or s["w_k"] == "tied" or "cache" in s:
         return v
-    return np.array([whole_row(row, 4095) for row in v]).reshape(v.shape)
+    return np.array([whole_row(row, 127 if of_bytes(s) else 4095) for row in v]).reshape(v.shape)
 
 
 def whole_column(s, column, tap):
@@ -758,6 +763,9 @@ def list_vectors():
     vector("precision_i16_values", "weighted sums of whole numbers: 33 features, a window whose blocks begin at odd keys, NaN hidden",
            1, 29, 41, d_model=66, h=2, d_v=35, seq_len=29, source_len=41, attention="cross", mask="bool+window",
            window_left=9, precision="i16", change=spoil_and_hide("source", [7, 20], NAN, (1, 1, 29, 41)))
+    vector("precision_i8_values", "scores and weighted sums of bytes: 35 features, a window whose blocks begin at any key, NaN hidden",
+           1, 29, 41, d_model=70, h=2, d_v=33, seq_len=29, source_len=41, attention="cross", mask="bool+window",
+           window_left=9, precision="i8", change=spoil_and_hide("source", [7, 20], NAN, (1, 1, 29, 41)))
     vector("precision_i16", "products and scores of whole numbers: 33 features, keys past a length, weights as torch has them",
            2, 7, 11, d_model=24, h=2, d_k=33, d_v=5, d_source=15, seq_len=7, source_len=11, attention="cross",
            mask="padding", weight_layout="out_in", precision="i16", change=lengths(11, 4))
