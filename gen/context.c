@@ -580,6 +580,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
+    emit_set_boolean(emit, "paired_rows", p->isa->paired_rows);
     emit_set_integer(emit, "held_rows", p->isa->held_rows);
     emit_set_boolean(emit, "ends_iterations", p->isa->ends_iterations);
     emit_set_boolean(emit, "prefetches", p->isa->prefetches);

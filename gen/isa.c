@@ -87,7 +87,7 @@ const struct isa isa_table[] = {
      .guard = "defined(__AARCH64EL__) && defined(__ARM_NEON)", .header = "arm_neon.h",
      .bf16 = {true, NULL, "defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)", "AArch64 with BF16, compiled for it",
               {NULL, 0, 0}},
-     .word_registers = {2, 2},
+     .paired_rows = true, .word_registers = {2, 2},
      .runs_on = "every AArch64",
      .vocabulary = "simd_neon.in"},
     {.name = "wasm_simd128", .id = 6, .lanes = 4, .registers = 14, .fma_ports = 2, .optional = true,

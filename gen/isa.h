@@ -57,6 +57,7 @@ struct isa {
     } bf16;
     bool sums_pairs;        /* dot products of bytes add two products in 16 bits first, which must not overflow */
     bool unsigned_rows;     /* broadcast bytes of dot products are unsigned: the number plus 128 */
+    bool paired_rows;       /* may have dot products of bytes of two rows and two columns: two steps at a time */
     int word_registers[2];  /* registers that a row of words takes beyond one of f32: words of two numbers; of i8 */
     const char *target;     /* text of __attribute__((target("…"))), NULL: no attribute */
     const char *guard;      /* preprocessor condition under which the code can be compiled, NULL: always */

@@ -18,8 +18,8 @@
 
 #define PART_MULTIPLY_ADDS 1e6   /* least work of a part: about 10 us on one core */
 #define MAX_GROUP_ROWS 512
-#define FAST_DEPTH 128           /* steps, */
-#define FAST_COLUMNS 256         /* and columns from which on seven products take less time than eight */
+#define FAST_DEPTH 96            /* steps, */
+#define FAST_COLUMNS 192         /* and columns from which on seven products take less time than eight (Zen 4) */
 #define FAST_PART 768            /* columns of a part of a fast product, which forms sums of its rows once */
 #define MAX_DEPTH 1024           /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */

@@ -509,7 +509,7 @@ static void draw_fast(struct dice *dice, struct draft *d)
 {
     d->products = "fast";
     d->size = d->fold = NULL;
-    d->d_model = PICK(dice, 128, 144, 192, 256);
+    d->d_model = PICK(dice, 96, 144, 192, 256);
     d->seq_len = between(dice, 64, 110);
     if (d->layer != NULL) {
         d->d_ff = d->d_ff > 0 ? between(dice, 256, 300) : 0;

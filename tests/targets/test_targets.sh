@@ -17,7 +17,7 @@ export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
 clang="${CLANG19:-clang-19} -Wno-unused-command-line-argument" # -fuse-ld=lld, where nothing is linked
 arm=/usr/aarch64-linux-gnu riscv=/usr/riscv64-linux-gnu s390x=/usr/s390x-linux-gnu
 rvv_compiler="$clang --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld"
-wasm_compiler="$clang --target=wasm32-wasi -msimd128"
+wasm_compiler="$clang --target=wasm32-wasi -msimd128" relaxed="--experimental-wasm-relaxed-simd --no-liftoff"
 x87_clang="$clang --target=i686-linux-gnu -march=i686 -mno-sse -fuse-ld=lld"
 mingw=x86_64-w64-mingw32 # clang looks for gcc's libraries, but not where Debian puts them
 mingw_clang="$clang --target=$mingw -L$(dirname "$($mingw-gcc -print-libgcc-file-name 2>/dev/null)")"
@@ -46,7 +46,7 @@ macos-x86-zig | scalar avx2         | -                     | $zig cc -target x8
 few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm kinds/hf_bloom_odd
     kinds/hf_gemma2_window kinds/hf_gptoss_window kinds/hf_t5_enc kinds/d_chunks_paged_1 kinds/d_chunks_ring_1
     types_f16 types_i8_split types_i4_odd types_i4_cached cached_bf16_paged cached_f16_ring cached_i8_rows tensors_f16 tensors_bf16_heads
-    precision_bf16 precision_i8 precision_i8_values precision_i16"
+    precision_bf16 precision_i8 precision_i8_values precision_i8_conv precision_i16"
 # of these the ones that are compiled at -O1, the others at -O0, in a third of the time, but for x87; all at -O1 with
 # EVERYTHING
 optimised=" every_mask hf_phi_norm "
@@ -94,6 +94,15 @@ one_vector() { # SPEC LEVEL
     local tensors=${1%.layer}.safetensors
     [[ $1 = *precision_bf16* && $target = aarch64* ]] && set -- "$1" "$2 -march=armv8.2-a+bf16" # which has bfdot
     [[ $1 = *precision_bf16* && $target != aarch64* ]] && isas=scalar # no other set has such sums
+    case $target:${1##*/} in # dot products of bytes, of two rows and columns or of one; precision_i8_conv has neither
+    aarch64:precision_i8.layer) set -- "$1" "$2 -march=armv8.2-a+i8mm" ;;
+    aarch64-clang:precision_i8.layer) set -- "$1" "$2 -march=armv8.2-a+dotprod" ;;
+    esac
+    # with dot products of bytes, which the baseline compiler of Node.js 20 gets wrong
+    if [[ $emulator = node* && $1 = */precision_i8.layer ]] && node $relaxed -e 0 2>/dev/null; then
+        set -- "$1" "$2 -mrelaxed-simd"
+        emulator=${emulator/node /node $relaxed }
+    fi
     if [[ $emulator = node* ]]; then
         wasi_program "$1" "$2" >"$result.log" 2>&1 || fail "$1 is not compiled by $compiler"
         $emulator "$result.exe" "$(realpath "$1")" --in "$(realpath "$tensors")" --isa "$(sets)" >"$result.log" 2>&1 || fail "$1 on $target"
@@ -229,7 +238,8 @@ takes() { # TARGET VECTOR
     [ -z "${EVERYTHING:-}" ] && [[ $1 = s390x || $optimised != *" $2 "* ]] || return 0
     number=$(cksum <<<"$2")
     case $1:$2 in
-    s390x:types_* | s390x:cached_* | s390x:tensors_* | s390x:precision_* | s390x:every_mask | aarch64:precision_i*) return 0 ;;
+    s390x:types_* | s390x:cached_* | s390x:tensors_* | s390x:precision_* | s390x:every_mask | aarch64:precision_i* | aarch64-clang:precision_i8 | \
+        wasm:precision_i8) return 0 ;;
     s390x:* | *:precision_i*) return 1 ;;
     esac
     case $1 in
