@@ -17,10 +17,10 @@ export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
 
 for cc in $compilers; do
     log=$work/made-up
-    # the second at -O0: clang 14 takes minutes and gigabytes for scalar sums of whole numbers at -O1
-    for pair in "-O1 -DPAIR=\"tiny.c\" -DNAME=tiny -DPREFIX=TINY" "-O0 -DPAIR=\"whole.c\" -DNAME=whole -DPREFIX=WHOLE -DDOTS"; do
+    # at -O1, where clang 14 does not end over scalar rows that a loop loads before they are rounded
+    for pair in "-DPAIR=\"tiny.c\" -DNAME=tiny -DPREFIX=TINY" "-DPAIR=\"whole.c\" -DNAME=whole -DPREFIX=WHOLE -DDOTS"; do
         # shellcheck disable=SC2086 # words
-        if "$cc" -std=c11 -Wall -Wextra -Wno-missing-field-initializers -Werror -I"$work" $pair -o "$work/made-up.bin" \
+        if "$cc" -std=c11 -O1 -Wall -Wextra -Wno-missing-field-initializers -Werror -I"$work" $pair -o "$work/made-up.bin" \
             tests/targets/dispatch_program.c >"$log" 2>&1 && "$work/made-up.bin" >"$log" 2>&1; then
             passed=$((passed + $(sed -n 's/ passed.*//p' "$log")))
         else
