@@ -210,6 +210,22 @@ static size_t numbers_of(const struct job *job)
     return (job->bytes - KERNEL_HEADERS * sizeof(struct kernel_header)) / sizeof(float);
 }
 
+/* Whether some weights take less than four bytes: a block is then words of several of them, and no floats. */
+static bool is_narrow(const struct job *job)
+{
+    return job->layer->weight_type != TENSOR_F32 || layer_rounds(job->layer);
+}
+
+static void write_byte_order(const struct job *job, const char *ending, FILE *out)
+{
+    fprintf(out, "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n"
+            "#error \"%s%s is little-endian; ", base_name(job->stem), ending);
+    if (is_narrow(job))
+        fprintf(out, "on the target, %s_pack packs for its byte order\"\n#endif\n", job->layer->name);
+    else
+        fprintf(out, "attnrun pack --format c serves both byte orders\"\n#endif\n");
+}
+
 static void write_header(const struct job *job, FILE *out)
 {
     const char *symbol = job->symbol, *name = job->layer->name;
@@ -236,7 +252,7 @@ static void write_header(const struct job *job, FILE *out)
             "        uint64_t next;  /* bytes to the next block; 0: this is the last */\n"
             "        uint64_t zero;\n    } header[%d];\n", symbol, KERNEL_HEADERS);
     if (numbers_of(job) > 0)
-        fprintf(out, "    float numbers[%zu];\n", numbers_of(job));
+        fprintf(out, "    %s numbers[%zu];\n", is_narrow(job) ? "uint32_t" : "float", numbers_of(job));
     fprintf(out, "};\n%s_ALIGNED extern const struct %s_block %s[%zu];\n\n", job->capitals, symbol, symbol,
             job->blocks);
     fprintf(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
@@ -247,24 +263,36 @@ static void write_block(const struct job *job, const unsigned char *block, FILE 
     enum { ROW = 6 };
     struct kernel_header header[KERNEL_HEADERS];
     memcpy(header, block, sizeof header);
-    const float *numbers = (const float *)(const void *)(block + sizeof header);
+    const unsigned char *numbers = block + sizeof header;
     const size_t count = numbers_of(job);
     fprintf(out, "    {{");
     for (int i = 0; i < KERNEL_HEADERS; i++)
         fprintf(out, "%s{0x%08" PRIx32 "u, %" PRIu32 "u, 0x%016" PRIx64 "u, %" PRIu64 "u, 0}", i > 0 ? ",\n      " : "",
                 header[i].magic, header[i].isa, header[i].layer, header[i].next);
     fprintf(out, count > 0 ? "}, {\n" : "}},\n");
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%af,%s", i % ROW == 0 ? "        " : " ", (double)numbers[i],
-                i % ROW == ROW - 1 || i == count - 1 ? "\n" : "");
+    for (size_t i = 0; i < count; i++, numbers += 4) {
+        float number;
+        uint32_t word;
+        memcpy(&number, numbers, sizeof number);
+        memcpy(&word, numbers, sizeof word);
+        fputs(i % ROW == 0 ? "        " : " ", out);
+        if (is_narrow(job))
+            fprintf(out, "0x%08" PRIx32 "u,", word);
+        else
+            fprintf(out, "%af,", (double)number);
+        if (i % ROW == ROW - 1 || i == count - 1)
+            fputc('\n', out);
+    }
     if (count > 0)
         fprintf(out, "    }},\n");
 }
 
 static void write_c(const struct job *job, FILE *out)
 {
-    write_banner(job, out, ".c", "");
+    write_banner(job, out, ".c", is_narrow(job) ? "; the words are little-endian" : "");
     fprintf(out, "#include \"%s.h\"\n\n", base_name(job->stem));
+    if (is_narrow(job))
+        write_byte_order(job, ".c", out);
     fprintf(out, "_Alignas(64) const struct %s_block %s[%zu] = {\n", job->symbol, job->symbol, job->blocks);
     for (size_t i = 0; i < job->blocks; i++)
         write_block(job, job->block + i * job->bytes, out);
@@ -278,8 +306,7 @@ static void write_stub(const struct job *job, FILE *out)
     write_banner(job, out, ".S", "; the numbers are little-endian");
     fprintf(out, "#ifndef %s_FILE /* looked for in the current folder and in those of -I */\n"
             "#define %s_FILE \"%s.bin\"\n#endif\n", job->capitals, job->capitals, file);
-    fprintf(out, "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n"
-            "#error \"%s.bin is little-endian; attnrun pack --format c serves both byte orders\"\n#endif\n", file);
+    write_byte_order(job, ".bin", out);
     fprintf(out, "#if defined(__APPLE__) || (defined(_WIN32) && defined(__i386__)) /* C names have a _ in front */\n"
             "#define %s_LABEL _%s\n#else\n#define %s_LABEL %s\n#endif\n\n", job->capitals, symbol, job->capitals,
             symbol);

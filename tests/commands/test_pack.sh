@@ -86,6 +86,30 @@ done
 
 check "scalar ran" grep -qx "scalar: the same bits" programs
 
+# ---- weights of less than four bytes: words, in the byte order of this machine ----
+
+cat >same.c <<'PROGRAM'
+#include <stdio.h>
+#include <string.h>
+#include NARROW
+int main(int count, char **argument)
+{
+    static unsigned char bytes[sizeof SYMBOL + 1];
+    FILE *const file = count > 1 ? fopen(argument[1], "rb") : NULL;
+    return file == NULL || fread(bytes, 1, sizeof bytes, file) != sizeof SYMBOL || memcmp(bytes, SYMBOL, sizeof SYMBOL) != 0;
+}
+PROGRAM
+for narrow in precision_i8 precision_i16 precision_bf16 types_i4 types_i8 types_f16; do
+    vector=$root/tests/vectors/$narrow
+    check "packs $narrow as C" pack "$vector.layer" --weights "$vector.safetensors" --isa scalar -o "$narrow-c.c"
+    check "packs $narrow as a blob" pack "$vector.layer" --weights "$vector.safetensors" --isa scalar -o "$narrow-blob.bin"
+    check "the C of $narrow is compiled" $CC $strict -O0 "-DNARROW=\"$narrow-c.h\"" "-DSYMBOL=${narrow}_packed" \
+        -I. -o same same.c "$narrow-c.c"
+    check "it has the bytes of the blob" ./same "$narrow-blob.bin"
+    check "it is refused where words lie the other way" eval \
+        '! $CC -U__BYTE_ORDER__ -D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__ -I. -c -o other.o $narrow-c.c 2>log && grep -q "is little-endian" log'
+done
+
 # ---- several sets in one file: the best that the machine has, and an error where it has none ----
 
 nehalem=(qemu-x86_64 -cpu Nehalem)
