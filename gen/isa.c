@@ -17,7 +17,7 @@
 /* gcc for Windows spills wide registers as if the stack were aligned for them, where the ABI aligns it to 16 bytes:
  * gcc.gnu.org/PR54412. Cygwin does not define _WIN32. */
 #define X86_WIDE X86 " && (defined(__clang__) || !(defined(_WIN32) || defined(__CYGWIN__)))"
-/* Target attribute avxvnni: since gcc 11, clang 12, Apple's clang 13 */
+/* Target attribute avxvnni: since gcc 11, clang 12, Apple's clang 13, which cannot be told from 12 */
 #define X86_AVXVNNI X86_WIDE " && (defined(__clang__) ? __clang_major__ >= 13 : __GNUC__ >= 11)"
 
 /* Bits: Intel SDM volume 2A, CPUID, and volume 1, 13.1 (XCR0). AVX-512's state: opmask, upper halves of zmm0-15,
