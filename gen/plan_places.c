@@ -108,7 +108,8 @@ static void place_weights(struct plan_isa *p, const struct product *g)
         place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
     if (!lanes && w->fast > 0) { /* [pair of panels][slab][four sums][step of half a slab][column] */
         p->layouts[LAYOUT_WEIGHT_SUMS + g->id] = (struct layout){
-            .name = g->name, .owner = OWNER_PACKED, .shape = {1, w->fast_pairs, 2 * w->depth, width},
+            .name = g->name, .owner = OWNER_PACKED, .element = w->weights,
+            .shape = {1, w->fast_pairs, 2 * w->depth, width},
             .stride = {0, 2 * w->depth * width, width, 1}};
         place(p, LAYOUT_WEIGHT_SUMS + g->id);
     }

@@ -188,7 +188,8 @@ def whole_column(s, column, tap):
             wanted = max(wanted, (sizes * np.float32(float.fromhex("0x1.020408p-7"))).max())
             continue
         room = 0.99 * ((2 ** 31 - 1) / levels(s, tap) - 0.5 * tap)
-        wanted = max(wanted, np.float32(float(sizes.max()) / 32767), np.float32(sizes.astype(np.float64).sum() / room))
+        most = 32767 if tap < 192 else 8191 # four of which add up in 16 bits
+        wanted = max(wanted, np.float32(float(sizes.max()) / most), np.float32(sizes.astype(np.float64).sum() / room))
     if wanted == 0:
         return np.zeros(len(column))
     bits = 16 if s["precision"] == "i8" else 9
