@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Twenty-four random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands. And layers that
-# failed once (found/), whose second line says why, with undefined behaviour as a trap.
+# failed once (found/), whose second line says why, and a vector whose sums wrap, with undefined behaviour as a trap.
 #
 #   tests/kernels/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=24  SEED=1  JOBS=N
 set -u
@@ -13,6 +13,8 @@ traps="-O1 -fsanitize=undefined,float-cast-overflow -fsanitize-undefined-trap-on
 for spec in tests/kernels/found/*.layer; do
     CFLAGS=$traps check "$spec: $(sed -n '2s/# //p' "$spec")" "$ATTNRUN" check --quiet "$spec" --isa scalar
 done
+of=tests/vectors/precision_i16_fast
+CFLAGS=$traps check "$of: intermediate sums leave 32 bits" "$ATTNRUN" run $of.layer --in $of.safetensors --isa scalar
 tally
 found=$?
 

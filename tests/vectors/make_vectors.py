@@ -519,12 +519,17 @@ def spoil(tensor, rows, value, lengths=None, column=None):
 
 
 def outliers(tensors, random):
-    """Of two panels of 8, 16 or 32 columns: their halves' largest numbers, whose signs add up in sums of four of them. A
-    row of NaN, which no query sees."""
+    """Of two panels of 8, 16 or 32 columns: their halves' largest numbers, whose signs add up in sums of four of them.
+    Rows and columns of one size, whose signs make products of such sums leave 32 bits. A row of NaN, which no query
+    sees."""
     for row, width in ((3, 8), (7, 16), (11, 32)):
         sign = np.where(np.arange(tensors["w_k"].shape[1]) // width % 2 == 0, -1, 1)
         tensors["w_k"][row, :], tensors["w_k"][96 + row, :] = sign * 0.9, -sign * 0.9
     tensors["source"][0, :, 3] *= 20
+    for column in random.choice(196, 60, replace=False):
+        tensors["w_k"][:96, column], tensors["w_k"][96:, column] = random.choice([-1, 1]), 1
+    for row in random.choice(67, 24, replace=False):
+        tensors["source"][0, row, :96], tensors["source"][0, row, 96:] = random.choice([-0.01, 0.01]), 0.01
     tensors["source"][0, 40, 9] = NAN
     tensors["mask_bool"] = np.ones((1, 1, 3, 67), bool)
     tensors["mask_bool"][..., 40] = False
