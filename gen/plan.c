@@ -297,7 +297,8 @@ static int64_t fast_vecs(const struct plan_request *request, const struct plan_i
 {
     int64_t best = 2;
     for (int64_t vecs = 3; vecs <= 4; vecs++)
-        if (vecs * fast_rows(request, p, g, vecs) >= best * fast_rows(request, p, g, best))
+        if (vecs * fast_rows(request, p, g, vecs) >= best * fast_rows(request, p, g, best) &&
+            (g->word == 1 || word_rows(p, vecs) > 1))
             best = vecs;
     return best;
 }
