@@ -340,7 +340,7 @@ int64_t layer_levels(const struct layer *layer, int64_t count)
     return levels;
 }
 
-_Static_assert(LEVELS_SQUARED / FAST_NUMBERS <= INT64_C(8191) * 8191 && 4 * FAST_LEVELS <= INT16_MAX, "sums of 16 bits");
+_Static_assert(LEVELS_SQUARED / FAST_NUMBERS <= INT64_C(8191) * 8191 && 4 * FAST_LEVELS <= INT16_MAX, "fit 16 bits");
 
 int64_t layer_column_levels(const struct layer *layer, int64_t count)
 {

@@ -223,7 +223,7 @@ static void explain_fast(struct plan_isa *p)
         if (of->classical == NULL && of->word > 1)
             snprintf(text[i], sizeof text[i],
                      "fast products, seven of two tiles of " D64 " or " D64 " rows and two panels, " D64 " words deep, "
-                     "in place of eight, from " D64 " tokens on; " D64 " of " D64 " panels. Sums are exact, so bits are "
+                     "in place of eight, from " D64 " tokens on; " D64 " of " D64 " panels. Sums are exact, bits "
                      "those of classical products, whose packed weights are half as large (plan.products)", of->fast,
                      of->fast - 1, of->k_block / 2, (int64_t)FAST_ROWS, 2 * of->fast_pairs, of->panels);
         else if (of->classical != NULL)

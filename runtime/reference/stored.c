@@ -70,8 +70,8 @@ static double i4_column(const float *from, float *to, size_t count, size_t tap)
 }
 
 /* Under precision: the scale of a column. With i8 a number, or with `pairs` two neighbours of a tap, are at most 127
- * scales. With i16 a number is at most 32767 scales, or 8191 of a long column, and the sum of a tap with a row's numbers
- * of at most `levels` stays below 2^31, with half a scale more for each number. */
+ * scales. With i16 a number is at most 32767 scales, or 8191 of a long column, and the sum of a tap with a row's
+ * numbers of at most `levels` stays below 2^31, with half a scale more for each number. */
 static double whole_unit(const struct layer *layer, bool pairs, const float *from, size_t count, size_t tap)
 {
     const bool i8 = layer->precision == PRECISION_I8;
