@@ -599,7 +599,7 @@ static bool opens_the_second(struct packing *p, char *two)
             return false;
         ((struct kernel_header *)(two + at))->layer ^= 1;
         if (chains[c].with == KERNEL_OK &&
-            !opens_within(p, two, 2 * bytes + 64, KERNEL_PACKED, 0, 
+            !opens_within(p, two, 2 * bytes + 64, KERNEL_PACKED, 0,
                           "a block of an unknown set and one of another layer"))
             return false;
     }
