@@ -144,6 +144,7 @@ struct propagation {
     double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
+    struct block_error exact;        /* likewise before rows are rounded, as values that are the input */
     struct operand x, s;             /* of a head's input; NULL likewise, and for the source in cross-attention */
     struct {
         double *worst, *squares;     /* [rows][heads d_k] */
@@ -175,6 +176,7 @@ static void free_operand(struct operand *of)
 static void free_all(struct propagation *p)
 {
     block_error_free(&p->normed);
+    block_error_free(&p->exact);
     free_operand(&p->x);
     free_operand(&p->s);
     for (int keys = 0; keys < 2; keys++) {
@@ -227,6 +229,10 @@ static bool round_normed(struct propagation *p, int norm, const double *x, size_
         memcpy(whole, normed, tokens * d * sizeof *whole);
         stored_rows(layer, p->in, whole, tokens * d / d_in, d_in);
         block_settle(layer, p->in, norm, normed, tokens, &p->normed);
+        if (p->exact.worst != NULL) {
+            memcpy(p->exact.worst, p->normed.worst, tokens * d * sizeof *normed);
+            memcpy(p->exact.drawn, p->normed.drawn, tokens * d * sizeof *normed);
+        }
         block_round_errors(layer, p->in, normed, whole, tokens * d / d_in, d_in, p->normed.worst, p->normed.drawn);
     }
     free(normed);
@@ -257,7 +263,9 @@ static bool allocate_normed(struct propagation *p, size_t rows)
         return false;
     for (size_t at = 0; at < number; at++)
         x[at] = inputs_number(p->plain, p->in, TENSOR_X, at);
-    bool good = block_error_make(&p->normed, tokens, d) && make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
+    bool good = block_error_make(&p->normed, tokens, d) &&
+                (!layer->identity || !layer_rounds_rows(layer) || block_error_make(&p->exact, tokens, d)) &&
+                make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                 ((layer->cross && !layer_rounds_rows(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
     if (good)
         block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
@@ -1227,6 +1235,24 @@ static void take_operand(const struct operand *of, struct pair error, size_t row
         }
 }
 
+/* Values that are the head's input, from column `first` on of its rows: normed rows of x, but never rounded ones */
+static void take_values(const struct propagation *p, const struct reference_head *head, struct pair error, size_t rows,
+                        size_t first)
+{
+    const size_t d = (size_t)p->layer->d_v, row = (size_t)p->plain->d_model;
+    if (!layer_rounds_rows(p->plain)) {
+        take_operand(&p->s, error, rows, (size_t)p->layer->d_in_kv, d);
+        return;
+    }
+    const bool exact = p->exact.worst == NULL || p->plain->cross;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < d; c++) {
+            const size_t at = (head->b * p->in->n + r) * row + first + c;
+            error.worst[r * d + c] = exact ? p->phi : p->exact.worst[at];
+            error.drawn[r * d + c] = exact ? p->phi : p->exact.drawn[at];
+        }
+}
+
 /* K and V, unless they are rows of the source; nothing is added for rows of a cache. */
 static bool key_value_errors(struct propagation *p, const struct reference_head *head)
 {
@@ -1261,7 +1287,7 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     if (p->folded.folds.scores)
         take_operand(&p->s, of_k, fresh, in, d_k);
     if (p->layer->identity)
-        take_operand(&p->s, of_v, fresh, in, d_v);
+        take_values(p, head, of_v, fresh, p->plain->split ? i * in : 0);
     if (!p->folded.folds.scores)
         projection_error(p, of_k, p->k_size + cached * d_k, layer_finishes(p->layer) ? head->finish_k.from : head_k, &k,
                          1, 2, false);
