@@ -955,6 +955,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
     emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer));
+    /* weights are multiplied by the scales of values where they are made, as nobody else reads them */
+    emit_set_boolean(emit, "WEIGHTS_SCALED", layer_rounds_values(layer) && layer->scores != SCORES_WEIGHTS);
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
     emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));
