@@ -597,6 +597,11 @@ static bool opens_the_second(struct packing *p, char *two)
         if (!opens_within(p, two, 2 * bytes + 64, chains[c].with == KERNEL_OK ? KERNEL_OK : KERNEL_ISA, bytes,
                           "a block of an unknown set and a good one"))
             return false;
+        ((struct kernel_header *)(two + at))->layer ^= 1;
+        if (chains[c].with == KERNEL_OK &&
+            !opens_within(p, two, 2 * bytes + 64, KERNEL_PACKED, 0,
+                          "a block of an unknown set and one of another layer"))
+            return false;
     }
     return true;
 }

@@ -45,7 +45,8 @@
  * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) only once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k
  * is (sum e_a^2)^2 / sum e_a^4, which counts the large errors. The largest of C columns is at sqrt(2 ln C) deviations;
  * LAMBDA allows the sqrt(2 ln MILLIONS) of independent elements. Where a weight may be off by more than SATURATED (all
- * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies.
+ * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors
+ * of few columns of a query, and relative ones, move the scores of all keys together: common_errors().
  *
  * Keys and values in a cache are compared one by one. Some of them are small sums with large partial sums, which
  * sum |a||b| + sqrt(K) |sum a b| does not show. A rounding is uniform over half a last place, h, to each side, so those
@@ -106,6 +107,7 @@
 #define LN_2 0.6931471805599453
 #define RANGE 128 /* beyond it a sum of weights might overflow, and the kernel uses the largest score for M */
 #define SATURATED 0.1
+#define FEW_COLUMNS 4 /* of a head's queries: each error moves all scores of a row by much */
 #define MILLIONS 4e6
 
 /* An error in the worst case and in the statistical gate */
@@ -143,6 +145,7 @@ struct propagation {
     double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
+    struct block_error exact;        /* likewise before rows are rounded, as values that are the input */
     struct operand x, s;             /* of a head's input; NULL likewise, and for the source in cross-attention */
     struct {
         double *worst, *squares;     /* [rows][heads d_k] */
@@ -174,6 +177,7 @@ static void free_operand(struct operand *of)
 static void free_all(struct propagation *p)
 {
     block_error_free(&p->normed);
+    block_error_free(&p->exact);
     free_operand(&p->x);
     free_operand(&p->s);
     for (int keys = 0; keys < 2; keys++) {
@@ -226,6 +230,10 @@ static bool round_normed(struct propagation *p, int norm, const double *x, size_
         memcpy(whole, normed, tokens * d * sizeof *whole);
         stored_rows(layer, p->in, whole, tokens * d / d_in, d_in);
         block_settle(layer, p->in, norm, normed, tokens, &p->normed);
+        if (p->exact.worst != NULL) {
+            memcpy(p->exact.worst, p->normed.worst, tokens * d * sizeof *normed);
+            memcpy(p->exact.drawn, p->normed.drawn, tokens * d * sizeof *normed);
+        }
         block_round_errors(layer, p->in, normed, whole, tokens * d / d_in, d_in, p->normed.worst, p->normed.drawn);
     }
     free(normed);
@@ -256,7 +264,9 @@ static bool allocate_normed(struct propagation *p, size_t rows)
         return false;
     for (size_t at = 0; at < number; at++)
         x[at] = inputs_number(p->plain, p->in, TENSOR_X, at);
-    bool good = block_error_make(&p->normed, tokens, d) && make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
+    bool good = block_error_make(&p->normed, tokens, d) &&
+                (!layer->identity || !layer_rounds_rows(layer) || block_error_make(&p->exact, tokens, d)) &&
+                make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
                 ((layer->cross && !layer_rounds_rows(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
     if (good)
         block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
@@ -579,7 +589,7 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
         for (size_t at = r * d; at < (r + 1) * d; at++)
             p->q_reach[r] += 128 * (c * fabs(head->q[at]) + p->q.worst[at]);
     }
-    if (layer_rounds_scores(p->layer))
+    if (layer_rounds_scores(p->layer, p->in->pairs))
         score_scales(p, head, rows, c);
     free(b);
     return true;
@@ -592,6 +602,8 @@ struct row {
     size_t keys;
     bool sink; /* the arrays have one more element, that of a sink */
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
+    double *slope;   /* [keys] of T by the product, where errors of the query are common to all keys; */
+    double *product; /* scale q k in T's unit, likewise */
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
     bool unsure;    /* f32 may see other keys, or find numbers where the reference has none: nothing is promised */
@@ -625,7 +637,7 @@ static struct term_error pair_error(const struct propagation *p, const struct re
     const double dot = gamma_of(d_k + 4 + layer_scales_cache(p->layer)), root = sqrt((double)d_k);
     const double with_errors = p->t_worst[at], size = p->t_size[at];
     struct term_error e = {.value = LOG2_E * head->raw[at], .worst = with_errors - size + dot * with_errors,
-                           .reach = (1 + dot) * with_errors};
+                           .reach = (1 + dot) * with_errors, .slope = 1};
     e.squares = p->t_squares[at] + square(LAMBDA * U * (size + root * fmin(size, fabs(e.value))));
     e.open = !(e.reach <= FLT_MAX && p->q_reach[r] <= FLT_MAX);
     e.squares += square(e.value) * (square(p->q_common[r]) + square(p->k_common[j]));
@@ -687,9 +699,9 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
     /* of a polynomial of low degree errors are no roundings: all other weights of a row may have the opposite one */
-    const double of_weight = !layer_rounds_scores(p->layer)             ? EXP_ERROR
-                             : p->layer->precision == PRECISION_I16 ? BOUND_WEIGHT_I16
-                                                                    : BOUND_WEIGHT_I8;
+    const double of_weight = !layer_rounds_scores(p->layer, p->in->pairs) ? EXP_ERROR
+                             : p->layer->precision == PRECISION_I16       ? BOUND_WEIGHT_I16
+                                                                          : BOUND_WEIGHT_I8;
     const double range = LOG2_E * (maximum - minimum);
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));
@@ -715,6 +727,8 @@ static void score_errors(const struct propagation *p, const struct reference_hea
                                                head->shown != NULL ? shown_at + j : NOT_SHOWN);
         const double e_worst = e.worst + of_reference + 2 * U * (fabs(t) + below);
         const double e_drawn = e.squares + square(LAMBDA * U * (e.rounded + fabs(t) + below));
+        row->slope[j] = e.slope;
+        row->product[j] = LOG2_E * head->raw[at];
         row->log_a[j] = head->scores[at] - maximum - log(sum);
         row->d_worst[j] = LN_2 * e_worst + rescalings * (EXP_ERROR + 2 * U) + of_weight + 2 * U;
         row->d_drawn[j] = LN_2 * (e.lost + of_reference) +
@@ -804,6 +818,36 @@ WIDE static void add_key(const struct columns *of, double a, double e_a, double 
     }
 }
 
+/* squares += (ln(2) error sum_j A_j slope_j f_j (V_j - Z))^2, f_j = factor[j step] what key j's score has of the error.
+ * `sums`: [d_v] of work */
+WIDE static void add_common(double *restrict squares, double *restrict sums, double error,
+                            const struct reference_head *head, const struct row *row, size_t r,
+                            const double *factor, size_t step, size_t d_v)
+{
+    const double *z = head->z + r * d_v;
+    memset(sums, 0, d_v * sizeof *sums);
+    for (size_t j = 0; j < row->keys; j++) {
+        const double by = row->visible[j] ? head->weights[r * row->keys + j] * row->slope[j] * factor[j * step] : 0;
+        const double *v = head->v + j * d_v;
+        for (size_t c = 0; by != 0 && c < d_v; c++)
+            sums[c] += by * (v[c] - z[c]);
+    }
+    for (size_t c = 0; c < d_v; c++)
+        squares[c] += square(LN_2 * error * sums[c]);
+}
+
+/* What errors of the query, which all keys share, add to the squares of z: those of few columns, and relative ones of
+ * all columns. Sums over many columns have as many random signs; weight_errors() counts them for each key. */
+static void common_errors(const struct propagation *p, const struct reference_head *head, const struct row *row,
+                          size_t r, double *squares, double *sums)
+{
+    const size_t d_k = (size_t)p->layer->d_k, d_v = (size_t)p->layer->d_v;
+    for (size_t d = 0; d_k <= FEW_COLUMNS && d < d_k; d++)
+        add_common(squares, sums, p->q.drawn[r * d_k + d], head, row, r, head->k + d, d_k, d_v);
+    if (p->q_common[r] > 0)
+        add_common(squares, sums, p->q_common[r], head, row, r, row->product, 1, d_v);
+}
+
 /* Whether f32 may overflow in some visible key's V, column c. */
 static bool values_overflow(const struct propagation *p, const struct row *row, size_t c)
 {
@@ -862,6 +906,8 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         }
     if (any && row->sink)
         add_key(&of, exp(row->log_a[keys]), row->e_worst[keys], row->e_drawn[keys], none, none, none, z, d_v);
+    if (any && !row->open && !row->saturated)
+        common_errors(p, head, row, r, drawn, work + 5 * d_v);
     const bool indicator = p->folded.indicator && !row->sink; /* not a sum of weights, but exactly 1 or 0 */
     for (size_t c = 0; any && c < d_v - indicator; c++) {
         const double reach = fmin(of.reach[c], of.high[c]), denormal = (double)keys * p->omega * (scaled ? 128 : 1);
@@ -930,19 +976,19 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
     const size_t keys = head->keys, rows = reference->z_rows.count;
     double *work;
     const size_t each = keys + p->layer->sink;
-    if (!room(&work, 5 * each + 5 * (size_t)p->layer->d_v))
+    if (!room(&work, 7 * each + 6 * (size_t)p->layer->d_v))
         return false;
     p->shown_rows = rows;
     for (size_t r = 0; r < rows; r++) {
         struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
                           .d_worst = work + each, .d_drawn = work + 2 * each, .e_worst = work + 3 * each,
-                          .e_drawn = work + 4 * each};
+                          .e_drawn = work + 4 * each, .slope = work + 5 * each, .product = work + 6 * each};
         row.t = reference->z_rows.row[r];
         row.unsure = row_unsure(p, head, &row, r);
         score_errors(p, head, &row, r);
         weight_errors(&row);
         p->z_spread[r] = spread_of(&row, (size_t)p->layer->d_model);
-        value_errors(p, head, &row, r, work + 5 * each);
+        value_errors(p, head, &row, r, work + 7 * each);
         if (reference->attn != NULL && head->shown == NULL)
             attn_errors(p, reference, head, &row, r);
         if (reference->lse != NULL)
@@ -1195,6 +1241,24 @@ static void take_operand(const struct operand *of, struct pair error, size_t row
         }
 }
 
+/* Values that are the head's input, from column `first` on of its rows: normed rows of x, but never rounded ones */
+static void take_values(const struct propagation *p, const struct reference_head *head, struct pair error, size_t rows,
+                        size_t first)
+{
+    const size_t d = (size_t)p->layer->d_v, row = (size_t)p->plain->d_model;
+    if (!layer_rounds_rows(p->plain)) {
+        take_operand(&p->s, error, rows, (size_t)p->layer->d_in_kv, d);
+        return;
+    }
+    const bool exact = p->exact.worst == NULL || p->plain->cross;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < d; c++) {
+            const size_t at = (head->b * p->in->n + r) * row + first + c;
+            error.worst[r * d + c] = exact ? p->phi : p->exact.worst[at];
+            error.drawn[r * d + c] = exact ? p->phi : p->exact.drawn[at];
+        }
+}
+
 /* K and V, unless they are rows of the source; nothing is added for rows of a cache. */
 static bool key_value_errors(struct propagation *p, const struct reference_head *head)
 {
@@ -1229,7 +1293,7 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     if (p->folded.folds.scores)
         take_operand(&p->s, of_k, fresh, in, d_k);
     if (p->layer->identity)
-        take_operand(&p->s, of_v, fresh, in, d_v);
+        take_values(p, head, of_v, fresh, p->plain->split ? i * in : 0);
     if (!p->folded.folds.scores)
         projection_error(p, of_k, p->k_size + cached * d_k, layer_finishes(p->layer) ? head->finish_k.from : head_k, &k,
                          1, 2, false);

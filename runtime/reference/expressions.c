@@ -299,6 +299,7 @@ void expressions_error(const struct layer *layer, const struct inputs *in, struc
     expression_evaluate(e, &at, values);
     const struct error error = error_of(e, values, score);
     score->squares = SQUARED(error.slope) * squares_of(score) + error.squares;
+    score->slope *= error.slope;
     score->lost = error.slope == 0 ? 0 : fabs(error.slope) * score->lost;
     score->value = values[e->root].number;
     score->worst = error.worst;

@@ -149,6 +149,22 @@ static void gather_tokens(double *out, const struct reference_head *head, const 
                columns * sizeof *out);
 }
 
+/* Values that are the head's input: rows that attention reads, but not rounded as they are for products */
+static void gather_identity(double *out, const struct reference_head *head, const struct layer *layer,
+                            const struct inputs *in, size_t column, size_t columns, size_t count)
+{
+    const enum layer_tensor tensor = inputs_source(layer);
+    const bool x = tensor == TENSOR_X;
+    const size_t width = (size_t)(x ? layer->d_model : layer->d_source), first = head->b * (x ? in->n : in->m) * width;
+    if (!layer_rounds_rows(layer))
+        memcpy(out, head->s, count * columns * sizeof *out);
+    else if (!x || head->exact == NULL)
+        gather_rows(out, layer, in, tensor, first, width, column, columns, NULL, count);
+    else
+        for (size_t r = 0; r < count; r++)
+            memcpy(out + r * columns, head->exact + first + r * width + column, columns * sizeof *out);
+}
+
 /* Element [r][c] of a matrix of R rows and C columns in the order in_out, whatever its layout */
 static double matrix_at(const struct layer *layer, const float *matrix, size_t R, size_t C, size_t r, size_t c)
 {
@@ -244,10 +260,10 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
         head->kept = doubles(rows * m, &good);
     head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
-    if (layer_rounds_scores(layer)) {
+    if (layer_rounds_scores(layer, in->pairs)) {
         head->exact_q = doubles(rows * d_k, &good);
         head->exact_k = doubles(m * d_k, &good);
-        head->exact_v = layer_rounds_values(layer) ? doubles(m * (size_t)layer->d_v, &good) : NULL;
+        head->exact_v = layer_rounds_values(layer, in->pairs) ? doubles(m * (size_t)layer->d_v, &good) : NULL;
     }
     if (layer_rounds_z(layer)) {
         head->all_z = doubles(rows * (size_t)layer->h * d_v, &good);
@@ -431,15 +447,13 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     if (head->exact_k != NULL)
         memcpy(head->exact_k, k, fresh * (size_t)layer->d_k * sizeof *k);
     stored_score_rows(layer, in, 1, k, fresh);
-    if (layer->projected) /* the values came with the keys */
-        return;
     if (layer->identity) {
-        memcpy(v, head->s, fresh * d_v * sizeof *v);
-        return;
+        gather_identity(v, head, layer, in, layer->split ? i * d_in : 0, d_v, fresh);
+    } else if (!layer->projected) { /* else the values came with the keys */
+        reference_projection(head->w_v, layer, inputs_floats(in, TENSOR_W_V), d_in, d_v, i, h_kv);
+        gather_bias(head->b_v, inputs_floats(in, TENSOR_B_V), d_v, i);
+        project(v, head->s, head->w_v, head->b_v, fresh, d_in, d_v);
     }
-    reference_projection(head->w_v, layer, inputs_floats(in, TENSOR_W_V), d_in, d_v, i, h_kv);
-    gather_bias(head->b_v, inputs_floats(in, TENSOR_B_V), d_v, i);
-    project(v, head->s, head->w_v, head->b_v, fresh, d_in, d_v);
     if (head->exact_v != NULL)
         memcpy(head->exact_v, v, fresh * d_v * sizeof *v);
     stored_value_rows(layer, in, v, fresh);
@@ -684,6 +698,11 @@ static bool norm_tokens(struct reference *reference, const struct layer *layer, 
         x[at] = inputs_number(layer, in, TENSOR_X, at);
     if (good)
         block_normalise(layer, in, number, x, in->batch * in->n, reference->normed);
+    if (good && layer->identity && layer_rounds_rows(layer)) {
+        reference->exact = doubles(count, &good);
+        if (good)
+            memcpy(reference->exact, reference->normed, count * sizeof *x);
+    }
     if (good && layer_attends(layer))
         stored_rows(layer, in, reference->normed, count / (size_t)layer->d_in_q, (size_t)layer->d_in_q);
     free(x);
@@ -739,6 +758,7 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
                 (!attends || head_allocate(&head, layer, in, reference->z_rows.count)) &&
                 norm_tokens(reference, layer, in);
     head.normed = reference->normed;
+    head.exact = reference->exact;
     if (good && attends && blocks)
         reference->attention = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
     if (good)
@@ -776,6 +796,7 @@ void reference_free(struct reference *reference)
     free(reference->y);
     free(reference->attention);
     free(reference->normed);
+    free(reference->exact);
     free(reference->attn);
     free(reference->lse);
     free(reference->cache[0]);

@@ -27,6 +27,7 @@ struct reference {
     double *y;    /* [batch][y_rows.count][d_out] */
     double *attention; /* likewise, before what a block does with it; NULL without one */
     double *normed;    /* [batch][n][d_model], x as attention reads it; NULL: unchanged */
+    double *exact;     /* the same before its rows are rounded, as values that are the input; NULL: they are x itself */
     double *attn; /* [batch][h][z_rows.count][inputs_columns()], weights or the scores that the layer shows; NULL:
                    * none */
     double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
@@ -39,7 +40,7 @@ struct reference_head {
     size_t keys;                      /* rows of k, v that may be read: m, or lengths[b] */
     size_t cached;                    /* how many of them, from the first, are rows of a cache */
     bool new_kv;                      /* k and v differ from those of the previous head (h_kv heads share them) */
-    const double *normed;             /* that of struct reference */
+    const double *normed, *exact;     /* those of struct reference */
     double *x, *s;                    /* [rows][d_in_q], [keys - cached][d_in_kv]: what the head reads */
     double *w_q, *w_k, *w_v, *w_o;    /* in_out; w_o [d_v][d_model] or [conv_width][d_v][d_model/h] */
     double *b_q, *b_k, *b_v;          /* zeros without bias */

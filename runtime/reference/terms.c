@@ -98,6 +98,7 @@ static void capped_error(struct term_error *e, double operand, double number)
     e->worst = fmin(carried, 2 * cap) + BOUND_TANH * fmin(fabs(value) + carried, cap);
     e->squares = slope * slope * (e->squares + product * product) + BOUND_TANH * BOUND_TANH * value * value;
     e->lost *= slope;
+    e->slope *= slope;
     e->rounded *= slope;
     e->reach = cap * (1 + BOUND_TANH);
 }

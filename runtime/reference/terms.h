@@ -26,6 +26,7 @@ struct term_error {
     double value;          /* T itself */
     double worst, squares; /* what it may be off by; squared, of drawn data */
     double lost;           /* of both, what is not drawn */
+    double slope;          /* of T by scale q k, as squares have it */
     double rounded;        /* of what was added, the sizes, each rounded again */
     double reach;          /* how far the sums that make it come */
     bool open;             /* f32 may overflow on the way */

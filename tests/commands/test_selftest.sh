@@ -39,7 +39,7 @@ turn=0
 for spec in examples/tiny tests/vectors/{every_mask,split_conv_cross_out_in,conv_causal_even,split_tied_identity_none} \
     tests/vectors/{additive_by_head_causal,conv_cross_padding,grouped_cross,scale_zero,window_nothing} \
     tests/vectors/{tensors_bf16_cross,tensors_f16_ring,cached_bf16_paged,cached_i8_paged} \
-    tests/vectors/blocks/{block_bert_skipped,block_gemma2}; do
+    tests/vectors/blocks/{linear_pooler,block_bert_skipped,block_gemma2}; do
     name=${spec##*/}
     upper=$(echo "$name" | tr '[:lower:]' '[:upper:]')
     check "selftest $spec" "$ATTNRUN" selftest "$root/$spec.layer"

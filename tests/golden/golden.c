@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xaeebd23d8e4ebee0u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xbb93d0388317c955u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -1137,7 +1137,7 @@ static int packer_of(const struct packed_header *header, const struct packer **p
 static int open_best(const void *blocks, size_t bytes, struct block *best)
 {
     const uint32_t here = runnable();
-    int error = GOLDEN_ERROR_PACKED;
+    int error = GOLDEN_OK; /* why there is none: ERROR_PACKED says more than ERROR_ISA */
     best->packer = NULL;
     for (size_t at = 0; bytes - at >= GOLDEN_ALIGNMENT;) {
         const char *block = (const char *)blocks + at;
@@ -1148,15 +1148,17 @@ static int open_best(const void *blocks, size_t bytes, struct block *best)
             break;
         const int fault = packer_of(&header, &packer);
         const int lacks = fault == GOLDEN_OK && (here >> (packer - packers) & 1) == 0;
-        if (fault == GOLDEN_ERROR_ISA || lacks)
-            error = GOLDEN_ERROR_ISA;
-        else if (fault == GOLDEN_OK && packer->bytes <= bytes - at && (best->packer == NULL || packer > best->packer))
+        if (fault == GOLDEN_ERROR_PACKED)
+            error = fault;
+        else if (fault || lacks)
+            error = error ? error : GOLDEN_ERROR_ISA;
+        else if (packer->bytes <= bytes - at && (best->packer == NULL || packer > best->packer))
             *best = (struct block){block + (header.magic == PACKED_MAGIC ? 0 : sizeof header), packer};
         if (header.next < GOLDEN_ALIGNMENT || header.next % GOLDEN_ALIGNMENT != 0 || header.next > bytes - at)
             break;
         at += (size_t)header.next;
     }
-    return best->packer != NULL ? GOLDEN_OK : error;
+    return best->packer != NULL ? GOLDEN_OK : error ? error : GOLDEN_ERROR_PACKED;
 }
 
 /* Finds the block that a call computes with. */

@@ -55,7 +55,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 3
-#define GOLDEN_PAIR 0xaeebd23d8e4ebee0u /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_PAIR 0xbb93d0388317c955u /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -106,8 +106,7 @@ typedef enum golden_error {
     GOLDEN_ERROR_OVERLAP = 11   /* a cache overlaps another tensor of the call */
 } golden_error;
 
-/* The structs are the same for every layer. Pointers that this layer does not use must be NULL; the extents of a mask
- * that it lacks are ignored. */
+/* Pointers that this layer does not use must be NULL; the extents of a mask that it lacks are ignored. */
 typedef struct golden_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o, *w_1, *b_1, *w_g, *b_g, *w_2, *b_2;
     const float *g_q, *c_q, *g_k, *c_k, *n1_g, *n1_b, *n2_g, *n2_b, *n3_g, *n3_b, *n4_g, *n4_b, *rel_bias, *sink;
@@ -155,7 +154,7 @@ int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 /* For blocks that were packed elsewhere: by attnrun pack, by a program with -DGOLDEN_PACK_ONLY, or read from a file.
  * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
  * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
- * GOLDEN_ERROR_ISA: there is no block for this machine.
+ * GOLDEN_ERROR_ISA: there is no block for this machine. GOLDEN_ERROR_PACKED: there is none of this layer and plan.
  *
  * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
  * 1 us on x86-64 and 5 to 20 us in a virtual machine. A block that golden_pack filled without -DGOLDEN_PACK_ONLY is for

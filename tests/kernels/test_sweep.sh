@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Twenty-four random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands. And layers that
-# failed once (found/), whose second line says why, with undefined behaviour as a trap.
+# failed once (found/), whose second line says why, with undefined behaviour as a trap; `# options:` are check's.
 #
 #   tests/kernels/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=24  SEED=1  JOBS=N
 set -u
@@ -11,7 +11,8 @@ unset CFLAGS # sweep draws them
 
 traps="-O1 -fsanitize=undefined,float-cast-overflow -fsanitize-undefined-trap-on-error"
 for spec in tests/kernels/found/*.layer; do
-    CFLAGS=$traps check "$spec: $(sed -n '2s/# //p' "$spec")" "$ATTNRUN" check --quiet "$spec" --isa scalar
+    options=$(sed -n 's/^# options: //p' "$spec")
+    CFLAGS=$traps check "$spec: $(sed -n '2s/# //p' "$spec")" "$ATTNRUN" check --quiet "$spec" --isa scalar $options
 done
 tally
 found=$?
