@@ -591,6 +591,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "rounds_scores", p->rounds_scores);
     emit_set_boolean(emit, "rounds_values", p->rounds_values);
+    emit_set_boolean(emit, "scales_weights", p->scales_weights);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
     emit_set_boolean(emit, "peeks", p->peeks);

@@ -1620,6 +1620,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->core_word = layer_core_word(layer, isa->sums_pairs);
     p->rounds_scores = layer_rounds_scores(layer, isa->sums_pairs);
     p->rounds_values = layer_rounds_values(layer, isa->sums_pairs);
+    p->scales_weights = p->rounds_values && layer->scores != SCORES_WEIGHTS;
     p->score_levels = p->rounds_scores ? layer_score_levels(layer, isa->sums_pairs) : 0;
     p->value_levels = p->rounds_values ? layer_value_levels(layer, isa->sums_pairs) : 0;
     p->weight_levels = p->rounds_values ? layer_weight_levels(layer, isa->sums_pairs) : 0;

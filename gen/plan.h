@@ -393,6 +393,7 @@ struct plan_isa {
     int64_t words_room;  /* words of a key, under precision; 0: there are none */
     int64_t values_room; /* likewise of core_word values; their scales lie behind them */
     bool rounds_scores, rounds_values; /* of whole numbers, as the set has them */
+    bool scales_weights; /* of values, in weights of the softmax as they are made: nobody else reads those */
     int64_t core_word;   /* numbers in a word of keys, queries, values and weights of the softmax */
     int64_t score_levels, value_levels, weight_levels; /* the largest of them; 0: they stay f32 */
     int64_t key_block;   /* maximum of keys scored before their values are read */
