@@ -20,6 +20,8 @@
 #define MAX_GROUP_ROWS 512
 #define FAST_DEPTH 96            /* steps, */
 #define FAST_COLUMNS 192         /* and columns from which on seven products take less time than eight (Zen 4) */
+#define FAST_UNASKED 256         /* tokens of a sequence for those of whole numbers that nobody asked for: with fewer,
+                                  * what seven products save is lost where others use L3 (Zen 4) */
 #define FAST_PART 768            /* columns of a part of a fast product, which forms sums of its rows once */
 #define MAX_DEPTH 1024           /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
@@ -1597,12 +1599,12 @@ static const char *not_fast(const struct layer *layer, const struct plan_request
                                          : NULL;
 }
 
-/* The kind of products of a layer that does not say: fast ones where no bit changes, unless calls of a few tokens,
- * which read panels alone, are as typical: packed weights are twice as large. */
+/* The kind of products of a layer that does not say: fast ones where no bit changes, but not for short sequences, nor
+ * where calls of a few tokens, which read panels alone, are as typical: packed weights are twice as large. */
 static int products_unasked(const struct layer *layer, const struct plan_request *request)
 {
-    const bool few = layer_has_cache(layer) || layer_is_linear(layer) ||
-                     request_or(request, PLAN_TYPICAL_N, FAST_ROWS) < FAST_ROWS;
+    const bool few = layer_has_cache(layer) || layer_is_linear(layer) || layer->seq_len < FAST_UNASKED ||
+                     request_or(request, PLAN_TYPICAL_N, FAST_UNASKED) < FAST_UNASKED;
     return layer->precision == PRECISION_I16 && !few ? PLAN_SEVEN : PLAN_CLASSICAL;
 }
 

@@ -1112,15 +1112,19 @@ static void test_fast_products(void **state)
 {
     enum { NONE, WORDS, FLOATS };
     static const struct { const char *set[4]; int fast; } cases[] = {
-        {{"precision=i16"}, WORDS}, {{"precision=i16", "plan.products=fast"}, WORDS},
-        {{"precision=i16", "plan.products=classical"}, NONE}, {{"precision=i8", "plan.products=fast"}, NONE},
-        {{"precision=f32"}, NONE}, {{"plan.products=fast"}, FLOATS}, {{"precision=i16", "d_model=188"}, NONE},
-        {{"plan.products=fast", "d_model=188"}, FLOATS}, {{"precision=i16", "seq_len=63", "plan.batch_rows=1"}, NONE},
-        {{"precision=i16", "seq_len=40", "plan.batch_rows=80"}, WORDS},
+        {{"precision=i16"}, NONE}, {{"precision=i16", "seq_len=256"}, WORDS},
+        {{"precision=i16", "plan.products=fast"}, WORDS},
+        {{"precision=i16", "plan.products=classical", "seq_len=256"}, NONE}, {{"precision=i8", "plan.products=fast"}, NONE},
+        {{"precision=f32"}, NONE}, {{"plan.products=fast"}, FLOATS}, {{"precision=i16", "d_model=188", "seq_len=256"}, NONE},
+        {{"plan.products=fast", "d_model=188"}, FLOATS}, 
+        {{"precision=i16", "plan.products=fast", "seq_len=63", "plan.batch_rows=1"}, NONE},
+        {{"precision=i16", "plan.products=fast", "seq_len=40", "plan.batch_rows=80"}, WORDS},
         {{"plan.products=fast", "seq_len=40", "plan.batch_rows=80"}, NONE},
-        {{"precision=i16", "plan.typical_n=1"}, NONE}, {{"precision=i16", "plan.typical_n=100"}, WORDS},
-        {{"precision=i16", "tensor_type=bf16"}, NONE}, {{"precision=i16", "plan.size=small"}, NONE},
-        {{"precision=i16", "cache=rows", "cache_len=80"}, NONE},
+        {{"precision=i16", "seq_len=256", "plan.typical_n=1"}, NONE},
+        {{"precision=i16", "seq_len=256", "plan.typical_n=256"}, WORDS},
+        {{"precision=i16", "plan.products=fast", "tensor_type=bf16"}, NONE},
+        {{"precision=i16", "plan.products=fast", "plan.size=small"}, NONE},
+        {{"precision=i16", "cache=rows", "cache_len=300", "seq_len=256"}, NONE},
         {{"precision=i16", "cache=rows", "cache_len=80", "plan.products=fast"}, WORDS}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
