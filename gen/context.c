@@ -239,7 +239,8 @@ static void push_rows(struct emit *emit, const struct plan_isa *p)
 
 static const struct field round_fields[] = {
     FIELD(plan_round, heads), FIELD(plan_round, numbers), FIELD(plan_round, head), FIELD(plan_round, row),
-    FIELD(plan_round, word), FIELD(plan_round, room), FIELD(plan_round, levels), FIELD(plan_round, part_rows),
+    FIELD(plan_round, word), FIELD(plan_round, room), FIELD(plan_round, levels), FIELD(plan_round, once),
+    FIELD(plan_round, part_rows),
 };
 
 static const struct field operand_fields[] = {
@@ -437,7 +438,7 @@ static void push_phases(struct emit *emit, const char *name, const struct plan_i
         emit_set_string(emit, "word", phase->word);
         emit_set_string(emit, "name", phase->name);
         emit_set_boolean(emit, "behind", phase->behind);
-        const bool attention = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
+        const bool attention = phase->task_count == 0 || phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
                                phase->id == PHASE_APPEND || phase->id == PHASE_ROUND_VALUES ||
                                phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
         emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output" : first->word);
@@ -588,6 +589,8 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "z_in_q", p->z_in_q);
     emit_set_boolean(emit, "holds", p->holds);
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
+    emit_set_boolean(emit, "rounds_scores", p->rounds_scores);
+    emit_set_boolean(emit, "rounds_values", p->rounds_values);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
     emit_set_boolean(emit, "peeks", p->peeks);
@@ -953,8 +956,10 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_BF16] = "bf16",
                                              [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
-    emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer));
-    emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer));
+    emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer, false));
+    emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer, false));
+    emit_set_boolean(emit, "PAIRS_ROUND_SCORES", layer_rounds_scores(layer, true)); /* on sets that sum pairs first */
+    emit_set_boolean(emit, "PAIRS_ROUND_VALUES", layer_rounds_values(layer, true));
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
     emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));
@@ -1002,6 +1007,7 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_number(emit, "FAST_MOST", (double)FAST_MOST);
     emit_set_boolean(emit, "DIGITS", plan->digits); /* products with weights read digits of rows */
     emit_set_integer(emit, "DIGIT_STEPS", DIGIT_STEPS);
+    emit_set_integer(emit, "ROUND_ROWS", ROUND_ROWS);
     emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
     emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);
     emit_set_boolean(emit, "VALUES_ARE_INPUT", plan->fold.values || layer->identity);

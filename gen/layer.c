@@ -340,7 +340,7 @@ int64_t layer_levels(const struct layer *layer, int64_t count)
     return levels;
 }
 
-#define LEAST_DEPTH 32 /* rounding costs more than shorter sums save */
+#define LEAST_DEPTH 32
 
 bool layer_reads_digits(const struct layer *layer)
 {
@@ -351,19 +351,27 @@ bool layer_reads_digits(const struct layer *layer)
     return layer->weight_type == TENSOR_I4 && (layer_has_cache(layer) || !layer_attends(layer)) && !several;
 }
 
-bool layer_rounds_scores(const struct layer *layer)
+/* Whether a sum over so many features saves more than rounding costs, which is a time for each row of keys, values or
+ * queries, and for each weight: of four numbers in a word about what 6 features save, and per row, with its share of
+ * many keys, 512 (bench/results/2026-11-26-amd-zen4-heads.md). */
+static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth)
+{
+    return depth >= LEAST_DEPTH || (layer_core_word(layer, pairs) == 4 && (depth - 6) * layer->source_len >= 512);
+}
+
+bool layer_rounds_scores(const struct layer *layer, bool pairs)
 {
     return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer) && !layer->tied &&
-           !layer->source_kept && layer->d_k >= LEAST_DEPTH;
+           !layer->source_kept && depth_pays(layer, pairs, layer->d_k);
 }
 
 /* of values and weights, by whether a word has four of them */
 static const int64_t value_levels[] = {4095, 127}, weight_levels[] = {2047, 255};
 _Static_assert(INT64_C(4095) * 2047 * MOST_SUMMED <= INT32_MAX, "sums of 32 bits");
 
-bool layer_rounds_values(const struct layer *layer)
+bool layer_rounds_values(const struct layer *layer, bool pairs)
 {
-    return layer_rounds_scores(layer) && !layer->pad_skipped && layer->d_v >= LEAST_DEPTH;
+    return layer_rounds_scores(layer, pairs) && !layer->pad_skipped && depth_pays(layer, pairs, layer->d_v);
 }
 
 int64_t layer_value_levels(const struct layer *layer, bool pairs)

@@ -249,14 +249,15 @@ static inline bool layer_rounds_z(const struct layer *layer)
     return layer_rounds_rows(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
-/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and keys are projected.
- * layer_score_levels(): the largest magnitude of such numbers of a query and of a key. */
-bool layer_rounds_scores(const struct layer *layer);
+/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and keys are projected. It
+ * depends on the set, as sums of bytes pay sooner. layer_score_levels(): the largest magnitude of such numbers of a
+ * query and of a key. */
+bool layer_rounds_scores(const struct layer *layer, bool pairs);
 int64_t layer_score_levels(const struct layer *layer, bool pairs);
 /* Likewise weighted sums, of values of at most so many levels and weights, which have no sign, of so many. No block of
  * MOST_SUMMED keys exceeds 2^31. */
 #define MOST_SUMMED 256
-bool layer_rounds_values(const struct layer *layer);
+bool layer_rounds_values(const struct layer *layer, bool pairs);
 int64_t layer_value_levels(const struct layer *layer, bool pairs);
 int64_t layer_weight_levels(const struct layer *layer, bool pairs);
 /* Numbers of those in a word: bytes under i8, but on sets that sum `pairs` of products in 16 bits first. */

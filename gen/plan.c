@@ -572,11 +572,13 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
     const int64_t room = p->digits ? round_up(numbers, WEIGHT_GROUP)
                                    : round_up(numbers, max(p->lanes, word)) / word; /* whole vectors are written */
     const int64_t head = room + (p->whole ? 1 : 0);
+    const int64_t bytes = heads * numbers * (int64_t)element_size(TENSOR_F32);
     product->reads[0] = from;
     product->round = (struct plan_round){
         .heads = heads, .numbers = numbers, .head = l->stride[AXIS_HEAD], .row = l->stride[AXIS_TOKEN],
         .word = word, .room = room,
         .levels = keys ? p->score_levels : p->word > 1 ? layer_levels(layer, numbers) : 0,
+        .once = min(ROUND_ROWS, max(1, (int64_t)p->isa->l1d_bytes / 2 / bytes)),
         .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, word),
                                           heads > 1 ? head : 0, row_stride(p, heads * head));
@@ -594,7 +596,7 @@ static void plan_keys_words(struct plan_isa *p, const struct layer *layer)
  * the first a multiple of that, and behind them the scales of all. */
 static void plan_values_words(struct plan_isa *p, const struct layer *layer)
 {
-    if (!layer_rounds_values(layer))
+    if (!p->rounds_values)
         return;
     struct product *const product = add(p, layer, PRODUCT_ROUND_VALUES, PRODUCT_COPY);
     const int64_t several = max(ceil_div(layer->source_len, p->core_word), p->batch_sources);
@@ -1183,7 +1185,7 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
 enum plan_group plan_group(const struct layer *layer)
 {
     const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
-                          layer_rounds_scores(layer); /* q, k and v are copied into the scratch, or k and v in words */
+                          layer_rounds_scores(layer, false); /* q, k and v are copied into the scratch, or k and v in words */
     if (layer_is_linear(layer))
         return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || layer_reads_digits(layer) || rewrites
                    ? GROUP_QUERIES : GROUP_ALL;
@@ -1444,7 +1446,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     if (layer->projected)
         plan_given(p, layer, false);
     /* tokens along the lanes: weights would be the operand that is broadcast, number by number */
-    const bool rounded = (layer_stores_weights(layer) && !layer->identity) || layer_rounds_values(layer);
+    const bool rounded = (layer_stores_weights(layer) && !layer->identity) || p->rounds_values;
     p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train && !rounded &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->holds = layer->train && !layer->cross && !layer->pad_skipped &&
@@ -1458,14 +1460,14 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     const int64_t key_row = layer->projected ? p->layouts[LAYOUT_KEYS].stride[AXIS_TOKEN] : layer->d_source;
     const bool callers = p->fold->scores || layer->projected;
     const int64_t apart = callers && !request_is_small(request) ? rows_apart(key_row) : rows_single;
-    const bool words = layer_rounds_scores(layer);
+    const bool words = p->rounds_scores;
     const int64_t taken = words ? isa->word_registers[p->core_word == 4] : 0;
     const int64_t of_words = max(1, (isa->registers - taken - p->vecs - 1) / p->vecs);
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), min(rows, of_words));
     p->rows_single = p->vecs == 1 ? p->rows : min(min(rows_single, isa->registers - taken - 2), apart);
     p->at_once = !request_is_small(request) && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = request_is_small(request) ? one_height : near_equal;
-    const bool sums = layer_rounds_values(layer); /* of whole numbers */
+    const bool sums = p->rounds_values; /* of whole numbers */
     const int64_t of_sums = sums ? min(rows, of_words) : rows;
     p->value_rows = part(p->fold->d_value, min(of_sums, request_within(request, PLAN_VALUE_ROWS, rows)));
     p->value_rows_single = p->vecs == 1 ? p->value_rows
@@ -1498,7 +1500,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_given(p, layer, true);
     else
         plan_projections(p, layer, request);
-    if (layer_rounds_scores(layer))
+    if (p->rounds_scores)
         plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
     plan_values_words(p, layer);
     if (layer_has_cache(layer)) {
@@ -1598,9 +1600,11 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
     p->neighbours = isa->sums_pairs ? 2 : 1;
     p->core_word = layer_core_word(layer, isa->sums_pairs);
-    p->score_levels = layer_rounds_scores(layer) ? layer_score_levels(layer, isa->sums_pairs) : 0;
-    p->value_levels = layer_rounds_values(layer) ? layer_value_levels(layer, isa->sums_pairs) : 0;
-    p->weight_levels = layer_rounds_values(layer) ? layer_weight_levels(layer, isa->sums_pairs) : 0;
+    p->rounds_scores = layer_rounds_scores(layer, isa->sums_pairs);
+    p->rounds_values = layer_rounds_values(layer, isa->sums_pairs);
+    p->score_levels = p->rounds_scores ? layer_score_levels(layer, isa->sums_pairs) : 0;
+    p->value_levels = p->rounds_values ? layer_value_levels(layer, isa->sums_pairs) : 0;
+    p->weight_levels = p->rounds_values ? layer_weight_levels(layer, isa->sums_pairs) : 0;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     if (request_or(request, PLAN_PRODUCT_KIND, PLAN_CLASSICAL) == PLAN_SEVEN) {

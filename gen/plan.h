@@ -208,6 +208,7 @@ enum product_epilogue {
     EPILOGUE_NARROW = 1 << 8
 };
 
+#define ROUND_ROWS 32 /* of whole numbers, at most, that are rounded together: whole vectors of any set */
 #define DIGIT_STEPS 8 /* steps whose weights share a word of i4: four in the low halves of its bytes, then four */
 
 /* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale. Digits of a
@@ -217,6 +218,7 @@ struct plan_round {
     int64_t head, row;      /* of what is read: steps from head to head and from row to row */
     int64_t word;           /* numbers of a word */
     int64_t room, levels;   /* words of a head; the largest magnitude of its numbers */
+    int64_t once;           /* rows of whole numbers that are rounded together */
     int64_t part_rows;
 };
 
@@ -389,6 +391,7 @@ struct plan_isa {
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t words_room;  /* words of a key, under precision; 0: there are none */
     int64_t values_room; /* likewise of core_word values; their scales lie behind them */
+    bool rounds_scores, rounds_values; /* of whole numbers, as the set has them */
     int64_t core_word;   /* numbers in a word of keys, queries, values and weights of the softmax */
     int64_t score_levels, value_levels, weight_levels; /* the largest of them; 0: they stay f32 */
     int64_t key_block;   /* maximum of keys scored before their values are read */

@@ -437,6 +437,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 #define STACK_ROWS 8   /* of a query block: m, l, start, over and bad of a tile; maximum and alpha; one spare */
 #define STACK_SEGMENTS 2 /* and halves of their segments */
 #define STACK_WHOLE 2  /* and, of whole-number scores, scales of queries; with lse there is none to spare */
+#define STACK_ROUND 3  /* of rows that become whole numbers together: a number for each */
 #define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; two vectors, LANES pointers */
 #define STACK_SQUARES 2 /* LANES x LANES: a partial transposition holds two; of masks and weights, in one more copy */
 /* Vectors on the stack for each accumulator of a tile where no variable has a register: clang 14, the dearer one, keeps
@@ -471,14 +472,15 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const int64_t f = (int64_t)element_size(TENSOR_F32); /* whatever the operands: sums and state */
     const int64_t tile = largest_tile(p) * p->lanes * f;
     const bool hooked = score_hooked(layer);
-    const int64_t frames = p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL;
+    const int64_t frames = (p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL) +
+                           (p->whole ? STACK_ROUND * ROUND_ROWS * f : 0);
     const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
     const int64_t rows = STACK_ROWS + ((layer->mask & MASK_SEGMENTS) != 0 ? STACK_SEGMENTS : 0) +
-                         (layer_rounds_scores(layer) ? STACK_WHOLE : 0);
+                         (p->rounds_scores ? STACK_WHOLE : 0);
     const bool norms = layer_finishes(layer) || layer_norms(layer) > 0;
     const int64_t finish = !norms ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
     if (layer_has_cache(layer)) { /* a block of rows: two places for each query; squares of quads and columns */
-        p->stack = round_up(STACK_FRAMES + p->cached.queries * 2 * (int64_t)sizeof(size_t) +
+        p->stack = round_up(frames + p->cached.queries * 2 * (int64_t)sizeof(size_t) +
                             2 * squares * p->lanes * p->lanes * f + tile + finish, 64);
         p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
         return;

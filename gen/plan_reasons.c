@@ -134,9 +134,9 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
             reason(p, "products with matrices take integers, " D64 " in a 32-bit word; sums are exact, and each row and "
                    "column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                    despite_request(p));
-        if (layer_rounds_scores(layer))
+        if (p->rounds_scores)
             reason(p, "scores sum " D64 " products of i%d, with a scale for each row of a head; weighted sums %s",
-                   layer->d_k, p->core_word == 4 ? 8 : 16, layer_rounds_values(layer)
+                   layer->d_k, p->core_word == 4 ? 8 : 16, p->rounds_values
                        ? "take such too: each row of values has a scale, and each query's weights of a block of keys"
                    : layer->pad_skipped ? "stay f32: sequences may begin at any row"
                                         : "stay f32: with so few features, rounding the weights would cost more");

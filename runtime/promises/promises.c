@@ -1899,7 +1899,7 @@ static bool texts_are_right(struct trial *t)
         {"round x", layer_rounds_rows(t->layer) && !t->layer->projected},
         {"round source", layer_rounds(t->layer) && t->layer->cross},
         {"transpose", attends}, {"project", attends}, {"append", caches},
-        {"round keys", layer_rounds_scores(t->layer)}, {"round values", layer_rounds_values(t->layer)},
+        {"round keys", layer_rounds_scores(t->layer, false)}, {"round values", layer_rounds_values(t->layer, false)},
         {"attend", attends}, {"join", caches},
         {"round z", layer_rounds_z(t->layer)},
         {"output", attends && t->layer->w_o != W_O_NONE}, {"linear", layer_is_linear(t->layer)},

@@ -588,7 +588,7 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
         for (size_t at = r * d; at < (r + 1) * d; at++)
             p->q_reach[r] += 128 * (c * fabs(head->q[at]) + p->q.worst[at]);
     }
-    if (layer_rounds_scores(p->layer))
+    if (layer_rounds_scores(p->layer, p->in->pairs))
         score_scales(p, head, rows, c);
     free(b);
     return true;

@@ -260,10 +260,10 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
         head->kept = doubles(rows * m, &good);
     head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
-    if (layer_rounds_scores(layer)) {
+    if (layer_rounds_scores(layer, in->pairs)) {
         head->exact_q = doubles(rows * d_k, &good);
         head->exact_k = doubles(m * d_k, &good);
-        head->exact_v = layer_rounds_values(layer) ? doubles(m * (size_t)layer->d_v, &good) : NULL;
+        head->exact_v = layer_rounds_values(layer, in->pairs) ? doubles(m * (size_t)layer->d_v, &good) : NULL;
     }
     if (layer_rounds_z(layer)) {
         head->all_z = doubles(rows * (size_t)layer->h * d_v, &good);

@@ -165,9 +165,18 @@ def of_bytes(s):
     return s["precision"] == "i8" and not s["pairs"]
 
 
+def pays(s, width):
+    """Whether sums over so many features are of whole numbers in attention's core."""
+    return width >= 32 or (of_bytes(s) and (width - 6) * s["source_len"] >= 512)
+
+
+def whole_scores(s):
+    return whole(s) and pays(s, s["d_k"]) and s["w_k"] != "tied" and "cache" not in s
+
+
 def whole_heads(s, q, k):
     """A head's queries, in base 2, and keys, where scores are sums of whole numbers."""
-    if not whole(s) or s["d_k"] < 32 or s["w_k"] == "tied" or "cache" in s:
+    if not whole_scores(s):
         return q, k
     c, most = abs(s["scale"]) / math.log(2), 127 if of_bytes(s) else math.isqrt((2 ** 31 - 1) // s["d_k"])
     return (np.array([whole_row(row * c, most) / c for row in q]).reshape(q.shape),
@@ -176,7 +185,7 @@ def whole_heads(s, q, k):
 
 def whole_values(s, v):
     """A head's values, where weighted sums are of whole numbers; weights are not rounded here: the bound has that."""
-    if not whole(s) or min(s["d_k"], s["d_v"]) < 32 or s["w_k"] == "tied" or "cache" in s:
+    if not whole_scores(s) or not pays(s, s["d_v"]):
         return v
     return np.array([whole_row(row, 127 if of_bytes(s) else 4095) for row in v]).reshape(v.shape)
 
@@ -782,6 +791,13 @@ def list_vectors():
     vector("precision_i8_values", "scores and weighted sums of bytes: 35 features, a window whose blocks begin at any key, NaN hidden",
            1, 29, 41, d_model=70, h=2, d_v=33, seq_len=29, source_len=41, attention="cross", mask="bool+window",
            window_left=9, precision="i8", change=spoil_and_hide("source", [7, 20], NAN, (1, 1, 29, 41)))
+    narrow = dict(d_model=24, h=2, d_k=21, d_v=19, seq_len=18, source_len=43, attention="cross", mask="bool",
+                  precision="i8", change=spoil_and_hide("source", [7, 20], NAN, (1, 1, 18, 43)))
+    vector("precision_i8_narrow", "scores and weighted sums of bytes over 21 and 19 features, NaN hidden", 1, 18, 43, **narrow)
+    vector("precision_i8_narrow_pairs", "the same where only products with matrices are of whole numbers", 1, 18, 43, **narrow)
+    vector("precision_i8_narrowest", "scores and weighted sums of bytes over 9 and 10 features, as keys are many", 1, 5, 229,
+           d_model=18, h=2, d_k=9, d_v=10, seq_len=5, source_len=229, attention="cross", mask="padding", precision="i8",
+           change=lengths(228))
     vector("precision_i16", "products and scores of whole numbers: 33 features, keys past a length, weights as torch has them",
            2, 7, 11, d_model=24, h=2, d_k=33, d_v=5, d_source=15, seq_len=7, source_len=11, attention="cross",
            mask="padding", weight_layout="out_in", precision="i16", change=lengths(11, 4))
