@@ -202,7 +202,8 @@ def whole_column(s, column, tap):
             wanted = max(wanted, (sizes * np.float32(float.fromhex("0x1.020408p-7"))).max())
             continue
         room = 0.99 * ((2 ** 31 - 1) / levels(s, tap) - 0.5 * tap)
-        wanted = max(wanted, np.float32(float(sizes.max()) / 32767), np.float32(sizes.astype(np.float64).sum() / room))
+        most = 32767 if tap < 192 else 8191 # four of which add up in 16 bits
+        wanted = max(wanted, np.float32(float(sizes.max()) / most), np.float32(sizes.astype(np.float64).sum() / room))
     if wanted == 0:
         return np.zeros(len(column))
     bits = 16 if s["precision"] == "i8" else 9
@@ -542,6 +543,32 @@ def spoil(tensor, rows, value, lengths=None, column=None):
     return change
 
 
+def outliers(tensors, random):
+    """Of two panels of 8, 16 or 32 columns: their halves' largest numbers, whose signs add up in sums of four of them.
+    Rows and columns of one size, whose signs make products of such sums leave 32 bits. A row of NaN, which no query
+    sees."""
+    for row, width in ((3, 8), (7, 16), (11, 32)):
+        sign = np.where(np.arange(tensors["w_k"].shape[1]) // width % 2 == 0, -1, 1)
+        tensors["w_k"][row, :], tensors["w_k"][96 + row, :] = sign * 0.9, -sign * 0.9
+    tensors["source"][0, :, 3] *= 20
+    for column in random.choice(196, 60, replace=False):
+        tensors["w_k"][:96, column], tensors["w_k"][96:, column] = random.choice([-1, 1]), 1
+    for row in random.choice(67, 24, replace=False):
+        tensors["source"][0, row, :96], tensors["source"][0, row, 96:] = random.choice([-0.01, 0.01]), 0.01
+    tensors["source"][0, 40, 9] = NAN
+    tensors["mask_bool"] = np.ones((1, 1, 3, 67), bool)
+    tensors["mask_bool"][..., 40] = False
+
+
+def sizes(tensors, random):
+    """Rows, and columns, of all sizes."""
+    tensors["source"][0, 20:24] *= 1e-4
+    tensors["source"][0, 30:50] *= 8
+    tensors["w_v"][:, 70:80] *= 1e-3
+    tensors["mask_bool"] = np.abs(np.arange(67) - 4 * np.arange(16)[:, None]) < 3
+    tensors["mask_bool"].shape = 1, 1, 16, 67
+
+
 def spoil_and_hide(tensor, columns, value, shape):
     """A bool mask that hides some keys from every query, and `value` in those keys."""
     def change(tensors, random):
@@ -801,6 +828,13 @@ def list_vectors():
     vector("precision_i16", "products and scores of whole numbers: 33 features, keys past a length, weights as torch has them",
            2, 7, 11, d_model=24, h=2, d_k=33, d_v=5, d_source=15, seq_len=7, source_len=11, attention="cross",
            mask="padding", weight_layout="out_in", precision="i16", change=lengths(11, 4))
+    vector("precision_i16_fast", "fast products of keys: 67 rows, 196 columns, outliers whose sums of four fill 16 bits, NaN",
+           1, 3, 67, d_model=24, h=1, d_k=196, d_v=5, d_source=192, seq_len=3, source_len=67, attention="cross",
+           mask="bool", bias=True, precision="i16", scores=False, change=outliers)
+    vector("products_fast", "fast products of values: 67 rows of 96 numbers, some far larger than others, 196 columns; a query"
+           " sees a few", 1, 16, 67, d_model=196, h=1, d_k=4, d_v=196, d_source=96, seq_len=16, source_len=67,
+           attention="cross", w_o="none", mask="bool", bias=True, scores=False, change=sizes,
+           **{"plan.fold": "off", "plan.products": "fast"})
     vector("precision_i8_conv", "products of whole numbers: each head's rows of a convolution, one of NaN", 2, 8, d_model=12,
            scores=False, h=3, seq_len=8, w_o="conv", conv_width=4, precision="i8", mask="padding",
            change=spoil("x", [(0, 6)], NAN, lengths=(8, 5)))
