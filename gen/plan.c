@@ -1188,7 +1188,8 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
 enum plan_group plan_group(const struct layer *layer)
 {
     const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
-                          layer_rounds_scores(layer, false); /* q, k and v are copied into the scratch, or k and v in words */
+                          layer_rounds_scores(layer, false); /* q, k and v are copied into the scratch, or k and v as
+                                                              * words */
     if (layer_is_linear(layer))
         return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || layer_reads_digits(layer) || rewrites
                    ? GROUP_QUERIES : GROUP_ALL;

@@ -104,7 +104,8 @@ static void add_products(struct plan_phase *phase, const struct plan_isa *p, con
         switch (g->kind) {
         case PRODUCT_ROWS: task->size = g->rows.part_rows; break;
         case PRODUCT_ROUND:
-            task->over = given && g->reads[0] == LAYOUT_KEYS && !layer_finishes(layer) ? OVER_SEQUENCE_BLOCKS : OVER_ROWS;
+            if (given && g->reads[0] == LAYOUT_KEYS && !layer_finishes(layer))
+                task->over = OVER_SEQUENCE_BLOCKS;
             task->size = task->over == OVER_ROWS ? g->round.part_rows : p->block;
             break;
         case PRODUCT_WIDEN:

@@ -595,8 +595,8 @@ static void rule_precision(struct spec *spec)
         return;
     if (is_attention(spec) && is_projected(spec) && spec->value[KEY_W_O] == W_O_NONE &&
         (precision == PRECISION_BF16 || is_cached(spec)))
-        diag_error(spec->diag, place_of(spec, KEY_PRECISION), "precision = %s is for products with weights%s, but input "
-                   "= projected with w_o = none has none; write %s", word,
+        diag_error(spec->diag, place_of(spec, KEY_PRECISION), "precision = %s is for products with weights%s, but "
+                   "input = projected with w_o = none has none; write %s", word,
                    is_cached(spec) ? ", as those with a cache are f32" : "",
                    is_cached(spec) ? "f32" : "f32, or i16 or i8, which round queries, keys and values");
     else if (spec->value[KEY_WEIGHT_TYPE] != 0)
