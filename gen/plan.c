@@ -1189,8 +1189,9 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
 
 enum plan_group plan_group(const struct layer *layer)
 {
-    const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer); /* q, k and v are copied into the
-                                                                                * scratch */
+    const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
+                          layer_rounds_scores(layer, false); /* q, k and v are copied into the scratch, or k and v as
+                                                              * words */
     if (layer_is_linear(layer))
         return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || layer_reads_digits(layer) || rewrites
                    ? GROUP_QUERIES : GROUP_ALL;
@@ -1292,9 +1293,6 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
     else
         plan_rows(p, layer, PRODUCT_KEYS, layer->d_k, request);
     plan_values(p, layer, request);
-    if (p->rounds_scores)
-        plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
-    plan_values_words(p, layer);
 }
 
 /* Queries, keys and values as a call brings them; the first two maybe normed or rotated into the scratch. `batch`: how
@@ -1454,7 +1452,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     if (layer->projected)
         plan_given(p, layer, false);
     /* tokens along the lanes: weights would be the operand that is broadcast, number by number */
-    const bool rounded = layer_stores_weights(layer) && !layer->identity;
+    const bool rounded = (layer_stores_weights(layer) && !layer->identity) || p->rounds_values;
     p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train && !rounded &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->holds = layer->train && !layer->cross && !layer->pad_skipped &&
@@ -1508,6 +1506,9 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_given(p, layer, true);
     else
         plan_projections(p, layer, request);
+    if (p->rounds_scores)
+        plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
+    plan_values_words(p, layer);
     if (layer_has_cache(layer)) {
         plan_cached(p, layer, request);
         add(p, layer, PRODUCT_APPEND, PRODUCT_COPY);

@@ -130,9 +130,10 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
         return;
     }
     if (layer_rounds(layer)) {
-        reason(p, "products with matrices take integers, " D64 " in a 32-bit word; sums are exact, and each row and "
-               "column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
-               despite_request(p));
+        if (!layer->projected || layer->w_o != W_O_NONE)
+            reason(p, "products with matrices take integers, " D64 " in a 32-bit word; sums are exact, and each row "
+                   "and column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
+                   despite_request(p));
         if (p->rounds_scores)
             reason(p, "scores sum " D64 " products of i%d, with a scale for each row of a head; weighted sums %s",
                    layer->d_k, p->core_word == 4 ? 8 : 16, p->rounds_values
