@@ -361,7 +361,7 @@ static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth)
 
 bool layer_rounds_scores(const struct layer *layer, bool pairs)
 {
-    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer) && !layer->source_kept &&
+    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer) &&
            depth_pays(layer, pairs, layer->d_k);
 }
 

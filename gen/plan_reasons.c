@@ -141,7 +141,6 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
         else if (layer_attends(layer))
             reason(p, "scores and weighted sums stay f32: %s",
                    layer_has_cache(layer) ? "a cache holds rows of f32"
-                   : layer->source_kept   ? "kept keys are of f32"
                                           : "rounding would cost more than sums over so few features save");
         return;
     }
