@@ -591,6 +591,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "value_blocks", p->value_blocks);
     emit_set_boolean(emit, "rounds_scores", p->rounds_scores);
     emit_set_boolean(emit, "rounds_values", p->rounds_values);
+    emit_set_boolean(emit, "scales_weights", p->scales_weights);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
     emit_set_boolean(emit, "peeks", p->peeks);
@@ -999,8 +1000,11 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
 {
     push_layer(emit, layer);
     emit_set_boolean(emit, "FAST", plan_fast_products(plan) != 0);
+    emit_set_boolean(emit, "FAST_WORDS", plan_fast_words(plan));
     emit_set_integer(emit, "FAST_PRODUCTS", plan_fast_products(plan));
     emit_set_integer(emit, "FAST_AHEAD", FAST_AHEAD);
+    emit_set_integer(emit, "FAST_NUMBERS", FAST_NUMBERS);
+    emit_set_integer(emit, "FAST_LEVELS", FAST_LEVELS);
     emit_set_integer(emit, "FAST_ROWS", FAST_ROWS);
     emit_set_number(emit, "FAST_APART", FAST_APART);
     emit_set_number(emit, "FAST_LEAST", (double)FAST_LEAST);

@@ -88,7 +88,7 @@ function helpers.tile(of)
     local all = { a_split = 0, a_far = 0, ahead = 0, init = "zero", resume = false, from = false,
         scatter = false, tail = 0, stepped = false,
         weights = false, terms = {}, b_type = "float", b_of = "weights", b_line = 16, scaled = "", group = 0,
-        in_order = 0, rounded = "", corrected = false, a_scale = 0 }
+        in_order = 0, rounded = "", corrected = false, a_scale = 0, exact = false }
     for name, v in pairs(of) do all[name] = v end
     return all
 end
@@ -174,12 +174,16 @@ function helpers.fingerprint(text)
     return ("0x%016xu"):format(hash)
 end
 
--- Coefficients of 2^f, ascending, minimax in the relative error: on [-1/2, 1/2] and on [0, 1), degree 5. A test
--- recomputes them (tests/unit/test_exp2.c).
+-- Coefficients of 2^f, ascending, minimax in the relative error: on [-1/2, 1/2] and on [0, 1), degree 5, and lower ones
+-- for scores of whole numbers, _3 of i16 and _2 of i8. A test recomputes them (tests/unit/test_exp2.c).
 helpers.EXP2_HALF = { 1.0000000717e+00, 6.9314696706e-01, 2.4022119724e-01,
     5.5507132735e-02, 9.6755413344e-03, 1.3276471998e-03 }
 helpers.EXP2_UNIT = { 9.9999992506e-01, 6.9315307320e-01, 2.4015361704e-01,
     5.5826318055e-02, 8.9893400885e-03, 1.8775766760e-03 }
+helpers.EXP2_HALF_2 = { 1.0004431420e+00, 7.0344800589e-01, 2.3842893576e-01 }
+helpers.EXP2_UNIT_2 = { 1.0017247632e+00, 6.5763627574e-01, 3.3718943462e-01 }
+helpers.EXP2_HALF_3 = { 9.9992807354e-01, 6.9326098546e-01, 2.4261112219e-01, 5.5171669058e-02 }
+helpers.EXP2_UNIT_3 = { 9.9992521856e-01, 6.9583354049e-01, 2.2606715543e-01, 7.8024522641e-02 }
 
 -- tanh(x) = x P(x^2) / Q(x^2), both ascending, minimax in the relative error for |x| <= TANH_LIMIT, past which tanh is
 -- 1 but for 3e-8 (tests/unit/test_tanh.c).

@@ -340,6 +340,13 @@ int64_t layer_levels(const struct layer *layer, int64_t count)
     return levels;
 }
 
+_Static_assert(LEVELS_SQUARED / FAST_NUMBERS <= INT64_C(8191) * 8191 && 4 * FAST_LEVELS <= INT16_MAX, "fit 16 bits");
+
+int64_t layer_column_levels(const struct layer *layer, int64_t count)
+{
+    return layer->precision == PRECISION_I8 ? 127 : count >= FAST_NUMBERS ? FAST_LEVELS : 32767;
+}
+
 #define LEAST_DEPTH 32
 
 bool layer_reads_digits(const struct layer *layer)

@@ -262,7 +262,8 @@ static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weight
     return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + left : 0);
 }
 
-/* Why a product is classical where fast ones are asked for; NULL: it is fast. `tokens` of a full sequence */
+/* Why a product is classical where fast ones are asked for; NULL: it is fast. `tokens` of a full sequence, or of whole
+ * numbers, whose sums are exact, of all that are projected together */
 static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
 {
     if (g->groups > 1 || g->taps > 1)
@@ -273,12 +274,12 @@ static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
         return "its rows lie in blocks";
     if (g->depth % g->k_block != 0 || g->k_block % 2 != 0)
         return "the depth has no even slabs";
-    if (g->k_block < FAST_DEPTH)
+    if (g->word > 1 ? g->inputs < FAST_NUMBERS : g->k_block < FAST_DEPTH)
         return "the depth is too small";
     if (g->columns < FAST_COLUMNS)
         return "there are too few columns";
     if (tokens < FAST_ROWS)
-        return "a sequence has too few tokens";
+        return g->word > 1 ? "there are too few tokens" : "a sequence has too few tokens";
     return NULL;
 }
 
@@ -286,7 +287,8 @@ static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
 static int64_t fast_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                          int64_t vecs)
 {
-    return max(2, min(request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row)), tile_rows(p->isa, vecs)));
+    const int64_t fit = g->word > 1 ? word_rows(p, vecs) : tile_rows(p->isa, vecs);
+    return max(2, min(request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row)), fit));
 }
 
 /* Vectors of a panel of a fast product: as many accumulators as possible, as no blocks of tokens limit heights. 14 x 2
@@ -295,7 +297,8 @@ static int64_t fast_vecs(const struct plan_request *request, const struct plan_i
 {
     int64_t best = 2;
     for (int64_t vecs = 3; vecs <= 4; vecs++)
-        if (vecs * fast_rows(request, p, g, vecs) >= best * fast_rows(request, p, g, best))
+        if (vecs * fast_rows(request, p, g, vecs) >= best * fast_rows(request, p, g, best) &&
+            (g->word == 1 || word_rows(p, vecs) > 1))
             best = vecs;
     return best;
 }
@@ -326,7 +329,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
                             : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
     g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), g->weights == TENSOR_I4 ? WEIGHT_GROUP : 8));
-    g->classical = p->fast ? stays_classical(g, tokens) : NULL;
+    g->classical = p->fast ? stays_classical(g, to_end ? rows : tokens) : NULL;
     const bool fast = p->fast && g->classical == NULL;
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
@@ -357,7 +360,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
         g->part_panels = min(g->groups * g->panels, round_up(g->part_panels, g->finish));
     }
     if (fast)
-        plan_fast(g, request, p, tokens);
+        plan_fast(g, request, p, to_end ? rows : tokens);
 }
 
 static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -1186,8 +1189,9 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
 
 enum plan_group plan_group(const struct layer *layer)
 {
-    const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer); /* q, k and v are copied into the
-                                                                                * scratch */
+    const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
+                          layer_rounds_scores(layer, false); /* q, k and v are copied into the scratch, or k and v as
+                                                              * words */
     if (layer_is_linear(layer))
         return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || layer_reads_digits(layer) || rewrites
                    ? GROUP_QUERIES : GROUP_ALL;
@@ -1289,9 +1293,6 @@ static void plan_projections(struct plan_isa *p, const struct layer *layer, cons
     else
         plan_rows(p, layer, PRODUCT_KEYS, layer->d_k, request);
     plan_values(p, layer, request);
-    if (p->rounds_scores)
-        plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
-    plan_values_words(p, layer);
 }
 
 /* Queries, keys and values as a call brings them; the first two maybe normed or rotated into the scratch. `batch`: how
@@ -1451,7 +1452,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     if (layer->projected)
         plan_given(p, layer, false);
     /* tokens along the lanes: weights would be the operand that is broadcast, number by number */
-    const bool rounded = layer_stores_weights(layer) && !layer->identity;
+    const bool rounded = (layer_stores_weights(layer) && !layer->identity) || p->rounds_values;
     p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train && !rounded &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->holds = layer->train && !layer->cross && !layer->pad_skipped &&
@@ -1505,6 +1506,9 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_given(p, layer, true);
     else
         plan_projections(p, layer, request);
+    if (p->rounds_scores)
+        plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
+    plan_values_words(p, layer);
     if (layer_has_cache(layer)) {
         plan_cached(p, layer, request);
         add(p, layer, PRODUCT_APPEND, PRODUCT_COPY);
@@ -1575,9 +1579,15 @@ static void plan_rowwise(struct plan_isa *p, const struct layer *layer, const st
 
 /* ---- one instruction set ---- */
 
-/* Why no product of a layer is fast, if they are asked for; NULL: some may be */
+/* Why no product of a layer is fast, if they are asked for; NULL: some may be. Those of whole numbers have the same
+ * bits, so promises do not matter. */
 static const char *not_fast(const struct layer *layer, const struct plan_request *request, bool folds)
 {
+    if (layer->precision == PRECISION_I16)
+        return layer_types_tensors(layer) ? "y of two bytes is rounded block by block"
+             : layer->pad_skipped         ? "rows of several sequences follow each other without padding"
+             : request_is_small(request)  ? "small code has one shape of tiles"
+                                          : NULL;
     return layer_has_cache(layer)        ? "a cache promises the same bits however a sequence is cut into calls"
          : layer->train                  ? "gradients are of classical products"
          : layer_stores_weights(layer)   ? "packed weights are of fewer bits"
@@ -1588,6 +1598,15 @@ static const char *not_fast(const struct layer *layer, const struct plan_request
          : layer_is_linear(layer)        ? "the rows of all sequences are one matrix"
          : request_is_small(request)     ? "small code has one shape of tiles"
                                          : NULL;
+}
+
+/* The kind of products of a layer that does not say: fast ones where no bit changes, unless calls of a few tokens,
+ * which read panels alone, are as typical: packed weights are twice as large. */
+static int products_unasked(const struct layer *layer, const struct plan_request *request)
+{
+    const bool few = layer_has_cache(layer) || layer_is_linear(layer) ||
+                     request_or(request, PLAN_TYPICAL_N, FAST_ROWS) < FAST_ROWS;
+    return layer->precision == PRECISION_I16 && !few ? PLAN_SEVEN : PLAN_CLASSICAL;
 }
 
 static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
@@ -1604,14 +1623,16 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->core_word = layer_core_word(layer, isa->sums_pairs);
     p->rounds_scores = layer_rounds_scores(layer, isa->sums_pairs);
     p->rounds_values = layer_rounds_values(layer, isa->sums_pairs);
+    p->scales_weights = p->rounds_values && layer->scores != SCORES_WEIGHTS;
     p->score_levels = p->rounds_scores ? layer_score_levels(layer, isa->sums_pairs) : 0;
     p->value_levels = p->rounds_values ? layer_value_levels(layer, isa->sums_pairs) : 0;
     p->weight_levels = p->rounds_values ? layer_weight_levels(layer, isa->sums_pairs) : 0;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
-    if (request_or(request, PLAN_PRODUCT_KIND, PLAN_CLASSICAL) == PLAN_SEVEN) {
+    if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer, request)) == PLAN_SEVEN) {
         p->not_fast = not_fast(layer, request, p->fold->scores || p->fold->values);
         p->fast = p->not_fast == NULL;
+        p->unasked = !request_asks(request, PLAN_PRODUCT_KIND);
     }
     (layer_attends(layer) ? plan_attending : plan_rowwise)(p, layer, request);
     p->peeks = p->at_once && score_falls(layer) && score_placed(layer);
@@ -1805,9 +1826,19 @@ unsigned plan_fast_products(const struct plan *plan)
     for (int64_t i = 0; i < plan->count; i++)
         for (size_t bit = 0; bit < sizeof of / sizeof *of; bit++) {
             const struct plan_panels *const g = plan_panels_of(&plan->isas[i], of[bit].id);
-            products |= g != NULL && g->fast > 0 ? (unsigned)of[bit].bit : 0;
+            products |= g != NULL && g->fast > 0 && g->word == 1 ? (unsigned)of[bit].bit : 0;
         }
     return products;
+}
+
+bool plan_fast_words(const struct plan *plan)
+{
+    bool fast = false;
+    for (int64_t i = 0; i < plan->count; i++)
+        for (const struct product *g = plan->isas[i].products; g < plan->isas[i].products + plan->isas[i].product_count;
+             g++)
+            fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0 && g->panels.word > 1);
+    return fast;
 }
 
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag)

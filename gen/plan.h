@@ -382,6 +382,7 @@ struct plan_isa {
     const char *not_fast; /* fast products are asked for, but not of this layer; NULL: they are not asked for, or are
                            * possible */
     bool fast;           /* fast products are asked for and possible; each product says whether it is one */
+    bool unasked;        /* the spec leaves their kind to the plan */
     bool streams;        /* keys and values of a head exceed L2, so that every query block reads them from L3 */
     int64_t rows;        /* most rows of a tile that is `vecs` wide */
     int64_t rows_single; /* most rows of a tile that is one vector wide */
@@ -392,6 +393,7 @@ struct plan_isa {
     int64_t words_room;  /* words of a key, under precision; 0: there are none */
     int64_t values_room; /* likewise of core_word values; their scales lie behind them */
     bool rounds_scores, rounds_values; /* of whole numbers, as the set has them */
+    bool scales_weights; /* of values, in weights of the softmax as they are made: nobody else reads those */
     int64_t core_word;   /* numbers in a word of keys, queries, values and weights of the softmax */
     int64_t score_levels, value_levels, weight_levels; /* the largest of them; 0: they stay f32 */
     int64_t key_block;   /* maximum of keys scored before their values are read */
@@ -555,8 +557,10 @@ static inline int64_t layout_at(const struct plan_isa *p, enum layout_name id)
 /* Elements from the first to one past the last, padding of rows included. */
 int64_t layout_elements(const struct layout *layout);
 
-/* Products that are fast in some instruction set, of enum fast_product */
+/* Products that are fast and sums of floats in some instruction set, of enum fast_product; whether some are of whole
+ * numbers, whose bits are those of classical ones */
 unsigned plan_fast_products(const struct plan *plan);
+bool plan_fast_words(const struct plan *plan);
 /* The sets among `isas`, bits of isa_table, that the layer's pair can have: precision = bf16 needs bf16 dot products,
  * and some sets are for sums of products of whole numbers alone. */
 unsigned plan_isas(const struct layer *layer, unsigned isas);

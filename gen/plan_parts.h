@@ -20,6 +20,7 @@
 
 /* plan_tiles.c */
 int64_t tile_rows(const struct isa *isa, int64_t vecs);
+int64_t word_rows(const struct plan_isa *p, int64_t vecs);
 int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int64_t vecs);
 int64_t rows_apart(int64_t stride);
 int64_t choose_query_vecs(const struct isa *isa, int64_t queries, bool streams);

@@ -93,7 +93,7 @@ static void add_products(struct plan_phase *phase, const struct plan_isa *p, con
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         const bool of_source = g->id == PRODUCT_WIDEN_SOURCE || g->id == PRODUCT_WIDEN_V;
         const bool keys = of_source || g->id == PRODUCT_ROUND_SOURCE || g->id == PRODUCT_ROUND_KEYS ||
-                          (g->id == PRODUCT_ROUND_VALUES && layer->cross) ||
+                          (g->id == PRODUCT_ROUND_VALUES && (layer->cross || given)) ||
                           g->id == PRODUCT_TRANSPOSE || g->id == PRODUCT_VALUES ||
                           (g->id == PRODUCT_KEYS && !p->fold->q_is_k);
         if (phase_of[g->id] != phase->id || (given && phase->id == PHASE_PROJECT))
@@ -103,7 +103,11 @@ static void add_products(struct plan_phase *phase, const struct plan_isa *p, con
                                    .over = OVER_ROWS, .of_keys = keys && !(given && layer_has_cache(layer))};
         switch (g->kind) {
         case PRODUCT_ROWS: task->size = g->rows.part_rows; break;
-        case PRODUCT_ROUND: task->size = g->round.part_rows; break;
+        case PRODUCT_ROUND:
+            if (given && g->reads[0] == LAYOUT_KEYS && !layer_finishes(layer))
+                task->over = OVER_SEQUENCE_BLOCKS;
+            task->size = task->over == OVER_ROWS ? g->round.part_rows : p->block;
+            break;
         case PRODUCT_WIDEN:
             task->over = given ? OVER_SEQUENCE_BLOCKS : OVER_ROWS;
             task->size = g->widen.part_rows;

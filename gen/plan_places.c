@@ -108,7 +108,8 @@ static void place_weights(struct plan_isa *p, const struct product *g)
         place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
     if (!lanes && w->fast > 0) { /* [pair of panels][slab][four sums][step of half a slab][column] */
         p->layouts[LAYOUT_WEIGHT_SUMS + g->id] = (struct layout){
-            .name = g->name, .owner = OWNER_PACKED, .shape = {1, w->fast_pairs, 2 * w->depth, width},
+            .name = g->name, .owner = OWNER_PACKED, .element = w->weights,
+            .shape = {1, w->fast_pairs, 2 * w->depth, width},
             .stride = {0, 2 * w->depth * width, width, 1}};
         place(p, LAYOUT_WEIGHT_SUMS + g->id);
     }
@@ -443,6 +444,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 #define STACK_ROWS 8   /* of a query block: m, l, start, over and bad of a tile; maximum and alpha; one spare */
 #define STACK_SEGMENTS 2 /* and halves of their segments */
 #define STACK_WHOLE 2  /* and, of whole-number scores, scales of queries; with lse there is none to spare */
+#define STACK_LARGEST 1 /* and, of whole-number weights, the largest ones; and the scales of a block's values */
 #define STACK_ROUND 3  /* of rows that become whole numbers together: a number for each */
 #define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; two vectors, LANES pointers */
 #define STACK_SQUARES 2 /* LANES x LANES: a partial transposition holds two; of masks and weights, in one more copy */
@@ -482,7 +484,8 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
                            (p->whole ? STACK_ROUND * ROUND_ROWS * f : 0);
     const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
     const int64_t rows = STACK_ROWS + ((layer->mask & MASK_SEGMENTS) != 0 ? STACK_SEGMENTS : 0) +
-                         (p->rounds_scores ? STACK_WHOLE : 0);
+                         (p->rounds_scores ? STACK_WHOLE : 0) + (p->rounds_values ? STACK_LARGEST : 0);
+    const int64_t scales = p->rounds_values ? (p->key_block + 2 * p->core_word) * f : 0;
     const bool norms = layer_finishes(layer) || layer_norms(layer) > 0;
     const int64_t finish = !norms ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
     if (layer_has_cache(layer)) { /* a block of rows: two places for each query; squares of quads and columns */
@@ -498,7 +501,7 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         if (g->kind == PRODUCT_PANELS && g->panels.fast > 0)
             pairs = max(pairs, g->panels.group_rows / (2 * (g->panels.fast - 1)) + 1);
-    p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back + pairs,
-                        64);
+    p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back +
+                            pairs + scales, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

@@ -130,9 +130,10 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
         return;
     }
     if (layer_rounds(layer)) {
-        reason(p, "products with matrices take integers, " D64 " in a 32-bit word; sums are exact, and each row and "
-               "column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
-               despite_request(p));
+        if (!layer->projected || layer->w_o != W_O_NONE)
+            reason(p, "products with matrices take integers, " D64 " in a 32-bit word; sums are exact, and each row "
+                   "and column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
+                   despite_request(p));
         if (p->rounds_scores)
             reason(p, "scores sum " D64 " products of i%d, with a scale for each row of a head; weighted sums %s",
                    layer->d_k, p->core_word == 4 ? 8 : 16, p->rounds_values
@@ -208,13 +209,22 @@ static void explain_products(struct plan_isa *p)
 static void explain_fast(struct plan_isa *p)
 {
     char text[PLAN_PRODUCTS][REASON_TEXT] = {""};
-    if (p->not_fast != NULL)
+    bool some = !p->unasked; /* else those that stay classical are of interest beside others alone */
+    for (int i = 0; i < p->product_count; i++)
+        some = some || (p->products[i].kind == PRODUCT_PANELS && p->products[i].panels.fast > 0);
+    if (p->not_fast != NULL && !p->unasked)
         reason(p, "no product is fast, though asked for: %s", p->not_fast);
-    for (int i = 0; i < p->product_count && p->fast; i++) {
+    for (int i = 0; i < p->product_count && p->fast && some; i++) {
         const struct plan_panels *const of = &p->products[i].panels;
         if (p->products[i].kind != PRODUCT_PANELS)
             continue;
-        if (of->classical != NULL)
+        if (of->classical == NULL && of->word > 1)
+            snprintf(text[i], sizeof text[i],
+                     "fast products, seven of two tiles of " D64 " or " D64 " rows and two panels, " D64 " words deep, "
+                     "in place of eight, from " D64 " tokens on; " D64 " of " D64 " panels. Sums are exact, bits "
+                     "those of classical products, whose packed weights are half as large (plan.products)", of->fast,
+                     of->fast - 1, of->k_block / 2, (int64_t)FAST_ROWS, 2 * of->fast_pairs, of->panels);
+        else if (of->classical != NULL)
             snprintf(text[i], sizeof text[i], "classical products, as %s", of->classical);
         else
             snprintf(text[i], sizeof text[i],

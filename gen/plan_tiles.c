@@ -144,6 +144,12 @@ static double even_cost(const struct isa *isa, int64_t total, int64_t rows, int6
     return cost * (double)vecs;
 }
 
+/* Most rows of a tile of words */
+int64_t word_rows(const struct plan_isa *p, int64_t vecs)
+{
+    return max(1, min(16, (p->isa->registers - p->word_registers - vecs - 1) / vecs));
+}
+
 /* Rows of a panel's tiles: near-equal parts of a query block. */
 int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                           int64_t vecs)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../../gen/isa.h"
+#include "../../gen/plan.h"
 #include "kernels/apart.h"
 #include "kernels/call.h"
 #include "commands.h"
@@ -23,7 +24,8 @@ struct check {
     struct layer *layer;
     struct inputs_draw draw;
     struct kernel kernel;
-    struct layer *plain_layer; /* with tensor_type: the same layer in f32; NULL: it is f32 itself, or not compared */
+    struct layer *plain_layer; /* with tensor_type: the same layer in f32; with fast products of whole numbers: with
+                                * classical ones, whose bits they have; NULL: it is neither, or not compared */
     struct kernel plain;
     struct subject subject[2]; /* for sets that pack columns of i8 by numbers, by pairs; made on demand */
     struct diag diag;
@@ -163,20 +165,34 @@ static void check_isa(struct check *c, size_t row, struct tally *tally)
     }
 }
 
-/* Makes the layer in f32, whose results are rounded. A plan file belongs to the layer with its type only. */
+/* Whether some product of whole numbers is fast */
+static bool sums_fast(const struct layer *layer, struct diag *diag)
+{
+    if (layer->precision != PRECISION_I16)
+        return false;
+    struct plan *plan = plan_make(layer, isa_default(), diag);
+    const bool fast = plan != NULL && plan_fast_words(plan);
+    plan_free(plan);
+    return fast;
+}
+
+/* Makes the layer whose results this one has, once they are rounded: in f32, or with classical products. A plan file
+ * belongs to the layer with its type only. */
 static bool make_plain(struct check *c)
 {
     struct compile_options options = c->options->compile;
-    if (!layer_types_tensors(c->layer) || options.plan != NULL)
-        return true;
+    const char *const other = layer_types_tensors(c->layer)  ? "tensor_type=f32"
+                            : sums_fast(c->layer, &c->diag) ? "plan.products=classical" : NULL;
+    if (c->diag.errors > 0 || other == NULL || options.plan != NULL)
+        return c->diag.errors == 0;
     const char **set = malloc((options.set_count + 1) * sizeof *set);
     if (set == NULL)
         return diag_environment(&c->diag, NULL, "out of memory");
     size_t count = 0;
     for (size_t i = 0; i < options.set_count; i++)
-        if (strncmp(options.set[i], "tensor_type", strlen("tensor_type")) != 0)
+        if (strncmp(options.set[i], other, strcspn(other, "=")) != 0)
             set[count++] = options.set[i];
-    set[count++] = "tensor_type=f32";
+    set[count++] = other;
     options.set = set;
     options.set_count = count;
     c->plain_layer = layer_read(c->spec, set, count, &c->diag);

@@ -682,6 +682,9 @@ static bool always_divides(const struct layer *layer)
     return !layer->sink && !score_has(layer, SCORE_SOFTCAP);
 }
 
+/* What of a chosen row is poisoned: all of it, one column, or with given values those alone */
+enum extent { EXTENT_ROW, EXTENT_COLUMN, EXTENT_VALUES };
+
 struct poison {
     struct inputs in;
     size_t rows;                /* rows of a sequence: those of a cache, then m new ones */
@@ -689,7 +692,7 @@ struct poison {
                                  * call's own */
     unsigned char *tainted;     /* [batch][h][n]: the poison that each row of Z sees */
     unsigned char *read;        /* [batch][h][n]: whether a score of the row becomes NaN */
-    bool one_column;            /* not the whole row */
+    enum extent extent;
 };
 
 static void poison_free(struct poison *p)
@@ -788,7 +791,7 @@ static void write_poison(struct poison *p, const struct trial *t, enum layer_ten
 {
     for (size_t r = 0; r < t->in->batch * count; r++)
         for (size_t c = 0; is_poisoned(p, t, tensor, r) && c < width; c++)
-            if (!p->one_column || c % head_width == r % head_width)
+            if (p->extent != EXTENT_COLUMN || c % head_width == r % head_width)
                 element_put(t->layer->tensor_type, p->in.tensor[tensor], r * width + c, (double)values[(r + c) % 3]);
 }
 
@@ -796,7 +799,7 @@ static void write_poison(struct poison *p, const struct trial *t, enum layer_ten
 static void poison_cache(struct poison *p, const struct trial *t, const float values[3])
 {
     const struct layer *layer = t->layer;
-    for (int of_values = 0; of_values < 2; of_values++) {
+    for (int of_values = p->extent == EXTENT_VALUES; of_values < 2; of_values++) {
         const int part = layer_scales_cache(layer) ? 2 + of_values : of_values; /* whole numbers are never NaN */
         const enum layer_tensor tensor = inputs_cache_of(layer, part);
         const size_t width = inputs_cache_width(layer, part);
@@ -806,7 +809,7 @@ static void poison_cache(struct poison *p, const struct trial *t, const float va
                     const int64_t position = inputs_first(layer, t->in, b) + (int64_t)j;
                     const size_t row = inputs_cache_row(layer, t->in, part, b, i, position);
                     for (size_t c = 0; c < width; c++)
-                        if (!p->one_column || c == j % width)
+                        if (p->extent != EXTENT_COLUMN || c == j % width)
                             element_put(layer_tensor_element(layer, tensor), p->in.tensor[tensor], row + c,
                                         (double)values[(j + c) % 3]);
                 }
@@ -824,16 +827,16 @@ static void poison_given(struct poison *p, const struct trial *t, enum layer_ten
         for (size_t i = 0; is_poisoned(p, t, tensor, r) && i < heads; i++) {
             const size_t row = inputs_head_row(layer, t->in, tensor, r / count, r % count, i);
             for (size_t c = 0; c < width; c++)
-                if (!p->one_column || c == r % width)
+                if (p->extent != EXTENT_COLUMN || c == r % width)
                     element_put(layer->tensor_type, p->in.tensor[tensor], row + c, (double)values[(r + c) % 3]);
         }
 }
 
-static bool make_poison(struct poison *p, struct trial *t, const float values[3], bool one_column)
+static bool make_poison(struct poison *p, struct trial *t, const float values[3], enum extent extent)
 {
     const struct inputs *in = t->in;
     const struct layer *layer = t->layer;
-    *p = (struct poison){.one_column = one_column};
+    *p = (struct poison){.extent = extent};
     if (!inputs_copy(&p->in, layer, in, t->diag))
         return false;
     p->rows = poison_rows(t);
@@ -844,13 +847,19 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     if (p->key == NULL || p->query == NULL || p->tainted == NULL || p->read == NULL)
         return diag_environment(t->diag, NULL, "out of memory");
     choose_poison(p, t);
+    if (extent == EXTENT_VALUES)
+        memset(p->query, 0, in->batch * in->n);
     if (layer_attends(layer))
         spread_taint(p, t);
+    if (extent == EXTENT_VALUES) /* no score shows them */
+        memset(p->read, 0, in->batch * (size_t)layer->h * in->n);
     if (layer_has_cache(layer))
         poison_cache(p, t, values);
     if (layer->projected) {
-        poison_given(p, t, TENSOR_Q, values);
-        poison_given(p, t, TENSOR_K, values);
+        if (extent != EXTENT_VALUES) {
+            poison_given(p, t, TENSOR_Q, values);
+            poison_given(p, t, TENSOR_K, values);
+        }
         poison_given(p, t, TENSOR_V, values);
         return true;
     }
@@ -1002,10 +1011,11 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
     return true;
 }
 
-static bool with_poison(struct trial *t, const float values[3], bool one_column, enum demand demand, const char *what)
+static bool with_poison(struct trial *t, const float values[3], enum extent extent, enum demand demand,
+                        const char *what)
 {
     struct poison p;
-    bool good = make_poison(&p, t, values, one_column) && prepare(t, 12, 1) && forward(t, &p.in, what) &&
+    bool good = make_poison(&p, t, values, extent) && prepare(t, 12, 1) && forward(t, &p.in, what) &&
                 check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what) &&
                 check_poisoned_lse(&p, t, demand, what) && (!mixes_rows(t) || unseen_within(t, what));
     poison_free(&p);
@@ -1014,7 +1024,7 @@ static bool with_poison(struct trial *t, const float values[3], bool one_column,
 
 static bool with_nan(struct trial *t)
 {
-    return with_poison(t, (const float[]){NAN, NAN, NAN}, false, DEMAND_OF_NAN, "NaN");
+    return with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_ROW, DEMAND_OF_NAN, "NaN");
 }
 
 /* One NaN: with attention other columns may hide what a single one would show; without attention it must reach all
@@ -1022,14 +1032,21 @@ static bool with_nan(struct trial *t)
 static bool with_one_nan(struct trial *t)
 {
     const enum demand demand = layer_attends(t->layer) ? DEMAND_NOTHING : DEMAND_OF_NAN;
-    return with_poison(t, (const float[]){NAN, NAN, NAN}, true, demand, "NaN in one column");
+    return with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_COLUMN, demand, "NaN in one column");
+}
+
+/* Scores do not show it then. */
+static bool with_nan_in_values(struct trial *t)
+{
+    return !t->layer->projected ||
+           with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_VALUES, DEMAND_OF_NAN, "NaN in values");
 }
 
 static bool with_infinity(struct trial *t)
 {
     const bool shows = layer_attends(t->layer) || layer_norms_first(t->layer) || layer_has_block(t->layer);
     const enum demand demand = shows ? DEMAND_OF_INFINITY : DEMAND_NOTHING; /* activations of infinities are finite */
-    return with_poison(t, (const float[]){INFINITY, -INFINITY, INFINITY}, false, demand, "infinity");
+    return with_poison(t, (const float[]){INFINITY, -INFINITY, INFINITY}, EXTENT_ROW, demand, "infinity");
 }
 
 /* Poisons some numbers of mask_add; rows that see one of these keys are tainted. */
@@ -1085,7 +1102,7 @@ static bool with_masks(struct trial *t)
 
 static bool with_huge_values(struct trial *t)
 {
-    return with_poison(t, (const float[]){INFINITY, -INFINITY, 3e38f}, false, DEMAND_NOTHING, "infinity or 3e38");
+    return with_poison(t, (const float[]){INFINITY, -INFINITY, 3e38f}, EXTENT_ROW, DEMAND_NOTHING, "infinity or 3e38");
 }
 
 /* ---- rows of a block at the ends of what f32 holds --------------------------------------------------------------- */
@@ -2054,6 +2071,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {first_run, PROMISES_OF_VALUES}, {second_run, PROMISES_ALL}, {parts_in_reverse, PROMISES_OF_VALUES},
         {memory_is_own, PROMISES_ALL}, {reads_within, PROMISES_OF_VALUES},
         {each_sequence_alone, PROMISES_OF_VALUES}, {with_nan, PROMISES_OF_VALUES}, {with_one_nan, PROMISES_ALL},
+        {with_nan_in_values, PROMISES_OF_VALUES},
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {lines_of_all_sizes, PROMISES_ALL},
         {nothing_remembered, PROMISES_ALL},

@@ -104,6 +104,11 @@ static bool widen(struct side *plain, const struct side *typed, const struct lay
     return true;
 }
 
+static const char *plain_of(const struct pair *p)
+{
+    return layer_types_tensors(p->typed.layer) ? "in f32" : "with classical products";
+}
+
 static bool run(struct pair *p, struct side *side)
 {
     const struct kernel_table *call = side->kernel->call;
@@ -113,7 +118,8 @@ static bool run(struct pair *p, struct side *side)
     const struct kernel_args args = kernel_args_of(side->layer, &side->in, outputs);
     int error = call->pack(side->packed, &weights, p->isa);
     error = error != KERNEL_OK ? error : call->forward(side->packed, &args, side->scratch);
-    return error == KERNEL_OK || violated(p, "beside the layer in f32: a call returns \"%s\"", call->strerror(error));
+    return error == KERNEL_OK || violated(p, "beside the layer %s: a call returns \"%s\"", plain_of(p),
+                                          call->strerror(error));
 }
 
 /* Compares the bits of each number, except NaN. */
@@ -124,12 +130,12 @@ static bool is_rounded(struct pair *p, enum layer_tensor tensor, const void *typ
     const bool all = p->typed.layer->scores != SCORES_RAW && p->typed.layer->scores != SCORES_CAPPED;
     for (size_t at = 0; (tensor == TENSOR_Y || all) && at < count; at++) {
         const double number = element_number(TENSOR_F32, plain, at), is = element_number(type, typed, at);
-        uint16_t expected, bits;
-        element_put(type, &expected, 0, number);
-        memcpy(&bits, (const char *)typed + at * sizeof bits, sizeof bits);
-        if (bits != expected && !(isnan(is) && isnan(number)))
-            return violated(p, "number %zu of %s is %.9g, but in f32 %.9g, which is rounded to %.9g", at,
-                            layer_tensor_name(tensor), is, number, element_number(type, &expected, 0));
+        unsigned char expected[4];
+        element_put(type, expected, 0, number);
+        if (memcmp((const char *)typed + at * element_size(type), expected, element_size(type)) != 0 &&
+            !(isnan(is) && isnan(number)))
+            return violated(p, "number %zu of %s is %.9g, but %s %.9g, which is rounded to %.9g", at,
+                            layer_tensor_name(tensor), is, plain_of(p), number, element_number(type, expected, 0));
     }
     return true;
 }
@@ -137,7 +143,7 @@ static bool is_rounded(struct pair *p, enum layer_tensor tensor, const void *typ
 static bool same_lse(struct pair *p)
 {
     return memcmp(p->typed.lse, p->plain.lse, inputs_bytes(p->plain.layer, &p->plain.in, TENSOR_LSE)) == 0 ||
-           violated(p, "lse has other bits than in f32");
+           violated(p, "lse has other bits than %s", plain_of(p));
 }
 
 static bool holds(struct pair *p, const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
@@ -162,7 +168,7 @@ bool rounding_holds(const struct kernel *kernel, const struct layer *layer, cons
                     struct diag *diag)
 {
     bool good = true;
-    if (plain->call->fast_products != 0) /* the layer in f32 sums in another order; of other types no product is fast */
+    if (plain->call->fast_products != 0) /* the layer in f32 sums in another order */
         return true;
     for (enum numbers numbers = 0; good && numbers < (layer_is_linear(layer) ? NUMBERS : WHOLE); numbers++) {
         struct pair p = {.isa = isa, .why = why};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The promise of tensor_type: y and attn are those of the same layer in f32, of the widened inputs, rounded once.
+/* The promise of tensor_type: y and attn are those of the same layer in f32, of the widened inputs, rounded once. And
+ * of fast products of whole numbers: y and attn are those of the same layer with classical ones.
  *
  * Left out on purpose: how near they are to the reference (verify.h).
  */

@@ -18,7 +18,8 @@
 struct subject {
     const struct layer *layer;
     const struct kernel *kernel;
-    const struct layer *plain_layer; /* the same layer in f32, if its tensors have another type and that is compared */
+    const struct layer *plain_layer; /* the same layer in f32, or with classical products, whose results, rounded, this
+                                      * one's are to be (rounding.h) */
     const struct kernel *plain;      /* NULL: it is not */
     uint64_t seed;
     struct inputs inputs, small; /* for accuracy; for the promises */

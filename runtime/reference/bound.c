@@ -18,7 +18,8 @@
  *         below ABSORBED added to that leave it there
  *         terms before the mask change T and the error so far as terms.c says
  *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2; r rescalings, each by 2^-64 or less, so
- *                                             that what went through more than 4 is below TINY
+ *                                             that what went through more than 4 is below TINY; weights whose scores
+ *                                             are sums of whole numbers have an exponential of their own
  *   A'_j lies between A_j e^{-d_j} / sum A_i e^{d_i} and A_j e^{d_j} / sum A_i e^{-d_i}; with one d for all keys this
  *         is the familiar e^{2d} - 1. e_a is the larger distance, at most that to 0 or 1, plus TINY for the argument
  *         that exp2 clamps, and, where a mask spreads scores over 126 or more, min(A, 2^-62): a weight of up to 2^64
@@ -698,6 +699,10 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double dropped = p->folded.folds.scores ? p->folded.dropped[r] : 0;
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
+    /* of a polynomial of low degree errors are no roundings: all other weights of a row may have the opposite one */
+    const double of_weight = !layer_rounds_scores(p->layer, p->in->pairs) ? EXP_ERROR
+                             : p->layer->precision == PRECISION_I16       ? BOUND_WEIGHT_I16
+                                                                          : BOUND_WEIGHT_I8;
     const double range = LOG2_E * (maximum - minimum);
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));
@@ -726,9 +731,10 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         row->slope[j] = e.slope;
         row->product[j] = LOG2_E * head->raw[at];
         row->log_a[j] = head->scores[at] - maximum - log(sum);
-        row->d_worst[j] = LN_2 * e_worst + (rescalings + 1) * (EXP_ERROR + 2 * U);
+        row->d_worst[j] = LN_2 * e_worst + rescalings * (EXP_ERROR + 2 * U) + of_weight + 2 * U;
         row->d_drawn[j] = LN_2 * (e.lost + of_reference) +
-                          sqrt(square(LN_2) * e_drawn + (rescalings + 1) * square(EXP_ERROR));
+                          sqrt(square(LN_2) * e_drawn + rescalings * square(EXP_ERROR) +
+                               square((of_weight > EXP_ERROR ? 2 : 1) * of_weight));
         row->open = row->open || p->k_open[j] || e.open;
     }
     for (size_t j = 0; j < keys && row->unsure && p->layer->scores == SCORES_BIASED; j++)
@@ -872,7 +878,7 @@ static void rounded_weights_error(const struct propagation *p, const struct refe
             sum += whole;
             keys++;
         }
-    unit *= 0.501 / (double)layer_weight_levels(p->layer, p->in->pairs);
+    unit *= 0.503 / (double)layer_weight_levels(p->layer, p->in->pairs);
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j]) {
             const double weight = (head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j];

@@ -70,13 +70,14 @@ static double i4_column(const float *from, float *to, size_t count, size_t tap)
 }
 
 /* Under precision: the scale of a column. With i8 a number, or with `pairs` two neighbours of a tap, are at most 127
- * scales. With i16 a number is at most 32767 scales, and the sum of a tap with a row's numbers of at most `levels`
- * stays below 2^31, with half a scale more for each number. */
+ * scales. With i16 a number is at most 32767 scales, or 8191 of a long column, and the sum of a tap with a row's
+ * numbers of at most `levels` stays below 2^31, with half a scale more for each number. */
 static double whole_unit(const struct layer *layer, bool pairs, const float *from, size_t count, size_t tap)
 {
     const bool i8 = layer->precision == PRECISION_I8;
     const double levels = (double)layer_levels(layer, (int64_t)tap);
     const double room = 0.99 * (2147483647.0 / levels - 0.5 * (double)tap);
+    const double most = (double)layer_column_levels(layer, (int64_t)tap);
     float wanted = 0;
     for (size_t first = 0; first < count; first += tap) {
         double sum = 0, largest = 0;
@@ -89,7 +90,7 @@ static double whole_unit(const struct layer *layer, bool pairs, const float *fro
             largest = fmax(largest, (double)size);
         }
         if (!i8)
-            wanted = fmaxf(wanted, fmaxf((float)(largest / 32767), (float)(sum / room)));
+            wanted = fmaxf(wanted, fmaxf((float)(largest / most), (float)(sum / room)));
     }
     return unit_above((double)wanted, i8 ? 16 : 9);
 }

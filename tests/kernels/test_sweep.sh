@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Twenty-four random legal layers, each against the reference: see sweep.c. `make sweep` runs thousands. And layers that
-# failed once (found/), whose second line says why, with undefined behaviour as a trap; `# options:` are check's.
+# failed once (found/), whose second line says why, and a vector whose sums wrap, with undefined behaviour as a trap;
+# `# options:` are check's.
 #
 #   tests/kernels/test_sweep.sh      BUILD=build  CC=gcc  CLANG=clang (empty: only $CC)  SWEEP=24  SEED=1  JOBS=N
 set -u
@@ -14,6 +15,8 @@ for spec in tests/kernels/found/*.layer; do
     options=$(sed -n 's/^# options: //p' "$spec")
     CFLAGS=$traps check "$spec: $(sed -n '2s/# //p' "$spec")" "$ATTNRUN" check --quiet "$spec" --isa scalar $options
 done
+of=tests/vectors/precision_i16_fast
+CFLAGS=$traps check "$of: intermediate sums leave 32 bits" "$ATTNRUN" run $of.layer --in $of.safetensors --isa scalar
 tally
 found=$?
 

@@ -1106,6 +1106,61 @@ static void test_sets_of_dots(void **state)
     }
 }
 
+/* Fast products of whole numbers are taken unasked where calls are of many tokens and sums of four numbers fit 16 bits;
+ * those of floats only where they are asked for. Tiles fit the registers, t is behind the panels. */
+static void test_fast_products(void **state)
+{
+    enum { NONE, WORDS, FLOATS };
+    static const struct { const char *set[4]; int fast; } cases[] = {
+        {{"precision=i16"}, WORDS}, {{"precision=i16", "plan.products=fast"}, WORDS},
+        {{"precision=i16", "plan.products=classical"}, NONE}, {{"precision=i8", "plan.products=fast"}, NONE},
+        {{"precision=f32"}, NONE}, {{"plan.products=fast"}, FLOATS}, {{"precision=i16", "d_model=188"}, NONE},
+        {{"plan.products=fast", "d_model=188"}, FLOATS}, {{"precision=i16", "seq_len=63", "plan.batch_rows=1"}, NONE},
+        {{"precision=i16", "seq_len=40", "plan.batch_rows=80"}, WORDS},
+        {{"plan.products=fast", "seq_len=40", "plan.batch_rows=80"}, NONE},
+        {{"precision=i16", "plan.typical_n=1"}, NONE}, {{"precision=i16", "plan.typical_n=100"}, WORDS},
+        {{"precision=i16", "tensor_type=bf16"}, NONE}, {{"precision=i16", "plan.size=small"}, NONE},
+        {{"precision=i16", "cache=rows", "cache_len=80"}, NONE},
+        {{"precision=i16", "cache=rows", "cache_len=80", "plan.products=fast"}, WORDS}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct settings s = {.count = 0};
+        const char *const wide[] = {"d_model=192", "h=4", "d_k=50", "d_v=50", "seq_len=70"};
+        for (int k = 0; k < 4 && cases[i].set[k] != NULL; k++)
+            set_word(&s, cases[i].set[k]);
+        for (size_t k = 0, given = s.count; k < sizeof wide / sizeof *wide; k++) {
+            bool other = false; /* of the same key */
+            for (size_t j = 0; j < given; j++)
+                other = other || strncmp(s.set[j], wide[k], strcspn(wide[k], "=") + 1) == 0;
+            if (!other)
+                set_word(&s, wide[k]);
+        }
+        struct layer *layer = read_layer(&s);
+        struct plan *plan = make_plan(layer);
+        assert_int_equal(plan_fast_words(plan), cases[i].fast == WORDS);
+        assert_int_equal(plan_fast_products(plan) != 0, cases[i].fast == FLOATS);
+        for (const struct plan_isa *p = plan->isas; p < plan->isas + plan->count; p++)
+            for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+                const struct plan_panels *const of = &g->panels;
+                const struct layout *const sums = &p->layouts[LAYOUT_WEIGHT_SUMS + g->id];
+                if (g->kind != PRODUCT_PANELS || of->fast == 0) {
+                    assert_null(sums->name);
+                    continue;
+                }
+                assert_true(of->word == 1 ||
+                            of->fast * of->vecs <= p->isa->registers - of->vecs - 1 - p->word_registers);
+                assert_int_equal(layout_elements(sums), 2 * of->fast_pairs * of->depth * of->vecs * p->lanes);
+                assert_true(sums->at + layout_elements(sums) * 4 <= p->bytes[OWNER_PACKED]);
+                assert_true(sums->element == of->weights && of->depth % 2 == 0);
+            }
+        forget(plan, layer);
+    }
+    struct layer *layer = read_layer(&(struct settings){.set = {"precision=i16"}, .count = 1});
+    for (int64_t count = FAST_NUMBERS; count < 4096; count++)
+        assert_true(4 * layer_levels(layer, count) <= INT16_MAX && 4 * layer_column_levels(layer, count) <= INT16_MAX);
+    layer_free(layer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1118,6 +1173,7 @@ int main(void)
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_sets_of_dots),
+        cmocka_unit_test(test_fast_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

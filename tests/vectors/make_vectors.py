@@ -54,6 +54,9 @@ def complete(name, spec):
              precision="f32", tensor_type="f32", window_left=None, window_right=None)
     s.update(spec)
     s.setdefault("h_kv", s["h"])
+    if s["input"] == "projected":
+        s.setdefault("d_model", 0)
+        s.setdefault("d_v", s["d_k"])
     s.setdefault("d_source", s["d_model"])
     s.setdefault("source_len", s["seq_len"])
     split = s["input"] == "split"
@@ -82,11 +85,13 @@ def weight_shapes(s):
     """Shapes with weight_layout = in_out; only the tensors that the layer has."""
     h, h_kv, d_k, d_v, d_model = s["h"], s["h_kv"], s["d_k"], s["d_v"], s["d_model"]
     split = s["input"] == "split"
-    shapes = {"w_q": (h, s["in_q"], d_k) if split else (d_model, h * d_k), "b_q": (h * d_k,)}
-    if s["w_k"] == "dense":
+    shapes = {}
+    if s["input"] != "projected":
+        shapes = {"w_q": (h, s["in_q"], d_k) if split else (d_model, h * d_k), "b_q": (h * d_k,)}
+    if shapes and s["w_k"] == "dense":
         shapes["w_k"] = (h, s["in_kv"], d_k) if split else (s["d_source"], h_kv * d_k)
         shapes["b_k"] = (h_kv * d_k,)
-    if s["w_v"] == "dense":
+    if "w_q" in shapes and s["w_v"] == "dense":
         shapes["w_v"] = (h, s["in_kv"], d_v) if split else (s["d_source"], h_kv * d_v)
         shapes["b_v"] = (h_kv * d_v,)
     if s["w_o"] != "none":
@@ -197,7 +202,8 @@ def whole_column(s, column, tap):
             wanted = max(wanted, (sizes * np.float32(float.fromhex("0x1.020408p-7"))).max())
             continue
         room = 0.99 * ((2 ** 31 - 1) / levels(s, tap) - 0.5 * tap)
-        wanted = max(wanted, np.float32(float(sizes.max()) / 32767), np.float32(sizes.astype(np.float64).sum() / room))
+        most = 32767 if tap < 192 else 8191 # four of which add up in 16 bits
+        wanted = max(wanted, np.float32(float(sizes.max()) / most), np.float32(sizes.astype(np.float64).sum() / room))
     if wanted == 0:
         return np.zeros(len(column))
     bits = 16 if s["precision"] == "i8" else 9
@@ -263,7 +269,7 @@ def one_head(s, w, i, x, source):
     x_i = x[:, i * s["in_q"]:(i + 1) * s["in_q"]] if split else x
     s_i = source[:, i * s["in_kv"]:(i + 1) * s["in_kv"]] if split else source
 
-    x_i, s_i = whole_rows(s, x_i), whole_rows(s, s_i)
+    values_in, x_i, s_i = s_i, whole_rows(s, x_i), whole_rows(s, s_i)
 
     def matrix(name, columns):
         return w[name][i] if split else w[name][:, columns]
@@ -276,8 +282,14 @@ def one_head(s, w, i, x, source):
         k = project(s_i, matrix("w_q", queries), bias("b_q", queries))
     else:
         k = project(s_i, matrix("w_k", keys), bias("b_k", keys))
-    v = s_i if s["w_v"] == "identity" else project(s_i, matrix("w_v", values), bias("b_v", values))
+    v = values_in if s["w_v"] == "identity" else project(s_i, matrix("w_v", values), bias("b_v", values))
     return q, k, v
+
+
+def given_head(s, tensors, b, i):
+    """The same where a call brings them."""
+    j = i * s["h_kv"] // s["h"]
+    return tuple(from_cache(tensors[name][b, :, head]) for name, head in (("q", i), ("k", j), ("v", j)))
 
 
 def visible(s, t, tensors, b, i, m):
@@ -343,16 +355,17 @@ def layer_weights(s, tensors):
 
 def layer(s, tensors):
     """y and attn in float64."""
-    w = layer_weights(s, tensors)
-    x = rounded(s, from_cache(tensors["x"]))
+    w, given = layer_weights(s, tensors), s["input"] == "projected"
+    x = None if given else rounded(s, from_cache(tensors["x"]))
     source = rounded(s, from_cache(tensors["source"])) if s["attention"] == "cross" else x
-    batch, n, m = x.shape[0], x.shape[1], source.shape[1]
+    (batch, n), m = (tensors["q"] if given else x).shape[:2], (tensors["k"] if given else source).shape[1]
     d_out = s["h"] * s["d_v"] if s["w_o"] == "none" else s["d_model"]
     y, attn = np.zeros((batch, n, d_out)), np.zeros((batch, s["h"], n, m))
     for b in range(batch):
         z = np.zeros((s["h"], n, s["d_v"]))
         for i in range(s["h"]):
-            attn[b, i], z[i] = attend(s, tensors, b, i, *one_head(s, w, i, x[b], source[b]))
+            head = given_head(s, tensors, b, i) if given else one_head(s, w, i, x[b], source[b])
+            attn[b, i], z[i] = attend(s, tensors, b, i, *head)
         concatenated = np.concatenate(list(z), axis=1)
         if s["w_o"] == "none":
             y[b] = concatenated
@@ -360,7 +373,7 @@ def layer(s, tensors):
             y[b] = project(whole_rows(s, rounded(s, concatenated)), w["w_o"], w["b_o"] if s["bias"] else None)
         else:
             y[b] = convolve(s, w, tensors, b, z)
-    return y, attn
+    return y.reshape(batch, n, s["h"], s["d_v"]) if given and s["w_o"] == "none" else y, attn
 
 
 # ---- a cache ------------------------------------------------------------------------------------------------------
@@ -454,7 +467,11 @@ def zero_token(change, b, row):
 
 def draw(s, random, batch, n, m):
     """x, source and weights; the scale of a weight is 1/sqrt(its inputs), so that every stage is of order 1."""
-    tensors = {"x": random.standard_normal((batch, n, s["d_model"]))}
+    if s["input"] == "projected":
+        tensors = {name: random.standard_normal((batch, tokens, heads, width)) for name, tokens, heads, width in
+                   (("q", n, s["h"], s["d_k"]), ("k", m, s["h_kv"], s["d_k"]), ("v", m, s["h_kv"], s["d_v"]))}
+    else:
+        tensors = {"x": random.standard_normal((batch, n, s["d_model"]))}
     if s["attention"] == "cross":
         tensors["source"] = random.standard_normal((batch, m, s["d_source"]))
     for name, shape in weight_shapes(s).items():
@@ -524,6 +541,32 @@ def spoil(tensor, rows, value, lengths=None, column=None):
         for b, row in rows:
             tensors[tensor][b, row, slice(None) if column is None else column] = next(values)
     return change
+
+
+def outliers(tensors, random):
+    """Of two panels of 8, 16 or 32 columns: their halves' largest numbers, whose signs add up in sums of four of them.
+    Rows and columns of one size, whose signs make products of such sums leave 32 bits. A row of NaN, which no query
+    sees."""
+    for row, width in ((3, 8), (7, 16), (11, 32)):
+        sign = np.where(np.arange(tensors["w_k"].shape[1]) // width % 2 == 0, -1, 1)
+        tensors["w_k"][row, :], tensors["w_k"][96 + row, :] = sign * 0.9, -sign * 0.9
+    tensors["source"][0, :, 3] *= 20
+    for column in random.choice(196, 60, replace=False):
+        tensors["w_k"][:96, column], tensors["w_k"][96:, column] = random.choice([-1, 1]), 1
+    for row in random.choice(67, 24, replace=False):
+        tensors["source"][0, row, :96], tensors["source"][0, row, 96:] = random.choice([-0.01, 0.01]), 0.01
+    tensors["source"][0, 40, 9] = NAN
+    tensors["mask_bool"] = np.ones((1, 1, 3, 67), bool)
+    tensors["mask_bool"][..., 40] = False
+
+
+def sizes(tensors, random):
+    """Rows, and columns, of all sizes."""
+    tensors["source"][0, 20:24] *= 1e-4
+    tensors["source"][0, 30:50] *= 8
+    tensors["w_v"][:, 70:80] *= 1e-3
+    tensors["mask_bool"] = np.abs(np.arange(67) - 4 * np.arange(16)[:, None]) < 3
+    tensors["mask_bool"].shape = 1, 1, 16, 67
 
 
 def spoil_and_hide(tensor, columns, value, shape):
@@ -788,9 +831,22 @@ def list_vectors():
     vector("precision_i16", "products and scores of whole numbers: 33 features, keys past a length, weights as torch has them",
            2, 7, 11, d_model=24, h=2, d_k=33, d_v=5, d_source=15, seq_len=7, source_len=11, attention="cross",
            mask="padding", weight_layout="out_in", precision="i16", change=lengths(11, 4))
+    vector("precision_i16_fast", "fast products of keys: 67 rows, 196 columns, outliers whose sums of four fill 16 bits, NaN",
+           1, 3, 67, d_model=24, h=1, d_k=196, d_v=5, d_source=192, seq_len=3, source_len=67, attention="cross",
+           mask="bool", bias=True, precision="i16", scores=False, change=outliers)
+    vector("products_fast", "fast products of values: 67 rows of 96 numbers, some far larger than others, 196 columns; a query"
+           " sees a few", 1, 16, 67, d_model=196, h=1, d_k=4, d_v=196, d_source=96, seq_len=16, source_len=67,
+           attention="cross", w_o="none", mask="bool", bias=True, scores=False, change=sizes,
+           **{"plan.fold": "off", "plan.products": "fast"})
     vector("precision_i8_conv", "products of whole numbers: each head's rows of a convolution, one of NaN", 2, 8, d_model=12,
            scores=False, h=3, seq_len=8, w_o="conv", conv_width=4, precision="i8", mask="padding",
            change=spoil("x", [(0, 6)], NAN, lengths=(8, 5)))
+    vector("precision_i8_given", "scores and weighted sums of bytes, of rows that the call brings: grouped heads, NaN in a value",
+           2, 7, 19, input="projected", h=4, h_kv=2, d_k=34, d_v=37, w_o="none", seq_len=7, source_len=19,
+           mask="padding", precision="i8", change=spoil("v", [(1, 4), (0, 12)], NAN, lengths=(12, 17)))
+    vector("precision_i16_identity", "weighted sums of whole numbers, of the source itself; a row of NaN behind its end", 2, 9, 13,
+           d_model=20, h=2, d_k=32, d_source=41, w_v="identity", seq_len=9, source_len=13, attention="cross",
+           mask="padding", precision="i16", change=spoil("source", [(1, 11)], NAN, lengths=(13, 11)))
     vector("precision_i8_pairs", "products of whole numbers, two neighbours of a column with 127 units: zeros, an outlier", 1,
            9, d_model=64, h=2, seq_len=9, bias=True, mask="causal", precision="i8", change=columns)
     vector("precision_i8_conv_pairs", "products of whole numbers: pairs begin anew with each tap of five numbers", 2, 8,
