@@ -265,7 +265,7 @@ static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weight
 }
 
 /* Why a product is classical where fast ones are asked for; NULL: it is fast. `tokens` of a full sequence, or of whole
- * numbers, whose sums are exact, of all that are projected together */
+ * numbers, whose sums are exact, of a group of rows */
 static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
 {
     if (g->groups > 1 || g->taps > 1)
@@ -281,7 +281,7 @@ static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
     if (g->columns < FAST_COLUMNS)
         return "there are too few columns";
     if (tokens < FAST_ROWS)
-        return g->word > 1 ? "there are too few tokens" : "a sequence has too few tokens";
+        return g->word > 1 ? "a group of rows has too few tokens" : "a sequence has too few tokens";
     return NULL;
 }
 
@@ -331,7 +331,9 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
                             : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
     g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), g->weights == TENSOR_I4 ? WEIGHT_GROUP : 8));
-    g->classical = p->fast ? stays_classical(g, to_end ? rows : tokens) : NULL;
+    const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
+    const int64_t of_fast = choose_group_rows(request, p, operand * 7 / 4, rows); /* rows beside their sums */
+    g->classical = p->fast ? stays_classical(g, to_end ? min(rows, of_fast) : tokens) : NULL;
     const bool fast = p->fast && g->classical == NULL;
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
@@ -353,8 +355,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->tail_lanes = g->columns % p->lanes;
     g->panel_size = g->matrices * g->taps * g->packed_depth * width;
     g->group_size = g->matrices * g->taps * g->packed_depth * round_up(g->columns, p->lanes);
-    const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
-    g->group_rows = choose_group_rows(request, p, fast ? operand * 7 / 4 : operand, rows);
+    g->group_rows = fast ? of_fast : choose_group_rows(request, p, operand, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = min(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
     if (g->finish > 0) {
