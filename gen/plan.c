@@ -20,6 +20,8 @@
 #define MAX_GROUP_ROWS 512
 #define FAST_DEPTH 96            /* steps, */
 #define FAST_COLUMNS 192         /* and columns from which on seven products take less time than eight (Zen 4) */
+#define FAST_UNASKED 256         /* tokens of a sequence for those of whole numbers that nobody asked for: with fewer,
+                                  * what seven products save is lost where others use L3 (Zen 4) */
 #define FAST_PART 768            /* columns of a part of a fast product, which forms sums of its rows once */
 #define MAX_DEPTH 1024           /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
 #define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
@@ -263,7 +265,7 @@ static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weight
 }
 
 /* Why a product is classical where fast ones are asked for; NULL: it is fast. `tokens` of a full sequence, or of whole
- * numbers, whose sums are exact, of all that are projected together */
+ * numbers, whose sums are exact, of a group of rows */
 static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
 {
     if (g->groups > 1 || g->taps > 1)
@@ -279,7 +281,7 @@ static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
     if (g->columns < FAST_COLUMNS)
         return "there are too few columns";
     if (tokens < FAST_ROWS)
-        return g->word > 1 ? "there are too few tokens" : "a sequence has too few tokens";
+        return g->word > 1 ? "a group of rows has too few tokens" : "a sequence has too few tokens";
     return NULL;
 }
 
@@ -329,7 +331,9 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
                             : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
     g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), g->weights == TENSOR_I4 ? WEIGHT_GROUP : 8));
-    g->classical = p->fast ? stays_classical(g, to_end ? rows : tokens) : NULL;
+    const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
+    const int64_t of_fast = choose_group_rows(request, p, operand * 7 / 4, rows); /* rows beside their sums */
+    g->classical = p->fast ? stays_classical(g, to_end ? min(rows, of_fast) : tokens) : NULL;
     const bool fast = p->fast && g->classical == NULL;
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
@@ -351,8 +355,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->tail_lanes = g->columns % p->lanes;
     g->panel_size = g->matrices * g->taps * g->packed_depth * width;
     g->group_size = g->matrices * g->taps * g->packed_depth * round_up(g->columns, p->lanes);
-    const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
-    g->group_rows = choose_group_rows(request, p, fast ? operand * 7 / 4 : operand, rows);
+    g->group_rows = fast ? of_fast : choose_group_rows(request, p, operand, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = min(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
     if (g->finish > 0) {
@@ -1600,12 +1603,12 @@ static const char *not_fast(const struct layer *layer, const struct plan_request
                                          : NULL;
 }
 
-/* The kind of products of a layer that does not say: fast ones where no bit changes, unless calls of a few tokens,
- * which read panels alone, are as typical: packed weights are twice as large. */
+/* The kind of products of a layer that does not say: fast ones where no bit changes, but not for short sequences, nor
+ * where calls of a few tokens, which read panels alone, are as typical: packed weights are twice as large. */
 static int products_unasked(const struct layer *layer, const struct plan_request *request)
 {
-    const bool few = layer_has_cache(layer) || layer_is_linear(layer) ||
-                     request_or(request, PLAN_TYPICAL_N, FAST_ROWS) < FAST_ROWS;
+    const bool few = layer_has_cache(layer) || layer_is_linear(layer) || layer->seq_len < FAST_UNASKED ||
+                     request_or(request, PLAN_TYPICAL_N, FAST_UNASKED) < FAST_UNASKED;
     return layer->precision == PRECISION_I16 && !few ? PLAN_SEVEN : PLAN_CLASSICAL;
 }
 

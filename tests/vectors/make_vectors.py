@@ -833,7 +833,8 @@ def list_vectors():
            mask="padding", weight_layout="out_in", precision="i16", change=lengths(11, 4))
     vector("precision_i16_fast", "fast products of keys: 67 rows, 196 columns, outliers whose sums of four fill 16 bits, NaN",
            1, 3, 67, d_model=24, h=1, d_k=196, d_v=5, d_source=192, seq_len=3, source_len=67, attention="cross",
-           mask="bool", bias=True, precision="i16", scores=False, change=outliers)
+           mask="bool", bias=True, precision="i16", scores=False, change=outliers,
+           **{"plan.products": "fast"})
     vector("products_fast", "fast products of values: 67 rows of 96 numbers, some far larger than others, 196 columns; a query"
            " sees a few", 1, 16, 67, d_model=196, h=1, d_k=4, d_v=196, d_source=96, seq_len=16, source_len=67,
            attention="cross", w_o="none", mask="bool", bias=True, scores=False, change=sizes,
