@@ -520,6 +520,7 @@ static void draw_fast(struct dice *dice, struct draft *d)
     d->d_k = (256 + d->h - 1) / d->h + 1;
     d->d_k -= d->d_k % 2;
     d->d_v = d->identity ? 0 : d->d_k;
+    d->rope_dims = d->rope_dims > d->d_k ? 0 : d->rope_dims;
     d->conv_width = 0;
     if (is(d->w_o, "conv"))
         d->w_o = "dense";
