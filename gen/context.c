@@ -592,6 +592,10 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "rounds_scores", p->rounds_scores);
     emit_set_boolean(emit, "rounds_values", p->rounds_values);
     emit_set_boolean(emit, "scales_weights", p->scales_weights);
+    bool fast = false;
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0);
+    emit_set_boolean(emit, "has_fast", fast);
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "two_pass", p->two_pass);
     emit_set_boolean(emit, "peeks", p->peeks);

@@ -83,6 +83,15 @@ function helpers.left(a, n) return n ~= 1 and a .. " >= " .. n or a .. " > 0" en
 function helpers.take(a, n) return n ~= 1 and a .. " -= " .. n or a .. "--" end
 function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or things or thing .. "s") end
 
+-- For #if: whether a set that has fast products is compiled
+function helpers.fast_sets(plans)
+    local sets = {}
+    for _, plan in ipairs(plans) do
+        if plan.has_fast then sets[#sets + 1] = "COMPILES_" .. plan.isa:upper() end
+    end
+    return table.concat(sets, " || ")
+end
+
 -- Arguments of tile.in: those in `of`, and defaults for the rest.
 function helpers.tile(of)
     local all = { a_split = 0, a_far = 0, ahead = 0, init = "zero", resume = false, from = false,

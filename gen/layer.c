@@ -368,8 +368,8 @@ static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth)
 
 bool layer_rounds_scores(const struct layer *layer, bool pairs)
 {
-    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer) && !layer->tied &&
-           !layer->source_kept && depth_pays(layer, pairs, layer->d_k);
+    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer) &&
+           depth_pays(layer, pairs, layer->d_k);
 }
 
 /* of values and weights, by whether a word has four of them */
@@ -378,7 +378,7 @@ _Static_assert(INT64_C(4095) * 2047 * MOST_SUMMED <= INT32_MAX, "sums of 32 bits
 
 bool layer_rounds_values(const struct layer *layer, bool pairs)
 {
-    return layer_rounds_scores(layer, pairs) && !layer->pad_skipped && depth_pays(layer, pairs, layer->d_v);
+    return layer_rounds_scores(layer, pairs) && depth_pays(layer, pairs, layer->d_v);
 }
 
 int64_t layer_value_levels(const struct layer *layer, bool pairs)

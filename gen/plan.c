@@ -605,7 +605,9 @@ static void plan_values_words(struct plan_isa *p, const struct layer *layer)
     if (!p->rounds_values)
         return;
     struct product *const product = add(p, layer, PRODUCT_ROUND_VALUES, PRODUCT_COPY);
-    const int64_t several = max(ceil_div(layer->source_len, p->core_word), p->batch_sources);
+    /* without padding sequences may begin at any token, and each at the word of that number */
+    const int64_t own = layer->pad_skipped ? layer->source_len : ceil_div(layer->source_len, p->core_word);
+    const int64_t several = max(own, p->batch_sources);
     p->values_room = round_up(layer->d_v, p->lanes);
     const int64_t row = row_stride(p, p->values_room + p->core_word);
     p->layouts[LAYOUT_ROUNDED_VALUES] = rows_of(product->name, OWNER_SCRATCH, layer->h_kv, several, layer->d_v,

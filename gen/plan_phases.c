@@ -115,7 +115,8 @@ static void add_products(struct plan_phase *phase, const struct plan_isa *p, con
         case PRODUCT_PANELS: task->over = OVER_PANELS, task->size = g->panels.group_rows; break;
         case PRODUCT_LANES: task->over = OVER_PANELS, task->size = g->lanes.group_rows; break;
         default:
-            task->over = g->id == PRODUCT_APPEND || g->id == PRODUCT_ROUND_VALUES ? OVER_SEQUENCE_BLOCKS : OVER_BLOCKS;
+            task->over = g->id == PRODUCT_APPEND || (g->id == PRODUCT_ROUND_VALUES && !layer->source_kept)
+                ? OVER_SEQUENCE_BLOCKS : OVER_BLOCKS; /* a kept source is one sequence, or none */
             task->size = p->block;
         }
         task->more = g->id == PRODUCT_ROUND_Z ? p->z_front + p->z_back : 0;

@@ -169,7 +169,8 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
 /* What later calls of a sequence read: keys and values, or a copy of the source where these are its rows. */
 static void place_kept(struct plan_isa *p, const struct layer *layer)
 {
-    struct layout *const of[] = {&p->layouts[LAYOUT_KEYS], &p->layouts[LAYOUT_VALUES]};
+    struct layout *const of[] = {&p->layouts[p->rounds_scores ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS],
+                                 &p->layouts[p->rounds_values ? LAYOUT_ROUNDED_VALUES : LAYOUT_VALUES]};
     bool source = false;
     p->bytes[OWNER_KEPT] = KEPT_HEADER_BYTES;
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
@@ -178,6 +179,9 @@ static void place_kept(struct plan_isa *p, const struct layer *layer)
         else
             of[i]->owner = OWNER_KEPT;
     }
+    for (size_t i = 0; i < 2; i++) /* words have no place among activations */
+        if (i == 0 ? p->rounds_scores : p->rounds_values)
+            place(p, i == 0 ? LAYOUT_ROUNDED_KEYS : LAYOUT_ROUNDED_VALUES);
     if (source)
         place_new(p, LAYOUT_KEPT_SOURCE, "kept source", OWNER_KEPT, layer->source_len, layer->d_source);
 }
@@ -249,7 +253,7 @@ static void place_cached(struct plan_isa *p, const struct layer *layer)
 
 /* The rows of a block; what is between the products of the feed-forward takes the place of attention's own. Returns
  * where that ends. */
-static int64_t place_block(struct plan_isa *p)
+static int64_t place_block(struct plan_isa *p, bool kept)
 {
     place(p, LAYOUT_NORMED);
     place(p, LAYOUT_NORMED_2);
@@ -260,6 +264,8 @@ static int64_t place_block(struct plan_isa *p)
     place(p, LAYOUT_ROUNDED_SOURCE);
     int64_t rows = p->bytes[OWNER_SCRATCH];
     for (size_t i = 0; i < sizeof rounded / sizeof *rounded; i++) {
+        if (kept && rounded[i] == LAYOUT_ROUNDED_KEYS)
+            continue;
         p->bytes[OWNER_SCRATCH] = words;
         place(p, rounded[i]);
         if (rounded[i] == LAYOUT_ROUNDED_KEYS)
@@ -417,7 +423,7 @@ static void place_fast(struct plan_isa *p)
 void place_scratch(struct plan_isa *p, const struct layer *layer)
 {
     place_typed(p, layer);
-    const int64_t end = place_block(p);
+    const int64_t end = place_block(p, layer->source_kept);
     place_attention(p, layer);
     place_inputs(p, layer);
     place_fast(p);

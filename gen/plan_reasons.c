@@ -138,13 +138,10 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
             reason(p, "scores sum " D64 " products of i%d, with a scale for each row of a head; weighted sums %s",
                    layer->d_k, p->core_word == 4 ? 8 : 16, p->rounds_values
                        ? "take such too: each row of values has a scale, and each query's weights of a block of keys"
-                   : layer->pad_skipped ? "stay f32: sequences may begin at any row"
-                                        : "stay f32: with so few features, rounding the weights would cost more");
+                       : "stay f32: with so few features, rounding the weights would cost more");
         else if (layer_attends(layer))
             reason(p, "scores and weighted sums stay f32: %s",
                    layer_has_cache(layer) ? "a cache holds rows of f32"
-                   : layer->tied          ? "queries are keys times the scale"
-                   : layer->source_kept   ? "kept keys are of f32"
                                           : "rounding would cost more than sums over so few features save");
         return;
     }

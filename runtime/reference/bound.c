@@ -103,6 +103,7 @@
 #define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
 #define EXP_ERROR BOUND_EXP2
 #define LAMBDA BOUND_LAMBDA
+#define EVEN (5.52 / 1.7320508) /* deviations of one in 4*10^6, of an error spread evenly up to 1 */
 #define LOG2_E BOUND_LOG2_E
 #define LN_2 0.6931471805599453
 #define RANGE 128 /* beyond it a sum of weights might overflow, and the kernel uses the largest score for M */
@@ -862,7 +863,9 @@ static bool values_overflow(const struct propagation *p, const struct row *row, 
 
 /* What rounding weights to whole numbers adds to column c of z: half a unit of each, which is the largest weight times
  * the scale of its value, by its levels, times the whole number of the value. Blocks of keys have units of their
- * own, which are no larger. Weights below 2^-114 of the largest count for nothing. */
+ * own, which are no larger. Weights below 2^-114 of the largest count for nothing. Errors of weights that have many
+ * units are spread evenly over one, so EVEN deviations are allowed; of weights of a unit or two they are not, but no
+ * larger than the weight. */
 static void rounded_weights_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
                                   size_t r, size_t c, double *worst, double *drawn)
 {
@@ -873,12 +876,17 @@ static void rounded_weights_error(const struct propagation *p, const struct refe
             const double whole = fabs(head->v[j * d_v + c]) / p->v_unit[j] + 1;
             unit = fmax(unit, fmin(1, head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j]);
             sum += whole;
-            squares += square(whole);
             keys++;
         }
     unit *= 0.503 / (double)layer_weight_levels(p->layer, p->in->pairs);
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j]) {
+            const double weight = (head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j];
+            const double half = fmin(unit, weight) * (weight < 4 * unit ? sqrt(3) : 1);
+            squares += square(half * (fabs(head->v[j * d_v + c]) / p->v_unit[j] + 1));
+        }
     *worst += unit * sum + 0x1p-113 * keys;
-    *drawn += LAMBDA * unit * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * sum) + 0x1p-113 * keys;
+    *drawn += EVEN * (sqrt(squares) + unit * (keys > 0 ? row->alike / keys : 0) * sum) + 0x1p-113 * keys;
 }
 
 static void value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,

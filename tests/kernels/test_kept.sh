@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# attnrun check of layers that keep their source: values in rows and in blocks, folded, tied, the input itself, split,
+# attnrun check of layers that keep their source: values in rows, in blocks and in words, folded, tied, the input itself, split,
 # grouped, convolved, in blocks with feed-forwards, of every offset; each on one instruction set of this machine in turn.
 # Left out on purpose: what a kept block must hold to (runtime/promises/keeping.c).
 #
@@ -46,6 +46,9 @@ layers=(
     'block=pre norm=rms ffn=geglu_tanh d_ff=60 mask=padding plan.batch_rows=64'
     'block=post ffn=gelu d_ff=60 mask=additive offset=past'
     'seq_len=1 source_len=1'
+    'precision=i16 d_k=36 d_v=35 h_kv=2 mask=padding'
+    'precision=i8 d_k=33 d_v=7 w_k=tied'
+    'precision=i8 d_k=36 d_v=37 mask=bool+padding scores=true'
 )
 turn=0
 for layer in "${layers[@]}"; do

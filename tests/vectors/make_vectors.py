@@ -171,7 +171,7 @@ def pays(s, width):
 
 
 def whole_scores(s):
-    return whole(s) and pays(s, s["d_k"]) and s["w_k"] != "tied" and "cache" not in s
+    return whole(s) and pays(s, s["d_k"]) and "cache" not in s
 
 
 def whole_heads(s, q, k):
@@ -825,6 +825,9 @@ def list_vectors():
     vector("precision_i8_narrowest", "scores and weighted sums of bytes over 9 and 10 features, as keys are many", 1, 5, 229,
            d_model=18, h=2, d_k=9, d_v=10, seq_len=5, source_len=229, attention="cross", mask="padding", precision="i8",
            change=lengths(228))
+    vector("precision_i16_tied", "scores and weighted sums of whole numbers where queries are keys times the scale", 2, 19,
+           d_model=30, h=2, d_k=35, d_v=33, seq_len=19, w_k="tied", bias=True, mask="causal+padding", precision="i16",
+           change=lengths(19, 6))
     vector("precision_i16", "products and scores of whole numbers: 33 features, keys past a length, weights as torch has them",
            2, 7, 11, d_model=24, h=2, d_k=33, d_v=5, d_source=15, seq_len=7, source_len=11, attention="cross",
            mask="padding", weight_layout="out_in", precision="i16", change=lengths(11, 4))
