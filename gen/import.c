@@ -17,6 +17,7 @@
 #include "layer.h"
 #include "name.h"
 #include "output.h"
+#include "plan.h"
 #include "script.h"
 
 struct importer {
@@ -65,6 +66,7 @@ static int read_spec(lua_State *lua)
                    file);
         return 0;
     }
+    plan_refuse_isas(importer->layer, importer->request->isas, importer->diag);
     lua_newtable(lua);
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
         int64_t shape[4];

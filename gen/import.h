@@ -20,6 +20,7 @@ struct import_request {
     const char *cache_type;  /* of all that have a cache; likewise */
     const char *precision;   /* of all specs; likewise */
     uint64_t seq_len, cache_len; /* 0: by the model */
+    unsigned isas; /* sets that each layer must be able to have */
 };
 
 /* All files or, with errors in diag, none. The path of NAME.layers, malloc'd; NULL with errors. */

@@ -55,12 +55,25 @@ static const char *layers_path(const struct job *job)
 
 /* ---- specs and plans ---- */
 
+static void parse_isas(struct job *job)
+{
+    const char *const list = job->arguments.isas;
+    job->isas = list != NULL ? isa_parse_list(list, &job->diag) : isa_default();
+}
+
+/* Sets that must be possible for each layer: "all", and no list, mean all that are. */
+static unsigned named_isas(const struct job *job)
+{
+    const char *const list = job->arguments.isas;
+    return list != NULL && strcmp(list, "all") != 0 ? job->isas : 0;
+}
+
 static void read_specs(struct job *job)
 {
     const struct arguments *a = &job->arguments;
     size_t count = a->specs.count;
     job->specs = job->model != NULL ? model_specs(job->model, &count) : a->specs.text;
-    job->isas = a->isas != NULL ? isa_parse_list(a->isas, &job->diag) : isa_default();
+    parse_isas(job);
     job->pairs = calloc(count, sizeof *job->pairs);
     job->outputs = calloc(count + 1, sizeof *job->outputs);
     if (job->pairs == NULL || job->outputs == NULL) {
@@ -123,28 +136,10 @@ static void check_model_names(struct job *job)
     }
 }
 
-/* Sets that are named must be possible for the layer; "all", and no list, mean all that are. */
-static void refuse_isas(struct job *job, const struct layer *layer)
-{
-    const char *const named = job->arguments.isas;
-    const unsigned lacking = job->isas & ~plan_isas(layer, job->isas);
-    char names[200], others[200];
-    if (named == NULL || strcmp(named, "all") == 0 || lacking == 0)
-        return;
-    isa_list_names(names, sizeof names, lacking, ", ");
-    isa_list_names(others, sizeof others, plan_isas(layer, isa_all()), ", ");
-    if (layer->precision == PRECISION_BF16)
-        diag_error(&job->diag, "--isa", "%s: no dot product of bf16 there, without which '%s', precision = bf16, is "
-                   "slower than f32; name some of %s, or write precision = f32, i16 or i8", names, layer->name, others);
-    else
-        diag_error(&job->diag, "--isa", "%s: '%s' has no products of whole numbers, for which this set is there; name "
-                   "some of %s, or write precision = i16 or i8", names, layer->name, others);
-}
-
 static void make_plans(struct job *job)
 {
     for (size_t i = 0; i < job->count && good(job); i++)
-        refuse_isas(job, job->pairs[i].layer);
+        plan_refuse_isas(job->pairs[i].layer, named_isas(job), &job->diag);
     for (size_t i = 0; i < job->count && good(job); i++)
         job->pairs[i].plan = decide(job, job->pairs[i].layer);
 }
@@ -331,9 +326,12 @@ static void generate(struct job *job)
 static void import(struct job *job)
 {
     const struct arguments *a = &job->arguments;
+    parse_isas(job);
     const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->weight_type,
-                                           a->cache_type, a->precision, a->seq_len, a->cache_len};
-    job->imported = import_model(&request, &job->diag);
+                                           a->cache_type, a->precision, a->seq_len, a->cache_len,
+                                           named_isas(job)};
+    if (good(job))
+        job->imported = import_model(&request, &job->diag);
 }
 
 static void free_job(struct job *job)

@@ -1755,6 +1755,22 @@ unsigned plan_isas(const struct layer *layer, unsigned isas)
     return layer->precision == PRECISION_BF16 ? possible & isa_with_bf16() : possible;
 }
 
+void plan_refuse_isas(const struct layer *layer, unsigned named, struct diag *diag)
+{
+    const unsigned lacking = named & ~plan_isas(layer, named);
+    char names[200], others[200];
+    if (lacking == 0)
+        return;
+    isa_list_names(names, sizeof names, lacking, ", ");
+    isa_list_names(others, sizeof others, plan_isas(layer, isa_all()), ", ");
+    if (layer->precision == PRECISION_BF16)
+        diag_error(diag, "--isa", "%s: no dot product of bf16 there, without which '%s', precision = bf16, is "
+                   "slower than f32; name some of %s, or write precision = f32, i16 or i8", names, layer->name, others);
+    else
+        diag_error(diag, "--isa", "%s: '%s' has no products of whole numbers, for which this set is there; name "
+                   "some of %s, or write precision = i16 or i8", names, layer->name, others);
+}
+
 /* For the check that no tensor of a call is too large for a C object; masks and weights of pairs count apart. */
 static void largest_rows(struct plan *plan, const struct layer *l)
 {

@@ -564,6 +564,8 @@ bool plan_fast_words(const struct plan *plan);
 /* The sets among `isas`, bits of isa_table, that the layer's pair can have: precision = bf16 needs bf16 dot products,
  * and some sets are for sums of products of whole numbers alone. */
 unsigned plan_isas(const struct layer *layer, unsigned isas);
+/* Errors in diag for those of `named`, sets that --isa names, that it cannot have */
+void plan_refuse_isas(const struct layer *layer, unsigned named, struct diag *diag);
 /* Plans the layer for those sets. NULL, with errors in diag, on a bad plan.* key or sizes that no C array can have. */
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
 /* The same with the requests of a plan file where the spec has none; NULL: no file. */

@@ -172,6 +172,9 @@ model bert; rm m/model.safetensors; refused 2 'has neither model.safetensors nor
 model bert; ln -sf model.safetensors m/model.safetensors; refused 3 'model.safetensors: error: cannot be read'
 ends 2 "$attngen" import; says 'import needs one folder of a model; see attngen help import'
 ends 2 "$attngen" import --specs m m; says 'import needs one folder of a model'
+model vit
+refused 2 '--isa: error: avx2: no dot product of bf16 there' --precision bf16 --isa avx2
+refused 2 "unknown instruction set 'avx3'" --isa avx3
 ends 2 "$attngen" import --specs m --plan x; says "unknown option '--plan'"
 ends 0 "$attngen" help import; prints '--cache-len N'
 ends 0 "$attngen" import --specs --help; prints 'usage: attngen import DIR'
