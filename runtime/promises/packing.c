@@ -597,7 +597,10 @@ static bool opens_the_second(struct packing *p, char *two)
         if (!opens_within(p, two, 2 * bytes + 64, chains[c].with == KERNEL_OK ? KERNEL_OK : KERNEL_ISA, bytes,
                           "a block of an unknown set and a good one"))
             return false;
-        ((struct kernel_header *)(two + at))->layer ^= 1;
+        struct kernel_header foreign; /* there it has no alignment */
+        memcpy(&foreign, two + at, sizeof foreign);
+        foreign.layer ^= 1;
+        memcpy(two + at, &foreign, sizeof foreign);
         if (chains[c].with == KERNEL_OK &&
             !opens_within(p, two, 2 * bytes + 64, KERNEL_PACKED, 0,
                           "a block of an unknown set and one of another layer"))
