@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xe4cc5c72b8eb71ecu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x6e443dedbc4c3116u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -3704,7 +3704,7 @@ static int packer_of(const struct packed_header *header, const struct packer **p
 static int open_best(const void *blocks, size_t bytes, struct block *best)
 {
     const uint32_t here = runnable();
-    int error = TINY_ERROR_PACKED;
+    int error = TINY_OK; /* why there is none: ERROR_PACKED says more than ERROR_ISA */
     best->packer = NULL;
     for (size_t at = 0; bytes - at >= TINY_ALIGNMENT;) {
         const char *block = (const char *)blocks + at;
@@ -3715,15 +3715,17 @@ static int open_best(const void *blocks, size_t bytes, struct block *best)
             break;
         const int fault = packer_of(&header, &packer);
         const int lacks = fault == TINY_OK && (here >> (packer - packers) & 1) == 0;
-        if (fault == TINY_ERROR_ISA || lacks)
-            error = TINY_ERROR_ISA;
-        else if (fault == TINY_OK && packer->bytes <= bytes - at && (best->packer == NULL || packer > best->packer))
+        if (fault == TINY_ERROR_PACKED)
+            error = fault;
+        else if (fault || lacks)
+            error = error ? error : TINY_ERROR_ISA;
+        else if (packer->bytes <= bytes - at && (best->packer == NULL || packer > best->packer))
             *best = (struct block){block + (header.magic == PACKED_MAGIC ? 0 : sizeof header), packer};
         if (header.next < TINY_ALIGNMENT || header.next % TINY_ALIGNMENT != 0 || header.next > bytes - at)
             break;
         at += (size_t)header.next;
     }
-    return best->packer != NULL ? TINY_OK : error;
+    return best->packer != NULL ? TINY_OK : error ? error : TINY_ERROR_PACKED;
 }
 
 /* Finds the block that a call computes with. */

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 3
-#define TINY_PAIR 0xe4cc5c72b8eb71ecu /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x6e443dedbc4c3116u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -97,8 +97,7 @@ typedef enum tiny_error {
     TINY_ERROR_OVERLAP = 11   /* a cache overlaps another tensor of the call */
 } tiny_error;
 
-/* The structs are the same for every layer. Pointers that this layer does not use must be NULL; the extents of a mask
- * that it lacks are ignored. */
+/* Pointers that this layer does not use must be NULL; the extents of a mask that it lacks are ignored. */
 typedef struct tiny_weights {
     const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o, *w_1, *b_1, *w_g, *b_g, *w_2, *b_2;
     const float *g_q, *c_q, *g_k, *c_k, *n1_g, *n1_b, *n2_g, *n2_b, *n3_g, *n3_b, *n4_g, *n4_b, *rel_bias, *sink;
@@ -146,7 +145,7 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 /* For blocks that were packed elsewhere: by attnrun pack, by a program with -DTINY_PACK_ONLY, or read from a file.
  * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
  * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
- * TINY_ERROR_ISA: there is no block for this machine.
+ * TINY_ERROR_PACKED: no block fits, and one is of another layer or plan. TINY_ERROR_ISA: none is for this machine.
  *
  * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
  * 1 us on x86-64 and 5 to 20 us in a virtual machine. A block that tiny_pack filled without -DTINY_PACK_ONLY is for

@@ -1035,11 +1035,12 @@ static bool with_one_nan(struct trial *t)
     return with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_COLUMN, demand, "NaN in one column");
 }
 
-/* Scores do not show it then. */
+/* Scores do not show it then; where they hide keys, they still do. */
 static bool with_nan_in_values(struct trial *t)
 {
+    const enum demand demand = score_has(t->layer, SCORE_HIDING) ? DEMAND_NOTHING : DEMAND_OF_NAN;
     return !t->layer->projected ||
-           with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_VALUES, DEMAND_OF_NAN, "NaN in values");
+           with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_VALUES, demand, "NaN in values");
 }
 
 static bool with_infinity(struct trial *t)
