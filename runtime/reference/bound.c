@@ -108,6 +108,7 @@
 #define LN_2 0.6931471805599453
 #define RANGE 128 /* beyond it a sum of weights might overflow, and the kernel uses the largest score for M */
 #define SATURATED 0.1
+#define EQUIOSCILLATION 3.9 /* 5.52 deviations of an error that a minimax polynomial has: its largest by sqrt(2) */
 #define FEW_COLUMNS 4 /* of a head's queries: each error moves all scores of a row by much */
 #define MILLIONS 4e6
 
@@ -699,7 +700,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double dropped = p->folded.folds.scores ? p->folded.dropped[r] : 0;
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
-    /* of a polynomial of low degree errors are no roundings: all other weights of a row may have the opposite one */
+    /* of a polynomial of low degree errors are no roundings: they nearly reach the largest one again and again */
     const double of_weight = !layer_rounds_scores(p->layer, p->in->pairs) ? EXP_ERROR
                              : p->layer->precision == PRECISION_I16       ? BOUND_WEIGHT_I16
                                                                           : BOUND_WEIGHT_I8;
@@ -734,7 +735,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         row->d_worst[j] = LN_2 * e_worst + rescalings * (EXP_ERROR + 2 * U) + of_weight + 2 * U;
         row->d_drawn[j] = LN_2 * (e.lost + of_reference) +
                           sqrt(square(LN_2) * e_drawn + rescalings * square(EXP_ERROR) +
-                               square((of_weight > EXP_ERROR ? 2 : 1) * of_weight));
+                               square((of_weight > EXP_ERROR ? EQUIOSCILLATION : 1) * of_weight));
         row->open = row->open || p->k_open[j] || e.open;
     }
     for (size_t j = 0; j < keys && row->unsure && p->layer->scores == SCORES_BIASED; j++)
