@@ -347,7 +347,7 @@ int64_t layer_column_levels(const struct layer *layer, int64_t count)
     return layer->precision == PRECISION_I8 ? 127 : count >= FAST_NUMBERS ? FAST_LEVELS : 32767;
 }
 
-#define LEAST_DEPTH 32
+#define LEAST_DEPTH 32 /* from here on integers pay on every set */
 
 bool layer_reads_digits(const struct layer *layer)
 {

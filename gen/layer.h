@@ -254,7 +254,7 @@ static inline bool layer_rounds_z(const struct layer *layer)
     return layer_rounds_rows(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
-/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and keys are projected. It
+/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and there is no cache. It
  * depends on the set, as sums of bytes pay sooner. layer_score_levels(): the largest magnitude of such numbers of a
  * query and of a key. */
 bool layer_rounds_scores(const struct layer *layer, bool pairs);
