@@ -574,8 +574,8 @@ static bool opens_no_cut_block(struct packing *p)
     return opens_within(p, p->good, bytes, KERNEL_OK, 0, "a block with nothing after it");
 }
 
-/* Opens the second of two blocks if the first is for no set here; none if the first gives the second's place wrongly, or
- * the second is cut off. */
+/* Opens the second of two blocks if the first is for no set here; none if the first gives the second's place wrongly,
+ * or the second is cut off. */
 static bool opens_the_second(struct packing *p, char *two)
 {
     const size_t bytes = p->packed.bytes;

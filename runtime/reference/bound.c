@@ -46,8 +46,8 @@
  * is (sum e_a^2)^2 / sum e_a^4, which counts the large errors. The largest of C columns is at sqrt(2 ln C) deviations;
  * LAMBDA allows the sqrt(2 ln MILLIONS) of independent elements. Where a weight may be off by more than SATURATED (all
  * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors
- * of few columns of a query, and relative ones, move the scores of all keys together: common_errors(). Errors of numbers
- * that a query or a key is projected from move all its columns together: shared_errors().
+ * of few columns of a query, and relative ones, move the scores of all keys together: common_errors(). Errors of
+ * numbers that a query or a key is projected from move all its columns together: shared_errors().
  *
  * Keys and values in a cache are compared one by one. Some of them are small sums with large partial sums, which
  * sum |a||b| + sqrt(K) |sum a b| does not show. A rounding is uniform over half a last place, h, to each side, so those
