@@ -571,7 +571,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_products = {mix(dice->state ^ 0x70726F64)}; /* likewise */
     if (d->weight_type == NULL && chance(&of_products, 0.25) && !d->train)
         d->precision = WORD(&of_products, "i8", "i16", "bf16");
-    if (no_weights && (d->cache != NULL || is(d->precision, "bf16")))
+    if (no_weights && (d->cache != NULL || is(d->precision, "bf16") || d->d_k < 32))
         d->precision = NULL;
     struct dice of_cache = {mix(dice->state ^ 0x6361636865)}; /* likewise */
     if (d->cache != NULL && chance(&of_cache, 0.5))
