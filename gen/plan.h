@@ -503,9 +503,9 @@ struct plan_isa {
 
 struct plan {
     struct plan_fold fold;
-    bool digits; /* on some set at least, products with weights of i4 or i8 read rows as whole numbers of three digits of
-                  * 8 bits, in groups with a scale each, and sum them exactly: one token then reads weights as fast as
-                  * memory gives them */
+    bool digits; /* on some set products with weights of i4 or i8 read rows as whole numbers of three digits of 8 bits,
+                  * in groups with a scale each, and sum them exactly: one token then reads weights as fast as memory
+                  * gives them */
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
