@@ -246,6 +246,17 @@ static void check_totals(const struct layer *layer, const struct spec *spec)
                    "choose smaller sizes");
 }
 
+#define LEAST_DEPTH 32 /* from here on integers pay on every set */
+
+/* Without weights only scores and weighted sums are products of whole numbers, and those pay from some d_k on. */
+static void check_rounding(const struct layer *layer, const struct spec *spec)
+{
+    if (layer_sums_whole(layer) && layer->projected && layer->w_o == W_O_NONE && !layer_rounds_scores(layer, false))
+        diag_error(spec->diag, place_of(spec, KEY_PRECISION), "precision = %s would round nothing: input = projected "
+                   "with w_o = none has no weights, and scores of d_k = %lld stay f32; write f32, or d_k = %d or more",
+                   spec->given[KEY_PRECISION].value, (long long)layer->d_k, LEAST_DEPTH);
+}
+
 /* The layer of a valid spec; NULL without memory, or if its tensors are too large. */
 static struct layer *make_layer(struct spec *spec)
 {
@@ -257,6 +268,7 @@ static struct layer *make_layer(struct spec *spec)
         fill(layer, spec);
         spec_expressions(spec, layer);
         check_totals(layer, spec);
+        check_rounding(layer, spec);
     }
     if (spec->diag->errors == errors)
         return layer;
@@ -346,8 +358,6 @@ int64_t layer_column_levels(const struct layer *layer, int64_t count)
 {
     return layer->precision == PRECISION_I8 ? 127 : count >= FAST_NUMBERS ? FAST_LEVELS : 32767;
 }
-
-#define LEAST_DEPTH 32 /* from here on integers pay on every set */
 
 bool layer_reads_digits(const struct layer *layer)
 {

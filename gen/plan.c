@@ -1521,7 +1521,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     struct product *const scores = add(p, layer, PRODUCT_SCORES, PRODUCT_TILES);
     scores->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
     scores->reads[1] = words ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS;
-    add(p, layer, PRODUCT_SUMS, PRODUCT_TILES);
+    add(p, layer, PRODUCT_SUMS, PRODUCT_TILES)->reads[1] = p->rounds_values ? LAYOUT_ROUNDED_VALUES : LAYOUT_VALUES;
     if (layer->w_o != W_O_NONE)
         plan_output(p, layer, request);
     plan_behind_attention(p, layer, request);
