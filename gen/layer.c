@@ -365,7 +365,8 @@ bool layer_reads_digits(const struct layer *layer)
     for (size_t i = 0; i < layer->options_count; i++)
         several = several || (strcmp(layer->options[i].key, "plan.typical_n") == 0 &&
                               strcmp(layer->options[i].value, "auto") != 0);
-    return layer->weight_type == TENSOR_I4 && (layer_has_cache(layer) || !layer_attends(layer)) && !several;
+    const bool whole = layer->weight_type == TENSOR_I4 || layer->weight_type == TENSOR_I8;
+    return whole && (layer_has_cache(layer) || !layer_attends(layer)) && !several;
 }
 
 /* Whether a sum over so many features saves more than rounding costs, which is a time for each row of keys, values or

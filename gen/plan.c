@@ -217,7 +217,7 @@ static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
     return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
-/* Steps of i4 in one iteration: at least those that share a byte or a word, and as many iterations as fill a group. */
+/* Steps of a group in one iteration: at least those that share a byte or a word, and as many iterations as fill it. */
 static int64_t unroll_group(int64_t wanted, int64_t least)
 {
     int64_t unroll = WEIGHT_GROUP;
@@ -254,11 +254,12 @@ static int64_t complete_heads(const struct plan_panels *g, int64_t width)
 }
 
 /* Elements of packed weights that so many steps of a column take: of i4 two steps share a byte, or with digits
- * DIGIT_STEPS a word, and before each group lies the f32 by which its sums are multiplied. */
+ * DIGIT_STEPS a word, and before each group lies the f32 by which its sums are multiplied; of i8 with digits
+ * BYTE_STEPS share a word. */
 static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weights, int64_t steps)
 {
     if (weights != TENSOR_I4)
-        return steps;
+        return p->digits ? round_up(steps, BYTE_STEPS) : steps;
     const int64_t rest = steps % WEIGHT_GROUP, scale = (int64_t)element_size(TENSOR_F32);
     const int64_t left = ceil_div(p->digits ? round_up(rest, DIGIT_STEPS) : rest, 2);
     return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + left : 0);
@@ -332,11 +333,12 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->inputs = g->inputs > 0 ? g->inputs : g->depth;
     g->packed_depth = (g->word > 1 ? p->corrections : 0) + packed_steps(p, g->weights, g->depth);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
+    const bool grouped = g->weights == TENSOR_I4 || p->digits; /* steps */
     const bool to_end = g->word > 1 && p->whole; /* sums of whole numbers */
     const int64_t max_depth = to_end ? g->depth
                             : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
-    g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), g->weights == TENSOR_I4 ? WEIGHT_GROUP : 8));
+    g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), grouped ? WEIGHT_GROUP : 8));
     const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
     const int64_t of_fast = choose_group_rows(request, p, operand * 7 / 4, rows); /* rows beside their sums */
     g->classical = p->fast ? stays_classical(g, to_end ? min(rows, of_fast) : tokens) : NULL;
@@ -353,7 +355,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
         g->vecs = choose_panel_vecs(request, p, g, min(g->depth, max_depth), tokens);
     g->rows = panel_rows(request, p, g, g->vecs);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
-    if (g->weights == TENSOR_I4)
+    if (grouped)
         g->unroll = g->unroll_rest = unroll_group(g->unroll, p->digits ? DIGIT_STEPS : 2);
     const int64_t width = g->vecs * p->lanes;
     g->panels = ceil_div(g->columns, width);
@@ -897,7 +899,7 @@ static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int6
 
 static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p)
 {
-    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4) /* i4: few bytes, read in sequence */
+    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4 || p->digits) /* few bytes, read in sequence */
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
@@ -998,7 +1000,7 @@ static void plan_in_order(struct plan_isa *p, const struct layer *layer, const s
     if (!p->isa->mixes_loads || !few || layer_rounds(layer) || p->bytes[OWNER_PACKED] <= (int64_t)p->isa->l2_bytes / 2)
         return;
     for (struct product *g = p->products; g < p->products + p->product_count; g++)
-        if (g->kind == PRODUCT_PANELS && g->panels.weights != TENSOR_I4) {
+        if (g->kind == PRODUCT_PANELS && g->panels.weights != TENSOR_I4 && !p->digits) {
             struct plan_panels *const panels = &g->panels;
             panels->in_order = LOW_ROWS;
             panels->halves = p->isa->half_target != NULL && panels->weights == TENSOR_F32 && panels->taps == 1 &&
@@ -1791,6 +1793,11 @@ static void largest_rows(struct plan *plan, const struct layer *l)
         plan->largest_row = max(plan->largest_row, layer_kept(l) + plan->held);
 }
 
+bool plan_digits(const struct layer *layer, const struct isa *isa)
+{
+    return layer->weight_type == TENSOR_I4 || isa->dots_bytes;
+}
+
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -1818,13 +1825,14 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     if (file != NULL)
         plan_request_add(&common, &file->common);
     plan->fold = plan_fold(layer, &common);
-    plan->digits = layer_reads_digits(layer) && !request_asks(&common, PLAN_TYPICAL_N);
+    const bool may = layer_reads_digits(layer) && !request_asks(&common, PLAN_TYPICAL_N);
     for (size_t i = 0; i < isa_count; i++) {
         if ((plan_isas(layer, isas) >> i & 1u) == 0)
             continue;
         struct plan_isa *p = &plan->isas[plan->count++];
         p->fold = &plan->fold;
-        p->digits = plan->digits;
+        p->digits = may && plan_digits(layer, &isa_table[i]);
+        plan->digits = plan->digits || p->digits;
         plan_isa(p, &isa_table[i], layer, &spec, file);
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
         plan->shared_bytes = max(plan->shared_bytes, p->bytes[OWNER_SCRATCH]);

@@ -210,7 +210,8 @@ enum product_epilogue {
 };
 
 #define ROUND_ROWS 32 /* of whole numbers, at most, that are rounded together: whole vectors of any set */
-#define DIGIT_STEPS 8 /* steps whose weights share a word of i4: four in the low halves of its bytes, then four */
+#define DIGIT_STEPS 8 /* steps whose weights share a word of i4: four in the low halves of its bytes, then four; */
+#define BYTE_STEPS 4  /* of i8 */
 
 /* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale. Digits of a
  * group of numbers take as many words (templates/digits.in). */
@@ -371,7 +372,7 @@ struct plan_isa {
     struct plan_request request; /* of the spec and the plan file */
     enum tensor_element weights; /* as packed, of products of floats */
     bool steps;          /* weights take fewer bytes for the sake of steps of one token, whose time then counts too */
-    bool digits;         /* of the plan: products with weights read digits of rows */
+    bool digits;         /* products with weights read digits of rows (struct plan) */
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
     bool whole;          /* they are whole numbers with exact sums; else sums are f32 */
     int64_t word_registers; /* registers that a row of a tile of words takes beyond one of f32 */
@@ -503,8 +504,9 @@ struct plan_isa {
 
 struct plan {
     struct plan_fold fold;
-    bool digits; /* products with weights of i4 read rows as whole numbers of three digits of 8 bits, in groups with a
-                  * scale each, and sum them exactly: one token then reads weights as fast as memory gives them */
+    bool digits; /* on some set products with weights of i4 or i8 read rows as whole numbers of three digits of 8 bits,
+                  * in groups with a scale each, and sum them exactly: one token then reads weights as fast as memory
+                  * gives them */
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
@@ -567,6 +569,8 @@ bool plan_fast_words(const struct plan *plan);
 unsigned plan_isas(const struct layer *layer, unsigned isas);
 /* Errors in diag for those of `named`, sets that --isa names, that it cannot have */
 void plan_refuse_isas(const struct layer *layer, unsigned named, struct diag *diag);
+/* Whether products of the set read digits, where those of the layer may: of i4 all, of i8 with dots_bytes */
+bool plan_digits(const struct layer *layer, const struct isa *isa);
 /* Plans the layer for those sets. NULL, with errors in diag, on a bad plan.* key or sizes that no C array can have. */
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
 /* The same with the requests of a plan file where the spec has none; NULL: no file. */

@@ -154,8 +154,10 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
         reason(p, "rows that are multiplied by weights become whole numbers of three digits of 8 bits, a scale for "
                "each %d numbers, with exact sums: for one token weights are unpacked as fast as memory gives them; "
                "plan.typical_n would keep f32", WEIGHT_GROUP);
-    else if (p->weights == TENSOR_I4 && (layer_has_cache(layer) || !layer_attends(layer)))
-        reason(p, "rows that are multiplied by weights stay f32, as plan.typical_n tells of calls of several tokens");
+    else if ((p->weights == TENSOR_I4 || p->weights == TENSOR_I8) && (layer_has_cache(layer) || !layer_attends(layer)))
+        reason(p, "rows that are multiplied by weights stay f32, as %s", plan_digits(layer, p->isa)
+               ? "plan.typical_n tells of calls of several tokens"
+               : "without an instruction that sums products of bytes whole numbers take longer for many tokens");
 }
 
 /* The reason of a product, without its name. */
