@@ -1614,8 +1614,8 @@ static const char *not_fast(const struct layer *layer, const struct plan_request
                                          : NULL;
 }
 
-/* The kind of products of a layer that does not say: fast ones where no bit changes, of FAST_UNASKED rows and more, but not
- * where calls of a few tokens, which read panels alone, are as typical: packed weights are twice as large. */
+/* The kind of products of a layer that does not say: fast ones where no bit changes, of FAST_UNASKED rows and more, but
+ * not where calls of a few tokens, which read panels alone, are as typical: packed weights are twice as large. */
 static int products_unasked(const struct layer *layer)
 {
     const bool few = layer_has_cache(layer) || layer_is_linear(layer) ||

@@ -92,6 +92,7 @@ static bool resolve(struct outcome *o, const struct layer *layer, size_t isa_row
     memset(o->plan.reasons, 0, sizeof o->plan.reasons);
     o->plan.reason_count = 0;
     o->plan.unasked = false;
+    o->plan.not_fast = NULL;
     o->cycles = expect.layer.cycles;
     plan_free(plan);
     return true;
@@ -216,7 +217,7 @@ static bool order(struct candidates *c)
     return good;
 }
 
-/* Whether tuning may choose this key: not folding for one set of several, nor fast products whose sums round otherwise */
+/* Whether tuning may choose this key: not folding for one set of several, nor fast products that round otherwise */
 static bool free_to_choose(enum plan_key key, const struct layer *layer, bool fold)
 {
     return (key != PLAN_FOLD || fold) && (key != PLAN_PRODUCT_KIND || layer_sums_whole(layer));
