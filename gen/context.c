@@ -962,6 +962,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_BF16] = "bf16",
                                              [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
+    emit_set_boolean(emit, "SHORT_WEIGHTS", layer_shortens_weights(layer)); /* their exponentials */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer, false));
     emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer, false));
     emit_set_boolean(emit, "PAIRS_ROUND_SCORES", layer_rounds_scores(layer, true)); /* on sets that sum pairs first */

@@ -370,11 +370,12 @@ bool layer_reads_digits(const struct layer *layer)
 }
 
 /* Whether a sum over so many features saves more than rounding costs, which is a time for each row of keys, values or
- * queries, and for each weight: of four numbers in a word about what 6 features save, and per row, with its share of
- * many keys, 512 (bench/results/2026-11-26-amd-zen4-heads.md). */
+ * queries, and for each weight. Measured with four numbers in a word, of 8 to 24 features: equal near 432 products
+ * (bench/results/2026-11-26-amd-zen4-tiny.md). */
 static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth)
 {
-    return depth >= LEAST_DEPTH || (layer_core_word(layer, pairs) == 4 && (depth - 6) * layer->source_len >= 512);
+    return depth >= LEAST_DEPTH ||
+           (layer_core_word(layer, pairs) == 4 && depth >= 8 && depth * layer->source_len >= 448);
 }
 
 bool layer_rounds_scores(const struct layer *layer, bool pairs)

@@ -254,6 +254,12 @@ static inline bool layer_rounds_z(const struct layer *layer)
     return layer_rounds_rows(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
+/* Whether exponentials of scores are polynomials of low degree: beside products of whole numbers, without a cache. */
+static inline bool layer_shortens_weights(const struct layer *layer)
+{
+    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer);
+}
+
 /* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and there is no cache. It
  * depends on the set, as sums of bytes pay sooner. layer_score_levels(): the largest magnitude of such numbers of a
  * query and of a key. */

@@ -780,9 +780,9 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
     /* of a polynomial of low degree errors are no roundings: they nearly reach the largest one again and again */
-    const double of_weight = !layer_rounds_scores(p->layer, p->in->pairs) ? EXP_ERROR
-                             : p->layer->precision == PRECISION_I16       ? BOUND_WEIGHT_I16
-                                                                          : BOUND_WEIGHT_I8;
+    const double of_weight = !layer_shortens_weights(p->layer)      ? EXP_ERROR
+                             : p->layer->precision == PRECISION_I16 ? BOUND_WEIGHT_I16
+                                                                    : BOUND_WEIGHT_I8;
     const double range = LOG2_E * (maximum - minimum);
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));

@@ -167,7 +167,7 @@ def of_bytes(s):
 
 def pays(s, width):
     """Whether sums over so many features are of whole numbers in attention's core."""
-    return width >= 32 or (of_bytes(s) and (width - 6) * s["source_len"] >= 512)
+    return width >= 32 or (of_bytes(s) and width >= 8 and width * s["source_len"] >= 448)
 
 
 def whole_scores(s):
