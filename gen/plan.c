@@ -42,6 +42,7 @@
 #define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* rows in a block: they share the keys that are transposed, or read from beyond L2 */
+#define WORD_ROWS 192            /* the same of whole numbers: rounding a key is paid for by more */
 #define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define FETCH_ROWS 8             /* measured, Zen 4: of what is read in order, 8 rows gain 10 % by prefetches, 4 lose */
@@ -57,7 +58,6 @@
 #define SWEEP_BYTES (INT64_C(24) << 20) /* measured, Zen 4 with AVX2: of 16 MiB a step takes 1.15 of the time if swept,
                                          * of 32 and 128 0.9 and 0.8 */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
-#define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
 #define BACK_KEYS 256
 #define BACK_EVEN 64              /* what rows of a tile divide best: most widths, and their multiples */
@@ -1193,8 +1193,8 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
 enum plan_group plan_group(const struct layer *layer)
 {
     const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
-                          layer_rounds_scores(layer, false); /* q, k and v are copied into the scratch, or k and v as
-                                                              * words */
+                          layer_rounds_ahead(layer, false); /* q, k and v are copied into the scratch, or k and v as
+                                                             * words */
     if (layer_is_linear(layer))
         return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || layer_reads_digits(layer) || rewrites
                    ? GROUP_QUERIES : GROUP_ALL;
@@ -1349,24 +1349,27 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         p->layouts[caches[i].id].element = layer->cache_type;
     }
 
-    const bool exact = request_or(request, PLAN_EXACT_CHUNKS, PLAN_OFF) == PLAN_ON;
-    p->cached.few_queries = exact ? 0 : min(layer->seq_len, FEW_ROWS / group);
+    p->cached.few_queries = layer_few_queries(layer);
     p->cached.few_rows = p->cached.few_queries * group;
     const int64_t model = lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK;
     p->cached.key_block = round_up(request_or(request, PLAN_KEY_BLOCK, model), lanes);
+    if (p->rounds_values)
+        p->cached.key_block = min(p->cached.key_block, MOST_SUMMED / lanes * lanes);
     p->cached.few_block = p->cached.few_rows == 0 || request_asks(request, PLAN_KEY_BLOCK)
                               ? p->cached.key_block : round_up(STEPS_BLOCK, p->cached.key_block);
     p->cached.s_row = p->cached.few_block + lanes; /* rows do not share sets of L1 */
     const int64_t position = (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE);
     p->cached.segment = max(1, SEGMENT_BYTES / position / p->cached.few_block) * p->cached.few_block;
     p->cached.segments = ceil_div(layer->cache_len, p->cached.segment) + (layer->cache == CACHE_RING ? 1 : 0);
-    p->cached.queries = min(layer->seq_len, max(1, CACHED_ROWS / group));
+    p->cached.queries = min(layer->seq_len, max(1, (p->rounds_scores ? WORD_ROWS : CACHED_ROWS) / group));
     p->cached.rows = p->cached.queries * group;
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
     p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
-    const int64_t whole = layer->d_v / lanes, high = tile_rows(p->isa, p->cached.vecs);
+    const int64_t whole = layer->d_v / lanes, vecs = p->cached.vecs;
+    const int64_t taken = p->rounds_scores ? p->isa->word_registers[p->core_word == 4] : 0;
+    const int64_t high = max(1, min(tile_rows(p->isa, vecs), (p->isa->registers - taken - vecs - 1) / vecs));
     const int64_t low_width = request_is_small(request) ? 1 : LONE_VECS; /* a lone row's values are read at once, too */
     const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
     const int64_t wide = whole > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, whole) : 0;
@@ -1394,6 +1397,14 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.value_keys_of_many = max(8, (p->cached.values_in_order ? NEAR_BYTES_OF_MANY : NEAR_BYTES) / value);
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
     p->cached.o_row = row_stride(p, round_up(layer->d_v, lanes));
+    if (p->rounds_scores) { /* a query's words, and its scale behind them; whole vectors are written */
+        p->words_room = round_up(layer->d_k, max(lanes, p->core_word)) / p->core_word;
+        p->cached.words_row = row_stride(p, p->words_room + 1);
+    }
+    if (p->rounds_values) { /* of core_word keys */
+        p->values_room = row_stride(p, round_up(layer->d_v, lanes));
+        tiles_for_one(&p->cached.word_panels, ceil_div(layer->d_v, lanes), p->cached.vecs);
+    }
     tiles_for_runs(&p->cached.tiles, p->cached.rows, group, min(high, p->cached.rows), ROWS_STEP);
     if (whole > 0) {
         tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
@@ -1509,16 +1520,17 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_given(p, layer, true);
     else
         plan_projections(p, layer, request);
-    if (p->rounds_scores)
-        plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
-    plan_values_words(p, layer);
     if (layer_has_cache(layer)) {
         plan_cached(p, layer, request);
         add(p, layer, PRODUCT_APPEND, PRODUCT_COPY);
+    } else {
+        if (p->rounds_scores)
+            plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
+        plan_values_words(p, layer);
     }
     struct product *const scores = add(p, layer, PRODUCT_SCORES, PRODUCT_TILES);
     scores->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
-    scores->reads[1] = words ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS;
+    scores->reads[1] = words && !layer_has_cache(layer) ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS;
     add(p, layer, PRODUCT_SUMS, PRODUCT_TILES);
     if (layer->w_o != W_O_NONE)
         plan_output(p, layer, request);
