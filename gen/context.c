@@ -548,7 +548,7 @@ static void push_known(struct emit *emit, const struct layer *layer, bool digits
         emit_begin_item(emit);
         emit_set_string(emit, "name", isa_table[i].name);
         emit_set_integer(emit, "id", isa_table[i].id);
-        push_runs_on(emit, &isa_table[i], layer, digits);
+        push_runs_on(emit, &isa_table[i], layer, digits && plan_digits(layer, &isa_table[i]));
         emit_end(emit);
     }
     emit_end(emit);
@@ -580,6 +580,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_heights(emit, "low_panels", &p->cached.low_panels);
     push_heights(emit, "word_panels", &p->cached.word_panels);
     push_heights(emit, "back_heights", &p->back.heights);
+    emit_set_boolean(emit, "digits", p->digits);
     emit_set_boolean(emit, "joint", p->joint);
     emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
     emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
@@ -1015,8 +1016,9 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_number(emit, "FAST_APART", FAST_APART);
     emit_set_number(emit, "FAST_LEAST", (double)FAST_LEAST);
     emit_set_number(emit, "FAST_MOST", (double)FAST_MOST);
-    emit_set_boolean(emit, "DIGITS", plan->digits); /* products with weights read digits of rows */
-    emit_set_integer(emit, "DIGIT_STEPS", DIGIT_STEPS);
+    emit_set_boolean(emit, "DIGITS", plan->digits); /* on some set products with weights read digits of rows */
+    emit_set_integer(emit, "DIGIT_GROUP", WEIGHT_GROUP);
+    emit_set_integer(emit, "DIGIT_STEPS", layer->weight_type == TENSOR_I8 ? BYTE_STEPS : DIGIT_STEPS);
     emit_set_integer(emit, "ROUND_ROWS", ROUND_ROWS);
     emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
     emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);

@@ -55,6 +55,8 @@ struct isa {
         const char *runs_on;        /* replaces `runs_on` below; NULL: it does not */
         struct isa_need need;
     } bf16;
+    bool dots_bytes;        /* an instruction adds products of four unsigned and four signed bytes: with weights of i8
+                             * digits pay there alone */
     bool sums_pairs;        /* dot products of bytes add two products in 16 bits first, which must not overflow */
     bool unsigned_rows;     /* broadcast bytes of dot products are unsigned: the number plus 128 */
     bool paired_rows;       /* may have dot products of bytes of two rows and two columns: two steps at a time */

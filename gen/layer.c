@@ -247,6 +247,19 @@ static void check_totals(const struct layer *layer, const struct spec *spec)
                    "choose smaller sizes");
 }
 
+#define LEAST_DEPTH 32 /* from here on integers pay on every set */
+
+static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth);
+
+/* Without weights only scores and weighted sums are products of whole numbers, and those pay from some d_k on. */
+static void check_rounding(const struct layer *layer, const struct spec *spec)
+{
+    if (layer_sums_whole(layer) && layer->projected && layer->w_o == W_O_NONE && !depth_pays(layer, false, layer->d_k))
+        diag_error(spec->diag, place_of(spec, KEY_PRECISION), "precision = %s would round nothing: input = projected "
+                   "with w_o = none has no weights, and scores of d_k = %lld stay f32; write f32, or d_k = %d or more",
+                   spec->given[KEY_PRECISION].value, (long long)layer->d_k, LEAST_DEPTH);
+}
+
 /* The layer of a valid spec; NULL without memory, or if its tensors are too large. */
 static struct layer *make_layer(struct spec *spec)
 {
@@ -258,6 +271,7 @@ static struct layer *make_layer(struct spec *spec)
         fill(layer, spec);
         spec_expressions(spec, layer);
         check_totals(layer, spec);
+        check_rounding(layer, spec);
     }
     if (spec->diag->errors == errors)
         return layer;
@@ -348,8 +362,6 @@ int64_t layer_column_levels(const struct layer *layer, int64_t count)
     return layer->precision == PRECISION_I8 ? 127 : count >= FAST_NUMBERS ? FAST_LEVELS : 32767;
 }
 
-#define LEAST_DEPTH 32 /* from here on integers pay on every set */
-
 /* What the plan's lines of a spec say of one key; NULL: nothing */
 static const char *option_of(const struct layer *layer, const char *key)
 {
@@ -364,7 +376,8 @@ bool layer_reads_digits(const struct layer *layer)
 {
     const char *typical = option_of(layer, "plan.typical_n");
     const bool several = typical != NULL && strcmp(typical, "auto") != 0; /* calls of several tokens are typical */
-    return layer->weight_type == TENSOR_I4 && (layer_has_cache(layer) || !layer_attends(layer)) && !several;
+    const bool whole = layer->weight_type == TENSOR_I4 || layer->weight_type == TENSOR_I8;
+    return whole && (layer_has_cache(layer) || !layer_attends(layer)) && !several;
 }
 
 /* Whether a sum over so many features saves more than rounding costs, which is a time for each row of keys, values or

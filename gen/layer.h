@@ -233,8 +233,8 @@ static inline bool layer_sums_whole(const struct layer *layer)
 {
     return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
 }
-/* Whether products with weights read digits of rows (plan.h), unless a plan file has plan.typical_n: of i4, where calls
- * of few tokens count; whether they read other numbers than those of the rows. */
+/* Whether products with weights of i4 or i8 read digits of rows (plan.h), on some set at least, unless a plan file has
+ * plan.typical_n: where calls of few tokens count; whether they read other numbers than those of the rows. */
 bool layer_reads_digits(const struct layer *layer);
 static inline bool layer_rounds_rows(const struct layer *layer)
 {

@@ -217,7 +217,7 @@ static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
     return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
-/* Steps of i4 in one iteration: at least those that share a byte or a word, and as many iterations as fill a group. */
+/* Steps of a group in one iteration: at least those that share a byte or a word, and as many iterations as fill it. */
 static int64_t unroll_group(int64_t wanted, int64_t least)
 {
     int64_t unroll = WEIGHT_GROUP;
@@ -254,11 +254,12 @@ static int64_t complete_heads(const struct plan_panels *g, int64_t width)
 }
 
 /* Elements of packed weights that so many steps of a column take: of i4 two steps share a byte, or with digits
- * DIGIT_STEPS a word, and before each group lies the f32 by which its sums are multiplied. */
+ * DIGIT_STEPS a word, and before each group lies the f32 by which its sums are multiplied; of i8 with digits
+ * BYTE_STEPS share a word. */
 static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weights, int64_t steps)
 {
     if (weights != TENSOR_I4)
-        return steps;
+        return p->digits ? round_up(steps, BYTE_STEPS) : steps;
     const int64_t rest = steps % WEIGHT_GROUP, scale = (int64_t)element_size(TENSOR_F32);
     const int64_t left = ceil_div(p->digits ? round_up(rest, DIGIT_STEPS) : rest, 2);
     return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + left : 0);
@@ -316,6 +317,12 @@ static void plan_fast(struct plan_panels *g, const struct plan_request *request,
     g->part_panels = min(g->part_panels, g->panels);
 }
 
+/* Rows of a product in a typical call of a full sequence */
+static int64_t unasked_tokens(const struct plan_panels *g, const struct plan_request *request, int64_t tokens)
+{
+    return min(tokens, request_or(request, g->of_source ? PLAN_TYPICAL_M : PLAN_TYPICAL_N, tokens));
+}
+
 /* `tokens` of a full sequence, `rows` of all that are projected together */
 static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                         int64_t tokens, int64_t rows)
@@ -326,14 +333,17 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->inputs = g->inputs > 0 ? g->inputs : g->depth;
     g->packed_depth = (g->word > 1 ? p->corrections : 0) + packed_steps(p, g->weights, g->depth);
     g->rest = request_is_small(request) ? 0 : tokens % p->block;
+    const bool grouped = g->weights == TENSOR_I4 || p->digits; /* steps */
     const bool to_end = g->word > 1 && p->whole; /* sums of whole numbers */
     const int64_t max_depth = to_end ? g->depth
                             : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
     const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
-    g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), g->weights == TENSOR_I4 ? WEIGHT_GROUP : 8));
+    g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), grouped ? WEIGHT_GROUP : 8));
     const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
     const int64_t of_fast = choose_group_rows(request, p, operand * 7 / 4, rows); /* rows beside their sums */
     g->classical = p->fast ? stays_classical(g, to_end ? min(rows, of_fast) : tokens) : NULL;
+    if (g->classical == NULL && p->unasked && unasked_tokens(g, request, tokens) < FAST_UNASKED)
+        g->classical = "few rows are typical";
     const bool fast = p->fast && g->classical == NULL;
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
@@ -345,7 +355,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
         g->vecs = choose_panel_vecs(request, p, g, min(g->depth, max_depth), tokens);
     g->rows = panel_rows(request, p, g, g->vecs);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
-    if (g->weights == TENSOR_I4)
+    if (grouped)
         g->unroll = g->unroll_rest = unroll_group(g->unroll, p->digits ? DIGIT_STEPS : 2);
     const int64_t width = g->vecs * p->lanes;
     g->panels = ceil_div(g->columns, width);
@@ -669,6 +679,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         .c_group = arrays || by_head ? head : 0,
         .c_split = arrays && !by_head && heads > 1 ? d : 0,
         .c_of_call = p->holds && arrays,
+        .of_source = !queries && layer->cross,
     };
     reads_words(p, product, g);
     if ((product->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
@@ -888,7 +899,7 @@ static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int6
 
 static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p)
 {
-    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4) /* i4: few bytes, read in sequence */
+    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4 || p->digits) /* few bytes, read in sequence */
         return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
@@ -989,7 +1000,7 @@ static void plan_in_order(struct plan_isa *p, const struct layer *layer, const s
     if (!p->isa->mixes_loads || !few || layer_rounds(layer) || p->bytes[OWNER_PACKED] <= (int64_t)p->isa->l2_bytes / 2)
         return;
     for (struct product *g = p->products; g < p->products + p->product_count; g++)
-        if (g->kind == PRODUCT_PANELS && g->panels.weights != TENSOR_I4) {
+        if (g->kind == PRODUCT_PANELS && g->panels.weights != TENSOR_I4 && !p->digits) {
             struct plan_panels *const panels = &g->panels;
             panels->in_order = LOW_ROWS;
             panels->halves = p->isa->half_target != NULL && panels->weights == TENSOR_F32 && panels->taps == 1 &&
@@ -1530,8 +1541,9 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     }
     struct product *const scores = add(p, layer, PRODUCT_SCORES, PRODUCT_TILES);
     scores->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
-    scores->reads[1] = words && !layer_has_cache(layer) ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS;
-    add(p, layer, PRODUCT_SUMS, PRODUCT_TILES);
+    const bool ahead = layer_rounds_ahead(layer, isa->sums_pairs), values = ahead && p->rounds_values;
+    scores->reads[1] = ahead ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS;
+    add(p, layer, PRODUCT_SUMS, PRODUCT_TILES)->reads[1] = values ? LAYOUT_ROUNDED_VALUES : LAYOUT_VALUES;
     if (layer->w_o != W_O_NONE)
         plan_output(p, layer, request);
     plan_behind_attention(p, layer, request);
@@ -1615,12 +1627,12 @@ static const char *not_fast(const struct layer *layer, const struct plan_request
                                          : NULL;
 }
 
-/* The kind of products of a layer that does not say: fast ones where no bit changes, but not for short sequences, nor
- * where calls of a few tokens, which read panels alone, are as typical: packed weights are twice as large. */
-static int products_unasked(const struct layer *layer, const struct plan_request *request)
+/* The kind of products of a layer that does not say: fast ones where no bit changes, of FAST_UNASKED rows and more, but
+ * not where calls of a few tokens, which read panels alone, are as typical: packed weights are twice as large. */
+static int products_unasked(const struct layer *layer)
 {
-    const bool few = layer_has_cache(layer) || layer_is_linear(layer) || layer->seq_len < FAST_UNASKED ||
-                     request_or(request, PLAN_TYPICAL_N, FAST_UNASKED) < FAST_UNASKED;
+    const bool few = layer_has_cache(layer) || layer_is_linear(layer) ||
+                     max(layer->seq_len, layer->source_len) < FAST_UNASKED;
     return layer->precision == PRECISION_I16 && !few ? PLAN_SEVEN : PLAN_CLASSICAL;
 }
 
@@ -1644,7 +1656,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->weight_levels = p->rounds_values ? layer_weight_levels(layer, isa->sums_pairs) : 0;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
-    if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer, request)) == PLAN_SEVEN) {
+    if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer)) == PLAN_SEVEN) {
         p->not_fast = not_fast(layer, request, p->fold->scores || p->fold->values);
         p->fast = p->not_fast == NULL;
         p->unasked = !request_asks(request, PLAN_PRODUCT_KIND);
@@ -1794,6 +1806,11 @@ static void largest_rows(struct plan *plan, const struct layer *l)
         plan->largest_row = max(plan->largest_row, layer_kept(l) + plan->held);
 }
 
+bool plan_digits(const struct layer *layer, const struct isa *isa)
+{
+    return layer->weight_type == TENSOR_I4 || isa->dots_bytes;
+}
+
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)
 {
     struct plan_request spec = plan_request_none();
@@ -1821,13 +1838,14 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     if (file != NULL)
         plan_request_add(&common, &file->common);
     plan->fold = plan_fold(layer, &common);
-    plan->digits = layer_reads_digits(layer) && !request_asks(&common, PLAN_TYPICAL_N);
+    const bool may = layer_reads_digits(layer) && !request_asks(&common, PLAN_TYPICAL_N);
     for (size_t i = 0; i < isa_count; i++) {
         if ((plan_isas(layer, isas) >> i & 1u) == 0)
             continue;
         struct plan_isa *p = &plan->isas[plan->count++];
         p->fold = &plan->fold;
-        p->digits = plan->digits;
+        p->digits = may && plan_digits(layer, &isa_table[i]);
+        plan->digits = plan->digits || p->digits;
         plan_isa(p, &isa_table[i], layer, &spec, file);
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
         plan->shared_bytes = max(plan->shared_bytes, p->bytes[OWNER_SCRATCH]);

@@ -72,7 +72,7 @@ enum layout_name {
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
-    LAYOUT_ROW_SCALES,                 /* likewise: of a block of a cache's keys and values, and of their whole numbers */
+    LAYOUT_ROW_SCALES,                 /* likewise: of a block of keys and values, and of their whole numbers */
     LAYOUT_PARTIALS,                   /* sums of segments, where each is a part */
     LAYOUT_RAW_QUERIES, LAYOUT_RAW_KEYS, /* train: rows before their norm */
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */
@@ -173,6 +173,7 @@ struct plan_panels {
     int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
     /* Fast products (templates/fast.in): two tiles of rows and two panels at once, by seven products half as deep. 0
      * in `fast`: classical, for the reason `classical`, if fast products are asked for. */
+    bool of_source;       /* rows are those of cross-attention's source */
     int64_t fast;         /* rows of a tile; others have one row less */
     int64_t fast_pairs;   /* of panels; what is behind them is classical */
     int64_t fast_prefetch; /* lines of the next pair that an iteration of the first four tiles prefetches, 0: none */
@@ -209,7 +210,8 @@ enum product_epilogue {
 };
 
 #define ROUND_ROWS 32 /* of whole numbers, at most, that are rounded together: whole vectors of any set */
-#define DIGIT_STEPS 8 /* steps whose weights share a word of i4: four in the low halves of its bytes, then four */
+#define DIGIT_STEPS 8 /* steps whose weights share a word of i4: four in the low halves of its bytes, then four; */
+#define BYTE_STEPS 4  /* of i8 */
 
 /* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale. Digits of a
  * group of numbers take as many words (templates/digits.in). */
@@ -370,7 +372,7 @@ struct plan_isa {
     struct plan_request request; /* of the spec and the plan file */
     enum tensor_element weights; /* as packed, of products of floats */
     bool steps;          /* weights take fewer bytes for the sake of steps of one token, whose time then counts too */
-    bool digits;         /* of the plan: products with weights read digits of rows */
+    bool digits;         /* products with weights read digits of rows (struct plan) */
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
     bool whole;          /* they are whole numbers with exact sums; else sums are f32 */
     int64_t word_registers; /* registers that a row of a tile of words takes beyond one of f32 */
@@ -504,8 +506,9 @@ struct plan_isa {
 
 struct plan {
     struct plan_fold fold;
-    bool digits; /* products with weights of i4 read rows as whole numbers of three digits of 8 bits, in groups with a
-                  * scale each, and sum them exactly: one token then reads weights as fast as memory gives them */
+    bool digits; /* on some set products with weights of i4 or i8 read rows as whole numbers of three digits of 8 bits,
+                  * in groups with a scale each, and sum them exactly: one token then reads weights as fast as memory
+                  * gives them */
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[PLAN_ISAS];
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
@@ -568,6 +571,8 @@ bool plan_fast_words(const struct plan *plan);
 unsigned plan_isas(const struct layer *layer, unsigned isas);
 /* Errors in diag for those of `named`, sets that --isa names, that it cannot have */
 void plan_refuse_isas(const struct layer *layer, unsigned named, struct diag *diag);
+/* Whether products of the set read digits, where those of the layer may: of i4 all, of i8 with dots_bytes */
+bool plan_digits(const struct layer *layer, const struct isa *isa);
 /* Plans the layer for those sets. NULL, with errors in diag, on a bad plan.* key or sizes that no C array can have. */
 struct plan *plan_make(const struct layer *layer, unsigned isas, struct diag *diag);
 /* The same with the requests of a plan file where the spec has none; NULL: no file. */

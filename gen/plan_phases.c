@@ -136,6 +136,14 @@ static void add_tasks(struct plan_phase *phase, const struct plan_isa *p, const 
     }
 }
 
+/* Phases that round rows where some sets read digits, so that all sets have them */
+static bool rounds_of_digits(const struct layer *layer, enum phase_name id)
+{
+    const bool attends = layer_attends(layer), ffn = layer_has_ffn(layer);
+    return (id == PHASE_ROUND_X && !layer->projected) || (id == PHASE_ROUND_Z && attends && layer->w_o != W_O_NONE) ||
+           (id == PHASE_ROUND_STREAM && attends && ffn) || (id == PHASE_ROUND_HIDDEN && ffn);
+}
+
 void plan_phases(struct plan_isa *p, const struct layer *layer)
 {
     for (enum phase_name id = PHASE_NONE + 1; id < PLAN_PHASES; id++) {
@@ -147,6 +155,7 @@ void plan_phases(struct plan_isa *p, const struct layer *layer)
                             (id == PHASE_ROUND_KEYS && layer_rounds_ahead(layer, false)) ||
                             (id == PHASE_ROUND_VALUES && layer_rounds_ahead(layer, false) &&
                              layer_rounds_values(layer, false)) ||
+                            (layer_reads_digits(layer) && rounds_of_digits(layer, id)) ||
                             (layer->train && id == PHASE_BACK_PROJECT);
         p->phase_count += phase->task_count > 0 || always;
     }

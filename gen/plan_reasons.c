@@ -160,8 +160,10 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
         reason(p, "rows that are multiplied by weights become whole numbers of three digits of 8 bits, a scale for "
                "each %d numbers, with exact sums: for one token weights are unpacked as fast as memory gives them; "
                "plan.typical_n would keep f32", WEIGHT_GROUP);
-    else if (p->weights == TENSOR_I4 && (layer_has_cache(layer) || !layer_attends(layer)))
-        reason(p, "rows that are multiplied by weights stay f32, as plan.typical_n tells of calls of several tokens");
+    else if ((p->weights == TENSOR_I4 || p->weights == TENSOR_I8) && (layer_has_cache(layer) || !layer_attends(layer)))
+        reason(p, "rows that are multiplied by weights stay f32, as %s", plan_digits(layer, p->isa)
+               ? "plan.typical_n tells of calls of several tokens"
+               : "without an instruction that sums products of bytes whole numbers take longer for many tokens");
 }
 
 /* The reason of a product, without its name. */
@@ -345,11 +347,14 @@ static void explain_attention(struct plan_isa *p, const struct layer *layer, boo
            plural(p->vecs), p->isa->registers, p->rows_single, p->lanes);
     reason(p, "weighted sums: tile " D64 " x " D64 ", single vectors " D64 " x " D64 ": d_v in near-equal parts",
            p->value_rows, p->block, p->value_rows_single, p->lanes);
+    const bool cut = p->rounds_values && p->key_block == MOST_SUMMED / p->rows * p->rows &&
+                     request_or(&p->request, PLAN_KEY_BLOCK, layer->source_len) > p->key_block;
     reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, %s", p->key_block, p->key_block, p->block,
            bytes_text(size, p->key_block * p->block * layout_element(p, LAYOUT_SCORES)),
-           why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
-                                            : p->key_block >= layer->source_len ? "all keys"
-                                            : "about half of L1; source_len is cut into near-equal blocks"));
+           cut ? "the most that a sum of integers takes"
+               : why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
+                                                : p->key_block >= layer->source_len ? "all keys"
+                                                : "about half of L1; source_len is cut into near-equal blocks"));
 }
 
 /* Norms and feed-forward of a block. */

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # install.sh VENV PYTHON [PEER[/FORMULATION]]...: makes the virtual environment of `make bench-peers` and installs the
-# pinned versions of requirements/base.txt and of each named peer (none named: of all; models, of bench-models, is none). What is there already stays.
+# pinned versions of requirements/base.txt and of each named peer (none named: of all; models, of bench-models, is none, and
+# ggml-native, which takes minutes to build, is installed where it is named). What is there already stays.
 #
 # A peer that cannot be installed is reported and left out: the benchmark then has a row that says so. Exit code 3: not
 # even the base can be installed.
@@ -31,7 +32,7 @@ install base || exit 3
 if [ $# -eq 0 ]; then
     for file in "$here"/requirements/*.txt; do
         name=$(basename "$file" .txt)
-        [ "$name" = constraints ] || [ "$name" = models ] || set -- "$@" "$name"
+        [[ " constraints models ggml-native " == *" $name "* ]] || set -- "$@" "$name"
     done
 fi
 # shellcheck disable=SC2068 # words may be joined by commas

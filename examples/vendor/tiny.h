@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 3
-#define TINY_PAIR 0x6e443dedbc4c3116u /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0xd8ffb0031286008du /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -145,7 +145,8 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 /* For blocks that were packed elsewhere: by attnrun pack, by a program with -DTINY_PACK_ONLY, or read from a file.
  * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
  * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
- * TINY_ERROR_PACKED: no block fits, and one is of another layer or plan. TINY_ERROR_ISA: none is for this machine.
+ * TINY_ERROR_PACKED: a block is damaged or cut off; or none fits, and one is of another layer or plan.
+ * TINY_ERROR_ISA: none is for this machine.
  *
  * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
  * 1 us on x86-64 and 5 to 20 us in a virtual machine. A block that tiny_pack filled without -DTINY_PACK_ONLY is for

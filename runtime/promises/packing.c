@@ -574,36 +574,36 @@ static bool opens_no_cut_block(struct packing *p)
     return opens_within(p, p->good, bytes, KERNEL_OK, 0, "a block with nothing after it");
 }
 
-/* Opens the second of two blocks if the first is for no set here and gives the second's place correctly. */
+/* Opens the second of two blocks if the first is for no set here; none if the first gives the second's place wrongly,
+ * or the second is cut off. */
 static bool opens_the_second(struct packing *p, char *two)
 {
     const size_t bytes = p->packed.bytes;
-    struct kernel_header *first = (struct kernel_header *)two;
-    const struct { uint64_t next; int with; } chains[] = {
-        {bytes, KERNEL_OK}, {bytes + 32, KERNEL_PACKED}, {bytes + 4, KERNEL_PACKED}, {32, KERNEL_PACKED},
-        {2 * bytes + 128, KERNEL_PACKED}, {UINT64_MAX / 64 * 64, KERNEL_PACKED}, {0, KERNEL_PACKED},
-    };
-    for (size_t c = 0; c < sizeof chains / sizeof *chains; c++) {
-        const size_t next = chains[c].next, at = next < bytes || next > bytes + 32 ? bytes : next;
+    struct kernel_header *first = (struct kernel_header *)two, *second = (struct kernel_header *)(two + bytes);
+    const uint64_t places[] = {bytes, 0, bytes + 32, bytes + 4, 32, 2 * bytes + 128, UINT64_MAX / 64 * 64};
+    for (size_t c = 0; c < sizeof places / sizeof *places; c++) {
+        const bool last = places[c] == 0, right = places[c] == bytes;
+        const int error = right ? KERNEL_OK : KERNEL_PACKED;
         memset(two, 0, 2 * bytes + 64);
-        copy_block(two, p->good, bytes, next);
-        memcpy(two + at, p->good, bytes);
-        if (!opens_within(p, two, 2 * bytes + 64, KERNEL_OK, 0, "a good block and another one"))
+        copy_block(two, p->good, bytes, places[c]);
+        copy_block(two + bytes, p->good, bytes, 0);
+        if (!opens_within(p, two, 2 * bytes + 64, last ? KERNEL_OK : error, 0, "a good block and another one") ||
+            (right && !opens_within(p, two, bytes, KERNEL_PACKED, 0, "a good block whose successor is missing")) ||
+            (right && first_weight(p) != NULL &&
+             !opens_within(p, two, bytes + 64, KERNEL_PACKED, 0, "a good block and one that is cut off")))
             return false;
         first->layer ^= 1;
-        if (!opens_within(p, two, 2 * bytes + 64, chains[c].with, bytes, "a block of another layer and a good one"))
+        if (!opens_within(p, two, 2 * bytes + 64, error, bytes, "a block of another layer and a good one"))
             return false;
         first->isa = MAX_ISAS;
-        if (!opens_within(p, two, 2 * bytes + 64, chains[c].with == KERNEL_OK ? KERNEL_OK : KERNEL_ISA, bytes,
-                          "a block of an unknown set and a good one"))
+        if (!opens_within(p, two, 2 * bytes + 64, last ? KERNEL_ISA : error, bytes,
+                          "a block of an unknown set and a good one") ||
+            (right && first_weight(p) != NULL &&
+             !opens_within(p, two, bytes + 64, KERNEL_PACKED, 0, "a block of an unknown set and one that is cut off")))
             return false;
-        struct kernel_header foreign; /* there it has no alignment */
-        memcpy(&foreign, two + at, sizeof foreign);
-        foreign.layer ^= 1;
-        memcpy(two + at, &foreign, sizeof foreign);
-        if (chains[c].with == KERNEL_OK &&
-            !opens_within(p, two, 2 * bytes + 64, KERNEL_PACKED, 0,
-                          "a block of an unknown set and one of another layer"))
+        second->layer ^= 1;
+        if (right && !opens_within(p, two, 2 * bytes + 64, KERNEL_PACKED, 0,
+                                   "a block of an unknown set and one of another layer"))
             return false;
     }
     return true;
@@ -649,7 +649,7 @@ static bool packed_elsewhere(struct packing *p)
            computes_alike(p, &header[1], "a block that was packed elsewhere and opened");
 }
 
-/* Two consecutive blocks, in either order: the better one is opened, or the other if that is truncated. */
+/* Two consecutive blocks, in either order: the better one is opened, and none if the second is truncated. */
 static bool opens_the_best(struct packing *p, const struct isa *other, char *two)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
@@ -666,7 +666,7 @@ static bool opens_the_best(struct packing *p, const struct isa *other, char *two
         copy_block(two + own, p->good, bytes, own == 0 ? bytes : 0);
         copy_block(two + others, p->packed.data, bytes, others == 0 ? bytes : 0);
         if (!opens(p, two, 2 * bytes, KERNEL_OK, two + (other_is_better ? others : own), "two blocks") ||
-            !opens(p, two, bytes, KERNEL_OK, two, "two blocks, of which the second is cut off"))
+            !opens(p, two, bytes, KERNEL_PACKED, NULL, "two blocks, of which the second is cut off"))
             return false;
     }
     return true;

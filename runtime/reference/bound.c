@@ -46,7 +46,8 @@
  * is (sum e_a^2)^2 / sum e_a^4, which counts the large errors. The largest of C columns is at sqrt(2 ln C) deviations;
  * LAMBDA allows the sqrt(2 ln MILLIONS) of independent elements. Where a weight may be off by more than SATURATED (all
  * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors
- * of few columns of a query, and relative ones, move the scores of all keys together: common_errors().
+ * of few columns of a query, and relative ones, move the scores of all keys together: common_errors(). Errors of
+ * numbers that a query or a key is projected from move all its columns together: shared_errors().
  *
  * Keys and values in a cache are compared one by one. Some of them are small sums with large partial sums, which
  * sum |a||b| + sqrt(K) |sum a b| does not show. A rounding is uniform over half a last place, h, to each side, so those
@@ -595,6 +596,84 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
         score_scales(p, head, rows, c);
     free(b);
     return true;
+}
+
+/* Numbers of `rows` rows that are projected by w [in][d], each with its squared error, and `others` rows that scores
+ * multiply the results by */
+struct shared {
+    const double *squares, *w, *other;
+    size_t rows, others, in, d;
+    const struct turn *turns; /* of each row's results; NULL: none */
+};
+
+/* more[row][other] = sum_i e_i^2 ((c sum_d w_id other_d)^2 - sum_d (c w_id other_d)^2): what the error of a number adds
+ * to squares of errors as all columns have it, above what it adds with a sign of its own in each column. `other` is
+ * rotated back as the row was rotated. */
+static bool shared_squares(const struct propagation *p, double *more, const struct shared *of, double c)
+{
+    const size_t d = of->d, in = of->in, others = of->others, pairs = (size_t)p->layer->rope.dims / 2;
+    const size_t each = of->turns != NULL ? 1 : of->rows;
+    double *work;
+    if (!room(&work, d + 2 * (d + in) * others + in * d))
+        return false;
+    double *back = work, *factors = back + d, *factor_squares = factors + d * others; /* [d][others] */
+    double *together = factor_squares + d * others, *apart = together + in * others;  /* [in][others] */
+    double *w_squares = apart + in * others;
+    for (size_t at = 0; at < in * d; at++)
+        w_squares[at] = square(of->w[at]);
+    for (size_t first = 0; first < of->rows; first += each) {
+        for (size_t j = 0; j < others; j++) {
+            memcpy(back, of->other + j * d, d * sizeof *back);
+            if (of->turns != NULL)
+                finish_turn_back(p->layer, of->turns + first * pairs, back);
+            for (size_t k = 0; k < d; k++) {
+                factors[k * others + j] = c * back[k];
+                factor_squares[k * others + j] = square(c * back[k]);
+            }
+        }
+        memset(together, 0, 2 * in * others * sizeof *together);
+        product_add(together, others, of->w, d, factors, others, in, d, others);
+        product_add(apart, others, w_squares, d, factor_squares, others, in, d, others);
+        for (size_t at = 0; at < in * others; at++)
+            together[at] = square(together[at]) - apart[at];
+        product_add(more + first * others, others, of->squares + first * in, in, together, others, each, in, others);
+    }
+    free(work);
+    return true;
+}
+
+/* What t_squares lack where all columns of a query, or of a key, share errors of the numbers that they are made of, and
+ * the signs of columns do not mix them: with tied keys those numbers meet their own weights again, and of a row of
+ * whole numbers or of bf16 one alone may be off. */
+static bool shared_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+{
+    const struct layer *layer = p->layer;
+    const size_t keys = head->keys, cached = head->cached;
+    const bool shares = layer->tied || (layer_rounds_rows(p->plain) && layer->rope.kind == ROPE_NONE);
+    bool good = true;
+    if (!shares || p->folded.folds.scores || layer->qk_norm != NORM_NONE)
+        return true;
+    for (int side = 0; good && side < 2; side++) {
+        const struct operand *operand = side ? &p->s : &p->x;
+        const struct finish *finish = side ? &head->finish_k : &head->finish_q;
+        const struct shared of = {.squares = operand->squares, .w = side ? head->w_k : head->w_q,
+                                  .other = side ? head->q : head->k, .rows = side ? keys - cached : rows,
+                                  .others = side ? rows : keys, .d = (size_t)layer->d_k,
+                                  .in = (size_t)(side ? layer->d_in_kv : layer->d_in_q), .turns = finish->turns};
+        double *more, any = 0;
+        for (size_t at = 0; operand->worst != NULL && at < of.rows * of.in; at++)
+            any += of.squares[at];
+        if (any == 0)
+            continue;
+        good = room(&more, of.rows * of.others) && shared_squares(p, more, &of, c);
+        for (size_t at = 0; good && at < of.rows * of.others; at++) {
+            const size_t own = at / of.others, other = at % of.others;
+            const size_t r = side ? other : own, j = side ? cached + own : other;
+            p->t_squares[r * keys + j] += fmax(0, more[at]);
+        }
+        free(more);
+    }
+    return good;
 }
 
 /* A row's softmax, for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one more key, of value
@@ -1478,7 +1557,8 @@ static bool observe(void *context, const struct reference *reference, const stru
         widen_steps(p, head);
     if (head->new_kv)
         round_value_errors(p, head);
-    if (!round_score_errors(p, head, rows, c) || !score_sums(p, head, rows, c) || !attention_errors(p, reference, head))
+    if (!round_score_errors(p, head, rows, c) || !score_sums(p, head, rows, c) ||
+        !shared_errors(p, head, rows, c) || !attention_errors(p, reference, head))
         return false;
     if (head->all_z == NULL)
         merge_errors(p, reference, head);

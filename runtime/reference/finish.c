@@ -100,6 +100,18 @@ void finish_turns(const struct layer *layer, int64_t position, struct turn *turn
     }
 }
 
+void finish_turn_back(const struct layer *layer, const struct turn *turns, double *row)
+{
+    const size_t pairs = (size_t)layer->rope.dims / 2;
+    for (size_t c = 0; c < pairs; c++) {
+        const bool half = layer->rope.kind == ROPE_HALF;
+        double *first = row + (half ? c : 2 * c), *second = row + (half ? c + pairs : 2 * c + 1);
+        const double a = *first, b = *second;
+        *first = a * turns[c].cosine + b * turns[c].sine;
+        *second = b * turns[c].cosine - a * turns[c].sine;
+    }
+}
+
 /* ---- norm ---- */
 
 struct norm finish_norm(const struct layer *layer)

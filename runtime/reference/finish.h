@@ -33,6 +33,8 @@ void finish_free(struct finish *of);
 
 /* The rotations of one position */
 void finish_turns(const struct layer *layer, int64_t position, struct turn *turns);
+/* Rotates the columns of one row back. */
+void finish_turn_back(const struct layer *layer, const struct turn *turns, double *row);
 
 /* The norm of qk_norm; and the columns of one row that it covers, with their number */
 struct norm finish_norm(const struct layer *layer);

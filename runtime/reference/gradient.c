@@ -472,19 +472,6 @@ static void finish_quantity(struct walk *w, struct quantity *m, const struct fin
     free(open);
 }
 
-/* Rotates the columns of one row back. */
-static void turn_back(const struct layer *layer, const struct turn *turns, double *row)
-{
-    const size_t pairs = (size_t)layer->rope.dims / 2;
-    for (size_t c = 0; c < pairs; c++) {
-        const bool half = layer->rope.kind == ROPE_HALF;
-        double *first = row + (half ? c : 2 * c), *second = row + (half ? c + pairs : 2 * c + 1);
-        const double a = *first, b = *second;
-        *first = a * turns[c].cosine + b * turns[c].sine;
-        *second = b * turns[c].cosine - a * turns[c].sine;
-    }
-}
-
 /* Rotates rows of a gradient back; cosines and sines are rounded once. */
 static void turn_gradient(struct walk *w, struct quantity *m, const struct finish *of)
 {
@@ -492,7 +479,7 @@ static void turn_gradient(struct walk *w, struct quantity *m, const struct finis
     const size_t pairs = (size_t)layer->rope.dims / 2;
     for (size_t r = 0; w->good && of->turns != NULL && r < m->rows; r++) {
         const struct turn *turns = of->turns + r * pairs;
-        turn_back(layer, turns, m->v + r * m->columns);
+        finish_turn_back(layer, turns, m->v + r * m->columns);
         for (size_t c = 0; w->bounded && c < pairs; c++) {
             const bool half = layer->rope.kind == ROPE_HALF;
             const size_t row = r * m->columns, at[] = {row + (half ? c : 2 * c), row + (half ? c + pairs : 2 * c + 1)};
@@ -925,7 +912,7 @@ static void add_turned(struct walk *w, struct quantity *di, const struct quantit
         memcpy(along, of->along, of->inner * d * sizeof *along);
         for (size_t k = 0; k < of->inner; k++) {
             if (of->finish != NULL)
-                turn_back(w->layer, of->finish->turns + r * pairs, along + k * d);
+                finish_turn_back(w->layer, of->finish->turns + r * pairs, along + k * d);
             if (of->norms != NULL)
                 row_through_norm(of->norms, r, along + k * d);
         }
@@ -1227,7 +1214,7 @@ static bool observe(void *context, const struct reference *reference, const stru
         turn_gradient(w, &dq, &head->finish_q);
         turn_gradient(w, &dk, &head->finish_k);
         for (size_t t = 0; head->finish_q.turns != NULL && t < n; t++)
-            turn_back(layer, head->finish_q.turns + t * (size_t)layer->rope.dims / 2, pk + t * d_k);
+            finish_turn_back(layer, head->finish_q.turns + t * (size_t)layer->rope.dims / 2, pk + t * d_k);
     }
     if (w->good && of_all && i == 0)
         begin_later(w, n, m);

@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x182010e2592e0025u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xea86daf88c87b1c2u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -1133,32 +1133,37 @@ static int packer_of(const struct packed_header *header, const struct packer **p
     return GOLDEN_ERROR_ISA;
 }
 
-/* Finds the best block for this machine in the GOLDEN_ALIGNMENT-aligned memory at `blocks`. */
+/* Finds the best block for this machine in the GOLDEN_ALIGNMENT-aligned memory at `blocks`. Where one is damaged or cut
+ * off, none of them counts. */
 static int open_best(const void *blocks, size_t bytes, struct block *best)
 {
     const uint32_t here = runnable();
     int error = GOLDEN_OK; /* why there is none: ERROR_PACKED says more than ERROR_ISA */
+    struct packed_header header = {0, 0, 0, 0, 0};
+    size_t at = 0;
     best->packer = NULL;
-    for (size_t at = 0; bytes - at >= GOLDEN_ALIGNMENT;) {
+    do {
         const char *block = (const char *)blocks + at;
-        struct packed_header header;
         const struct packer *packer;
+        if (bytes - at < GOLDEN_ALIGNMENT)
+            return GOLDEN_ERROR_PACKED;
         memcpy(&header, block, sizeof header);
-        if (header.magic != PACKED_MAGIC && header.magic != ELSEWHERE_MAGIC)
-            break;
+        if ((header.magic != PACKED_MAGIC && header.magic != ELSEWHERE_MAGIC) ||
+            header.next % GOLDEN_ALIGNMENT != 0 || header.next > bytes - at)
+            return GOLDEN_ERROR_PACKED;
         const int fault = packer_of(&header, &packer);
         const int lacks = fault == GOLDEN_OK && (here >> (packer - packers) & 1) == 0;
+        if (fault == GOLDEN_OK && packer->bytes > (header.next > 0 ? header.next : bytes - at))
+            return GOLDEN_ERROR_PACKED;
         if (fault == GOLDEN_ERROR_PACKED)
             error = fault;
         else if (fault || lacks)
             error = error ? error : GOLDEN_ERROR_ISA;
-        else if (packer->bytes <= bytes - at && (best->packer == NULL || packer > best->packer))
+        else if (best->packer == NULL || packer > best->packer)
             *best = (struct block){block + (header.magic == PACKED_MAGIC ? 0 : sizeof header), packer};
-        if (header.next < GOLDEN_ALIGNMENT || header.next % GOLDEN_ALIGNMENT != 0 || header.next > bytes - at)
-            break;
         at += (size_t)header.next;
-    }
-    return best->packer != NULL ? GOLDEN_OK : error ? error : GOLDEN_ERROR_PACKED;
+    } while (header.next > 0);
+    return best->packer != NULL ? GOLDEN_OK : error;
 }
 
 /* Finds the block that a call computes with. */

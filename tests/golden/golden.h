@@ -55,7 +55,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 3
-#define GOLDEN_PAIR 0x182010e2592e0025u /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_PAIR 0xea86daf88c87b1c2u /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -154,7 +154,8 @@ int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 /* For blocks that were packed elsewhere: by attnrun pack, by a program with -DGOLDEN_PACK_ONLY, or read from a file.
  * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
  * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
- * GOLDEN_ERROR_PACKED: no block fits, and one is of another layer or plan. GOLDEN_ERROR_ISA: none is for this machine.
+ * GOLDEN_ERROR_PACKED: a block is damaged or cut off; or none fits, and one is of another layer or plan.
+ * GOLDEN_ERROR_ISA: none is for this machine.
  *
  * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
  * 1 us on x86-64 and 5 to 20 us in a virtual machine. A block that golden_pack filled without -DGOLDEN_PACK_ONLY is for

@@ -569,17 +569,14 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if (chance(&of_types, 0.3) && !d->train && !no_weights)
         d->weight_type = types[between(&of_types, 0, 4)];
     struct dice of_products = {mix(dice->state ^ 0x70726F64)}; /* likewise */
-    /* not beside scores that are shown in a block: their drawn gate has no room for a number of a normed row that turns,
-     * which all columns of its query and its key share */
-    const bool rounds = d->layer != NULL || d->block == NULL || d->scores == NULL;
-    if (d->weight_type == NULL && chance(&of_products, 0.25) && !d->train && rounds)
+    if (d->weight_type == NULL && chance(&of_products, 0.25) && !d->train)
         d->precision = WORD(&of_products, "i8", "i16", "bf16");
-    if (options->whole && !d->train && rounds) {
+    if (options->whole && !d->train) {
         d->precision = WORD(&of_products, "i8", "i16");
         d->weight_type = NULL;
         d->exact_chunks = chance(&of_products, 0.8) ? NULL : d->exact_chunks; /* scores are f32 then */
     }
-    if (no_weights && is(d->precision, "bf16"))
+    if (no_weights && (is(d->precision, "bf16") || d->d_k < 32))
         d->precision = NULL;
     struct dice of_cache = {mix(dice->state ^ 0x6361636865)}; /* likewise */
     if (d->cache != NULL && chance(&of_cache, 0.5))

@@ -35,10 +35,10 @@ checked() {
     result $? "attnrun check $* --isa avxvnni: $(cat "$log")"
 }
 
-vectors="precision_i8 precision_i8_values precision_i8_narrow precision_i8_cached precision_i16_values precision_i16_fast types_i4_cached"
-mutants="whole_operands_swapped whole_pairs_everywhere types_i4_digits_operands_swapped"
-[ "${1-}" = all ] && vectors="precision_i8 precision_i8_values precision_i8_narrow precision_i8_narrowest precision_i8_conv precision_i8_cached precision_i16 precision_i16_cached_ring precision_i16_values precision_i16_fast types_i4_cached"
-[ "${1-}" = all ] && mutants=$(cd tests/mutants && printf '%s\n' {whole,types_i4_digits}_*.mutant | sed 's/\.mutant//')
+vectors="precision_i8 precision_i8_values precision_i8_narrow precision_i8_cached precision_i16_values precision_i16_fast types_i4_cached types_i8_cached"
+mutants="whole_operands_swapped whole_pairs_everywhere types_i4_digits_operands_swapped types_i8_digits_added_stays"
+[ "${1-}" = all ] && vectors="precision_i8 precision_i8_values precision_i8_narrow precision_i8_narrowest precision_i8_conv precision_i8_cached precision_i16 precision_i16_cached_ring precision_i16_values precision_i16_fast types_i4_cached types_i8_cached"
+[ "${1-}" = all ] && mutants=$(cd tests/mutants && printf '%s\n' {whole,types_i4_digits,types_i8_digits}_*.mutant | sed 's/\.mutant//')
 # shellcheck disable=SC2086 # words
 others test_vectors.sh $vectors
 # shellcheck disable=SC2086
@@ -46,6 +46,7 @@ others test_mutants.sh $mutants
 checked examples/tiny.layer --set precision=i8
 checked examples/tiny.layer --set precision=i16
 checked tests/vectors/types_i4_cached.layer
+checked tests/vectors/types_i8_cached.layer
 [ "$foreign" ] && AVXVNNI=avx2 others test_vectors.sh precision_i8
 
 cd "$work" || exit 3
@@ -60,7 +61,7 @@ cd "$root" || exit 3
 if [ "${1-}" = all ]; then
     printf '#!/bin/sh\nexec %s %s "$@"\n' "$CC" "$foreign" >"$work/cc" && chmod +x "$work/cc"
     "$build/sweep" --seed "${SEED:-1}" --count "${SWEEP:-1000}" --print |
-        awk '/^# layer/ { n = $3 + 0; i4 = 0 } /^precision = i/ { print n } /^weight_type = i4/ { i4 = 1 } /^cache = / && i4 { print n }' |
+        awk '/^# layer/ { n = $3 + 0; few = 0 } /^precision = i/ { print n } /^weight_type = i[48]/ { few = 1 } /^cache = / && few { print n }' |
         sort -un >"$work/drawn"
     while read -r index; do
         check "sweep --seed ${SEED:-1} --first $index --count 1" env -u CFLAGS "$build/sweep" --seed "${SEED:-1}" --first "$index" \

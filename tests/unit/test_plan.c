@@ -312,7 +312,10 @@ static void check_phases(const struct plan_isa *p, const struct plan_isa *first)
         assert_true(i == 0 || phase->id > p->phases[i - 1].id);
         assert_true(phase->task_count > 0 || phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
                     phase->id == PHASE_BACK_PROJECT || (phase->id == PHASE_ROUND_KEYS && !p->rounds_scores) ||
-                    (phase->id == PHASE_ROUND_VALUES && !p->rounds_values)); /* other sets have them */
+                    (phase->id == PHASE_ROUND_VALUES && !p->rounds_values) ||
+                    (!p->digits && (p->weights == TENSOR_I8 || p->weights == TENSOR_I4) &&
+                     (phase->id == PHASE_ROUND_X || phase->id == PHASE_ROUND_Z || phase->id == PHASE_ROUND_STREAM ||
+                      phase->id == PHASE_ROUND_HIDDEN))); /* other sets have them */
         assert_true(phase->task_count <= PHASE_TASKS);
         for (const struct plan_task *task = phase->tasks; task < phase->tasks + phase->task_count; task++) {
             assert_true(task->size > 0 || task->over == OVER_AGAIN);
@@ -1087,13 +1090,27 @@ static void test_gradients(void **state)
     }
 }
 
+/* Products with weights of i8 read digits where the set sums products of bytes, and calls of one token are typical. */
+static void test_digits(void **state)
+{
+    static const char *const cached[] = {"cache=rows", "cache_len=4096", "mask=causal"};
+    CHECK_PLAN("avx512", p.digits && Q(&p)->packed_depth == 76, "d_model=75", "h=3", "weight_type=i8", cached[0], cached[1], cached[2]);
+    CHECK_PLAN("avx512", p.digits && Q(&p)->packed_depth == 2 * 20 + 4 + 8, "d_model=75", "h=3", "weight_type=i4", cached[0], cached[1], cached[2]);
+    CHECK_PLAN("avx512", !p.digits && Q(&p)->packed_depth == 75, "d_model=75", "h=3", "weight_type=i8", "plan.typical_n=64", cached[0], cached[1], cached[2]);
+    CHECK_PLAN("avx512", p.digits && Q(&p)->k_block < Q(&p)->depth && Q(&p)->k_block % WEIGHT_GROUP == 0, "d_model=1500", "h=3", "weight_type=i8", cached[0], cached[1], cached[2]);
+    CHECK_PLAN("avx512", !p.digits, "d_model=75", "h=3", "weight_type=i8");
+    CHECK_PLAN("avx2", !p.digits && Q(&p)->packed_depth == 75, "d_model=75", "h=3", "weight_type=i8", cached[0], cached[1], cached[2]);
+    CHECK_PLAN("avx2", p.digits, "d_model=75", "h=3", "weight_type=i4", cached[0], cached[1], cached[2]);
+}
+
 /* A set for products of whole numbers is in the pairs that have some, and in no other. */
 static void test_sets_of_dots(void **state)
 {
     static const struct { const char *set[4]; bool has; } cases[] = {
         {{"precision=f32"}, false}, {{"precision=i8"}, true}, {{"precision=i16"}, true}, {{"precision=bf16"}, false},
         {{"weight_type=i8"}, false}, {{"weight_type=i4"}, false},
-        {{"weight_type=i4", "cache=rows", "cache_len=4096", "mask=causal"}, true}};
+        {{"weight_type=i4", "cache=rows", "cache_len=4096", "mask=causal"}, true},
+        {{"weight_type=i8", "cache=rows", "cache_len=4096", "mask=causal"}, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct settings s = {.count = 0};
         for (int k = 0; k < 4 && cases[i].set[k] != NULL; k++)
@@ -1124,6 +1141,10 @@ static void test_fast_products(void **state)
         {{"precision=i16", "seq_len=256", "plan.typical_n=1"}, NONE},
         {{"precision=i16", "plan.products=fast", "seq_len=256", "plan.group_rows=48"}, WORDS},
         {{"precision=i16", "seq_len=256", "plan.typical_n=256"}, WORDS},
+        {{"precision=i16", "attention=cross", "source_len=256"}, WORDS}, /* keys and values */
+        {{"precision=i16", "attention=cross", "source_len=256", "plan.typical_n=1"}, WORDS},
+        {{"precision=i16", "attention=cross", "source_len=256", "plan.typical_m=255"}, NONE},
+        {{"precision=i16", "attention=cross", "source_len=70", "seq_len=256"}, WORDS}, /* queries and output */
         {{"precision=i16", "plan.products=fast", "tensor_type=bf16"}, NONE},
         {{"precision=i16", "plan.products=fast", "plan.size=small"}, NONE},
         {{"precision=i16", "cache=rows", "cache_len=300", "seq_len=256"}, NONE},
@@ -1153,6 +1174,8 @@ static void test_fast_products(void **state)
                     assert_null(sums->name);
                     continue;
                 }
+                const bool of_source = g->id == PRODUCT_KEYS || g->id == PRODUCT_VALUES;
+                assert_true(!p->unasked || (of_source ? layer->source_len : layer->seq_len) >= 256);
                 assert_true(of->word == 1 || of->group_rows >= 64); /* shorter groups take classical products */
                 assert_true(of->word == 1 ||
                             of->fast * of->vecs <= p->isa->registers - of->vecs - 1 - p->word_registers);
@@ -1179,7 +1202,7 @@ int main(void)
         cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_sets_of_dots),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_digits), cmocka_unit_test(test_sets_of_dots),
         cmocka_unit_test(test_fast_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -796,6 +796,9 @@ def list_vectors():
     vector("types_i4_cached", "weights packed as i4, rows read in digits: outliers, zeros, small numbers, a short last group",
            2, 4, scores=False, d_model=75, h=3, d_k=25, d_v=23, seq_len=5, mask="causal", bias=True, cache="rows",
            cache_len=16, cache_type="f32", weight_type="i4", change=rows_of_all_sizes)
+    vector("types_i8_cached", "weights packed as i8, rows read in digits: outliers, zeros, small numbers, a short last group",
+           2, 4, scores=False, d_model=75, h=3, d_k=25, d_v=23, seq_len=5, mask="causal", bias=True, cache="rows",
+           cache_len=16, cache_type="f32", weight_type="i8", change=rows_of_all_sizes)
     vector("types_i8_split", "weights packed as i8: each head has matrices of its own, keys are projected by w_q", 1, 7, 11,
            d_model=18, h=3, seq_len=7, source_len=11, input="split", attention="cross", w_k="tied", weight_type="i8")
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """ggml's CPU backend: one graph for the layer, in the memory that its own allocator plans.
 
-The library is the one inside xllamacpp, a Python package of llama.cpp: built for AVX2, with llamafile's sgemm. It is called
+The library is the one of llama-cpp-python, if `install.sh … ggml-native` has built that for this machine, else the one
+inside xllamacpp: built for AVX2, with llamafile's sgemm. Both are Python packages of llama.cpp. It is called
 through its C interface (ggml.h, ggml-alloc.h, ggml-backend.h, ggml-cpu.h). Sizes stand as ggml writes them, innermost first.
 """
 import ctypes
@@ -22,7 +23,7 @@ LARGEST_BIAS = 8     # ALiBi's slopes begin at 2^-(8/h)
 PRECISE = 10         # GGML_PREC_F32
 MASK_ROWS = 64       # flash attention wants rows of its mask in multiples of it
 TENSORS = 256        # in a graph, more than any layer here has
-FEATURES = ("avx2", "avx512", "fma", "llamafile")  # what the build has, for the table of versions
+FEATURES = ("avx2", "avx512", "avx512_vnni", "fma", "llamafile")  # what the build has, for the table of versions
 
 _pointer, _int, _long, _size, _float = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t, ctypes.c_float
 
@@ -78,22 +79,32 @@ _FUNCTIONS = {
 }
 
 
+# package -> its files that have ggml. llama_cpp is built from source for this machine, if it is there.
+_PACKAGES = {"llama_cpp": "lib/libggml*.so", "xllamacpp": "xllamacpp*.so"}
+
+
+def _files():
+    for name, pattern in _PACKAGES.items():
+        package = importlib.util.find_spec(name)
+        found = sorted(glob.glob(os.path.join(package.submodule_search_locations[0], pattern))) if package else []
+        if found:
+            return found
+    raise ImportError("neither llama_cpp nor xllamacpp has a library of ggml")
+
+
 class _Library:
     """The functions above, without their prefix ggml_."""
 
     def __init__(self):
-        package = importlib.util.find_spec("xllamacpp")
-        if package is None:
-            raise ImportError("no xllamacpp")
-        found = glob.glob(os.path.join(package.submodule_search_locations[0], "xllamacpp*.so"))
-        if len(found) != 1:
-            raise ImportError("no library in xllamacpp")
         try:
-            library = ctypes.CDLL(found[0])
+            libraries = [ctypes.CDLL(file) for file in _files()]
         except OSError as error:  # libgomp.so.1 is the system's
             raise ImportError(str(error)) from error
         for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(library, "ggml_" + name)
+            holders = [library for library in libraries if hasattr(library, "ggml_" + name)]
+            if not holders:
+                raise ImportError("no ggml_" + name)
+            function = getattr(holders[0], "ggml_" + name)
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
 
