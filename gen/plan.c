@@ -32,7 +32,7 @@
 #define PART_NUMBERS 32768       /* of rows that are normed: about 10 us */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
-#define WIDE_VECS 4              /* of a panel of bytes, which low tiles take whole: one row is as fast as with 8 (Zen 4), */
+#define WIDE_VECS 4              /* of a panel of bytes, which low tiles take whole: as fast as 8 for one row (Zen 4), */
 #define TALL_VECS 2              /* and of its parts that high tiles take: 6 x 2 sums fill the registers */
 #define LOW_ROWS 2               /* of tiles that wait for their weights */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
@@ -320,8 +320,8 @@ static void plan_fast(struct plan_panels *g, const struct plan_request *request,
 }
 
 /* Whether one row or two take wide panels, and more rows parts of them. One row's sums wait for each other, as an
- * addition takes four cycles; for as many sums of several rows registers are too few. With weights in L3 one row takes 0.75
- * of the time that it does with panels of three vectors, 64 rows 0.9 (AVX2, Zen 4). */
+ * addition takes four cycles; for as many sums of several rows registers are too few. With weights in L3 one row takes
+ * 0.75 of the time that it does with panels of three vectors, 64 rows 0.9 (AVX2, Zen 4). */
 static bool wide_steps(const struct plan_isa *p, const struct plan_request *request)
 {
     return p->isa->fma_rows && p->steps && p->weights == TENSOR_I8 && !p->digits && !request_is_small(request) &&
@@ -1090,8 +1090,8 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->element == b->element && a->bias == b->bias && a->depth == b->depth && a->k_block == b->k_block &&
-           a->taps == b->taps && a->vecs == b->vecs && a->tall_vecs == b->tall_vecs && a->rows == b->rows && a->rest == b->rest &&
-           a->unroll == b->unroll && a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) &&
+           a->taps == b->taps && a->vecs == b->vecs && a->tall_vecs == b->tall_vecs && a->rows == b->rows &&
+           a->rest == b->rest && a->unroll == b->unroll && a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) &&
            a->tail_vecs == b->tail_vecs && a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k &&
            a->prefetch == b->prefetch && a->inputs == b->inputs && a->a_scale == b->a_scale && a->fast == b->fast;
 }
