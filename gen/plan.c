@@ -32,7 +32,7 @@
 #define PART_NUMBERS 32768       /* of rows that are normed: about 10 us */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
-#define WIDE_VECS 4              /* of a panel of bytes, which low tiles take whole: as fast as 8 for one row (Zen 4), */
+#define WIDE_VECS 4              /* of a panel of bytes, which low tiles take whole: one row is as fast as with 8, */
 #define TALL_VECS 2              /* and of its parts that high tiles take: 6 x 2 sums fill the registers */
 #define LOW_ROWS 2               /* of tiles that wait for their weights */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
@@ -1091,7 +1091,8 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->element == b->element && a->bias == b->bias && a->depth == b->depth && a->k_block == b->k_block &&
            a->taps == b->taps && a->vecs == b->vecs && a->tall_vecs == b->tall_vecs && a->rows == b->rows &&
-           a->rest == b->rest && a->unroll == b->unroll && a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) &&
+           a->rest == b->rest && a->unroll == b->unroll && a->unroll_rest == b->unroll_rest &&
+           (a->panels > 1) == (b->panels > 1) &&
            a->tail_vecs == b->tail_vecs && a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k &&
            a->prefetch == b->prefetch && a->inputs == b->inputs && a->a_scale == b->a_scale && a->fast == b->fast;
 }
