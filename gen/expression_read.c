@@ -314,7 +314,7 @@ static int read_or(struct reader *r);
 
 static bool enter(struct reader *r)
 {
-    if (r->depth == EXPRESSION_DEPTH)
+    if (r->depth > EXPRESSION_DEPTH) /* the innermost operand is one more */
         FAIL(r, column_of(r, r->start), "more than %d brackets, calls and signs inside each other; write fewer",
              EXPRESSION_DEPTH);
     r->depth++;

@@ -328,6 +328,12 @@ static bool wide_steps(const struct plan_isa *p, const struct plan_request *requ
            !request_asks(request, PLAN_PANEL_VECS);
 }
 
+/* Rows of a product in a typical call of a full sequence */
+static int64_t unasked_tokens(const struct plan_panels *g, const struct plan_request *request, int64_t tokens)
+{
+    return min(tokens, request_or(request, g->of_source ? PLAN_TYPICAL_M : PLAN_TYPICAL_N, tokens));
+}
+
 /* `tokens` of a full sequence, `rows` of all that are projected together */
 static void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                         int64_t tokens, int64_t rows)
@@ -347,6 +353,8 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
     const int64_t of_fast = choose_group_rows(request, p, operand * 7 / 4, rows); /* rows beside their sums */
     g->classical = p->fast ? stays_classical(g, to_end ? min(rows, of_fast) : tokens) : NULL;
+    if (g->classical == NULL && p->unasked && unasked_tokens(g, request, tokens) < FAST_UNASKED)
+        g->classical = "few rows are typical";
     const bool fast = p->fast && g->classical == NULL;
     const bool wide = wide_steps(p, request);
     if (request_asks(request, PLAN_PANEL_VECS))
@@ -687,6 +695,7 @@ static void plan_rows(struct plan_isa *p, const struct layer *layer, enum produc
         .c_group = arrays || by_head ? head : 0,
         .c_split = arrays && !by_head && heads > 1 ? d : 0,
         .c_of_call = p->holds && arrays,
+        .of_source = !queries && layer->cross,
     };
     reads_words(p, product, g);
     if ((product->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
@@ -1622,12 +1631,12 @@ static const char *not_fast(const struct layer *layer, const struct plan_request
                                          : NULL;
 }
 
-/* The kind of products of a layer that does not say: fast ones where no bit changes, but not for short sequences, nor
- * where calls of a few tokens, which read panels alone, are as typical: packed weights are twice as large. */
-static int products_unasked(const struct layer *layer, const struct plan_request *request)
+/* The kind of products of a layer that does not say: fast ones where no bit changes, of FAST_UNASKED rows and more, but
+ * not where calls of a few tokens, which read panels alone, are as typical: packed weights are twice as large. */
+static int products_unasked(const struct layer *layer)
 {
-    const bool few = layer_has_cache(layer) || layer_is_linear(layer) || layer->seq_len < FAST_UNASKED ||
-                     request_or(request, PLAN_TYPICAL_N, FAST_UNASKED) < FAST_UNASKED;
+    const bool few = layer_has_cache(layer) || layer_is_linear(layer) ||
+                     max(layer->seq_len, layer->source_len) < FAST_UNASKED;
     return layer->precision == PRECISION_I16 && !few ? PLAN_SEVEN : PLAN_CLASSICAL;
 }
 
@@ -1651,7 +1660,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->weight_levels = p->rounds_values ? layer_weight_levels(layer, isa->sums_pairs) : 0;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
-    if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer, request)) == PLAN_SEVEN) {
+    if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer)) == PLAN_SEVEN) {
         p->not_fast = not_fast(layer, request, p->fold->scores || p->fold->values);
         p->fast = p->not_fast == NULL;
         p->unasked = !request_asks(request, PLAN_PRODUCT_KIND);

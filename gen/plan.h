@@ -175,6 +175,7 @@ struct plan_panels {
     int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
     /* Fast products (templates/fast.in): two tiles of rows and two panels at once, by seven products half as deep. 0
      * in `fast`: classical, for the reason `classical`, if fast products are asked for. */
+    bool of_source;       /* rows are those of cross-attention's source */
     int64_t fast;         /* rows of a tile; others have one row less */
     int64_t fast_pairs;   /* of panels; what is behind them is classical */
     int64_t fast_prefetch; /* lines of the next pair that an iteration of the first four tiles prefetches, 0: none */

@@ -342,11 +342,14 @@ static void explain_attention(struct plan_isa *p, const struct layer *layer, boo
            plural(p->vecs), p->isa->registers, p->rows_single, p->lanes);
     reason(p, "weighted sums: tile " D64 " x " D64 ", single vectors " D64 " x " D64 ": d_v in near-equal parts",
            p->value_rows, p->block, p->value_rows_single, p->lanes);
+    const bool cut = p->rounds_values && p->key_block == MOST_SUMMED / p->rows * p->rows &&
+                     request_or(&p->request, PLAN_KEY_BLOCK, layer->source_len) > p->key_block;
     reason(p, "key block " D64 ": scores of " D64 " x " D64 " take %s, %s", p->key_block, p->key_block, p->block,
            bytes_text(size, p->key_block * p->block * layout_element(p, LAYOUT_SCORES)),
-           why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
-                                            : p->key_block >= layer->source_len ? "all keys"
-                                            : "about half of L1; source_len is cut into near-equal blocks"));
+           cut ? "the most that a sum of integers takes"
+               : why(&p->request, PLAN_KEY_BLOCK, p->value_blocks ? "one block of values"
+                                                : p->key_block >= layer->source_len ? "all keys"
+                                                : "about half of L1; source_len is cut into near-equal blocks"));
 }
 
 /* Norms and feed-forward of a block. */

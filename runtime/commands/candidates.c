@@ -34,6 +34,7 @@ static const struct {
     {PLAN_VALUE_LAYOUT, {PLAN_ROWS, PLAN_BLOCKS}},
     {PLAN_Z_LAYOUT, {PLAN_ROWS, PLAN_BLOCKS}},
     {PLAN_FOLD, {PLAN_OFF, PLAN_ON}},
+    {PLAN_PRODUCT_KIND, {PLAN_CLASSICAL, PLAN_SEVEN}},
     {PLAN_SOFTMAX, {PLAN_ONE_PASS, PLAN_TWO_PASS}},
     {PLAN_UNROLL, {1, 4, 8, 16}},
     {PLAN_KEY_BLOCK, {16, 32, 64, 128, 256, 512, 1024}},
@@ -90,6 +91,8 @@ static bool resolve(struct outcome *o, const struct layer *layer, size_t isa_row
     o->plan.request = plan_request_none();
     memset(o->plan.reasons, 0, sizeof o->plan.reasons);
     o->plan.reason_count = 0;
+    o->plan.unasked = false;
+    o->plan.not_fast = NULL;
     o->cycles = expect.layer.cycles;
     plan_free(plan);
     return true;
@@ -214,6 +217,12 @@ static bool order(struct candidates *c)
     return good;
 }
 
+/* Whether tuning may choose this key: not folding for one set of several, nor fast products that round otherwise */
+static bool free_to_choose(enum plan_key key, const struct layer *layer, bool fold)
+{
+    return (key != PLAN_FOLD || fold) && (key != PLAN_PRODUCT_KIND || layer_sums_whole(layer));
+}
+
 bool candidates_make(struct candidates *c, const struct layer *layer, size_t isa_row, int64_t batch, bool fold,
                      struct diag *diag)
 {
@@ -222,7 +231,7 @@ bool candidates_make(struct candidates *c, const struct layer *layer, size_t isa
     *c = (struct candidates){0};
     add(c, layer, isa_row, batch, &request, diag);
     for (size_t t = 0; t < TRIALS && diag->errors == before; t++)
-        for (size_t v = 0; v < values_of(t) && (trials[t].key != PLAN_FOLD || fold); v++) {
+        for (size_t v = 0; v < values_of(t) && free_to_choose(trials[t].key, layer, fold); v++) {
             request = plan_request_none();
             request.value[trials[t].key] = trials[t].values[v];
             add(c, layer, isa_row, batch, &request, diag);

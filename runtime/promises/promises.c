@@ -708,7 +708,7 @@ static void poison_free(struct poison *p)
 static size_t poison_rows(const struct trial *t)
 {
     size_t most = 0;
-    for (size_t b = 0; b < t->in->batch; b++)
+    for (size_t b = 0; layer_has_cache(t->layer) && b < t->in->batch; b++) /* a batch of nothing may have 2^31 */
         most = inputs_cached(t->layer, t->in, b) > most ? inputs_cached(t->layer, t->in, b) : most;
     return most + t->in->m;
 }

@@ -188,6 +188,8 @@ leaves explained "tiny.c tiny.h "
 cp out first
 run 0 --explain tiny.layer
 check "the same explanation" cmp out first
+run 0 --explain --isa scalar --set precision=i8 --set d_k=32 --set d_v=32 --set plan.key_block=1024 tiny.layer
+check "a block of keys that is cut" grep -q "key block 256.* the most that a sum of integers takes" out
 run 0 --explain --isa scalar --set precision=i8 --set d_k=32 --set d_v=32 tiny.layer
 check "what sums of integers read" grep -q "weighted sums  scores f32, values in words i32 -> z f32" out
 if [ -e /dev/full ]; then

@@ -229,6 +229,27 @@ static char *repeated(const char *part, size_t count, const char *end)
     return text;
 }
 
+/* EXPRESSION_DEPTH brackets are read, one more is refused. */
+static void brackets(void **state)
+{
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        struct diag diag = {0};
+        char *close = repeated(")", EXPRESSION_DEPTH + more, ""), *operand = malloc(strlen(close) + 2);
+        assert_non_null(operand);
+        operand[0] = 's';
+        strcpy(operand + 1, close);
+        char *text = repeated("(", EXPRESSION_DEPTH + more, operand);
+        struct expression *e = read_as(text, true, &diag);
+        assert_int_equal(e != NULL, more == 0);
+        expression_free(e);
+        diag_free(&diag);
+        free(text);
+        free(operand);
+        free(close);
+    }
+}
+
 /* A mebibyte of anything is refused, or read, in no time and with little stack. */
 static void hostile(void **state)
 {
@@ -385,7 +406,8 @@ static void hiding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_python), cmocka_unit_test(corners), cmocka_unit_test(refusals), cmocka_unit_test(hostile),
+        cmocka_unit_test(as_python), cmocka_unit_test(corners), cmocka_unit_test(refusals), cmocka_unit_test(brackets),
+        cmocka_unit_test(hostile),
         cmocka_unit_test(folded_and_shared), cmocka_unit_test(blocks), cmocka_unit_test(wide_integers),
         cmocka_unit_test(kernels), cmocka_unit_test(factors), cmocka_unit_test(hiding)};
     return cmocka_run_group_tests(tests, fill_tables, NULL);

@@ -1141,6 +1141,10 @@ static void test_fast_products(void **state)
         {{"precision=i16", "seq_len=256", "plan.typical_n=1"}, NONE},
         {{"precision=i16", "plan.products=fast", "seq_len=256", "plan.group_rows=48"}, WORDS},
         {{"precision=i16", "seq_len=256", "plan.typical_n=256"}, WORDS},
+        {{"precision=i16", "attention=cross", "source_len=256"}, WORDS}, /* keys and values */
+        {{"precision=i16", "attention=cross", "source_len=256", "plan.typical_n=1"}, WORDS},
+        {{"precision=i16", "attention=cross", "source_len=256", "plan.typical_m=255"}, NONE},
+        {{"precision=i16", "attention=cross", "source_len=70", "seq_len=256"}, WORDS}, /* queries and output */
         {{"precision=i16", "plan.products=fast", "tensor_type=bf16"}, NONE},
         {{"precision=i16", "plan.products=fast", "plan.size=small"}, NONE},
         {{"precision=i16", "cache=rows", "cache_len=300", "seq_len=256"}, NONE},
@@ -1170,6 +1174,8 @@ static void test_fast_products(void **state)
                     assert_null(sums->name);
                     continue;
                 }
+                const bool of_source = g->id == PRODUCT_KEYS || g->id == PRODUCT_VALUES;
+                assert_true(!p->unasked || (of_source ? layer->source_len : layer->seq_len) >= 256);
                 assert_true(of->word == 1 || of->group_rows >= 64); /* shorter groups take classical products */
                 assert_true(of->word == 1 ||
                             of->fast * of->vecs <= p->isa->registers - of->vecs - 1 - p->word_registers);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Which plans attnrun tune tries: fast products where they change no bit, and no others.
+ *
+ * Left out on purpose: their order, and what is measured of them (tests/commands/test_tune.sh).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../../gen/diag.h"
+#include "../../gen/isa.h"
+#include "../../runtime/commands/candidates.h"
+#include "layer_of.h"
+
+/* How many candidates ask for products of another kind */
+static size_t products_tried(const char *spec)
+{
+    struct layer *layer = layer_of(spec);
+    struct candidates candidates;
+    struct diag diag = {0};
+    size_t count = 0;
+    assert_true(candidates_make(&candidates, layer, 0, 1, true, &diag));
+    assert_true(candidates.modelled > 1);
+    for (size_t i = 0; i < candidates.count; i++)
+        count += candidates.item[i].request.value[PLAN_PRODUCT_KIND] != PLAN_AUTO;
+    candidates_free(&candidates);
+    diag_free(&diag);
+    layer_free(layer);
+    return count;
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    assert_int_equal(products_tried("d_model = 256\nh = 4\nseq_len = 128\nprecision = i16\n"), 1); /* fast */
+    assert_int_equal(products_tried("d_model = 256\nh = 4\nseq_len = 512\nprecision = i16\n"), 1); /* classical */
+    assert_int_equal(products_tried("d_model = 256\nh = 4\nseq_len = 128\nprecision = i8\n"), 0); /* none are fast */
+    assert_int_equal(products_tried("d_model = 256\nh = 4\nseq_len = 128\n"), 0); /* other bits */
+    assert_int_equal(products_tried("d_model = 256\nh = 4\nseq_len = 128\nprecision = bf16\n"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
