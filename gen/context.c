@@ -41,7 +41,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, packed_depth), FIELD(plan_panels, matrices),
     FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
     FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),
-    FIELD(plan_panels, rest), FIELD(plan_panels, slabs),
+    FIELD(plan_panels, tall_vecs), FIELD(plan_panels, low_rows), FIELD(plan_panels, rest), FIELD(plan_panels, slabs),
     FIELD(plan_panels, last_slab), FIELD(plan_panels, panels), FIELD(plan_panels, whole), FIELD(plan_panels, last_vecs),
     FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size), FIELD(plan_panels, group_size),
     FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group), FIELD(plan_panels, a_tap),

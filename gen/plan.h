@@ -128,6 +128,8 @@ struct plan_panels {
     int64_t groups;       /* independent column groups (heads), or 1 */
     int64_t columns;      /* columns of one group */
     int64_t vecs;         /* vectors in a full panel */
+    int64_t tall_vecs;    /* of tiles of more than low_rows rows: fewer where low ones want more than high ones hold */
+    int64_t low_rows;
     int64_t rows;         /* rows in the register tile: near-equal parts of a query block */
     int64_t rest;         /* tokens of a full sequence's last, smaller block; 0: none, or it has no tiles of its own */
     int64_t unroll;       /* steps of the reduction in one iteration */

@@ -175,11 +175,12 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
     const int64_t unroll = min(g->unroll, g->k_block);
     snprintf(text, REASON_TEXT,
              "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row "
-             "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s%s", g->rows, g->vecs * p->lanes,
-             g->rows * g->vecs, g->vecs * p->lanes, g->depth,
+             "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s%s%s",
+             g->rows, g->tall_vecs * p->lanes, g->rows * g->tall_vecs, g->vecs * p->lanes, g->depth,
              bytes_text(size, g->panel_size * (int64_t)element_size(g->weights)), cut, g->group_rows,
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels),
+             g->tall_vecs < g->vecs ? "; low tiles are as wide as a panel" : "",
              g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "",
              g->in_order == 0 ? "" : g->halves == 0 ? "; tiles of one or two rows read it in the order of memory"
              : "; tiles of one or two rows read it in the order of memory, of one by halves of vectors");
