@@ -41,7 +41,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, packed_depth), FIELD(plan_panels, matrices),
     FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
     FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),
-    FIELD(plan_panels, rest), FIELD(plan_panels, slabs),
+    FIELD(plan_panels, tall_vecs), FIELD(plan_panels, low_rows), FIELD(plan_panels, rest), FIELD(plan_panels, slabs),
     FIELD(plan_panels, last_slab), FIELD(plan_panels, panels), FIELD(plan_panels, whole), FIELD(plan_panels, last_vecs),
     FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size), FIELD(plan_panels, group_size),
     FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group), FIELD(plan_panels, a_tap),
@@ -102,6 +102,7 @@ static const struct field isa_fields[] = {
     {"early_floats", offsetof(struct plan_isa, cached.early_floats)},
     {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
     {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
+    {"q_words_row", offsetof(struct plan_isa, cached.words_row)},
     {"back_rows", offsetof(struct plan_isa, back.rows)}, {"back_strip", offsetof(struct plan_isa, back.strip)},
     {"back_vecs", offsetof(struct plan_isa, back.vecs)},
     {"back_width", offsetof(struct plan_isa, back.width)}, {"back_unroll", offsetof(struct plan_isa, back.unroll)},
@@ -577,6 +578,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_set_boolean(emit, "values_in_order", p->cached.values_in_order);
     push_heights(emit, "panels", &p->cached.panels);
     push_heights(emit, "low_panels", &p->cached.low_panels);
+    push_heights(emit, "word_panels", &p->cached.word_panels);
     push_heights(emit, "back_heights", &p->back.heights);
     emit_set_boolean(emit, "digits", p->digits);
     emit_set_boolean(emit, "joint", p->joint);

@@ -226,11 +226,12 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
                                          : depth * line_bytes(h->rows);
         if (tiles == 0)
             continue;
+        const int64_t wide = h->rows > g->low_rows ? min(vecs, g->tall_vecs) : vecs;
         if (m->plan->digits) { /* three sums for one */
             add_tile(w, m->core, h->rows, 3 * vecs, depth * m->core->digits / 3, h->unroll, tiles);
             w->fmas += tiles * depth * (double)(h->rows * vecs) * (1 - m->core->digits);
         } else
-            add_tile(w, m->core, h->rows, vecs, depth, h->unroll, tiles);
+            add_tile(w, m->core, h->rows, wide, depth, h->unroll, tiles * (double)vecs / (double)wide);
         if (panel + lines > l1_bytes(m))
             w->l2 += tiles * (panel + lines);
     }

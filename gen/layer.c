@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith.h"
 #include "expression.h"
 #include "rope.h"
 #include "score.h"
@@ -248,10 +249,12 @@ static void check_totals(const struct layer *layer, const struct spec *spec)
 
 #define LEAST_DEPTH 32 /* from here on integers pay on every set */
 
+static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth);
+
 /* Without weights only scores and weighted sums are products of whole numbers, and those pay from some d_k on. */
 static void check_rounding(const struct layer *layer, const struct spec *spec)
 {
-    if (layer_sums_whole(layer) && layer->projected && layer->w_o == W_O_NONE && !layer_rounds_scores(layer, false))
+    if (layer_sums_whole(layer) && layer->projected && layer->w_o == W_O_NONE && !depth_pays(layer, false, layer->d_k))
         diag_error(spec->diag, place_of(spec, KEY_PRECISION), "precision = %s would round nothing: input = projected "
                    "with w_o = none has no weights, and scores of d_k = %lld stay f32; write f32, or d_k = %d or more",
                    spec->given[KEY_PRECISION].value, (long long)layer->d_k, LEAST_DEPTH);
@@ -359,12 +362,20 @@ int64_t layer_column_levels(const struct layer *layer, int64_t count)
     return layer->precision == PRECISION_I8 ? 127 : count >= FAST_NUMBERS ? FAST_LEVELS : 32767;
 }
 
+/* What the plan's lines of a spec say of one key; NULL: nothing */
+static const char *option_of(const struct layer *layer, const char *key)
+{
+    const char *value = NULL;
+    for (size_t i = 0; i < layer->options_count; i++)
+        if (strcmp(layer->options[i].key, key) == 0)
+            value = layer->options[i].value;
+    return value;
+}
+
 bool layer_reads_digits(const struct layer *layer)
 {
-    bool several = false; /* calls of several tokens are typical */
-    for (size_t i = 0; i < layer->options_count; i++)
-        several = several || (strcmp(layer->options[i].key, "plan.typical_n") == 0 &&
-                              strcmp(layer->options[i].value, "auto") != 0);
+    const char *typical = option_of(layer, "plan.typical_n");
+    const bool several = typical != NULL && strcmp(typical, "auto") != 0; /* calls of several tokens are typical */
     const bool whole = layer->weight_type == TENSOR_I4 || layer->weight_type == TENSOR_I8;
     return whole && (layer_has_cache(layer) || !layer_attends(layer)) && !several;
 }
@@ -374,18 +385,36 @@ bool layer_reads_digits(const struct layer *layer)
  * (bench/results/2026-11-26-amd-zen4-tiny.md). */
 static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth)
 {
-    return depth >= LEAST_DEPTH ||
-           (layer_core_word(layer, pairs) == 4 && depth >= 8 && depth * layer->source_len >= 448);
+    const bool of_many = layer_has_cache(layer) ? (depth - 6) * layer->source_len >= 512 /* as it was without one */
+                                                : depth >= 8 && depth * layer->source_len >= 448;
+    return depth >= LEAST_DEPTH || (layer_core_word(layer, pairs) == 4 && of_many);
 }
 
+#define FEW_ROWS 16 /* of queries and heads that share keys: up to so many, keys are met as they lie in a cache */
+
+bool layer_exact_chunks(const struct layer *layer)
+{
+    const char *exact = option_of(layer, "plan.exact_chunks");
+    return layer_has_cache(layer) && exact != NULL && strcmp(exact, "true") == 0;
+}
+
+int64_t layer_few_queries(const struct layer *layer)
+{
+    return !layer_has_cache(layer) || layer_exact_chunks(layer)
+               ? 0 : min(layer->seq_len, FEW_ROWS / (layer->h / layer->h_kv));
+}
+
+/* Steps would round each key of a cache for one query; where they are to have the bits of a prefill, all calls stay
+ * f32. */
 bool layer_rounds_scores(const struct layer *layer, bool pairs)
 {
-    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer) &&
-           depth_pays(layer, pairs, layer->d_k);
+    return layer_sums_whole(layer) && layer_attends(layer) && !layer_exact_chunks(layer) &&
+           layer->seq_len > layer_few_queries(layer) && depth_pays(layer, pairs, layer->d_k);
 }
 
-/* of values and weights, by whether a word has four of them */
+/* of values and weights, by whether a word has four of them; behind a cache bytes of weights have a sign */
 static const int64_t value_levels[] = {4095, 127}, weight_levels[] = {2047, 255};
+#define CACHED_WEIGHT_LEVELS 254
 _Static_assert(INT64_C(4095) * 2047 * MOST_SUMMED <= INT32_MAX, "sums of 32 bits");
 
 bool layer_rounds_values(const struct layer *layer, bool pairs)
@@ -400,7 +429,8 @@ int64_t layer_value_levels(const struct layer *layer, bool pairs)
 
 int64_t layer_weight_levels(const struct layer *layer, bool pairs)
 {
-    return weight_levels[layer_core_word(layer, pairs) == 4];
+    const bool bytes = layer_core_word(layer, pairs) == 4;
+    return bytes && layer_has_cache(layer) ? CACHED_WEIGHT_LEVELS : weight_levels[bytes];
 }
 
 int64_t layer_score_levels(const struct layer *layer, bool pairs)

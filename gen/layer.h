@@ -254,16 +254,26 @@ static inline bool layer_rounds_z(const struct layer *layer)
     return layer_rounds_rows(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
-/* Whether exponentials of scores are polynomials of low degree: beside products of whole numbers, without a cache. */
+/* Whether exponentials of scores are polynomials of low degree: beside products of whole numbers without a cache;
+ * behind one where scores are such. */
 static inline bool layer_shortens_weights(const struct layer *layer)
 {
     return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer);
 }
 
-/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and there is no cache. It
- * depends on the set, as sums of bytes pay sooner. layer_score_levels(): the largest magnitude of such numbers of a
- * query and of a key. */
+/* With a cache, calls of at most so many queries take a path of their own; 0: there is none, as plan.exact_chunks asks,
+ * or as so many heads share keys. */
+bool layer_exact_chunks(const struct layer *layer);
+int64_t layer_few_queries(const struct layer *layer);
+/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and behind a cache in calls
+ * of more than layer_few_queries() alone, in none with plan.exact_chunks. It depends on the set, as sums of bytes pay
+ * sooner. layer_score_levels(): the largest magnitude of such numbers of a query and of a key. */
 bool layer_rounds_scores(const struct layer *layer, bool pairs);
+/* Whether keys are rounded in a phase of their own; those of a cache are where they are met. */
+static inline bool layer_rounds_ahead(const struct layer *layer, bool pairs)
+{
+    return layer_rounds_scores(layer, pairs) && !layer_has_cache(layer);
+}
 int64_t layer_score_levels(const struct layer *layer, bool pairs);
 /* Likewise weighted sums, of values of at most so many levels and weights, which have no sign, of so many. No block of
  * MOST_SUMMED keys exceeds 2^31. */

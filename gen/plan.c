@@ -32,6 +32,8 @@
 #define PART_NUMBERS 32768       /* of rows that are normed: about 10 us */
 #define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
+#define WIDE_VECS 4              /* of a panel of bytes, which low tiles take whole: one row is as fast as with 8, */
+#define TALL_VECS 2              /* and of its parts that high tiles take: 6 x 2 sums fill the registers */
 #define LOW_ROWS 2               /* of tiles that wait for their weights */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
@@ -42,6 +44,7 @@
 #define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* rows in a block: they share the keys that are transposed, or read from beyond L2 */
+#define WORD_ROWS 192            /* the same of whole numbers: rounding a key is paid for by more */
 #define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define FETCH_ROWS 8             /* measured, Zen 4: of what is read in order, 8 rows gain 10 % by prefetches, 4 lose */
@@ -57,7 +60,6 @@
 #define SWEEP_BYTES (INT64_C(24) << 20) /* measured, Zen 4 with AVX2: of 16 MiB a step takes 1.15 of the time if swept,
                                          * of 32 and 128 0.9 and 0.8 */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
-#define FEW_ROWS 16               /* measured: from 5 rows on transposed keys are as fast as dot products */
 #define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
 #define BACK_KEYS 256
 #define BACK_EVEN 64              /* what rows of a tile divide best: most widths, and their multiples */
@@ -317,6 +319,15 @@ static void plan_fast(struct plan_panels *g, const struct plan_request *request,
     g->part_panels = min(g->part_panels, g->panels);
 }
 
+/* Whether one row or two take wide panels, and more rows parts of them. One row's sums wait for each other, as an
+ * addition takes four cycles; for as many sums of several rows registers are too few. With weights in L3 one row takes
+ * 0.75 of the time that it does with panels of three vectors, 64 rows 0.9 (AVX2, Zen 4). */
+static bool wide_steps(const struct plan_isa *p, const struct plan_request *request)
+{
+    return p->isa->fma_rows && p->steps && p->weights == TENSOR_I8 && !p->digits && !request_is_small(request) &&
+           !request_asks(request, PLAN_PANEL_VECS);
+}
+
 /* Rows of a product in a typical call of a full sequence */
 static int64_t unasked_tokens(const struct plan_panels *g, const struct plan_request *request, int64_t tokens)
 {
@@ -345,15 +356,20 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     if (g->classical == NULL && p->unasked && unasked_tokens(g, request, tokens) < FAST_UNASKED)
         g->classical = "few rows are typical";
     const bool fast = p->fast && g->classical == NULL;
+    const bool wide = wide_steps(p, request);
     if (request_asks(request, PLAN_PANEL_VECS))
         g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
     else if (fast)
         g->vecs = fast_vecs(request, p, g);
     else if (request_is_small(request))
         g->vecs = small_panel_vecs(p->isa, g->columns, min(p->block, rows_apart(g->a_row)));
+    else if (wide)
+        g->vecs = min(WIDE_VECS, ceil_div(g->columns, p->lanes));
     else
         g->vecs = choose_panel_vecs(request, p, g, min(g->depth, max_depth), tokens);
-    g->rows = panel_rows(request, p, g, g->vecs);
+    g->tall_vecs = wide ? min(g->vecs, TALL_VECS) : g->vecs;
+    g->low_rows = tile_rows(p->isa, g->vecs);
+    g->rows = panel_rows(request, p, g, g->tall_vecs);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
     if (grouped)
         g->unroll = g->unroll_rest = unroll_group(g->unroll, p->digits ? DIGIT_STEPS : 2);
@@ -1083,8 +1099,9 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 static bool alike(const struct plan_panels *a, const struct plan_panels *b)
 {
     return a->element == b->element && a->bias == b->bias && a->depth == b->depth && a->k_block == b->k_block &&
-           a->taps == b->taps && a->vecs == b->vecs && a->rows == b->rows && a->rest == b->rest &&
-           a->unroll == b->unroll && a->unroll_rest == b->unroll_rest && (a->panels > 1) == (b->panels > 1) &&
+           a->taps == b->taps && a->vecs == b->vecs && a->tall_vecs == b->tall_vecs && a->rows == b->rows &&
+           a->rest == b->rest && a->unroll == b->unroll && a->unroll_rest == b->unroll_rest &&
+           (a->panels > 1) == (b->panels > 1) &&
            a->tail_vecs == b->tail_vecs && a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k &&
            a->prefetch == b->prefetch && a->inputs == b->inputs && a->a_scale == b->a_scale && a->fast == b->fast;
 }
@@ -1204,8 +1221,8 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
 enum plan_group plan_group(const struct layer *layer)
 {
     const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
-                          layer_rounds_scores(layer, false); /* q, k and v are copied into the scratch, or k and v as
-                                                              * words */
+                          layer_rounds_ahead(layer, false); /* q, k and v are copied into the scratch, or k and v as
+                                                             * words */
     if (layer_is_linear(layer))
         return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || layer_reads_digits(layer) || rewrites
                    ? GROUP_QUERIES : GROUP_ALL;
@@ -1360,24 +1377,27 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         p->layouts[caches[i].id].element = layer->cache_type;
     }
 
-    const bool exact = request_or(request, PLAN_EXACT_CHUNKS, PLAN_OFF) == PLAN_ON;
-    p->cached.few_queries = exact ? 0 : min(layer->seq_len, FEW_ROWS / group);
+    p->cached.few_queries = layer_few_queries(layer);
     p->cached.few_rows = p->cached.few_queries * group;
     const int64_t model = lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK;
     p->cached.key_block = round_up(request_or(request, PLAN_KEY_BLOCK, model), lanes);
+    if (p->rounds_values)
+        p->cached.key_block = min(p->cached.key_block, MOST_SUMMED / lanes * lanes);
     p->cached.few_block = p->cached.few_rows == 0 || request_asks(request, PLAN_KEY_BLOCK)
                               ? p->cached.key_block : round_up(STEPS_BLOCK, p->cached.key_block);
     p->cached.s_row = p->cached.few_block + lanes; /* rows do not share sets of L1 */
     const int64_t position = (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE);
     p->cached.segment = max(1, SEGMENT_BYTES / position / p->cached.few_block) * p->cached.few_block;
     p->cached.segments = ceil_div(layer->cache_len, p->cached.segment) + (layer->cache == CACHE_RING ? 1 : 0);
-    p->cached.queries = min(layer->seq_len, max(1, CACHED_ROWS / group));
+    p->cached.queries = min(layer->seq_len, max(1, (p->rounds_scores ? WORD_ROWS : CACHED_ROWS) / group));
     p->cached.rows = p->cached.queries * group;
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
     p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
-    const int64_t whole = layer->d_v / lanes, high = tile_rows(p->isa, p->cached.vecs);
+    const int64_t whole = layer->d_v / lanes, vecs = p->cached.vecs;
+    const int64_t taken = p->rounds_scores ? p->isa->word_registers[p->core_word == 4] : 0;
+    const int64_t high = max(1, min(tile_rows(p->isa, vecs), (p->isa->registers - taken - vecs - 1) / vecs));
     const int64_t low_width = request_is_small(request) ? 1 : LONE_VECS; /* a lone row's values are read at once, too */
     const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
     const int64_t wide = whole > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, whole) : 0;
@@ -1405,6 +1425,14 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.value_keys_of_many = max(8, (p->cached.values_in_order ? NEAR_BYTES_OF_MANY : NEAR_BYTES) / value);
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
     p->cached.o_row = row_stride(p, round_up(layer->d_v, lanes));
+    if (p->rounds_scores) { /* a query's words, and its scale behind them; whole vectors are written */
+        p->words_room = round_up(layer->d_k, max(lanes, p->core_word)) / p->core_word;
+        p->cached.words_row = row_stride(p, p->words_room + 1);
+    }
+    if (p->rounds_values) { /* of core_word keys */
+        p->values_room = row_stride(p, round_up(layer->d_v, lanes));
+        tiles_for_one(&p->cached.word_panels, ceil_div(layer->d_v, lanes), p->cached.vecs);
+    }
     tiles_for_runs(&p->cached.tiles, p->cached.rows, group, min(high, p->cached.rows), ROWS_STEP);
     if (whole > 0) {
         tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
@@ -1520,17 +1548,19 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_given(p, layer, true);
     else
         plan_projections(p, layer, request);
-    if (p->rounds_scores)
-        plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
-    plan_values_words(p, layer);
     if (layer_has_cache(layer)) {
         plan_cached(p, layer, request);
         add(p, layer, PRODUCT_APPEND, PRODUCT_COPY);
+    } else {
+        if (p->rounds_scores)
+            plan_keys_words(p, layer); /* in place of the rounded source, which values read as well */
+        plan_values_words(p, layer);
     }
     struct product *const scores = add(p, layer, PRODUCT_SCORES, PRODUCT_TILES);
     scores->reads[0] = p->fold->q_is_k ? LAYOUT_KEYS : LAYOUT_QUERIES;
-    scores->reads[1] = words ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS;
-    add(p, layer, PRODUCT_SUMS, PRODUCT_TILES)->reads[1] = p->rounds_values ? LAYOUT_ROUNDED_VALUES : LAYOUT_VALUES;
+    const bool ahead = layer_rounds_ahead(layer, isa->sums_pairs), values = ahead && p->rounds_values;
+    scores->reads[1] = ahead ? LAYOUT_ROUNDED_KEYS : LAYOUT_KEYS;
+    add(p, layer, PRODUCT_SUMS, PRODUCT_TILES)->reads[1] = values ? LAYOUT_ROUNDED_VALUES : LAYOUT_VALUES;
     if (layer->w_o != W_O_NONE)
         plan_output(p, layer, request);
     plan_behind_attention(p, layer, request);

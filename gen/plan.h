@@ -72,7 +72,7 @@ enum layout_name {
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
-    LAYOUT_ROW_SCALES,                 /* likewise: of a block of a cache's keys, and of its values */
+    LAYOUT_ROW_SCALES,                 /* likewise: of a block of keys and values, and of their whole numbers */
     LAYOUT_PARTIALS,                   /* sums of segments, where each is a part */
     LAYOUT_RAW_QUERIES, LAYOUT_RAW_KEYS, /* train: rows before their norm */
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */
@@ -128,6 +128,8 @@ struct plan_panels {
     int64_t groups;       /* independent column groups (heads), or 1 */
     int64_t columns;      /* columns of one group */
     int64_t vecs;         /* vectors in a full panel */
+    int64_t tall_vecs;    /* of tiles of more than low_rows rows: fewer where low ones want more than high ones hold */
+    int64_t low_rows;
     int64_t rows;         /* rows in the register tile: near-equal parts of a query block */
     int64_t rest;         /* tokens of a full sequence's last, smaller block; 0: none, or it has no tiles of its own */
     int64_t unroll;       /* steps of the reduction in one iteration */
@@ -471,6 +473,8 @@ struct plan_isa {
                                       * of its powers, and floats at most; 0: none are */
         int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */
         int64_t q_row, o_row; /* of a row's query and of its sums, padded to whole vectors */
+        int64_t words_row; /* of a row's query as whole numbers, which lie behind the queries */
+        struct tile_heights word_panels; /* vectors of a value as whole numbers, as widths */
         struct tile_heights tiles, dot_tiles;
         bool keys_in_order, values_in_order; /* few rows read them one after the other; queries stay in registers */
         int64_t shared_rows; /* of few, from so many on: all read the values of value_keys keys before the next ones */

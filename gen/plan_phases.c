@@ -152,8 +152,9 @@ void plan_phases(struct plan_isa *p, const struct layer *layer)
                                      .behind = layer_attends(layer) && id > PHASE_OUTPUT && id <= PHASE_NORM_Y};
         add_tasks(phase, p, layer);
         const bool always = (layer_attends(layer) && (id == PHASE_TRANSPOSE || id == PHASE_PROJECT)) ||
-                            (id == PHASE_ROUND_KEYS && layer_rounds_scores(layer, false)) ||
-                            (id == PHASE_ROUND_VALUES && layer_rounds_values(layer, false)) ||
+                            (id == PHASE_ROUND_KEYS && layer_rounds_ahead(layer, false)) ||
+                            (id == PHASE_ROUND_VALUES && layer_rounds_ahead(layer, false) &&
+                             layer_rounds_values(layer, false)) ||
                             (layer_reads_digits(layer) && rounds_of_digits(layer, id)) ||
                             (layer->train && id == PHASE_BACK_PROJECT);
         p->phase_count += phase->task_count > 0 || always;

@@ -233,17 +233,22 @@ static void place_activations(struct plan_isa *p)
 static void place_cached(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t rows = p->cached.rows, up = round_up(rows, p->lanes), lanes = p->lanes;
-    place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, rows, p->cached.q_row);
+    const int64_t block = max(p->cached.key_block, p->cached.few_block);
+    place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, rows, p->cached.q_row + p->cached.words_row);
     place_new(p, LAYOUT_K_T, "k_t", OWNER_WORKER, layer->d_k, p->cached.key_block);
     place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, rows, p->cached.s_row);
     place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, rows, p->cached.o_row);
     place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, rows, p->cached.o_row);
-    place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + 2 * lanes, up);
+    place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + (p->rounds_values ? 3 : 2) * lanes, up);
     if (layer->d_v % lanes != 0)
-        place_new(p, LAYOUT_V_TAIL, "v_tail", OWNER_WORKER, max(p->cached.key_block, p->cached.few_block), lanes);
-    if (layer_scales_cache(layer))
-        place_new(p, LAYOUT_ROW_SCALES, "row_scales", OWNER_WORKER, 2,
-                  max(p->cached.key_block, p->cached.few_block));
+        place_new(p, LAYOUT_V_TAIL, "v_tail", OWNER_WORKER, block, lanes);
+    const int64_t scales = (layer_scales_cache(layer) ? 2 : 0) + p->rounds_scores + p->rounds_values;
+    if (scales > 0)
+        place_new(p, LAYOUT_ROW_SCALES, "row_scales", OWNER_WORKER, scales, block);
+    if (p->rounds_values) /* words, ahead of them what sums start from, behind them core_word values as floats */
+        place_new(p, LAYOUT_ROUNDED_VALUES, "value words", OWNER_WORKER,
+                  1 + p->cached.key_block / p->core_word + (layer_stores_cache(layer) ? p->core_word : 0),
+                  p->values_room);
     if (p->cached.few_rows > 0)
         place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes / 4, lanes);
     if (p->cached.split > 0)

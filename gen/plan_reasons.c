@@ -134,15 +134,21 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
             reason(p, "products with matrices take integers, " D64 " in a 32-bit word; sums are exact, and each row "
                    "and column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
                    despite_request(p));
+        char longer[64] = "";
+        if (p->cached.few_queries > 0)
+            snprintf(longer, sizeof longer, "in calls with more than " D64 " token%s ", p->cached.few_queries,
+                     plural(p->cached.few_queries));
         if (p->rounds_scores)
-            reason(p, "scores sum " D64 " products of i%d, with a scale for each row of a head; weighted sums %s",
-                   layer->d_k, p->core_word == 4 ? 8 : 16, p->rounds_values
+            reason(p, "%sscores sum " D64 " products of i%d, with a scale for each row of a head; weighted sums %s",
+                   longer, layer->d_k, p->core_word == 4 ? 8 : 16, p->rounds_values
                        ? "take such too: each row of values has a scale, and each query's weights of a block of keys"
                        : "stay f32: with so few features, rounding the weights would cost more");
         else if (layer_attends(layer))
             reason(p, "scores and weighted sums stay f32: %s",
-                   layer_has_cache(layer) ? "a cache holds rows of f32"
-                                          : "rounding would cost more than sums over so few features save");
+                   layer_exact_chunks(layer) ? "exact_chunks, and a step would round all keys for one query"
+                   : layer_has_cache(layer) && layer->seq_len <= p->cached.few_queries
+                       ? "calls have so few tokens that rounding keys would cost more"
+                       : "rounding would cost more than sums over so few features save");
         return;
     }
     reason(p, "weights are packed as %s, %s, and become %s in registers: W_Q W_K^T and W_V W_O are not folded%s",
@@ -169,11 +175,12 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
     const int64_t unroll = min(g->unroll, g->k_block);
     snprintf(text, REASON_TEXT,
              "tile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row "
-             "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s%s", g->rows, g->vecs * p->lanes,
-             g->rows * g->vecs, g->vecs * p->lanes, g->depth,
+             "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s%s%s",
+             g->rows, g->tall_vecs * p->lanes, g->rows * g->tall_vecs, g->vecs * p->lanes, g->depth,
              bytes_text(size, g->panel_size * (int64_t)element_size(g->weights)), cut, g->group_rows,
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels),
+             g->tall_vecs < g->vecs ? "; low tiles are as wide as a panel" : "",
              g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "",
              g->in_order == 0 ? "" : g->halves == 0 ? "; tiles of one or two rows read it in the order of memory"
              : "; tiles of one or two rows read it in the order of memory, of one by halves of vectors");
@@ -278,7 +285,7 @@ static void explain_expressions(struct plan_isa *p, const struct layer *layer)
 /* Attention over a cache, in place of that by blocks of queries. */
 static void explain_cached(struct plan_isa *p, const struct layer *layer)
 {
-    const bool exact = request_or(&p->request, PLAN_EXACT_CHUNKS, PLAN_OFF) == PLAN_ON;
+    const bool exact = layer_exact_chunks(layer);
     char size[32], path[160];
     reason(p, "attention by rows, one for each query and head, keys along the lanes: blocks of " D64 " row%s, " D64
            " token%s of the heads that share keys; tiles of at most " D64 " rows x " D64 " vectors", p->cached.rows,

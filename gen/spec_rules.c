@@ -593,12 +593,10 @@ static void rule_precision(struct spec *spec)
     const char *const word = spec->given[KEY_PRECISION].value;
     if (precision == PRECISION_F32)
         return;
-    if (is_attention(spec) && is_projected(spec) && spec->value[KEY_W_O] == W_O_NONE &&
-        (precision == PRECISION_BF16 || is_cached(spec)))
-        diag_error(spec->diag, place_of(spec, KEY_PRECISION), "precision = %s is for products with weights%s, but "
-                   "input = projected with w_o = none has none; write %s", word,
-                   is_cached(spec) ? ", as those with a cache are f32" : "",
-                   is_cached(spec) ? "f32" : "f32, or i16 or i8, which round queries, keys and values");
+    if (is_attention(spec) && is_projected(spec) && spec->value[KEY_W_O] == W_O_NONE && precision == PRECISION_BF16)
+        diag_error(spec->diag, place_of(spec, KEY_PRECISION), "precision = %s is for products with weights, but "
+                   "input = projected with w_o = none has none; write f32, or i16 or i8, which round queries, keys and "
+                   "values", word);
     else if (spec->value[KEY_WEIGHT_TYPE] != 0)
         wrong(spec, KEY_WEIGHT_TYPE, "weight_type = %s, but precision = %s says what weights are packed as; leave one "
               "of them out", spec->given[KEY_WEIGHT_TYPE].value, word);
@@ -692,7 +690,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_MASK), rule_distance},
     {NEEDS(KEY_RELATIVE, KEY_REL_LEFT, KEY_REL_RIGHT), rule_table},
     {NEEDS(KEY_WEIGHT_TYPE, KEY_INPUT, KEY_W_O), rule_weight_type},
-    {NEEDS(KEY_WEIGHT_TYPE, KEY_PRECISION, KEY_INPUT, KEY_W_O, KEY_CACHE), rule_precision},
+    {NEEDS(KEY_WEIGHT_TYPE, KEY_PRECISION, KEY_INPUT, KEY_W_O), rule_precision},
     {NEEDS(KEY_TRAIN), rule_train},
     {NEEDS(KEY_TRAIN, KEY_DROPOUT), rule_dropout},
 };

@@ -112,6 +112,15 @@ static inline enum layer_tensor inputs_source(const struct layer *layer)
 {
     return layer->cross ? TENSOR_SOURCE : TENSOR_X;
 }
+/* Whether scores, and weighted sums, of this call are of whole numbers */
+static inline bool inputs_round_scores(const struct layer *layer, const struct inputs *inputs)
+{
+    return layer_rounds_scores(layer, inputs->pairs) && inputs->n > (size_t)layer_few_queries(layer);
+}
+static inline bool inputs_round_values(const struct layer *layer, const struct inputs *inputs)
+{
+    return layer_rounds_values(layer, inputs->pairs) && inputs->n > (size_t)layer_few_queries(layer);
+}
 /* Number of keys of sequence b that the call brings and that may be read: lengths[b] with padding, else m */
 static inline size_t inputs_keys(const struct inputs *inputs, size_t b)
 {

@@ -1893,6 +1893,7 @@ static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
     const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
+    const bool ahead = layer_rounds_ahead(t->layer, false);
     const struct { const char *name; bool has; } all[] = {
         {"padding", !attends && t->layer->pad_skipped},
         {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
@@ -1900,7 +1901,7 @@ static bool texts_are_right(struct trial *t)
         {"round x", layer_rounds_rows(t->layer) && !t->layer->projected},
         {"round source", layer_rounds(t->layer) && t->layer->cross},
         {"transpose", attends}, {"project", attends}, {"append", caches},
-        {"round keys", layer_rounds_scores(t->layer, false)}, {"round values", layer_rounds_values(t->layer, false)},
+        {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
         {"attend", attends}, {"join", caches},
         {"round z", layer_rounds_z(t->layer)},
         {"output", attends && t->layer->w_o != W_O_NONE}, {"linear", layer_is_linear(t->layer)},

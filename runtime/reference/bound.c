@@ -592,7 +592,7 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
         for (size_t at = r * d; at < (r + 1) * d; at++)
             p->q_reach[r] += 128 * (c * fabs(head->q[at]) + p->q.worst[at]);
     }
-    if (layer_rounds_scores(p->layer, p->in->pairs))
+    if (inputs_round_scores(p->layer, p->in))
         score_scales(p, head, rows, c);
     free(b);
     return true;
@@ -780,7 +780,8 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
     /* of a polynomial of low degree errors are no roundings: they nearly reach the largest one again and again */
-    const double of_weight = !layer_shortens_weights(p->layer)      ? EXP_ERROR
+    const bool shorter = layer_shortens_weights(p->layer) || inputs_round_scores(p->layer, p->in);
+    const double of_weight = !shorter                               ? EXP_ERROR
                              : p->layer->precision == PRECISION_I16 ? BOUND_WEIGHT_I16
                                                                     : BOUND_WEIGHT_I8;
     const double range = LOG2_E * (maximum - minimum);
@@ -1368,8 +1369,10 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
         v.moved = moved_projection(p, p->moved[1], head->w_v, TENSOR_W_V, in, d_v, i, h_kv);
     const struct pair of_k = pair_from(p->k, cached * d_k), of_v = pair_from(p->v, cached * d_v);
     const double reach = 1 + gamma_of(in + 2 + block_more_roundings(p->plain));
-    const double *head_k = head->made[0] != NULL ? head->made[0] : head->k + cached * d_k;
-    const double *head_v = head->made[1] != NULL ? head->made[1] : head->v + cached * d_v;
+    const double *head_k = head->made[0] != NULL ? head->made[0]
+                                                 : (head->exact_k != NULL ? head->exact_k : head->k) + cached * d_k;
+    const double *head_v = head->made[1] != NULL ? head->made[1]
+                                                 : (head->exact_v != NULL ? head->exact_v : head->v) + cached * d_v;
     const double k_reach = reach * inputs_spread(p->in, w_k), v_reach = reach * inputs_spread(p->in, TENSOR_W_V);
     if (p->layer->projected || cached > 0)
         start_exact(p, head, p->layer->projected ? head->keys : cached);

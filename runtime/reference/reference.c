@@ -260,10 +260,10 @@ static bool head_allocate(struct reference_head *head, const struct layer *layer
         head->kept = doubles(rows * m, &good);
     head->lse = doubles(rows, &good);
     head->z = doubles(rows * d_v, &good);
-    if (layer_rounds_scores(layer, in->pairs)) {
+    if (inputs_round_scores(layer, in)) {
         head->exact_q = doubles(rows * d_k, &good);
         head->exact_k = doubles(m * d_k, &good);
-        head->exact_v = layer_rounds_values(layer, in->pairs) ? doubles(m * (size_t)layer->d_v, &good) : NULL;
+        head->exact_v = inputs_round_values(layer, in) ? doubles(m * (size_t)layer->d_v, &good) : NULL;
     }
     if (layer_rounds_z(layer)) {
         head->all_z = doubles(rows * (size_t)layer->h * d_v, &good);
@@ -444,9 +444,6 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     project_head_keys(head, layer, in, i);
     if (layer_finishes(layer))
         finish(of, layer, in, k, i, TENSOR_G_K, TENSOR_C_K);
-    if (head->exact_k != NULL)
-        memcpy(head->exact_k, k, fresh * (size_t)layer->d_k * sizeof *k);
-    stored_score_rows(layer, in, 1, k, fresh);
     if (layer->identity) {
         gather_identity(v, head, layer, in, layer->split ? i * d_in : 0, d_v, fresh);
     } else if (!layer->projected) { /* else the values came with the keys */
@@ -454,9 +451,17 @@ static void project_keys_values(struct reference_head *head, const struct layer 
         gather_bias(head->b_v, inputs_floats(in, TENSOR_B_V), d_v, i);
         project(v, head->s, head->w_v, head->b_v, fresh, d_in, d_v);
     }
+}
+
+/* All keys and values as scores and weighted sums read them, those of a cache too; exact ones are kept for bounds. */
+static void round_keys_values(struct reference_head *head, const struct layer *layer, const struct inputs *in)
+{
+    if (head->exact_k != NULL)
+        memcpy(head->exact_k, head->k, head->keys * (size_t)layer->d_k * sizeof *head->k);
+    stored_score_rows(layer, in, 1, head->k, head->keys);
     if (head->exact_v != NULL)
-        memcpy(head->exact_v, v, fresh * d_v * sizeof *v);
-    stored_value_rows(layer, in, v, fresh);
+        memcpy(head->exact_v, head->v, head->keys * (size_t)layer->d_v * sizeof *head->v);
+    stored_value_rows(layer, in, head->v, head->keys);
 }
 
 enum score_name reference_shown(const struct layer *layer)
@@ -651,6 +656,8 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
         store_fresh(head, layer);
     if (head->new_kv && layer_has_cache(layer))
         store_cache(reference, layer, in, head);
+    if (head->new_kv)
+        round_keys_values(head, layer, in);
     head->sink = layer->sink ? (double)inputs_floats(in, TENSOR_SINK)[head->i] : -INFINITY;
     if (!score(head, layer, in, &reference->z_rows))
         return false;

@@ -151,7 +151,7 @@ double stored_whole_row(const struct layer *layer, const double *from, double *t
 void stored_score_rows(const struct layer *layer, const struct inputs *in, double factor, double *rows, size_t count)
 {
     const size_t d = (size_t)layer->d_k;
-    for (size_t r = 0; layer_rounds_scores(layer, in->pairs) && factor > 0 && in->packed == NULL && r < count; r++) {
+    for (size_t r = 0; inputs_round_scores(layer, in) && factor > 0 && in->packed == NULL && r < count; r++) {
         double *const row = rows + r * d;
         for (size_t c = 0; c < d; c++)
             row[c] *= factor;
@@ -164,7 +164,7 @@ void stored_score_rows(const struct layer *layer, const struct inputs *in, doubl
 void stored_value_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count)
 {
     const size_t d = (size_t)layer->d_v;
-    for (size_t r = 0; layer_rounds_values(layer, in->pairs) && in->packed == NULL && r < count; r++)
+    for (size_t r = 0; inputs_round_values(layer, in) && in->packed == NULL && r < count; r++)
         (void)whole_row((float)layer_value_levels(layer, in->pairs), rows + r * d, rows + r * d, d);
 }
 

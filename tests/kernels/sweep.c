@@ -138,7 +138,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached, blocks, rows, train, fast;
+    bool print, cached, blocks, rows, train, fast, whole;
 };
 
 /* What decides the sizes. */
@@ -571,7 +571,12 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_products = {mix(dice->state ^ 0x70726F64)}; /* likewise */
     if (d->weight_type == NULL && chance(&of_products, 0.25) && !d->train)
         d->precision = WORD(&of_products, "i8", "i16", "bf16");
-    if (no_weights && (d->cache != NULL || is(d->precision, "bf16") || d->d_k < 32))
+    if (options->whole && !d->train) {
+        d->precision = WORD(&of_products, "i8", "i16");
+        d->weight_type = NULL;
+        d->exact_chunks = chance(&of_products, 0.8) ? NULL : d->exact_chunks; /* scores are f32 then */
+    }
+    if (no_weights && (is(d->precision, "bf16") || d->d_k < 32))
         d->precision = NULL;
     struct dice of_cache = {mix(dice->state ^ 0x6361636865)}; /* likewise */
     if (d->cache != NULL && chance(&of_cache, 0.5))
@@ -1099,7 +1104,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("cache rows", is(d->cache, "rows")) F("ring", is(d->cache, "ring")) F("paged", is(d->cache, "paged")) \
     F("tensors of bf16", is(d->tensor_type, "bf16")) F("tensors of f16", is(d->tensor_type, "f16")) \
     F("cache of bf16", is(d->cache_type, "bf16")) F("cache of f16", is(d->cache_type, "f16")) \
-    F("cache of i8", is(d->cache_type, "i8")) F("cache, exact chunks", is(d->exact_chunks, "true")) F("cache, projected", d->cache != NULL && d->projected) \
+    F("cache of i8", is(d->cache_type, "i8")) F("cache, exact chunks", is(d->exact_chunks, "true")) \
+    F("cache, products of integers", d->cache != NULL && (is(d->precision, "i8") || is(d->precision, "i16"))) F("cache, projected", d->cache != NULL && d->projected) \
     F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->tied) \
     F("cache, identity", d->cache != NULL && d->identity) F("cache, scores", d->cache != NULL && d->scores != NULL) \
     F("cache, rope", d->cache != NULL && d->rope != NULL) \
@@ -1246,10 +1252,11 @@ static int run(const struct options *options)
 static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
-          "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--train] [--print]\n"
+          "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--train] [--whole]\n"
+          "             [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
           "--blocks all that can be stand in a block, with --rows they have no attention,\n"
-          "with --train all have gradients. The first compiler gets most of them.\n"
+          "with --train all have gradients, with --whole products are of whole numbers. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -1271,7 +1278,8 @@ static bool parse(struct options *options, int argc, char **argv)
                                           {"jobs", 1, NULL, 'j'}, {"isa", 1, NULL, 'i'},   {"cc", 1, NULL, 'C'},
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
                                           {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"rows", 0, NULL, 'r'},
-                                          {"train", 0, NULL, 't'}, {"fast", 0, NULL, 'F'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+                                          {"train", 0, NULL, 't'}, {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'},
+                                          {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
     for (int found; good && (found = getopt_long(argc, argv, "", table, NULL)) != -1;)
@@ -1294,6 +1302,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 't': options->train = true; break;
         case 'r': options->rows = true; break;
         case 'F': options->fast = true; break;
+        case 'w': options->whole = true; break;
         default: good = false;
         }
     options->seed = seed;

@@ -9,7 +9,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
 log=$work/log
-left=9 page=5 heads=2 here=$(tests/isas_here.sh) excerpt=(head -n 20)
+left=9 page=5 h=4 heads=2 here=$(tests/isas_here.sh) excerpt=(head -n 20)
 isas=$here
 IFS=, read -ra sets <<<"$here"
 flags="-O2 -fPIC $(quick -std=c11 -O0)" # as quick wants them
@@ -21,7 +21,7 @@ program() {
     shift
     for kind in rows ring paged; do
         {
-            printf '%s\n' "name = kv_$kind" d_model=24 h=4 h_kv=$heads seq_len=8 mask=causal+window "window_left = $left" \
+            printf '%s\n' "name = kv_$kind" d_model=24 h=$h h_kv=$heads seq_len=8 mask=causal+window "window_left = $left" \
                 bias=true lse=true rope=half "cache = $kind" "plan.exact_chunks = $exact" "$@"
             case $kind in
             rows) echo cache_len=64 ;;
@@ -60,8 +60,20 @@ for type in bf16=uint16_t f16=uint16_t "i8=int8_t -DSCALED"; do
     check "${type%%=*}: rows, ring and paged agree in calls of one token" "$work/program" 1
 done
 # a row that shares its keys with no other has products of its own where a vector of keys lies side by side
-left=25 heads=4 elements= isas=$here
+left=25 heads=4 elements=
+isas=$here
 check "lone rows: three pairs compile" program false d_k=32 d_v=81
 check "lone rows: rows, ring and paged agree in calls of one token" "$work/program" 1
 check "lone rows: rows, ring and paged agree in calls of any sizes" "$work/program" 0
+# 17 heads that share keys have one path for calls of all sizes; its scores and sums are of whole numbers, in blocks of
+# keys that have scales of their own
+left=25 h=34 heads=2
+for precision in i8 i16; do
+    check "$precision: three pairs compile" program false d_k=34 d_v=39 "precision = $precision" plan.key_block=16
+    check "$precision: rows, ring and paged agree in calls of any sizes" "$work/program" 8 1 7 0
+done
+elements="-DELEMENT=int8_t -DSCALED"
+in_turn
+check "i8, cache too: three pairs compile" program false d_k=34 d_v=39 cache_type=i8 precision=i8 plan.key_block=16
+check "i8, cache too: rows, ring and paged agree in calls of any sizes" "$work/program" 8 1 7 0
 tally

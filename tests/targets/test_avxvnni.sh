@@ -35,9 +35,9 @@ checked() {
     result $? "attnrun check $* --isa avxvnni: $(cat "$log")"
 }
 
-vectors="precision_i8 precision_i8_values precision_i8_narrow precision_i16_values precision_i16_fast types_i4_cached types_i8_cached"
+vectors="precision_i8 precision_i8_values precision_i8_narrow precision_i8_cached precision_i16_values precision_i16_fast types_i4_cached types_i8_cached"
 mutants="whole_operands_swapped whole_pairs_everywhere types_i4_digits_operands_swapped types_i8_digits_added_stays"
-[ "${1-}" = all ] && vectors="precision_i8 precision_i8_values precision_i8_narrow precision_i8_narrowest precision_i8_conv precision_i16 precision_i16_values precision_i16_fast types_i4_cached types_i8_cached"
+[ "${1-}" = all ] && vectors="precision_i8 precision_i8_values precision_i8_narrow precision_i8_narrowest precision_i8_conv precision_i8_cached precision_i16 precision_i16_cached_ring precision_i16_values precision_i16_fast types_i4_cached types_i8_cached"
 [ "${1-}" = all ] && mutants=$(cd tests/mutants && printf '%s\n' {whole,types_i4_digits,types_i8_digits}_*.mutant | sed 's/\.mutant//')
 # shellcheck disable=SC2086 # words
 others test_vectors.sh $vectors

@@ -46,7 +46,7 @@ macos-x86-zig | scalar avx2         | -                     | $zig cc -target x8
 few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_phi_norm kinds/hf_bloom_odd
     kinds/hf_gemma2_window kinds/hf_gptoss_window kinds/hf_t5_enc kinds/d_chunks_paged_1 kinds/d_chunks_ring_1
     types_f16 types_i8_split types_i4_odd types_i4_cached cached_bf16_paged cached_f16_ring cached_i8_rows tensors_f16 tensors_bf16_heads
-    precision_bf16 precision_i8 precision_i8_values precision_i8_narrow precision_i8_conv precision_i16
+    precision_bf16 precision_i8 precision_i8_values precision_i8_narrow precision_i8_conv precision_i8_cached precision_i16
     precision_i16_fast"
 # of these the ones that are compiled at -O1, the others at -O0, in a third of the time, but for x87; all at -O1 with
 # EVERYTHING
@@ -240,7 +240,7 @@ takes() { # TARGET VECTOR
     number=$(cksum <<<"$2")
     case $1:$2 in
     s390x:types_* | s390x:cached_* | s390x:tensors_* | s390x:precision_* | s390x:every_mask | aarch64:precision_i* | aarch64-clang:precision_i8 | \
-        wasm:precision_i8) return 0 ;;
+        wasm:precision_i8 | wasm:precision_i8_cached) return 0 ;;
     s390x:* | *:precision_i*) return 1 ;;
     esac
     case $1 in

@@ -167,11 +167,12 @@ def of_bytes(s):
 
 def pays(s, width):
     """Whether sums over so many features are of whole numbers in attention's core."""
-    return width >= 32 or (of_bytes(s) and width >= 8 and width * s["source_len"] >= 448)
+    many = (width - 6) * s["cache_len"] >= 512 if "cache" in s else width >= 8 and width * s["source_len"] >= 448
+    return width >= 32 or (of_bytes(s) and many)
 
 
 def whole_scores(s):
-    return whole(s) and pays(s, s["d_k"]) and "cache" not in s
+    return whole(s) and pays(s, s["d_k"]) and not s.get("few")
 
 
 def whole_heads(s, q, k):
@@ -389,6 +390,7 @@ def cached_layer(s, tensors):
     """y, and the cache as the call leaves it. New keys and values are read as the cache has them."""
     w, x = layer_weights(s, tensors), from_cache(tensors["x"])
     batch, n = x.shape[:2]
+    s = dict(s, few=n <= 16 * s["h_kv"] // s["h"])  # a call of few queries is f32
     names = ("k_pages", "v_pages") if s["cache"] == "paged" else ("k_cache", "v_cache")
     scales = ("k_scale", "v_scale") if s["cache_type"] == "i8" else ()
     after = {name: tensors[name].copy() for name in names + scales}
@@ -411,7 +413,7 @@ def cached_layer(s, tensors):
                         rows[-1][position] = from_cache(after[name][page, head, row])
                         rows[-1][position] *= float(after[scale][page, head, row]) if scale else 1.0
             z.append(attend(s, tensors, b, i, q, *rows, first=past)[1])
-        y[b] = project(np.concatenate(z, axis=1), w["w_o"], w["b_o"] if s["bias"] else None)
+        y[b] = project(whole_rows(s, np.concatenate(z, axis=1)), w["w_o"], w["b_o"] if s["bias"] else None)
     return y, {"expect." + name: tensor for name, tensor in after.items()}
 
 
@@ -897,6 +899,20 @@ def list_vectors():
     vector("cached_f16_ring", "keys and values in a ring of f16 that has been round", 2, 5, scores=False, d_model=36,
            h=2, seq_len=5, mask="causal+window", window_left=6, cache="ring", cache_type="f16", cache_len=12,
            change=cache([29, 3]))
+
+    # scores and weighted sums of whole numbers over a cache, in a call of more than a few queries, and of a few
+    paged = dict(scores=False, d_model=40, h=4, h_kv=2, d_k=33, d_v=35, seq_len=12, mask="causal", cache="paged",
+                 cache_type="f32", cache_len=40, page_len=7)
+    pages = [[6, 1, 4, 7, -1, -1], [2, 8, -1, -1, -1, -1], [0, 5, 3, 9, -1, -1]]
+    vector("precision_i8_cached", "scores and weighted sums of bytes over pages that end within a word of keys", 3, 12,
+           precision="i8", change=cache([14, 0, 11], pages), **paged)
+    vector("precision_i8_cached_pairs", "the same in words of two", 3, 12, precision="i8",
+           change=cache([14, 0, 11], pages), **paged)
+    vector("precision_i16_cached_few", "a call of few queries, which has f32", 3, 8, precision="i16",
+           change=cache([14, 0, 11], pages), **paged)
+    vector("precision_i16_cached_ring", "sums of whole numbers over a ring of i8 that has been round; its numbers are rounded again", 2,
+           19, scores=False, d_model=36, h=2, d_k=34, d_v=37, seq_len=19, mask="causal+window", window_left=21, cache="ring",
+           cache_type="i8", cache_len=40, precision="i16", change=cache([61, 3]))
 
 
 def check_rows(s, name, tensors):
