@@ -593,15 +593,34 @@ static int find_word(const char *const *words, const char *text, size_t length)
     return -1;
 }
 
+/* For the end of a message that a key does not have this word: where the word belongs, or a similar one that the key
+ * has. */
+static const char *meant_word(enum key key, const char *text, char meant[NEAREST_TEXT])
+{
+    static const enum key types[] = {KEY_PRECISION, KEY_WEIGHT_TYPE, KEY_CACHE_TYPE, KEY_TENSOR_TYPE};
+    const size_t count = sizeof types / sizeof *types;
+    bool of_types = false;
+    for (size_t i = 0; i < count; i++)
+        of_types = of_types || types[i] == key;
+    for (size_t i = 0; of_types && i < count; i++)
+        if (find_word(keys[types[i]].words, text, strlen(text)) >= 0) {
+            snprintf(meant, NEAREST_TEXT, " (%s = %s is legal)", spec_key_name(types[i]), text);
+            return meant;
+        }
+    if (key == KEY_HEADS && *text >= '0' && *text <= '9')
+        return " (the number of heads is h)";
+    const struct nearest nearest = nearest_word(keys[key].words, text, strlen(text));
+    return nearest_add(&nearest, meant);
+}
+
 static bool read_word(struct spec *spec, enum key key, const char *text)
 {
     char known[100], meant[NEAREST_TEXT];
     spec->value[key] = find_word(keys[key].words, text, strlen(text));
     if (spec->value[key] < 0) {
-        const struct nearest nearest = nearest_word(keys[key].words, text, strlen(text));
         list_words(keys[key].words, known, sizeof known);
         wrong(spec, key, "%s = '%s' is not known; write %s%s", spec_key_name(key), show(text).text, known,
-              nearest_add(&nearest, meant));
+              meant_word(key, text, meant));
     }
     return spec->value[key] >= 0;
 }

@@ -1710,13 +1710,13 @@ static void round_numbers(enum tensor_element type, double *numbers, double *wor
 {
     for (size_t at = 0; at < count; at++) {
         const double seen = worst[at] != 0 ? DBL_MIN : 0; /* 0 is of hidden keys alone */
-        const bool bounded = isfinite(worst[at]);
+        const bool finite = isfinite(numbers[at]);
         stored_row_error(type, &numbers[at], &drawn[at], &drawn[at], 1);
         stored_row_error(type, &numbers[at], &worst[at], &worst[at], 1);
         stored_row(type, &numbers[at], &numbers[at], 1);
         worst[at] = fmax(worst[at], seen);
         drawn[at] = fmax(drawn[at], seen);
-        if (bounded && !isfinite(worst[at]))
+        if (finite && !isfinite(worst[at]))
             open[at] = INFINITY;
     }
 }
