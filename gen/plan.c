@@ -1861,7 +1861,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
             continue;
         struct plan_isa *p = &plan->isas[plan->count++];
         p->fold = &plan->fold;
-        p->digits = may && plan_digits(layer, &isa_table[i]);
+        p->digits = may && plan_digits(layer, &isa_table[i]) &&
+                    !(file != NULL && request_asks(&file->isa[i].request, PLAN_TYPICAL_N));
         plan->digits = plan->digits || p->digits;
         plan_isa(p, &isa_table[i], layer, &spec, file);
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);
