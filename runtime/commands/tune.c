@@ -15,6 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "../../gen/expect.h"
 #include "../../gen/isa.h"
 #include "../../gen/planfile.h"
 #include "../../gen/replace.h"

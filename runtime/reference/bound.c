@@ -944,7 +944,9 @@ static bool values_overflow(const struct propagation *p, const struct row *row, 
 
 /* What rounding weights to whole numbers adds to column c of z: half a unit of each, which is the largest weight times
  * the scale of its value, by its levels, times the whole number of the value. Blocks of keys have units of their
- * own, which are no larger. Weights below 2^-114 of the largest count for nothing. Errors of weights that have many
+ * own, which are no larger. Weights below 2^-114 of the largest count for nothing. The weight of a key that is seen alone
+ * is the largest, a whole number of units: check's calls of one token show scales within their own roundings. Errors of
+ * weights that have many
  * units are spread evenly over one, so EVEN deviations are allowed; of weights of a unit or two they are not, but no
  * larger than the weight. */
 static void rounded_weights_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
@@ -960,14 +962,15 @@ static void rounded_weights_error(const struct propagation *p, const struct refe
             keys++;
         }
     unit *= 0.503 / (double)layer_weight_levels(p->layer, p->in->pairs);
-    for (size_t j = 0; j < row->keys; j++)
+    for (size_t j = 0; keys > 1 && j < row->keys; j++)
         if (row->visible[j]) {
             const double weight = (head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j];
             const double half = fmin(unit, weight) * (weight < 4 * unit ? sqrt(3) : 1);
             squares += square(half * (fabs(head->v[j * d_v + c]) / p->v_unit[j] + 1));
         }
-    *worst += unit * sum + 0x1p-113 * keys;
-    *drawn += EVEN * (sqrt(squares) + unit * (keys > 0 ? row->alike / keys : 0) * sum) + 0x1p-113 * keys;
+    const double halves = keys > 1 ? unit * sum : 0;
+    *worst += halves + 0x1p-113 * keys;
+    *drawn += EVEN * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * halves) + 0x1p-113 * keys;
 }
 
 static void value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
