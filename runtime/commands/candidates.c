@@ -2,7 +2,8 @@
 /* There are two kinds of plans: the default's neighbours, which differ from it in one key, and every combination of the
  * keys that shape tiles. The model predicts the cycles of each. Plans that should take much longer than the default are
  * left out; of the rest the fastest come first, alternating with neighbours of one key after another, since the model
- * does not cover everything that a key changes. Of sets without a model all plans are kept, those found first at the head.
+ * does not cover everything that a key changes. Of sets without a model all plans are kept, in the order in which they
+ * were found.
  */
 #include "candidates.h"
 

@@ -944,11 +944,10 @@ static bool values_overflow(const struct propagation *p, const struct row *row, 
 
 /* What rounding weights to whole numbers adds to column c of z: half a unit of each, which is the largest weight times
  * the scale of its value, by its levels, times the whole number of the value. Blocks of keys have units of their
- * own, which are no larger. Weights below 2^-114 of the largest count for nothing. The weight of a key that is seen alone
- * is the largest, a whole number of units: check's calls of one token show scales within their own roundings. Errors of
- * weights that have many
- * units are spread evenly over one, so EVEN deviations are allowed; of weights of a unit or two they are not, but no
- * larger than the weight. */
+ * own, which are no larger. Weights below 2^-114 of the largest count for nothing. The weight of a key that is seen
+ * alone is the largest, a whole number of units: calls of one token show scales within their own roundings. Errors of
+ * weights that have many units are spread evenly over one, so EVEN deviations are allowed; of weights of a unit or two
+ * they are not, but no larger than the weight. */
 static void rounded_weights_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
                                   size_t r, size_t c, double *worst, double *drawn)
 {
