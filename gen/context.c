@@ -964,6 +964,7 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_BF16] = "bf16",
                                              [PRECISION_F32] = ""};
     emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
+    emit_set_boolean(emit, "SHORT_WEIGHTS", layer_shortens_weights(layer)); /* their exponentials */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer, false));
     emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer, false));
     emit_set_boolean(emit, "PAIRS_ROUND_SCORES", layer_rounds_scores(layer, true)); /* on sets that sum pairs first */
@@ -1018,7 +1019,7 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_number(emit, "FAST_MOST", (double)FAST_MOST);
     emit_set_boolean(emit, "DIGITS", plan->digits); /* on some set products with weights read digits of rows */
     emit_set_integer(emit, "DIGIT_GROUP", WEIGHT_GROUP);
-    emit_set_integer(emit, "DIGIT_STEPS", layer->weight_type == TENSOR_I8 ? BYTE_STEPS : DIGIT_STEPS);
+    emit_set_integer(emit, "DIGIT_STEPS", DIGIT_STEPS(layer->weight_type));
     emit_set_integer(emit, "ROUND_ROWS", ROUND_ROWS);
     emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
     emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);

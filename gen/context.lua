@@ -120,7 +120,7 @@ function helpers.words_used(vocabulary, text)
     end
     local used, chosen, macros = {}, {}, {}
     local function use(code)
-        for word in code:gmatch("[%a_][%w_]*") do used[word] = true end
+        for word in code:gsub("/%*.-%*/", " "):gmatch("[%a_][%w_]*") do used[word] = true end
     end
     use(text)
     for i = #blocks, 1, -1 do

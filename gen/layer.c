@@ -381,11 +381,13 @@ bool layer_reads_digits(const struct layer *layer)
 }
 
 /* Whether a sum over so many features saves more than rounding costs, which is a time for each row of keys, values or
- * queries, and for each weight: of four numbers in a word about what 6 features save, and per row, with its share of
- * many keys, 512 (bench/results/2026-11-26-amd-zen4-heads.md). */
+ * queries, and for each weight. Measured with four numbers in a word, of 8 to 24 features: equal near 432 products
+ * (bench/results/2026-11-26-amd-zen4-tiny.md). */
 static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth)
 {
-    return depth >= LEAST_DEPTH || (layer_core_word(layer, pairs) == 4 && (depth - 6) * layer->source_len >= 512);
+    const bool of_many = layer_has_cache(layer) ? (depth - 6) * layer->source_len >= 512 /* as it was without one */
+                                                : depth >= 8 && depth * layer->source_len >= 448;
+    return depth >= LEAST_DEPTH || (layer_core_word(layer, pairs) == 4 && of_many);
 }
 
 #define FEW_ROWS 16 /* of queries and heads that share keys: up to so many, keys are met as they lie in a cache */

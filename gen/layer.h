@@ -254,6 +254,13 @@ static inline bool layer_rounds_z(const struct layer *layer)
     return layer_rounds_rows(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
+/* Whether exponentials of scores are polynomials of low degree: beside products of whole numbers without a cache;
+ * behind one where scores are such. */
+static inline bool layer_shortens_weights(const struct layer *layer)
+{
+    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer);
+}
+
 /* With a cache, calls of at most so many queries take a path of their own; 0: there is none, as plan.exact_chunks asks,
  * or as so many heads share keys. */
 bool layer_exact_chunks(const struct layer *layer);

@@ -219,7 +219,8 @@ static int64_t choose_unroll(const struct plan_request *request, int64_t depth)
     return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
-/* Steps of a group in one iteration: at least those that share a byte or a word, and as many iterations as fill it. */
+/* Steps of a group in one iteration: at least those that share a byte or a word of i4, and as many iterations as fill
+ * it. */
 static int64_t unroll_group(int64_t wanted, int64_t least)
 {
     int64_t unroll = WEIGHT_GROUP;
@@ -257,13 +258,13 @@ static int64_t complete_heads(const struct plan_panels *g, int64_t width)
 
 /* Elements of packed weights that so many steps of a column take: of i4 two steps share a byte, or with digits
  * DIGIT_STEPS a word, and before each group lies the f32 by which its sums are multiplied; of i8 with digits
- * BYTE_STEPS share a word. */
+ * DIGIT_STEPS share a word too. */
 static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weights, int64_t steps)
 {
     if (weights != TENSOR_I4)
-        return p->digits ? round_up(steps, BYTE_STEPS) : steps;
+        return p->digits ? round_up(steps, DIGIT_STEPS(weights)) : steps;
     const int64_t rest = steps % WEIGHT_GROUP, scale = (int64_t)element_size(TENSOR_F32);
-    const int64_t left = ceil_div(p->digits ? round_up(rest, DIGIT_STEPS) : rest, 2);
+    const int64_t left = ceil_div(p->digits ? round_up(rest, DIGIT_STEPS(weights)) : rest, 2);
     return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + left : 0);
 }
 
@@ -372,7 +373,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->rows = panel_rows(request, p, g, g->tall_vecs);
     g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
     if (grouped)
-        g->unroll = g->unroll_rest = unroll_group(g->unroll, p->digits ? DIGIT_STEPS : 2);
+        g->unroll = g->unroll_rest = unroll_group(g->unroll, p->digits ? DIGIT_STEPS(TENSOR_I4) : 2);
     const int64_t width = g->vecs * p->lanes;
     g->panels = ceil_div(g->columns, width);
     g->tail_vecs = ceil_div(g->columns % width, p->lanes);
@@ -1861,7 +1862,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
             continue;
         struct plan_isa *p = &plan->isas[plan->count++];
         p->fold = &plan->fold;
-        p->digits = may && plan_digits(layer, &isa_table[i]);
+        p->digits = may && plan_digits(layer, &isa_table[i]) &&
+                    !(file != NULL && request_asks(&file->isa[i].request, PLAN_TYPICAL_N));
         plan->digits = plan->digits || p->digits;
         plan_isa(p, &isa_table[i], layer, &spec, file);
         plan->packed_bytes = max(plan->packed_bytes, p->bytes[OWNER_PACKED]);

@@ -173,9 +173,9 @@ struct plan_panels {
     bool narrows;         /* they become the caller's y of two bytes */
     bool apart;           /* until then they are a block of the worker's, of the panel's width */
     int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
+    bool of_source;       /* rows are those of cross-attention's source */
     /* Fast products (templates/fast.in): two tiles of rows and two panels at once, by seven products half as deep. 0
      * in `fast`: classical, for the reason `classical`, if fast products are asked for. */
-    bool of_source;       /* rows are those of cross-attention's source */
     int64_t fast;         /* rows of a tile; others have one row less */
     int64_t fast_pairs;   /* of panels; what is behind them is classical */
     int64_t fast_prefetch; /* lines of the next pair that an iteration of the first four tiles prefetches, 0: none */
@@ -212,8 +212,9 @@ enum product_epilogue {
 };
 
 #define ROUND_ROWS 32 /* of whole numbers, at most, that are rounded together: whole vectors of any set */
-#define DIGIT_STEPS 8 /* steps whose weights share a word of i4: four in the low halves of its bytes, then four; */
-#define BYTE_STEPS 4  /* of i8 */
+/* Steps whose weights share a word where rows are read in digits: of i8 one a byte, of i4 four in the low halves of its
+ * bytes, then four */
+#define DIGIT_STEPS(weights) ((weights) == TENSOR_I8 ? 4 : 8)
 
 /* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale. Digits of a
  * group of numbers take as many words (templates/digits.in). */

@@ -163,7 +163,7 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
     else if ((p->weights == TENSOR_I4 || p->weights == TENSOR_I8) && (layer_has_cache(layer) || !layer_attends(layer)))
         reason(p, "rows that are multiplied by weights stay f32, as %s", plan_digits(layer, p->isa)
                ? "plan.typical_n tells of calls of several tokens"
-               : "without an instruction that sums products of bytes whole numbers take longer for many tokens");
+               : "digits meet weights of i8 only where vpdpbusd sums the products");
 }
 
 /* The reason of a product, without its name. */

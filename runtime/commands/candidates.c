@@ -2,7 +2,8 @@
 /* There are two kinds of plans: the default's neighbours, which differ from it in one key, and every combination of the
  * keys that shape tiles. The model predicts the cycles of each. Plans that should take much longer than the default are
  * left out; of the rest the fastest come first, alternating with neighbours of one key after another, since the model
- * does not cover everything that a key changes.
+ * does not cover everything that a key changes. Of sets without a model all plans are kept, in the order in which they
+ * were found.
  */
 #include "candidates.h"
 
@@ -73,6 +74,17 @@ struct outcome {
     double cycles;
 };
 
+/* A plan with fast products that has none is one without. */
+static void settle_fast(struct plan_isa *p)
+{
+    bool any = false;
+    for (int i = 0; i < p->product_count; i++)
+        any = any || (p->products[i].kind == PRODUCT_PANELS && p->products[i].panels.classical == NULL);
+    for (int i = 0; !any && i < p->product_count; i++)
+        p->products[i].panels.classical = NULL;
+    p->fast = p->fast && any;
+}
+
 static bool resolve(struct outcome *o, const struct layer *layer, size_t isa_row, int64_t batch,
                     const struct plan_request *request, struct diag *diag)
 {
@@ -82,8 +94,9 @@ static bool resolve(struct outcome *o, const struct layer *layer, size_t isa_row
     struct plan *plan = plan_make_from(layer, 1u << isa_row, &file, diag);
     if (plan == NULL)
         return false;
-    struct expect expect;
-    expect_make(&expect, layer, &plan->isas[0], batch);
+    struct expect expect = {0};
+    if (expect_knows(plan->isas[0].isa))
+        expect_make(&expect, layer, &plan->isas[0], batch);
     memset(o, 0, sizeof *o);
     o->plan = plan->isas[0];
     o->fold = plan->fold;
@@ -93,6 +106,7 @@ static bool resolve(struct outcome *o, const struct layer *layer, size_t isa_row
     o->plan.reason_count = 0;
     o->plan.unasked = false;
     o->plan.not_fast = NULL;
+    settle_fast(&o->plan);
     o->cycles = expect.layer.cycles;
     plan_free(plan);
     return true;

@@ -17,14 +17,14 @@ struct diag;
 
 struct candidate {
     struct plan_request request; /* without keys that do not change the plan */
-    double cycles;               /* as the model expects them */
+    double cycles;               /* as the model expects them; 0: it does not know the set */
     size_t made;                 /* its number: if the model sees no difference, the earlier one comes first */
 };
 
 struct candidates {
     struct candidate *item; /* the default first, then in the order in which they should be measured */
     size_t count;
-    size_t modelled; /* number of different plans that were considered */
+    size_t modelled; /* number of different plans that were considered, modelled or not */
 };
 
 /* `batch` sequences a call; `fold`: whether folding is to be chosen too. False, with the reason in `diag`, on a bad

@@ -15,6 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "../../gen/expect.h"
 #include "../../gen/isa.h"
 #include "../../gen/planfile.h"
 #include "../../gen/replace.h"
@@ -786,9 +787,9 @@ static void tune_isa(struct tune *t, size_t row, bool fold, struct plan_file *fi
     t->gains = t->filled = t->measured = t->dropped = 0;
     set_request(file, row, &none);
     if (candidates_make(&t->candidates, t->layer, row, (int64_t)t->draw.batch, fold, t->diag) && fill_standard(t)) {
-        fprintf(log_of(t), "%s %s: %zu plans by the model, %zu near the default's time or faster; ratios of the "
-                "default's time to theirs, at first sight:\n", t->layer->name, isa_of(t)->name, t->candidates.modelled,
-                t->candidates.count - 1);
+        fprintf(log_of(t), "%s %s: %zu plans, %zu %s; ratios of the default's time to theirs, at first sight:\n",
+                t->layer->name, isa_of(t)->name, t->candidates.modelled, t->candidates.count - 1,
+                expect_knows(isa_of(t)) ? "near the default's time or faster by the model" : "to try without a model");
         search(t);
         if (t->wrong == 0 && t->diag->errors == 0) {
             halve(t);

@@ -845,9 +845,10 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
     const double gap = fmin(RANGE, LOG2_E * (maximum - minimum));
     /* of a polynomial of low degree errors are no roundings: they nearly reach the largest one again and again */
-    const double of_weight = !inputs_round_scores(p->layer, p->in) ? EXP_ERROR
-                             : p->layer->precision == PRECISION_I16       ? BOUND_WEIGHT_I16
-                                                                          : BOUND_WEIGHT_I8;
+    const bool shorter = layer_shortens_weights(p->layer) || inputs_round_scores(p->layer, p->in);
+    const double of_weight = !shorter                               ? EXP_ERROR
+                             : p->layer->precision == PRECISION_I16 ? BOUND_WEIGHT_I16
+                                                                    : BOUND_WEIGHT_I8;
     const double range = LOG2_E * (maximum - minimum);
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));
@@ -1008,9 +1009,10 @@ static bool values_overflow(const struct propagation *p, const struct row *row, 
 
 /* What rounding weights to whole numbers adds to column c of z: half a unit of each, which is the largest weight times
  * the scale of its value, by its levels, times the whole number of the value. Blocks of keys have units of their
- * own, which are no larger. Weights below 2^-114 of the largest count for nothing. Errors of weights that have many
- * units are spread evenly over one, so EVEN deviations are allowed; of weights of a unit or two they are not, but no
- * larger than the weight. */
+ * own, which are no larger. Weights below 2^-114 of the largest count for nothing. The weight of a key that is seen
+ * alone is the largest, a whole number of units: calls of one token show scales within their own roundings. Errors of
+ * weights that have many units are spread evenly over one, so EVEN deviations are allowed; of weights of a unit or two
+ * they are not, but no larger than the weight. */
 static void rounded_weights_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
                                   size_t r, size_t c, double *worst, double *drawn)
 {
@@ -1024,14 +1026,15 @@ static void rounded_weights_error(const struct propagation *p, const struct refe
             keys++;
         }
     unit *= 0.503 / (double)layer_weight_levels(p->layer, p->in->pairs);
-    for (size_t j = 0; j < row->keys; j++)
+    for (size_t j = 0; keys > 1 && j < row->keys; j++)
         if (row->visible[j]) {
             const double weight = (head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j];
             const double half = fmin(unit, weight) * (weight < 4 * unit ? sqrt(3) : 1);
             squares += square(half * (fabs(head->v[j * d_v + c]) / p->v_unit[j] + 1));
         }
-    *worst += unit * sum + 0x1p-113 * keys;
-    *drawn += EVEN * (sqrt(squares) + unit * (keys > 0 ? row->alike / keys : 0) * sum) + 0x1p-113 * keys;
+    const double halves = keys > 1 ? unit * sum : 0;
+    *worst += halves + 0x1p-113 * keys;
+    *drawn += EVEN * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * halves) + 0x1p-113 * keys;
 }
 
 static void value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,

@@ -72,6 +72,30 @@ static struct layer *good(const char *text)
     return layer;
 }
 
+/* Scores of narrow heads are of whole numbers where the rule of docs/types.md says so. */
+static void test_narrow_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        int features, keys;
+        const char *precision;
+        bool bytes, pairs; /* whether they are, on sets with four numbers in a word and on AVX2 and SSE4 */
+    } cases[] = {{7, 1000, "i8", false, false},  {8, 55, "i8", false, false},  {8, 56, "i8", true, false},
+                 {16, 27, "i8", false, false},   {16, 28, "i8", true, false},  {31, 14, "i8", false, false},
+                 {31, 15, "i8", true, false},    {32, 1, "i8", true, true},    {31, 1000, "i16", false, false},
+                 {32, 1, "i16", true, true},     {64, 64, "f32", false, false}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char text[200];
+        snprintf(text, sizeof text, "d_model = 64\nh = 2\nd_k = %d\nseq_len = %d\nprecision = %s\n", cases[i].features,
+                 cases[i].keys, cases[i].precision);
+        struct layer *layer = good(text);
+        assert_int_equal(layer_rounds_scores(layer, false), cases[i].bytes);
+        assert_int_equal(layer_rounds_scores(layer, true), cases[i].pairs);
+        assert_int_equal(layer_shortens_weights(layer), strcmp(cases[i].precision, "f32") != 0);
+        layer_free(layer);
+    }
+}
+
 /* Number of errors of a bad spec. */
 static size_t errors_of(const char *text)
 {
@@ -1050,7 +1074,7 @@ int main(void)
         cmocka_unit_test(test_isa_rows), cmocka_unit_test(test_numbers), cmocka_unit_test(test_projected),
         cmocka_unit_test(test_projected_combinations), cmocka_unit_test(test_rope_combinations),
         cmocka_unit_test(test_position_combinations),
-        cmocka_unit_test(test_diag),
+        cmocka_unit_test(test_narrow_heads), cmocka_unit_test(test_diag),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

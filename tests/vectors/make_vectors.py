@@ -167,8 +167,8 @@ def of_bytes(s):
 
 def pays(s, width):
     """Whether sums over so many features are of whole numbers in attention's core."""
-    keys = s["cache_len"] if "cache" in s else s["source_len"]
-    return width >= 32 or (of_bytes(s) and (width - 6) * keys >= 512)
+    many = (width - 6) * s["cache_len"] >= 512 if "cache" in s else width >= 8 and width * s["source_len"] >= 448
+    return width >= 32 or (of_bytes(s) and many)
 
 
 def whole_scores(s):
