@@ -47,7 +47,8 @@
  * LAMBDA allows the sqrt(2 ln MILLIONS) of independent elements. Where a weight may be off by more than SATURATED (all
  * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors
  * of few columns of a query, and relative ones, move the scores of all keys together: common_errors(). Errors of
- * numbers that a query or a key is projected from move all its columns together: shared_errors().
+ * numbers that a query or a key is projected from move all its columns together, and the score of a token's query and
+ * key by both: shared_errors().
  *
  * Keys and values in a cache are compared one by one. Some of them are small sums with large partial sums, which
  * sum |a||b| + sqrt(K) |sum a b| does not show. A rounding is uniform over half a last place, h, to each side, so those
@@ -604,7 +605,23 @@ struct shared {
     const double *squares, *w, *other;
     size_t rows, others, in, d;
     const struct turn *turns; /* of each row's results; NULL: none */
+    bool few;                 /* of a turned row only numbers count whose error is at least half of its largest */
 };
+
+/* The numbers of a row that count: copies of their weights and squared errors. Returns how many. */
+static size_t take_counted(const struct shared *of, const double *squares, double *w, double *to_squares)
+{
+    double least = 0;
+    size_t count = 0;
+    for (size_t i = 0; of->few && i < of->in; i++)
+        least = fmax(least, squares[i] / 4);
+    for (size_t i = 0; i < of->in; i++)
+        if (squares[i] > 0 && squares[i] >= least) {
+            memcpy(w + count * of->d, of->w + i * of->d, of->d * sizeof *w);
+            to_squares[count++] = squares[i];
+        }
+    return count;
+}
 
 /* more[row][other] = sum_i e_i^2 ((c sum_d w_id other_d)^2 - sum_d (c w_id other_d)^2): what the error of a number adds
  * to squares of errors as all columns have it, above what it adds with a sign of its own in each column. `other` is
@@ -614,15 +631,22 @@ static bool shared_squares(const struct propagation *p, double *more, const stru
     const size_t d = of->d, in = of->in, others = of->others, pairs = (size_t)p->layer->rope.dims / 2;
     const size_t each = of->turns != NULL ? 1 : of->rows;
     double *work;
-    if (!room(&work, d + 2 * (d + in) * others + in * d))
+    if (!room(&work, d + 2 * (d + in) * others + 2 * in * d + in))
         return false;
     double *back = work, *factors = back + d, *factor_squares = factors + d * others; /* [d][others] */
     double *together = factor_squares + d * others, *apart = together + in * others;  /* [in][others] */
-    double *w_squares = apart + in * others;
-    for (size_t at = 0; at < in * d; at++)
-        w_squares[at] = square(of->w[at]);
+    double *w_squares = apart + in * others, *own_w = w_squares + in * d, *own_squares = own_w + in * d;
     for (size_t first = 0; first < of->rows; first += each) {
-        for (size_t j = 0; j < others; j++) {
+        const double *w = of->w, *squares = of->squares + first * in;
+        size_t count = in;
+        if (of->turns != NULL) {
+            count = take_counted(of, squares, own_w, own_squares);
+            w = own_w;
+            squares = own_squares;
+        }
+        for (size_t at = 0; at < count * d; at++)
+            w_squares[at] = square(w[at]);
+        for (size_t j = 0; count > 0 && j < others; j++) {
             memcpy(back, of->other + j * d, d * sizeof *back);
             if (of->turns != NULL)
                 finish_turn_back(p->layer, of->turns + first * pairs, back);
@@ -632,11 +656,48 @@ static bool shared_squares(const struct propagation *p, double *more, const stru
             }
         }
         memset(together, 0, 2 * in * others * sizeof *together);
-        product_add(together, others, of->w, d, factors, others, in, d, others);
-        product_add(apart, others, w_squares, d, factor_squares, others, in, d, others);
-        for (size_t at = 0; at < in * others; at++)
+        product_add(together, others, w, d, factors, others, count, d, others);
+        product_add(apart, others, w_squares, d, factor_squares, others, count, d, others);
+        for (size_t at = 0; at < count * others; at++)
             together[at] = square(together[at]) - apart[at];
-        product_add(more + first * others, others, of->squares + first * in, in, together, others, each, in, others);
+        product_add(more + first * others, others, squares, count, together, others, each, count, others);
+    }
+    free(work);
+    return true;
+}
+
+/* sum_d c w_id other_d of all numbers i, `other` rotated back */
+static void moved_by(const struct propagation *p, double *to, const struct shared *of, size_t row, size_t other,
+                     double *back, double c)
+{
+    memcpy(back, of->other + other * of->d, of->d * sizeof *back);
+    if (of->turns != NULL)
+        finish_turn_back(p->layer, of->turns + row * (size_t)p->layer->rope.dims / 2, back);
+    for (size_t i = 0; i < of->in; i++) {
+        to[i] = 0;
+        for (size_t k = 0; k < of->d; k++)
+            to[i] += c * of->w[i * of->d + k] * back[k];
+    }
+}
+
+/* The query and the key of one token are made of the same numbers, whose errors move their score by both. */
+static bool own_key_errors(struct propagation *p, const struct reference_head *head, const size_t *row,
+                           const struct shared *q, const struct shared *k, double c)
+{
+    const size_t in = q->in;
+    double *work;
+    if (!room(&work, 2 * in + q->d))
+        return false;
+    for (size_t r = 0; r < q->rows; r++) {
+        const size_t t = row[r], j = head->cached + t;
+        double both = 0;
+        if (t >= k->rows)
+            continue;
+        moved_by(p, work, q, r, j, work + 2 * in, c);
+        moved_by(p, work + in, k, t, r, work + 2 * in, c);
+        for (size_t i = 0; i < in; i++)
+            both += 2 * q->squares[r * in + i] * work[i] * work[in + i];
+        p->t_squares[r * head->keys + j] += fmax(0, both);
     }
     free(work);
     return true;
@@ -645,26 +706,30 @@ static bool shared_squares(const struct propagation *p, double *more, const stru
 /* What t_squares lack where all columns of a query, or of a key, share errors of the numbers that they are made of, and
  * the signs of columns do not mix them: with tied keys those numbers meet their own weights again, and of a row of
  * whole numbers or of bf16 one alone may be off. */
-static bool shared_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+static bool shared_errors(struct propagation *p, const struct reference_head *head, const struct rows *rows, double c)
 {
     const struct layer *layer = p->layer;
     const size_t keys = head->keys, cached = head->cached;
-    const bool shares = layer->tied || (layer_rounds_rows(p->plain) && layer->rope.kind == ROPE_NONE);
-    bool good = true;
-    if (!shares || p->folded.folds.scores || layer->qk_norm != NORM_NONE)
+    const bool same = !p->plain->cross && (!layer->split || layer->h == layer->h_kv); /* x and s are the same numbers */
+    struct shared sides[2];
+    bool good = true, any = false;
+    if (!(layer->tied || layer_rounds_rows(p->plain)) || p->folded.folds.scores || layer->qk_norm != NORM_NONE)
         return true;
     for (int side = 0; good && side < 2; side++) {
         const struct operand *operand = side ? &p->s : &p->x;
         const struct finish *finish = side ? &head->finish_k : &head->finish_q;
         const struct shared of = {.squares = operand->squares, .w = side ? head->w_k : head->w_q,
-                                  .other = side ? head->q : head->k, .rows = side ? keys - cached : rows,
-                                  .others = side ? rows : keys, .d = (size_t)layer->d_k,
-                                  .in = (size_t)(side ? layer->d_in_kv : layer->d_in_q), .turns = finish->turns};
-        double *more, any = 0;
+                                  .other = side ? head->q : head->k, .rows = side ? keys - cached : rows->count,
+                                  .others = side ? rows->count : keys, .d = (size_t)layer->d_k,
+                                  .in = (size_t)(side ? layer->d_in_kv : layer->d_in_q), .turns = finish->turns,
+                                  .few = !layer->tied};
+        double *more, sum = 0;
+        sides[side] = of;
         for (size_t at = 0; operand->worst != NULL && at < of.rows * of.in; at++)
-            any += of.squares[at];
-        if (any == 0)
+            sum += of.squares[at];
+        if (sum == 0)
             continue;
+        any = true;
         good = room(&more, of.rows * of.others) && shared_squares(p, more, &of, c);
         for (size_t at = 0; good && at < of.rows * of.others; at++) {
             const size_t own = at / of.others, other = at % of.others;
@@ -673,7 +738,7 @@ static bool shared_errors(struct propagation *p, const struct reference_head *he
         }
         free(more);
     }
-    return good;
+    return good && (!any || !same || own_key_errors(p, head, rows->row, &sides[0], &sides[1], c));
 }
 
 /* A row's softmax, for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one more key, of value
@@ -1241,9 +1306,12 @@ static bool errors_of_all(struct propagation *p, const struct reference_head *he
 static bool finish_row_errors(const struct propagation *p, const struct finish *of, struct pair error, double factor,
                               size_t depth, bool keys, double *common, unsigned char *open)
 {
+    /* a number that is rounded the other way moves all columns at once */
+    const double most = p->layer->projected || p->layer->qk_norm != NORM_NONE ? 1 : p->shared;
     const struct finish_error e = {.layer = p->layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
                                    .deviations = keys && layer_has_cache(p->layer) ? BOUND_DEVIATIONS : 0,
-                                   .lambda = LAMBDA, .depth = depth, .worst = error.worst, .drawn = error.drawn,
+                                   .lambda = LAMBDA, .most = most, .depth = depth, .worst = error.worst,
+                                   .drawn = error.drawn,
                                    .all_worst = p->all[keys].worst, .all_squares = p->all[keys].squares,
                                    .common = common, .open = open};
     return !layer_finishes(p->layer) || finish_errors(&e);
@@ -1561,7 +1629,7 @@ static bool observe(void *context, const struct reference *reference, const stru
     if (head->new_kv)
         round_value_errors(p, head);
     if (!round_score_errors(p, head, rows, c) || !score_sums(p, head, rows, c) ||
-        !shared_errors(p, head, rows, c) || !attention_errors(p, reference, head))
+        !shared_errors(p, head, &reference->z_rows, c) || !attention_errors(p, reference, head))
         return false;
     if (head->all_z == NULL)
         merge_errors(p, reference, head);

@@ -141,7 +141,7 @@ bool finish_errors(const struct finish_error *e)
         if (of->turns != NULL)
             turn_errors(e, r, value + r * d);
         for (size_t c = 0; c < d; c++)
-            e->drawn[r * d + c] = fmin(e->drawn[r * d + c], e->worst[r * d + c]);
+            e->drawn[r * d + c] = fmin(e->drawn[r * d + c], e->most * e->worst[r * d + c]);
     }
     free(work);
     return true;

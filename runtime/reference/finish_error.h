@@ -16,6 +16,7 @@ struct finish_error {
                                 * if the projection contains it already */
     double omega, phi, lambda; /* as in bound.h */
     double deviations;         /* of the roundings of a rotation, which a cache shows one by one; 0: none does */
+    double most;               /* statistical errors are at most so many times the worst case */
     size_t depth;              /* number of products in a sum of the projection */
     double *worst, *drawn;     /* [rows][d] */
     const double *all_worst, *all_squares; /* rms_all, [rows][heads][d]: what errors of the projection's input add to

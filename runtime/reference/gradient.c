@@ -461,8 +461,8 @@ static void finish_quantity(struct walk *w, struct quantity *m, const struct fin
         return;
     double *common = zeros(m->rows, &w->good);
     unsigned char *open = calloc(m->rows + 1, 1);
-    struct finish_error error = {.layer = w->layer, .of = of, .factor = 1, .omega = TINY, .lambda = 1, .depth = depth,
-                                 .worst = m->e, .drawn = m->q, .common = common, .open = open};
+    struct finish_error error = {.layer = w->layer, .of = of, .factor = 1, .omega = TINY, .lambda = 1, .most = 1,
+                                 .depth = depth, .worst = m->e, .drawn = m->q, .common = common, .open = open};
     for (size_t i = 0; i < count; i++)
         m->q[i] = sqrt(m->q[i]);
     w->good = w->good && open != NULL && finish_errors(&error);
@@ -525,7 +525,7 @@ static struct norms divide(struct walk *w, const struct quantity *raw, const str
     w->good = w->good && to.open != NULL && to.edge != NULL;
     for (size_t i = 0; w->good && w->bounded && i < rows * d; i++)
         drawn[i] = sqrt(raw->q[i]);
-    const struct finish_error error = {.layer = layer, .of = of, .factor = 1, .omega = TINY, .lambda = 1,
+    const struct finish_error error = {.layer = layer, .of = of, .factor = 1, .omega = TINY, .lambda = 1, .most = 1,
                                        .depth = depth, .worst = raw->e, .drawn = drawn};
     for (size_t r = 0; w->good && r < rows; r++) {
         size_t numbers;
