@@ -182,7 +182,7 @@ static void naive_rows_are_within_their_bound(void **state)
         for (size_t at = 0; at < rows * d; at++)
             worst[at] = drawn[at] = t.error * fabs(t.of.from[at]);
         const struct finish_error e = {.layer = t.layer, .of = &t.of, .factor = t.factor, .omega = 0x1p-149,
-                                       .lambda = LAMBDA, .depth = 1, .worst = worst, .drawn = drawn,
+                                       .lambda = LAMBDA, .most = 1, .depth = 1, .worst = worst, .drawn = drawn,
                                        .common = common, .open = open};
         assert_true(finish_errors(&e));
         for (size_t r = 0; r < rows; r++) {
@@ -230,8 +230,9 @@ static void rotations_in_a_cache_are_within_their_gate(void **state)
             memset(worst, 0, sizeof worst);
             memset(drawn[shown], 0, sizeof drawn[shown]);
             const struct finish_error e = {.layer = t.layer, .of = &t.of, .factor = 1, .omega = 0x1p-149,
-                                           .lambda = LAMBDA, .deviations = shown ? BOUND_DEVIATIONS : 0, .depth = 1,
-                                           .worst = worst, .drawn = drawn[shown], .common = common, .open = open};
+                                           .lambda = LAMBDA, .most = 1,
+                                           .deviations = shown ? BOUND_DEVIATIONS : 0, .depth = 1, .worst = worst,
+                                           .drawn = drawn[shown], .common = common, .open = open};
             assert_true(finish_errors(&e));
         }
         for (size_t r = 0; r < ROWS; r++) {
@@ -266,7 +267,8 @@ static void ends_of_the_range_are_seen(void **state)
             worst[c] = drawn[c] = 0;
         }
         const struct finish_error e = {.layer = layer, .of = &of, .factor = 1, .omega = 0x1p-149, .lambda = LAMBDA,
-                                       .depth = 1, .worst = worst, .drawn = drawn, .common = common, .open = open};
+                                       .most = 1, .depth = 1, .worst = worst, .drawn = drawn, .common = common,
+                                       .open = open};
         assert_true(finish_errors(&e));
         assert_int_equal(open[0], !(sizes[i] < 1e19));
         if (!open[0])
