@@ -385,7 +385,7 @@ bool layer_reads_digits(const struct layer *layer)
  * (bench/results/2026-11-26-amd-zen4-tiny.md). */
 static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth)
 {
-    const bool of_many = layer_has_cache(layer) ? (depth - 6) * layer->source_len >= 512 /* rounded again in each call */
+    const bool of_many = layer_has_cache(layer) ? (depth - 6) * layer->source_len >= 512 /* rounded in each call */
                                                 : depth >= 8 && depth * layer->source_len >= 448;
     return depth >= LEAST_DEPTH || (layer_core_word(layer, pairs) == 4 && of_many);
 }
