@@ -835,11 +835,12 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
     const size_t shown_row = (head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r;
     const size_t shown_at = shown_row * inputs_columns(p->layer, p->in);
-    double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0;
+    double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0, visible = 0;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
             maximum = fmax(maximum, head->scores[first + j]);
             minimum = fmin(minimum, head->scores[first + j]);
+            visible++;
         }
     const double dropped = p->folded.folds.scores ? p->folded.dropped[r] : 0;
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
@@ -849,6 +850,10 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double of_weight = !shorter                               ? EXP_ERROR
                              : p->layer->precision == PRECISION_I16 ? BOUND_WEIGHT_I16
                                                                     : BOUND_WEIGHT_I8;
+    /* their signs follow the score; made of few numbers, so do values: then all add up, the sum of m at most sqrt(m)
+     * times their root of squares */
+    const double along = p->layer->d_in_kv <= FEW_COLUMNS ? visible : 0;
+    const double swing = shorter ? sqrt(square(EQUIOSCILLATION) + along) : 1;
     const double range = LOG2_E * (maximum - minimum);
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));
@@ -880,7 +885,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         row->d_worst[j] = LN_2 * e_worst + rescalings * (EXP_ERROR + 2 * U) + of_weight + 2 * U;
         row->d_drawn[j] = LN_2 * (e.lost + of_reference) +
                           sqrt(square(LN_2) * e_drawn + rescalings * square(EXP_ERROR) +
-                               square((of_weight > EXP_ERROR ? EQUIOSCILLATION : 1) * of_weight));
+                               square(swing * of_weight));
         row->open = row->open || p->k_open[j] || e.open;
     }
     for (size_t j = 0; j < keys && row->unsure && p->layer->scores == SCORES_BIASED; j++)
