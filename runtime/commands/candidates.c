@@ -263,7 +263,7 @@ bool candidates_make(struct candidates *c, const struct layer *layer, size_t isa
         }
         add(c, layer, isa_row, batch, &request, diag);
     }
-    c->modelled = c->count;
+    c->considered = c->count;
     if (diag->errors == before && !order(c))
         diag_environment(diag, NULL, "out of memory");
     return diag->errors == before;

@@ -24,7 +24,7 @@ struct candidate {
 struct candidates {
     struct candidate *item; /* the default first, then in the order in which they should be measured */
     size_t count;
-    size_t modelled; /* number of different plans that were considered, modelled or not */
+    size_t considered; /* number of different plans */
 };
 
 /* `batch` sequences a call; `fold`: whether folding is to be chosen too. False, with the reason in `diag`, on a bad

@@ -701,7 +701,7 @@ static void print_json(const struct tune *t, const struct gain *v, const struct 
            "\"ratio_high\":%.4f,\"gained\":%s,\"modelled\":%zu,\"measured\":%zu,"
            "\"dropped\":%zu,\"" FIELD_DISTURBED "\":%d,\"plan\":\"", t->layer->name,
            isa_of(t)->name, v->default_us, v->tuned_us, v->ratio, v->low, v->high, is_worth(v) ? "true" : "false",
-           t->candidates.modelled, t->measured, t->dropped, v->disturbed);
+           t->candidates.considered, t->measured, t->dropped, v->disturbed);
     print_request(request, stdout);
     printf("\"}\n");
 }
@@ -788,7 +788,7 @@ static void tune_isa(struct tune *t, size_t row, bool fold, struct plan_file *fi
     set_request(file, row, &none);
     if (candidates_make(&t->candidates, t->layer, row, (int64_t)t->draw.batch, fold, t->diag) && fill_standard(t)) {
         fprintf(log_of(t), "%s %s: %zu plans, %zu %s; ratios of the default's time to theirs, at first sight:\n",
-                t->layer->name, isa_of(t)->name, t->candidates.modelled, t->candidates.count - 1,
+                t->layer->name, isa_of(t)->name, t->candidates.considered, t->candidates.count - 1,
                 expect_knows(isa_of(t)) ? "near the default's time or faster by the model" : "to try without a model");
         search(t);
         if (t->wrong == 0 && t->diag->errors == 0) {

@@ -9,7 +9,7 @@
 
 #define BOUND_U 0x1p-24 /* the unit roundoff of f32 */
 #define BOUND_EXP2 2.5e-7 /* of 2^x, the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
-#define BOUND_WEIGHT_I16 7.52e-5 /* likewise of weights beside products of whole numbers, without a cache */
+#define BOUND_WEIGHT_I16 7.52e-5 /* of weights beside products of whole numbers; with a cache, of whole scores */
 #define BOUND_WEIGHT_I8 1.726e-3
 #define BOUND_LAMBDA 2.5 /* bound.c says what it covers */
 #define BOUND_DEVIATIONS 6.5 /* standard deviations of sums that are compared one by one */

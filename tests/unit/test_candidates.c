@@ -24,7 +24,7 @@ static size_t products_tried(const char *spec, size_t isa_row)
     struct diag diag = {0};
     size_t count = 0;
     assert_true(candidates_make(&candidates, layer, isa_row, 1, true, &diag));
-    assert_true(candidates.modelled > 1);
+    assert_true(candidates.considered > 1);
     for (size_t i = 0; i < candidates.count; i++)
         count += candidates.item[i].request.value[PLAN_PRODUCT_KIND] != PLAN_AUTO;
     candidates_free(&candidates);
