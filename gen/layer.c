@@ -9,6 +9,7 @@
 
 #include "arith.h"
 #include "expression.h"
+#include "fast.h"
 #include "rope.h"
 #include "score.h"
 #include "spec.h"

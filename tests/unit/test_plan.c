@@ -18,6 +18,7 @@
 
 #include "arith.h"
 #include "diag.h"
+#include "fast.h"
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
