@@ -1719,19 +1719,15 @@ static bool fast_output_errors(struct propagation *p, const struct reference *re
     if (!room(&columns, 2 * d))
         return false;
     double *const of_columns = columns + d;
-    const size_t k_step = layer->out_in ? 1 : d, c_step = layer->out_in ? in : 1;
-    for (size_t c = 0; c < d; c++) {
-        for (size_t k = 0; k < in; k++)
-            columns[c] += square((double)w[k * k_step + c * c_step]);
-        columns[c] = sqrt(columns[c]);
-    }
     for (size_t r = 0; r < rows; r++)
         largest_row = fmax(largest_row, sqrt(p->z_squares[2 * r + 1]));
     const double largest = fast_largest(y, rows * d, 1);
     struct fast_norms norms = {.depth = in, .largest_row = largest_row,
-                               .largest_column = fast_largest(columns, d, 1)};
-    for (size_t c = 0; c < d; c++)
+                               .largest_column = fast_largest_column(w, in, d, layer->out_in)};
+    for (size_t c = 0; c < d; c++) {
+        columns[c] = fast_column(w, in, d, layer->out_in, c);
         of_columns[c] = fast_largest(y + c, rows, d);
+    }
     for (size_t at = 0; at < rows * d; at++) {
         of_row = at % d == 0 ? fast_largest(y + at, d, 1) : of_row;
         norms.column = columns[at % d];
