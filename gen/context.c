@@ -1020,6 +1020,7 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_boolean(emit, "DIGITS", plan->digits); /* on some set products with weights read digits of rows */
     emit_set_integer(emit, "DIGIT_GROUP", WEIGHT_GROUP);
     emit_set_integer(emit, "DIGIT_STEPS", DIGIT_STEPS(layer->weight_type));
+    emit_set_integer(emit, "DIGIT_ADDED", DIGIT_ADDED(layer->weight_type));
     emit_set_integer(emit, "ROUND_ROWS", ROUND_ROWS);
     emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
     emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);

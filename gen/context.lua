@@ -41,6 +41,11 @@ function helpers.size(x)
     return ("((size_t)%d)"):format(whole)
 end
 
+-- An int whose four bytes are n
+function helpers.four_bytes(n)
+    return (n < 128 and "0x%08x" or "(int32_t)0x%08xu"):format(n * 0x01010101)
+end
+
 -- `text` broken at blanks into lines of at most `width` columns, each with `prefix`, joined by newlines. Newlines of
 -- the text are kept; "*/" and "/*" are broken up.
 function helpers.c_comment_wrap(text, width, prefix)

@@ -1689,7 +1689,6 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     schedule(p, layer);
     share_tiles(p, layer->pad_skipped);
     place_scratch(p, layer);
-    plan_phases(p, layer);
     bound_stack(p, layer);
     explain_choices(p, layer, request_is_small(request));
 }
@@ -1876,6 +1875,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }
+    plan_phases(plan, layer);
     largest_rows(plan, layer);
     if (!complete(plan)) {
         diag_environment(diag, NULL, "out of memory");

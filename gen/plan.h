@@ -215,6 +215,7 @@ enum product_epilogue {
 /* Steps whose weights share a word where rows are read in digits: of i8 one a byte, of i4 four in the low halves of its
  * bytes, then four */
 #define DIGIT_STEPS(weights) ((weights) == TENSOR_I8 ? 4 : 8)
+#define DIGIT_ADDED(weights) ((weights) == TENSOR_I8 ? 128 : 8) /* to weights there, which have no sign then */
 
 /* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale. Digits of a
  * group of numbers take as many words (templates/digits.in). */

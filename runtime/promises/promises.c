@@ -1892,31 +1892,37 @@ static bool without_keys(struct trial *t)
     return good;
 }
 
-/* Each error code has a text of its own, and so have other numbers; the phases have the names that bench knows. */
+static bool is_of_rounding(const char *phase)
+{
+    return strncmp(phase, "round ", strlen("round ")) == 0;
+}
+
+/* Each error code has a text of its own, and so have other numbers; the phases have the names that bench knows. Where
+ * digits are of some sets alone, all phases that write them are there, or none is. */
 static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
     const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
-    const bool ahead = layer_rounds_ahead(t->layer, false);
+    const bool ahead = layer_rounds_ahead(t->layer, false), output = attends && t->layer->w_o != W_O_NONE;
     const struct { const char *name; bool has; } all[] = {
         {"padding", !attends && t->layer->pad_skipped},
         {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
-        {"norm x", layer_norms_first(t->layer)},
-        {"round x", layer_rounds_rows(t->layer) && !t->layer->projected},
-        {"round source", layer_rounds(t->layer) && t->layer->cross},
+        {"norm x", layer_norms_first(t->layer)}, {"round x", !t->layer->projected},
+        {"round source", t->layer->cross},
         {"transpose", attends}, {"project", attends}, {"append", caches},
         {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
-        {"attend", attends}, {"join", caches},
-        {"round z", layer_rounds_z(t->layer)},
-        {"output", attends && t->layer->w_o != W_O_NONE}, {"linear", layer_is_linear(t->layer)},
-        {"norm", attends && ffn && block != BLOCK_PARALLEL},
-        {"round rows", attends && ffn && layer_rounds_rows(t->layer)},
-        {"hidden", ffn}, {"round hidden", ffn && layer_rounds_rows(t->layer)}, {"down", ffn},
+        {"attend", attends}, {"join", caches}, {"round z", output}, {"output", output},
+        {"linear", layer_is_linear(t->layer)}, {"norm", attends && ffn && block != BLOCK_PARALLEL},
+        {"round rows", attends && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
         {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};
+    const size_t names = sizeof all / sizeof *all;
+    bool rounds = layer_rounds(t->layer);
+    for (size_t phase = 0; phase < names && layer_reads_digits(t->layer); phase++)
+        rounds = rounds || is_of_rounding(t->call->phase_name(phase));
     const char *phases[sizeof all / sizeof *all];
     size_t count = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].has)
+    for (size_t i = 0; i < names; i++)
+        if (all[i].has && (rounds || !is_of_rounding(all[i].name)))
             phases[count++] = all[i].name;
     for (size_t phase = 0; phase < 2 * count; phase++)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
