@@ -102,7 +102,7 @@ function helpers.tile(of)
     local all = { a_split = 0, a_far = 0, ahead = 0, init = "zero", resume = false, from = false,
         scatter = false, tail = 0, stepped = false,
         weights = false, terms = {}, b_type = "float", b_of = "weights", b_line = 16, scaled = "", group = 0,
-        in_order = 0, rounded = "", corrected = false, a_scale = 0, exact = false }
+        in_order = 0, rounded = "", corrected = false, a_scale = 0, exact = false, begun = false }
     for name, v in pairs(of) do all[name] = v end
     return all
 end
@@ -110,7 +110,9 @@ end
 -- For tile.in: the heights' rows with one `unroll` and `prefetch` for all.
 function helpers.heights_alike(heights, unroll, prefetch)
     local all = {}
-    for i, t in ipairs(heights) do all[i] = { rows = t.rows, unroll = unroll, prefetch = prefetch } end
+    for i, t in ipairs(heights) do
+        all[i] = { rows = t.rows, unroll = unroll, prefetch = prefetch, registers = t.registers }
+    end
     return all
 end
 

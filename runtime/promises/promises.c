@@ -849,6 +849,8 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     choose_poison(p, t);
     if (extent == EXTENT_VALUES)
         memset(p->query, 0, in->batch * in->n);
+    for (size_t b = 0; extent == EXTENT_VALUES && !layer->projected && b < in->batch; b++)
+        memset(p->key + b * p->rows + inputs_cached(layer, in, b), 0, in->m); /* x makes keys too */
     if (layer_attends(layer))
         spread_taint(p, t);
     if (extent == EXTENT_VALUES) /* no score shows them */
@@ -861,8 +863,9 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
             poison_given(p, t, TENSOR_K, values);
         }
         poison_given(p, t, TENSOR_V, values);
-        return true;
     }
+    if (layer->projected || extent == EXTENT_VALUES)
+        return true;
     write_poison(p, t, TENSOR_X, in->n, (size_t)layer->d_model, (size_t)layer->d_in_q, values);
     if (layer->cross)
         write_poison(p, t, TENSOR_SOURCE, in->m, (size_t)layer->d_source, (size_t)layer->d_in_kv, values);
@@ -1035,11 +1038,11 @@ static bool with_one_nan(struct trial *t)
     return with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_COLUMN, demand, "NaN in one column");
 }
 
-/* Scores do not show it then; where they hide keys, they still do. */
+/* Given ones, or those that a cache holds. Scores do not show it then; where they hide keys, they still do. */
 static bool with_nan_in_values(struct trial *t)
 {
     const enum demand demand = score_has(t->layer, SCORE_HIDING) ? DEMAND_NOTHING : DEMAND_OF_NAN;
-    return !t->layer->projected ||
+    return (!t->layer->projected && !layer_has_cache(t->layer)) ||
            with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_VALUES, demand, "NaN in values");
 }
 
@@ -1119,6 +1122,7 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
     case 3: return column % 2 == row % 2 ? 3e38f : -3e38f;
     case 4: return drawn * 1e-30f;
     case 5: return drawn * 1e-44f;
+    case 8: return drawn * 1e-35f;
     case 6: return column == row % 5 ? drawn * 1e6f : drawn;
     case 7: return drawn + 1e5f;
     default: return drawn;
@@ -1152,7 +1156,7 @@ static bool rows_at_the_ends(struct trial *t)
         for (size_t column = 0; column < d; column++) {
             const size_t at = row * d + column;
             const float drawn = (float)inputs_number(t->layer, &in, TENSOR_X, at);
-            const float number = number_at_the_ends((row + t->seed) % 9, drawn, column, row);
+            const float number = number_at_the_ends((row + t->seed) % 10, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
     const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);

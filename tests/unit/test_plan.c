@@ -18,6 +18,7 @@
 
 #include "arith.h"
 #include "diag.h"
+#include "fast.h"
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
@@ -1110,6 +1111,18 @@ static void test_digits(void **state)
     CHECK_PLAN("avx2", p.digits, "d_model=75", "h=3", "weight_type=i4", cached[0], cached[1], cached[2]);
 }
 
+/* Products of bytes take tile registers where a sum has enough words; panels are two registers wide, rows of words lines
+ * of the cache, and lower tiles are there for any rest. */
+static void test_tile_registers(void **state)
+{
+    CHECK_PLAN("amx", Q(&p)->heights.at[0].registers == 2 && Q(&p)->heights.at[0].rows == 32 &&
+                          Q(&p)->heights.at[1].registers == 1 && Q(&p)->heights.at[2].rows < 16 && Q(&p)->vecs == 2 &&
+                          Q(&p)->a_row == 48 && Q(&p)->prefetch == 0 && p.tiled, "d_model=132", "h=3", "precision=i8");
+    CHECK_PLAN("amx", Q(&p)->heights.at[0].registers == 0 && !p.tiled, "d_model=120", "h=3", "precision=i8");
+    CHECK_PLAN("avx512", Q(&p)->heights.at[0].registers == 0 && !p.tiled, "d_model=132", "h=3", "precision=i8");
+    CHECK_PLAN("amx", Q(&p)->heights.at[Q(&p)->heights.count - 1].rows == 1, "d_model=1000", "h=4", "precision=i8");
+}
+
 /* A set for products of whole numbers is in the pairs that have some, and in no other. */
 static void test_sets_of_dots(void **state)
 {
@@ -1123,9 +1136,10 @@ static void test_sets_of_dots(void **state)
         for (int k = 0; k < 4 && cases[i].set[k] != NULL; k++)
             set_word(&s, cases[i].set[k]);
         struct layer *layer = read_layer(&s);
-        const unsigned dots = isa_of_dots_only();
-        assert_true(dots != 0);
-        assert_int_equal(plan_isas(layer, isa_all()) & dots, cases[i].has ? dots : 0);
+        const bool bytes = strcmp(cases[i].set[0], "precision=i8") == 0;
+        const unsigned dots = bytes ? isa_of_dots_only() : isa_of_dots_only() & ~isa_of_tiles();
+        assert_true(dots != 0 && (isa_of_dots_only() & isa_of_tiles()) != 0);
+        assert_int_equal(plan_isas(layer, isa_all()) & isa_of_dots_only(), cases[i].has ? dots : 0);
         assert_int_equal(plan_isas(layer, dots), cases[i].has ? dots : 0);
         layer_free(layer);
     }
@@ -1209,7 +1223,8 @@ int main(void)
         cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_digits), cmocka_unit_test(test_sets_of_dots),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_digits), cmocka_unit_test(test_tile_registers),
+        cmocka_unit_test(test_sets_of_dots),
         cmocka_unit_test(test_fast_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
