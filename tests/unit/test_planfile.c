@@ -144,6 +144,7 @@ static void test_errors(void **state)
         {SECTION "cpus = x\n", 7, "unknown key 'cpus'"},
         {SECTION "format = 1\n", 7, "unknown key 'format'"},
         {SECTION "plan.fold = on\n", 7, "before the first section"},
+        {SECTION "plan.exact_chunks = true\n", 7, "write it into the spec"},
         {SECTION "plan.query_vecs = 5\n", 7, "plan.query_vecs = 5 is not a legal value; write auto or 1 ... 4 vectors"},
         {SECTION "plan.softmax = three_pass\n", 7, "write auto, one_pass or two_pass"},
         {SECTION "plan.unroll = 2\nplan.unroll = 2\n", 8, "plan.unroll occurs twice, first in line 7"},
