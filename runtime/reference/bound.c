@@ -48,7 +48,7 @@
  * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors
  * of few columns of a query, and relative ones, move the scores of all keys together: common_errors(). Errors of
  * numbers that a query or a key is projected from move all its columns together, and the score of a token's query and
- * key by both: shared_errors().
+ * key by both: shared_errors(). The sum of a row's weights moves as they do: mean_error().
  *
  * Keys and values in a cache are compared one by one. Some of them are small sums with large partial sums, which
  * sum |a||b| + sqrt(K) |sum a b| does not show. A rounding is uniform over half a last place, h, to each side, so those
@@ -604,8 +604,8 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
 struct shared {
     const double *squares, *w, *other;
     size_t rows, others, in, d;
-    const struct turn *turns; /* of each row's results; NULL: none */
-    bool few;                 /* of a turned row only numbers count whose error is at least half of its largest */
+    const struct finish *finish; /* norm and rotation of each row's results; NULL: neither */
+    bool few;                    /* of such a row only numbers count whose error is at least half of its largest */
 };
 
 /* The numbers of a row that count: copies of their weights and squared errors. Returns how many. */
@@ -623,23 +623,35 @@ static size_t take_counted(const struct shared *of, const double *squares, doubl
     return count;
 }
 
-/* more[row][other] = sum_i e_i^2 ((c sum_d w_id other_d)^2 - sum_d (c w_id other_d)^2): what the error of a number adds
- * to squares of errors as all columns have it, above what it adds with a sign of its own in each column. `other` is
- * rotated back as the row was rotated. */
+/* What a row's results are multiplied by, before norm and rotation: as a whole, and by column alone */
+static void taken_back(const struct propagation *p, const struct shared *of, size_t row, const double *other,
+                       double *whole, double *own)
+{
+    if (of->finish != NULL) {
+        finish_back(p->layer, of->finish, row, other, whole, own);
+        return;
+    }
+    memcpy(whole, other, of->d * sizeof *whole);
+    memcpy(own, other, of->d * sizeof *own);
+}
+
+/* more[row][other] = sum_i e_i^2 ((c sum_d w_id whole_d)^2 - sum_d (c w_id own_d)^2): what the error of a number adds
+ * to squares of errors as all columns have it, above what it adds with a sign of its own in each column. `whole` and
+ * `own` are what taken_back() makes of `other`. */
 static bool shared_squares(const struct propagation *p, double *more, const struct shared *of, double c)
 {
-    const size_t d = of->d, in = of->in, others = of->others, pairs = (size_t)p->layer->rope.dims / 2;
-    const size_t each = of->turns != NULL ? 1 : of->rows;
+    const size_t d = of->d, in = of->in, others = of->others, each = of->finish != NULL ? 1 : of->rows;
     double *work;
-    if (!room(&work, d + 2 * (d + in) * others + 2 * in * d + in))
+    if (!room(&work, 2 * d + 2 * (d + in) * others + 2 * in * d + in))
         return false;
-    double *back = work, *factors = back + d, *factor_squares = factors + d * others; /* [d][others] */
-    double *together = factor_squares + d * others, *apart = together + in * others;  /* [in][others] */
+    double *whole = work, *own = whole + d;
+    double *factors = own + d, *factor_squares = factors + d * others;               /* [d][others] */
+    double *together = factor_squares + d * others, *apart = together + in * others; /* [in][others] */
     double *w_squares = apart + in * others, *own_w = w_squares + in * d, *own_squares = own_w + in * d;
     for (size_t first = 0; first < of->rows; first += each) {
         const double *w = of->w, *squares = of->squares + first * in;
         size_t count = in;
-        if (of->turns != NULL) {
+        if (of->finish != NULL) {
             count = take_counted(of, squares, own_w, own_squares);
             w = own_w;
             squares = own_squares;
@@ -647,12 +659,10 @@ static bool shared_squares(const struct propagation *p, double *more, const stru
         for (size_t at = 0; at < count * d; at++)
             w_squares[at] = square(w[at]);
         for (size_t j = 0; count > 0 && j < others; j++) {
-            memcpy(back, of->other + j * d, d * sizeof *back);
-            if (of->turns != NULL)
-                finish_turn_back(p->layer, of->turns + first * pairs, back);
+            taken_back(p, of, first, of->other + j * d, whole, own);
             for (size_t k = 0; k < d; k++) {
-                factors[k * others + j] = c * back[k];
-                factor_squares[k * others + j] = square(c * back[k]);
+                factors[k * others + j] = c * whole[k];
+                factor_squares[k * others + j] = square(c * own[k]);
             }
         }
         memset(together, 0, 2 * in * others * sizeof *together);
@@ -666,17 +676,15 @@ static bool shared_squares(const struct propagation *p, double *more, const stru
     return true;
 }
 
-/* sum_d c w_id other_d of all numbers i, `other` rotated back */
+/* sum_d c w_id whole_d of all numbers i of a row; `work`: [2][d] */
 static void moved_by(const struct propagation *p, double *to, const struct shared *of, size_t row, size_t other,
-                     double *back, double c)
+                     double *work, double c)
 {
-    memcpy(back, of->other + other * of->d, of->d * sizeof *back);
-    if (of->turns != NULL)
-        finish_turn_back(p->layer, of->turns + row * (size_t)p->layer->rope.dims / 2, back);
+    taken_back(p, of, row, of->other + other * of->d, work, work + of->d);
     for (size_t i = 0; i < of->in; i++) {
         to[i] = 0;
         for (size_t k = 0; k < of->d; k++)
-            to[i] += c * of->w[i * of->d + k] * back[k];
+            to[i] += c * of->w[i * of->d + k] * work[k];
     }
 }
 
@@ -686,7 +694,7 @@ static bool own_key_errors(struct propagation *p, const struct reference_head *h
 {
     const size_t in = q->in;
     double *work;
-    if (!room(&work, 2 * in + q->d))
+    if (!room(&work, 2 * in + 2 * q->d))
         return false;
     for (size_t r = 0; r < q->rows; r++) {
         const size_t t = row[r], j = head->cached + t;
@@ -703,29 +711,36 @@ static bool own_key_errors(struct propagation *p, const struct reference_head *h
     return true;
 }
 
-/* What t_squares lack where all columns of a query, or of a key, share errors of the numbers that they are made of, and
- * the signs of columns do not mix them: with tied keys those numbers meet their own weights again, and of a row of
- * whole numbers or of bf16 one alone may be off. */
+/* Whether all columns of a query, or of a key, share errors of the numbers that they are made of, and the signs of
+ * columns do not mix them: with tied keys those numbers meet their own weights again, and of a row of whole numbers or
+ * of bf16 one alone may be off. */
+static bool columns_share(const struct propagation *p, bool keys)
+{
+    const double *errors = keys ? p->s.worst : p->x.worst;
+    return (p->layer->tied || layer_rounds_rows(p->plain)) && !p->folded.folds.scores && errors != NULL;
+}
+
+static struct shared shared_by(const struct propagation *p, const struct reference_head *head, bool keys, size_t rows)
+{
+    return (struct shared){.squares = keys ? p->s.squares : p->x.squares, .w = keys ? head->w_k : head->w_q,
+                           .other = keys ? head->q : head->k, .rows = keys ? head->keys - head->cached : rows,
+                           .others = keys ? rows : head->keys, .d = (size_t)p->layer->d_k,
+                           .in = (size_t)(keys ? p->layer->d_in_kv : p->layer->d_in_q),
+                           .finish = !layer_finishes(p->layer) ? NULL : keys ? &head->finish_k : &head->finish_q,
+                           .few = !p->layer->tied};
+}
+
+/* What t_squares lack where columns share errors */
 static bool shared_errors(struct propagation *p, const struct reference_head *head, const struct rows *rows, double c)
 {
     const struct layer *layer = p->layer;
     const size_t keys = head->keys, cached = head->cached;
     const bool same = !p->plain->cross && (!layer->split || layer->h == layer->h_kv); /* x and s are the same numbers */
-    struct shared sides[2];
     bool good = true, any = false;
-    if (!(layer->tied || layer_rounds_rows(p->plain)) || p->folded.folds.scores || layer->qk_norm != NORM_NONE)
-        return true;
     for (int side = 0; good && side < 2; side++) {
-        const struct operand *operand = side ? &p->s : &p->x;
-        const struct finish *finish = side ? &head->finish_k : &head->finish_q;
-        const struct shared of = {.squares = operand->squares, .w = side ? head->w_k : head->w_q,
-                                  .other = side ? head->q : head->k, .rows = side ? keys - cached : rows->count,
-                                  .others = side ? rows->count : keys, .d = (size_t)layer->d_k,
-                                  .in = (size_t)(side ? layer->d_in_kv : layer->d_in_q), .turns = finish->turns,
-                                  .few = !layer->tied};
+        const struct shared of = shared_by(p, head, side, rows->count);
         double *more, sum = 0;
-        sides[side] = of;
-        for (size_t at = 0; operand->worst != NULL && at < of.rows * of.in; at++)
+        for (size_t at = 0; columns_share(p, side) && at < of.rows * of.in; at++)
             sum += of.squares[at];
         if (sum == 0)
             continue;
@@ -738,7 +753,8 @@ static bool shared_errors(struct propagation *p, const struct reference_head *he
         }
         free(more);
     }
-    return good && (!any || !same || own_key_errors(p, head, rows->row, &sides[0], &sides[1], c));
+    const struct shared q = shared_by(p, head, false, rows->count), k = shared_by(p, head, true, rows->count);
+    return good && (!any || !same || own_key_errors(p, head, rows->row, &q, &k, c));
 }
 
 /* A row's softmax, for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one more key, of value
@@ -1086,13 +1102,47 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         promise_nothing(worst, drawn, open, c);
 }
 
-/* Errors of attn: e_a and the rounding of the sum and the division; none for hidden keys */
+/* What errors of a query do to the logarithm of the sum of a row's weights: by them sum_j A_j T_j moves as the score
+ * of one key would, sum_j A_j slope_j K_j. `key`: [d_k], `work`: [2][d_k] */
+static double mean_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
+                         size_t r, double *key, double *work)
+{
+    const size_t d_k = (size_t)p->layer->d_k;
+    const double c = fabs(p->plain->scale) * LOG2_E;
+    double product = 0, squares = 0, shared = 0;
+    memset(key, 0, d_k * sizeof *key);
+    for (size_t j = 0; j < row->keys; j++) {
+        const double by = row->visible[j] ? head->weights[r * row->keys + j] * row->slope[j] : 0;
+        for (size_t d = 0; by != 0 && d < d_k; d++)
+            key[d] += by * head->k[j * d_k + d];
+        product += by != 0 ? by * row->product[j] : 0;
+    }
+    for (size_t d = 0; d < d_k; d++)
+        squares += square(p->q.drawn[r * d_k + d] * key[d]);
+    if (columns_share(p, false)) {
+        const struct shared of = shared_by(p, head, false, r + 1);
+        taken_back(p, &of, r, key, work, work + d_k);
+        for (size_t i = 0; i < of.in; i++) {
+            double whole = 0, own = 0;
+            for (size_t d = 0; d < d_k; d++) {
+                whole += c * of.w[i * d_k + d] * work[d];
+                own += square(c * of.w[i * d_k + d] * work[d_k + d]);
+            }
+            shared += of.squares[r * of.in + i] * (square(whole) - own);
+        }
+    }
+    return LN_2 * sqrt(squares + fmax(0, shared) + square(p->q_common[r] * product));
+}
+
+/* Errors of attn: e_a and the rounding of the sum and the division; none for hidden keys. Those that come from the
+ * query move a weight and the sum together. */
 static void attn_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head,
-                        const struct row *row, size_t r)
+                        const struct row *row, size_t r, double *work)
 {
     const size_t m = inputs_columns(p->layer, p->in), rows = reference->z_rows.count;
     const size_t at = ((head->b * (size_t)p->layer->h + head->i) * rows + r) * m;
     const double rounding = gamma_of(row->keys + 8), root = walk_of(row->keys, row->alike);
+    const double mean = mean_error(p, head, row, r, work, work + (size_t)p->layer->d_k);
     double common = square(LAMBDA * U * (root + 1));
     for (size_t j = 0; j < row->keys + row->sink; j++)
         if (takes_part(row, j))
@@ -1101,7 +1151,7 @@ static void attn_errors(struct propagation *p, const struct reference *reference
         if (row->visible[j]) {
             const double a = head->weights[r * row->keys + j];
             p->bounds->attn_worst[at + j] = row->e_worst[j] + rounding * (a + row->e_worst[j]);
-            p->bounds->attn_drawn[at + j] = sqrt(square(row->e_drawn[j]) + square(a) * common);
+            p->bounds->attn_drawn[at + j] = sqrt(square(row->e_drawn[j] + a * mean) + square(a) * common);
             p->bounds->attn_open[at + j] = row->open;
             if (row->saturated || row->open)
                 p->bounds->attn_drawn[at + j] = INFINITY;
@@ -1137,7 +1187,8 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
     const size_t keys = head->keys, rows = reference->z_rows.count;
     double *work;
     const size_t each = keys + p->layer->sink;
-    if (!room(&work, 7 * each + 6 * (size_t)p->layer->d_v))
+    const size_t more = max_size(6 * (size_t)p->layer->d_v, 3 * (size_t)p->layer->d_k);
+    if (!room(&work, 7 * each + more))
         return false;
     p->shown_rows = rows;
     for (size_t r = 0; r < rows; r++) {
@@ -1151,7 +1202,7 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
         p->z_spread[r] = spread_of(&row, (size_t)p->layer->d_model);
         value_errors(p, head, &row, r, work + 7 * each);
         if (reference->attn != NULL && head->shown == NULL)
-            attn_errors(p, reference, head, &row, r);
+            attn_errors(p, reference, head, &row, r, work + 7 * each);
         if (reference->lse != NULL)
             lse_errors(p, reference, head, &row, r);
     }
@@ -1312,7 +1363,7 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
                               size_t depth, bool keys, double *common, unsigned char *open)
 {
     /* a number that is rounded the other way moves all columns at once */
-    const double most = p->layer->projected || p->layer->qk_norm != NORM_NONE ? 1 : p->shared;
+    const double most = p->layer->projected ? 1 : p->shared;
     const struct finish_error e = {.layer = p->layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
                                    .deviations = keys && layer_has_cache(p->layer) ? BOUND_DEVIATIONS : 0,
                                    .lambda = LAMBDA, .most = most, .depth = depth, .worst = error.worst,
