@@ -48,7 +48,8 @@
  * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors
  * of few columns of a query, and relative ones, move the scores of all keys together: common_errors(). Errors of
  * numbers that a query or a key is projected from move all its columns together, and the score of a token's query and
- * key by both: shared_errors(). The sum of a row's weights moves as they do: mean_error().
+ * key by both: shared_errors(). The sum of a row's weights moves as they do: mean_error(). Errors of short exponentials
+ * follow the scores: periodic_errors().
  *
  * Keys and values in a cache are compared one by one. Some of them are small sums with large partial sums, which
  * sum |a||b| + sqrt(K) |sum a b| does not show. A rounding is uniform over half a last place, h, to each side, so those
@@ -108,9 +109,11 @@
 #define EVEN (5.52 / 1.7320508) /* deviations of one in 4*10^6, of an error spread evenly up to 1 */
 #define LOG2_E BOUND_LOG2_E
 #define LN_2 0.6931471805599453
+#define PI 3.141592653589793
 #define RANGE 128 /* beyond it a sum of weights might overflow, and the kernel uses the largest score for M */
 #define SATURATED 0.1
 #define EQUIOSCILLATION 3.9 /* 5.52 deviations of an error that a minimax polynomial has: its largest by sqrt(2) */
+#define WAVES 8 /* Fourier coefficients of that error which are counted one by one */
 #define FEW_COLUMNS 4 /* of a head's queries: each error moves all scores of a row by much */
 #define MILLIONS 4e6
 
@@ -165,6 +168,7 @@ struct propagation {
     struct {
         struct pair z;         /* [rows][h d_v] of all heads of a sequence, under precision */
         double *open, *spread; /* likewise, and [rows]: the largest of a head */
+        double *scale;         /* [batch][rows] relative error of the scale of a row that W_O reads */
         double small;          /* error in y of products of scales that are subnormal */
     } heads;
 };
@@ -194,7 +198,7 @@ static void free_all(struct propagation *p)
                         p->t_squares, p->v_unit, p->q_common, p->row_norms, p->column_norms,
                         p->column_largest, p->z_squares,
                         p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach,
-                        p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.spread};
+                        p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.spread, p->heads.scale};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     free(p->q_open);
@@ -357,7 +361,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b))) &&
            (!layer_rounds_z(layer) ||
             (room(&p->heads.z.worst, all_z) && room(&p->heads.z.drawn, all_z) && room(&p->heads.open, all_z) &&
-             room(&p->heads.spread, rows)));
+             room(&p->heads.spread, rows) && room(&p->heads.scale, p->in->batch * rows)));
 }
 
 static void fill(double *out, double value, size_t count)
@@ -766,6 +770,7 @@ struct row {
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
     double *slope;   /* [keys] of T by the product, where errors of the query are common to all keys; */
     double *product; /* scale q k in T's unit, likewise */
+    double periodic; /* error of a weight by a polynomial of low degree, with period 1 in T; 0: there is none */
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
     bool unsure;    /* f32 may see other keys, or find numbers where the reference has none: nothing is promised */
@@ -851,12 +856,11 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
     const size_t shown_row = (head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r;
     const size_t shown_at = shown_row * inputs_columns(p->layer, p->in);
-    double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0, visible = 0;
+    double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
             maximum = fmax(maximum, head->scores[first + j]);
             minimum = fmin(minimum, head->scores[first + j]);
-            visible++;
         }
     const double dropped = p->folded.folds.scores ? p->folded.dropped[r] : 0;
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
@@ -866,10 +870,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double of_weight = !shorter                               ? EXP_ERROR
                              : p->layer->precision == PRECISION_I16 ? BOUND_WEIGHT_I16
                                                                     : BOUND_WEIGHT_I8;
-    /* their signs follow the score; made of few numbers, so do values: then all add up, the sum of m at most sqrt(m)
-     * times their root of squares */
-    const double along = p->layer->d_in_kv <= FEW_COLUMNS ? visible : 0;
-    const double swing = shorter ? sqrt(square(EQUIOSCILLATION) + along) : 1;
+    const double swing = shorter ? EQUIOSCILLATION : 1;
     const double range = LOG2_E * (maximum - minimum);
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));
@@ -877,6 +878,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
     sum += row->sink ? exp(head->sink - maximum) : 0;
+    row->periodic = shorter ? of_weight : 0;
     double last = -1;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
@@ -1004,6 +1006,106 @@ WIDE static void add_common(double *restrict squares, double *restrict sums, dou
         squares[c] += square(LN_2 * error * sums[c]);
 }
 
+/* A key's place in the period of a short exponential */
+struct place {
+    double fraction;
+    size_t key;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *const x = a, *const y = b;
+    return (x->fraction > y->fraction) - (x->fraction < y->fraction);
+}
+
+static void waves_at(double fraction, double waves[2 * WAVES])
+{
+    for (size_t k = 0; k < WAVES; k++) {
+        waves[2 * k] = cos((double)(k + 1) * 2 * PI * fraction);
+        waves[2 * k + 1] = sin((double)(k + 1) * 2 * PI * fraction);
+    }
+}
+
+/* One key's share: sums [2 WAVES][d_v] of by (V - Z) times waves, of the same times its place, and of squares */
+WIDE static void add_waves(double *restrict sums, double *restrict placed, double *restrict squares,
+                           const double *restrict waves, double by, double fraction, const double *restrict v,
+                           const double *restrict z, size_t d_v)
+{
+    for (size_t wave = 0; wave < 2 * WAVES; wave++)
+        for (size_t c = 0; c < d_v; c++)
+            sums[wave * d_v + c] += by * waves[wave] * (v[c] - z[c]);
+    for (size_t c = 0; c < d_v; c++) {
+        placed[c] += by * fraction * (v[c] - z[c]);
+        squares[c] += by * by * (v[c] - z[c]) * (v[c] - z[c]);
+    }
+}
+
+/* A sawtooth from 1 to -1 that jumps back at one key's place, but for its first WAVES coefficients 2 / (pi k): the
+ * largest sum so far. `below`: sum of by (V - Z) over the keys at lower places. */
+WIDE static void add_jump(double *restrict most, const double *restrict below, const double *restrict placed,
+                          const double *restrict sums, const double *restrict waves, size_t d_v)
+{
+    for (size_t c = 0; c < d_v; c++) {
+        double sum = -2 * (placed[c] + below[c]);
+        for (size_t k = 0; k < WAVES; k++)
+            sum -= 2 / (PI * (double)(k + 1)) *
+                   (sums[(2 * k + 1) * d_v + c] * waves[2 * k] - sums[2 * k * d_v + c] * waves[2 * k + 1]);
+        most[c] = fmax(most[c], fabs(sum));
+    }
+}
+
+/* What squares of z lack where errors of short exponentials do not add up as if their signs were random. The error of
+ * a weight is a function f of T - M with the period 1, so that of z is sum_j A_j f(T_j - M) (V_j - Z): one part for
+ * each Fourier coefficient of f, at most |f_k| |sum_j A_j e^(2 pi i k T_j) (V_j - Z)|. Where keys and values are made
+ * of few numbers V_j follows T_j, and these sums do not grow like the root of the number of keys. For degree 2 f jumps
+ * by 2, which takes all coefficients; its part is found for a jump at each key. `work`: [2 WAVES + 4][d_v] */
+static bool periodic_errors(const struct propagation *p, const struct reference_head *head, const struct row *row,
+                            size_t r, double *squares, double *work)
+{
+    static const double of_degree[][WAVES] = {BOUND_WAVES_I8, BOUND_WAVES_I16};
+    const bool jumps = p->layer->precision != PRECISION_I16;
+    const double *share = of_degree[!jumps], *z;
+    const size_t d_v = (size_t)p->layer->d_v;
+    double *const placed = work + 2 * WAVES * d_v, *const apart = placed + d_v, *const below = apart + d_v;
+    double *const jump = below + d_v, rest = 0.5, waves[2 * WAVES];
+    struct place *places = malloc((row->keys + 1) * sizeof *places);
+    size_t count = 0;
+    if (places == NULL)
+        return false;
+    z = head->z + r * d_v;
+    memset(work, 0, (2 * WAVES + 4) * d_v * sizeof *work);
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j]) {
+            const double t = LOG2_E * head->scores[r * row->keys + j];
+            places[count] = (struct place){t - floor(t), j};
+            waves_at(places[count].fraction, waves);
+            add_waves(work, placed, apart, waves, head->weights[r * row->keys + j], places[count].fraction,
+                      head->v + j * d_v, z, d_v);
+            count++;
+        }
+    if (jumps)
+        qsort(places, count, sizeof *places, compare_places);
+    for (size_t n = 0; jumps && n < count; n++) {
+        const double by = head->weights[r * row->keys + places[n].key], *const v = head->v + places[n].key * d_v;
+        waves_at(places[n].fraction, waves);
+        add_jump(jump, below, placed, work, waves, d_v);
+        for (size_t c = 0; c < d_v; c++)
+            below[c] += by * (v[c] - z[c]);
+        add_jump(jump, below, placed, work, waves, d_v);
+    }
+    for (int k = 0; k < WAVES; k++)
+        rest -= share[k];
+    for (size_t c = 0; c < d_v; c++) {
+        double sum = jump[c];
+        for (size_t k = 0; k < WAVES; k++)
+            sum += sqrt(2 * share[k]) * hypot(work[2 * k * d_v + c], work[(2 * k + 1) * d_v + c]);
+        squares[c] += square(row->periodic) *
+                      fmax(0, square(sum) - square(EQUIOSCILLATION) * (1 - 2 * rest) * apart[c]);
+    }
+    free(places);
+    return true;
+}
+
 /* What errors of the query, which all keys share, add to the squares of z: those of few columns, and relative ones of
  * all columns. Sums over many columns have as many random signs; weight_errors() counts them for each key. */
 static void common_errors(const struct propagation *p, const struct reference_head *head, const struct row *row,
@@ -1058,7 +1160,7 @@ static void rounded_weights_error(const struct propagation *p, const struct refe
     *drawn += EVEN * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * halves) + 0x1p-113 * keys;
 }
 
-static void value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
+static bool value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
                          double *work)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
@@ -1085,6 +1187,9 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         add_key(&of, exp(row->log_a[keys]), row->e_worst[keys], row->e_drawn[keys], none, none, none, z, d_v);
     if (any && !row->open && !row->saturated)
         common_errors(p, head, row, r, drawn, work + 5 * d_v);
+    if (any && !row->open && !row->saturated && row->periodic > 0 &&
+        !periodic_errors(p, head, row, r, drawn, work + 5 * d_v))
+        return false;
     const bool indicator = p->folded.indicator && !row->sink; /* not a sum of weights, but exactly 1 or 0 */
     for (size_t c = 0; any && c < d_v - indicator; c++) {
         const double reach = fmin(of.reach[c], of.high[c]), denormal = (double)keys * p->omega * (scaled ? 128 : 1);
@@ -1100,6 +1205,7 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         worst[d_v - 1] = drawn[d_v - 1] = 0;
     for (size_t c = 0; row->unsure && c < d_v; c++)
         promise_nothing(worst, drawn, open, c);
+    return true;
 }
 
 /* What errors of a query do to the logarithm of the sum of a row's weights: by them sum_j A_j T_j moves as the score
@@ -1187,11 +1293,12 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
     const size_t keys = head->keys, rows = reference->z_rows.count;
     double *work;
     const size_t each = keys + p->layer->sink;
-    const size_t more = max_size(6 * (size_t)p->layer->d_v, 3 * (size_t)p->layer->d_k);
+    const size_t more = max_size((9 + 2 * WAVES) * (size_t)p->layer->d_v, 3 * (size_t)p->layer->d_k);
     if (!room(&work, 7 * each + more))
         return false;
     p->shown_rows = rows;
-    for (size_t r = 0; r < rows; r++) {
+    bool good = true;
+    for (size_t r = 0; good && r < rows; r++) {
         struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
                           .d_worst = work + each, .d_drawn = work + 2 * each, .e_worst = work + 3 * each,
                           .e_drawn = work + 4 * each, .slope = work + 5 * each, .product = work + 6 * each};
@@ -1200,14 +1307,14 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
         score_errors(p, head, &row, r);
         weight_errors(&row);
         p->z_spread[r] = spread_of(&row, (size_t)p->layer->d_model);
-        value_errors(p, head, &row, r, work + 7 * each);
+        good = value_errors(p, head, &row, r, work + 7 * each);
         if (reference->attn != NULL && head->shown == NULL)
             attn_errors(p, reference, head, &row, r, work + 7 * each);
         if (reference->lse != NULL)
             lse_errors(p, reference, head, &row, r);
     }
     free(work);
-    return true;
+    return good;
 }
 
 /* Number of products that one element of y sums */
@@ -1284,6 +1391,14 @@ static void keep_errors(struct propagation *p, const struct reference_head *head
         p->heads.spread[r] = head->i == 0 ? p->z_spread[r] : fmax(p->heads.spread[r], p->z_spread[r]);
     if (head->i + 1 < h)
         return;
+    for (size_t r = 0; layer_sums_whole(layer) && layer->w_o == W_O_DENSE && r < rows; r++) {
+        double largest = 0x1p-100, off = 0;
+        for (size_t c = r * columns; c < (r + 1) * columns; c++) {
+            largest = fmax(largest, fabs(head->all_z[c]));
+            off = fmax(off, p->heads.z.drawn[c]);
+        }
+        p->heads.scale[head->b * rows + r] = off / largest;
+    }
     block_round_errors(layer, p->in, head->all_z, head->whole_z, rows * heads, columns, p->heads.z.worst,
                        p->heads.z.drawn);
     p->heads.small = fmax(p->heads.small, block_small_scales(layer, p->in, TENSOR_W_O, head->whole_z, rows * heads,
@@ -1811,6 +1926,8 @@ static bool finish(struct propagation *p, const struct reference *reference)
     for (size_t at = 0; at < count; at++) {
         const double bias = b_o != NULL ? fabs((double)b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
         double *y_worst = &p->bounds->y_worst[at], *y_drawn = &p->bounds->y_drawn[at];
+        if (p->heads.scale != NULL) /* one for all columns: y moves as a whole */
+            p->y_squares[at] += square(p->heads.scale[at / d_out] * (fabs(reference_attention(reference)[at]) + bias));
         *y_drawn = sqrt(p->y_squares[at]);
         if (layer->w_o != W_O_NONE) {
             *y_worst += worst * bias + denormal;
