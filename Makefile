@@ -21,7 +21,7 @@ docdir   ?= $(datadir)/doc/attngen
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-avxvnni test-compilers \
+.PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-avxvnni test-amx test-compilers \
         test-vectors test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
         bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-train bench-types bench-models bench-minilm demo install clean
 
@@ -98,6 +98,7 @@ help:
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
 	@echo 'make test-avxvnni  more of test_avxvnni.sh: the avxvnni kernels on any machine with AVX2'
+	@echo 'make test-amx   more of test_amx.sh: the amx kernels on any machine with AVX-512 and VNNI'
 	@echo 'make lint       clang-tidy and cppcheck over the tools and the pairs of LINT_LAYERS'
 	@echo 'make sweep      SWEEP=2000 random layers of SEED=1, JOBS=2 at a time'
 	@echo 'make fuzz       FUZZ="spec tensors" of tests/fuzz, all if not given, each FUZZ_SECONDS=600 from SEED=1, JOBS=2 at a'
@@ -190,6 +191,10 @@ lint: all
 # the avxvnni kernels on a machine without AVX-VNNI: another assembler, which takes its instructions away
 test-avxvnni: all test-programs
 	@BUILD='$(BUILD)' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_avxvnni.sh all
+
+# the amx kernels on a machine without AMX: tile registers emulated
+test-amx: all test-programs
+	@BUILD='$(BUILD)' CC='$(CC)' JOBS=$(JOBS) tests/targets/test_amx.sh all
 
 # the avx512 kernels on a machine without AVX-512: every vector, built from portable versions of the intrinsics
 test-avx512: all

@@ -65,7 +65,8 @@ static const struct field lanes_fields[] = {
 };
 
 static const struct field isa_fields[] = {
-    FIELD(plan_isa, lanes), FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
+    FIELD(plan_isa, lanes), FIELD(plan_isa, tile_rows), FIELD(plan_isa, tile_words),
+    FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
     FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
     FIELD(plan_isa, values_room), FIELD(plan_isa, core_word), FIELD(plan_isa, score_levels),
     FIELD(plan_isa, value_levels), FIELD(plan_isa, weight_levels),
@@ -126,6 +127,7 @@ static const struct field isa_fields[] = {
 static const struct field height_fields[] = {
     FIELD(tile_height, rows), FIELD(tile_height, count), {"stop_0", offsetof(struct tile_height, stop[0])},
     {"stop_1", offsetof(struct tile_height, stop[1])}, FIELD(tile_height, unroll), FIELD(tile_height, prefetch),
+    FIELD(tile_height, registers),
 };
 
 static void push_heights(struct emit *emit, const char *name, const struct tile_heights *heights)
@@ -465,7 +467,8 @@ static void push_need(struct emit *emit, const struct isa_need *need)
 {
     static const char *const registers[] = {
         [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx",
-        [ISA_LEAF_7_ECX] = "leaf_7_ecx", [ISA_LEAF_7_1_EAX] = "leaf_7_1_eax", [ISA_XCR0] = "xcr0"};
+        [ISA_LEAF_7_ECX] = "leaf_7_ecx", [ISA_LEAF_7_EDX] = "leaf_7_edx",
+        [ISA_LEAF_7_1_EAX] = "leaf_7_1_eax", [ISA_XCR0] = "xcr0"};
     emit_begin_item(emit);
     emit_set_string(emit, "name", need->name);
     emit_set_string(emit, "where", registers[need->where]);
@@ -496,7 +499,7 @@ static void push_needs(struct emit *emit, const struct plan_isa *p, const struct
 {
     const struct isa *const isa = p->isa;
     struct besides besides[BESIDES];
-    char target[80];
+    char target[120];
     size_t used = (size_t)snprintf(target, sizeof target, "%s", isa->target != NULL ? isa->target : "");
     besides_of(isa, layer, p->digits, besides);
     for (size_t i = 0; i < BESIDES; i++)
@@ -1020,6 +1023,7 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_boolean(emit, "DIGITS", plan->digits); /* on some set products with weights read digits of rows */
     emit_set_integer(emit, "DIGIT_GROUP", WEIGHT_GROUP);
     emit_set_integer(emit, "DIGIT_STEPS", DIGIT_STEPS(layer->weight_type));
+    emit_set_integer(emit, "DIGIT_ADDED", DIGIT_ADDED(layer->weight_type));
     emit_set_integer(emit, "ROUND_ROWS", ROUND_ROWS);
     emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
     emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);

@@ -41,6 +41,11 @@ function helpers.size(x)
     return ("((size_t)%d)"):format(whole)
 end
 
+-- An int whose four bytes are n
+function helpers.four_bytes(n)
+    return (n < 128 and "0x%08x" or "(int32_t)0x%08xu"):format(n * 0x01010101)
+end
+
 -- `text` broken at blanks into lines of at most `width` columns, each with `prefix`, joined by newlines. Newlines of
 -- the text are kept; "*/" and "/*" are broken up.
 function helpers.c_comment_wrap(text, width, prefix)
@@ -97,7 +102,7 @@ function helpers.tile(of)
     local all = { a_split = 0, a_far = 0, ahead = 0, init = "zero", resume = false, from = false,
         scatter = false, tail = 0, stepped = false,
         weights = false, terms = {}, b_type = "float", b_of = "weights", b_line = 16, scaled = "", group = 0,
-        in_order = 0, rounded = "", corrected = false, a_scale = 0, exact = false }
+        in_order = 0, rounded = "", corrected = false, a_scale = 0, exact = false, begun = false }
     for name, v in pairs(of) do all[name] = v end
     return all
 end
@@ -105,7 +110,9 @@ end
 -- For tile.in: the heights' rows with one `unroll` and `prefetch` for all.
 function helpers.heights_alike(heights, unroll, prefetch)
     local all = {}
-    for i, t in ipairs(heights) do all[i] = { rows = t.rows, unroll = unroll, prefetch = prefetch } end
+    for i, t in ipairs(heights) do
+        all[i] = { rows = t.rows, unroll = unroll, prefetch = prefetch, registers = t.registers }
+    end
     return all
 end
 

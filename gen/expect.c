@@ -7,7 +7,8 @@
  * struct work collects the counts, finish() divides. A new kind of product is a function that fills a struct work; a
  * new bound is a row of bounds[].
  *
- * Left out on purpose: memory beyond L3, more than one core, lengths below the limits, data that take a second pass.
+ * Left out on purpose: memory beyond L3, more than one core, lengths below the limits, data that take a second pass;
+ * rounding to whole numbers, and what their dot products take beside a multiply-add.
  */
 #include "expect.h"
 
@@ -60,7 +61,8 @@ struct core {
     const char *isa;
     const struct caches *caches;
     double ports, loads, exp, hide, transpose, stream, fma_bytes, load_bytes;
-    double digits; /* of rows in digits: cycles of a tile's step, over those of f32; measured, Zen 4 */
+    double digits; /* of rows in digits: cycles of a tile's step, over those of f32; measured with i4 on a Zen 4, where
+                    * i8 takes 1 % more */
 };
 static const struct core cores[] = {
     {"scalar", &golden_cove, .ports = 1.5, .loads = 2, .exp = 20, .hide = 24, .transpose = 1, .stream = 0,
@@ -349,6 +351,12 @@ struct stretch {
     bool open;   /* no reference scores yet */
 };
 
+/* Steps of a sum of `count` products: one for each word where numbers are whole. */
+static double steps_of(const struct model *m, bool whole, double count)
+{
+    return whole ? ceil(count / (double)m->plan->core_word) : count;
+}
+
 /* One slab of the scores' depth: its q_t stays in L1 while the keys pass. */
 static void count_slab(struct model *m, int64_t vecs, int64_t keys, double depth, double times)
 {
@@ -377,15 +385,15 @@ static void add_stream(const struct model *m, struct work *w, double bytes, doub
 static void count_scores(struct model *m, int64_t vecs, int64_t keys, double times)
 {
     const struct plan_isa *p = m->plan;
-    const int64_t d_score = p->fold->d_score;
-    const double queries = size_of(m, LAYOUT_Q_T) * (double)d_score * (double)(vecs * p->lanes);
-    const double key = size_of(m, LAYOUT_KEYS) * (double)d_score;
+    const double steps = steps_of(m, p->rounds_scores, (double)p->fold->d_score);
+    const double queries = size_of(m, LAYOUT_Q_T) * steps * (double)(vecs * p->lanes);
+    const double key = size_of(m, LAYOUT_KEYS) * steps;
     struct work *w = &m->work[EXPECT_SCORES];
     if (keys == 0)
         return;
     if (p->score_slabs > 1)
         count_slab(m, vecs, keys, (double)p->depth_slab, times * (double)(p->score_slabs - 1));
-    count_slab(m, vecs, keys, (double)p->last_slab, times);
+    count_slab(m, vecs, keys, steps_of(m, p->rounds_scores, (double)p->last_slab), times);
     add_stream(m, w, times * key * (double)keys, key * (double)m->layer->source_len);
     if (queries > l1_bytes(m) / 2)
         w->l2 += times * queries;
@@ -399,10 +407,11 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
     const struct tile_heights *heights = &p->value_tiles[vecs == p->vecs ? PLAN_WIDE : PLAN_SINGLE];
     const double width = (double)(vecs * p->lanes), value = size_of(m, LAYOUT_VALUES) * (double)d_value;
     const double sums = size_of(m, LAYOUT_TILE) * (double)d_value, weights = size_of(m, LAYOUT_SCORES) * (double)keys;
+    const double steps = steps_of(m, p->rounds_values, (double)keys);
     for (const struct tile_height *h = heights->at; h < heights->at + heights->count; h++)
-        add_tile(w, m->core, h->rows, vecs, (double)keys, p->unroll_values, times * (double)h->count);
+        add_tile(w, m->core, h->rows, vecs, steps, p->unroll_values, times * (double)h->count);
     w->loads += times * (double)d_value * (double)vecs; /* the sums so far */
-    add_stream(m, w, times * (double)keys * value, value * (double)m->layer->source_len);
+    add_stream(m, w, times * steps * value, value * (double)m->layer->source_len);
     if (width * (sums + weights) > l1_bytes(m))
         w->l2 += times * 2 * width * sums;
 }
@@ -611,9 +620,10 @@ static void count_cached(struct model *m, double times)
         for (const struct tile_height *h = tiles->at; h < tiles->at + tiles->count; h++) {
             const double count = heads * (double)tiles_taken(h, &high);
             if (!few)
-                add_tile(scores, m->core, h->rows, vecs, (double)l->d_k, p->unroll_scores,
-                         count * ceil(keys / (lanes * (double)vecs)));
-            add_tile(sums, m->core, h->rows, vecs, keys, p->unroll_values, count * panels);
+                add_tile(scores, m->core, h->rows, vecs, steps_of(m, p->rounds_scores, (double)l->d_k),
+                         p->unroll_scores, count * ceil(keys / (lanes * (double)vecs)));
+            add_tile(sums, m->core, h->rows, vecs, steps_of(m, p->rounds_values && !few, keys), p->unroll_values,
+                     count * panels);
         }
         if (few) { /* by four rows and keys; a quarter of a tree of sums for each */
             const int64_t steps = ceil_div(l->d_k, p->lanes);

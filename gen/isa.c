@@ -20,8 +20,12 @@
 /* Target attribute avxvnni: since gcc 11, clang 12, Apple's clang 13, which cannot be told from 12 */
 #define X86_AVXVNNI X86_WIDE " && (defined(__clang__) ? __clang_major__ >= 13 : __GNUC__ >= 11)"
 
+/* Target attributes amx-tile, amx-int8: since gcc 11, clang 12. Only Linux is asked for the registers. */
+#define X86_AMX X86 " && defined(__linux__) && defined(__LP64__) && " \
+                    "(defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)"
+
 /* Bits: Intel SDM volume 2A, CPUID, and volume 1, 13.1 (XCR0). AVX-512's state: opmask, upper halves of zmm0-15,
- * zmm16-31. */
+ * zmm16-31; AMX's: the shape of tiles, and what is in them. */
 #define SSE3     {"SSE3", ISA_LEAF_1_ECX, 1u << 0}
 #define SSSE3    {"SSSE3", ISA_LEAF_1_ECX, 1u << 9}
 #define FMA      {"FMA", ISA_LEAF_1_ECX, 1u << 12}
@@ -37,8 +41,11 @@
 #define AVX512_VNNI {"AVX512_VNNI", ISA_LEAF_7_ECX, 1u << 11}
 #define AVX_VNNI {"AVX_VNNI", ISA_LEAF_7_1_EAX, 1u << 4}
 #define AVX512_BF16 {"AVX512_BF16", ISA_LEAF_7_1_EAX, 1u << 5}
+#define AMX_TILE {"AMX_TILE", ISA_LEAF_7_EDX, 1u << 24}
+#define AMX_INT8 {"AMX_INT8", ISA_LEAF_7_EDX, 1u << 25}
 #define YMM      {"YMM", ISA_XCR0, 0x6}
 #define ZMM      {"ZMM", ISA_XCR0, 0xe0}
+#define TILES    {"TILES", ISA_XCR0, 0x60000}
 
 /* Cache sizes are the smaller ones of the cores that have the set: 32 KiB + 512 KiB covers Zen 2..4 and is
  * exceeded by Intel clients; AVX-512 servers since Ice Lake have 48 KiB + 1 MiB or more; sse4: Nehalem to Ivy Bridge;
@@ -81,6 +88,15 @@ const struct isa isa_table[] = {
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, YMM, ZMM},
+     .vocabulary = "simd_avx512.in"},
+    {.name = "amx", .id = 9, .lanes = 16, .registers = 32, .lone_tiles = true, .held_rows = 4, .mixes_loads = true,
+     .fma_ports = 2, .prefetches = true, .wide_values = 256, .l1d_bytes = 48 * KIB, .l2_bytes = 2048 * KIB,
+     .half_target = "fma", .unsigned_rows = true, .dots_bytes = true, .tile_rows = 16, .tile_words = 16,
+     .target = "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,amx-tile,amx-int8", .guard = X86_AMX,
+     .header = "immintrin.h", .optional = true, .dots_only = true,
+     .runs_on = "x86-64 with AMX and AVX-512, under Linux",
+     .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, AVX512_VNNI, AMX_TILE, AMX_INT8, YMM,
+               ZMM, TILES},
      .vocabulary = "simd_avx512.in"},
     {.name = "neon", .id = 5, .lanes = 4, .registers = 26, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 64 * KIB, .l2_bytes = 512 * KIB,
@@ -158,6 +174,14 @@ unsigned isa_of_dots_only(void)
     unsigned isas = 0;
     for (size_t row = 0; row < isa_count; row++)
         isas |= isa_table[row].dots_only ? 1u << row : 0;
+    return isas;
+}
+
+unsigned isa_of_tiles(void)
+{
+    unsigned isas = 0;
+    for (size_t row = 0; row < isa_count; row++)
+        isas |= isa_table[row].tile_rows > 0 ? 1u << row : 0;
     return isas;
 }
 

@@ -17,7 +17,7 @@ struct diag;
 
 /* Where the emitted file looks for a need: registers of x86's CPUID, and XCR0, in whose bits the operating system says
  * which vector registers it saves. */
-enum isa_register { ISA_LEAF_1_ECX, ISA_LEAF_7_EBX, ISA_LEAF_7_ECX, ISA_LEAF_7_1_EAX, ISA_XCR0 };
+enum isa_register { ISA_LEAF_1_ECX, ISA_LEAF_7_EBX, ISA_LEAF_7_ECX, ISA_LEAF_7_EDX, ISA_LEAF_7_1_EAX, ISA_XCR0 };
 
 /* Bits that all have to be set. */
 struct isa_need {
@@ -25,7 +25,7 @@ struct isa_need {
     enum isa_register where;
     uint32_t bits;
 };
-#define ISA_NEEDS 12
+#define ISA_NEEDS 16
 
 struct isa {
     const char *name;       /* as in --isa, and as NAME_isa_name() gives it */
@@ -68,6 +68,9 @@ struct isa {
     struct isa_need needs[ISA_NEEDS]; /* of the machine; none: what can be compiled (guard) can be run */
     bool optional;          /* emitted only where --isa asks for it */
     bool dots_only;         /* only in pairs with sums of products of whole numbers: others would have another's code */
+    int tile_rows;          /* rows of a tile register, whose products are of bytes; 0: there are none. Programs ask the
+                             * operating system for these registers (templates/interface.in) */
+    int tile_words;         /* words of 32 bits in such a row */
     const char *vocabulary; /* template that spells the SIMD words */
 };
 
@@ -89,6 +92,7 @@ unsigned isa_all(void);
 unsigned isa_default(void);
 unsigned isa_with_bf16(void);
 unsigned isa_of_dots_only(void);
+unsigned isa_of_tiles(void);
 /* Of the set with this id: sums_pairs. */
 bool isa_sums_pairs(int id);
 

@@ -9,6 +9,7 @@
 
 #include "arith.h"
 #include "expression.h"
+#include "fast.h"
 #include "rope.h"
 #include "score.h"
 #include "spec.h"
@@ -247,17 +248,26 @@ static void check_totals(const struct layer *layer, const struct spec *spec)
                    "choose smaller sizes");
 }
 
-#define LEAST_DEPTH 32 /* from here on integers pay on every set */
-
 static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth);
 
-/* Without weights only scores and weighted sums are products of whole numbers, and those pay from some d_k on. */
+/* Without weights only scores and weighted sums are products of whole numbers, and not all scores are. */
 static void check_rounding(const struct layer *layer, const struct spec *spec)
 {
-    if (layer_sums_whole(layer) && layer->projected && layer->w_o == W_O_NONE && !depth_pays(layer, false, layer->d_k))
-        diag_error(spec->diag, place_of(spec, KEY_PRECISION), "precision = %s would round nothing: input = projected "
-                   "with w_o = none has no weights, and scores of d_k = %lld stay f32; write f32, or d_k = %d or more",
-                   spec->given[KEY_PRECISION].value, (long long)layer->d_k, LEAST_DEPTH);
+    char why[160];
+    int64_t depth = 1;
+    if (!layer_sums_whole(layer) || !layer->projected || layer->w_o != W_O_NONE || layer_rounds_scores(layer, false))
+        return;
+    while (!depth_pays(layer, false, depth))
+        depth++;
+    if (layer->d_k < depth)
+        snprintf(why, sizeof why, "scores of d_k = %lld stay f32; write f32, or d_k = %lld or more",
+                 (long long)layer->d_k, (long long)depth);
+    else if (layer_exact_chunks(layer))
+        snprintf(why, sizeof why, "scores stay f32 with plan.exact_chunks; write f32, or plan.exact_chunks = false");
+    else
+        snprintf(why, sizeof why, "scores of calls of so few tokens stay f32; write f32, or a larger seq_len");
+    diag_error(spec->diag, place_of(spec, KEY_PRECISION), "precision = %s would round nothing: input = projected "
+               "with w_o = none has no weights, and %s", spec->given[KEY_PRECISION].value, why);
 }
 
 /* The layer of a valid spec; NULL without memory, or if its tensors are too large. */
@@ -379,6 +389,8 @@ bool layer_reads_digits(const struct layer *layer)
     const bool whole = layer->weight_type == TENSOR_I4 || layer->weight_type == TENSOR_I8;
     return whole && (layer_has_cache(layer) || !layer_attends(layer)) && !several;
 }
+
+#define LEAST_DEPTH 32 /* from here on integers pay on every set */
 
 /* Whether a sum over so many features saves more than rounding costs, which is a time for each row of keys, values or
  * queries, and for each weight. Measured with four numbers in a word, of 8 to 24 features: equal near 432 products

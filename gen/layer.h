@@ -243,10 +243,8 @@ static inline bool layer_rounds_rows(const struct layer *layer)
 /* The largest magnitude of those numbers, for a row of `count` of them. Under i16 it leaves a column room for twice as
  * much, and the sum of products room for both. */
 int64_t layer_levels(const struct layer *layer, int64_t count);
-/* Likewise of a column. From FAST_NUMBERS numbers on the sums that fast products form, of four numbers of a row or of a
- * column, fit 16 bits: that depends on the layer alone, as plans must not change what is computed. */
-#define FAST_NUMBERS 192
-#define FAST_LEVELS 8191
+/* Likewise of a column. From FAST_NUMBERS on (fast.h) the sums that fast products form, of four numbers of a row or of
+ * a column, fit 16 bits: that depends on the layer alone, as plans must not change what is computed. */
 int64_t layer_column_levels(const struct layer *layer, int64_t count);
 /* Whether W_O reads rounded rows of Z: of all heads, or under conv of each head. */
 static inline bool layer_rounds_z(const struct layer *layer)

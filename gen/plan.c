@@ -36,6 +36,8 @@
 #define TALL_VECS 2              /* and of its parts that high tiles take: 6 x 2 sums fill the registers */
 #define LOW_ROWS 2               /* of tiles that wait for their weights */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
+#define LEAST_TILE_WORDS 32      /* that tile registers are worth */
+#define TILED_VECS 2             /* of a panel: two registers; rows of 128 bytes fill all sets of L1 */
 #define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
@@ -320,6 +322,14 @@ static void plan_fast(struct plan_panels *g, const struct plan_request *request,
     g->part_panels = min(g->part_panels, g->panels);
 }
 
+/* Whether a product of so many words takes tile registers, for whole rows of theirs; vectors take what is left. Sums go
+ * through memory, which few words do not pay for: of 16 the product takes as long as by vectors, of 32 a fifth less, of
+ * 48 and more 2.5 times less (Emerald Rapids). */
+static bool takes_registers(const struct plan_isa *p, int64_t word, int64_t depth)
+{
+    return p->tile_rows > 0 && p->whole && word == 4 && depth >= LEAST_TILE_WORDS;
+}
+
 /* Whether one row or two take wide panels, and more rows parts of them. One row's sums wait for each other, as an
  * addition takes four cycles; for as many sums of several rows registers are too few. With weights in L3 one row takes
  * 0.75 of the time that it does with panels of three vectors, 64 rows 0.9 (AVX2, Zen 4). */
@@ -364,6 +374,8 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
         g->vecs = fast_vecs(request, p, g);
     else if (request_is_small(request))
         g->vecs = small_panel_vecs(p->isa, g->columns, min(p->block, rows_apart(g->a_row)));
+    else if (takes_registers(p, g->word, g->depth))
+        g->vecs = min(TILED_VECS, ceil_div(g->columns, p->lanes));
     else if (wide)
         g->vecs = min(WIDE_VECS, ceil_div(g->columns, p->lanes));
     else
@@ -613,8 +625,10 @@ static enum layout_name plan_round(struct plan_isa *p, const struct layer *layer
         .levels = keys ? p->score_levels : p->word > 1 ? layer_levels(layer, numbers) : 0,
         .once = min(ROUND_ROWS, max(1, (int64_t)p->isa->l1d_bytes / 2 / bytes)),
         .part_rows = ceil_div(PART_NUMBERS, heads * numbers)};
+    const bool tiled = !keys && takes_registers(p, word, ceil_div(numbers, word)); /* rows begin with a cache line */
     p->layouts[product->writes] = rows_of(product->name, OWNER_SCRATCH, heads, tokens, ceil_div(numbers, word),
-                                          heads > 1 ? head : 0, row_stride(p, heads * head));
+                                          heads > 1 ? head : 0,
+                                          row_stride(p, tiled ? round_up(heads * head, LINE_FLOATS) : heads * head));
     p->layouts[product->writes].element = TENSOR_I32;
     return product->writes;
 }
@@ -918,6 +932,8 @@ static void prefetch_panels(struct plan_panels *g, const struct plan_request *re
 {
     if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4 || p->digits) /* few bytes, read in sequence */
         return;
+    if (takes_registers(p, g->word, g->depth))
+        return;
     if (!request_asks(request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
     const int64_t unroll = min(g->unroll, g->k_block);
@@ -1028,14 +1044,18 @@ static void plan_in_order(struct plan_isa *p, const struct layer *layer, const s
 
 /* ---- the schedule: what was decided, as the lists that are walked ---- */
 
-static void schedule_panels(struct plan_panels *g, const struct plan_isa *p)
+static void schedule_panels(struct plan_panels *g, struct plan_isa *p)
 {
     const int64_t unroll = min(g->unroll, g->k_block);
     g->slabs = ceil_div(g->depth, g->k_block);
     g->last_slab = g->depth - (g->slabs - 1) * g->k_block;
     tiles_for_runs(&g->heights, p->block, g->rest, g->rows, ROWS_STEP);
+    const bool tiled = takes_registers(p, g->word, g->depth) && g->fast == 0;
     for (struct tile_height *h = g->heights.at; h < g->heights.at + g->heights.count; h++)
         h->unroll = g->prefetch > 0 && 2 * h->rows > g->rows ? unroll : min(g->unroll_rest, g->k_block);
+    if (tiled)
+        tiles_add_registers(&g->heights, p->tile_rows);
+    p->tiled = p->tiled || tiled;
     g->prefetch_tile = g->k_block / unroll * g->prefetch;
     if (g->fast > 0) {
         const int64_t iterations = g->k_block / 2 / min(unroll, g->k_block / 2);
@@ -1674,6 +1694,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->weight_levels = p->rounds_values ? layer_weight_levels(layer, isa->sums_pairs) : 0;
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
+    p->tile_rows = isa->tile_rows;
+    p->tile_words = isa->tile_words;
     if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer)) == PLAN_SEVEN) {
         p->not_fast = not_fast(layer, request, p->fold->scores || p->fold->values);
         p->fast = p->not_fast == NULL;
@@ -1689,7 +1711,6 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     schedule(p, layer);
     share_tiles(p, layer->pad_skipped);
     place_scratch(p, layer);
-    plan_phases(p, layer);
     bound_stack(p, layer);
     explain_choices(p, layer, request_is_small(request));
 }
@@ -1793,7 +1814,8 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
 unsigned plan_isas(const struct layer *layer, unsigned isas)
 {
     const bool dots = layer_sums_whole(layer) || layer_reads_digits(layer);
-    const unsigned possible = dots ? isas : isas & ~isa_of_dots_only();
+    const unsigned of_dots = dots ? isas : isas & ~isa_of_dots_only();
+    const unsigned possible = layer->precision == PRECISION_I8 ? of_dots : of_dots & ~isa_of_tiles();
     return layer->precision == PRECISION_BF16 ? possible & isa_with_bf16() : possible;
 }
 
@@ -1805,12 +1827,14 @@ void plan_refuse_isas(const struct layer *layer, unsigned named, struct diag *di
         return;
     isa_list_names(names, sizeof names, lacking, ", ");
     isa_list_names(others, sizeof others, plan_isas(layer, isa_all()), ", ");
+    const bool tiles = (lacking & ~isa_of_tiles()) == 0;
     if (layer->precision == PRECISION_BF16)
         diag_error(diag, "--isa", "%s: no dot product of bf16 there, without which '%s', precision = bf16, is "
                    "slower than f32; name some of %s, or write precision = f32, i16 or i8", names, layer->name, others);
     else
-        diag_error(diag, "--isa", "%s: '%s' has no products of whole numbers, for which this set is there; name "
-                   "some of %s, or write precision = i16 or i8", names, layer->name, others);
+        diag_error(diag, "--isa", "%s: '%s' has no products of %s, for which this set is there; name some of %s, or "
+                   "write precision = %si8", names, layer->name, tiles ? "bytes" : "whole numbers", others,
+                   tiles ? "" : "i16 or ");
 }
 
 /* For the check that no tensor of a call is too large for a C object; masks and weights of pairs count apart. */
@@ -1876,6 +1900,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         plan->back_bytes = max(plan->back_bytes, p->bytes[OWNER_BACK]);
         plan->back_worker_bytes = max(plan->back_worker_bytes, p->bytes[OWNER_BACK_WORKER]);
     }
+    plan_phases(plan, layer);
     largest_rows(plan, layer);
     if (!complete(plan)) {
         diag_environment(diag, NULL, "out of memory");

@@ -26,7 +26,7 @@ struct emit;
 struct isa;
 struct plan_file;
 
-#define PLAN_ISAS 8
+#define PLAN_ISAS 9
 #define PLAN_REASONS 32
 #define PLAN_PRODUCTS 40
 #define FAST_AHEAD 4 /* pairs of tiles that prefetch the next pair of panels */
@@ -215,6 +215,7 @@ enum product_epilogue {
 /* Steps whose weights share a word where rows are read in digits: of i8 one a byte, of i4 four in the low halves of its
  * bytes, then four */
 #define DIGIT_STEPS(weights) ((weights) == TENSOR_I8 ? 4 : 8)
+#define DIGIT_ADDED(weights) ((weights) == TENSOR_I8 ? 128 : 8) /* to weights there, which have no sign then */
 
 /* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale. Digits of a
  * group of numbers take as many words (templates/digits.in). */
@@ -382,6 +383,8 @@ struct plan_isa {
     int64_t neighbours;  /* of i8: so many numbers of a column have a largest sum of sizes that is 127 units */
     int64_t corrections; /* rows ahead of a tap's words that sums start from */
     int64_t lanes;
+    int64_t tile_rows, tile_words; /* of a tile register (isa.h); 0: the set has none */
+    bool tiled;          /* some product takes them */
     int64_t vecs;        /* vectors in a query block */
     int64_t block;       /* queries in a query block */
     const char *not_fast; /* fast products are asked for, but not of this layer; NULL: they are not asked for, or are

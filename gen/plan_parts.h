@@ -38,7 +38,7 @@ int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t rows);
 void plan_gradients(struct plan_isa *p, const struct layer *layer);
 
 /* plan_phases.c */
-void plan_phases(struct plan_isa *p, const struct layer *layer);
+void plan_phases(struct plan *plan, const struct layer *layer);
 
 /* plan_places.c */
 void place_packed(struct plan_isa *p, const struct layer *layer);

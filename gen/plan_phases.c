@@ -136,27 +136,21 @@ static void add_tasks(struct plan_phase *phase, const struct plan_isa *p, const 
     }
 }
 
-/* Phases that round rows where some sets read digits, so that all sets have them */
-static bool rounds_of_digits(const struct layer *layer, enum phase_name id)
+/* All sets have the same phases: those for which one of them has tasks, and those that the emitted text names. */
+void plan_phases(struct plan *plan, const struct layer *layer)
 {
-    const bool attends = layer_attends(layer), ffn = layer_has_ffn(layer);
-    return (id == PHASE_ROUND_X && !layer->projected) || (id == PHASE_ROUND_Z && attends && layer->w_o != W_O_NONE) ||
-           (id == PHASE_ROUND_STREAM && attends && ffn) || (id == PHASE_ROUND_HIDDEN && ffn);
-}
-
-void plan_phases(struct plan_isa *p, const struct layer *layer)
-{
+    const bool attends = layer_attends(layer);
     for (enum phase_name id = PHASE_NONE + 1; id < PLAN_PHASES; id++) {
-        struct plan_phase *const phase = &p->phases[p->phase_count];
-        *phase = (struct plan_phase){.id = id, .word = names[id].word, .name = names[id].name,
-                                     .behind = layer_attends(layer) && id > PHASE_OUTPUT && id <= PHASE_NORM_Y};
-        add_tasks(phase, p, layer);
-        const bool always = (layer_attends(layer) && (id == PHASE_TRANSPOSE || id == PHASE_PROJECT)) ||
-                            (id == PHASE_ROUND_KEYS && layer_rounds_ahead(layer, false)) ||
-                            (id == PHASE_ROUND_VALUES && layer_rounds_ahead(layer, false) &&
-                             layer_rounds_values(layer, false)) ||
-                            (layer_reads_digits(layer) && rounds_of_digits(layer, id)) ||
-                            (layer->train && id == PHASE_BACK_PROJECT);
-        p->phase_count += phase->task_count > 0 || always;
+        bool there = (attends && (id == PHASE_TRANSPOSE || id == PHASE_PROJECT)) ||
+                     (layer->train && id == PHASE_BACK_PROJECT);
+        for (struct plan_isa *p = plan->isas; p < plan->isas + plan->count; p++) {
+            struct plan_phase *const phase = &p->phases[p->phase_count];
+            *phase = (struct plan_phase){.id = id, .word = names[id].word, .name = names[id].name,
+                                         .behind = attends && id > PHASE_OUTPUT && id <= PHASE_NORM_Y};
+            add_tasks(phase, p, layer);
+            there = there || phase->task_count > 0;
+        }
+        for (struct plan_isa *p = plan->isas; p < plan->isas + plan->count; p++)
+            p->phase_count += there;
     }
 }

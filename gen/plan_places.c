@@ -460,7 +460,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 
 static int64_t longest_unroll(const struct plan_isa *p)
 {
-    int64_t unroll = max(min(p->unroll_scores, p->depth_slab), p->unroll_values);
+    int64_t unroll = max(max(min(p->unroll_scores, p->depth_slab), p->unroll_values), p->tiled ? p->tile_words - 1 : 0);
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         unroll = max(unroll, g->kind == PRODUCT_PANELS
                                  ? min(max(g->panels.unroll, g->panels.unroll_rest), g->panels.k_block)
@@ -479,13 +479,22 @@ static int64_t largest_tile(const struct plan_isa *p)
     return tile;
 }
 
+/* Sums that a product takes from tile registers, and what their alignment may leave free */
+static int64_t register_sums(const struct plan_isa *p, int64_t f)
+{
+    int64_t vecs = p->vecs;
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+        vecs = g->kind == PRODUCT_PANELS ? max(vecs, g->panels.vecs) : vecs;
+    return p->tiled ? 2 * p->tile_rows * vecs * p->lanes * f + 64 : 0;
+}
+
 /* What is on the stack, level by level, is known but for spills: at most one tile's accumulators. */
 void bound_stack(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t f = (int64_t)element_size(TENSOR_F32); /* whatever the operands: sums and state */
     const int64_t tile = largest_tile(p) * p->lanes * f;
     const bool hooked = score_hooked(layer);
-    const int64_t frames = (p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL) +
+    const int64_t frames = (p->at_once ? STACK_FRAMES : STACK_FRAMES_SMALL) + register_sums(p, f) +
                            (p->whole ? STACK_ROUND * ROUND_ROWS * f : 0);
     const int64_t squares = hooked || layer->scores ? 2 * STACK_SQUARES : STACK_SQUARES;
     const int64_t rows = STACK_ROWS + ((layer->mask & MASK_SEGMENTS) != 0 ? STACK_SEGMENTS : 0) +

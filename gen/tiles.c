@@ -72,6 +72,18 @@ void tiles_for_one(struct tile_heights *heights, int64_t total, int64_t max_rows
     add_parts(heights, &parts);
 }
 
+void tiles_add_registers(struct tile_heights *heights, int64_t rows)
+{
+    int64_t high = 0; /* those of vectors that are never taken */
+    while (high < heights->count && heights->at[high].rows >= rows)
+        high++;
+    heights->count = min(TILE_HEIGHTS - 2, heights->count - high);
+    memmove(heights->at + 2, heights->at + high, (size_t)heights->count * sizeof heights->at[0]);
+    heights->count += 2;
+    for (int64_t i = 0; i < 2; i++)
+        heights->at[i] = (struct tile_height){.rows = (2 - i) * rows, .unroll = 1, .registers = 2 - i};
+}
+
 int64_t tiles_taken(const struct tile_height *height, int64_t *left)
 {
     int64_t taken = 0;

@@ -20,6 +20,7 @@ struct tile_height {
     int64_t stop[2];  /* rows left at which it gives way to a lower one, so that what is left is cut evenly; 0: none */
     int64_t unroll;   /* steps of the sum in one iteration */
     int64_t prefetch; /* cache lines that an iteration prefetches; over a cache 1: it prefetches what lies ahead */
+    int64_t registers; /* tile registers that its rows take; 0: rows are of vectors */
 };
 
 struct tile_heights {
@@ -34,6 +35,9 @@ void tiles_for_runs(struct tile_heights *heights, int64_t total, int64_t rest, i
 
 /* For one run of `total` rows: near-equal heights of at most `max_rows` rows. 7 by 3: one of 3, two of 2. */
 void tiles_for_one(struct tile_heights *heights, int64_t total, int64_t max_rows);
+
+/* Ahead of lower ones of vectors: of two tile registers of `rows` rows each, then of one. */
+void tiles_add_registers(struct tile_heights *heights, int64_t rows);
 
 /* Tiles of that height that a walk takes where *left rows are left, which then are fewer. */
 int64_t tiles_taken(const struct tile_height *height, int64_t *left);

@@ -188,7 +188,8 @@ const char *call_why_skipped(const struct layer *layer, size_t isa_row)
 {
     return (plan_isas(layer, isa_all()) >> isa_row & 1u) != 0 ? "this machine lacks it"
            : layer->precision == PRECISION_BF16 ? "the pair has no such set, which has no dot product of bf16"
-                                                : "the pair has no such set, as it has no products of whole numbers";
+           : (isa_of_tiles() >> isa_row & 1u) != 0 ? "the pair has no such set, as it has no products of bytes"
+                                                   : "the pair has no such set, as it has no products of whole numbers";
 }
 
 void call_report_no_isa(const char *spec, struct diag *diag)

@@ -849,6 +849,8 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
     choose_poison(p, t);
     if (extent == EXTENT_VALUES)
         memset(p->query, 0, in->batch * in->n);
+    for (size_t b = 0; extent == EXTENT_VALUES && !layer->projected && b < in->batch; b++)
+        memset(p->key + b * p->rows + inputs_cached(layer, in, b), 0, in->m); /* x makes keys too */
     if (layer_attends(layer))
         spread_taint(p, t);
     if (extent == EXTENT_VALUES) /* no score shows them */
@@ -861,8 +863,9 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
             poison_given(p, t, TENSOR_K, values);
         }
         poison_given(p, t, TENSOR_V, values);
-        return true;
     }
+    if (layer->projected || extent == EXTENT_VALUES)
+        return true;
     write_poison(p, t, TENSOR_X, in->n, (size_t)layer->d_model, (size_t)layer->d_in_q, values);
     if (layer->cross)
         write_poison(p, t, TENSOR_SOURCE, in->m, (size_t)layer->d_source, (size_t)layer->d_in_kv, values);
@@ -1035,11 +1038,11 @@ static bool with_one_nan(struct trial *t)
     return with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_COLUMN, demand, "NaN in one column");
 }
 
-/* Scores do not show it then; where they hide keys, they still do. */
+/* Given ones, or those that a cache holds. Scores do not show it then; where they hide keys, they still do. */
 static bool with_nan_in_values(struct trial *t)
 {
     const enum demand demand = score_has(t->layer, SCORE_HIDING) ? DEMAND_NOTHING : DEMAND_OF_NAN;
-    return !t->layer->projected ||
+    return (!t->layer->projected && !layer_has_cache(t->layer)) ||
            with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_VALUES, demand, "NaN in values");
 }
 
@@ -1119,6 +1122,7 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
     case 3: return column % 2 == row % 2 ? 3e38f : -3e38f;
     case 4: return drawn * 1e-30f;
     case 5: return drawn * 1e-44f;
+    case 8: return drawn * 1e-35f;
     case 6: return column == row % 5 ? drawn * 1e6f : drawn;
     case 7: return drawn + 1e5f;
     default: return drawn;
@@ -1152,7 +1156,7 @@ static bool rows_at_the_ends(struct trial *t)
         for (size_t column = 0; column < d; column++) {
             const size_t at = row * d + column;
             const float drawn = (float)inputs_number(t->layer, &in, TENSOR_X, at);
-            const float number = number_at_the_ends((row + t->seed) % 9, drawn, column, row);
+            const float number = number_at_the_ends((row + t->seed) % 10, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
     const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);
@@ -1888,31 +1892,37 @@ static bool without_keys(struct trial *t)
     return good;
 }
 
-/* Each error code has a text of its own, and so have other numbers; the phases have the names that bench knows. */
+static bool is_of_rounding(const char *phase)
+{
+    return strncmp(phase, "round ", strlen("round ")) == 0;
+}
+
+/* Each error code has a text of its own, and so have other numbers; the phases have the names that bench knows. Where
+ * digits are of some sets alone, all phases that write them are there, or none is. */
 static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
     const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
-    const bool ahead = layer_rounds_ahead(t->layer, false);
+    const bool ahead = layer_rounds_ahead(t->layer, false), output = attends && t->layer->w_o != W_O_NONE;
     const struct { const char *name; bool has; } all[] = {
         {"padding", !attends && t->layer->pad_skipped},
         {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
-        {"norm x", layer_norms_first(t->layer)},
-        {"round x", layer_rounds_rows(t->layer) && !t->layer->projected},
-        {"round source", layer_rounds(t->layer) && t->layer->cross},
+        {"norm x", layer_norms_first(t->layer)}, {"round x", !t->layer->projected},
+        {"round source", t->layer->cross},
         {"transpose", attends}, {"project", attends}, {"append", caches},
         {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
-        {"attend", attends}, {"join", caches},
-        {"round z", layer_rounds_z(t->layer)},
-        {"output", attends && t->layer->w_o != W_O_NONE}, {"linear", layer_is_linear(t->layer)},
-        {"norm", attends && ffn && block != BLOCK_PARALLEL},
-        {"round rows", attends && ffn && layer_rounds_rows(t->layer)},
-        {"hidden", ffn}, {"round hidden", ffn && layer_rounds_rows(t->layer)}, {"down", ffn},
+        {"attend", attends}, {"join", caches}, {"round z", output}, {"output", output},
+        {"linear", layer_is_linear(t->layer)}, {"norm", attends && ffn && block != BLOCK_PARALLEL},
+        {"round rows", attends && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
         {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};
+    const size_t names = sizeof all / sizeof *all;
+    bool rounds = layer_rounds(t->layer);
+    for (size_t phase = 0; phase < names && layer_reads_digits(t->layer); phase++)
+        rounds = rounds || is_of_rounding(t->call->phase_name(phase));
     const char *phases[sizeof all / sizeof *all];
     size_t count = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].has)
+    for (size_t i = 0; i < names; i++)
+        if (all[i].has && (rounds || !is_of_rounding(all[i].name)))
             phases[count++] = all[i].name;
     for (size_t phase = 0; phase < 2 * count; phase++)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)

@@ -291,23 +291,23 @@ static bool fast_product_errors(const struct steps *s, const double *a, const st
 {
     struct fast_norms norms = {.depth = m->in,
                                .largest_column = fast_largest_column(m->w, m->in, m->columns, m->out_in)};
-    double *columns = calloc(2 * m->columns + 1, sizeof *columns), *ones = malloc((m->in + 1) * sizeof *ones);
-    double *const of_columns = columns != NULL ? columns + m->columns : NULL;
-    bool good = columns != NULL && ones != NULL;
-    for (size_t k = 0; good && k < m->in; k++)
-        ones[k] = 1;
-    good = good && block_product(columns, ones, 1, m, BLOCK_SQUARE);
+    double *const columns = calloc(2 * m->columns + 1, sizeof *columns);
+    if (columns == NULL)
+        return false;
+    double *const of_columns = columns + m->columns;
     for (size_t r = 0; r < s->rows; r++)
         norms.largest_row = fmax(norms.largest_row, 2 * fast_norm(a + r * m->in, m->in, 1));
     const double largest = fast_largest(value, s->rows * m->columns, 1);
-    for (size_t c = 0; good && c < m->columns; c++)
+    for (size_t c = 0; c < m->columns; c++) {
+        columns[c] = fast_column(m->w, m->in, m->columns, m->out_in, c);
         of_columns[c] = fast_largest(value + c, s->rows, m->columns);
-    for (size_t r = 0; good && r < s->rows; r++) {
+    }
+    for (size_t r = 0; r < s->rows; r++) {
         const double own = fast_largest(value + r * m->columns, m->columns, 1);
         const double row = fast_norm(a + r * m->in, m->in, 1), off = fast_norm(of_a->worst + r * m->in, m->in, 1);
         for (size_t c = 0; c < m->columns; c++) {
             const size_t at = r * m->columns + c;
-            norms.column = sqrt(columns[c]);
+            norms.column = columns[c];
             norms.row = row + off;
             to->worst[at] += fast_worst(&norms);
             norms.row = row;
@@ -316,8 +316,7 @@ static bool fast_product_errors(const struct steps *s, const double *a, const st
         }
     }
     free(columns);
-    free(ones);
-    return good;
+    return true;
 }
 
 /* Errors of a w + b = `value`, into `to`; `number` is that of the norm that made a, or 0. Where y shows such sums one

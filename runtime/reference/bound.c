@@ -148,7 +148,7 @@ struct propagation {
     double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
     double *row_norms, *column_norms, *column_largest; /* of a fast product; [rows] or [keys], [d_k] or [d_v] */
     double *z_squares;               /* [batch][rows]: of fast output, squares of a row of Z with its errors */
-    double *v_unit;                  /* [keys]: scale of a value in weighted sums of whole numbers, at most */
+    double *v_unit, *v_unit_least;   /* [keys]: scale of a value in weighted sums of whole numbers, at most and least */
     double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
@@ -195,7 +195,7 @@ static void free_all(struct propagation *p)
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares, p->v_unit, p->q_common, p->row_norms, p->column_norms,
+                        p->t_squares, p->v_unit,  p->v_unit_least, p->q_common, p->row_norms, p->column_norms,
                         p->column_largest, p->z_squares,
                         p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach,
                         p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.spread, p->heads.scale};
@@ -357,7 +357,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->k_common, m) && room(&p->row_norms, max_size(rows, m)) &&
            room(&p->column_norms, max_size(d_k, d_v)) && room(&p->column_largest, max_size(d_k, d_v)) &&
            room(&p->z_squares, 2 * p->in->batch * rows) &&
-           room(&p->v_unit, m) && room(&p->q_reach, rows) && room(&p->z_spread, rows) &&
+           room(&p->v_unit, m) && room(&p->v_unit_least, m) && room(&p->q_reach, rows) && room(&p->z_spread, rows) &&
            (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b))) &&
            (!layer_rounds_z(layer) ||
             (room(&p->heads.z.worst, all_z) && room(&p->heads.z.drawn, all_z) && room(&p->heads.open, all_z) &&
@@ -1131,31 +1131,36 @@ static bool values_overflow(const struct propagation *p, const struct row *row, 
 }
 
 /* What rounding weights to whole numbers adds to column c of z: half a unit of each, which is the largest weight times
- * the scale of its value, by its levels, times the whole number of the value. Blocks of keys have units of their
- * own, which are no larger. Weights below 2^-114 of the largest count for nothing. The weight of a key that is seen
- * alone is the largest, a whole number of units: calls of one token show scales within their own roundings. Errors of
- * weights that have many units are spread evenly over one, so EVEN deviations are allowed; of weights of a unit or two
- * they are not, but no larger than the weight. */
+ * the scale of its value, by its levels, times the whole number of the value; and not much more than the weight. Blocks
+ * of keys have units of their own, which are no larger. Weights below 2^-114 of the largest count for nothing. The
+ * largest of a row is a whole number of units, if errors cannot make another one the largest: rows of one key, and
+ * those whose other weights vanish, show scales within their own roundings. Errors of weights that have many units are
+ * spread evenly over one, so EVEN deviations are allowed; of weights of a unit or two they are not. */
 static void rounded_weights_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
                                   size_t r, size_t c, double *worst, double *drawn)
 {
     const size_t d_v = (size_t)p->layer->d_v;
-    double unit = 0, sum = 0, squares = 0, keys = 0;
+    double unit = 0, next = 0, halves = 0, squares = 0, keys = 0;
+    size_t largest = row->keys;
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j]) {
-            const double whole = fabs(head->v[j * d_v + c]) / p->v_unit[j] + 1;
-            unit = fmax(unit, fmin(1, head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j]);
-            sum += whole;
+            const double most = fmin(1, head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j];
+            next = fmax(next, most > unit ? unit : most);
+            largest = most > unit ? j : largest;
+            unit = fmax(unit, most);
             keys++;
         }
+    if (keys > 1 && largest < row->keys &&
+        !((head->weights[r * row->keys + largest] - row->e_worst[largest]) * p->v_unit_least[largest] > next))
+        largest = row->keys; /* unknown */
     unit *= 0.503 / (double)layer_weight_levels(p->layer, p->in->pairs);
-    for (size_t j = 0; keys > 1 && j < row->keys; j++)
-        if (row->visible[j]) {
-            const double weight = (head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j];
-            const double half = fmin(unit, weight) * (weight < 4 * unit ? sqrt(3) : 1);
-            squares += square(half * (fabs(head->v[j * d_v + c]) / p->v_unit[j] + 1));
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j] && j != largest) {
+            const double weight = 1.01 * (head->weights[r * row->keys + j] + row->e_worst[j]) * p->v_unit[j];
+            const double half = fmin(unit, weight) * (fabs(head->v[j * d_v + c]) / p->v_unit[j] + 1);
+            halves += half;
+            squares += square(half) * (weight < 4 * unit ? 3 : 1);
         }
-    const double halves = keys > 1 ? unit * sum : 0;
     *worst += halves + 0x1p-113 * keys;
     *drawn += EVEN * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * halves) + 0x1p-113 * keys;
 }
@@ -1719,10 +1724,13 @@ static void round_value_errors(struct propagation *p, const struct reference_hea
     if (head->exact_v == NULL)
         return;
     for (size_t j = 0; j < head->keys; j++) {
-        double most = 0x1p-100;
-        for (size_t c = j * d; c < (j + 1) * d; c++)
+        double most = 0x1p-100, least = 0x1p-100;
+        for (size_t c = j * d; c < (j + 1) * d; c++) {
             most = fmax(most, fabs(head->exact_v[c]) + p->v.worst[c]);
-        p->v_unit[j] = most / levels;
+            least = fmax(least, fabs(head->exact_v[c]) - p->v.worst[c]);
+        }
+        p->v_unit[j] = most / levels * (1 + 4 * U);
+        p->v_unit_least[j] = least / levels * (1 - 4 * U);
     }
     block_whole_errors(p->in, levels, head->exact_v, head->v, head->keys, d, p->v.worst, p->v.drawn);
     for (size_t j = 0; j < head->keys; j++) {
@@ -1885,19 +1893,15 @@ static bool fast_output_errors(struct propagation *p, const struct reference *re
     if (!room(&columns, 2 * d))
         return false;
     double *const of_columns = columns + d;
-    const size_t k_step = layer->out_in ? 1 : d, c_step = layer->out_in ? in : 1;
-    for (size_t c = 0; c < d; c++) {
-        for (size_t k = 0; k < in; k++)
-            columns[c] += square((double)w[k * k_step + c * c_step]);
-        columns[c] = sqrt(columns[c]);
-    }
     for (size_t r = 0; r < rows; r++)
         largest_row = fmax(largest_row, sqrt(p->z_squares[2 * r + 1]));
     const double largest = fast_largest(y, rows * d, 1);
     struct fast_norms norms = {.depth = in, .largest_row = largest_row,
-                               .largest_column = fast_largest(columns, d, 1)};
-    for (size_t c = 0; c < d; c++)
+                               .largest_column = fast_largest_column(w, in, d, layer->out_in)};
+    for (size_t c = 0; c < d; c++) {
+        columns[c] = fast_column(w, in, d, layer->out_in, c);
         of_columns[c] = fast_largest(y + c, rows, d);
+    }
     for (size_t at = 0; at < rows * d; at++) {
         of_row = at % d == 0 ? fast_largest(y + at, d, 1) : of_row;
         norms.column = columns[at % d];

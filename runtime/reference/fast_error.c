@@ -51,16 +51,20 @@ double fast_norm(const double *numbers, size_t count, size_t step)
     return sqrt(squares);
 }
 
+double fast_column(const float *w, size_t in, size_t columns, int out_in, size_t c)
+{
+    double squares = 0;
+    for (size_t k = 0; k < in; k++) {
+        const double number = (double)w[out_in ? c * in + k : k * columns + c];
+        squares += number * number;
+    }
+    return sqrt(squares);
+}
+
 double fast_largest_column(const float *w, size_t in, size_t columns, int out_in)
 {
     double largest = 0;
-    for (size_t c = 0; c < columns; c++) {
-        double squares = 0;
-        for (size_t k = 0; k < in; k++) {
-            const double number = (double)w[out_in ? c * in + k : k * columns + c];
-            squares += number * number;
-        }
-        largest = fmax(largest, squares);
-    }
-    return sqrt(largest);
+    for (size_t c = 0; c < columns; c++)
+        largest = fmax(largest, fast_column(w, in, columns, out_in, c));
+    return largest;
 }

@@ -20,7 +20,8 @@ double fast_drawn(const struct fast_norms *norms, double largest, double own);
 /* The largest size of numbers `step` apart */
 double fast_largest(const double *numbers, size_t count, size_t step);
 double fast_norm(const double *numbers, size_t count, size_t step);
-/* The largest norm of a column, of a matrix [in][columns], or the other way round */
+/* The norm of a column of a matrix [in][columns], or the other way round; and the largest of all */
+double fast_column(const float *w, size_t in, size_t columns, int out_in, size_t c);
 double fast_largest_column(const float *w, size_t in, size_t columns, int out_in);
 
 #endif

@@ -43,7 +43,7 @@ rules=$(for w in $weights; do echo "$w=$w~"; done)
     "$recast" "$root/tests/vectors/$name.safetensors" w.safetensors F32 $rules &&
     "$recast" "$root/tests/vectors/$name.safetensors" all.safetensors F32 $rules x=x
 } || exit 3
-isas=$("$attngen" --isa . "$spec" 2>&1 | sed -n 's/.*known are \([^;]*\).*/\1/p' | head -n 1 | tr -d , | sed 's/avxvnni //')
+isas=$("$attngen" --isa . "$spec" 2>&1 | sed -n 's/.*known are \([^;]*\).*/\1/p' | head -n 1 | tr -d , | sed 's/avxvnni //; s/amx //')
 check "the list of instruction sets: $isas" test -n "$isas"
 
 # ---- the block ----

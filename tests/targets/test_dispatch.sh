@@ -12,13 +12,15 @@ export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$build/cache}"
 [ "$(uname -m)" = x86_64 ] || leave_out "everything: this machine is no x86-64, elsewhere the preprocessor decides"
 "$attngen" --isa sse4,avx2,avx512,neon -o "$work" examples/tiny.layer || exit 1
 "$attngen" --isa sse4,avx2,avxvnni,avx512 --set name=whole --set precision=i16 -o "$work" examples/tiny.layer || exit 1
+"$attngen" --isa sse4,avx2,avxvnni,avx512,amx --set name=bytes --set precision=i8 -o "$work" examples/tiny.layer || exit 1
 
 # ---- machines made up of bits ----
 
 for cc in $compilers; do
     log=$work/made-up
     # at -O1, where clang 14 does not end over scalar rows that a loop loads before they are rounded
-    for pair in "-DPAIR=\"tiny.c\" -DNAME=tiny -DPREFIX=TINY" "-DPAIR=\"whole.c\" -DNAME=whole -DPREFIX=WHOLE -DDOTS"; do
+    for pair in "-DPAIR=\"tiny.c\" -DNAME=tiny -DPREFIX=TINY" "-DPAIR=\"whole.c\" -DNAME=whole -DPREFIX=WHOLE -DDOTS" \
+        "-DPAIR=\"bytes.c\" -DNAME=bytes -DPREFIX=BYTES -DDOTS -DTILES"; do
         # shellcheck disable=SC2086 # words
         if "$cc" -std=c11 -O1 -Wall -Wextra -Wno-missing-field-initializers -Werror -I"$work" $pair -o "$work/made-up.bin" \
             tests/targets/dispatch_program.c >"$log" 2>&1 && "$work/made-up.bin" >"$log" 2>&1; then

@@ -123,7 +123,13 @@ static void counts_by_hand(void **state)
                (const double[6]){16 * 2 * 17, 16 * 2 * 17, 17 * 17, 16 * 17, 16 * 17, 16 * 2 * 17});
     check_fmas("plan.fold=off plan.value_layout=rows d_model=17 h=1 seq_len=16",
                (const double[6]){16 * 2 * 17, 16 * 2 * 17, 16 * 2 * 17, 16 * 17, 16 * 17, 16 * 2 * 17});
-    check_fmas(SQUARE "17 plan.value_layout=blocks", (const double[6]){17 * 16, 17 * 16, 512, 17 * 2 * 16, 17 * 2 * 16, 17 * 16});
+    /* of whole numbers each step has four or two */
+    check_fmas("d_model=64 h=2 seq_len=32 precision=i8", (const double[6]){2048, 2048, 2048, 1024, 1024, 2048});
+    check_fmas("d_model=64 h=2 seq_len=32 precision=i16", (const double[6]){4096, 4096, 4096, 2048, 2048, 4096});
+    check_fmas("d_model=128 h=2 seq_len=32 precision=i8 cache=rows cache_len=64",
+               (const double[6]){8192, 8192, 8192, 4096, 4096, 8192});
+    check_fmas(SQUARE "17 plan.value_layout=blocks",
+               (const double[6]){17 * 16, 17 * 16, 512, 17 * 2 * 16, 17 * 2 * 16, 17 * 16});
 }
 
 /* Register tiles of the keys, one panel wide */

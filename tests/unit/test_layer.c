@@ -990,7 +990,7 @@ static void expect_rows(const char *list, const char *names, size_t errors)
     assert_string_equal(found, names);
     assert_int_equal(diag.errors, errors);
     if (errors > 0)
-        assert_non_null(strstr(diag.messages[0], "scalar, sse4, avx2, avxvnni, avx512, neon, wasm_simd128, rvv"));
+        assert_non_null(strstr(diag.messages[0], "scalar, sse4, avx2, avxvnni, avx512, amx, neon, wasm_simd128, rvv"));
     diag_free(&diag);
 }
 
@@ -999,7 +999,7 @@ static void test_isa(void **state)
     static const struct { const char *list, *names; size_t errors; } cases[] = {
         {"scalar", "scalar", 0}, {"avx2", "scalar avx2", 0}, {"avx512", "scalar avx512", 0},
         {"scalar,avx2,avx512", "scalar avx2 avx512", 0}, {"avx512,avx2", "scalar avx2 avx512", 0},
-        {"all", "scalar sse4 avx2 avxvnni avx512 neon wasm_simd128 rvv", 0}, {"rvv,sse4", "scalar sse4 rvv", 0},
+        {"all", "scalar sse4 avx2 avxvnni avx512 amx neon wasm_simd128 rvv", 0}, {"rvv,sse4", "scalar sse4 rvv", 0},
         {"", "scalar", 1}, {"avx2,", "scalar avx2", 1}, {",avx2", "scalar avx2", 1}, {"avx2,avx2", "scalar avx2", 1},
         {"sse", "scalar", 1}, {"AVX2", "scalar", 1}, {"avx", "scalar", 1}, {"avx2 ", "scalar", 1},
         {"all,avx2", "scalar avx2", 1}, {"neon,sve,,", "scalar neon", 3}};
@@ -1016,7 +1016,7 @@ static void test_isa_rows(void **state)
 {
     static const struct { const char *name; int id; } published[] = { /* never renumbered */
         {"scalar", 1}, {"avx2", 2}, {"avx512", 3}, {"sse4", 4}, {"neon", 5}, {"wasm_simd128", 6}, {"rvv", 7},
-        {"avxvnni", 8}};
+        {"avxvnni", 8}, {"amx", 9}};
     assert_int_equal(isa_count, COUNT_OF(published));
     for (size_t i = 0; i < COUNT_OF(published); i++)
         assert_int_equal(isa_find(published[i].name)->id, published[i].id);

@@ -18,6 +18,7 @@
 
 #include "arith.h"
 #include "diag.h"
+#include "fast.h"
 #include "isa.h"
 #include "layer.h"
 #include "plan.h"
@@ -300,9 +301,10 @@ static void check_products(const struct plan_isa *p)
 }
 
 /* Each product that has parts of its own is a task of one phase, in order; phases and their names are alike for all
- * instruction sets. */
-static void check_phases(const struct plan_isa *p, const struct plan_isa *first)
+ * instruction sets, and some of these has tasks for it. */
+static void check_phases(const struct plan *plan, const struct plan_isa *p)
 {
+    const struct plan_isa *const first = &plan->isas[0];
     const struct product *last = NULL;
     int tasks = 0, products = 0;
     assert_int_equal(p->phase_count, first->phase_count);
@@ -310,12 +312,10 @@ static void check_phases(const struct plan_isa *p, const struct plan_isa *first)
         const struct plan_phase *phase = &p->phases[i];
         assert_true(phase->id == first->phases[i].id && phase->word != NULL && phase->name != NULL);
         assert_true(i == 0 || phase->id > p->phases[i - 1].id);
-        assert_true(phase->task_count > 0 || phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
-                    phase->id == PHASE_BACK_PROJECT || (phase->id == PHASE_ROUND_KEYS && !p->rounds_scores) ||
-                    (phase->id == PHASE_ROUND_VALUES && !p->rounds_values) ||
-                    (!p->digits && (p->weights == TENSOR_I8 || p->weights == TENSOR_I4) &&
-                     (phase->id == PHASE_ROUND_X || phase->id == PHASE_ROUND_Z || phase->id == PHASE_ROUND_STREAM ||
-                      phase->id == PHASE_ROUND_HIDDEN))); /* other sets have them */
+        bool there = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT || phase->id == PHASE_BACK_PROJECT;
+        for (int64_t set = 0; set < plan->count; set++)
+            there = there || plan->isas[set].phases[i].task_count > 0;
+        assert_true(there);
         assert_true(phase->task_count <= PHASE_TASKS);
         for (const struct plan_task *task = phase->tasks; task < phase->tasks + phase->task_count; task++) {
             assert_true(task->size > 0 || task->over == OVER_AGAIN);
@@ -417,7 +417,7 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
         if (O(p) != NULL)
             check_panels(p, O(p));
         check_products(p);
-        check_phases(p, &plan->isas[0]);
+        check_phases(plan, p);
         check_layouts(p);
         check_back(layer, p);
         check_places(layer, p);
@@ -444,10 +444,18 @@ static void test_lists(void **state)
             struct plan *plan = make_plan(layer);
             for (int64_t i = 0; i < plan->count; i++) {
                 check_products(&plan->isas[i]);
-                check_phases(&plan->isas[i], &plan->isas[0]);
+                check_phases(plan, &plan->isas[i]);
                 check_layouts(&plan->isas[i]);
             }
-            forget(plan, layer);
+            plan_free(plan);
+            for (unsigned set = 1; set < isa_all(); set <<= 1) { /* alone, it has no phases of others */
+                plan = plan_make(layer, set, &diag);
+                assert_non_null(plan);
+                if (plan->count > 0)
+                    check_phases(plan, &plan->isas[0]);
+                plan_free(plan);
+            }
+            layer_free(layer);
         }
         globfree(&found);
     }
@@ -1103,6 +1111,18 @@ static void test_digits(void **state)
     CHECK_PLAN("avx2", p.digits, "d_model=75", "h=3", "weight_type=i4", cached[0], cached[1], cached[2]);
 }
 
+/* Products of bytes take tile registers where a sum has enough words; panels are two registers wide, rows of words lines
+ * of the cache, and lower tiles are there for any rest. */
+static void test_tile_registers(void **state)
+{
+    CHECK_PLAN("amx", Q(&p)->heights.at[0].registers == 2 && Q(&p)->heights.at[0].rows == 32 &&
+                          Q(&p)->heights.at[1].registers == 1 && Q(&p)->heights.at[2].rows < 16 && Q(&p)->vecs == 2 &&
+                          Q(&p)->a_row == 48 && Q(&p)->prefetch == 0 && p.tiled, "d_model=132", "h=3", "precision=i8");
+    CHECK_PLAN("amx", Q(&p)->heights.at[0].registers == 0 && !p.tiled, "d_model=120", "h=3", "precision=i8");
+    CHECK_PLAN("avx512", Q(&p)->heights.at[0].registers == 0 && !p.tiled, "d_model=132", "h=3", "precision=i8");
+    CHECK_PLAN("amx", Q(&p)->heights.at[Q(&p)->heights.count - 1].rows == 1, "d_model=1000", "h=4", "precision=i8");
+}
+
 /* A set for products of whole numbers is in the pairs that have some, and in no other. */
 static void test_sets_of_dots(void **state)
 {
@@ -1116,9 +1136,10 @@ static void test_sets_of_dots(void **state)
         for (int k = 0; k < 4 && cases[i].set[k] != NULL; k++)
             set_word(&s, cases[i].set[k]);
         struct layer *layer = read_layer(&s);
-        const unsigned dots = isa_of_dots_only();
-        assert_true(dots != 0);
-        assert_int_equal(plan_isas(layer, isa_all()) & dots, cases[i].has ? dots : 0);
+        const bool bytes = strcmp(cases[i].set[0], "precision=i8") == 0;
+        const unsigned dots = bytes ? isa_of_dots_only() : isa_of_dots_only() & ~isa_of_tiles();
+        assert_true(dots != 0 && (isa_of_dots_only() & isa_of_tiles()) != 0);
+        assert_int_equal(plan_isas(layer, isa_all()) & isa_of_dots_only(), cases[i].has ? dots : 0);
         assert_int_equal(plan_isas(layer, dots), cases[i].has ? dots : 0);
         layer_free(layer);
     }
@@ -1202,7 +1223,8 @@ int main(void)
         cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_digits), cmocka_unit_test(test_sets_of_dots),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_digits), cmocka_unit_test(test_tile_registers),
+        cmocka_unit_test(test_sets_of_dots),
         cmocka_unit_test(test_fast_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

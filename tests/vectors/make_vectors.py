@@ -858,6 +858,10 @@ def list_vectors():
     vector("precision_i8_conv_pairs", "products of whole numbers: pairs begin anew with each tap of five numbers", 2, 8,
            d_model=15, h=3, seq_len=8, w_o="conv", conv_width=3, precision="i8", mask="padding", weight_layout="out_in",
            change=lengths(8, 5))
+    vector("precision_i8_tiles", "products of whole numbers: 19 and 35 rows of 38 and 33 words, whole tiles of 16 x 16 and"
+           " what is left; a hidden row of NaN", 1, 19, 35, d_model=150, h=1, d_k=33, d_v=20, d_source=131, seq_len=19,
+           source_len=35, attention="cross", bias=True, mask="padding", precision="i8", scores=False,
+           change=spoil("source", [(0, 34)], NAN, lengths=(33,)))
     vector("precision_bf16", "products of bf16: sums of 21, halfway numbers, an outlier, subnormal and hidden ones", 2, 9,
            d_model=21, h=3, d_k=5, d_v=6, seq_len=9, bias=True, w_o="none", mask="padding", precision="bf16",
            scores=False, change=pairs)

@@ -12,9 +12,25 @@ FLAGS = ("-O2",)  # what attnrun and the Makefile use
 # formulation -> keys that its layer has besides. w-: of weights alone
 TYPES = {"i16": {"precision": "i16"}, "i8": {"precision": "i8"}, "bf16": {"precision": "bf16"},
          "avx2": {}, "avx2-i16": {"precision": "i16"}, "avx2-i8": {"precision": "i8"},
+         "avxvnni-i16": {"precision": "i16"}, "avxvnni-i8": {"precision": "i8"}, "amx-i8": {"precision": "i8"},
          "w-bf16": {"weight_type": "bf16"}, "w-i8": {"weight_type": "i8"}, "w-i4": {"weight_type": "i4"},
          "w-i8-cache-i8": {"weight_type": "i8", "cache_type": "i8"},
          "w-i4-cache-i8": {"weight_type": "i4", "cache_type": "i8"}}
+
+
+# sets that a pair's best one is not, and what /proc/cpuinfo calls them
+SETS = {"avxvnni": "avx_vnni", "amx": "amx_int8"}
+
+
+def set_of(formulation):
+    """The instruction set of SETS that a formulation's name begins with, or None."""
+    name = formulation.split("-")[0]
+    return name if name in SETS else None
+
+
+def machine_has(flag):
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        return any(line.startswith("flags") and flag in line.split() for line in file)
 
 
 class Ours(Peer):
@@ -33,6 +49,8 @@ class Ours(Peer):
             return "weights' gradients are sums over sequences" if case.train else f"a batch of {case.batch}"
         if formulation == "gcc-avx2" and case.past is None and not case.train:
             return "only for layers with a cache or gradients"
+        if set_of(formulation) and not machine_has(SETS[set_of(formulation)]):
+            return f"this machine has no {SETS[set_of(formulation)]}"
         if formulation.startswith("w-") and case.past is None:
             return "for steps, which read each weight once"
         return None
@@ -46,7 +64,9 @@ class Ours(Peer):
         spec = os.path.join(folder, "spec.layer")
         with open(spec, "w", encoding="utf-8") as file:
             file.writelines(f"{key} = {value}\n" for key, value in (*case.spec, *types.items()))
-        done = subprocess.run([job.before if before else job.attngen, "-o", folder, spec], capture_output=True, text=True)
+        sets = ("--isa", f"scalar,{set_of(formulation)}") if set_of(formulation) else ()
+        done = subprocess.run([job.before if before else job.attngen, *sets, "-o", folder, spec], capture_output=True,
+                              text=True)
         if done.returncode != 0:
             raise Unsupported(done.stderr.strip())
         cc = "gcc" if formulation in TYPES else formulation.split("-")[0]
