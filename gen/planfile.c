@@ -198,6 +198,8 @@ static void read_plan_key(struct reader *r, const char *name, const char *value)
         return;
     if (r->plan_line[key] != 0)
         duplicate(r, name, r->plan_line[key]);
+    else if (key == PLAN_EXACT_CHUNKS) /* layer_exact_chunks() */
+        diag_error(r->diag, place, "%s says which bits a layer has, not how fast it is; write it into the spec", name);
     else if (r->section != NULL && key == PLAN_FOLD)
         diag_error(r->diag, place, "%s holds for all instruction sets; write it before the first section", name);
     else if (r->section == NULL && key != PLAN_FOLD)
