@@ -27,6 +27,7 @@ if [ "${1-}" = all ]; then
     for spec in minilm vit_b16 grouped window decoder_cross conv_merge split; do
         checked "examples/$spec.layer" --set precision=i8
     done
+    checked examples/conv_merge.layer --set precision=i8 --set d_k=132 --set d_v=132 # a register's columns for each tap
     drawn '/^# layer/ { n = $3 + 0 } /^precision = i8/ { print n }'
 fi
 tally

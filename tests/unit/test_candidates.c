@@ -57,7 +57,7 @@ static void test_unmodelled(void **state)
     (void)state;
     size_t seen = 0;
     for (size_t i = 0; i < isa_count; i++)
-        if (!expect_knows(&isa_table[i])) {
+        if (!expect_knows(&isa_table[i]) && (isa_of_tiles() >> i & 1u) == 0) { /* tiles have no i16 */
             assert_int_equal(products_tried("d_model = 256\nh = 4\nseq_len = 128\nprecision = i16\n", i), 1);
             seen++;
         }

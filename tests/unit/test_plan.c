@@ -296,7 +296,8 @@ static void check_products(const struct plan_isa *p)
         assert_true(p->layouts[g->writes].name != NULL && (g->id == PRODUCT_DOWN || !written[g->writes]));
         written[g->writes] = true;
         assert_int_equal(p->layouts[LAYOUT_WEIGHTS + g->id].name != NULL, weighted);
-        assert_int_equal(p->layouts[LAYOUT_BIASES + g->id].name != NULL, weighted && (g->epilogue & EPILOGUE_BIAS) != 0);
+        assert_int_equal(p->layouts[LAYOUT_BIASES + g->id].name != NULL,
+                         weighted && (g->epilogue & EPILOGUE_BIAS) != 0);
     }
 }
 
@@ -384,7 +385,8 @@ static void check_values(const struct layer *layer, const struct plan_isa *p)
     if (V(p) != NULL)
         check_rows(p, &of, product);
     if (p->value_blocks) {
-        assert_true(V(p) == NULL && l->stride[AXIS_TOKEN] == 1 && l->stride[AXIS_FEATURE] == p->block && p->batch_rows == 0);
+        assert_true(V(p) == NULL && l->stride[AXIS_TOKEN] == 1 && l->stride[AXIS_FEATURE] == p->block &&
+                    p->batch_rows == 0);
         assert_int_equal(l->stride[AXIS_BLOCK], p->block * (input ? layer->d_source : layer->h_kv * layer->d_v));
     } else {
         assert_int_equal(l->stride[AXIS_FEATURE], 1);
@@ -629,8 +631,8 @@ static void test_requests_of_folding(void **state)
     forget(plan, layer);
 }
 
-/* Folding is taken exactly where multiply-adds fall: d width > cost, the sides of a score's and a value's sum divided by
- * what is common to both. n queries, m keys, D wide (m S wide), h heads of h_kv. */
+/* Folding is taken exactly where multiply-adds fall: d width > cost, the sides of a score's and a value's sum divided
+ * by what is common to both. n queries, m keys, D wide (m S wide), h heads of h_kv. */
 enum { FOLD_N = 40, FOLD_M = 24, FOLD_D = 48, FOLD_S = 36, FOLD_H = 4, FOLD_H_KV = 2 };
 
 static const struct fold_rule {
@@ -638,7 +640,8 @@ static const struct fold_rule {
     int64_t scores[2], values[2]; /* the smallest d that folds is cost / width + 1 */
 } fold_rules[] = {
     /* wide self-attention: d > D (D + n) / (2D + n) */
-    {{"mask=none"}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}},
+    {{"mask=none"}, {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N},
+     {FOLD_D * (FOLD_D + FOLD_N), 2 * FOLD_D + FOLD_N}},
     /* the keys are projected for fewer heads */
     {{"h_kv=2"},
      {FOLD_H * FOLD_D * (FOLD_D + FOLD_N), (FOLD_H + FOLD_H_KV) * FOLD_D + FOLD_H * FOLD_N},
@@ -667,7 +670,8 @@ static const struct fold_rule {
 static void check_fold(const struct fold_rule *rule, int64_t above_k, int64_t above_v)
 {
     const bool never = rule->values[1] == 0;
-    const int64_t d_k = rule->scores[0] / rule->scores[1] + above_k, d_v = never ? 500 : rule->values[0] / rule->values[1] + above_v;
+    const int64_t d_k = rule->scores[0] / rule->scores[1] + above_k;
+    const int64_t d_v = never ? 500 : rule->values[0] / rule->values[1] + above_v;
     struct settings s = {.count = 0};
     set(&s, "d_model", FOLD_D);
     set(&s, "h", FOLD_H);
@@ -730,7 +734,8 @@ static void check_batch(const char *const words[], int64_t seq_len, const int64_
 
 static void test_batches(void **state)
 {
-    static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, elevenths[] = {11, 11, 11}, whole[] = {32, 32, 32};
+    static const int64_t none[] = {0, 0, 0}, fifths[] = {35, 65, 130}, elevenths[] = {11, 11, 11},
+                         whole[] = {32, 32, 32};
     static const int64_t many[] = {260, 260, 260};
     static const int64_t ninths[] = {20, 40, 75}, one[] = {5, 5, 5};
 #define WORDS(...) (const char *const[]){"plan.value_layout=rows", __VA_ARGS__ NULL}
@@ -756,7 +761,8 @@ static void test_refusals(void **state)
         {"plan.key_block=full", "auto or 1 ... 65536 keys"}, {"plan.key_block=0", "auto or 1 ... 65536 keys"},
         {"plan.query_vecs=5", "auto or 1 ... 4 vectors"}, {"plan.nonsense=1", NULL},
         {"plan.group_rows=99999999999999999999", "auto or 1 ... 1048576 rows"},
-        {"plan.depth_slab=0", "auto or 1 ... 1048576 features"}, {"plan.depth_slab=1048577", "auto or 1 ... 1048576 features"},
+        {"plan.depth_slab=0", "auto or 1 ... 1048576 features"},
+        {"plan.depth_slab=1048577", "auto or 1 ... 1048576 features"},
         {"plan.depth_slab=on", "auto or 1 ... 1048576 features"}, {"plan.fold=yes", "auto, on or off"},
         {"plan.fold=1", "auto, on or off"}, {"plan.fold=ON", "auto, on or off (did you mean 'on'?)"},
         {"plan.fold=full", "auto, on or off"},
@@ -781,13 +787,15 @@ static void test_refusals(void **state)
         assert_int_equal(diag.errors, 1);
         const int key = (int)strcspn(bad[i].set, "=");
         if (bad[i].legal != NULL)
-            snprintf(expected, sizeof expected, "--set %s: error: %.*s = %s is not a legal value; write %s", bad[i].set, key,
+            snprintf(expected, sizeof expected, "--set %s: error: %.*s = %s is not a legal value; write %s",
+                     bad[i].set, key,
                      bad[i].set, bad[i].set + key + 1, bad[i].legal);
         else
             snprintf(expected, sizeof expected, "--set %s: error: unknown key '%.*s'; the plan knows plan.unroll, "
                      "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
                      "plan.z_layout, plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, "
-                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size, plan.exact_chunks, plan.typical_n, plan.typical_m, plan.saved, plan.products", bad[i].set, key,
+                     "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size, "
+                     "plan.exact_chunks, plan.typical_n, plan.typical_m, plan.saved, plan.products", bad[i].set, key,
                      bad[i].set);
         assert_string_equal(diag.messages[0], expected);
         diag_free(&diag);
@@ -909,21 +917,28 @@ static void test_layouts(void **state)
     CHECK_PLAN("avx2", p.vecs == 2 && !p.streams, "d_model=128", "h=2", "seq_len=1024");
     CHECK_PLAN("avx2", p.vecs == 3 && p.streams, "d_model=128", "h=2", "seq_len=1032");
     CHECK_PLAN("avx2", p.vecs == 3 && p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=causal");
-    CHECK_PLAN("avx2", p.vecs == 2 && !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window", "window_left=500", "window_right=500");
-    CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window", "window_left=500", "window_right=unbounded");
-    CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=causal+window", "window_left=1023", "window_right=unbounded");
+    CHECK_PLAN("avx2", p.vecs == 2 && !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window",
+               "window_left=500", "window_right=500");
+    CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=window", "window_left=500",
+               "window_right=unbounded");
+    CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "seq_len=2048", "mask=causal+window", "window_left=1023",
+               "window_right=unbounded");
     CHECK_PLAN("avx2", p.vecs == 2 && p.streams, "d_model=128", "h=2", "seq_len=2048", "plan.query_vecs=2");
     /* causal, 512 queries see 512 keys however many there are */
-    CHECK_PLAN("avx2", !p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000", "mask=causal", "plan.fold=off");
-    CHECK_PLAN("avx2", p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000", "plan.fold=off");
+    CHECK_PLAN("avx2", !p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000",
+               "mask=causal", "plan.fold=off");
+    CHECK_PLAN("avx2", p.streams, "d_model=64", "h=1", "seq_len=512", "attention=cross", "source_len=100000",
+               "plan.fold=off");
     /* folded, both are the input: 1000 rows of 128 */
     CHECK_PLAN("avx2", !p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=on");
     CHECK_PLAN("avx2", p.streams, "d_model=128", "h=2", "width=wide", "seq_len=1000", "plan.fold=off");
     /* but values in blocks are a copy of it */
     CHECK_PLAN("avx2", !p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on");
-    CHECK_PLAN("avx2", p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on", "plan.value_layout=blocks");
+    CHECK_PLAN("avx2", p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on",
+               "plan.value_layout=blocks");
     /* wide values in blocks: on AVX-512, where tokens fill the lanes */
-    CHECK_PLAN("avx512", p.value_blocks && plan_product(&p, PRODUCT_VALUES) != NULL, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
+    CHECK_PLAN("avx512", p.value_blocks && plan_product(&p, PRODUCT_VALUES) != NULL, "d_k=64", "d_v=256",
+               "plan.fold=off", "seq_len=128");
     CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=255", "plan.fold=off", "seq_len=128");
     CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=17");
     CHECK_PLAN("avx2", !p.value_blocks, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=128");
@@ -940,35 +955,48 @@ static bool uses(const struct plan_panels *g, const char *tiles)
 /* Products that are alike have their tiles once. */
 static void test_shared_tiles(void **state)
 {
-    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "queries") && uses(O(&p), "queries"), "d_model=512", "h=8", "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "queries") && uses(O(&p), "queries"), "d_model=512",
+               "h=8", "seq_len=128");
     /* rows of queries stay whole, those of keys go to an array a head: places and strides are arguments */
     CHECK_PLAN("avx2", Q(&p)->tile_row == 0 && Q(&p)->tile_places && O(&p)->tile_places && Q(&p)->parts_placed &&
-               Q(&p)->parts_split == 64 && Q(&p)->c_split == 0 && K(&p)->c_split == 64, "d_model=512", "h=8", "seq_len=128");
+               Q(&p)->parts_split == 64 && Q(&p)->c_split == 0 && K(&p)->c_split == 64,
+               "d_model=512", "h=8", "seq_len=128");
     CHECK_PLAN("avx2", strcmp(K(&p)->parts_of, "queries") == 0 && strcmp(V(&p)->parts_of, "queries") == 0 &&
                V(&p)->behind == 2 * K(&p)->behind, "d_model=512", "h=8", "seq_len=128");
     CHECK_PLAN("avx2", Q(&p)->tile_row == Q(&p)->c_row && !Q(&p)->tile_places && !Q(&p)->parts_placed,
                "d_model=512", "h=8", "d_k=12", "d_v=12", "seq_len=128");
-    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "queries") && uses(O(&p), "output"), "d_model=64", "h=8", "seq_len=128");
-    CHECK_PLAN("avx2", uses(K(&p), "keys") && uses(V(&p), "keys"), "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12", "seq_len=128");
-    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "inputs"), "d_model=512", "h=8", "d_k=64", "d_v=20", "seq_len=128");
-    CHECK_PLAN("avx2", uses(K(&p), "keys"), "d_model=512", "h=8", "attention=cross", "d_source=256", "source_len=128", "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "queries") && uses(O(&p), "output"), "d_model=64", "h=8",
+               "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "keys") && uses(V(&p), "keys"), "d_model=512", "h=8", "d_k=12", "h_kv=2", "d_v=12",
+               "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "queries") && uses(V(&p), "inputs"), "d_model=512", "h=8", "d_k=64", "d_v=20",
+               "seq_len=128");
+    CHECK_PLAN("avx2", uses(K(&p), "keys"), "d_model=512", "h=8", "attention=cross", "d_source=256", "source_len=128",
+               "seq_len=128");
 }
 
 /* Rows that all fall into one set of L1 are at most seven in a tile, those that fall into two at most fourteen. */
 static void test_rows_apart(void **state)
 {
     CHECK_PLAN("avx512", Q(&p)->rows == 8 && O(&p)->rows == 8, "d_model=768", "h=12", "seq_len=512");
-    CHECK_PLAN("avx512", Q(&p)->rows == 6 && K(&p)->rows == 6 && O(&p)->rows == 6, "d_model=1024", "h=16", "seq_len=512");
-    CHECK_PLAN("avx512", Q(&p)->rows == 6 && K(&p)->rows == 6 && O(&p)->rows == 6, "d_model=3072", "h=16", "seq_len=512");
-    CHECK_PLAN("avx512", Q(&p)->rows == 12, "d_model=512", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
-    CHECK_PLAN("avx512", Q(&p)->rows == 7, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2");
-    CHECK_PLAN("avx512", Q(&p)->rows == 12, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3", "plan.panel_vecs=2",
+    CHECK_PLAN("avx512", Q(&p)->rows == 6 && K(&p)->rows == 6 && O(&p)->rows == 6, "d_model=1024", "h=16",
+               "seq_len=512");
+    CHECK_PLAN("avx512", Q(&p)->rows == 6 && K(&p)->rows == 6 && O(&p)->rows == 6, "d_model=3072", "h=16",
+               "seq_len=512");
+    CHECK_PLAN("avx512", Q(&p)->rows == 12, "d_model=512", "h=16", "seq_len=512", "plan.query_vecs=3",
+               "plan.panel_vecs=2");
+    CHECK_PLAN("avx512", Q(&p)->rows == 7, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3",
+               "plan.panel_vecs=2");
+    CHECK_PLAN("avx512", Q(&p)->rows == 12, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=3",
+               "plan.panel_vecs=2",
                "plan.panel_rows=14");
-    CHECK_PLAN("avx512", p.rows <= 7 && p.rows_single <= 7, "d_model=1024", "h=4", "d_k=1024", "d_v=64", "plan.fold=on", "seq_len=512",
+    CHECK_PLAN("avx512", p.rows <= 7 && p.rows_single <= 7, "d_model=1024", "h=4", "d_k=1024", "d_v=64",
+               "plan.fold=on", "seq_len=512",
                "plan.query_vecs=2");
     /* the stack is that of the largest tile, not of these: clang 14 -O0 takes 126968 bytes for output_6 */
     CHECK_PLAN("avx512", p.stack_plain > 126968, "d_model=1024", "h=4", "d_k=1024", "seq_len=16");
-    CHECK_PLAN("avx512", p.rows == 14 && p.rows_single == 16, "d_model=1024", "h=16", "seq_len=512", "plan.query_vecs=2");
+    CHECK_PLAN("avx512", p.rows == 14 && p.rows_single == 16, "d_model=1024", "h=16", "seq_len=512",
+               "plan.query_vecs=2");
 }
 
 /* Weights from beyond L2 are asked for, unless so few tokens pass that there is nothing else to do. */
@@ -977,12 +1005,17 @@ static void test_asking(void **state)
     CHECK_PLAN("avx2", Q(&p)->prefetch == 6 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
     CHECK_PLAN("avx512", Q(&p)->prefetch == 16 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
     /* not behind the packed block: gates twice as deep as all of w_2; a panel that no whole lines fill */
-    CHECK_PLAN("avx2", plan_panels_of(&p, PRODUCT_HIDDEN)->prefetch_after == 0, "d_model=1024", "h=16", "seq_len=128", "block=pre", "ffn=swiglu", "d_ff=16");
-    CHECK_PLAN("avx2", plan_panels_of(&p, PRODUCT_HIDDEN)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128", "block=pre", "ffn=swiglu", "d_ff=2048");
-    CHECK_PLAN("avx2", Q(&p)->prefetch == 2 && O(&p)->prefetch == 1, "d_model=768", "h=12", "seq_len=64", "weight_type=i8", "plan.panel_vecs=3", "plan.prefetch=on");
+    CHECK_PLAN("avx2", plan_panels_of(&p, PRODUCT_HIDDEN)->prefetch_after == 0, "d_model=1024", "h=16", "seq_len=128",
+               "block=pre", "ffn=swiglu", "d_ff=16");
+    CHECK_PLAN("avx2", plan_panels_of(&p, PRODUCT_HIDDEN)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128",
+               "block=pre", "ffn=swiglu", "d_ff=2048");
+    CHECK_PLAN("avx2", Q(&p)->prefetch == 2 && O(&p)->prefetch == 1, "d_model=768", "h=12", "seq_len=64",
+               "weight_type=i8", "plan.panel_vecs=3", "plan.prefetch=on");
     CHECK_PLAN("avx2", p.prefetch_keys > 0 && p.prefetch_queries > 0, "d_model=1024", "h=16", "seq_len=512");
-    CHECK_PLAN("avx2", p.prefetch_keys == 0 && p.prefetch_queries == 0, "d_model=1024", "h=16", "seq_len=512", "plan.prefetch=off");
-    CHECK_PLAN("avx2", p.prefetch_keys == 0, "d_model=1024", "h=16", "seq_len=512", "plan.size=small", "plan.prefetch=on", "plan.query_vecs=2");
+    CHECK_PLAN("avx2", p.prefetch_keys == 0 && p.prefetch_queries == 0, "d_model=1024", "h=16", "seq_len=512",
+               "plan.prefetch=off");
+    CHECK_PLAN("avx2", p.prefetch_keys == 0, "d_model=1024", "h=16", "seq_len=512", "plan.size=small",
+               "plan.prefetch=on", "plan.query_vecs=2");
 }
 
 /* Small code: one shape a product, nothing special; what the spec asks for by its own key still holds. */
@@ -1026,7 +1059,8 @@ static void whole_heads(const struct plan_panels *g, const struct plan_isa *p, c
 
 static void test_parts_have_whole_heads(void **state)
 {
-    static const char *const kinds[] = {"rope=half", "qk_norm=rms", "qk_norm=rms_all"}, *const inputs[] = {"shared", "split"};
+    static const char *const kinds[] = {"rope=half", "qk_norm=rms", "qk_norm=rms_all"},
+                      *const inputs[] = {"shared", "split"};
     for (int64_t d_k = 2; d_k <= 70; d_k += 2)
         for (int kind = 0; kind < 3; kind++)
             for (int input = 0; input < 2; input++) {
@@ -1102,17 +1136,22 @@ static void test_gradients(void **state)
 static void test_digits(void **state)
 {
     static const char *const cached[] = {"cache=rows", "cache_len=4096", "mask=causal"};
-    CHECK_PLAN("avx512", p.digits && Q(&p)->packed_depth == 76, "d_model=75", "h=3", "weight_type=i8", cached[0], cached[1], cached[2]);
-    CHECK_PLAN("avx512", p.digits && Q(&p)->packed_depth == 2 * 20 + 4 + 8, "d_model=75", "h=3", "weight_type=i4", cached[0], cached[1], cached[2]);
-    CHECK_PLAN("avx512", !p.digits && Q(&p)->packed_depth == 75, "d_model=75", "h=3", "weight_type=i8", "plan.typical_n=64", cached[0], cached[1], cached[2]);
-    CHECK_PLAN("avx512", p.digits && Q(&p)->k_block < Q(&p)->depth && Q(&p)->k_block % WEIGHT_GROUP == 0, "d_model=1500", "h=3", "weight_type=i8", cached[0], cached[1], cached[2]);
+    CHECK_PLAN("avx512", p.digits && Q(&p)->packed_depth == 76, "d_model=75", "h=3", "weight_type=i8", cached[0],
+               cached[1], cached[2]);
+    CHECK_PLAN("avx512", p.digits && Q(&p)->packed_depth == 2 * 20 + 4 + 8, "d_model=75", "h=3", "weight_type=i4",
+               cached[0], cached[1], cached[2]);
+    CHECK_PLAN("avx512", !p.digits && Q(&p)->packed_depth == 75, "d_model=75", "h=3", "weight_type=i8",
+               "plan.typical_n=64", cached[0], cached[1], cached[2]);
+    CHECK_PLAN("avx512", p.digits && Q(&p)->k_block < Q(&p)->depth && Q(&p)->k_block % WEIGHT_GROUP == 0,
+               "d_model=1500", "h=3", "weight_type=i8", cached[0], cached[1], cached[2]);
     CHECK_PLAN("avx512", !p.digits, "d_model=75", "h=3", "weight_type=i8");
-    CHECK_PLAN("avx2", !p.digits && Q(&p)->packed_depth == 75, "d_model=75", "h=3", "weight_type=i8", cached[0], cached[1], cached[2]);
+    CHECK_PLAN("avx2", !p.digits && Q(&p)->packed_depth == 75, "d_model=75", "h=3", "weight_type=i8", cached[0],
+               cached[1], cached[2]);
     CHECK_PLAN("avx2", p.digits, "d_model=75", "h=3", "weight_type=i4", cached[0], cached[1], cached[2]);
 }
 
-/* Products of bytes take tile registers where a sum has enough words; panels are two registers wide, rows of words lines
- * of the cache, and lower tiles are there for any rest. */
+/* Products of bytes take tile registers where a sum has enough words; panels are two registers wide, rows of words
+ * lines of the cache, and lower tiles are there for any rest. */
 static void test_tile_registers(void **state)
 {
     CHECK_PLAN("amx", Q(&p)->heights.at[0].registers == 2 && Q(&p)->heights.at[0].rows == 32 &&
@@ -1153,8 +1192,10 @@ static void test_fast_products(void **state)
     static const struct { const char *set[4]; int fast; } cases[] = {
         {{"precision=i16"}, NONE}, {{"precision=i16", "seq_len=256"}, WORDS},
         {{"precision=i16", "plan.products=fast"}, WORDS},
-        {{"precision=i16", "plan.products=classical", "seq_len=256"}, NONE}, {{"precision=i8", "plan.products=fast"}, NONE},
-        {{"precision=f32"}, NONE}, {{"plan.products=fast"}, FLOATS}, {{"precision=i16", "d_model=188", "seq_len=256"}, NONE},
+        {{"precision=i16", "plan.products=classical", "seq_len=256"}, NONE},
+        {{"precision=i8", "plan.products=fast"}, NONE},
+        {{"precision=f32"}, NONE}, {{"plan.products=fast"}, FLOATS},
+        {{"precision=i16", "d_model=188", "seq_len=256"}, NONE},
         {{"plan.products=fast", "d_model=188"}, FLOATS},
         {{"precision=i16", "plan.products=fast", "seq_len=63", "plan.batch_rows=1"}, NONE},
         {{"precision=i16", "plan.products=fast", "seq_len=40", "plan.batch_rows=80"}, WORDS},
@@ -1215,12 +1256,13 @@ static void test_fast_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drawn_layers), cmocka_unit_test(test_lists), cmocka_unit_test(test_requests), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_requests_of_tiles),
+        cmocka_unit_test(test_drawn_layers), cmocka_unit_test(test_lists), cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_requests_of_tiles),
         cmocka_unit_test(test_requests_of_folding), cmocka_unit_test(test_fold_rule),
         cmocka_unit_test(test_identity_is_not_folded), cmocka_unit_test(test_batches),
         cmocka_unit_test(test_too_large_together), cmocka_unit_test(test_caches),
-        cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_layouts), cmocka_unit_test(test_shared_tiles),
+        cmocka_unit_test(test_small), cmocka_unit_test(test_linear), cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_digits), cmocka_unit_test(test_tile_registers),
