@@ -192,6 +192,7 @@ run 0 --explain --isa scalar --set precision=i8 --set d_k=32 --set d_v=32 --set 
 check "a block of keys that is cut" grep -q "key block 256.* the most that a sum of integers takes" out
 run 0 --explain --isa scalar --set precision=i8 --set d_k=32 --set d_v=32 tiny.layer
 check "bytes of weights are those of their type" grep -Eq '^  layer +32768 +32 KiB ' out
+check "scales are no weights" test "$(grep -c '^      queries weights ' out)$(grep -c '^      queries scales ' out)" = 11
 check "what sums of integers read" grep -q "weighted sums  scores f32, values in words i32 -> z f32" out
 if [ -e /dev/full ]; then
     for option in --explain --help --keys --version; do
