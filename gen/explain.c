@@ -2,8 +2,9 @@
 /* The walk through a layer: each step with its equation, shapes, parameters, multiply-adds and bytes; totals;
  * which parameters depend on h; what masks save and what width costs.
  *
- * Figures are the plain layer's (layer_multiply_adds), for one sequence of full length, in f32. Large ones are
- * doubles: a legal layer can have more pairs than an int64_t counts.
+ * Figures are the plain layer's (layer_multiply_adds), for one sequence of full length, in f32; bytes of weights are
+ * those of the types that they are packed in. Large ones are doubles: a legal layer can have more pairs than an int64_t
+ * counts.
  *
  * Left out on purpose: how the kernel is built. The plan prints its own reasons after this.
  */
@@ -105,7 +106,14 @@ static const char *const step_names[STEP_COUNT] = {"queries", "keys", "values", 
                                                    "output", "block", "hidden", "down", "linear"};
 
 /* What one step costs. */
-struct figures { double parameters, multiply_adds, result_bytes; };
+struct figures { double parameters, multiply_adds, result_bytes, bytes; };
+
+static struct figures step_figures(const struct layer *l, int64_t of_matrices, int64_t others, double multiply_adds,
+                                   double result_bytes)
+{
+    return (struct figures){(double)(of_matrices + others), multiply_adds, result_bytes,
+                            layer_packed_bytes(l, of_matrices, others)};
+}
 
 static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
 {
@@ -116,26 +124,25 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const bool k_is_q = l->tied && !l->cross;
 
     memset(f, 0, STEP_COUNT * sizeof *f);
-    const double norms = (double)(layer_norms(l) * l->d_model * (l->block_rms ? 1 : 2));
+    const int64_t norms = layer_norms(l) * l->d_model * (l->block_rms ? 1 : 2);
     if (layer_is_linear(l)) {
-        f[STEP_LINEAR] = (struct figures){(double)(p.w + p.b) + norms, c.linear, n * (double)l->d_out * FLOAT_BYTES};
+        f[STEP_LINEAR] = step_figures(l, p.w, p.b + norms, c.linear, n * (double)l->d_out * FLOAT_BYTES);
         return;
     }
-    f[STEP_BLOCK] = (struct figures){norms, 0, 0};
-    f[STEP_HIDDEN] = (struct figures){(double)(p.w_1 + p.b_1 + p.w_g + p.b_g), c.ffn - c.down,
-                                      n * (double)l->d_ff * FLOAT_BYTES};
-    f[STEP_DOWN] = (struct figures){(double)(p.w_2 + p.b_2), c.down, n * (double)l->d_model * FLOAT_BYTES};
+    f[STEP_BLOCK] = step_figures(l, 0, norms, 0, 0);
+    f[STEP_HIDDEN] = step_figures(l, p.w_1 + p.w_g, p.b_1 + p.b_g, c.ffn - c.down, n * (double)l->d_ff * FLOAT_BYTES);
+    f[STEP_DOWN] = step_figures(l, p.w_2, p.b_2, c.down, n * (double)l->d_model * FLOAT_BYTES);
     if (!layer_attends(l))
         return;
     const double made = l->projected ? 0 : 1; /* 0: the call brings them */
-    f[STEP_Q] = (struct figures){(double)(p.w_q + p.b_q), c.q, made * n * h * d_k * FLOAT_BYTES};
-    f[STEP_K] = (struct figures){(double)(p.w_k + p.b_k), c.k, k_is_q ? 0 : made * new * h_kv * d_k * FLOAT_BYTES};
-    f[STEP_V] = (struct figures){(double)(p.w_v + p.b_v), c.v, l->identity ? 0 : made * new * h_kv * d_v * FLOAT_BYTES};
-    f[STEP_SCORES] = (struct figures){0, c.scores, h * n * m * FLOAT_BYTES};
-    f[STEP_SOFTMAX] = (struct figures){0, 0, h * n * m * FLOAT_BYTES};
-    f[STEP_VALUES] = (struct figures){0, c.values, n * h * d_v * FLOAT_BYTES};
-    f[STEP_OUTPUT] = (struct figures){(double)(p.w_o + p.b_o), c.output,
-                                      l->w_o == W_O_NONE ? 0 : n * (double)l->d_out * FLOAT_BYTES};
+    f[STEP_Q] = step_figures(l, p.w_q, p.b_q, c.q, made * n * h * d_k * FLOAT_BYTES);
+    f[STEP_K] = step_figures(l, p.w_k, p.b_k, c.k, k_is_q ? 0 : made * new * h_kv * d_k * FLOAT_BYTES);
+    f[STEP_V] = step_figures(l, p.w_v, p.b_v, c.v, l->identity ? 0 : made * new * h_kv * d_v * FLOAT_BYTES);
+    f[STEP_SCORES] = step_figures(l, 0, 0, c.scores, h * n * m * FLOAT_BYTES);
+    f[STEP_SOFTMAX] = step_figures(l, 0, 0, 0, h * n * m * FLOAT_BYTES);
+    f[STEP_VALUES] = step_figures(l, 0, 0, c.values, n * h * d_v * FLOAT_BYTES);
+    f[STEP_OUTPUT] = step_figures(l, p.w_o, p.b_o, c.output,
+                                  l->w_o == W_O_NONE ? 0 : n * (double)l->d_out * FLOAT_BYTES);
 }
 
 static void line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -160,9 +167,15 @@ static void head_line(const struct layer *l, FILE *out, enum step step, struct t
 static void cost_lines(FILE *out, const struct figures *f)
 {
     if (f->parameters > 0)
-        line(out, "%s parameters, %s", counted(f->parameters).text, in_bytes(f->parameters * FLOAT_BYTES).text);
+        line(out, "%s parameters, %s", counted(f->parameters).text, in_bytes(f->bytes).text);
     if (f->multiply_adds > 0)
         line(out, "%s multiply-adds (%s)", counted(f->multiply_adds).text, rounded(f->multiply_adds).text);
+}
+
+/* Behind "in f32", which the caller's weights are. */
+static const char *packed_words(const struct layer *l)
+{
+    return layer_stores_weights(l) ? "; weights as packed, without scales of columns" : "";
 }
 
 /* One of the three projections of the input. */
@@ -520,7 +533,7 @@ static void explain_rows(const struct layer *l, const struct figures *f, FILE *o
     line_at(out, 2, write_text("n = %lld rows of a sequence%s", (long long)l->seq_len,
                                l->pad_skipped ? "; those from lengths[b] on become zero and take no time"
                                : padding ? "; lengths are checked and change nothing" : "").text);
-    fprintf(out, "\nStep by step, for one sequence of that length, in f32\n");
+    fprintf(out, "\nStep by step, for one sequence of that length, in f32%s\n", packed_words(l));
     if (layer_is_linear(l))
         explain_linear(l, f, out);
     else
@@ -529,10 +542,10 @@ static void explain_rows(const struct layer *l, const struct figures *f, FILE *o
 
 /* ---- totals ---------------------------------------------------------------------------------------------- */
 
-static void total_line(FILE *out, const char *name, double parameters, double multiply_adds, double total)
+static void total_line(FILE *out, const char *name, double parameters, double bytes, double multiply_adds, double total)
 {
     fprintf(out, "  %-13s %16s %16s %20s %6.1f %%\n", name, counted(parameters).text,
-            in_bytes(parameters * FLOAT_BYTES).text, counted(multiply_adds).text,
+            in_bytes(bytes).text, counted(multiply_adds).text,
             100 * multiply_adds / fmax(total, 1));
 }
 
@@ -556,7 +569,7 @@ static void explain_cache(const struct layer *l, FILE *out)
                                in_bytes(row * (double)l->cache_len).text, pages.text).text);
     line_at(out, 2, write_text("A step of one token that sees %lld keys reads %s of it and %s of weights, for %s "
                                "multiply-adds.", (long long)keys, in_bytes(row * (double)keys).text,
-                               in_bytes((double)layer_parameters(l).total * FLOAT_BYTES).text,
+                               in_bytes(layer_parameter_bytes(l)).text,
                                counted(step.total).text).text);
 }
 
@@ -567,8 +580,8 @@ static void explain_totals(const struct layer *l, const struct figures *f, FILE 
     fprintf(out, "\nTotals\n\n  %-13s %16s %16s %20s %8s\n", "step", "parameters", "weights", "multiply-adds", "share");
     for (enum step step = 0; step < STEP_COUNT; step++)
         if (f[step].parameters + f[step].multiply_adds > 0)
-            total_line(out, step_names[step], f[step].parameters, f[step].multiply_adds, total);
-    total_line(out, "layer", parameters, total, total);
+            total_line(out, step_names[step], f[step].parameters, f[step].bytes, f[step].multiply_adds, total);
+    total_line(out, "layer", parameters, layer_parameter_bytes(l), total, total);
     fputc('\n', out);
     line_at(out, 2, write_text("%s parameters (%s); one sequence takes %s multiply-adds, %s operations",
                                counted(parameters).text, rounded(parameters).text, rounded(total).text,
@@ -698,7 +711,7 @@ static void other_line(const struct layer *other, const char *label, FILE *out)
     const double total = layer_multiply_adds(other, other->seq_len, other->source_len).total;
     const double pairs = (double)visible_pairs(other, other->seq_len, other->source_len);
     fprintf(out, "  %-17s %10lld %10lld %16s %9s %16s %12s\n", label, (long long)other->d_k, (long long)other->d_v,
-            counted(parameters).text, in_bytes(parameters * FLOAT_BYTES).text, counted(total).text,
+            counted(parameters).text, in_bytes(layer_parameter_bytes(other)).text, counted(total).text,
             rounded(pairs * (double)other->h).text);
 }
 
@@ -834,8 +847,8 @@ static void explain_head(const struct layer *l, FILE *out)
                                    (long long)l->source_len).text);
     else
         line_at(out, 2, write_text("n = m = %lld positions: each is a query and a key", (long long)l->seq_len).text);
-    fprintf(out, "\nStep by step, for one sequence of that length, head i = 0 ... %lld, in f32\n",
-            (long long)l->h - 1);
+    fprintf(out, "\nStep by step, for one sequence of that length, head i = 0 ... %lld, in f32%s\n",
+            (long long)l->h - 1, packed_words(l));
 }
 
 void explain_layer(const struct layer *layer, FILE *out)

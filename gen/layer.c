@@ -553,3 +553,18 @@ struct layer_parameters layer_parameters(const struct layer *layer)
               p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.w + p.b + p.learned;
     return p;
 }
+
+double layer_packed_bytes(const struct layer *layer, int64_t of_matrices, int64_t others)
+{
+    const double whole = (double)element_size(layer->weight_type) / (double)layer_word(layer);
+    const double scale = (double)element_size(TENSOR_F32);
+    const double each = layer->weight_type == TENSOR_I4 ? 0.5 + scale / WEIGHT_GROUP : whole;
+    return each * (double)of_matrices + scale * (double)others;
+}
+
+double layer_parameter_bytes(const struct layer *layer)
+{
+    const struct layer_parameters p = layer_parameters(layer);
+    const int64_t of_matrices = p.w_q + p.w_k + p.w_v + p.w_o + p.w_1 + p.w_g + p.w_2 + p.w;
+    return layer_packed_bytes(layer, of_matrices, p.total - of_matrices);
+}

@@ -431,5 +431,9 @@ struct layer_parameters {
     int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, w, b, learned, total;
 };
 struct layer_parameters layer_parameters(const struct layer *layer);
+/* Bytes of so many numbers of matrices, as they are packed, and of others, which are f32; of all parameters. Scales of
+ * columns are left out, those of i4's groups are not. */
+double layer_packed_bytes(const struct layer *layer, int64_t of_matrices, int64_t others);
+double layer_parameter_bytes(const struct layer *layer);
 
 #endif

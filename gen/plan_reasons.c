@@ -635,7 +635,7 @@ static void print_layouts(FILE *out, const struct plan_isa *p)
     for (int i = 0; i < LAYOUTS; i++) {
         const struct layout *l = &p->layouts[i];
         const char *kind = i >= LAYOUT_WEIGHT_SUMS ? " sums" : i >= LAYOUT_BIASES ? " bias"
-                         : i >= LAYOUT_WEIGHTS ? " weights"
+                         : i >= LAYOUT_SCALES ? " scales" : i >= LAYOUT_WEIGHTS ? " weights"
                          : i >= LAYOUT_RUNS ? " runs" : "";
         char name[80], place[40] = "";
         if (l->name == NULL)

@@ -283,9 +283,11 @@ struct nearest layer_nearest_key(const char *key)
 static const struct {
     const char *key, *ours;
 } config_keys[] = {
-    {"hidden_size", "'d_model'"}, {"n_embd", "'d_model'"}, {"num_attention_heads", "'h'"}, {"n_head", "'h'"},
-    {"num_key_value_heads", "'h_kv'"}, {"head_dim", "'d_k' and 'd_v'"}, {"d_kv", "'d_k' and 'd_v'"},
-    {"max_position_embeddings", "'seq_len'"},
+    {"hidden_size", "'d_model'"}, {"n_embd", "'d_model'"}, {"embed_dim", "'d_model'"},
+    {"num_attention_heads", "'h'"}, {"n_head", "'h'"}, {"n_heads", "'h'"}, {"num_heads", "'h'"}, {"nhead", "'h'"},
+    {"num_key_value_heads", "'h_kv'"}, {"n_kv_heads", "'h_kv'"}, {"num_kv_heads", "'h_kv'"},
+    {"head_dim", "'d_k' and 'd_v'"}, {"d_kv", "'d_k' and 'd_v'"},
+    {"max_position_embeddings", "'seq_len'"}, {"n_positions", "'seq_len'"}, {"n_ctx", "'seq_len'"},
     {"sliding_window", "'window_left', one less, with mask = causal+window"},
     {"partial_rotary_factor", "'rope_dims', that times d_k"}, {"attention_bias", "'bias'"},
     {"qkv_bias", "'bias'"},
@@ -593,6 +595,18 @@ static int find_word(const char *const *words, const char *text, size_t length)
     return -1;
 }
 
+/* Number types as other programs call them, and their words here */
+static const char *type_word(const char *text)
+{
+    static const struct { const char *theirs, *ours; } words[] = {
+        {"float32", "f32"}, {"float", "f32"}, {"fp32", "f32"}, {"float16", "f16"}, {"half", "f16"}, {"fp16", "f16"},
+        {"bfloat16", "bf16"}, {"int16", "i16"}, {"int8", "i8"}, {"q8", "i8"}, {"int4", "i4"}, {"q4", "i4"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i].theirs, text) == 0)
+            return words[i].ours;
+    return text;
+}
+
 /* For the end of a message that a key does not have this word: where the word belongs, or a similar one that the key
  * has. */
 static const char *meant_word(enum key key, const char *text, char meant[NEAREST_TEXT])
@@ -602,7 +616,10 @@ static const char *meant_word(enum key key, const char *text, char meant[NEAREST
     bool of_types = false;
     for (size_t i = 0; i < count; i++)
         of_types = of_types || types[i] == key;
-    for (size_t i = 0; of_types && i < count; i++)
+    if (of_types)
+        text = type_word(text);
+    const bool here = find_word(keys[key].words, text, strlen(text)) >= 0; /* the word that was meant */
+    for (size_t i = 0; of_types && !here && i < count; i++)
         if (find_word(keys[types[i]].words, text, strlen(text)) >= 0) {
             snprintf(meant, NEAREST_TEXT, " (%s = %s is legal)", spec_key_name(types[i]), text);
             return meant;

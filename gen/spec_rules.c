@@ -598,8 +598,8 @@ static void rule_precision(struct spec *spec)
                    "input = projected with w_o = none has none; write f32, or i16 or i8, which round queries, keys and "
                    "values", word);
     else if (spec->value[KEY_WEIGHT_TYPE] != 0)
-        wrong(spec, KEY_WEIGHT_TYPE, "weight_type = %s, but precision = %s says what weights are packed as; leave one "
-              "of them out", spec->given[KEY_WEIGHT_TYPE].value, word);
+        wrong(spec, KEY_WEIGHT_TYPE, "weight_type = %s, but precision = %s packs weights as %s already; leave out "
+              "weight_type, or precision for products in f32", spec->given[KEY_WEIGHT_TYPE].value, word, word);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------- */

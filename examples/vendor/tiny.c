@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xd8ffb0031286008du
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x5fbc1799727e7e9du
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -3970,8 +3970,8 @@ const char *tiny_strerror(int error)
     case TINY_OK:
         return "no error";
     case TINY_ERROR_NULL:
-        return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, w_k, w_v, w_o; to "
-               "compute, packed, scratch, args, in it x, y";
+        return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, w_k, w_v, w_o; to open, "
+               "blocks, packed; to compute, packed, scratch, args, in it x, y";
     case TINY_ERROR_UNUSED:
         return "a tensor is given that this layer has no use for; it must be NULL";
     case TINY_ERROR_SIZE:
@@ -3983,11 +3983,11 @@ const char *tiny_strerror(int error)
     case TINY_ERROR_ALIGNMENT:
         return "packed or scratch is not on a 64-byte boundary, or a tensor not on 4 bytes";
     case TINY_ERROR_ISA:
-        return "this file or this machine lacks the instruction set";
+        return "this file or this machine lacks the instruction set, or those of all blocks";
     case TINY_ERROR_NONFINITE:
         return "a weight is NaN or infinite, or too large with the scale or another weight folded in";
     case TINY_ERROR_PACKED:
-        return "not a block that tiny_pack filled for this layer and plan, or not whole";
+        return "not a block for this layer, plan and version of attngen, or damaged or cut off: pack the weights again";
     case TINY_ERROR_PART:
         return "phase or part is out of range";
     case TINY_ERROR_OVERLAP:

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 3
-#define TINY_PAIR 0xd8ffb0031286008du /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x5fbc1799727e7e9du /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -92,7 +92,7 @@ typedef enum tiny_error {
     TINY_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
     TINY_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
     TINY_ERROR_NONFINITE = 8, /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
-    TINY_ERROR_PACKED = 9,    /* not a complete block that tiny_pack filled for this layer and plan */
+    TINY_ERROR_PACKED = 9,    /* not a whole block for this layer, plan and version of attngen */
     TINY_ERROR_PART = 10,     /* phase or part out of range */
     TINY_ERROR_OVERLAP = 11   /* a cache overlaps another tensor of the call */
 } tiny_error;
@@ -145,7 +145,8 @@ int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 /* For blocks that were packed elsewhere: by attnrun pack, by a program with -DTINY_PACK_ONLY, or read from a file.
  * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
  * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
- * TINY_ERROR_PACKED: a block is damaged or cut off; or none fits, and one is of another layer or plan.
+ * TINY_ERROR_PACKED: a block is damaged or cut off; or none fits, and one is of another layer, plan or version of
+ * attngen.
  * TINY_ERROR_ISA: none is for this machine.
  *
  * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
@@ -167,7 +168,7 @@ int tiny_forward(const void *packed, const tiny_args *args, void *scratch);
 size_t tiny_phases(const void *packed, const tiny_args *args);
 size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase);
 int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t phase, size_t part, size_t worker);
-const char *tiny_phase_name(size_t phase);
+const char *tiny_phase_name(size_t phase); /* the same words for each few sequences of a batch */
 
 /* The instruction set that calls with a packed block use (AUTO: tiny_forward returns an error), and its name (NULL:
  * not compiled from this file). */

@@ -43,15 +43,24 @@ static const struct {
     double (*back)(struct layer_cost cost);
 } steps[] = {
     {"layer", layer_work, layer_back}, /* the whole, first */
+    {"padding", no_work, no_work},
+    {"widen", no_work, no_work},
     {"norm x", no_work, no_work},
+    {"round x", no_work, no_work},
+    {"round source", no_work, no_work},
     {"transpose", no_work, no_work},
     {"project", project_work, no_work}, /* again, in backward: not counted */
     {"append", no_work, no_work},
+    {"round keys", no_work, no_work},
+    {"round values", no_work, no_work},
     {"attend", attend_work, attend_back},
     {"join", no_work, no_work},
+    {"round z", no_work, no_work},
     {"output", output_work, output_work},
     {"norm", no_work, no_work},
+    {"round rows", no_work, no_work},
     {"hidden", hidden_work, no_work},
+    {"round hidden", no_work, no_work},
     {"down", down_work, no_work},
     {"norm y", no_work, no_work},
     {"input", no_work, project_work},
@@ -187,8 +196,9 @@ static double step_bytes(const struct bench *b, size_t step)
 {
     const struct layer *layer = b->timed.layer;
     const struct layer_parameters p = layer_parameters(layer);
-    const double of_output = (double)(p.w_o + p.b_o), of_hidden = (double)(p.w_1 + p.b_1 + p.w_g + p.b_g);
-    const double of_down = (double)(p.w_2 + p.b_2), of_others = (double)p.total - of_output - of_hidden - of_down;
+    const double of_all = layer_parameter_bytes(layer), of_output = layer_packed_bytes(layer, p.w_o, p.b_o);
+    const double of_hidden = layer_packed_bytes(layer, p.w_1 + p.w_g, p.b_1 + p.b_g);
+    const double of_down = layer_packed_bytes(layer, p.w_2, p.b_2);
     double row = 0, rows = 0;
     for (size_t i = 0; i < b->timed.inputs.batch; i++) {
         const double cached = (double)inputs_cached(layer, &b->timed.inputs, i);
@@ -199,12 +209,11 @@ static double step_bytes(const struct bench *b, size_t step)
                         layer_tensor_size(layer, inputs_cache_of(layer, part)));
     const char *name = steps[step].name;
     const double of_cache = strcmp(name, "attend") == 0 || step == 0 ? rows * row : 0;
-    const double weights = step == 0 ? (double)p.total : strcmp(name, "project") == 0 ? of_others
+    const double weights = step == 0 ? of_all
+                         : strcmp(name, "project") == 0 ? of_all - of_output - of_hidden - of_down
                          : strcmp(name, "output") == 0 ? of_output : strcmp(name, "hidden") == 0 ? of_hidden
                          : strcmp(name, "down") == 0 ? of_down : 0;
-    const enum tensor_element type = layer->weight_type; /* i4: two in a byte, and an f32 for each group */
-    const double bytes = type == TENSOR_I4 ? 0.5 + sizeof(float) / (double)WEIGHT_GROUP : (double)element_size(type);
-    return bytes * weights + of_cache;
+    return weights + of_cache;
 }
 
 /* Prints what follows the figures of a call with a cache; nothing without one. */
@@ -258,7 +267,7 @@ static bool report_step(struct bench *b, size_t step, double multiply_adds)
                "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n",
                median, min, spread, cpu_share, quiet.switches, quiet.disturbed, gflops, peak, of_peak);
     } else {
-        printf("%-18s %-7s %-10s %11.2f %11.2f %10.2f", name, isa, steps[step].name, median, min, spread);
+        printf("%-18s %-7s %-12s %11.2f %11.2f %10.2f", name, isa, steps[step].name, median, min, spread);
         if (multiply_adds > 0)
             printf(" %9.1f %9.1f %6.1f%%", gflops, peak, 100 * of_peak);
         print_cached(b, step, median, false);
@@ -343,7 +352,7 @@ static void bench_reference(struct bench *b, struct diag *diag)
         printf("{\"name\":\"%s\",\"isa\":\"double\",\"step\":\"reference\",\"us\":%.4g,\"us_min\":%.4g,"
                "\"gflops\":%.5g,\"peak_gflops\":0,\"share\":0}\n", b->timed.layer->name, min, min, gflops);
     else
-        printf("%-18s %-7s %-10s %11.2f %11.2f %10s %9.1f\n", b->timed.layer->name, "double", "reference", min, min,
+        printf("%-18s %-7s %-12s %11.2f %11.2f %10s %9.1f\n", b->timed.layer->name, "double", "reference", min, min,
                "", gflops);
 }
 
@@ -354,7 +363,7 @@ static void print_heading(const struct layer *layer)
                "finds\nwhat the one before it left in L1, L2, L3)\n");
     printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
            "* after a line: the machine was disturbed; the minimum is closer to the truth\n"
-           "%-18s %-7s %-10s %11s %11s %10s %9s %9s %7s\n",
+           "%-18s %-7s %-12s %11s %11s %10s %9s %9s %7s\n",
            "layer", "isa", "step", "us", "min", "spread", "GFLOP/s", "peak", "share");
 }
 

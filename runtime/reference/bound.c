@@ -48,7 +48,8 @@
  * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors
  * of few columns of a query, and relative ones, move the scores of all keys together: common_errors(). Errors of
  * numbers that a query or a key is projected from move all its columns together, and the score of a token's query and
- * key by both: shared_errors().
+ * key by both: shared_errors(). The sum of a row's weights moves as they do: mean_error(). Errors of short exponentials
+ * follow the scores: periodic_errors().
  *
  * Keys and values in a cache are compared one by one. Some of them are small sums with large partial sums, which
  * sum |a||b| + sqrt(K) |sum a b| does not show. A rounding is uniform over half a last place, h, to each side, so those
@@ -108,9 +109,11 @@
 #define EVEN (5.52 / 1.7320508) /* deviations of one in 4*10^6, of an error spread evenly up to 1 */
 #define LOG2_E BOUND_LOG2_E
 #define LN_2 0.6931471805599453
+#define PI 3.141592653589793
 #define RANGE 128 /* beyond it a sum of weights might overflow, and the kernel uses the largest score for M */
 #define SATURATED 0.1
 #define EQUIOSCILLATION 3.9 /* 5.52 deviations of an error that a minimax polynomial has: its largest by sqrt(2) */
+#define WAVES 8 /* Fourier coefficients of that error which are counted one by one */
 #define FEW_COLUMNS 4 /* of a head's queries: each error moves all scores of a row by much */
 #define MILLIONS 4e6
 
@@ -165,6 +168,7 @@ struct propagation {
     struct {
         struct pair z;         /* [rows][h d_v] of all heads of a sequence, under precision */
         double *open, *spread; /* likewise, and [rows]: the largest of a head */
+        double *scale;         /* [batch][rows] relative error of the scale of a row that W_O reads */
         double small;          /* error in y of products of scales that are subnormal */
     } heads;
 };
@@ -194,7 +198,7 @@ static void free_all(struct propagation *p)
                         p->t_squares, p->v_unit,  p->v_unit_least, p->q_common, p->row_norms, p->column_norms,
                         p->column_largest, p->z_squares,
                         p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach,
-                        p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.spread};
+                        p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.spread, p->heads.scale};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     free(p->q_open);
@@ -357,7 +361,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b))) &&
            (!layer_rounds_z(layer) ||
             (room(&p->heads.z.worst, all_z) && room(&p->heads.z.drawn, all_z) && room(&p->heads.open, all_z) &&
-             room(&p->heads.spread, rows)));
+             room(&p->heads.spread, rows) && room(&p->heads.scale, p->in->batch * rows)));
 }
 
 static void fill(double *out, double value, size_t count)
@@ -604,8 +608,8 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
 struct shared {
     const double *squares, *w, *other;
     size_t rows, others, in, d;
-    const struct turn *turns; /* of each row's results; NULL: none */
-    bool few;                 /* of a turned row only numbers count whose error is at least half of its largest */
+    const struct finish *finish; /* norm and rotation of each row's results; NULL: neither */
+    bool few;                    /* of such a row only numbers count whose error is at least half of its largest */
 };
 
 /* The numbers of a row that count: copies of their weights and squared errors. Returns how many. */
@@ -623,23 +627,35 @@ static size_t take_counted(const struct shared *of, const double *squares, doubl
     return count;
 }
 
-/* more[row][other] = sum_i e_i^2 ((c sum_d w_id other_d)^2 - sum_d (c w_id other_d)^2): what the error of a number adds
- * to squares of errors as all columns have it, above what it adds with a sign of its own in each column. `other` is
- * rotated back as the row was rotated. */
+/* What a row's results are multiplied by, before norm and rotation: as a whole, and by column alone */
+static void taken_back(const struct propagation *p, const struct shared *of, size_t row, const double *other,
+                       double *whole, double *own)
+{
+    if (of->finish != NULL) {
+        finish_back(p->layer, of->finish, row, other, whole, own);
+        return;
+    }
+    memcpy(whole, other, of->d * sizeof *whole);
+    memcpy(own, other, of->d * sizeof *own);
+}
+
+/* more[row][other] = sum_i e_i^2 ((c sum_d w_id whole_d)^2 - sum_d (c w_id own_d)^2): what the error of a number adds
+ * to squares of errors as all columns have it, above what it adds with a sign of its own in each column. `whole` and
+ * `own` are what taken_back() makes of `other`. */
 static bool shared_squares(const struct propagation *p, double *more, const struct shared *of, double c)
 {
-    const size_t d = of->d, in = of->in, others = of->others, pairs = (size_t)p->layer->rope.dims / 2;
-    const size_t each = of->turns != NULL ? 1 : of->rows;
+    const size_t d = of->d, in = of->in, others = of->others, each = of->finish != NULL ? 1 : of->rows;
     double *work;
-    if (!room(&work, d + 2 * (d + in) * others + 2 * in * d + in))
+    if (!room(&work, 2 * d + 2 * (d + in) * others + 2 * in * d + in))
         return false;
-    double *back = work, *factors = back + d, *factor_squares = factors + d * others; /* [d][others] */
-    double *together = factor_squares + d * others, *apart = together + in * others;  /* [in][others] */
+    double *whole = work, *own = whole + d;
+    double *factors = own + d, *factor_squares = factors + d * others;               /* [d][others] */
+    double *together = factor_squares + d * others, *apart = together + in * others; /* [in][others] */
     double *w_squares = apart + in * others, *own_w = w_squares + in * d, *own_squares = own_w + in * d;
     for (size_t first = 0; first < of->rows; first += each) {
         const double *w = of->w, *squares = of->squares + first * in;
         size_t count = in;
-        if (of->turns != NULL) {
+        if (of->finish != NULL) {
             count = take_counted(of, squares, own_w, own_squares);
             w = own_w;
             squares = own_squares;
@@ -647,12 +663,10 @@ static bool shared_squares(const struct propagation *p, double *more, const stru
         for (size_t at = 0; at < count * d; at++)
             w_squares[at] = square(w[at]);
         for (size_t j = 0; count > 0 && j < others; j++) {
-            memcpy(back, of->other + j * d, d * sizeof *back);
-            if (of->turns != NULL)
-                finish_turn_back(p->layer, of->turns + first * pairs, back);
+            taken_back(p, of, first, of->other + j * d, whole, own);
             for (size_t k = 0; k < d; k++) {
-                factors[k * others + j] = c * back[k];
-                factor_squares[k * others + j] = square(c * back[k]);
+                factors[k * others + j] = c * whole[k];
+                factor_squares[k * others + j] = square(c * own[k]);
             }
         }
         memset(together, 0, 2 * in * others * sizeof *together);
@@ -666,17 +680,15 @@ static bool shared_squares(const struct propagation *p, double *more, const stru
     return true;
 }
 
-/* sum_d c w_id other_d of all numbers i, `other` rotated back */
+/* sum_d c w_id whole_d of all numbers i of a row; `work`: [2][d] */
 static void moved_by(const struct propagation *p, double *to, const struct shared *of, size_t row, size_t other,
-                     double *back, double c)
+                     double *work, double c)
 {
-    memcpy(back, of->other + other * of->d, of->d * sizeof *back);
-    if (of->turns != NULL)
-        finish_turn_back(p->layer, of->turns + row * (size_t)p->layer->rope.dims / 2, back);
+    taken_back(p, of, row, of->other + other * of->d, work, work + of->d);
     for (size_t i = 0; i < of->in; i++) {
         to[i] = 0;
         for (size_t k = 0; k < of->d; k++)
-            to[i] += c * of->w[i * of->d + k] * back[k];
+            to[i] += c * of->w[i * of->d + k] * work[k];
     }
 }
 
@@ -686,7 +698,7 @@ static bool own_key_errors(struct propagation *p, const struct reference_head *h
 {
     const size_t in = q->in;
     double *work;
-    if (!room(&work, 2 * in + q->d))
+    if (!room(&work, 2 * in + 2 * q->d))
         return false;
     for (size_t r = 0; r < q->rows; r++) {
         const size_t t = row[r], j = head->cached + t;
@@ -703,29 +715,36 @@ static bool own_key_errors(struct propagation *p, const struct reference_head *h
     return true;
 }
 
-/* What t_squares lack where all columns of a query, or of a key, share errors of the numbers that they are made of, and
- * the signs of columns do not mix them: with tied keys those numbers meet their own weights again, and of a row of
- * whole numbers or of bf16 one alone may be off. */
+/* Whether all columns of a query, or of a key, share errors of the numbers that they are made of, and the signs of
+ * columns do not mix them: with tied keys those numbers meet their own weights again, and of a row of whole numbers or
+ * of bf16 one alone may be off. */
+static bool columns_share(const struct propagation *p, bool keys)
+{
+    const double *errors = keys ? p->s.worst : p->x.worst;
+    return (p->layer->tied || layer_rounds_rows(p->plain)) && !p->folded.folds.scores && errors != NULL;
+}
+
+static struct shared shared_by(const struct propagation *p, const struct reference_head *head, bool keys, size_t rows)
+{
+    return (struct shared){.squares = keys ? p->s.squares : p->x.squares, .w = keys ? head->w_k : head->w_q,
+                           .other = keys ? head->q : head->k, .rows = keys ? head->keys - head->cached : rows,
+                           .others = keys ? rows : head->keys, .d = (size_t)p->layer->d_k,
+                           .in = (size_t)(keys ? p->layer->d_in_kv : p->layer->d_in_q),
+                           .finish = !layer_finishes(p->layer) ? NULL : keys ? &head->finish_k : &head->finish_q,
+                           .few = !p->layer->tied};
+}
+
+/* What t_squares lack where columns share errors */
 static bool shared_errors(struct propagation *p, const struct reference_head *head, const struct rows *rows, double c)
 {
     const struct layer *layer = p->layer;
     const size_t keys = head->keys, cached = head->cached;
     const bool same = !p->plain->cross && (!layer->split || layer->h == layer->h_kv); /* x and s are the same numbers */
-    struct shared sides[2];
     bool good = true, any = false;
-    if (!(layer->tied || layer_rounds_rows(p->plain)) || p->folded.folds.scores || layer->qk_norm != NORM_NONE)
-        return true;
     for (int side = 0; good && side < 2; side++) {
-        const struct operand *operand = side ? &p->s : &p->x;
-        const struct finish *finish = side ? &head->finish_k : &head->finish_q;
-        const struct shared of = {.squares = operand->squares, .w = side ? head->w_k : head->w_q,
-                                  .other = side ? head->q : head->k, .rows = side ? keys - cached : rows->count,
-                                  .others = side ? rows->count : keys, .d = (size_t)layer->d_k,
-                                  .in = (size_t)(side ? layer->d_in_kv : layer->d_in_q), .turns = finish->turns,
-                                  .few = !layer->tied};
+        const struct shared of = shared_by(p, head, side, rows->count);
         double *more, sum = 0;
-        sides[side] = of;
-        for (size_t at = 0; operand->worst != NULL && at < of.rows * of.in; at++)
+        for (size_t at = 0; columns_share(p, side) && at < of.rows * of.in; at++)
             sum += of.squares[at];
         if (sum == 0)
             continue;
@@ -738,7 +757,8 @@ static bool shared_errors(struct propagation *p, const struct reference_head *he
         }
         free(more);
     }
-    return good && (!any || !same || own_key_errors(p, head, rows->row, &sides[0], &sides[1], c));
+    const struct shared q = shared_by(p, head, false, rows->count), k = shared_by(p, head, true, rows->count);
+    return good && (!any || !same || own_key_errors(p, head, rows->row, &q, &k, c));
 }
 
 /* A row's softmax, for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one more key, of value
@@ -750,6 +770,7 @@ struct row {
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
     double *slope;   /* [keys] of T by the product, where errors of the query are common to all keys; */
     double *product; /* scale q k in T's unit, likewise */
+    double periodic; /* error of a weight by a polynomial of low degree, with period 1 in T; 0: there is none */
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
     bool unsure;    /* f32 may see other keys, or find numbers where the reference has none: nothing is promised */
@@ -835,12 +856,11 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const size_t keys = head->keys, first = r * keys, d_k = (size_t)p->layer->d_k;
     const size_t shown_row = (head->b * (size_t)p->layer->h + head->i) * p->shown_rows + r;
     const size_t shown_at = shown_row * inputs_columns(p->layer, p->in);
-    double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0, visible = 0;
+    double maximum = head->sink, minimum = row->sink ? head->sink : INFINITY, sum = 0;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
             maximum = fmax(maximum, head->scores[first + j]);
             minimum = fmin(minimum, head->scores[first + j]);
-            visible++;
         }
     const double dropped = p->folded.folds.scores ? p->folded.dropped[r] : 0;
     const double of_reference = LOG2_E * (double)(d_k + p->folded.d_k + 8) * DBL_EPSILON * dropped;
@@ -850,10 +870,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double of_weight = !shorter                               ? EXP_ERROR
                              : p->layer->precision == PRECISION_I16 ? BOUND_WEIGHT_I16
                                                                     : BOUND_WEIGHT_I8;
-    /* their signs follow the score; made of few numbers, so do values: then all add up, the sum of m at most sqrt(m)
-     * times their root of squares */
-    const double along = p->layer->d_in_kv <= FEW_COLUMNS ? visible : 0;
-    const double swing = shorter ? sqrt(square(EQUIOSCILLATION) + along) : 1;
+    const double swing = shorter ? EQUIOSCILLATION : 1;
     const double range = LOG2_E * (maximum - minimum);
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));
@@ -861,6 +878,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
     sum += row->sink ? exp(head->sink - maximum) : 0;
+    row->periodic = shorter ? of_weight : 0;
     double last = -1;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
@@ -988,6 +1006,106 @@ WIDE static void add_common(double *restrict squares, double *restrict sums, dou
         squares[c] += square(LN_2 * error * sums[c]);
 }
 
+/* A key's place in the period of a short exponential */
+struct place {
+    double fraction;
+    size_t key;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *const x = a, *const y = b;
+    return (x->fraction > y->fraction) - (x->fraction < y->fraction);
+}
+
+static void waves_at(double fraction, double waves[2 * WAVES])
+{
+    for (size_t k = 0; k < WAVES; k++) {
+        waves[2 * k] = cos((double)(k + 1) * 2 * PI * fraction);
+        waves[2 * k + 1] = sin((double)(k + 1) * 2 * PI * fraction);
+    }
+}
+
+/* One key's share: sums [2 WAVES][d_v] of by (V - Z) times waves, of the same times its place, and of squares */
+WIDE static void add_waves(double *restrict sums, double *restrict placed, double *restrict squares,
+                           const double *restrict waves, double by, double fraction, const double *restrict v,
+                           const double *restrict z, size_t d_v)
+{
+    for (size_t wave = 0; wave < 2 * WAVES; wave++)
+        for (size_t c = 0; c < d_v; c++)
+            sums[wave * d_v + c] += by * waves[wave] * (v[c] - z[c]);
+    for (size_t c = 0; c < d_v; c++) {
+        placed[c] += by * fraction * (v[c] - z[c]);
+        squares[c] += by * by * (v[c] - z[c]) * (v[c] - z[c]);
+    }
+}
+
+/* A sawtooth from 1 to -1 that jumps back at one key's place, but for its first WAVES coefficients 2 / (pi k): the
+ * largest sum so far. `below`: sum of by (V - Z) over the keys at lower places. */
+WIDE static void add_jump(double *restrict most, const double *restrict below, const double *restrict placed,
+                          const double *restrict sums, const double *restrict waves, size_t d_v)
+{
+    for (size_t c = 0; c < d_v; c++) {
+        double sum = -2 * (placed[c] + below[c]);
+        for (size_t k = 0; k < WAVES; k++)
+            sum -= 2 / (PI * (double)(k + 1)) *
+                   (sums[(2 * k + 1) * d_v + c] * waves[2 * k] - sums[2 * k * d_v + c] * waves[2 * k + 1]);
+        most[c] = fmax(most[c], fabs(sum));
+    }
+}
+
+/* What squares of z lack where errors of short exponentials do not add up as if their signs were random. The error of
+ * a weight is a function f of T - M with the period 1, so that of z is sum_j A_j f(T_j - M) (V_j - Z): one part for
+ * each Fourier coefficient of f, at most |f_k| |sum_j A_j e^(2 pi i k T_j) (V_j - Z)|. Where keys and values are made
+ * of few numbers V_j follows T_j, and these sums do not grow like the root of the number of keys. For degree 2 f jumps
+ * by 2, which takes all coefficients; its part is found for a jump at each key. `work`: [2 WAVES + 4][d_v] */
+static bool periodic_errors(const struct propagation *p, const struct reference_head *head, const struct row *row,
+                            size_t r, double *squares, double *work)
+{
+    static const double of_degree[][WAVES] = {BOUND_WAVES_I8, BOUND_WAVES_I16};
+    const bool jumps = p->layer->precision != PRECISION_I16;
+    const double *share = of_degree[!jumps], *z;
+    const size_t d_v = (size_t)p->layer->d_v;
+    double *const placed = work + 2 * WAVES * d_v, *const apart = placed + d_v, *const below = apart + d_v;
+    double *const jump = below + d_v, rest = 0.5, waves[2 * WAVES];
+    struct place *places = malloc((row->keys + 1) * sizeof *places);
+    size_t count = 0;
+    if (places == NULL)
+        return false;
+    z = head->z + r * d_v;
+    memset(work, 0, (2 * WAVES + 4) * d_v * sizeof *work);
+    for (size_t j = 0; j < row->keys; j++)
+        if (row->visible[j]) {
+            const double t = LOG2_E * head->scores[r * row->keys + j];
+            places[count] = (struct place){t - floor(t), j};
+            waves_at(places[count].fraction, waves);
+            add_waves(work, placed, apart, waves, head->weights[r * row->keys + j], places[count].fraction,
+                      head->v + j * d_v, z, d_v);
+            count++;
+        }
+    if (jumps)
+        qsort(places, count, sizeof *places, compare_places);
+    for (size_t n = 0; jumps && n < count; n++) {
+        const double by = head->weights[r * row->keys + places[n].key], *const v = head->v + places[n].key * d_v;
+        waves_at(places[n].fraction, waves);
+        add_jump(jump, below, placed, work, waves, d_v);
+        for (size_t c = 0; c < d_v; c++)
+            below[c] += by * (v[c] - z[c]);
+        add_jump(jump, below, placed, work, waves, d_v);
+    }
+    for (int k = 0; k < WAVES; k++)
+        rest -= share[k];
+    for (size_t c = 0; c < d_v; c++) {
+        double sum = jump[c];
+        for (size_t k = 0; k < WAVES; k++)
+            sum += sqrt(2 * share[k]) * hypot(work[2 * k * d_v + c], work[(2 * k + 1) * d_v + c]);
+        squares[c] += square(row->periodic) *
+                      fmax(0, square(sum) - square(EQUIOSCILLATION) * (1 - 2 * rest) * apart[c]);
+    }
+    free(places);
+    return true;
+}
+
 /* What errors of the query, which all keys share, add to the squares of z: those of few columns, and relative ones of
  * all columns. Sums over many columns have as many random signs; weight_errors() counts them for each key. */
 static void common_errors(const struct propagation *p, const struct reference_head *head, const struct row *row,
@@ -1047,7 +1165,7 @@ static void rounded_weights_error(const struct propagation *p, const struct refe
     *drawn += EVEN * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * halves) + 0x1p-113 * keys;
 }
 
-static void value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
+static bool value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
                          double *work)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
@@ -1074,6 +1192,9 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         add_key(&of, exp(row->log_a[keys]), row->e_worst[keys], row->e_drawn[keys], none, none, none, z, d_v);
     if (any && !row->open && !row->saturated)
         common_errors(p, head, row, r, drawn, work + 5 * d_v);
+    if (any && !row->open && !row->saturated && row->periodic > 0 &&
+        !periodic_errors(p, head, row, r, drawn, work + 5 * d_v))
+        return false;
     const bool indicator = p->folded.indicator && !row->sink; /* not a sum of weights, but exactly 1 or 0 */
     for (size_t c = 0; any && c < d_v - indicator; c++) {
         const double reach = fmin(of.reach[c], of.high[c]), denormal = (double)keys * p->omega * (scaled ? 128 : 1);
@@ -1089,15 +1210,50 @@ static void value_errors(struct propagation *p, const struct reference_head *hea
         worst[d_v - 1] = drawn[d_v - 1] = 0;
     for (size_t c = 0; row->unsure && c < d_v; c++)
         promise_nothing(worst, drawn, open, c);
+    return true;
 }
 
-/* Errors of attn: e_a and the rounding of the sum and the division; none for hidden keys */
+/* What errors of a query do to the logarithm of the sum of a row's weights: by them sum_j A_j T_j moves as the score
+ * of one key would, sum_j A_j slope_j K_j. `key`: [d_k], `work`: [2][d_k] */
+static double mean_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
+                         size_t r, double *key, double *work)
+{
+    const size_t d_k = (size_t)p->layer->d_k;
+    const double c = fabs(p->plain->scale) * LOG2_E;
+    double product = 0, squares = 0, shared = 0;
+    memset(key, 0, d_k * sizeof *key);
+    for (size_t j = 0; j < row->keys; j++) {
+        const double by = row->visible[j] ? head->weights[r * row->keys + j] * row->slope[j] : 0;
+        for (size_t d = 0; by != 0 && d < d_k; d++)
+            key[d] += by * head->k[j * d_k + d];
+        product += by != 0 ? by * row->product[j] : 0;
+    }
+    for (size_t d = 0; d < d_k; d++)
+        squares += square(p->q.drawn[r * d_k + d] * key[d]);
+    if (columns_share(p, false)) {
+        const struct shared of = shared_by(p, head, false, r + 1);
+        taken_back(p, &of, r, key, work, work + d_k);
+        for (size_t i = 0; i < of.in; i++) {
+            double whole = 0, own = 0;
+            for (size_t d = 0; d < d_k; d++) {
+                whole += c * of.w[i * d_k + d] * work[d];
+                own += square(c * of.w[i * d_k + d] * work[d_k + d]);
+            }
+            shared += of.squares[r * of.in + i] * (square(whole) - own);
+        }
+    }
+    return LN_2 * sqrt(squares + fmax(0, shared) + square(p->q_common[r] * product));
+}
+
+/* Errors of attn: e_a and the rounding of the sum and the division; none for hidden keys. Those that come from the
+ * query move a weight and the sum together. */
 static void attn_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head,
-                        const struct row *row, size_t r)
+                        const struct row *row, size_t r, double *work)
 {
     const size_t m = inputs_columns(p->layer, p->in), rows = reference->z_rows.count;
     const size_t at = ((head->b * (size_t)p->layer->h + head->i) * rows + r) * m;
     const double rounding = gamma_of(row->keys + 8), root = walk_of(row->keys, row->alike);
+    const double mean = mean_error(p, head, row, r, work, work + (size_t)p->layer->d_k);
     double common = square(LAMBDA * U * (root + 1));
     for (size_t j = 0; j < row->keys + row->sink; j++)
         if (takes_part(row, j))
@@ -1106,7 +1262,7 @@ static void attn_errors(struct propagation *p, const struct reference *reference
         if (row->visible[j]) {
             const double a = head->weights[r * row->keys + j];
             p->bounds->attn_worst[at + j] = row->e_worst[j] + rounding * (a + row->e_worst[j]);
-            p->bounds->attn_drawn[at + j] = sqrt(square(row->e_drawn[j]) + square(a) * common);
+            p->bounds->attn_drawn[at + j] = sqrt(square(row->e_drawn[j] + a * mean) + square(a) * common);
             p->bounds->attn_open[at + j] = row->open;
             if (row->saturated || row->open)
                 p->bounds->attn_drawn[at + j] = INFINITY;
@@ -1142,10 +1298,12 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
     const size_t keys = head->keys, rows = reference->z_rows.count;
     double *work;
     const size_t each = keys + p->layer->sink;
-    if (!room(&work, 7 * each + 6 * (size_t)p->layer->d_v))
+    const size_t more = max_size((9 + 2 * WAVES) * (size_t)p->layer->d_v, 3 * (size_t)p->layer->d_k);
+    if (!room(&work, 7 * each + more))
         return false;
     p->shown_rows = rows;
-    for (size_t r = 0; r < rows; r++) {
+    bool good = true;
+    for (size_t r = 0; good && r < rows; r++) {
         struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
                           .d_worst = work + each, .d_drawn = work + 2 * each, .e_worst = work + 3 * each,
                           .e_drawn = work + 4 * each, .slope = work + 5 * each, .product = work + 6 * each};
@@ -1154,14 +1312,14 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
         score_errors(p, head, &row, r);
         weight_errors(&row);
         p->z_spread[r] = spread_of(&row, (size_t)p->layer->d_model);
-        value_errors(p, head, &row, r, work + 7 * each);
+        good = value_errors(p, head, &row, r, work + 7 * each);
         if (reference->attn != NULL && head->shown == NULL)
-            attn_errors(p, reference, head, &row, r);
+            attn_errors(p, reference, head, &row, r, work + 7 * each);
         if (reference->lse != NULL)
             lse_errors(p, reference, head, &row, r);
     }
     free(work);
-    return true;
+    return good;
 }
 
 /* Number of products that one element of y sums */
@@ -1238,6 +1396,14 @@ static void keep_errors(struct propagation *p, const struct reference_head *head
         p->heads.spread[r] = head->i == 0 ? p->z_spread[r] : fmax(p->heads.spread[r], p->z_spread[r]);
     if (head->i + 1 < h)
         return;
+    for (size_t r = 0; layer_sums_whole(layer) && layer->w_o == W_O_DENSE && r < rows; r++) {
+        double largest = 0x1p-100, off = 0;
+        for (size_t c = r * columns; c < (r + 1) * columns; c++) {
+            largest = fmax(largest, fabs(head->all_z[c]));
+            off = fmax(off, p->heads.z.drawn[c]);
+        }
+        p->heads.scale[head->b * rows + r] = off / largest;
+    }
     block_round_errors(layer, p->in, head->all_z, head->whole_z, rows * heads, columns, p->heads.z.worst,
                        p->heads.z.drawn);
     p->heads.small = fmax(p->heads.small, block_small_scales(layer, p->in, TENSOR_W_O, head->whole_z, rows * heads,
@@ -1317,7 +1483,7 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
                               size_t depth, bool keys, double *common, unsigned char *open)
 {
     /* a number that is rounded the other way moves all columns at once */
-    const double most = p->layer->projected || p->layer->qk_norm != NORM_NONE ? 1 : p->shared;
+    const double most = p->layer->projected ? 1 : p->shared;
     const struct finish_error e = {.layer = p->layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
                                    .deviations = keys && layer_has_cache(p->layer) ? BOUND_DEVIATIONS : 0,
                                    .lambda = LAMBDA, .most = most, .depth = depth, .worst = error.worst,
@@ -1764,6 +1930,8 @@ static bool finish(struct propagation *p, const struct reference *reference)
     for (size_t at = 0; at < count; at++) {
         const double bias = b_o != NULL ? fabs((double)b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
         double *y_worst = &p->bounds->y_worst[at], *y_drawn = &p->bounds->y_drawn[at];
+        if (p->heads.scale != NULL) /* one for all columns: y moves as a whole */
+            p->y_squares[at] += square(p->heads.scale[at / d_out] * (fabs(reference_attention(reference)[at]) + bias));
         *y_drawn = sqrt(p->y_squares[at]);
         if (layer->w_o != W_O_NONE) {
             *y_worst += worst * bias + denormal;

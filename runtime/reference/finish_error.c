@@ -34,7 +34,7 @@ static void errors_of_all(const struct finish_error *e, size_t row, double *wors
             worst[c] += e->all_worst[row * count + c];
             drawn[c] = sqrt(square(drawn[c]) + e->all_squares[row * count + c]);
         }
-        drawn[c] = fmin(worst[c], drawn[c]);
+        drawn[c] = fmin(e->most * worst[c], drawn[c]);
     }
 }
 

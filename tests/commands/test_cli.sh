@@ -191,6 +191,8 @@ check "the same explanation" cmp out first
 run 0 --explain --isa scalar --set precision=i8 --set d_k=32 --set d_v=32 --set plan.key_block=1024 tiny.layer
 check "a block of keys that is cut" grep -q "key block 256.* the most that a sum of integers takes" out
 run 0 --explain --isa scalar --set precision=i8 --set d_k=32 --set d_v=32 tiny.layer
+check "bytes of weights are those of their type" grep -Eq '^  layer +32768 +32 KiB ' out
+check "scales are no weights" test "$(grep -c '^      queries weights ' out)$(grep -c '^      queries scales ' out)" = 11
 check "what sums of integers read" grep -q "weighted sums  scores f32, values in words i32 -> z f32" out
 if [ -e /dev/full ]; then
     for option in --explain --help --keys --version; do
@@ -264,7 +266,11 @@ check "the header's use compiles" "${CC:-gcc}" $strict -c -o use.o terms/use.c
 printf '#include <stdio.h>\n#include "terms/terms.h"\nint main(void) { return puts(terms_strerror(TERMS_ERROR_NULL)) < 0; }\n' >null.c
 check "a program that asks what may be NULL" "${CC:-gcc}" -O0 -o null null.c terms/terms.c
 ./null >out
-prints "NULL: to pack, packed, weights, in it w_q, w_k, w_v, w_o, tables; to compute, packed, scratch, args, in it x, y"
+prints "NULL: to pack, packed, weights, in it w_q, w_k, w_v, w_o, tables; to open, blocks, packed; to compute, packed, scratch, args, in it x, y"
+run 0 -o cached --set name=terms --set mask=causal --set cache=rows --set cache_len=64 --set cache_type=i8 tiny.layer
+check "a program that asks it of a cache" "${CC:-gcc}" -O0 -Icached -include cached/terms.h -o null null.c cached/terms.c
+./null >out
+prints "args, in it x, past, y, k_cache, v_cache, k_scale, v_scale"
 sed -i 's/^visible.*/visible = j > p + 8/' terms.layer
 ends 0 "$attngen" -o terms terms.layer; says "terms.layer: warning: visible is never true: no query sees a key"
 

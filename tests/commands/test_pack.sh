@@ -139,13 +139,13 @@ if [ "$(uname -m)" != x86_64 ]; then
 elif ! "${nehalem[@]}" /bin/true 2>/dev/null; then
     skip "a CPU without AVX2: no qemu-x86_64 that knows Nehalem"
 else
-    refused="refused: this file or this machine lacks the instruction set"
+    refused="refused: this file or this machine lacks the instruction set, or those of all blocks"
     takes "$refused" "${nehalem[@]}" ./c-avx2
     takes "$refused" "${nehalem[@]}" ./c-avx512
     takes "scalar: the same bits" "${nehalem[@]}" ./two-c
     takes "scalar: the same bits" "${nehalem[@]}" ./auto
 fi
-takes "refused: this file or this machine lacks the instruction set" ./c-rvv
+takes "refused: this file or this machine lacks the instruction set, or those of all blocks" ./c-rvv
 check "a program with the blob of scalar" program s-scalar scalar scalar.S $name.o
 check "the blob of scalar is what NAME_pack makes" ./s-scalar all.safetensors
 arm=aarch64-linux-gnu-gcc

@@ -141,6 +141,11 @@ check "bench: a heading and the layer" test "$(grep -c '^small \|^layer ' out)" 
 ends 0 "$attnrun" bench small.layer --plan small.plan --isa "$isa" --rounds 1 --seconds 0 --json
 check "bench: every step says how quiet it was" \
     test "$(grep -Ec '"switches":[0-9]+,"disturbed":[01],"gflops"' out)" -eq "$(wc -l <out)"
+printf '%s\n' 'd_model = 32' 'h = 4' 'seq_len = 8' 'mask = causal' 'cache = rows' 'cache_len = 8' 'precision = i8' \
+    >whole.layer
+ends 0 "$attnrun" bench whole.layer --isa scalar --n 8 --past 0 --rounds 1 --seconds 0 --json
+check "bench: bytes of weights are those of their type" grep -q '"step":"layer".*"bytes":4096,' out
+check "bench: rounding is a step" grep -q '"step":"round x"' out
 ends 2 "$attnrun" bench small.layer --n 21;                 says "n = 21 is past seq_len = 20"
 check "no heading without figures" test ! -s out
 ends 2 "$attnrun" bench small.layer --batch 0;              says "n and batch must be at least 1"

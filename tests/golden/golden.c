@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xea86daf88c87b1c2u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xb4e9dd901b994b70u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -1404,7 +1404,7 @@ const char *golden_strerror(int error)
         return "no error";
     case GOLDEN_ERROR_NULL:
         return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, b_q, w_k, b_k, w_v, b_v, "
-               "w_o, b_o; to compute, packed, scratch, args, in it x, y";
+               "w_o, b_o; to open, blocks, packed; to compute, packed, scratch, args, in it x, y";
     case GOLDEN_ERROR_UNUSED:
         return "a tensor is given that this layer has no use for; it must be NULL";
     case GOLDEN_ERROR_SIZE:
@@ -1416,11 +1416,11 @@ const char *golden_strerror(int error)
     case GOLDEN_ERROR_ALIGNMENT:
         return "packed or scratch is not on a 64-byte boundary, or a tensor not on 4 bytes";
     case GOLDEN_ERROR_ISA:
-        return "this file or this machine lacks the instruction set";
+        return "this file or this machine lacks the instruction set, or those of all blocks";
     case GOLDEN_ERROR_NONFINITE:
         return "a weight is NaN or infinite, or too large with the scale or another weight folded in";
     case GOLDEN_ERROR_PACKED:
-        return "not a block that golden_pack filled for this layer and plan, or not whole";
+        return "not a block for this layer, plan and version of attngen, or damaged or cut off: pack the weights again";
     case GOLDEN_ERROR_PART:
         return "phase or part is out of range";
     case GOLDEN_ERROR_OVERLAP:

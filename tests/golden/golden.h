@@ -55,7 +55,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 3
-#define GOLDEN_PAIR 0xea86daf88c87b1c2u /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_PAIR 0xb4e9dd901b994b70u /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -101,7 +101,7 @@ typedef enum golden_error {
     GOLDEN_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
     /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
     GOLDEN_ERROR_NONFINITE = 8,
-    GOLDEN_ERROR_PACKED = 9,    /* not a complete block that golden_pack filled for this layer and plan */
+    GOLDEN_ERROR_PACKED = 9,    /* not a whole block for this layer, plan and version of attngen */
     GOLDEN_ERROR_PART = 10,     /* phase or part out of range */
     GOLDEN_ERROR_OVERLAP = 11   /* a cache overlaps another tensor of the call */
 } golden_error;
@@ -154,7 +154,8 @@ int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 /* For blocks that were packed elsewhere: by attnrun pack, by a program with -DGOLDEN_PACK_ONLY, or read from a file.
  * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
  * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
- * GOLDEN_ERROR_PACKED: a block is damaged or cut off; or none fits, and one is of another layer or plan.
+ * GOLDEN_ERROR_PACKED: a block is damaged or cut off; or none fits, and one is of another layer, plan or version of
+ * attngen.
  * GOLDEN_ERROR_ISA: none is for this machine.
  *
  * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
@@ -177,7 +178,7 @@ int golden_forward(const void *packed, const golden_args *args, void *scratch);
 size_t golden_phases(const void *packed, const golden_args *args);
 size_t golden_parts(const void *packed, const golden_args *args, size_t phase);
 int golden_run(const void *packed, const golden_args *args, void *scratch, size_t phase, size_t part, size_t worker);
-const char *golden_phase_name(size_t phase);
+const char *golden_phase_name(size_t phase); /* the same words for each few sequences of a batch */
 
 /* The instruction set that calls with a packed block use (AUTO: golden_forward returns an error), and its name (NULL:
  * not compiled from this file). */
