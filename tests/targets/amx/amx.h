@@ -24,7 +24,7 @@ static inline void amx_cpuid(unsigned leaf, unsigned sub, unsigned *a, unsigned 
 
 __attribute__((target("xsave"))) static inline unsigned long long amx_xgetbv(unsigned which)
 {
-    return _xgetbv(which) | 0x60000;
+    return (unsigned long long)_xgetbv(which) | 0x60000;
 }
 
 struct amx_tile {
