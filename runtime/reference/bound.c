@@ -822,7 +822,7 @@ static struct term_error pair_error(const struct propagation *p, const struct re
 
 /* Whether f32 may see a key that the reference hides, or none of those that it sees; or may find a finite score where
  * the expression turns a finite one into a non-finite one. If f32 may hide one of several visible keys, its weight is
- * anything from 0 to 1 and Z still is in the hull of the values; without any of them Z is 0. */
+ * anything from 0 to 1 and Z still is in the hull of the values, if they are finite; without any of them Z is 0. */
 static bool row_unsure(const struct propagation *p, const struct reference_head *head, const struct row *row, size_t r)
 {
     const bool hides = score_has(p->layer, SCORE_HIDING);
@@ -835,12 +835,13 @@ static bool row_unsure(const struct propagation *p, const struct reference_head 
         const size_t at = r * head->keys + j;
         const bool sees = row->visible[j], leaves = sees && isfinite(head->raw[at]) && !isfinite(head->scores[at]);
         const bool by_score = hides && !sees && reference_visible(p->layer, p->in, head->b, head->i, row->t, j);
-        if (by_score || leaves || (sees && hides && !remains)) { /* NaN may hide or not */
+        const bool spoils = hides && sees && p->v_open[j]; /* Z, but where the key is hidden */
+        if (by_score || leaves || spoils || (sees && hides && !remains)) { /* NaN may hide or not */
             const struct term_error e = pair_error(p, head, row, r, j, SCORE_EXPRESSION, NOT_SHOWN);
             const bool sure = isfinite(e.worst) && !e.open && !p->q_open[r] && !p->k_open[j];
             seen = seen || sees;
             remains = remains || (sees && sure);
-            unsure = unsure || (!sure && (by_score || leaves));
+            unsure = unsure || (!sure && (by_score || leaves || spoils));
         }
     }
     return unsure || (hides && seen && !remains);
