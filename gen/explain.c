@@ -175,7 +175,7 @@ static void cost_lines(FILE *out, const struct figures *f)
 /* Behind "in f32", which the caller's weights are. */
 static const char *packed_words(const struct layer *l)
 {
-    return layer_stores_weights(l) ? "; weights as packed, without scales of columns" : "";
+    return layer_stores_weights(l) ? ";\nbytes of weights as packed, without scales of columns" : "";
 }
 
 /* One of the three projections of the input. */

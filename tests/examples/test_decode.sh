@@ -42,6 +42,6 @@ check "another y is noticed" refuses "$work/$compiler/rows/decode" '^not the sam
 
 # a cache that is too short
 check "a shorter one builds" build short "--set seq_len=128 --set cache_len=1000" CC="$compiler" "$work/short/rows/decode"
-check "its end is an error" refuses "$work/short/rows/decode" 'more than 1000 tokens'
+check "its end is an error" refuses "$work/short/rows/decode" 'above the 1000 tokens of the cache'
 check "decode.c stays short" test "$(wc -l <examples/decode/decode.c)" -le 60
 tally

@@ -113,7 +113,7 @@ check "as many tokens as asked for" test "$(wc -l <"$work/four")" -eq 4
 (echo 3 4 5 6; head -n 2 "$work/four") | generate 2 >"$work/two"
 check "which follow from a longer prompt too" cmp "$work/two" <(tail -n 2 "$work/four")
 echo 3 4 5 6 | generate 40 >"$work/text"
-check "more than the model has positions for are an error" grep -q 'more than 12 tokens' "$work/error"
+check "more than the model has positions for are an error" grep -q 'above the 12 tokens of the cache' "$work/error"
 check "examples/llama builds" example llama llama_bias "$work/example_llama"
 generate() { "$work/example_llama/generate" "$work/example_llama/llama.packed" "$@" 2>"$work/error"; }
 printf '3 4 5 6\n7\n8 9\n' | generate 5 >"$work/together"
