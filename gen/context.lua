@@ -138,8 +138,8 @@ local function blocks_of(vocabulary)
 end
 
 -- The blocks of a vocabulary that define a macro or function which `text` or a later chosen block uses; and the names
--- of their macros, for #undef. A comment that is a block of its own is the title of the blocks after it; one that begins
--- several blocks is said once.
+-- of their macros, for #undef. A comment that is a block of its own is the title of the blocks after it; one that
+-- begins several blocks is said once.
 function helpers.words_used(vocabulary, text)
     local blocks, used, chosen, macros = blocks_of(vocabulary), {}, {}, {}
     helpers.mark_words(text, used)

@@ -10,8 +10,8 @@
 #include "../../gen/score.h"
 #include "bound.h"
 
-/* Kernels multiply a mask_add beyond BENT_FROM by 1/4 in place of log2(e) from there on. Two that differ there differ by
- * 2^104, and by 2^102 or less than a rounding then: a rest of the score up to ABSORBED changes no order. */
+/* From BENT_FROM on kernels add 1/4 of a mask_add in place of log2(e) times it. Two numbers that differ there differ by
+ * 2^104, and as they are added by 2^102 or a rounding: a rest of the score up to ABSORBED changes no order. */
 #define BENT_FROM (0x1.7da994p+127 / (BOUND_LOG2_E - 0.25))
 #define ABSORBED 0x1p98
 
@@ -105,8 +105,8 @@ static void capped_error(struct term_error *e, double operand, double number)
     e->reach = cap * (1 + BOUND_TANH);
 }
 
-/* In base 2 the kernel adds log2(e) operand, and less from BENT_FROM on. Where that counts, weights are 0 or 1 and do not
- * tell, but a rounding is one of more of the operand. */
+/* In base 2 the kernel adds log2(e) operand, and less from BENT_FROM on. Weights there are 0 or 1 all the same, but a
+ * rounding of the sum is one of 4 log2(e) times as much of the operand. */
 static void added_error(struct term_error *e, double operand, double number)
 {
     const double size = BOUND_LOG2_E * fabs(operand), bent = fmax(0, size - BOUND_LOG2_E * BENT_FROM);

@@ -33,7 +33,7 @@ struct term_error {
 };
 /* What the term adds to that. */
 void terms_error(const struct layer *layer, enum score_name term, struct term_error *error, double operand);
-/* Whether a score of this size, in base 2, is compared with those of a mask_add that are smaller than they should be. */
+/* Whether a score of this size, in base 2, may stand beside one whose mask_add is bent. */
 bool terms_bend(const struct layer *layer, double score);
 
 #endif
