@@ -3,11 +3,7 @@
 -- scale of its own, a window in every other layer, and an embedding that is scaled.
 
 local function windows(m, layers)
-    local c = m.config
-    if c.object.sliding_window == m.null then
-        c:wrong("sliding_window", "is null; a whole number is needed, as every other layer has a window")
-    end
-    return c:size("sliding_window", 4096) - 1, m:windows(layers, function(i) return i % 2 == 0 end)
+    return m:windows(layers, m.config:size("sliding_window", 4096), function(i) return i % 2 == 0 end)
 end
 
 local function more(m, spec)
