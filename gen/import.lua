@@ -24,22 +24,31 @@ local families = {
 -- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
 -- or generate() read, and what a model returns besides.
 local idle = [[
-    _name_or_path _model_name_or_path _attn_implementation _commit_hash model_type transformers_version
-    torch_dtype dtype
-    bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
+    _name_or_path _model_name_or_path _commit_hash _num_labels _attn_implementation _attn_implementation_autoset
+    _flash_attn_2_enabled attn_implementation model_type transformers_version torch_dtype dtype auto_map
+    custom_pipelines
+    bos_token_id eos_token_id eos_token_ids sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
     forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
-    use_cache return_dict output_attentions output_hidden_states output_past torchscript use_bfloat16 tf_legacy_loss
-    id2label label2id problem_type finetuning_task task_specific_params tokenizer_class prefix gradient_checkpointing
-    initializer_range initializer_factor init_std chunk_size_feed_forward auto_map
+    use_cache return_dict output_attentions output_hidden_states output_past torchscript xla_device use_bfloat16
+    tf_legacy_loss gradient_checkpointing initializer_range initializer_factor init_std neftune_noise_alpha
+    chunk_size_feed_forward num_labels id2label label2id problem_type finetuning_task task_specific_params
+    tokenizer_class prefix predict_special_tokens n_special model_max_length max_sequence_length directionality
     temperature top_k top_p typical_p num_beams num_beam_groups diversity_penalty do_sample early_stopping max_length
     min_length max_new_tokens length_penalty repetition_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size
     num_return_sequences output_scores return_dict_in_generate remove_invalid_values exponential_decay_length_penalty
-    generation_config num_labels directionality
+    epsilon_cutoff eta_cutoff encoder_repetition_penalty num_assistant_tokens num_assistant_tokens_schedule
+    assistant_confidence_threshold assistant_lookbehind target_lookbehind generation_config cache_implementation
+    alignment_heads is_multilingual lang_to_id language no_timestamps_token_id prev_sot_token_id return_timestamps task
+    task_to_id max_initial_timestamp_index
+    sbert_ce_default_activation_function sentence_transformers unsloth_fixed unsloth_version is_llama_config
+    transformers.js_config
 ]]
 
 -- Keys of every config.json that would change what is computed, and the one value that does not.
 local settled = {
     {"is_decoder", false, "the model is read as it stands alone"},
+    {"is_encoder_decoder", false, "the family has one stack"}, {"tie_encoder_decoder", false, "stacks share no layers"},
+    {"rope_interleaved", false, "the family rotates halves of a head"},
     {"add_cross_attention", false, "there is no other model whose tokens it would read"},
     {"cross_attention_hidden_size", nil, "there is no other model whose tokens it would read"},
     {"attention_bias", false, "the family has no such biases"}, {"mlp_bias", false, "the family has no such biases"},
@@ -269,8 +278,11 @@ function Keys:check_known()
         if type(key) ~= "string" then
             self:wrong(key, "is an item of a list; an object is needed")
         elseif not self.known[key] and self.object[key] ~= host.null then
-            self:wrong(key, "is not known of %s models; remove it if it changes nothing of what the model computes",
-                       self.model.family)
+            if not self.model.ignored[self.prefix .. key] then
+                self:wrong(key, "is not known of %s models; add --ignore %s%s if it changes nothing of what the " ..
+                           "model computes", self.model.family, self.prefix, show(key))
+            end
+            self.model.ignored[self.prefix .. key] = "met"
         end
     end
 end
@@ -554,8 +566,8 @@ function Model:labels()
     for _ in pairs(type(names) == "table" and names or {}) do
         listed = listed + 1
     end
-    if names and count and count ~= listed then
-        c:wrong("num_labels", "is %d, and id2label has %d", count, listed)
+    if names and (listed == 0 or count and count ~= listed) then
+        c:wrong("id2label", "has %d classes%s", listed, count and ", and num_labels is " .. count or "")
     end
     return count or names and listed or 2
 end
@@ -731,7 +743,8 @@ function Model:windows(count, size, by_default, fixed)
         if kind == "full_attention" or kind == "sliding_attention" then
             windows[i] = kind == "sliding_attention"
             if windows[i] ~= default and (fixed or not size) then
-                self.config:wrong("layer_types", "has %s in layer %d, and the keys of windows say otherwise", kind, i - 1)
+                self.config:wrong("layer_types", "has %s in layer %d, and the keys of windows say otherwise", kind,
+                                  i - 1)
                 break
             end
         elseif kind then
@@ -789,8 +802,16 @@ end
 ---- from the model to texts ----
 
 local function check_all(model)
+    for _, key in ipairs(model.options.ignore) do
+        model.ignored[key] = "asked"
+    end
     for _, object in ipairs(model.objects) do
         object:check_known()
+    end
+    for _, key in ipairs(model.options.ignore) do
+        if model.ignored[key] ~= "met" then
+            model:wrong("", "--ignore %s: config.json has no such key that attngen does not know", show(key))
+        end
     end
 end
 
@@ -833,8 +854,8 @@ end
 
 local function new_model(config, tensors, options, kind)
     local model = setmetatable({
-        options = options, tensors = tensors, problems = {}, weight_problems = {}, objects = {}, specs = {},
-        sections = {}, used = {}, idle_tensors = {}, top = {}, kind = kind, family = families[kind][1],
+        options = options, tensors = tensors, problems = {}, weight_problems = {}, objects = {}, ignored = {},
+        specs = {}, sections = {}, used = {}, idle_tensors = {}, top = {}, kind = kind, family = families[kind][1],
         name = options.name or kind:gsub("-", "_"),
     }, Model)
     model.config = new_keys(model, config, "")

@@ -16,7 +16,8 @@ end
 
 return function(m)
     local c = m.config
-    c:ignore("hidden_act attn_logit_softcapping final_logit_softcapping cache_implementation")
+    c:ignore("hidden_act attn_logit_softcapping final_logit_softcapping")
+    c:only("sliding_window_size", c:get("sliding_window"), "it is another name of sliding_window")
     m:base("llama")(m, {
         act = {"hidden_activation", "gelu_pytorch_tanh"}, heads_kv = 4, width = 256, sandwich = true, plus_one = true,
         tied = true, windows = windows, more = more, scale = math.sqrt,

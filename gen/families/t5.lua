@@ -66,6 +66,9 @@ return function(m)
     part = c:word("dense_act_fn", gated and m.gated or m.activations, part[2])
     local scaled = c:flag("scale_decoder_outputs", c:get("tie_word_embeddings") ~= false)
     local positions = c:size("n_positions", 512)
+    if does.decoder then
+        c:only("is_encoder_decoder", true, "the class has both stacks")
+    end
     c:ignore("is_encoder_decoder dropout_rate classifier_dropout pad_token_id")
     local seq, all, cache = m:lengths(positions, false, does.decoder)
     local far = m.options.seq_len or positions -- tokens of the encoder
@@ -126,8 +129,8 @@ return function(m)
     decoder(m, self, cross, deep, gated)
     m:section("decoder norm"):norm("rms", eps, "decoder.final_layer_norm.weight", nil, width)
     if does.words then
-        m:logits("lm_head.weight", m:has("shared.weight") and "shared.weight" or table_of("encoder"), vocab, width, true,
-                 {scale = scaled and 1 / math.sqrt(width) or nil})
+        local word = m:has("shared.weight") and "shared.weight" or table_of("encoder")
+        m:logits("lm_head.weight", word, vocab, width, true, {scale = scaled and 1 / math.sqrt(width) or nil})
     end
     m:buffers("decoder%.block%.0%.layer%.1%.EncDecAttention%.relative_attention_bias%.weight") -- no model reads it
 end
