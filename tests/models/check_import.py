@@ -335,12 +335,13 @@ def answers(kind, model, call):
 
 def compute(ours, call):
     """The same from NAME.layers, and of each head that stands there."""
+    lengths = LENGTHS if "attention_mask" in call else torch.full((BATCH,), 2 ** 31)
     stacks, data = {}, next(call[key] for key in ("pixel_values", "input_features", "input_ids") if key in call)
     if "encoder input" in ours.sections:
-        stacks["encoder"] = ours.stack("encoder", data, None, LENGTHS, call.get("token_type_ids"))
+        stacks["encoder"] = ours.stack("encoder", data, None, lengths, call.get("token_type_ids"))
     if "decoder input" in ours.sections:
         ids = call.get("decoder_input_ids", call.get("input_ids"))
-        stacks["decoder"] = ours.stack("decoder", ids, stacks.get("encoder"), LENGTHS)
+        stacks["decoder"] = ours.stack("decoder", ids, stacks.get("encoder"), lengths)
     found = {"hidden": stacks.get("decoder", stacks.get("encoder"))}
     for title in ours.sections:
         if title.startswith("head "):
@@ -367,10 +368,10 @@ def compare(folder, out, model):
         rows = mine[name]
         if rows.shape != his.shape:
             raise ValueError(f"{name} is {list(rows.shape)} and {list(his.shape)}")
-        if rows.dim() == 3 and "pixel_values" not in call:  # rows of padding are nobody's
+        if rows.dim() == 3 and "attention_mask" in call:  # rows of padding are nobody's
             seen = torch.arange(rows.shape[1]) < LENGTHS[:, None]
             rows, his = rows[seen], his[seen]
-        worst = max(worst, ((rows - his).abs().max() / his.abs().max()).item())
+        worst = max(worst, ((rows - his).abs().max() / his.abs().max()).nan_to_num(math.inf).item())
     return theirs, worst
 
 
