@@ -75,7 +75,8 @@ ROPES = [None, {}, {"rope_type": "default"}, {"rope_theta": 500.0}, {"rope_type"
          {k: v for k, v in YARN.items() if k != "original_max_position_embeddings"},
          YARN, dict(YARN, rope_theta=50.0), dict(YARN, attention_factor=0.7), dict(YARN, attention_factor=None),
          dict(YARN, beta_fast=3.0), dict(YARN, beta_slow=0.1), dict(YARN, beta_fast=4, beta_slow=4),
-         dict(YARN, factor=1.0), dict(YARN, factor=0.5), dict(YARN, truncate=False), dict(YARN, truncate=None), dict(YARN, beta_fast=None),
+         dict(YARN, factor=1.0), dict(YARN, factor=0.5), dict(YARN, truncate=False), dict(YARN, truncate=None),
+         dict(YARN, beta_fast=None),
          dict(YARN, mscale=0.7), dict(YARN, mscale=0.7, mscale_all_dim=1.3), dict(YARN, mscale_all_dim=1.3),
          dict(YARN, attn_factor=0.5), dict(YARN, finetuned=True),
          *({**rope, "partial_rotary_factor": part} for rope in ({"rope_type": "default"}, YARN) for part in (0.5, 1.0)),
@@ -113,11 +114,13 @@ VALUES = {
 }
 # Keys that no config class has as a field, of older releases and of other programs.
 OLDER = """rope_scaling rope_theta partial_rotary_factor num_labels _num_labels pruned_heads torch_dtype dense_act_fn
-    is_gated_act scale_decoder_outputs per_layer_config original_max_position_embeddings position_embedding_type embedding_size
+    is_gated_act scale_decoder_outputs per_layer_config original_max_position_embeddings
+    position_embedding_type embedding_size
     architectures""".split()
 # The key without which one of these is foreign to a family: it gets one value there.
 RELATED = {"rope_scaling": {"rope_parameters"}, "rope_theta": {"rope_parameters"},
-           "dense_act_fn": {"feed_forward_proj"}, "partial_rotary_factor": {"rope_parameters"}, "is_gated_act": {"feed_forward_proj"},
+           "dense_act_fn": {"feed_forward_proj"}, "partial_rotary_factor": {"rope_parameters"},
+           "is_gated_act": {"feed_forward_proj"},
            "original_max_position_embeddings": {"rope_parameters"}}
 # Two keys and more at a time.
 PAIRS = [
