@@ -247,7 +247,8 @@ static bool name_good(const struct import_request *request, struct diag *diag)
 }
 
 /* The path of NAME.layers, and what the folder was read from. */
-static bool finish(struct imported *imported, const struct import_request *request, const struct checkpoint *checkpoint)
+static bool name_files(struct imported *imported, const struct import_request *request,
+                       const struct checkpoint *checkpoint)
 {
     for (size_t i = 0; i < imported->output.count; i++)
         if (imported->layers == NULL && ends_in(imported->output.files[i].path, ".layers"))
@@ -272,7 +273,7 @@ bool import_model(struct imported *imported, const struct import_request *reques
     const size_t errors = diag->errors;
     if (name_good(request, diag) && checkpoint_read(&importer.checkpoint, request->model, diag))
         run_script(&importer);
-    if (diag->errors == errors && !finish(imported, request, &importer.checkpoint))
+    if (diag->errors == errors && !name_files(imported, request, &importer.checkpoint))
         diag_environment(diag, NULL, "no memory for the paths");
     free(importer.reader.text);
     layer_free(importer.layer);

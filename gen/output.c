@@ -59,10 +59,9 @@ const char *output_shared_path(const struct output *one, const struct output *ot
  * expands ~ where a name begins, and takes a ) at the end for a member of an archive. */
 static const char *unspelled(const char *path)
 {
-    static const char spelled[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+,-./@(){}]!~ \t#$:\\";
     for (const char *c = path; *c != '\0'; c++)
-        if (((unsigned char)*c < 0x80 && strchr(spelled, *c) == NULL) || (*c == ')' && c[1] == '\0') ||
-            (*c == '~' && (c == path || c[-1] == '/')))
+        if (*c == 127 || ((unsigned char)*c < ' ' && *c != '\t') || strchr(";|=%*?[<>^\"'&`", *c) != NULL ||
+            (*c == ')' && c[1] == '\0') || (*c == '~' && (c == path || c[-1] == '/')))
             return c;
     return NULL;
 }
@@ -74,7 +73,7 @@ bool output_paths_spelled(const char *const *paths, size_t count, struct diag *d
         if (odd != NULL)
             return diag_error(diag, paths[i], "Make, Ninja or CMake would misread the %s%.*s of this path in the rules "
                               "of --deps; rename what has it, or leave --deps out",
-                              *odd < ' ' || *odd == 127 ? "control character" : "", *odd > ' ' && *odd < 127, odd);
+                              (unsigned char)*odd < ' ' || *odd == 127 ? "control character" : "", *odd > ' ' && *odd < 127, odd);
     }
     return true;
 }
