@@ -233,6 +233,19 @@ $(pairs:=.c): $(BUILD)/pairs/%.c: $(BUILD)/attngen
 $(pairs:=.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
 $(pairs:=.o): %.o: %.c
 	$(compile) -c -o $@ $<
+# and that of models
+models       := $(BUILD)/pairs/models
+$(BUILD)/fuzz_models: $(models).o
+$(BUILD)/tests/fuzz/models.o: CPPFLAGS += -I$(models)
+$(BUILD)/tests/fuzz/models.o: $(models).o
+$(models).o: CFLAGS += -O0
+$(models).o: $(BUILD)/attngen
+	rm -rf $(models)
+	for model in bert gpt2; do \
+	    $(BUILD)/attngen import -o $(models) --isa avx2 tests/models/imports/$$model && \
+	    for file in $(models)/$$model*.c; do $(compile) -c -o $$file.o $$file || exit; done || exit; \
+	done
+	$(LD) -r -o $@ $(models)/*.o
 
 # every example freestanding, with every compiler at every level
 bare: all
