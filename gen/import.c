@@ -170,14 +170,15 @@ static void take_files(lua_State *lua, struct importer *importer, const char *na
         char *copy = malloc(length + 1);
         if (copy != NULL)
             memcpy(copy, text, length + 1);
-        if (copy == NULL || !output_add(&importer->imported->output, importer->request->folder, name, ending, copy, length))
+        if (copy == NULL || !output_add(&importer->imported->output, importer->request->folder, name, ending, copy,
+                                        length))
             diag_environment(importer->diag, NULL, "no memory for the texts");
         lua_pop(lua, 3);
     }
     lua_pop(lua, 1);
 }
 
-/* (importer) → nothing: texts are in importer->output, errors in its diag */
+/* (importer) → nothing: texts are in importer->imported, errors in its diag */
 static int run(lua_State *lua)
 {
     struct importer *importer = lua_touserdata(lua, 1);

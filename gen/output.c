@@ -71,9 +71,9 @@ bool output_paths_spelled(const char *const *paths, size_t count, struct diag *d
     for (size_t i = 0; i < count; i++) {
         const char *const odd = unspelled(paths[i]);
         if (odd != NULL)
-            return diag_error(diag, paths[i], "Make, Ninja or CMake would misread the %s%.*s of this path in the rules "
-                              "of --deps; rename what has it, or leave --deps out",
-                              (unsigned char)*odd < ' ' || *odd == 127 ? "control character" : "", *odd > ' ' && *odd < 127, odd);
+            return diag_error(diag, paths[i], "Make, Ninja or CMake would misread the %s of this path in the rules of "
+                              "--deps; rename what has it, or leave --deps out",
+                              *odd < ' ' || *odd == 127 ? "control character" : (const char[]){*odd, '\0'});
     }
     return true;
 }
