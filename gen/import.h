@@ -13,6 +13,7 @@
 #include "output.h"
 
 struct diag;
+struct option_texts;
 
 struct import_request {
     const char *model;  /* folder of the model */
@@ -24,6 +25,7 @@ struct import_request {
     const char *precision;   /* of all specs; likewise */
     uint64_t seq_len, cache_len; /* 0: by the model */
     unsigned isas; /* sets that each layer must be able to have */
+    const struct option_texts *ignore; /* keys of config.json that change nothing */
 };
 
 struct imported {
