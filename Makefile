@@ -419,7 +419,7 @@ version      = $(shell sed -n 's/.*ATTNGEN_VERSION "\(.*\)".*/\1/p' gen/version.
 .PHONY: shared-files uninstall
 shared-files: $(addprefix $(share)/,$(pages) $(packages) $(completions))
 
-tables := gen/arguments.c gen/options.c gen/number.c gen/isa.c gen/diag.c gen/nearest.c runtime/commands/options.c
+tables := gen/arguments.c gen/options.c gen/number.c gen/isa.c gen/diag.c gen/text.c gen/nearest.c runtime/commands/options.c
 $(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h runtime/*/*.h)
 	@mkdir -p $(share)
 	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -o $@ packaging/pages.c $(tables)

@@ -7,6 +7,7 @@
 
 #include "diag.h"
 #include "isa.h"
+#include "text.h"
 
 /* ---- the table ---- */
 
@@ -33,10 +34,10 @@ static const struct option_row options[] = {
      .help = "build with the plan that attnrun tune wrote for this layer"},
     {.name = "any-cpu", .kind = OPTION_FLAG, .field = FIELD(any_cpu), .commands = ARGUMENTS_SPECS,
      .help = "do not warn if that plan was measured on another CPU"},
-    {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = EMITS,
-     .help = "write a Make rule for each pair that lists what it was made from"},
+    {.name = "deps", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(deps), .commands = ALL,
+     .help = "write Make rules that list what each pair, and a model, was made from"},
     {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(templates),
-     .commands = EMITS, .help = "read the templates from DIR instead of the built-in ones"},
+     .commands = EMITS, .help = "read the templates from DIR, which must be trusted, instead of the built-in ones"},
     {.name = "name", .argument = "NAME", .kind = OPTION_TEXT, .field = FIELD(name), .commands = ARGUMENTS_IMPORT,
      .help = "prefix of the specs and of NAME.layers; default: the model's family"},
     {.name = "specs", .kind = OPTION_FLAG, .field = FIELD(specs_alone), .commands = ARGUMENTS_IMPORT,
@@ -101,10 +102,13 @@ bool arguments_read(struct arguments *a, int argc, char **argv, struct diag *dia
     argv += named != NULL;
     argc -= named != NULL;
     if (!options_read(&attngen_program, a->command, argc, argv, a, &a->specs, diag) || a->keys || a->help ||
-        a->version || named != NULL)
+        a->version)
         return diag->errors == 0;
     if (a->explain && a->folder == NULL && a->deps != NULL)
         diag_error(diag, "attngen", "--deps with --explain needs -o, or nothing is written");
+    if (a->specs_alone && (a->size != NULL || a->split))
+        diag_error(diag, "attngen import", "--specs writes no C, which --%s is for; give it to attngen model",
+                   a->split ? "split" : "size");
     if (a->any_cpu && a->plan == NULL)
         diag_error(diag, "attngen", "--any-cpu needs --plan; only a plan names a CPU");
     if (a->batch != 0 && !a->explain)
@@ -142,11 +146,16 @@ static void print_word(FILE *out, const char *word)
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
     const bool quote = *word == '\0' || word[strspn(word, plain)] != '\0';
     fputs(quote ? " '" : " ", out);
-    for (const char *c = word; *c != '\0'; c++) {
+    for (const char *c = word; *c != '\0';) {
+        const size_t bytes = text_character(c);
+        const bool comment = c > word && ((c[-1] == '*' && *c == '/') || (c[-1] == '/' && *c == '*'));
         if (*c == '\'')
             fputs("'\\''", out);
+        else if (bytes == 0 || comment || text_turns(c))
+            putc('?', out);
         else
-            putc((unsigned char)*c < ' ' || *c == 127 || (*c == '/' && c > word && c[-1] == '*') ? '?' : *c, out);
+            fwrite(c, 1, bytes, out);
+        c += bytes > 0 ? bytes : 1;
     }
     if (quote)
         putc('\'', out);

@@ -17,8 +17,6 @@
 #include "file.h"
 #include "json.h"
 
-#define CONFIG_LIMIT ((size_t)1 << 20)
-#define INDEX_LIMIT ((size_t)16 << 20)
 #define SKIP_DEPTH 64
 
 static char *join(const char *folder, const char *name)
@@ -39,28 +37,6 @@ static bool no_memory(struct diag *diag, const char *place)
 {
     diag_environment(diag, place, "out of memory");
     return false;
-}
-
-/* A text of at most `limit` bytes. NULL with an error in diag. */
-static char *read_text(const char *path, size_t limit, size_t *size, struct diag *diag)
-{
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    const bool found = file >= 0 && fstat(file, &status) == 0, other = found && !S_ISREG(status.st_mode);
-    char *text = found && !other ? file_bytes_open(file, limit + 1, size) : NULL;
-    if (other)
-        diag_error(diag, path, "is no file on disk; the file that was saved with the model is needed");
-    else if (text == NULL)
-        diag_environment(diag, path, "cannot be read: %s", strerror(errno));
-    else if (*size > limit)
-        diag_error(diag, path, "longer than %zu MiB; a model's has some KiB", limit >> 20);
-    if (file >= 0)
-        close(file);
-    if (text != NULL && *size > limit) {
-        free(text);
-        return NULL;
-    }
-    return text;
 }
 
 /* ---- what lies there in place of safetensors ---- */
@@ -297,7 +273,7 @@ static bool read_index(struct checkpoint *checkpoint, const char *folder, struct
 {
     const char *place = checkpoint->weights_path;
     size_t size;
-    char *text = read_text(place, INDEX_LIMIT, &size, diag);
+    char *text = file_read(place, WHOLE_INDEX, &size, diag);
     if (text == NULL)
         return false;
     struct index index = {.json = json_begin(text, size)};
@@ -368,7 +344,7 @@ bool checkpoint_read(struct checkpoint *checkpoint, const char *folder, struct d
     if (!is_there(checkpoint->config_path))
         return diag_error(diag, folder, "has no config.json; give the folder that save_pretrained() wrote, or that was "
                           "downloaded");
-    checkpoint->config = read_text(checkpoint->config_path, CONFIG_LIMIT, &checkpoint->config_size, diag);
+    checkpoint->config = file_read(checkpoint->config_path, WHOLE_CONFIG, &checkpoint->config_size, diag);
     return checkpoint->config != NULL && read_weights(checkpoint, folder, diag);
 }
 

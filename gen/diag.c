@@ -9,13 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names may come from untrusted files: control characters are shown as '?'. */
-static void disarm(char *message)
-{
-    for (; *message != '\0'; message++)
-        if (((unsigned char)*message < ' ' && *message != '\n' && *message != '\t') || *message == 0x7f)
-            *message = '?';
-}
+#include "text.h"
 
 /* "place: error: text" on the heap, or NULL without memory. */
 static char *compose(const char *place, const char *format, va_list args)
@@ -35,7 +29,7 @@ static char *compose(const char *place, const char *format, va_list args)
         return NULL;
     snprintf(message, head + 1, "%s%serror: ", place, colon);
     vsnprintf(message + head, (size_t)text + 1, format, args);
-    disarm(message);
+    text_disarm(message); /* names may come from untrusted files */
     return message;
 }
 

@@ -61,15 +61,17 @@ static int read_from_folder(lua_State *lua)
 {
     struct emit *emit = lua_touserdata(lua, lua_upvalueindex(1));
     const char *path, *name = luaL_checkstring(lua, 1);
+    struct diag diag = {0};
     size_t length;
 
     path = lua_pushfstring(lua, "%s/%s", emit->folder, name);
     free(emit->text); /* held by emit, so that a lack of memory in Lua does not lose it */
-    emit->text = file_bytes(path, SIZE_MAX, &length);
+    emit->text = file_read(path, WHOLE_TEMPLATE, &length, &diag);
     if (!emit->text || !note_path(emit, path)) {
         emit->environment = true;
         lua_pushnil(lua);
-        lua_pushfstring(lua, "cannot read the template %s: %s", path, strerror(emit->text ? ENOMEM : errno));
+        lua_pushfstring(lua, "the template %s %s", path, emit->text ? "needs more memory" : diag_first(&diag));
+        diag_free(&diag);
         return 2;
     }
     lua_pushlstring(lua, emit->text, length);
@@ -95,7 +97,13 @@ static int set_up(lua_State *lua)
 {
     struct emit *emit = lua_touserdata(lua, 1);
 
-    luaL_openlibs(lua);
+    script_open(lua);
+    luaL_requiref(lua, LUA_DBLIBNAME, luaopen_debug, 0); /* for the places of errors, and no more of it */
+    lua_newtable(lua);
+    lua_getfield(lua, -2, "getinfo");
+    lua_setfield(lua, -2, "getinfo");
+    lua_setglobal(lua, LUA_DBLIBNAME);
+    lua_pop(lua, 1);
     lua_newtable(lua);
     const int context = lua_gettop(lua);
     script_load(lua, "expand.lua");

@@ -9,7 +9,6 @@
 
 #include <lauxlib.h>
 #include <lua.h>
-#include <lualib.h>
 
 #include "checkpoint.h"
 #include "diag.h"
@@ -28,7 +27,7 @@ struct importer {
     struct script_memory memory;
     struct json_lua reader;
     struct layer *layer; /* of the spec that is looked at */
-    struct output output;
+    struct imported *imported;
 };
 
 /* ---- what import.lua may call ---- */
@@ -61,7 +60,7 @@ static int read_spec(lua_State *lua)
     struct importer *importer = lua_touserdata(lua, lua_upvalueindex(1));
     const char *file = luaL_checkstring(lua, 1), *text = luaL_checkstring(lua, 2);
     layer_free(importer->layer);
-    importer->layer = layer_read_text(file, text, importer->diag);
+    importer->layer = layer_read_text(file, text, NULL, 0, importer->diag);
     if (importer->layer == NULL) {
         diag_error(importer->diag, importer->checkpoint.config_path, "gives the spec %s, which has the faults above",
                    file);
@@ -131,21 +130,6 @@ static void push_options(lua_State *lua, const struct importer *importer)
     set_texts(lua, "ignore", importer->request->ignore->text, importer->request->ignore->count);
 }
 
-/* Libraries that read and write nothing and run nothing else. */
-static void open_libraries(lua_State *lua)
-{
-    static const char *const shut[] = {"dofile", "loadfile", "load", "print", "collectgarbage"};
-    luaL_requiref(lua, LUA_GNAME, luaopen_base, 1);
-    luaL_requiref(lua, LUA_STRLIBNAME, luaopen_string, 1);
-    luaL_requiref(lua, LUA_TABLIBNAME, luaopen_table, 1);
-    luaL_requiref(lua, LUA_MATHLIBNAME, luaopen_math, 1);
-    for (size_t i = 0; i < sizeof shut / sizeof *shut; i++) {
-        lua_pushnil(lua);
-        lua_setglobal(lua, shut[i]);
-    }
-    lua_settop(lua, 0);
-}
-
 static bool push_config(lua_State *lua, struct importer *importer)
 {
     const struct checkpoint *checkpoint = &importer->checkpoint;
@@ -193,19 +177,23 @@ static void take_files(lua_State *lua, struct importer *importer, const char *na
         char *copy = malloc(length + 1);
         if (copy != NULL)
             memcpy(copy, text, length + 1);
-        if (copy == NULL || !output_add(&importer->output, importer->request->folder, name, ending, copy, length))
+        if (copy == NULL || !output_add(&importer->imported->output, importer->request->folder, name, ending, copy,
+                                        length))
             diag_environment(importer->diag, NULL, "no memory for the texts");
         lua_pop(lua, 3);
     }
     lua_pop(lua, 1);
 }
 
-/* (importer) → nothing: texts are in importer->output, errors in its diag */
+/* (importer) → nothing: texts are in importer->imported, errors in its diag */
 static int run(lua_State *lua)
 {
     struct importer *importer = lua_touserdata(lua, 1);
     const size_t errors = importer->diag->errors;
-    open_libraries(lua);
+    script_open(lua);
+    lua_pushnil(lua);
+    lua_setglobal(lua, "load");
+    lua_settop(lua, 0);
     script_load(lua, "import.lua");
     lua_createtable(lua, 0, 3);
     json_push_null(lua);
@@ -266,23 +254,45 @@ static bool name_good(const struct import_request *request, struct diag *diag)
                       good);
 }
 
-char *import_model(const struct import_request *request, struct diag *diag)
+/* The path of NAME.layers, and what the folder was read from. */
+static bool name_files(struct imported *imported, const struct import_request *request,
+                       const struct checkpoint *checkpoint)
 {
-    struct importer importer = {.request = request, .diag = diag};
+    for (size_t i = 0; i < imported->output.count; i++)
+        if (imported->layers == NULL && ends_in(imported->output.files[i].path, ".layers"))
+            imported->layers = imported->output.files[i].path;
+    const size_t count = ends_in(checkpoint->weights_path, ".json") ? checkpoint->file_count + 2 : 2;
+    imported->sources = calloc(count, sizeof *imported->sources);
+    for (size_t i = 0; imported->sources != NULL && i < count; i++) {
+        char *path;
+        const int length = i == 0 ? asprintf(&path, "%s", checkpoint->config_path)
+                         : i == 1 ? asprintf(&path, "%s", checkpoint->weights_path)
+                                  : asprintf(&path, "%s/%s", request->model, checkpoint->files[i - 2]);
+        if (length < 0)
+            return false;
+        imported->sources[imported->source_count++] = path;
+    }
+    return imported->sources != NULL;
+}
+
+bool import_model(struct imported *imported, const struct import_request *request, struct diag *diag)
+{
+    struct importer importer = {.request = request, .diag = diag, .imported = imported};
     const size_t errors = diag->errors;
     if (name_good(request, diag) && checkpoint_read(&importer.checkpoint, request->model, diag))
         run_script(&importer);
-    if (diag->errors == errors)
-        output_write(&importer.output, 1, request->folder, NULL, NULL, diag);
-    char *layers = NULL;
-    for (size_t i = 0; i < importer.output.count && diag->errors == errors; i++)
-        if (layers == NULL && ends_in(importer.output.files[i].path, ".layers"))
-            layers = strdup(importer.output.files[i].path);
-    if (layers == NULL && diag->errors == errors)
+    if (diag->errors == errors && !name_files(imported, request, &importer.checkpoint))
         diag_environment(diag, NULL, "no memory for the paths");
     free(importer.reader.text);
     layer_free(importer.layer);
-    output_free(&importer.output);
     checkpoint_free(&importer.checkpoint);
-    return layers;
+    return diag->errors == errors;
+}
+
+void import_free(struct imported *imported)
+{
+    for (size_t i = 0; i < imported->source_count; i++)
+        free(imported->sources[i]);
+    free(imported->sources);
+    output_free(&imported->output);
 }

@@ -7,7 +7,10 @@
 #ifndef ATTNGEN_IMPORT_H
 #define ATTNGEN_IMPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "output.h"
 
 struct diag;
 struct option_texts;
@@ -25,7 +28,15 @@ struct import_request {
     const struct option_texts *ignore; /* keys of config.json that change nothing */
 };
 
-/* All files or, with errors in diag, none. The path of NAME.layers, malloc'd; NULL with errors. */
-char *import_model(const struct import_request *request, struct diag *diag);
+struct imported {
+    struct output output; /* NAME.layers and the specs, which nothing has written yet */
+    const char *layers;   /* the path of NAME.layers, which is the output's */
+    char **sources;       /* what was read */
+    size_t source_count;
+};
+
+/* False with errors in diag. Call import_free() either way. */
+bool import_model(struct imported *imported, const struct import_request *request, struct diag *diag);
+void import_free(struct imported *imported);
 
 #endif

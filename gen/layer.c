@@ -289,8 +289,8 @@ static struct layer *make_layer(struct spec *spec)
     return NULL;
 }
 
-static struct layer *read_layer(const char *path, const char *text, const char *const *set, size_t set_count,
-                                struct diag *diag)
+struct layer *layer_read_text(const char *path, const char *text, const char *const *set, size_t set_count,
+                              struct diag *diag)
 {
     const size_t errors = diag->errors;
     struct spec *spec = calloc(1, sizeof *spec);
@@ -317,13 +317,9 @@ static struct layer *read_layer(const char *path, const char *text, const char *
 
 struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag)
 {
-    return read_layer(path, NULL, set, set_count, diag);
+    return layer_read_text(path, NULL, set, set_count, diag);
 }
 
-struct layer *layer_read_text(const char *path, const char *text, struct diag *diag)
-{
-    return read_layer(path, text, NULL, 0, diag);
-}
 
 void layer_free(struct layer *layer)
 {

@@ -402,8 +402,9 @@ struct nearest layer_nearest_key(const char *key);
  * Returns NULL when the spec is bad (diag has errors) or the file cannot be read (diag says so and
  * diag->environment is set). The caller frees the layer with layer_free(). */
 struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag);
-/* The same of a spec that is not on disk yet; `path` is where it will be. */
-struct layer *layer_read_text(const char *path, const char *text, struct diag *diag);
+/* The same of a spec that is not on disk yet: `path` is where its text will be. NULL: it is there. */
+struct layer *layer_read_text(const char *path, const char *text, const char *const *set, size_t set_count,
+                              struct diag *diag);
 void layer_free(struct layer *layer);
 
 /* Multiply-adds of the plain layer for one sequence of n queries and m keys. Only the query-key pairs that

@@ -35,12 +35,12 @@ struct job {
     struct arguments arguments;
     struct diag diag;
     unsigned isas;
-    char *imported;      /* the path of a NAME.layers that was made just now */
+    struct imported imported; /* a NAME.layers and specs that were made just now */
     struct model *model; /* whose layers the specs are; NULL: none */
     const char *const *specs;
     size_t count; /* of the specs, and of what becomes of each: */
     struct pair *pairs;
-    struct output *outputs; /* and one more, the model's */
+    struct output *outputs; /* and two more, the model's and what was imported */
 };
 
 static bool good(const struct job *job)
@@ -50,7 +50,17 @@ static bool good(const struct job *job)
 
 static const char *layers_path(const struct job *job)
 {
-    return job->imported != NULL ? job->imported : job->arguments.specs.text[0];
+    return job->imported.layers != NULL ? job->imported.layers : job->arguments.specs.text[0];
+}
+
+/* Of a file that is not written yet; NULL: it is read from the disk. */
+static const char *imported_text(const struct job *job, const char *path)
+{
+    const struct output *output = &job->imported.output;
+    for (size_t i = 0; i < output->count; i++)
+        if (strcmp(output->files[i].path, path) == 0)
+            return output->files[i].text;
+    return NULL;
 }
 
 /* ---- specs and plans ---- */
@@ -75,14 +85,15 @@ static void read_specs(struct job *job)
     job->specs = job->model != NULL ? model_specs(job->model, &count) : a->specs.text;
     parse_isas(job);
     job->pairs = calloc(count, sizeof *job->pairs);
-    job->outputs = calloc(count + 1, sizeof *job->outputs);
+    job->outputs = calloc(count + 2, sizeof *job->outputs);
     if (job->pairs == NULL || job->outputs == NULL) {
         diag_environment(&job->diag, NULL, "no memory for the specs");
         return;
     }
     job->count = count;
     for (size_t i = 0; i < count; i++)
-        job->pairs[i].layer = layer_read(job->specs[i], a->set.text, a->set.count, &job->diag);
+        job->pairs[i].layer = layer_read_text(job->specs[i], imported_text(job, job->specs[i]), a->set.text,
+                                              a->set.count, &job->diag);
 }
 
 /* The plan's choices are made from the layer and, where there is one, the plan file; the machine is asked only whether
@@ -275,18 +286,34 @@ static bool check_paths(struct job *job, size_t i)
     return good(job);
 }
 
-/* The pair's texts and paths, and its rule behind those before it. */
+/* The rule of `output`, which was made from `paths` unless all was from an imported folder. */
+static void print_rule(struct job *job, const struct output *output, const char *const *paths, size_t count,
+                       const struct emit *emit, FILE *rules)
+{
+    size_t template_count = 0;
+    const char *const *templates = emit != NULL ? emit_files_read(emit, &template_count) : NULL;
+    if (job->arguments.deps == NULL)
+        return;
+    if (job->imported.layers != NULL) {
+        paths = (const char *const *)job->imported.sources;
+        count = job->imported.source_count;
+    }
+    for (size_t i = 0; i < output->count; i++)
+        output_paths_spelled((const char *const *)&output->files[i].path, 1, &job->diag);
+    output_paths_spelled(paths, count, &job->diag);
+    output_paths_spelled(templates, template_count, &job->diag);
+    output_print_rule(output, paths, count, templates, template_count, rules);
+}
+
+/* The pair's texts and paths, and its rule after those before it. */
 static bool make_texts(struct job *job, size_t i, FILE *rules)
 {
     const struct arguments *a = &job->arguments;
     struct output *output = &job->outputs[i];
     struct emit *emit = emit_open(a->templates, &job->diag);
-    size_t count;
     if (emit != NULL && fill_context(emit, job, i) && expand_all(emit, &job->pairs[i], job, output) &&
-        check_paths(job, i)) {
-        const char *const *templates = emit_files_read(emit, &count);
-        output_print_rule(output, job->specs[i], a->plan, templates, count, rules);
-    }
+        check_paths(job, i))
+        print_rule(job, output, (const char *const[]){job->specs[i], a->plan}, a->plan != NULL ? 2 : 1, emit, rules);
     emit_close(emit);
     return good(job);
 }
@@ -306,18 +333,23 @@ static void make_model(struct job *job, FILE *rules)
     }
     for (size_t i = 0; done && i < sizeof files / sizeof *files; i++)
         done = expand(emit, &files[i], model_name(job->model), 0, job, &job->outputs[job->count]);
-    if (done) {
-        size_t count;
-        const char *const *templates = emit_files_read(emit, &count);
-        output_print_rule(&job->outputs[job->count], layers_path(job), job->specs[0], templates, count, rules);
-    }
+    const char **paths = calloc(job->count + 1, sizeof *paths);
+    if (paths == NULL)
+        done = diag_environment(&job->diag, NULL, "no memory for the rules");
+    for (size_t i = 0; done && i <= job->count; i++)
+        paths[i] = i == 0 ? layers_path(job) : job->specs[i - 1];
+    if (done)
+        print_rule(job, &job->outputs[job->count], paths, job->count + 1, emit, rules);
+    free(paths);
     emit_close(emit);
     free(layers);
 }
 
+/* All files of the command, at once: all or none. */
 static void generate(struct job *job)
 {
     const struct arguments *a = &job->arguments;
+    const struct output *imported = &job->imported.output;
     char *text = NULL;
     size_t length;
     FILE *rules = open_memstream(&text, &length);
@@ -325,10 +357,15 @@ static void generate(struct job *job)
         i++;
     if (rules != NULL && job->model != NULL && good(job))
         make_model(job, rules);
+    if (rules != NULL && imported->count > 0 && good(job))
+        print_rule(job, imported, NULL, 0, NULL, rules);
     if (rules == NULL || fclose(rules) != 0)
         diag_environment(&job->diag, NULL, "no memory for the rules");
+    if (good(job) && job->outputs != NULL)
+        job->outputs[job->count + 1] = *imported;
     if (good(job))
-        output_write(job->outputs, job->count + 1, a->folder, a->deps, text, &job->diag);
+        output_write(job->outputs != NULL ? job->outputs : imported, job->outputs != NULL ? job->count + 2 : 1,
+                     a->folder, a->deps, text, &job->diag);
     free(text);
 }
 
@@ -339,8 +376,8 @@ static void import(struct job *job)
     const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->weight_type,
                                            a->cache_type, a->precision, a->seq_len, a->cache_len,
                                            named_isas(job), &a->ignore};
-    if (good(job))
-        job->imported = import_model(&request, &job->diag);
+    if (good(job) && import_model(&job->imported, &request, &job->diag) && a->specs_alone)
+        generate(job);
 }
 
 static void free_job(struct job *job)
@@ -353,7 +390,7 @@ static void free_job(struct job *job)
     if (job->outputs != NULL)
         output_free(&job->outputs[job->count]);
     model_free(job->model);
-    free(job->imported);
+    import_free(&job->imported);
     free(job->pairs);
     free(job->outputs);
     arguments_free(&job->arguments);
@@ -365,7 +402,7 @@ static void make(struct job *job)
 {
     const struct arguments *a = &job->arguments;
     if (a->command->bit != ARGUMENTS_SPECS)
-        job->model = model_read(layers_path(job), &job->diag);
+        job->model = model_read(layers_path(job), imported_text(job, layers_path(job)), &job->diag);
     if (good(job))
         read_specs(job);
     if (good(job)) {

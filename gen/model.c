@@ -2,7 +2,6 @@
 /* See model.h. */
 #include "model.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 #include "layer.h"
 #include "name.h"
 
-#define MAX_MODEL_BYTES (16u << 20)
 #define FORMAT "2"
 
 /* KEY = VALUE WORDS, or KEY = "VALUE" WORDS */
@@ -287,7 +285,7 @@ static bool find_specs(struct model *model, struct diag *diag)
     return true;
 }
 
-struct model *model_read(const char *path, struct diag *diag)
+struct model *model_read(const char *path, const char *text, struct diag *diag)
 {
     struct model *model = calloc(1, sizeof *model);
     size_t length = 0;
@@ -296,13 +294,9 @@ struct model *model_read(const char *path, struct diag *diag)
         model_free(model);
         return NULL;
     }
-    char *bytes = file_bytes(path, MAX_MODEL_BYTES + 1, &length);
-    bool good = bytes != NULL;
-    if (!good)
-        diag_environment(diag, path, "cannot be read: %s; give the path of a NAME.layers", strerror(errno));
-    else if (length > MAX_MODEL_BYTES)
-        good = wrong(model, 1, diag, "longer than 16 MiB; no model has so many layers");
-    good = good && read_lines(model, bytes, length, diag);
+    char *bytes = text == NULL ? file_read(path, WHOLE_LAYERS, &length, diag) : NULL;
+    bool good = text != NULL ? read_lines(model, text, strlen(text), diag)
+                             : bytes != NULL && read_lines(model, bytes, length, diag);
     good = good && is_kind(model, diag) && check_sections(model, diag) && find_specs(model, diag);
     free(bytes);
     if (good)

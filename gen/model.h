@@ -16,8 +16,9 @@ struct emit;
 struct layer;
 struct model;
 
-/* NULL, with errors in diag ("file:line: error: …"), for a file that is none. */
-struct model *model_read(const char *path, struct diag *diag);
+/* NULL, with errors in diag ("file:line: error: …"), for a file that is none. `text`: of a file that is not on
+ * disk yet, else NULL. */
+struct model *model_read(const char *path, const char *text, struct diag *diag);
 void model_free(struct model *model);
 
 /* "minilm" */

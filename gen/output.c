@@ -55,6 +55,29 @@ const char *output_shared_path(const struct output *one, const struct output *ot
 
 /* ---- rules ---- */
 
+/* The first character of a path that Make, Ninja or CMake reads otherwise, however it is written; NULL: none. Make
+ * expands ~ where a name begins, and takes a ) at the end for a member of an archive. */
+static const char *unspelled(const char *path)
+{
+    for (const char *c = path; *c != '\0'; c++)
+        if (*c == 127 || ((unsigned char)*c < ' ' && *c != '\t') || strchr(";|=%*?[<>^\"'&`", *c) != NULL ||
+            (*c == ')' && c[1] == '\0') || (*c == '~' && (c == path || c[-1] == '/')))
+            return c;
+    return NULL;
+}
+
+bool output_paths_spelled(const char *const *paths, size_t count, struct diag *diag)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *const odd = unspelled(paths[i]);
+        if (odd != NULL)
+            return diag_error(diag, paths[i], "Make, Ninja or CMake would misread the %s of this path in the rules of "
+                              "--deps; rename what has it, or leave --deps out",
+                              *odd < ' ' || *odd == 127 ? "control character" : (const char[]){*odd, '\0'});
+    }
+    return true;
+}
+
 /* Writes a path as Make, Ninja and CMake read it: backslashes count double, but only before what one of them quotes. */
 static void print_path(FILE *out, const char *path)
 {
@@ -69,17 +92,16 @@ static void print_path(FILE *out, const char *path)
     }
 }
 
-void output_print_rule(const struct output *output, const char *spec, const char *plan, const char *const *templates,
-                       size_t template_count, FILE *out)
+void output_print_rule(const struct output *output, const char *const *sources, size_t count,
+                       const char *const *templates, size_t template_count, FILE *out)
 {
     for (size_t i = 0; i < output->count; i++) {
         print_path(out, output->files[i].path);
-        fputs(i + 1 < output->count ? " " : ": ", out);
+        fputs(i + 1 < output->count ? " " : ":", out);
     }
-    print_path(out, spec);
-    if (plan != NULL) {
+    for (size_t i = 0; i < count; i++) {
         putc(' ', out);
-        print_path(out, plan);
+        print_path(out, sources[i]);
     }
     for (size_t i = 0; i < template_count; i++) {
         fputs(" \\\n ", out);

@@ -35,10 +35,11 @@ void output_number_pair(struct output *output);
 /* A path that both have, letter case ignored; NULL: none. */
 const char *output_shared_path(const struct output *one, const struct output *other);
 
-/* "NAME.c NAME.h: SPEC PLAN TEMPLATE…", and an empty rule for each template, so that one may vanish. `plan` may be
- * NULL. */
-void output_print_rule(const struct output *output, const char *spec, const char *plan, const char *const *templates,
-                       size_t template_count, FILE *out);
+/* Whether each of these can stand in a rule; else an error in diag. */
+bool output_paths_spelled(const char *const *paths, size_t count, struct diag *diag);
+/* "NAME.c NAME.h: SOURCE… TEMPLATE…", and an empty rule for each template, so that one may vanish. */
+void output_print_rule(const struct output *output, const char *const *sources, size_t count,
+                       const char *const *templates, size_t template_count, FILE *out);
 
 /* All pairs, and the rules at the path `deps` unless that is NULL; all files or, with an error, none. */
 void output_write(const struct output *outputs, size_t count, const char *folder, const char *deps, const char *rules,

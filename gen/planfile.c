@@ -2,7 +2,6 @@
 /* Reading is strict: what is unknown, twice, missing or of another layer is an error at its line. */
 #include "planfile.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,6 @@
 
 #define FORMAT "1"
 #define MAX_LINE 2048
-#define MAX_BYTES ((size_t)1 << 20)
 #define BLANKS " \t\r"
 
 _Static_assert(PLAN_SPEC < MAX_LINE && PLAN_TEXT < MAX_LINE, "what is written can be read");
@@ -362,19 +360,15 @@ bool plan_file_read(struct plan_file *file, const char *path, const struct layer
     const size_t before = diag->errors;
     struct reader *r = calloc(1, sizeof *r);
     size_t length;
-    char *text = r != NULL ? file_bytes(path, MAX_BYTES + 1, &length) : NULL;
+    char *text = r != NULL ? file_read(path, WHOLE_PLAN, &length, diag) : NULL;
     *file = plan_file_empty();
     file->path = path;
     if (r == NULL) {
         diag_environment(diag, path, "out of memory");
-    } else if (text == NULL) {
-        diag_environment(diag, path, "cannot be read: %s; give the path of a plan file", strerror(errno));
-    } else {
+    } else if (text != NULL) {
         r->file = file;
         r->diag = diag;
         read_lines(r, text, length);
-        if (length > MAX_BYTES)
-            diag_error(diag, path, "longer than 1 MiB; this is not a plan file");
         if (diag->errors == before)
             check_head(r, layer);
     }

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdint.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,9 +232,9 @@ bool replacement_end(struct replacement *replacement, bool good, struct diag *di
 /* ---- all or none ---- */
 
 struct pending {
-    char *target;     /* what is written */
-    char *temporary;  /* the complete new file beside it; NULL: nothing to do */
-    struct piece old; /* what was there; data NULL: nothing */
+    char *target;    /* what is written */
+    char *temporary; /* the complete new file beside it; NULL: nothing to do */
+    char *old;       /* where the old one stands until all are replaced; NULL: there is none */
     bool replaced;
 };
 
@@ -242,6 +242,17 @@ static bool refuse(const char *path, const char *why, struct diag *diag)
 {
     diag_environment(diag, path, "cannot be written: %s", why);
     return false;
+}
+
+static bool is_there(const char *path, const struct file_text *file)
+{
+    struct diag ignored = {0};
+    size_t length;
+    char *old = file_read(path, WHOLE_OURS, &length, &ignored);
+    const bool same = old != NULL && length == file->length && memcmp(old, file->text, length) == 0;
+    diag_free(&ignored);
+    free(old);
+    return same;
 }
 
 /* Looks at what is there and, where it differs, writes the new file beside it. */
@@ -253,57 +264,92 @@ static bool prepare(const struct file_text *file, struct pending *pending, struc
         return refuse(file->path, strerror(errno), diag);
     if (is_written_as_it_is(pending->target))
         return refuse(file->path, "it is not an ordinary file", diag);
-    pending->old.data = file_bytes(pending->target, SIZE_MAX, &pending->old.bytes);
-    if (pending->old.data != NULL && pending->old.bytes == file->length &&
-        memcmp(pending->old.data, file->text, file->length) == 0)
+    if (is_there(pending->target, file))
         return true;
-    pending->temporary = write_beside(pending->target, &piece, 1, false);
+    pending->temporary = write_beside(pending->target, &piece, 1, true);
     return pending->temporary != NULL || refuse(file->path, strerror(errno), diag);
 }
 
-/* Restores the old file, as far as the system allows. */
-static void put_back(const struct pending *pending)
+/* Keeps the old file under a second name, which needs no room on the disk; where the file system has no links, it is
+ * renamed. 0 or the errno. */
+static int keep_old(struct pending *pending)
 {
-    if (pending->old.data == NULL)
+    if (asprintf(&pending->old, "%s~", pending->temporary) < 0) {
+        pending->old = NULL;
+        return ENOMEM;
+    }
+    if (link(pending->target, pending->old) == 0 || (errno != ENOENT && rename(pending->target, pending->old) == 0))
+        return 0;
+    const int error = errno;
+    free(pending->old);
+    pending->old = NULL;
+    return error == ENOENT ? 0 : error;
+}
+
+static int replace(struct pending *pending)
+{
+    int error = keep_old(pending);
+    if (error == 0) {
+        error = put_in_place(pending->temporary, pending->target);
+        pending->temporary = NULL;
+    }
+    pending->replaced = error == 0;
+    return error;
+}
+
+/* The rename does nothing where both are links to one file. */
+static void put_back(struct pending *pending)
+{
+    if (pending->old == NULL && pending->replaced)
         unlink(pending->target);
-    else
-        put_in_place(write_beside(pending->target, &pending->old, 1, false), pending->target);
+    if (pending->old == NULL || rename(pending->old, pending->target) == 0)
+        return;
+    free(pending->old); /* it stays where it is */
+    pending->old = NULL;
 }
 
 static bool replace_all(const struct file_text *files, struct pending *pending, size_t count, struct diag *diag)
 {
     for (size_t i = 0; i < count; i++) {
-        if (pending[i].temporary == NULL)
+        const int error = pending[i].temporary != NULL ? replace(&pending[i]) : 0;
+        if (error == 0)
             continue;
-        const int error = put_in_place(pending[i].temporary, pending[i].target);
-        pending[i].temporary = NULL;
-        if (error != 0) {
-            for (size_t j = 0; j < i; j++)
-                if (pending[j].replaced)
-                    put_back(&pending[j]);
-            return refuse(files[i].path, strerror(error), diag);
-        }
-        pending[i].replaced = true;
+        for (size_t j = 0; j <= i; j++)
+            put_back(&pending[j]);
+        return refuse(files[i].path, strerror(error), diag);
     }
     return true;
 }
 
+static void forget(struct pending *pending)
+{
+    if (pending->temporary != NULL)
+        unlink(pending->temporary);
+    if (pending->old != NULL)
+        unlink(pending->old);
+    free(pending->temporary);
+    free(pending->old);
+    free(pending->target);
+}
+
 bool files_replace(const struct file_text *files, size_t count, struct diag *diag)
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct pending *pending = calloc(count > 0 ? count : 1, sizeof *pending);
     bool good = pending != NULL;
+    sigset_t held, before;
+    sigemptyset(&held);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(&held, signals[i]);
+    sigprocmask(SIG_BLOCK, &held, &before);
     if (!good)
         diag_environment(diag, NULL, "no memory to write the files");
     for (size_t i = 0; good && i < count; i++)
         good = prepare(&files[i], &pending[i], diag);
     good = good && replace_all(files, pending, count, diag);
-    for (size_t i = 0; pending != NULL && i < count; i++) {
-        if (pending[i].temporary != NULL)
-            unlink(pending[i].temporary);
-        free(pending[i].temporary);
-        free(pending[i].target);
-        free((void *)pending[i].old.data);
-    }
+    for (size_t i = 0; pending != NULL && i < count; i++)
+        forget(&pending[i]);
     free(pending);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return good;
 }

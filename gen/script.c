@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <lauxlib.h>
+#include <lualib.h>
 
 #include "embedded.h"
 
@@ -27,6 +28,20 @@ void *script_allocate(void *user, void *old, size_t old_size, size_t size)
     if (block)
         memory->used += size - old_size;
     return block;
+}
+
+void script_open(lua_State *lua)
+{
+    static const char *const shut[] = {"dofile", "loadfile", "print", "collectgarbage"};
+    luaL_requiref(lua, LUA_GNAME, luaopen_base, 1);
+    luaL_requiref(lua, LUA_STRLIBNAME, luaopen_string, 1);
+    luaL_requiref(lua, LUA_TABLIBNAME, luaopen_table, 1);
+    luaL_requiref(lua, LUA_MATHLIBNAME, luaopen_math, 1);
+    lua_pop(lua, 4);
+    for (size_t i = 0; i < sizeof shut / sizeof *shut; i++) {
+        lua_pushnil(lua);
+        lua_setglobal(lua, shut[i]);
+    }
 }
 
 void script_load(lua_State *lua, const char *name)

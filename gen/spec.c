@@ -13,12 +13,10 @@
 #include <string.h>
 
 #include "file.h"
-#include "filekind.h"
 #include "name.h"
 #include "number.h"
 #include "score.h"
 
-#define MAX_SPEC_BYTES (1u << 20) /* far more than any spec has */
 #define MAX_SIZE INT64_C(2147483647)
 #define MAX_SHOWN 60 /* characters of a value that a message repeats */
 #define LOG2_E 1.4426950408889634
@@ -468,20 +466,10 @@ static void read_lines(struct spec *spec, const char *bytes, size_t length)
 static void read_spec_file(struct spec *spec)
 {
     size_t length = 0;
-    char *bytes = file_bytes(spec->path, MAX_SPEC_BYTES + 1, &length);
-    const int error = errno;
-    const bool other = bytes != NULL && file_is_other(spec->path, bytes, length, FILE_SPEC, spec->diag);
-    spec->failed = true; /* what --set says alone would only be half of it */
-    if (bytes == NULL && error == EISDIR) {
-        diag_environment(spec->diag, spec->path, "is a directory; give the path of a spec file");
-    } else if (bytes == NULL) {
-        diag_environment(spec->diag, spec->path, "cannot be read: %s; give the path of a spec file", strerror(error));
-    } else if (!other && length > MAX_SPEC_BYTES) {
-        diag_error(spec->diag, spec->path, "longer than 1 MiB; a spec has some twenty lines");
-    } else if (!other) {
-        spec->failed = false;
+    char *bytes = file_read(spec->path, WHOLE_SPEC, &length, spec->diag);
+    spec->failed = bytes == NULL; /* what --set says alone would only be half of it */
+    if (bytes != NULL)
         read_lines(spec, bytes, length);
-    }
     free(bytes);
 }
 

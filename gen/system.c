@@ -22,6 +22,7 @@ void system_begin(void)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", modes[file]) != file)
             _exit(EXIT_ENVIRONMENT); /* there is no stream for a message */
     signal(SIGCHLD, SIG_DFL);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 int system_end(int code)

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 /* To be called first in main(): opens standard streams that are closed, so that no file gets their numbers, and
- * restores SIGCHLD, which a parent may have ignored. */
+ * restores SIGCHLD, which a parent may have ignored; a file that becomes too long is an error of its write (EFBIG). */
 void system_begin(void);
 /* To be called last in main(): returns `code` or, after a message, EXIT_ENVIRONMENT where standard output did not take
  * everything. */

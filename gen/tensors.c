@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "filekind.h"
 #include "json.h"
 #include "replace.h"
@@ -370,16 +371,11 @@ static bool read_open(struct tensors *tensors, const char *path, struct store *s
 bool tensors_read_some(struct tensors *tensors, const char *path, bool (*wanted)(const char *name, const void *context),
                        const void *context, struct diag *diag)
 {
-    struct store store = {.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .wanted = wanted, .context = context};
-    struct stat status;
-    bool good = store.file >= 0 && fstat(store.file, &status) == 0;
+    size_t size;
+    struct store store = {.file = file_open(path, "the path of a safetensors file is needed", &size, diag),
+                          .wanted = wanted, .context = context};
     *tensors = (struct tensors){0};
-    if (!good)
-        diag_environment(diag, path, "cannot be read: %s", strerror(errno));
-    else if (!S_ISREG(status.st_mode))
-        diag_environment(diag, path, "is a %s; the path of a safetensors file is needed",
-                         S_ISDIR(status.st_mode) ? "directory" : "device, a pipe or a socket, not a file on disk");
-    good = good && S_ISREG(status.st_mode) && read_open(tensors, path, &store, (uint64_t)status.st_size, diag);
+    const bool good = store.file >= 0 && read_open(tensors, path, &store, size, diag);
     if (store.file >= 0)
         close(store.file);
     return good;

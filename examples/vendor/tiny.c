@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x5fbc1799727e7e9du
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x4bd84112b57eaf8eu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -107,18 +107,19 @@ not one that this target can compile"
 #pragma STDC FP_CONTRACT OFF /* gcc: no f32 product below feeds a sum but through vec_fma */
 #endif
 
+#if defined D_MODEL + defined H + defined H_KV + defined D_K + defined D_V + defined D_SCORE + defined D_VALUE + \
+    defined D_Z + defined D_SOURCE + defined SEQ_LEN + defined SOURCE_LEN + defined PHASES
+#error "a macro of the build, as of -DH=8, has the name of a constant of this file: do not define it for this file"
+#endif
 enum {
     D_MODEL = 64,
-    H = 4,
-    H_KV = 4,
-    D_K = 16,
-    D_V = 16,
+    H = 4, H_KV = 4,
+    D_K = 16, D_V = 16,
     D_SCORE = 16, /* features of a query and of a key in a score */
     D_VALUE = 16, /* features of a value in a weighted sum */
     D_Z = 16, /* features of a head's z */
     D_SOURCE = 64,
-    SEQ_LEN = 32,
-    SOURCE_LEN = 32
+    SEQ_LEN = 32, SOURCE_LEN = 32
 };
 enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
 _Static_assert(H % H_KV == 0, "each key/value head serves the same number of query heads");
@@ -163,8 +164,8 @@ static inline float as_f32(float x)
 /* A packed block is 64 bytes of headers, then numbers. A block that was packed by the program that computes with it
  * has one header, which calls trust. A block that was packed elsewhere (-DTINY_PACK_ONLY) has two. With the first,
  * each call asks what the CPU supports. The second, 32 bytes further on, is trusted: tiny_open returns its address
- * once it has asked, so that read-only memory need not be written to. Several blocks may follow each other, each on a
- * 64-byte boundary. */
+ * once it has asked and compared both, so that read-only memory need not be written to. Several blocks may follow each
+ * other, each on a 64-byte boundary. */
 struct packed_header {
     uint32_t magic, isa;
     uint64_t layer; /* hash of layer, plan and version */
@@ -3706,7 +3707,7 @@ static int open_best(const void *blocks, size_t bytes, struct block *best)
 {
     const uint32_t here = runnable();
     int error = TINY_OK; /* why there is none: ERROR_PACKED says more than ERROR_ISA */
-    struct packed_header header = {0, 0, 0, 0, 0};
+    struct packed_header header[2];
     size_t at = 0;
     best->packer = NULL;
     do {
@@ -3714,22 +3715,22 @@ static int open_best(const void *blocks, size_t bytes, struct block *best)
         const struct packer *packer;
         if (bytes - at < TINY_ALIGNMENT)
             return TINY_ERROR_PACKED;
-        memcpy(&header, block, sizeof header);
-        if ((header.magic != PACKED_MAGIC && header.magic != ELSEWHERE_MAGIC) ||
-            header.next % TINY_ALIGNMENT != 0 || header.next > bytes - at)
+        memcpy(header, block, sizeof header);
+        const uint32_t two = header->magic == ELSEWHERE_MAGIC; /* calls trust the second one */
+        if ((!two && header->magic != PACKED_MAGIC) || header->zero != 0 || header[1].magic != two * OPENED_MAGIC ||
+            header[1].isa != two * header->isa || header[1].layer != two * header->layer || header[1].next != 0 ||
+            header[1].zero != 0 || header->next % TINY_ALIGNMENT != 0 || header->next > bytes - at)
             return TINY_ERROR_PACKED;
-        const int fault = packer_of(&header, &packer);
+        const int fault = packer_of(header, &packer);
         const int lacks = fault == TINY_OK && (here >> (packer - packers) & 1) == 0;
-        if (fault == TINY_OK && packer->bytes > (header.next > 0 ? header.next : bytes - at))
+        if (fault == TINY_OK && packer->bytes > (header->next > 0 ? header->next : bytes - at))
             return TINY_ERROR_PACKED;
-        if (fault == TINY_ERROR_PACKED)
-            error = fault;
-        else if (fault || lacks)
-            error = error ? error : TINY_ERROR_ISA;
+        if (fault || lacks)
+            error = fault == TINY_ERROR_PACKED ? fault : error ? error : TINY_ERROR_ISA;
         else if (best->packer == NULL || packer > best->packer)
-            *best = (struct block){block + (header.magic == PACKED_MAGIC ? 0 : sizeof header), packer};
-        at += (size_t)header.next;
-    } while (header.next > 0);
+            *best = (struct block){block + two * sizeof *header, packer};
+        at += (size_t)header->next;
+    } while (header->next > 0);
     return best->packer != NULL ? TINY_OK : error;
 }
 

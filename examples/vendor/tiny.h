@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 3
-#define TINY_PAIR 0x5fbc1799727e7e9du /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x4bd84112b57eaf8eu /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */

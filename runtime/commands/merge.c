@@ -104,7 +104,7 @@ static bool take_file(struct merge *m, const char *path, struct diag *diag)
 {
     struct records records = {0};
     size_t size = 0, whole;
-    char *text = file_read(path, &size, diag);
+    char *text = file_read(path, WHOLE_RESULTS, &size, diag);
     bool good = text != NULL && records_parse(&records, text, size, &whole, path, diag);
     for (size_t i = 0; good && i < records.count; i++)
         good = take(m, &records.record[i], path, diag);

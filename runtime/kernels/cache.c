@@ -288,7 +288,7 @@ bool cache_add(const struct cache *cache, const char *key, const char *path, dou
     size_t size;
     if (cache->folder < 0)
         return true;
-    char *bytes = file_read(path, &size, diag);
+    char *bytes = file_read(path, WHOLE_OURS, &size, diag);
     if (bytes == NULL)
         return false;
     snprintf(ending.time, sizeof ending.time, "%0*.0f", TIME, us);

@@ -181,7 +181,7 @@ static void hash_program(struct sha256 *hash, const char *program)
 static bool hash_file(struct sha256 *hash, const char *path, struct diag *diag)
 {
     size_t size;
-    char *text = file_read(path, &size, diag);
+    char *text = file_read(path, WHOLE_OURS, &size, diag);
     if (text != NULL)
         sha256_add(hash, text, size + 1);
     free(text);
@@ -430,7 +430,7 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
     if (folder != NULL && path == NULL)
         diag_environment(diag, NULL, "out of memory");
     if (path != NULL && generate(NULL, folder, spec, options, diag))
-        header = file_read(path, &size, diag);
+        header = file_read(path, WHOLE_OURS, &size, diag);
     bool good = header != NULL && constant_of(&folds->scores, header, name, "FOLDS_SCORES") &&
                 constant_of(&folds->values, header, name, "FOLDS_VALUES");
     if (header != NULL && !good)

@@ -45,7 +45,7 @@ bool journal_open(struct journal *journal, const char *path, struct diag *diag)
     if (flock(journal->file, LOCK_EX | LOCK_NB) != 0)
         return failed(journal, errno == EWOULDBLOCK ? "another attnrun writes to it" : "cannot be locked", diag);
     size_t size = 0;
-    char *text = file_read(path, &size, diag);
+    char *text = file_read(path, WHOLE_RESULTS, &size, diag);
     bool good = text != NULL && records_parse(&journal->records, text, size, &journal->good, path, diag);
     if (good && !is_ours(journal, text, size))
         good = diag_error(diag, path, "holds something else than results of attnrun sweep; name another file");

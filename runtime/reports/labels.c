@@ -1,34 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "labels.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../gen/file.h"
+#include "../../gen/text.h"
 
 #define LABEL_LIMIT 16 /* maximum of characters of a label that are shown */
-
-/* Bytes of the character at `text`; 0 if XML does not allow it: invalid UTF-8, or a control character */
-static size_t character(const unsigned char *text)
-{
-    static const struct { unsigned char mask, lead; uint32_t min; } forms[] = {
-        {0x80, 0x00, 0x20}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000},
-    };
-    size_t bytes = 0;
-    while (bytes < 4 && (text[0] & forms[bytes].mask) != forms[bytes].lead)
-        bytes++;
-    if (bytes == 4)
-        return 0;
-    uint32_t code = text[0] & (unsigned char)~forms[bytes].mask;
-    for (size_t i = 1; i <= bytes; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    const bool control = code == 0x7f || (code >= 0x80 && code < 0xa0) || (code >= 0xd800 && code < 0xe000);
-    return code < forms[bytes].min || control || (code & 0xfffe) == 0xfffe || code > 0x10ffff ? 0 : bytes + 1;
-}
 
 /* Cuts a label that is long; false if it is not text. */
 static bool trim_label(char *text, size_t *characters)
@@ -37,7 +16,7 @@ static bool trim_label(char *text, size_t *characters)
     *characters = 0;
     for (size_t bytes; *at != '\0'; at += bytes) {
         *at = *at == '\t' ? ' ' : *at;
-        bytes = character((const unsigned char *)at);
+        bytes = text_character(at);
         if (bytes == 0)
             return false;
         if (++*characters == LABEL_LIMIT)
@@ -54,7 +33,7 @@ static bool trim_label(char *text, size_t *characters)
 bool labels_read(struct labels *labels, const char *path, size_t positions, size_t padded, struct diag *diag)
 {
     size_t size, lines = 0;
-    char *text = path != NULL ? file_read(path, &size, diag) : NULL;
+    char *text = path != NULL ? file_read(path, WHOLE_LABELS, &size, diag) : NULL;
     if (text == NULL)
         return path == NULL;
     labels->text = calloc(positions + 1, sizeof *labels->text);

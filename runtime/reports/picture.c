@@ -346,7 +346,7 @@ static bool keep_picture(const char *from, const char *to, struct diag *diag)
 {
     static const char last[] = "</svg>";
     size_t size = 0;
-    char *text = file_read(from, &size, diag);
+    char *text = file_read(from, WHOLE_OURS, &size, diag);
     bool good = text != NULL;
     if (good) {
         while (size > 0 && strchr(" \n", text[size - 1]) != NULL)

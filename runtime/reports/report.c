@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../gen/number.h"
 #include "../../gen/replace.h"
+#include "../../gen/text.h"
 #include "page.h"
 #include "system/process.h"
 
@@ -350,6 +352,15 @@ static bool write_table(FILE *out, const struct records *records, struct diag *d
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
 
+/* Whether a spreadsheet would compute this cell; compilers' flags may begin with a minus. */
+static bool is_formula(const char *text, bool flags)
+{
+    double number;
+    if (*text == '\0' || strchr("=+-@\t\r", *text) == NULL || number_real(text, &number))
+        return false;
+    return !flags || *text != '-' || text[strcspn(text, "|!(")] != '\0';
+}
+
 static bool write_csv(FILE *out, const struct records *records, struct diag *diag)
 {
     (void)diag; /* only lack of memory is possible */
@@ -362,8 +373,10 @@ static bool write_csv(FILE *out, const struct records *records, struct diag *dia
     putc('\n', out);
     for (size_t i = 0; good && i < records->count; i++) {
         for (size_t c = 0; c < columns.count; c++) {
+            const char *name = columns.column[c].name, *text = record_get_text(&records->record[i], name);
             fputs(c > 0 ? "," : "", out);
-            print_csv_text(out, record_get_text(&records->record[i], columns.column[c].name));
+            fputs(is_formula(text, strcmp(name, "flags") == 0) ? "'" : "", out);
+            print_csv_text(out, text);
         }
         putc('\n', out);
     }
@@ -399,6 +412,8 @@ static bool write_to(const char *path, writer *write, const struct records *reco
         good = false;
     if (!good && diag->errors == errors)
         diag_environment(diag, NULL, "out of memory");
+    if (good && write != write_json) /* which escapes it */
+        text_disarm(text);
     if (good && !is_stdout(path)) {
         good = file_replace(path, &(struct piece){text, length}, 1, diag);
     } else if (good && (fputs(text, stdout) < 0 || fflush(stdout) != 0))

@@ -123,6 +123,17 @@ check "the product names its command" grep -qF 'attngen --isa scalar --set h=8 -
 check "the command repeats it" eval '(mkdir again && cd again && cp ../tiny.layer . &&
     "$attngen" --isa scalar --set h=8 --set scale=0.5 tiny.layer && cmp tiny.c ../eight/tiny.c)'
 
+# what would end the first comment, or show other text than is there, is not repeated in it
+odd=$'a\u202eb\u2028c\xff\e[31md/*e.layer'
+mkdir -p "${odd%/*}" && cp tiny.layer "$odd"
+run 0 -o quiet --set name=quiet --set 'plan.unroll=2 #/* */ /* \u2066' --set $'scale=1 #\u2067\x9b' "$odd"
+cp tiny.layer $'b\u202e\u0085\xff\e[31m.layer'
+run 0 -o quiet --set name=noisy $'b\u202e\u0085\xff\e[31m.layer'
+check "the banner is plain text" eval '! LC_ALL=C grep -nP "[^\x20-\x7e]" quiet/noisy.c && ! LC_ALL=C grep -nP "[^\x20-\x7e]" quiet/quiet.c'
+for name in quiet noisy; do
+    check "and one comment: $name" "${CC:-gcc}" -std=c11 -Wall -Wextra -Werror -fsyntax-only quiet/$name.c
+done
+
 # ---- only what changed ----
 
 touch -d 2001-01-01 one/tiny.c one/tiny.h
@@ -160,6 +171,20 @@ run 3 -o $locked tiny.layer;     says "$locked/tiny.c: error: cannot be written"
 check "a file that does not fit is an error" eval '(ulimit -f 1; trap "" XFSZ
     "$attngen" -o full tiny.layer >out 2>err; test $? -eq 3 && grep -q "full/tiny.c: error: cannot be written" err)'
 leaves full ""
+check "nor is it killed for it" eval '(ulimit -f 1; "$attngen" -o full tiny.layer >out 2>err; test $? -eq 3 &&
+    grep -q "full/tiny.c: error: cannot be written: File too large" err)'
+leaves full ""
+
+# ---- what is no file on disk ----
+
+mkfifo pipe
+for odd in pipe /dev/zero .; do
+    ends 3 timeout 20 "$attngen" "$odd";                    says "$odd: error: is a d"
+    ends 3 timeout 20 "$attngen" --plan "$odd" tiny.layer;  says "$odd: error: is a d"
+    ends 3 timeout 20 "$attngen" model "$odd";              says "$odd: error: is a d"
+done
+mkdir piped && mkfifo piped/kernel.c.in
+ends 3 timeout 20 "$attngen" --templates piped tiny.layer;  says "piped/kernel.c.in is a device, a pipe or a socket"
 # less and less memory: it ends well or says that there is none, and leaves nothing half done
 starved=0
 for ((kib = 16000; kib > 2000; kib -= 250)); do
@@ -221,6 +246,26 @@ for odd in 'a b' 'c:d' 'e#f' 'g$h' 'k\l' 'm\ n' 'o\'; do
     touch -d 2022-01-01 "odd/$odd/z.c"
     check "make sees that odd/$odd/z.c is new" eval 'make -rf rules "odd/$odd/z.c" 2>err | grep -q "up to date"'
 done
+# what Make has no spelling for, or Ninja or CMake reads otherwise: in a folder's name, and in a spec's
+for odd in ';' '|' '=' '%' '*' '?' '[' '<' '>' '^' '`' '"' "'" '&' $'\n' $'\a'; do
+    mkdir -p "odd/q$odd"
+    run 2 -o "odd/q$odd" --set name=z --deps odd.d tiny.layer; says "would misread the"
+    cp tiny.layer "odd/q${odd}w.layer"
+    run 2 -o odd --set name=z --deps odd.d "odd/q${odd}w.layer"; says "of this path in the rules of --deps"
+    check "without --deps it is read" eval '(cd odd && "$attngen" --set name=y "q${odd}w.layer")'
+done
+for odd in '~x.layer' './~x.layer' 'x(1)'; do
+    cp tiny.layer "$odd"
+    run 2 --set name=z --deps odd.d "$odd"; says "would misread the"
+done
+hostile='x;touch${IFS}PWN;.layer'
+cp tiny.layer "$hostile"
+run 2 --set name=z --deps odd.d "$hostile"; says "would misread the ;"
+absent z.c
+cp tiny.layer 'ok(1)@{a},+!~b.layer'
+run 0 -o odd --set name=z --deps odd.d 'ok(1)@{a},+!~b.layer'
+printf 'odd/z.c:\n\t@echo again\ninclude odd.d\n' >rules
+check "what is left Make reads as it is" eval 'touch -d 2100-01-01 ok* && make -rf rules odd/z.c 2>err | grep -qx again'
 run 0 --deps tiny.d tiny.layer
 check "the rule without -o" grep -qx 'tiny.c tiny.h: tiny.layer' tiny.d
 mkdir own && cp "$root/templates"/*.in own
@@ -235,6 +280,12 @@ check "make sees a changed template" eval 'make -f rules made/tiny.c 2>err | gre
 
 run 3 --templates nowhere -o ten tiny.layer; says "nowhere/kernel.c.in"
 absent ten
+for lua in 'os.execute("touch made_by_lua")' 'end io.open("made_by_lua", "w") do' 'error(require("os"))'; do
+    cp "$root/templates/kernel.h.in" own && echo "\$ $lua" >>own/kernel.h.in
+    run 2 --templates own -o ten tiny.layer
+    absent made_by_lua
+done
+cp "$root/templates/kernel.h.in" own
 echo '$ no_such_name()' >>own/kernel.h.in
 run 2 --templates own -o ten tiny.layer
 says "own/kernel.h.in:$(wc -l <own/kernel.h.in): error: unknown name 'no_such_name'"

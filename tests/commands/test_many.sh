@@ -92,6 +92,44 @@ check "a file that does not fit is an error" eval "(ulimit -f $((small / 1024 + 
     test \$? -eq 3 && grep -q 'full/every_mask.c: error: cannot be written' err)"
 leaves full ""
 
+# ---- one commit: whatever call fails, the old files or the new ones ----
+
+import() { "$attngen" import "$root/tests/models/imports/bert" -o "$1" --isa scalar --deps "$1/deps" --seq-len "$2"; }
+remodel() { "$attngen" model "$1/bert.layers" -o "$1" --isa scalar --deps "$1/deps" --set plan.unroll="$2"; }
+split() { "$attngen" -o "$1" --isa avx2 --split --deps "$1/deps" --set plan.unroll="$2" tiny.layer kws.layer; }
+# commits COMMAND OLD NEW CALL AT: from a folder with the files of OLD; the command must fail and leave them
+commits() {
+    rm -rf there && cp -a "$1.old" there
+    LD_PRELOAD=$work/failing.so FAIL=$4 AT=$5 "$1" there "$3" >out 2>err
+    local status=$?
+    [ $status -eq 0 ] && return 1 # it has fewer such calls
+    check "$1, $4 $5: says why" eval 'test $status -eq 3 && grep -q "error: cannot be written" err'
+    check "$1, $4 $5: what was there is there, and no more" diff -r "$1.old" there
+}
+if "${CC:-gcc}" -shared -fPIC -O1 -o failing.so "$root/tests/commands/failing.c" 2>err && nm -D "$attngen" | grep -qw fsync &&
+    ! nm -D "$attngen" | grep -q __asan_init; then
+    for words in "import 8 12" "remodel 1 2" "split 1 2"; do
+        read -r command before after <<<"$words"
+        mkdir "$command.old" "$command.first"
+        [ "$command" = remodel ] && cp -a import.old/*.layer* remodel.old && cp -a import.old/*.layer* remodel.first
+        cp -a "$command.first" empty
+        "$command" "$command.old" "$before" && cp -a "$command.old" new && "$command" new "$after"
+        check "$command makes other files of $after" eval '! diff -rq new "$command.old" >/dev/null'
+        for call in rename write fsync; do
+            for ((at = 1; at < 100; at++)); do commits "$command" "$before" "$after" $call $at || break; done
+            check "$command has several $call" test $at -gt 4
+        done
+        cp -a "$command.old" there.new && LD_PRELOAD=$work/failing.so FAIL=link AT=0 "$command" there.new "$after"
+        sed "s/there.new/new/g" -i there.new/deps
+        check "$command without links writes the same" diff -r new there.new
+        LD_PRELOAD=$work/failing.so FAIL=rename AT=3 "$command" "$command.first" "$after" >out 2>err
+        check "$command where nothing was: nothing" diff -r empty "$command.first"
+        rm -rf there.new new empty
+    done
+else
+    skip "calls that fail: nothing can be loaded before this attngen's C library"
+fi
+
 # ---- one program ----
 
 run 0 --set name=block --set d_model=32 --set h=4 --set seq_len=21 --set bias=true --set mask=causal tiny.layer

@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x4e4799d2ad3a9b75u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xd9b35c910ce0b571u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -74,18 +74,19 @@ void *memset(void *to, int value, size_t bytes);
 #pragma STDC FP_CONTRACT OFF /* gcc: no f32 product below feeds a sum but through vec_fma */
 #endif
 
+#if defined D_MODEL + defined H + defined H_KV + defined D_K + defined D_V + defined D_SCORE + defined D_VALUE + \
+    defined D_Z + defined D_SOURCE + defined SEQ_LEN + defined SOURCE_LEN + defined PHASES
+#error "a macro of the build, as of -DH=8, has the name of a constant of this file: do not define it for this file"
+#endif
 enum {
     D_MODEL = 8,
-    H = 2,
-    H_KV = 2,
-    D_K = 4,
-    D_V = 4,
+    H = 2, H_KV = 2,
+    D_K = 4, D_V = 4,
     D_SCORE = 4, /* features of a query and of a key in a score */
     D_VALUE = 4, /* features of a value in a weighted sum */
     D_Z = 4, /* features of a head's z */
     D_SOURCE = 8,
-    SEQ_LEN = 8,
-    SOURCE_LEN = 8
+    SEQ_LEN = 8, SOURCE_LEN = 8
 };
 enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
 _Static_assert(H % H_KV == 0, "each key/value head serves the same number of query heads");

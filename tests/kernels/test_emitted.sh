@@ -32,7 +32,7 @@ one_warnings() { compile "$1" "$2 $strict" || fail "$1 with $2 $strict"; }
 
 one_refused() {
     compile "$1" "$2 -std=c11 -Wfatal-errors" && fail "$1 compiles with $2"
-    grep -q 'needs IEEE arithmetic' "$log" || fail "$1 with $2 fails for another reason than its #error"
+    grep -qE 'needs IEEE arithmetic|has the name of a constant of this file' "$log" || fail "$1 with $2 fails for another reason than its #error"
 }
 
 # tiny.c of one run, tiny.h of another that differs by $1 alone, and a header that was written upon.
@@ -244,6 +244,12 @@ add_native() {
 add_refused() {
     for cc in $compilers; do
         for flag in -ffast-math -Ofast -ffinite-math-only; do job refused tiny "$cc" "$flag"; done
+        for name in tiny llama_decode t5_ffn; do
+            for constant in $(awk '/^enum [{]/, /[}];$/' "$work/$name.c" | sed 's,/[*].*[*]/,,' |
+                              grep -oE '[A-Z][A-Z_]*' | grep -vE '^(PHASE|BACK)_' | sort -u); do
+                job refused "$name" "$cc" "-D$constant=8"
+            done
+        done
     done
 }
 

@@ -33,6 +33,21 @@ check "the same command gives the same bytes" diff -r bert again
 check "without --specs the C too" "$attngen" import "$models/bert" -o made_at_once --isa scalar
 check "which is that of attngen model" eval '"$attngen" model bert/bert.layers -o bert_c --isa scalar &&
     cp bert/* bert_c && diff -r bert_c made_at_once'
+check "--size reaches the C" eval '"$attngen" import "$models/bert" -o sized --isa scalar --size small &&
+    grep -qF "attngen --isa scalar --set plan.size=small bert_layer.layer" sized/bert_layer.c &&
+    test $(wc -c <sized/bert_layer.c) -lt $(wc -c <made_at_once/bert_layer.c)'
+check "as of attngen model" eval '"$attngen" model sized/bert.layers -o sized_c --isa scalar --size small &&
+    cp sized/*.layer* sized_c && diff -r sized sized_c'
+ends 2 "$attngen" import "$models/bert" -o none --specs --size small; says "--specs writes no C, which --size is for"
+check "the rules name what was read" eval '"$attngen" import "$models/llama" -o ruled --isa scalar --deps ruled.d &&
+    grep -qF "ruled/llama_model.c ruled/llama_model.h: $models/llama/config.json $models/llama/model.safetensors.index.json \
+$models/llama/model-00001-of-00003.safetensors" ruled.d && grep -q "^ruled/.*layer.*ruled/llama.layers: " ruled.d'
+printf 'ruled/llama_model.c ruled/llama.layers:\n\t@echo "again $@"\ninclude ruled.d\n' >rules
+touch -d 2100-01-01 ruled/* && check "make finds all of it" eval 'make -rf rules ruled/llama_model.c 2>&1 | grep -q "up to date"'
+touch -d 2001-01-01 ruled/llama.layers
+check "also of the list" eval 'make -rf rules ruled/llama.layers 2>&1 | grep -qx "again ruled/llama.layers"'
+check "the model's rule names all specs" eval '"$attngen" model bert/bert.layers -o bert_r --isa scalar --deps bert.d &&
+    grep -qx "bert_r/bert_model.c bert_r/bert_model.h: bert/bert.layers bert/bert_layer.layer bert/bert_pooler.layer" bert.d'
 check "another name" eval '"$attngen" import --specs "$models/bert" -o named --name minilm && diff <(sed "s/bert_\([lp]\)/minilm_\1/
     s/^name *= bert$/name    = minilm/" bert/bert.layers) named/minilm.layers && test -f named/minilm_layer.layer'
 check "into the current folder" eval '(mkdir here && cd here && "$attngen" import --specs "$models/bert" && test -f bert.layers)'
@@ -260,8 +275,8 @@ rm -rf m made
 refused 3 'm: error: cannot be read'
 : >m; refused 2 'is no folder'
 rm m; mkdir m; refused 2 'has no config.json'
-mkdir m/config.json; refused 2 'config.json: error: is no file on disk'
-model bert; rm m/config.json; mkfifo m/config.json; refused 2 'config.json: error: is no file on disk'
+mkdir m/config.json; refused 3 'config.json: error: is a directory'
+model bert; rm m/config.json; mkfifo m/config.json; refused 3 'config.json: error: is a device, a pipe'
 model bert; rm m/model.safetensors; mkfifo m/model.safetensors; refused 3 'model.safetensors: error: is a device, a pipe'
 model bert; rm m/model.safetensors; refused 2 'has neither model.safetensors nor model.safetensors.index.json'
 : >m/model.gguf; refused 2 'model.gguf is a model of llama.cpp, which is not read: load it with'
@@ -359,6 +374,12 @@ check "a link to a folder" eval '"$attngen" import --specs "$models/bert" -o lin
 mkdir -p full/bert.layers
 ends 3 "$attngen" import --specs "$models/bert" -o full
 check "where one file cannot be written, none is" test "$(ls full)" = bert.layers
+mkdir -p full_c/bert_layer.c
+ends 3 "$attngen" import "$models/bert" -o full_c; says "full_c/bert_layer.c: error: cannot be written"
+check "where the C cannot be written, no spec is" test "$(ls full_c)" = bert_layer.c
+cp -a made_at_once over && rm over/bert_model.h && mkdir over/bert_model.h && cp -a over over.old
+ends 3 "$attngen" import "$models/bert" -o over --isa scalar --seq-len 8
+check "an older output stays whole" diff -r over over.old
 if [ "$(id -u)" -ne 0 ]; then
     mkdir shut && chmod a-w shut
     ends 3 "$attngen" import --specs "$models/bert" -o shut

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "diag.h"
@@ -160,34 +161,46 @@ static void test_refused(void **state)
 
 /* ---- files ---- */
 
+/* Every length around the room that is taken, and the limit; what is no file on disk is refused at once. */
 static void test_file(void **state)
 {
-    static char text[(1 << 17) + 1];
+    static char text[(1 << 20) + 1];
+    static const size_t sizes[] = {sizeof text - 1, (1 << 17) + 1, 1 << 17, 1 << 16, 1, 0};
+    struct diag diag = {0};
     char path[] = "/tmp/test_options.XXXXXX";
     const int file = mkstemp(path);
-    memset(text, 'x', sizeof text);
+    size_t size = 1;
+    memset(text, '#', sizeof text);
     assert_true(write(file, text, sizeof text) == (ssize_t)sizeof text);
     close(file);
-    static const size_t max[] = {1, 1 << 16, 1 << 17, sizeof text, SIZE_MAX};
-    for (size_t i = 0; i < sizeof max / sizeof *max; i++) {
-        size_t size = 0;
-        char *bytes = file_bytes(path, max[i], &size);
+    assert_null(file_read(path, WHOLE_SPEC, &size, &diag));
+    assert_string_equal(diag_first(&diag), "longer than 1 MiB; a spec has some twenty lines");
+    assert_false(diag.environment);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_int_equal(truncate(path, (off_t)sizes[i]), 0);
+        char *bytes = file_read(path, WHOLE_SPEC, &size, &diag);
         assert_non_null(bytes);
-        assert_true(size == (max[i] < sizeof text ? max[i] : sizeof text));
-        assert_true(memcmp(bytes, text, size) == 0 && bytes[size] == '\0');
+        assert_true(size == sizes[i] && memcmp(bytes, text, size) == 0 && bytes[size] == '\0');
         free(bytes);
     }
-    assert_int_equal(truncate(path, 0), 0);
-    size_t size = 1;
-    char *bytes = file_bytes(path, SIZE_MAX, &size);
-    assert_non_null(bytes);
-    assert_true(size == 0 && *bytes == '\0');
-    free(bytes);
+    diag_free(&diag);
     unlink(path);
-    assert_null(file_bytes(path, SIZE_MAX, &size));
-    assert_int_equal(errno, ENOENT);
-    assert_null(file_bytes("/", SIZE_MAX, &size));
-    assert_int_equal(errno, EISDIR);
+    for (enum file_whole kind = 0; kind <= WHOLE_OURS; kind++) {
+        static const char *const places[] = {NULL, NULL, "/", "/dev/zero"};
+        static const char *const said[] = {"cannot be read: No such file or directory; ",
+            "is a device, a pipe or a socket, not a file on disk; ", "is a directory; ",
+            "is a device, a pipe or a socket, not a file on disk; "};
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            diag = (struct diag){0};
+            if (i == 1)
+                assert_int_equal(mkfifo(path, 0600), 0);
+            assert_null(file_read(places[i] != NULL ? places[i] : path, kind, &size, &diag));
+            assert_memory_equal(diag_first(&diag), said[i], strlen(said[i]));
+            assert_true(diag.environment);
+            diag_free(&diag);
+        }
+        unlink(path);
+    }
 }
 
 int main(void)

@@ -286,7 +286,7 @@ static void test_include_errors(void **state)
     expect_error("\n$ include('broken.in')\n", "broken.in:2", "(included from main.in:2)");
     expect_error("\n$ include('middle.in')\n", "fails.in:3", "no (included from middle.in:4, main.in:2)");
     expect_error("$ include('loop.in')\n", "loop.in:1", "nested too deep");
-    expect_error("\n$ include('missing.in')\n", "main.in:2", "cannot read the template");
+    expect_error("\n$ include('missing.in')\n", "main.in:2", "missing.in cannot be read: No such file");
     expect_error("\n$ include('missing.in')\n", "main.in:2", "No such file");
     expect_error("\n$ include()\n", "main.in:2", "name of a template");
     expect_error("\n$ include('broken.in', 3)\n", "main.in:2", "table of names and values");

@@ -78,7 +78,7 @@ static void test_round_trip(void **state)
     assert_null(tensors_find(&read, "y"));
     tensors_free(&read);
     size_t size;
-    char *bytes = file_read(path, &size, &diag);
+    char *bytes = file_read(path, WHOLE_OURS, &size, &diag);
     assert_int_equal((unsigned char)bytes[0] % 8, 0); /* the data is aligned */
     free(bytes);
     folder_remove(folder);
