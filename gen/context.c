@@ -88,6 +88,8 @@ static const struct field isa_fields[] = {
     {"row_queries", offsetof(struct plan_isa, cached.queries)}, {"row_count", offsetof(struct plan_isa, cached.rows)},
     {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},
     {"few_queries", offsetof(struct plan_isa, cached.few_queries)}, {"ahead", offsetof(struct plan_isa, cached.ahead)},
+    {"few_keys", offsetof(struct plan_isa, few.keys)}, {"few_rows_once", offsetof(struct plan_isa, few.rows)},
+    {"few_values", offsetof(struct plan_isa, few.values)},
     {"key_fetch_rows", offsetof(struct plan_isa, cached.key_fetch_rows)},
     {"value_fetch_rows", offsetof(struct plan_isa, cached.value_fetch_rows)},
     {"ahead_keys", offsetof(struct plan_isa, cached.ahead_keys)},
