@@ -605,6 +605,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
         fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0);
     emit_set_boolean(emit, "has_fast", fast);
     emit_set_boolean(emit, "at_once", p->at_once);
+    emit_set_boolean(emit, "fetches_values", p->fetches_values);
     emit_set_boolean(emit, "two_pass", p->two_pass);
     emit_set_boolean(emit, "peeks", p->peeks);
     emit_set_boolean(emit, "masked_apart", p->masked_apart);

@@ -62,8 +62,9 @@
 #define SWEEP_BYTES (INT64_C(24) << 20) /* measured, Zen 4 with AVX2: of 16 MiB a step takes 1.15 of the time if swept,
                                          * of 32 and 128 0.9 and 0.8 */
 #define FEW_KEYS 4               /* vectors of keys from which on few queries take sums across lanes */
-#define FEW_VALUES 16            /* of keys 2 KiB apart, as many stay in 32 KiB of L1; measured, Zen 5: 32 and more take up to
-                                  * 1.1 of the time */
+#define FEW_VALUES 16            /* of keys 2 KiB apart, as many stay in 32 KiB of L1; measured, Zen 5: 32 and more take
+                                  * up to 1.1 of the time */
+#define FAR_BYTES 1024           /* from row to row: of four in a page hardware does not see that others follow */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
 #define BACK_KEYS 256
@@ -1531,6 +1532,17 @@ static void plan_few(struct plan_isa *p, const struct layer *layer, const struct
     p->cached.o_row = row_stride(p, round_up(p->fold->d_value, p->lanes));
 }
 
+/* Rows of a head that the caller has far apart: hardware does not prefetch them, and each weighted sum would wait. */
+static void plan_fetches(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const int64_t row = p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * (int64_t)element_size(OPERANDS);
+    const int64_t bytes = layer->source_len * layer->h_kv * (layer->d_k + layer->d_v) * (int64_t)element_size(OPERANDS);
+    p->fetches_values = layer->projected && !layer_has_cache(layer) && !p->rounds_values && p->isa->prefetches &&
+                        request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON && !request_is_small(request) &&
+                        row >= FAR_BYTES && row > layer->d_v * (int64_t)element_size(OPERANDS) &&
+                        bytes > (int64_t)p->isa->l2_bytes / 2;
+}
+
 static void plan_attending(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const struct isa *const isa = p->isa;
@@ -1609,6 +1621,7 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
     plan_behind_attention(p, layer, request);
     plan_relative(p, layer);
     plan_few(p, layer, request);
+    plan_fetches(p, layer, request);
     if (layer->train) {
         plan_back(p, layer, request);
         plan_gradients(p, layer);

@@ -490,6 +490,7 @@ struct plan_isa {
     struct {
         int64_t keys, rows, values;
     } few;
+    bool fetches_values; /* while keys are scored, their values are prefetched: rows of a head are far apart */
     /* Of backward. All its products run in tiles of one size. The first operand lies in strips of as many rows,
      * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */
     struct {

@@ -333,7 +333,7 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
         place_cached(p, layer);
         return;
     }
-    if (p->cached.few_queries > 0) { /* queries and sums as rows; of a vector of keys weights, sums, and sums of quads */
+    if (p->cached.few_queries > 0) { /* queries and sums as rows; of a vector of keys weights, sums, sums of quads */
         const int64_t lanes = p->lanes, few = p->cached.few_queries;
         place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, few, p->cached.q_row);
         place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, few, p->cached.o_row);
