@@ -718,6 +718,7 @@ static void push_terms(struct emit *emit, const struct layer *layer)
         emit_set_integer(emit, "operand_at", operands);
         emit_set_number(emit, "number", layer->number[i]);
         emit_set_boolean(emit, "placed", term->placed);
+        emit_set_boolean(emit, "slopes", term->gradient == GRADIENT_SLOPE);
         emit_end(emit);
         operands += term->operand != NULL;
     }

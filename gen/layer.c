@@ -193,7 +193,8 @@ static bool fill_texts(struct layer *layer, const struct spec *spec)
     const struct entry *name = &spec->given[KEY_NAME];
     layer->name = name->key != NULL ? spec_copy(name->value, strlen(name->value)) : spec_stem(spec->path);
     layer->text = layer->name != NULL ? given_text(layer, spec) : NULL;
-    if (layer->text == NULL)
+    layer->steering = spec_steering(spec);
+    if (layer->text == NULL || layer->steering == NULL)
         return false;
     if (spec->plan_count == 0)
         return true;
@@ -270,6 +271,15 @@ static void check_rounding(const struct layer *layer, const struct spec *spec)
                "with w_o = none has no weights, and %s", spec->given[KEY_PRECISION].value, why);
 }
 
+/* A term of scores whose derivative nobody knows must not be trained with a wrong one. */
+static void check_gradients(const struct layer *layer, const struct spec *spec)
+{
+    const enum score_name term = score_untrained(layer);
+    if (layer->train && term != SCORE_TERMS)
+        diag_error(spec->diag, spec->path, "the term '%s' of scores has no gradient yet, and train = true needs one for "
+                   "every term; leave it out, or train", score_terms[term].name);
+}
+
 /* The layer of a valid spec; NULL without memory, or if its tensors are too large. */
 static struct layer *make_layer(struct spec *spec)
 {
@@ -282,6 +292,7 @@ static struct layer *make_layer(struct spec *spec)
         spec_expressions(spec, layer);
         check_totals(layer, spec);
         check_rounding(layer, spec);
+        check_gradients(layer, spec);
     }
     if (spec->diag->errors == errors)
         return layer;
@@ -338,6 +349,7 @@ void layer_free(struct layer *layer)
     expression_free(layer->visible_kernel);
     free(layer->options);
     free(layer->text);
+    free(layer->steering);
     free(layer->name);
     free(layer);
 }

@@ -159,6 +159,8 @@ struct layer {
     char *text; /* every key given, --set applied: "key = value" a line, the name first, tables and plan.* last, plan.*
                  * in their own order. A layer of the same text is the same layer. */
 
+    char *steering; /* spec_steering() */
+
     /* derived */
     int64_t d_in_q;  /* columns of x that one head reads: d_model, or d_model/h under split */
     int64_t d_in_kv; /* columns of source that one head reads */

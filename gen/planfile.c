@@ -9,8 +9,8 @@
 #include "diag.h"
 #include "file.h"
 #include "isa.h"
-#include "expression.h"
 #include "layer.h"
+#include "spec.h"
 
 #define FORMAT "1"
 #define MAX_LINE 2048
@@ -20,66 +20,12 @@ _Static_assert(PLAN_SPEC < MAX_LINE && PLAN_TEXT < MAX_LINE, "what is written ca
 
 /* ---- the layer as a line ---- */
 
-/* FNV-1a, 64 bits. */
-static void fingerprint_text(const char *spec, char text[17])
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *c = spec; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    snprintf(text, 17, "%016" PRIx64, hash);
-}
-
-/* " key=value" for each of these keys that the layer has; of an expression a fingerprint, as it has blanks. */
-static void spec_text_of_kinds(const struct layer *l, char *text, size_t size)
-{
-    static const char *const offsets[] = {[OFFSET_PAST] = "past", [OFFSET_END] = "end"};
-    static const char *const norms[] = {[NORM_RMS] = "rms", [NORM_LAYER] = "layer", [NORM_L2] = "l2",
-                                        [NORM_RMS_ALL] = "rms_all"};
-    static const char *const rotations[] = {[ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
-    static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8",
-                                             [PRECISION_BF16] = "bf16"};
-    static const char *const relatives[] = {[RELATIVE_T5] = "t5", [RELATIVE_TABLE] = "table"};
-    char dims[24], width[24], score[17], visible[17];
-    snprintf(dims, sizeof dims, "%" PRId64, l->rope.dims);
-    snprintf(width, sizeof width, "%" PRId64, l->rel_width);
-    if (l->score != NULL)
-        fingerprint_text(l->score->text, score);
-    if (l->visible != NULL)
-        fingerprint_text(l->visible->text, visible);
-    const struct {
-        const char *key, *value; /* NULL: the layer does not have it */
-    } words[] = {
-        {"offset", offsets[l->offset]},
-        {"pad_rows", l->pad_skipped ? "skipped" : NULL},
-        {"qk_norm", norms[l->qk_norm]},
-        {"rope", rotations[l->rope.kind]},
-        {"rope_dims", l->rope.kind != ROPE_NONE ? dims : NULL},
-        {"rope_positions", l->rope.given ? "given" : NULL},
-        {"softcap", l->number[SCORE_SOFTCAP] != 0 ? "true" : NULL},
-        {"alibi", l->number[SCORE_ALIBI] != 0 ? "true" : NULL},
-        {"relative", relatives[l->relative]},
-        {"rel_width", l->relative != RELATIVE_NONE ? width : NULL},
-        {"sink", l->sink ? "true" : NULL},
-        {"lse", l->lse ? "true" : NULL},
-        {"train", l->train ? "true" : NULL},
-        {"source_kept", l->source_kept ? "true" : NULL},
-        {"weight_type", l->weight_type != TENSOR_F32 ? element_name(l->weight_type) : NULL},
-        {"cache_type", layer_stores_cache(l) ? element_name(l->cache_type) : NULL},
-        {"tensor_type", layer_types_tensors(l) ? element_name(l->tensor_type) : NULL},
-        {"precision", layer_rounds(l) ? precisions[l->precision] : NULL},
-        {"score", l->score != NULL ? score : NULL},
-        {"visible", l->visible != NULL ? visible : NULL},
-    };
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (words[i].value != NULL && used < size)
-            used += (size_t)snprintf(text + used, size - used, " %s=%s", words[i].key, words[i].value);
-}
-
-/* Everything that a plan depends on: not name, scale and weight_layout, and not what the spec itself asks of a plan. */
+/* Everything that a plan depends on: sizes, and what the rows of keys say (spec.c); not what the spec itself asks of a
+ * plan. */
 static void spec_text(const struct layer *l, char text[PLAN_SPEC])
 {
+    static const char *const scores[] = {[SCORES_NONE] = "false", [SCORES_WEIGHTS] = "true", [SCORES_RAW] = "raw",
+                                         [SCORES_CAPPED] = "capped", [SCORES_BIASED] = "biased"};
     static const char *const outputs[] = {[W_O_DENSE] = "dense", [W_O_NONE] = "none", [W_O_CONV] = "conv"};
     char mask[LAYER_MASK_TEXT];
     layer_mask_text(l->mask, mask);
@@ -103,8 +49,10 @@ static void spec_text(const struct layer *l, char text[PLAN_SPEC])
     if (l->w_o == W_O_CONV)
         used += snprintf(text + used, PLAN_SPEC - (size_t)used, " conv_width=%" PRId64, l->conv_width);
     used += snprintf(text + used, PLAN_SPEC - (size_t)used, " bias=%s scores=%s", l->bias ? "true" : "false",
-                     l->scores ? "true" : "false");
-    spec_text_of_kinds(l, text + used, PLAN_SPEC - (size_t)used);
+                     scores[l->scores]);
+    if (l->rope.kind != ROPE_NONE)
+        used += snprintf(text + used, PLAN_SPEC - (size_t)used, " rope_dims=%" PRId64, l->rope.dims);
+    snprintf(text + used, PLAN_SPEC - (size_t)used, "%s", l->steering);
 }
 
 /* The value of `key` in such a line, and its length; NULL if it is not there. */
@@ -326,17 +274,18 @@ static void check_head(struct reader *r, const struct layer *layer)
                    r->head[HEAD_FORMAT], FORMAT);
         return;
     }
-    fingerprint_text(theirs, fingerprint);
+    spec_fingerprint(theirs, fingerprint);
     if (strcmp(r->head[HEAD_FINGERPRINT], fingerprint) != 0) {
         diag_error(r->diag, place_at(r, r->head_line[HEAD_FINGERPRINT]),
                    "fingerprint = %s, but that of the line 'spec' is %s: one was changed; attnrun tune writes both",
                    r->head[HEAD_FINGERPRINT], fingerprint);
         return;
     }
-    if (layer != NULL)
+    if (layer != NULL) {
         spec_text(layer, ours);
-    if (layer != NULL && strcmp(theirs, ours) != 0) {
         list_differences(theirs, ours, differences, sizeof differences);
+    }
+    if (layer != NULL && differences[0] != '\0') {
         diag_error(r->diag, place_at(r, r->head_line[HEAD_SPEC]),
                    "the plan is for another layer: %s; tune this one, attnrun tune SPEC -o FILE", differences);
     }
@@ -407,7 +356,7 @@ void plan_file_print(const struct plan_file *file, const struct layer *layer, FI
 {
     char spec[PLAN_SPEC], fingerprint[17];
     spec_text(layer, spec);
-    fingerprint_text(spec, fingerprint);
+    spec_fingerprint(spec, fingerprint);
     fprintf(out, "format = %s\nspec = %s\nfingerprint = %s\n", FORMAT, spec, fingerprint);
     print_request(&file->common, out);
     for (size_t i = 0; i < isa_count; i++)

@@ -9,35 +9,36 @@
 #include <string.h>
 
 const struct score_term score_terms[SCORE_TERMS] = {
-    [SCORE_SCALE] = {"scale", .key = "scale", .place = SCORE_PACKED, .tensor = TENSOR_COUNT},
+    [SCORE_SCALE] = {"scale", .key = "scale", .place = SCORE_PACKED, .tensor = TENSOR_COUNT, .gradient = GRADIENT_ONE},
     [SCORE_SOFTCAP] = {"softcap", .key = "softcap", .place = SCORE_TILES, .tensor = TENSOR_COUNT,
-                       .equation = "# tanh(@ / #)", .bends = true, .operations = 22},
+                       .equation = "# tanh(@ / #)", .bends = true, .operations = 22, .gradient = GRADIENT_SLOPE},
     [SCORE_ALIBI] = {"alibi", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "@ - slope_i |p - j|",
-                     .falls = true, .placed = true, .operations = 3},
+                     .falls = true, .placed = true, .operations = 3, .gradient = GRADIENT_ONE},
     [SCORE_RELATIVE] = {"relative", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "@ + rel_bias_i(j - p)",
-                        .placed = true, .operations = 2},
+                        .placed = true, .operations = 2, .gradient = GRADIENT_ONE},
     [SCORE_EXPRESSION] = {"expression", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "score(@)",
                           .placed = true},
     [SCORE_HIDING] = {"hiding", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .equation = "score(@)",
                       .sees = "its score is not -infinity", .lifts = true, .placed = true},
-    [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT},
+    [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
+                      .gradient = GRADIENT_ZERO},
     [SCORE_PADDING] = {"padding", .word = "padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
-                       .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]"},
+                       .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]", .gradient = GRADIENT_ZERO},
     [SCORE_NO_SELF] = {"no_self", .word = "no_self", .mask = MASK_NO_SELF, .place = SCORE_EDGES,
-                       .tensor = TENSOR_COUNT},
+                       .tensor = TENSOR_COUNT, .gradient = GRADIENT_ZERO},
     [SCORE_WINDOW] = {"window", .word = "window", .mask = MASK_WINDOW, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
-                      .reaches = true},
+                      .reaches = true, .gradient = GRADIENT_ZERO},
     [SCORE_MASK_BOOL] = {"mask_bool", .word = "bool", .mask = MASK_BOOL, .place = SCORE_EVERYWHERE,
-                         .tensor = TENSOR_MASK_BOOL, .sees = "mask_bool is not 0"},
+                         .tensor = TENSOR_MASK_BOOL, .sees = "mask_bool is not 0", .gradient = GRADIENT_ZERO},
     [SCORE_MASK_ADD] = {"mask_add", .word = "additive", .mask = MASK_ADDITIVE, .place = SCORE_EVERYWHERE,
                         .tensor = TENSOR_MASK_ADD, .operand = "added", .equation = "@ + mask_add$",
-                        .sees = "mask_add is not -infinity", .lifts = true},
+                        .sees = "mask_add is not -infinity", .lifts = true, .gradient = GRADIENT_ZERO},
     [SCORE_PREFIX] = {"prefix", .word = "prefix", .mask = MASK_PREFIX, .place = SCORE_EDGES,
-                      .tensor = TENSOR_PREFIX},
+                      .tensor = TENSOR_PREFIX, .gradient = GRADIENT_ZERO},
     [SCORE_SEGMENTS] = {"segments", .word = "segments", .mask = MASK_SEGMENTS, .place = SCORE_EDGES,
-                        .tensor = TENSOR_COUNT, .sees = "both are of one segment"},
+                        .tensor = TENSOR_COUNT, .sees = "both are of one segment", .gradient = GRADIENT_ZERO},
     [SCORE_VISIBLE] = {"visible", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .sees = "visible is true",
-                       .placed = true},
+                       .placed = true, .gradient = GRADIENT_ZERO},
 };
 
 int score_operands(const struct layer *layer)
@@ -54,6 +55,14 @@ bool score_is_absolute(const struct layer *layer)
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         any = any || (score_terms[term].bends && score_has(layer, term));
     return any || (layer->score != NULL && !expression_adds(layer->score));
+}
+
+enum score_name score_untrained(const struct layer *layer)
+{
+    enum score_name term = 0;
+    while (term < SCORE_TERMS && (!score_has(layer, term) || score_terms[term].gradient != GRADIENT_NONE))
+        term++;
+    return term;
 }
 
 bool score_everywhere(const struct layer *layer)

@@ -22,6 +22,15 @@ enum score_place {
     SCORE_EVERYWHERE  /* every tile of scores goes through the hook, in a pass of its own */
 };
 
+/* How backward makes a term's derivative by the score that it is given. A term whose row does not say is refused with
+ * train = true. */
+enum score_gradient {
+    GRADIENT_NONE,
+    GRADIENT_ONE,   /* it is added, or packed with the queries */
+    GRADIENT_ZERO,  /* where it hides; else 1 */
+    GRADIENT_SLOPE  /* it bends: its hook's part "slope", and `sloped` of runtime/reference/gradient.c */
+};
+
 struct score_term {
     const char *name;     /* "mask_add": of its hook */
     const char *key;      /* of the number in the spec that it is; NULL: none */
@@ -37,6 +46,7 @@ struct score_term {
     bool placed;          /* its hook needs the positions of query and key */
     bool falls;           /* with |p - j|, without end: of near keys scores may be far larger than of those before */
     bool bends;           /* not linear: what is added to all scores of a row before it changes the weights */
+    enum score_gradient gradient;
     double operations;    /* vector operations for each vector of scores, beyond those of every hook (expect.c) */
 };
 extern const struct score_term score_terms[SCORE_TERMS];
@@ -51,6 +61,8 @@ static inline bool score_has(const struct layer *layer, enum score_name term)
 int score_operands(const struct layer *layer);
 /* Whether the weights, or what else a call writes, change where a number is added to all of a row's q·k. */
 bool score_is_absolute(const struct layer *layer);
+/* The first term of the layer that has no gradient; SCORE_TERMS: all have. */
+enum score_name score_untrained(const struct layer *layer);
 /* Whether some term is SCORE_EVERYWHERE; whether a tile of scores may go through a mask's hook; whether some term
  * lifts or falls: m may have to follow the scores. */
 bool score_everywhere(const struct layer *layer);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,20 @@
 enum kind { KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_FACTOR, KIND_CAP, KIND_POSITIVE, KIND_SHARE,
             KIND_WORD, KIND_EXPRESSION };
 
+/* What the line of a plan file that tells a layer has of a key that is not at its default; whoever leaves the column
+ * out has the value in it. */
+enum steering {
+    STEERS,         /* its value */
+    STEERS_IF_ANY,  /* that there is one */
+    STEERS_SIZES,   /* planfile.c writes it, with defaults that are other keys' */
+    STEERS_NOTHING  /* numbers that no plan depends on */
+};
+
 struct key_row {
     const char *name;
     enum kind kind;
     const char *const *words; /* KIND_WORD: the value is the index; the first is the default */
+    enum steering steers;
 };
 
 static const char *const words_layer[] = {"attention", "ffn", "linear", NULL}; /* as enum layer_kind */
@@ -65,65 +76,65 @@ static const char *const words_precision[] = {"f32", "i16", "i8", "bf16", NULL};
 static const char *const words_weight_type[] = {"f32", "bf16", "f16", "i8", "i4", NULL};
 
 static const struct key_row keys[KEY_COUNT] = {
-    [KEY_NAME] = {"name", KIND_NAME, NULL},
+    [KEY_NAME] = {"name", KIND_NAME, NULL, STEERS_NOTHING},
     [KEY_LAYER] = {"layer", KIND_WORD, words_layer},
-    [KEY_D_IN] = {"d_in", KIND_SIZE, NULL},
+    [KEY_D_IN] = {"d_in", KIND_SIZE, NULL, STEERS_SIZES},
     [KEY_D_OUT] = {"d_out", KIND_SIZE, NULL},
-    [KEY_D_MODEL] = {"d_model", KIND_SIZE, NULL},
-    [KEY_H] = {"h", KIND_SIZE, NULL},
-    [KEY_H_KV] = {"h_kv", KIND_SIZE, NULL},
-    [KEY_WIDTH] = {"width", KIND_WORD, words_width},
-    [KEY_D_K] = {"d_k", KIND_SIZE, NULL},
-    [KEY_D_V] = {"d_v", KIND_SIZE, NULL},
-    [KEY_INPUT] = {"input", KIND_WORD, words_input},
-    [KEY_HEADS] = {"heads", KIND_WORD, words_heads},
-    [KEY_ATTENTION] = {"attention", KIND_WORD, words_attention},
-    [KEY_D_SOURCE] = {"d_source", KIND_SIZE, NULL},
-    [KEY_SEQ_LEN] = {"seq_len", KIND_SIZE, NULL},
-    [KEY_SOURCE_LEN] = {"source_len", KIND_SIZE, NULL},
+    [KEY_D_MODEL] = {"d_model", KIND_SIZE, NULL, STEERS_SIZES},
+    [KEY_H] = {"h", KIND_SIZE, NULL, STEERS_SIZES},
+    [KEY_H_KV] = {"h_kv", KIND_SIZE, NULL, STEERS_SIZES},
+    [KEY_WIDTH] = {"width", KIND_WORD, words_width, STEERS_SIZES},
+    [KEY_D_K] = {"d_k", KIND_SIZE, NULL, STEERS_SIZES},
+    [KEY_D_V] = {"d_v", KIND_SIZE, NULL, STEERS_SIZES},
+    [KEY_INPUT] = {"input", KIND_WORD, words_input, STEERS_SIZES},
+    [KEY_HEADS] = {"heads", KIND_WORD, words_heads, STEERS_SIZES},
+    [KEY_ATTENTION] = {"attention", KIND_WORD, words_attention, STEERS_SIZES},
+    [KEY_D_SOURCE] = {"d_source", KIND_SIZE, NULL, STEERS_SIZES},
+    [KEY_SEQ_LEN] = {"seq_len", KIND_SIZE, NULL, STEERS_SIZES},
+    [KEY_SOURCE_LEN] = {"source_len", KIND_SIZE, NULL, STEERS_SIZES},
     [KEY_SOURCE_KEPT] = {"source_kept", KIND_WORD, words_switch},
     [KEY_CACHE] = {"cache", KIND_WORD, words_cache},
     [KEY_CACHE_TYPE] = {"cache_type", KIND_WORD, words_cache_type},
     [KEY_CACHE_LEN] = {"cache_len", KIND_SIZE, NULL},
     [KEY_PAGE_LEN] = {"page_len", KIND_SIZE, NULL},
     [KEY_OFFSET] = {"offset", KIND_WORD, words_offset},
-    [KEY_MASK] = {"mask", KIND_MASK, NULL},
-    [KEY_WINDOW_LEFT] = {"window_left", KIND_REACH, NULL},
-    [KEY_WINDOW_RIGHT] = {"window_right", KIND_REACH, NULL},
+    [KEY_MASK] = {"mask", KIND_MASK, NULL, STEERS_SIZES},
+    [KEY_WINDOW_LEFT] = {"window_left", KIND_REACH, NULL, STEERS_SIZES},
+    [KEY_WINDOW_RIGHT] = {"window_right", KIND_REACH, NULL, STEERS_SIZES},
     [KEY_PAD_ROWS] = {"pad_rows", KIND_WORD, words_pad_rows},
-    [KEY_W_K] = {"w_k", KIND_WORD, words_w_k},
-    [KEY_W_V] = {"w_v", KIND_WORD, words_w_v},
-    [KEY_W_O] = {"w_o", KIND_WORD, words_w_o},
-    [KEY_CONV_WIDTH] = {"conv_width", KIND_SIZE, NULL},
-    [KEY_BIAS] = {"bias", KIND_WORD, words_switch},
+    [KEY_W_K] = {"w_k", KIND_WORD, words_w_k, STEERS_SIZES},
+    [KEY_W_V] = {"w_v", KIND_WORD, words_w_v, STEERS_SIZES},
+    [KEY_W_O] = {"w_o", KIND_WORD, words_w_o, STEERS_SIZES},
+    [KEY_CONV_WIDTH] = {"conv_width", KIND_SIZE, NULL, STEERS_SIZES},
+    [KEY_BIAS] = {"bias", KIND_WORD, words_switch, STEERS_SIZES},
     [KEY_QK_NORM] = {"qk_norm", KIND_WORD, words_qk_norm},
-    [KEY_NORM_EPS] = {"norm_eps", KIND_POSITIVE, NULL},
+    [KEY_NORM_EPS] = {"norm_eps", KIND_POSITIVE, NULL, STEERS_NOTHING},
     [KEY_ROPE] = {"rope", KIND_WORD, words_rope},
-    [KEY_ROPE_DIMS] = {"rope_dims", KIND_SIZE, NULL},
-    [KEY_ROPE_THETA] = {"rope_theta", KIND_POSITIVE, NULL},
+    [KEY_ROPE_DIMS] = {"rope_dims", KIND_SIZE, NULL, STEERS_SIZES},
+    [KEY_ROPE_THETA] = {"rope_theta", KIND_POSITIVE, NULL, STEERS_NOTHING},
     [KEY_ROPE_POSITIONS] = {"rope_positions", KIND_WORD, words_rope_positions},
-    [KEY_ROPE_SCALING] = {"rope_scaling", KIND_WORD, words_rope_scaling},
-    [KEY_ROPE_FACTOR] = {"rope_factor", KIND_POSITIVE, NULL},
-    [KEY_ROPE_ORIGINAL_LEN] = {"rope_original_len", KIND_POSITIVE, NULL},
-    [KEY_ROPE_LOW] = {"rope_low", KIND_POSITIVE, NULL},
-    [KEY_ROPE_HIGH] = {"rope_high", KIND_POSITIVE, NULL},
-    [KEY_ROPE_BETA_FAST] = {"rope_beta_fast", KIND_POSITIVE, NULL},
-    [KEY_ROPE_BETA_SLOW] = {"rope_beta_slow", KIND_POSITIVE, NULL},
-    [KEY_ROPE_TRUNCATE] = {"rope_truncate", KIND_WORD, words_switch},
-    [KEY_ROPE_ATTENTION_FACTOR] = {"rope_attention_factor", KIND_POSITIVE, NULL},
+    [KEY_ROPE_SCALING] = {"rope_scaling", KIND_WORD, words_rope_scaling, STEERS_NOTHING},
+    [KEY_ROPE_FACTOR] = {"rope_factor", KIND_POSITIVE, NULL, STEERS_NOTHING},
+    [KEY_ROPE_ORIGINAL_LEN] = {"rope_original_len", KIND_POSITIVE, NULL, STEERS_NOTHING},
+    [KEY_ROPE_LOW] = {"rope_low", KIND_POSITIVE, NULL, STEERS_NOTHING},
+    [KEY_ROPE_HIGH] = {"rope_high", KIND_POSITIVE, NULL, STEERS_NOTHING},
+    [KEY_ROPE_BETA_FAST] = {"rope_beta_fast", KIND_POSITIVE, NULL, STEERS_NOTHING},
+    [KEY_ROPE_BETA_SLOW] = {"rope_beta_slow", KIND_POSITIVE, NULL, STEERS_NOTHING},
+    [KEY_ROPE_TRUNCATE] = {"rope_truncate", KIND_WORD, words_switch, STEERS_NOTHING},
+    [KEY_ROPE_ATTENTION_FACTOR] = {"rope_attention_factor", KIND_POSITIVE, NULL, STEERS_NOTHING},
     [KEY_ALIBI] = {"alibi", KIND_WORD, words_switch},
     [KEY_RELATIVE] = {"relative", KIND_WORD, words_relative},
     [KEY_REL_BUCKETS] = {"rel_buckets", KIND_SIZE, NULL},
-    [KEY_REL_DISTANCE] = {"rel_distance", KIND_SIZE, NULL},
+    [KEY_REL_DISTANCE] = {"rel_distance", KIND_SIZE, NULL, STEERS_NOTHING},
     [KEY_REL_LEFT] = {"rel_left", KIND_COUNT, NULL},
     [KEY_REL_RIGHT] = {"rel_right", KIND_COUNT, NULL},
     [KEY_SCORE] = {"score", KIND_EXPRESSION, NULL},
     [KEY_VISIBLE] = {"visible", KIND_EXPRESSION, NULL},
     [KEY_SINK] = {"sink", KIND_WORD, words_switch},
-    [KEY_SCORES] = {"scores", KIND_WORD, words_scores},
+    [KEY_SCORES] = {"scores", KIND_WORD, words_scores, STEERS_SIZES},
     [KEY_LSE] = {"lse", KIND_WORD, words_switch},
     [KEY_TRAIN] = {"train", KIND_WORD, words_switch},
-    [KEY_DROPOUT] = {"dropout", KIND_SHARE, NULL},
+    [KEY_DROPOUT] = {"dropout", KIND_SHARE, NULL, STEERS_IF_ANY},
     [KEY_BLOCK] = {"block", KIND_WORD, words_block},
     [KEY_NORM] = {"norm", KIND_WORD, words_norm},
     [KEY_NORM_SHARED] = {"norm_shared", KIND_WORD, words_switch},
@@ -131,7 +142,7 @@ static const struct key_row keys[KEY_COUNT] = {
     [KEY_D_FF] = {"d_ff", KIND_SIZE, NULL},
     [KEY_FFN_BIAS] = {"ffn_bias", KIND_WORD, words_switch},
     [KEY_ACTIVATION] = {"activation", KIND_WORD, words_activation},
-    [KEY_WEIGHT_LAYOUT] = {"weight_layout", KIND_WORD, words_weight_layout},
+    [KEY_WEIGHT_LAYOUT] = {"weight_layout", KIND_WORD, words_weight_layout, STEERS_NOTHING},
     [KEY_WEIGHT_TYPE] = {"weight_type", KIND_WORD, words_weight_type},
     [KEY_PRECISION] = {"precision", KIND_WORD, words_precision},
     [KEY_TENSOR_TYPE] = {"tensor_type", KIND_WORD, words_tensor_type},
@@ -145,6 +156,11 @@ static bool is_number(enum key key)
 const char *spec_key_name(enum key key)
 {
     return is_number(key) ? score_terms[key - KEY_TERMS].key : keys[key].name;
+}
+
+static enum steering steering_of(enum key key)
+{
+    return key == KEY_TERMS + SCORE_SCALE ? STEERS_NOTHING : is_number(key) ? STEERS_IF_ANY : keys[key].steers;
 }
 
 static bool is_key(enum key key, const char *text)
@@ -803,8 +819,12 @@ void spec_values(struct spec *spec)
         const char *text = spec->given[key].value;
         if (text == NULL)
             continue;
+        const int64_t value = spec->value[key];
+        const double real = spec->real[key];
         if (text[0] == '\0' || !kinds[kind_of(key)].read(spec, key, text)) /* empty: reported with its line */
             spec->bad[key] = true;
+        spec->differs[key] = spec->value[key] != value || spec->real[key] != real ||
+                             kind_of(key) == KIND_EXPRESSION || key == KEY_NORM; /* of a linear layer any is one */
     }
     const bool attends = is_attention(spec) && !spec->bad[KEY_LAYER], linear = is_linear(spec);
     const bool has_width = !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE;
@@ -829,6 +849,46 @@ void spec_values(struct spec *spec)
     size_default(spec, KEY_H_KV, KEY_H);
     size_default(spec, KEY_D_SOURCE, KEY_D_MODEL);
     size_default(spec, KEY_SOURCE_LEN, is_cached(spec) ? KEY_CACHE_LEN : KEY_SEQ_LEN);
+}
+
+/* FNV-1a, 64 bits. */
+void spec_fingerprint(const char *text, char fingerprint[17])
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *c = text; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    snprintf(fingerprint, 17, "%016" PRIx64, hash);
+}
+
+char *spec_steering(const struct spec *spec)
+{
+    char *text = NULL, fingerprint[17];
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    for (enum key key = 0; out != NULL && key < KEY_COUNT; key++) {
+        const enum kind kind = kind_of(key);
+        if (!spec->differs[key] || steering_of(key) == STEERS_SIZES || steering_of(key) == STEERS_NOTHING)
+            continue;
+        fprintf(out, " %s=", spec_key_name(key));
+        spec_fingerprint(spec->given[key].value, fingerprint);
+        if (steering_of(key) == STEERS_IF_ANY || kind == KIND_EXPRESSION)
+            fputs(kind == KIND_EXPRESSION ? fingerprint : "true", out);
+        else if (kind == KIND_WORD)
+            fputs(keys[key].words[spec->value[key]], out);
+        else if (spec->real[key] != 0)
+            fprintf(out, "%.9g", spec->real[key]);
+        else
+            fprintf(out, "%" PRId64, spec->value[key]);
+    }
+    for (size_t i = 0; out != NULL && i < spec->table_count; i++) { /* blanks in extents */
+        spec_fingerprint(spec->tables[i].value, fingerprint);
+        fprintf(out, " %s=%s", spec->tables[i].key, fingerprint);
+    }
+    if (out == NULL || fclose(out) != 0) {
+        free(text);
+        text = NULL;
+    }
+    return text;
 }
 
 void spec_read(struct spec *spec, const char *const *set, size_t set_count)

@@ -56,6 +56,7 @@ struct spec {
 
     bool bad[KEY_COUNT];      /* required and missing, or its value is wrong and has been reported */
     int64_t value[KEY_COUNT]; /* what was written or, without that, the default; valid unless bad */
+    bool differs[KEY_COUNT];  /* from its default */
     double real[KEY_COUNT];   /* the same of keys that are real numbers */
 };
 
@@ -65,6 +66,10 @@ void spec_read(struct spec *spec, const char *const *set, size_t set_count);
 /* Every value that is given, and defaults that are no other key's. */
 void spec_values(struct spec *spec);
 void spec_check_name(struct spec *spec);
+/* " key=value" for each key that a plan depends on and that is not at its default, but for the sizes that planfile.c
+ * writes; of expressions and tables fingerprints, as they have blanks. NULL without memory. */
+char *spec_steering(const struct spec *spec);
+void spec_fingerprint(const char *text, char fingerprint[17]);
 void spec_free(struct spec *spec);
 void spec_out_of_memory(struct spec *spec);
 /* NULL: of a score term that has no number. */

@@ -56,6 +56,7 @@
 #include "bound.h"
 #include "finish_error.h"
 #include "product.h"
+#include "terms.h"
 
 #define U BOUND_U
 #define TINY 0x1p-100
@@ -385,20 +386,36 @@ static void cap_score(const struct walk *w, struct quantity *s, struct quantity 
     slope->q[at] = 4 * tanh_of * tanh_of * drawn + drawn * drawn + 4 * U * U;
 }
 
+/* Each term of GRADIENT_SLOPE: its slope at a score, and what it makes of errors. */
+static const struct {
+    double (*slope)(const struct walk *w, double raw);
+    void (*errors)(const struct walk *w, struct quantity *s, struct quantity *slope, size_t at, double raw);
+} sloped[SCORE_TERMS] = {[SCORE_SOFTCAP] = {cap_slope, cap_score}};
+
+/* The layer's term that bends; SCORE_TERMS: none. */
+static enum score_name bent_by(const struct layer *layer)
+{
+    enum score_name term = 0;
+    while (term < SCORE_TERMS && !(score_has(layer, term) && score_terms[term].gradient == GRADIENT_SLOPE))
+        term++;
+    return term;
+}
+
 static void weigh(struct walk *w, struct known *g, const struct reference_head *head)
 {
     const size_t n = g->a.rows, m = g->a.columns;
     const double scale = w->layer->scale;
-    const double cap = w->layer->number[SCORE_SOFTCAP];
+    const enum score_name bent = bent_by(w->layer);
+    w->good = w->good && (bent == SCORE_TERMS || sloped[bent].slope != NULL);
     memcpy(g->a.v, head->weights, n * m * sizeof *g->a.v);
-    if (cap > 0)
+    if (w->good && bent != SCORE_TERMS)
         g->slope = make(w, n, m);
     if (w->layer->sink)
         g->sunk = make(w, n, 1);
     for (size_t t = 0; w->good && w->layer->sink && t < n; t++)
         g->sunk.v[t] = exp(head->sink - head->lse[t]);
     for (size_t at = 0; w->good && g->slope.v != NULL && at < n * m; at++)
-        g->slope.v[at] = cap_slope(w, head->raw[at]);
+        g->slope.v[at] = sloped[bent].slope(w, head->raw[at]);
     if (!w->bounded)
         return;
     struct quantity kt = transposed(w, &g->k), s = make(w, n, m);
@@ -414,8 +431,9 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
             s.e[row + j] = fabs(scale) * s.e[row + j];
             s.q[row + j] = scale * scale * s.q[row + j];
             if (g->slope.e != NULL && g->slope.q != NULL)
-                cap_score(w, &s, &g->slope, row + j, head->raw[row + j]);
-            const double before = cap > 0 ? cap * tanh(head->raw[row + j] / cap) : head->raw[row + j];
+                sloped[bent].errors(w, &s, &g->slope, row + j, head->raw[row + j]);
+            const double before = bent != SCORE_TERMS ? terms_value(w->layer, bent, head->raw[row + j], 0)
+                                                      : head->raw[row + j];
             const double added = fabs(head->scores[row + j] - before);
             const double sizes = 4 * added + 2 * fabs(head->scores[row + j]);
             s.e[row + j] += U * sizes;

@@ -21,6 +21,7 @@
 #include "explain.h"
 #include "isa.h"
 #include "layer.h"
+#include "score.h"
 #include "visible.h"
 
 #define BASE "d_model = 64\nh = 4\nseq_len = 32\n"
@@ -1060,6 +1061,33 @@ static void test_diag(void **state)
     assert_int_equal(diag.errors, 0);
 }
 
+/* Each term of scores says how its derivative is made: one that is not a sum bends, or says of itself that it has none;
+ * a layer with such a term cannot train. */
+static void test_gradients_of_terms(void **state)
+{
+    for (enum score_name term = 0; term < SCORE_TERMS; term++) {
+        const struct score_term *of = &score_terms[term];
+        const bool adds = of->equation == NULL || strncmp(of->equation, "@ + ", 4) == 0 ||
+                          strncmp(of->equation, "@ - ", 4) == 0;
+        const bool hides = of->mask != 0 || of->sees != NULL;
+        if (of->gradient != GRADIENT_NONE)
+            assert_int_equal(of->gradient, !adds ? GRADIENT_SLOPE : hides ? GRADIENT_ZERO : GRADIENT_ONE);
+        assert_true(!of->bends || of->gradient == GRADIENT_SLOPE || of->gradient == GRADIENT_NONE);
+    }
+    static const struct { const char *set; enum score_name untrained; } layers[] = {
+        {"h = 4", SCORE_TERMS}, {"softcap = 30\nalibi = true\nmask = causal+padding+bool+additive", SCORE_TERMS},
+        {"score = 2 * s", SCORE_EXPRESSION}, {"visible = p > j", SCORE_TERMS}};
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        char text[200];
+        struct diag diag = {0};
+        snprintf(text, sizeof text, "d_model = 64\nseq_len = 9\n%s%s\n", i == 0 ? "" : "h = 4\n", layers[i].set);
+        struct layer *layer = layer_read_text("a.layer", text, &diag);
+        assert_non_null(layer);
+        assert_int_equal(score_untrained(layer), layers[i].untrained);
+        layer_free(layer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1074,7 +1102,8 @@ int main(void)
         cmocka_unit_test(test_isa_rows), cmocka_unit_test(test_numbers), cmocka_unit_test(test_projected),
         cmocka_unit_test(test_projected_combinations), cmocka_unit_test(test_rope_combinations),
         cmocka_unit_test(test_position_combinations),
-        cmocka_unit_test(test_narrow_heads), cmocka_unit_test(test_diag),
+        cmocka_unit_test(test_narrow_heads), cmocka_unit_test(test_gradients_of_terms),
+        cmocka_unit_test(test_diag),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

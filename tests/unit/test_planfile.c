@@ -223,7 +223,7 @@ static void test_bad_heads(void **state)
 static void test_kinds(void **state)
 {
     static const struct { const char *given, *says; } kinds[] = {
-        {"rope=half", "rope=half, here no rope; rope_dims=16, here no rope_dims"},
+        {"rope=half", "rope_dims=16, here no rope_dims; rope=half, here no rope"},
         {"qk_norm=rms", "qk_norm=rms, here no qk_norm"}, {"softcap=30", "softcap=true, here no softcap"},
         {"alibi=true", "alibi=true, here no alibi"}, {"relative=t5", "relative=t5, here no relative"},
         {"sink=true", "sink=true, here no sink"}, {"lse=true", "lse=true, here no lse"},
@@ -263,6 +263,113 @@ static void test_same_plan(void **state)
     }
     free(text);
     layer_free(layer);
+}
+
+/* Each key of --keys: with one value and with another, of a layer that may have it. Whether a plan of the one is for the
+ * other: for those keys alone, marked '=', whose rows say that no plan depends on them. */
+static const struct {
+    const char *key, *base, *one, *other;
+} all_keys[] = {
+    {"=name", "", "a", "b"}, {"layer", "d_ff=64;ffn=relu;d_model=64;seq_len=32", "attention;block=pre;h=4", "ffn"},
+    {"d_in", "layer=linear;d_out=64;seq_len=9", "32", "48"}, {"d_out", "layer=linear;d_in=64;seq_len=9", "32", "48"},
+    {"d_model", "h=4;seq_len=9", "64", "128"}, {"h", "d_model=64;seq_len=9", "4", "8"}, {"h_kv", "*", "1", "2"},
+    {"width", "*", "narrow", "wide"}, {"d_k", "*;d_v=16", "16", "8"}, {"d_v", "*;d_k=16", "16", "8"},
+    {"input", "*", "shared", "split"},
+    {"heads", "h=4;seq_len=9;input=projected;d_k=16;d_v=16;w_o=none", "last", "first"},
+    {"attention", "*", "self", "cross"}, {"d_source", "*;attention=cross", "64", "48"},
+    {"seq_len", "d_model=64;h=4", "32", "33"}, {"source_len", "*;attention=cross", "64", "48"},
+    {"source_kept", "*;attention=cross", "false", "true"},
+    {"cache", "*;mask=causal;cache_len=48", "rows", "paged;page_len=8"},
+    {"cache_type", "*;mask=causal;cache=rows;cache_len=48", "f32", "i8"},
+    {"cache_len", "*;mask=causal;cache=rows", "48", "64"},
+    {"page_len", "*;mask=causal;cache=paged;cache_len=48", "8", "16"},
+    {"offset", "*;mask=causal;attention=cross", "none", "end"}, {"mask", "*", "none", "causal"},
+    {"window_left", "*;mask=window", "3", "4"}, {"window_right", "*;mask=window", "3", "4"},
+    {"pad_rows", "*;mask=padding", "computed", "skipped"}, {"w_k", "*", "dense", "tied"},
+    {"w_v", "*", "dense", "identity"}, {"w_o", "*", "dense", "none"}, {"conv_width", "*;w_o=conv", "3", "5"},
+    {"bias", "*", "false", "true"}, {"qk_norm", "*", "rms", "layer"}, {"=norm_eps", "*;qk_norm=rms", "1e-6", "1e-5"},
+    {"rope", "*", "none", "half"}, {"rope_dims", "*;rope=half", "8", "16"},
+    {"=rope_theta", "*;rope=half", "10000", "500000"}, {"rope_positions", "*;rope=half", "offset", "given"},
+    {"=rope_scaling", "*;rope=half;rope_factor=2", "linear", "linear"},
+    {"=rope_factor", "*;rope=half;rope_scaling=linear", "2", "3"},
+    {"=rope_original_len", "*;rope=half;rope_scaling=llama3;rope_factor=2", "16", "20"},
+    {"=rope_low", "*;rope=half;rope_scaling=llama3;rope_factor=2;rope_original_len=16", "1", "2"},
+    {"=rope_high", "*;rope=half;rope_scaling=llama3;rope_factor=2;rope_original_len=16", "4", "5"},
+    {"=rope_beta_fast", "*;rope=half;rope_scaling=yarn;rope_factor=2;rope_original_len=16", "32", "30"},
+    {"=rope_beta_slow", "*;rope=half;rope_scaling=yarn;rope_factor=2;rope_original_len=16", "1", "2"},
+    {"=rope_truncate", "*;rope=half;rope_scaling=yarn;rope_factor=2;rope_original_len=16", "true", "false"},
+    {"=rope_attention_factor", "*;rope=half;rope_scaling=yarn;rope_factor=2;rope_original_len=16", "1", "2"},
+    {"=scale", "*", "0.5", "0.25"}, {"softcap", "*", "none", "30"}, {"alibi", "*", "false", "true"},
+    {"relative", "*", "none", "t5"}, {"rel_buckets", "*;relative=t5", "32", "16"},
+    {"=rel_distance", "*;relative=t5", "128", "64"}, {"rel_left", "*;relative=table;rel_right=3", "3", "4"},
+    {"rel_right", "*;relative=table;rel_left=3", "3", "4"}, {"score", "*", "s + p", "s - p"},
+    {"visible", "*", "p > j", "p < j"}, {"sink", "*", "false", "true"}, {"scores", "*", "true", "raw"},
+    {"lse", "*", "false", "true"}, {"train", "*", "false", "true"}, {"dropout", "*;train=true", "0", "0.5"},
+    {"block", "*", "pre", "post"}, {"norm", "*;block=pre", "layer", "rms"},
+    {"norm_shared", "*;block=parallel;ffn=relu;d_ff=64", "false", "true"},
+    {"ffn", "*;block=pre;d_ff=64", "relu", "swiglu"}, {"d_ff", "*;block=pre;ffn=relu", "64", "128"},
+    {"ffn_bias", "*;block=pre;ffn=relu;d_ff=64;bias=true", "true", "false"},
+    {"activation", "layer=linear;d_in=64;d_out=64;seq_len=9", "none", "relu"},
+    {"=weight_layout", "*", "in_out", "out_in"}, {"weight_type", "*", "f32", "bf16"}, {"precision", "*", "f32", "i8"},
+    {"tensor_type", "*", "f32", "bf16"}, {"=table.bias", "*;score=s + bias[i]", "4", "4"},
+};
+
+/* The layer of such a text, with one more key. */
+static struct layer *layer_of_text(const char *base, const char *key, const char *value)
+{
+    char text[400], *c;
+    struct diag diag = {0};
+    snprintf(text, sizeof text, "%s;%s=%s\n", strcmp(base, "") == 0 ? "*" : base, key, value);
+    if ((c = strchr(text, '*')) != NULL && c == text) {
+        static const char plain[] = "d_model=64;h=4;seq_len=32";
+        memmove(text + sizeof plain - 1, text + 1, strlen(text));
+        memcpy(text, plain, sizeof plain - 1);
+    }
+    for (c = text; (c = strchr(c, ';')) != NULL; )
+        *c = '\n';
+    struct layer *layer = layer_read_text("a.layer", text, &diag);
+    diag_report(&diag, stderr);
+    assert_non_null(layer);
+    return layer;
+}
+
+static const char *key_of(size_t i)
+{
+    return all_keys[i].key + (all_keys[i].key[0] == '=');
+}
+
+static void test_every_key(void **state)
+{
+    char *keys = NULL, path[32];
+    size_t size, known = 0;
+    FILE *out = open_memstream(&keys, &size);
+    layer_print_keys(out);
+    fclose(out);
+    for (char *line = keys; *line != '\0'; line = strchr(line, '\n') + 1, known++) {
+        const size_t length = strcspn(line, " ");
+        bool has = strncmp(line, "plan.*", length) == 0;
+        for (size_t i = 0; i < sizeof all_keys / sizeof *all_keys; i++)
+            has = has || (strncmp(line, key_of(i), length) == 0 && key_of(i)[length] == '\0') ||
+                  (strncmp(line, "table.", 6) == 0 && strncmp(key_of(i), "table.", 6) == 0);
+        if (!has)
+            fail_msg("key %.*s: write a row here, whether plans depend on it", (int)length, line);
+    }
+    assert_int_equal(known, sizeof all_keys / sizeof *all_keys + 1);
+    for (size_t i = 0; i < sizeof all_keys / sizeof *all_keys; i++) {
+        struct layer *one = layer_of_text(all_keys[i].base, key_of(i), all_keys[i].one);
+        struct layer *other = layer_of_text(all_keys[i].base, key_of(i), all_keys[i].other);
+        char *text = text_for(one, SECTION);
+        const bool same = all_keys[i].key[0] == '=';
+        struct diag diag = {0}, own = {0};
+        struct plan_file file;
+        assert_true(read_text(&file, text, strlen(text), path, one, &own));
+        if (read_text(&file, text, strlen(text), path, other, &diag) != same)
+            fail_msg("a plan of %s = %s is %sfor %s", key_of(i), all_keys[i].one, same ? "not " : "", all_keys[i].other);
+        diag_free(&diag);
+        free(text);
+        layer_free(one), layer_free(other);
+    }
+    free(keys);
 }
 
 static char *warnings(const struct plan_file *file, unsigned isas, const char *cpu, const char *compiler)
@@ -350,7 +457,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_lenient), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_kinds), cmocka_unit_test(test_every_key),
         cmocka_unit_test(test_same_plan), cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_names), cmocka_unit_test(test_plans),
     };
