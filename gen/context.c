@@ -112,7 +112,7 @@ static const struct field isa_fields[] = {
     {"back_key_row", offsetof(struct plan_isa, back.key_row)},
     {"back_part_rows", offsetof(struct plan_isa, back.part_rows)},
     {"back_tokens", offsetof(struct plan_isa, back.tokens)}, {"back_once", offsetof(struct plan_isa, back.once)},
-    {"back_ahead", offsetof(struct plan_isa, back.ahead)},
+    {"back_ahead", offsetof(struct plan_isa, back.ahead)}, {"back_prefetch", offsetof(struct plan_isa, back.prefetch)},
     {"chunk_rows", offsetof(struct plan_isa, back.chunk_rows)},
     {"chunk_columns", offsetof(struct plan_isa, back.chunk_columns)},
     {"relative_row", offsetof(struct plan_isa, relative.row)},

@@ -68,7 +68,7 @@
 #define BACK_PART 104             /* tokens of a part of dZ, and of dx */
 #define BACK_ROWS 200             /* of a weight's gradient in a part: what is laid out, mostly from L3, serves as */
 #define BACK_COLUMNS 384          /* many products. Measured, Zen 5: 104 x 256 take 10 % longer, 390 x 384 as long */
-#define BACK_TOKENS 192           /* steps of a sum over tokens at once: two operands fit L2, a panel of one L1 */
+#define BACK_TOKENS 224           /* steps of a sum over tokens at once, at most: two operands fit L2, a panel of one L1 */
 #define BACK_ONCE 8               /* of them laid out at once; lines from L3 are fetched BACK_AHEAD steps ahead */
 #define BACK_AHEAD 16
 #define BACK_UNROLL 2
@@ -1023,6 +1023,8 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
             prefetch_panels(&g->panels, request, p);
     }
     prefetch_across(p);
+    if (layer->train)
+        p->back.prefetch = ceil_div(p->back.unroll * p->back.width, LINE_FLOATS * PREFETCH_TILES);
 }
 
 /* Calls of a token or two read all weights for them. From beyond L2 these come fastest in the order of memory; on pages

@@ -491,7 +491,7 @@ struct plan_isa {
         int64_t rows, vecs, width; /* of the tile; width: lanes of its vectors */
         int64_t strip;             /* numbers of a step in a strip: whole vectors, so that copies are */
         struct tile_heights heights; /* `rows`, and lower ones for what is left over */
-        int64_t unroll;
+        int64_t unroll, prefetch;  /* lines of the next panel of weights in an iteration; 0: none */
         int64_t k_row, v_row;      /* numbers of a head's query and value, padded to whole vectors */
         int64_t queries, keys;     /* of a block of scores, both whole tiles */
         int64_t key_row;           /* from query to query in such a block */
