@@ -268,6 +268,7 @@ struct plan_sum {
     int64_t heads;      /* matrices; of a convolution as many for each head as it has taps */
     int64_t taps;       /* of a convolution; else 0 */
     int64_t c_head, c_row;
+    int64_t part_rows;     /* rows of a part, several chunks of them for the same columns */
     int64_t chunks, parts; /* parts of a matrix, and of all */
     int64_t bias_heads; /* of the bias beside it, a sum of rows of the gradient by heads as they lie; 0: none */
     struct sum_operand bias;
