@@ -256,7 +256,8 @@ static const struct field through_fields[] = {
 
 static const struct field sum_fields[] = {
     FIELD(plan_sum, zero), FIELD(plan_sum, heads), FIELD(plan_sum, taps), FIELD(plan_sum, c_head),
-    FIELD(plan_sum, c_row), FIELD(plan_sum, part_rows), FIELD(plan_sum, chunks), FIELD(plan_sum, parts), FIELD(plan_sum, bias_heads),
+    FIELD(plan_sum, c_row), FIELD(plan_sum, part_rows), FIELD(plan_sum, chunks), FIELD(plan_sum, parts),
+    FIELD(plan_sum, bias_heads),
 };
 
 /* Rows that become words, in order */
