@@ -111,7 +111,7 @@ static const struct field isa_fields[] = {
     {"back_key_row", offsetof(struct plan_isa, back.key_row)},
     {"back_part_rows", offsetof(struct plan_isa, back.part_rows)},
     {"back_tokens", offsetof(struct plan_isa, back.tokens)}, {"back_once", offsetof(struct plan_isa, back.once)},
-    {"back_ahead", offsetof(struct plan_isa, back.ahead)},
+    {"back_ahead", offsetof(struct plan_isa, back.ahead)}, {"back_prefetch", offsetof(struct plan_isa, back.prefetch)},
     {"chunk_rows", offsetof(struct plan_isa, back.chunk_rows)},
     {"chunk_columns", offsetof(struct plan_isa, back.chunk_columns)},
     {"relative_row", offsetof(struct plan_isa, relative.row)},
@@ -255,7 +255,8 @@ static const struct field through_fields[] = {
 
 static const struct field sum_fields[] = {
     FIELD(plan_sum, zero), FIELD(plan_sum, heads), FIELD(plan_sum, taps), FIELD(plan_sum, c_head),
-    FIELD(plan_sum, c_row), FIELD(plan_sum, chunks), FIELD(plan_sum, parts), FIELD(plan_sum, bias_heads),
+    FIELD(plan_sum, c_row), FIELD(plan_sum, part_rows), FIELD(plan_sum, chunks), FIELD(plan_sum, parts),
+    FIELD(plan_sum, bias_heads),
 };
 
 /* Rows that become words, in order */

@@ -72,9 +72,9 @@
 #define BACK_PART 104             /* tokens of a part of dZ, and of dx */
 #define BACK_ROWS 200             /* of a weight's gradient in a part: what is laid out, mostly from L3, serves as */
 #define BACK_COLUMNS 384          /* many products. Measured, Zen 5: 104 x 256 take 10 % longer, 390 x 384 as long */
-#define BACK_TOKENS 192           /* steps of a sum over tokens at once: two operands fit L2, a panel of one L1 */
-#define BACK_ONCE 8               /* of them laid out at once; lines from L3 are fetched BACK_AHEAD steps ahead */
-#define BACK_AHEAD 16
+#define BACK_TOKENS 224           /* steps of a sum over tokens at once, at most: strips stay in L2, a panel in L1 */
+#define BACK_ONCE 4               /* of them laid out at once, those BACK_AHEAD steps ahead fetched: L1 holds both. Measured, */
+#define BACK_AHEAD 4              /* Zen 5: 8 and 16 take 1 to 2 % longer */
 #define BACK_UNROLL 2
 #define WEIGHT_READ 20           /* multiply-adds in the time of reading one weight from beyond L2: measured, Zen 5
                                   * with AVX-512 */
@@ -1027,6 +1027,8 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
             prefetch_panels(&g->panels, request, p);
     }
     prefetch_across(p);
+    if (layer->train)
+        p->back.prefetch = ceil_div(p->back.unroll * p->back.width, LINE_FLOATS * PREFETCH_TILES);
 }
 
 /* Calls of a token or two read all weights for them. From beyond L2 these come fastest in the order of memory; on pages

@@ -268,6 +268,7 @@ struct plan_sum {
     int64_t heads;      /* matrices; of a convolution as many for each head as it has taps */
     int64_t taps;       /* of a convolution; else 0 */
     int64_t c_head, c_row;
+    int64_t part_rows;     /* rows of a part, several chunks of them for the same columns */
     int64_t chunks, parts; /* parts of a matrix, and of all */
     int64_t bias_heads; /* of the bias beside it, a sum of rows of the gradient by heads as they lie; 0: none */
     struct sum_operand bias;
@@ -496,7 +497,7 @@ struct plan_isa {
         int64_t rows, vecs, width; /* of the tile; width: lanes of its vectors */
         int64_t strip;             /* numbers of a step in a strip: whole vectors, so that copies are */
         struct tile_heights heights; /* `rows`, and lower ones for what is left over */
-        int64_t unroll;
+        int64_t unroll, prefetch;  /* lines of the next panel of weights in an iteration; 0: none */
         int64_t k_row, v_row;      /* numbers of a head's query and value, padded to whole vectors */
         int64_t queries, keys;     /* of a block of scores, both whole tiles */
         int64_t key_row;           /* from query to query in such a block */

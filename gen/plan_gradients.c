@@ -7,6 +7,9 @@
 #include "score.h"
 #include "visible.h"
 
+#define FEWEST_PARTS 4 /* of a matrix, that have several chunks of rows for the columns that are laid out once */
+#define MOST_SHARED 4  /* chunks of a part */
+
 static struct product *add(struct plan_isa *p, enum product_name id, enum layout_name a, enum layout_name b,
                            enum layout_name writes)
 {
@@ -189,8 +192,11 @@ void plan_gradients(struct plan_isa *p, const struct layer *layer)
     add_weights(p, layer);
     for (struct product *g = p->products; g < p->products + p->product_count; g++)
         if (g->kind == PRODUCT_SUM) {
-            g->sum.chunks = ceil_div(g->sum.of[0].numbers, p->back.chunk_rows) *
-                            ceil_div(g->sum.of[1].numbers, p->back.chunk_columns);
+            const int64_t across = ceil_div(g->sum.of[1].numbers, p->back.chunk_columns);
+            const int64_t chunks = ceil_div(g->sum.of[0].numbers, p->back.chunk_rows);
+            const int64_t shared = max(1, min(MOST_SHARED, g->sum.heads * chunks * across / FEWEST_PARTS));
+            g->sum.part_rows = p->back.chunk_rows * shared;
+            g->sum.chunks = ceil_div(chunks, shared) * across;
             g->sum.parts = g->sum.heads * g->sum.chunks;
             p->back.weight_parts += g->sum.joins ? 0 : g->sum.parts + g->sum.bias_heads;
         }
