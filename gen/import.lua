@@ -29,7 +29,8 @@ local idle = [[
     custom_pipelines
     dropout dropout_rate activation_dropout attention_dropout attention_probs_dropout_prob classifier_dropout
     hidden_dropout_prob attn_pdrop embd_pdrop resid_pdrop qa_dropout seq_classif_dropout
-    bos_token eos_token pad_token name pad_token_id bos_token_id eos_token_id eos_token_ids sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
+    bos_token eos_token pad_token name pad_token_id bos_token_id eos_token_id eos_token_ids sep_token_id
+    cls_token_id mask_token_id unk_token_id decoder_start_token_id
     forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
     use_cache return_dict output_attentions output_hidden_states output_past torchscript xla_device use_bfloat16
     tf_legacy_loss gradient_checkpointing initializer_range initializer_factor init_std neftune_noise_alpha

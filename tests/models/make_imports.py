@@ -120,7 +120,8 @@ def own_tables(folder):
     configure(folder, lambda config: config.update(dense_act_fn="gelu"))
 
 
-CHANGES = {"bert_tokens": with_pooler, "t5_tables": own_tables, "bert_words": old_bert, "gpt2": old_gpt2, "llama": old_llama}
+CHANGES = {"bert_tokens": with_pooler, "t5_tables": own_tables, "bert_words": old_bert, "gpt2": old_gpt2,
+           "llama": old_llama}
 LATER = {"bert_tokens": 18, "t5_tables": 19}  # seeds of those that came after the others
 SHARDS = {"llama": "4KB"}
 
