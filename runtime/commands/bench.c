@@ -307,7 +307,8 @@ static bool bench_isa(struct bench *b, int isa, struct diag *diag)
     limit_calls(b);
     if (!timed_pack(&b->timed, isa, diag)) {
         if (diag->errors == 0)
-            say_skipped(b->timed.layer->name, b->timed.call->isa_name(isa), "this machine lacks it");
+            say_skipped(b->timed.layer->name, b->timed.call->isa_name(isa),
+                        call_why_skipped(b->timed.layer, (size_t)(isa_find(b->timed.call->isa_name(isa)) - isa_table)));
         return false;
     }
     calibrate(b);
