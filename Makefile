@@ -42,7 +42,7 @@ installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
 # What each program is made of, and what both share (attnrun tune plans as attngen does, without templates).
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
-own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c model.c output.c script.c)
+own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c lines.c model.c output.c script.c)
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
@@ -233,6 +233,19 @@ $(pairs:=.c): $(BUILD)/pairs/%.c: $(BUILD)/attngen
 $(pairs:=.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
 $(pairs:=.o): %.o: %.c
 	$(compile) -c -o $@ $<
+# and that of models
+models       := $(BUILD)/pairs/models
+$(BUILD)/fuzz_models: $(models).o
+$(BUILD)/tests/fuzz/models.o: CPPFLAGS += -I$(models)
+$(BUILD)/tests/fuzz/models.o: $(models).o
+$(models).o: CFLAGS += -O0
+$(models).o: $(BUILD)/attngen
+	rm -rf $(models)
+	for model in bert gpt2; do \
+	    $(BUILD)/attngen import -o $(models) --isa avx2 tests/models/imports/$$model && \
+	    for file in $(models)/$$model*.c; do $(compile) -c -o $$file.o $$file || exit; done || exit; \
+	done
+	$(LD) -r -o $@ $(models)/*.o
 
 # every example freestanding, with every compiler at every level
 bare: all

@@ -194,6 +194,11 @@ static void check_kept(float *source, int32_t *lengths)
 }
 #endif
 
+static int run_it(const FUNCTION() *of)
+{
+    return FUNCTION(_run)(of, &args, arena);
+}
+
 int main(int argc, char **argv)
 {
     FUNCTION(_shard) shards[MOST_SHARDS];
@@ -405,6 +410,15 @@ int main(int argc, char **argv)
     args.n = SEQ_LEN + 1;
     check("more tokens than a call can have are an error", FUNCTION(_run)(&model, &args, arena) == ERROR(SIZE));
     args.n = N;
+    unsigned char *const held = (unsigned char *)cache;
+    args.hidden = (float *)(void *)(held + cache_bytes - 4);
+    check("hidden states in the cache's last bytes are an error", FUNCTION(_run)(&model, &args, arena) == ERROR(OVERLAP));
+    args.hidden = hidden_again, args.logits = (float *)(void *)held;
+    check("so are logits in its first", FUNCTION(_run)(&model, &args, arena) == ERROR(OVERLAP));
+    args.logits = some, args.cache = (void *)((unsigned char *)ids + sizeof ids - 64);
+    check("and a cache that begins in ids", FUNCTION(_run)(&model, &args, arena) == ERROR(OVERLAP));
+    args.cache = (void *)((unsigned char *)past + sizeof past - cache_bytes);
+    check("or ends in past", FUNCTION(_run)(&model, &args, arena) == ERROR(OVERLAP));
     args.cache = NULL;
     check("no cache is an error", FUNCTION(_run)(&model, &args, arena) == ERROR(NULL));
     args.cache = cache;
@@ -437,6 +451,8 @@ int main(int argc, char **argv)
     check("no token is no error", FUNCTION(_run)(&model, &args, arena) == 0 && last[0] == 0.0f);
     args.n = N, args.batch = 0;
     check("nor is no sequence", FUNCTION(_run)(&model, &args, arena) == 0);
+    args.batch = BATCH;
+    check_headers(file, file_bytes, run_it);
     file[file_bytes / 2] ^= 1;
     check("a changed byte is noticed", FUNCTION(_verify)(file, file_bytes) == ERROR(PACKED));
     file[0] ^= 1;
