@@ -191,8 +191,9 @@ int command_merge(const struct options *options)
     for (size_t i = 0; good && i < options->spec_count; i++)
         good = take_file(&m, options->specs[i], &diag);
     if (good && m.records.count == 0)
-        good = diag_error(&diag, options->specs[0], m.checked > 0 ? "holds points that are not timed yet, and no result; "
-                          "sweep --resume times them" : "holds no result");
+        good = diag_error(&diag, options->specs[0], m.checked > 0
+                          ? "holds points that are not timed yet, and no result; sweep --resume times them"
+                          : "holds no result");
     if (good && report_all(&m.records, options, REPORT_JSON | REPORT_PAGE, &diag)) {
         complete = m.records.count == m.points;
         if (!complete) {

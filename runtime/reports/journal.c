@@ -158,7 +158,8 @@ bool journal_add(struct journal *journal, struct record *record, struct diag *di
     char *lines = lines_of(journal, record, &length);
     if (lines == NULL)
         return out_of_memory(record, diag);
-    bool good = !behind || ftruncate(journal->file, (off_t)journal->good) == 0 || failed(journal, "cannot be cut", diag);
+    bool good = !behind || ftruncate(journal->file, (off_t)journal->good) == 0 ||
+                failed(journal, "cannot be cut", diag);
     good = good && (journal->file < 0 || write_lines(journal, lines, length, diag));
     free(lines);
     if (!good)

@@ -108,8 +108,9 @@ static bool is_varied(const struct columns *columns, const char *key, size_t len
 static void print_layer(FILE *out, const struct records *records, const struct columns *columns)
 {
     char *text = strdup(record_get_text(measured(records), "settings")), *rest = NULL;
+    char *part = text != NULL ? strtok_r(text, ";", &rest) : NULL;
     const char *gap = "<p class=\"layer\">";
-    for (char *part = text != NULL ? strtok_r(text, ";", &rest) : NULL; part != NULL; part = strtok_r(NULL, ";", &rest)) {
+    for (; part != NULL; part = strtok_r(NULL, ";", &rest)) {
         part += strspn(part, " ");
         if (strncmp(part, "name ", strlen("name ")) == 0 || is_varied(columns, part, strcspn(part, " =")))
             continue;

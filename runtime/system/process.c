@@ -433,7 +433,7 @@ char *path_join(const char *folder, const char *name)
 #define FOLDER "attnrun-"
 #define PLACE 8 /* hexadecimal digits */
 
-/* Where a process number means a process: this boot of this machine, this namespace. Empty if the system does not say. */
+/* Where a process number means a process: this boot of this machine, this namespace. Empty if it is not known. */
 static void ask_place(char place[PLACE + 1])
 {
     char text[200], digits[65];

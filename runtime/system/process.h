@@ -59,8 +59,8 @@ void words_add(struct words *words, const char *word);
 void words_add_split(struct words *words, const char *text); /* at blanks; NULL adds nothing */
 void words_free(struct words *words);
 
-/* "…/attnrun-PID-PLACE-XXXXXX" under $TMPDIR or /tmp, malloc'd. The first call of a process removes those whose process
- * of this user, here, has ended without doing so. */
+/* "…/attnrun-PID-PLACE-XXXXXX" under $TMPDIR or /tmp, malloc'd. A program's first call removes those of this user whose
+ * process, of this boot and namespace, is gone. */
 char *folder_make(struct diag *diag);
 void folder_remove(const char *folder);
 /* "a/b" malloc'd, or NULL. */

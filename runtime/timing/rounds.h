@@ -3,8 +3,9 @@
  * affects all of them, and differences between kernels are real.
  *
  * A sample follows an untimed call of the same kernel, so caches are warm although others ran in between. The core's
- * peak is measured right before and after it, and before that call how fast it reads memory. A disturbed sample is repeated, and so are all samples of a kernel whose
- * figures are still disturbed (quiet.h). Left out on purpose: which kernels, and how they are shown.
+ * peak is measured right before and after it, and how fast it reads memory before that call. A disturbed sample is
+ * repeated, and so are all samples of a kernel whose figures are still disturbed (quiet.h). Left out on purpose: which
+ * kernels, and how they are shown.
  */
 #ifndef ATTNRUN_ROUNDS_H
 #define ATTNRUN_ROUNDS_H
