@@ -329,7 +329,7 @@ static void import(struct job *job)
     parse_isas(job);
     const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->weight_type,
                                            a->cache_type, a->precision, a->seq_len, a->cache_len,
-                                           named_isas(job)};
+                                           named_isas(job), &a->ignore};
     if (good(job))
         job->imported = import_model(&request, &job->diag);
 }
