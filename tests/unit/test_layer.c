@@ -1081,7 +1081,7 @@ static void test_gradients_of_terms(void **state)
         char text[200];
         struct diag diag = {0};
         snprintf(text, sizeof text, "d_model = 64\nseq_len = 9\n%s%s\n", i == 0 ? "" : "h = 4\n", layers[i].set);
-        struct layer *layer = layer_read_text("a.layer", text, &diag);
+        struct layer *layer = layer_read_text("a.layer", text, NULL, 0, &diag);
         assert_non_null(layer);
         assert_int_equal(score_untrained(layer), layers[i].untrained);
         layer_free(layer);

@@ -327,7 +327,7 @@ static struct layer *layer_of_text(const char *base, const char *key, const char
     }
     for (c = text; (c = strchr(c, ';')) != NULL; )
         *c = '\n';
-    struct layer *layer = layer_read_text("a.layer", text, &diag);
+    struct layer *layer = layer_read_text("a.layer", text, NULL, 0, &diag);
     diag_report(&diag, stderr);
     assert_non_null(layer);
     return layer;
