@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x4e4799d2ad3a9b75u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x9280100205ef2bf7u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -38,8 +38,9 @@ void *memset(void *to, int value, size_t bytes);
 #define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would include stdlib.h */
 #endif
 
-#if defined(_MSC_VER)
-#error "golden.c is not written for MSVC and clang-cl: compile it with gcc, clang (on Windows for a GNU target) or tcc"
+#if defined(_MSC_VER) || defined(__cplusplus)
+#error "golden.c is C11, not C++, nor for MSVC and clang-cl: compile it as C with gcc, clang (on Windows for GNU) or \
+tcc"
 #endif
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \

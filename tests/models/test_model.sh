@@ -196,7 +196,9 @@ CFLAGS=-O0 check "a model is packed" packed "$work/llama/llama.layers" --weights
 check "as many bytes as it says" grep -q "llama for scalar,neon: .*, $(stat -c %s "$work/llama.packed") bytes" "$work/text"
 packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safetensors --isa scalar \
     -o "$work/none"
-check "another model's weights are refused" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
+check "another model's weights are refused, by a tensor's name" grep -q 'tensor "norm.weight" is missing' "$work/text"
+packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safetensors --isa scalar -o "$work/none"
+check "and with 2" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
 packed "$work/llama/llama.layers" --weights "$work/nowhere" --isa scalar -o "$work/none"
 check "no weights are an error" grep -q "give the folder of config.json" "$work/text"
 foreign=neon
@@ -229,7 +231,7 @@ check "which stays a link" test -L "$work/link.packed"
 mkfifo "$work/odd/model.safetensors"
 check "weights that are a pipe are refused" refused_weights "is no file on disk"
 rm "$work/odd/model.safetensors" && : >"$work/odd/model.safetensors"
-check "so is an empty file" refused_weights "no safetensors"
+check "so is an empty file" refused_weights 'tensor ".*" is missing, or its file is no whole safetensors file'
 packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/odd"
 check "a folder is not written to" grep -q "odd: error: cannot be written: Is a directory" "$work/text"
 check "a device is written as it is" packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/device"
