@@ -473,7 +473,8 @@ static void read_spec_file(struct spec *spec)
     const bool other = bytes != NULL && file_is_other(spec->path, bytes, length, FILE_SPEC, spec->diag);
     spec->failed = true; /* what --set says alone would only be half of it */
     if (bytes == NULL && error == EISDIR) {
-        diag_environment(spec->diag, spec->path, "is a directory; give the path of a spec file, or a model's folder to attngen import");
+        diag_environment(spec->diag, spec->path,
+                         "is a directory; give the path of a spec file, or a model's folder to attngen import");
     } else if (bytes == NULL) {
         diag_environment(spec->diag, spec->path, "cannot be read: %s; give the path of a spec file", strerror(error));
     } else if (!other && length > MAX_SPEC_BYTES) {
