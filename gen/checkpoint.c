@@ -348,6 +348,17 @@ bool checkpoint_read(struct checkpoint *checkpoint, const char *folder, struct d
     return checkpoint->config != NULL && read_weights(checkpoint, folder, diag);
 }
 
+char *checkpoint_text(const char *folder, const char *name, size_t *size, struct diag *diag)
+{
+    char *path = join(folder, name), *text = NULL;
+    if (path == NULL)
+        no_memory(diag, folder);
+    else if (is_there(path))
+        text = read_text(path, CONFIG_LIMIT, size, diag);
+    free(path);
+    return text;
+}
+
 void checkpoint_free(struct checkpoint *checkpoint)
 {
     for (size_t i = 0; i < checkpoint->file_count; i++)

@@ -25,6 +25,8 @@ struct checkpoint {
 
 /* False, with errors in diag, for a folder that holds no model. Call checkpoint_free() either way. */
 bool checkpoint_read(struct checkpoint *checkpoint, const char *folder, struct diag *diag);
+/* The text of a small JSON file of the folder, malloc'd; NULL where there is none, or with an error in diag. */
+char *checkpoint_text(const char *folder, const char *name, size_t *size, struct diag *diag);
 void checkpoint_free(struct checkpoint *checkpoint);
 
 #endif

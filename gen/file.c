@@ -48,7 +48,8 @@ static const struct {
     size_t limit; /* of bytes */
     const char *right, *usual;
 } kinds[] = {
-    [WHOLE_SPEC] = {MIB, "give the path of a spec file", "a spec has some twenty lines"},
+    [WHOLE_SPEC] = {MIB, "give the path of a spec file, or a model's folder to attngen import",
+                    "a spec has some twenty lines"},
     [WHOLE_LAYERS] = {16 * MIB, "give the path of a NAME.layers", "no model has so many layers"},
     [WHOLE_PLAN] = {MIB, "give the path of a plan file", "this is not a plan file"},
     [WHOLE_TEMPLATE] = {MIB, "name a folder of templates", "a template has some hundred lines"},

@@ -98,6 +98,7 @@ static bool is_npy(struct head head) { return has_at(head, 0, "\x93NUMPY", 6); }
 static bool is_hdf5(struct head head) { return has_at(head, 0, "\x89HDF\r\n\x1a\n", 8); }
 static bool is_tflite(struct head head) { return has_at(head, 4, "TFL3", 4); }
 static bool is_packed(struct head head) { return has_at(head, 0, "atte", 4) || has_at(head, 0, "attk", 4); }
+static bool is_packed_model(struct head head) { return has_at(head, 0, "attnmodl", 8); }
 static bool is_compressed(struct head head)
 {
     return has_at(head, 0, "\x1f\x8b", 2) || has_at(head, 0, "\x28\xb5\x2f\xfd", 4) ||
@@ -140,6 +141,13 @@ static bool is_spec(struct head head)
     return names_width && is_text(head);
 }
 
+/* NAME.layers: sections in brackets */
+static bool is_layers(struct head head)
+{
+    return is_text(head) && (contains(head, "\n[weights]") || contains(head, "\n[encoder ") ||
+                             contains(head, "\n[decoder "));
+}
+
 /* ---- what they are ----------------------------------------------------------------------------------------------- */
 
 #define KEYS "a spec is text with lines of key = value, d_model = 768 say"
@@ -177,10 +185,15 @@ static const struct kind {
     {is_compressed, "compressed, or an archive", {"unpack it; " KEYS, "unpack it; safetensors are needed"}},
     {is_packed, "weights that attnrun pack packed",
      {KEYS, "programs read it; give the safetensors that it was made from"}},
+    {is_packed_model, "a packed file of attnrun pack --all",
+     {KEYS, "programs read it; give the safetensors that it was made from"}},
     {is_onnx, "an ONNX model", {KEYS,
      CONVERT "safetensors.numpy.save_file({t.name: onnx.numpy_helper.to_array(t) "
      "for t in onnx.load(FILE).graph.initializer}, \"model.safetensors\")"}},
     {is_utf16, "text in UTF-16", {"save it as UTF-8", "safetensors are needed"}},
+    {is_layers, "a model's NAME.layers",
+     {"attngen model makes its C and attnrun pack --all its packed file; a spec is one of the .layer files beside it",
+      "it goes in front of the options; --weights takes the model's folder or safetensors"}},
     {is_spec, "a spec", {NULL, "it goes in front of the options; --in and --weights take safetensors"}},
     /* read as a spec, whose wrong lines are then reported */
     {is_text, "text", {NULL, "safetensors are needed"}},

@@ -26,6 +26,7 @@ struct importer {
     struct checkpoint checkpoint;
     struct script_memory memory;
     struct json_lua reader;
+    char *text;          /* of the file that json() read last */
     struct layer *layer; /* of the spec that is looked at */
     struct imported *imported;
 };
@@ -75,6 +76,24 @@ static int read_spec(lua_State *lua)
                        layer_weight_shape(importer->layer, tensor, shape));
     }
     return 1;
+}
+
+/* json(name) → the value of this file of the model's folder; nil where there is none, or with an error in diag */
+static int read_json(lua_State *lua)
+{
+    struct importer *importer = lua_touserdata(lua, lua_upvalueindex(1));
+    struct json *json = &importer->reader.json;
+    const char *name = luaL_checkstring(lua, 1);
+    size_t size;
+    free(importer->text);
+    importer->text = checkpoint_text(importer->request->model, name, &size, importer->diag);
+    if (importer->text == NULL)
+        return 0;
+    *json = json_begin(importer->text, size);
+    if (json_push(lua, &importer->reader))
+        return 1;
+    diag_error(importer->diag, name, "byte %zu: %s", (size_t)(json->at - importer->text), json->why);
+    return 0;
 }
 
 /* ---- what import.lua is given ---- */
@@ -203,6 +222,9 @@ static int run(lua_State *lua)
     lua_pushlightuserdata(lua, importer);
     lua_pushcclosure(lua, read_spec, 1);
     lua_setfield(lua, -2, "spec");
+    lua_pushlightuserdata(lua, importer);
+    lua_pushcclosure(lua, read_json, 1);
+    lua_setfield(lua, -2, "json");
     lua_call(lua, 1, 1);
     if (!push_config(lua, importer))
         return 0;
@@ -284,6 +306,7 @@ bool import_model(struct imported *imported, const struct import_request *reques
     if (diag->errors == errors && !name_files(imported, request, &importer.checkpoint))
         diag_environment(diag, NULL, "no memory for the paths");
     free(importer.reader.text);
+    free(importer.text);
     layer_free(importer.layer);
     checkpoint_free(&importer.checkpoint);
     return diag->errors == errors;

@@ -873,6 +873,66 @@ local function new_model(config, tensors, options, kind)
     return model
 end
 
+-- How sentence-transformers makes one row of a text's rows, by its name of the way, as NAME.layers says it
+local poolings = {cls = "cls", cls_token = "cls", mean = "mean", mean_tokens = "mean", max = "max", max_tokens = "max",
+                  mean_sqrt_len_tokens = "mean_sqrt_len", lasttoken = "last"}
+
+local function pooling_kind(model, folder)
+    local name = folder .. "/config.json"
+    local config, kind, faults = host.json(name), nil, {}
+    for _, key in ipairs(sorted_keys(type(config) == "table" and config or {})) do
+        local value = config[key]
+        local mode = key == "pooling_mode" and value or value == true and tostring(key):match("^pooling_mode_(.*)$")
+        if mode then
+            faults[#faults + 1] = (kind or not poolings[mode]) and key or nil
+            kind = poolings[mode] or kind
+        elseif value ~= false and key ~= "word_embedding_dimension" and key ~= "include_prompt" or
+               key == "include_prompt" and value == false then
+            faults[#faults + 1] = tostring(key)
+        end
+    end
+    if not kind or #faults > 0 then
+        model:wrong("", "%s %s; one of the modes cls_token, mean_tokens, max_tokens, mean_sqrt_len_tokens and " ..
+                    "lasttoken is built, alone", name, #faults > 0 and "has " .. show(list(faults)) or "names no mode")
+    end
+    return kind
+end
+
+-- modules.json of sentence-transformers: what is made of the rows behind the model. What is not built is refused.
+local function add_pooling(model)
+    local modules, kind, normalized = host.json("modules.json"), nil, nil
+    if modules ~= nil and (type(modules) ~= "table" or #modules == 0) then
+        model:wrong("", "modules.json is no list of modules")
+    end
+    for i, module in ipairs(type(modules) == "table" and modules or {}) do
+        local class = type(module) == "table" and type(module.type) == "string" and module.type:match("[%w_]+$") or ""
+        local path = type(module) == "table" and module.path
+        if class == "Pooling" and i > 1 and not kind and type(path) == "string" and path:find("^[%w_-]+/?$") then
+            kind = pooling_kind(model, (path:gsub("/$", "")))
+            if not kind then return end
+        elseif class == "Normalize" and kind and not normalized then
+            normalized = true
+        elseif class ~= "Transformer" or i > 1 or path ~= "" then
+            model:wrong("", "modules.json has a module %s in place %d, which is not built: Transformer, Pooling and " ..
+                        "Normalize are, in this order; import a copy without modules.json for the model alone",
+                        show(class), i)
+            return
+        end
+    end
+    local encodes, decodes = false, model.family == "vit" or model.family == "whisper"
+    for _, section in ipairs(model.sections) do
+        encodes = encodes or section.title == "encoder input"
+        decodes = decodes or section.title == "decoder input"
+    end
+    if kind and (decodes or not encodes) then
+        model:wrong("", "modules.json pools rows, which is built for encoders of tokens alone; import a copy " ..
+                    "without modules.json, and pool `hidden` in the program: by %s%s", kind,
+                    normalized and ", normalized" or "")
+    elseif kind then
+        model:section("encoder pooling"):add("kind", kind):add("normalize", normalized and "true" or "false")
+    end
+end
+
 -- What NAME.layers says of the model as a whole.
 function Model:say(key, value, comment)
     self.top[#self.top + 1] = {key, value, comment}
@@ -900,6 +960,7 @@ return function(config, tensors, options)
     end
     local model = new_model(config, tensors, options, kind)
     model:base(model.family)(model)
+    add_pooling(model)
     check_settled(model)
     check_all(model)
     if options.cache == "ring" and not model.ring then

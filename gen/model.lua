@@ -512,6 +512,15 @@ local function read_stack(name)
     stack.paged, stack.kept = stack.paged or false, stack.kept or false
     if titles[name .. " norm"] then check_keys(titles[name .. " norm"], NORM) end
     stack.norm = norm_of(titles[name .. " norm"], d_model, name .. "'s last norm")
+    local pooling = titles[name .. " pooling"]
+    if pooling then
+        check_keys(pooling, "kind normalize")
+        if name ~= "encoder" or stack.kind ~= "tokens" then
+            wrong(pooling.number, "rows of an encoder of tokens are pooled, and no others")
+        end
+        stack.pooling = {kind = choice(pooling, "kind", "cls mean max mean_sqrt_len last"),
+                         normalize = choice(pooling, "normalize", "true false") == "true"}
+    end
     stack.input, stack.embedding = input, embedding
     return stack
 end
@@ -597,7 +606,7 @@ end
 local known = {[""] = true, weights = true}
 for _, part in ipairs(parts) do known[part.section.title] = true end
 for _, stack in ipairs(model.stacks) do
-    for what in ("input embedding norm"):gmatch("%S+") do known[stack.name .. " " .. what] = true end
+    for what in ("input embedding norm pooling"):gmatch("%S+") do known[stack.name .. " " .. what] = true end
     if stack.kind == "tokens" then read_words(stack, model.heads) end
 end
 for _, section in ipairs(sections) do
@@ -612,7 +621,7 @@ name_parts()
 -- Heads are fields of a call beside these, and their widths are macros. Pairs have functions beside those of
 -- NAME_model.c.
 local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean " ..
-    "kept kept_of kept_blocks batch n m parallel context "
+    "embedding kept kept_of kept_blocks batch n m parallel context "
 local FUNCTIONS = " all head pack encoder_embed decoder_embed encoder_norm decoder_norm "
 
 local function check_names()
@@ -658,6 +667,7 @@ local function pointers_of(stack)
     add(stack.kept, "kept")
     add(true, "hidden")
     add(stack.mean, "mean")
+    add(stack.pooling, "embedding")
     for _, head in ipairs(stack.heads) do
         add(head.all, head.name)
         add(head.single, head.single)

@@ -502,9 +502,10 @@ static char *names_of_model(const char *name)
     if (capitals == NULL ||
         asprintf(&text,
                  "#include \"%s_model.h\"\n#define SHARD %s_model_shard\n#define PACK %s_model_pack\n"
-                 "#define STRERROR %s_model_strerror\n#define BYTES %s_MODEL_BYTES\n#define WORK %s_MODEL_WORK_BYTES\n"
+                 "#define STRERROR %s_model_strerror\n#define FAULT %s_model_fault\n#define BYTES %s_MODEL_BYTES\n"
+                 "#define WORK %s_MODEL_WORK_BYTES\n"
                  "#ifdef %s_MODEL_FILES\n#define FILES %s_MODEL_FILES,\n#else\n#define FILES\n#endif\n",
-                 name, name, name, name, capitals, capitals, capitals, capitals) < 0)
+                 name, name, name, name, name, capitals, capitals, capitals, capitals) < 0)
         text = NULL;
     free(capitals);
     return text;

@@ -27,8 +27,8 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
                     struct diag *diag);
 
 /* Generates a model from its NAME.layers into `folder` and compiles it there, only for packing, with a program of this
- * text. In it SHARD, PACK, STRERROR, BYTES and WORK are names of NAME_model.h, which is included. The model's name and
- * the program's path are malloc'd. */
+ * text. In it SHARD, PACK, FAULT, STRERROR, BYTES and WORK are names of NAME_model.h, which is included. The model's
+ * name and the program's path are malloc'd. */
 bool compile_model(const char *layers, const char *folder, const char *text, const struct compile_options *options,
                    char **name, char **program, struct diag *diag);
 

@@ -60,10 +60,10 @@ done
 
 # What the environment refuses: the same messages on every system that has POSIX names for its errors.
 mkdir "$work/folder.layer"
-echo "$work/folder.layer: error: is a directory; give the path of a spec file" >"$work/expected"
+echo "$work/folder.layer: error: is a directory; give the path of a spec file, or a model's folder to attngen import" >"$work/expected"
 refuse directory "$work/expected" 3 "$work/folder.layer"
 
-unreadable="give the path of a spec file"
+unreadable="give the path of a spec file, or a model's folder to attngen import"
 echo "$work/none.layer: error: cannot be read: No such file or directory; $unreadable" >"$work/expected"
 refuse missing_file "$work/expected" 3 "$work/none.layer"
 

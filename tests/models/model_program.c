@@ -85,6 +85,32 @@ int main(int argc, char **argv)
     check("the mean is that of tokens that exist", largest_difference(mean, sums, BATCH * D) < 2e-6f);
 #endif
 
+#ifdef POOLED /* sequence s by column d: the sum of its n rows, its first, its last, its largest number */
+    float pooled[BATCH * D], embedding[BATCH * D];
+    args.embedding = embedding;
+    check("it runs with its modules", FUNCTION(_run)(&model, &args, arena) == 0);
+    args.embedding = NULL;
+    for (int s = 0; s < BATCH; s++) {
+        double squares = 0;
+        for (int d = 0; d < D; d++) {
+            const float *column = hidden + s * N * D + d;
+            const int n = lengths[s];
+            float sum = 0, largest = -INFINITY;
+            for (int i = 0; i < n; i++) {
+                sum += column[i * D];
+                largest = fmaxf(largest, column[i * D]);
+            }
+            const float first = column[0], last = column[(n - 1) * D];
+            (void)sum, (void)largest, (void)first, (void)last;
+            pooled[s * D + d] = POOLED;
+            squares += (double)pooled[s * D + d] * (double)pooled[s * D + d];
+        }
+        for (int d = 0; d < D; d++)
+            pooled[s * D + d] /= (float)sqrt(squares);
+    }
+    check("embeddings are what the modules say", largest_difference(embedding, pooled, BATCH * D) < 2e-6f);
+#endif
+
     size_t phases = 0;
     args.hidden = again;
 #define HEAD(name, rows, width) args.name = name##_again;

@@ -96,6 +96,23 @@ refused() {
     check "nothing is written" test ! -e made
 }
 
+# modules of sentence-transformers that are not built; the good ones are in test_model.sh
+modules() { # MODULES CONFIG TEXT [MODEL]: modules.json, the pooling's config.json, what must be said
+    model "${4-bert}" && mkdir m/1_Pooling && echo "$1" >m/modules.json && echo "$2" >m/1_Pooling/config.json
+    refused 2 "$3"
+}
+first='{"path": "", "type": "a.Transformer"}' pooling='{"path": "1_Pooling", "type": "a.Pooling"}'
+cls='{"pooling_mode_cls_token": true}'
+modules "[$first, $pooling, {\"path\": \"2_Dense\", \"type\": \"a.Dense\"}]" "$cls" 'has a module Dense in place 3'
+modules "[$first, {\"path\": \"../m\", \"type\": \"a.Pooling\"}]" "$cls" 'has a module Pooling in place 2'
+modules "[$pooling]" "$cls" 'has a module Pooling in place 1'
+modules "[$first, $pooling]" '{"pooling_mode_weightedmean_tokens": true}' 'has pooling_mode_weightedmean_tokens'
+modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true}' 'has pooling_mode_max_tokens'
+modules "[$first, $pooling]" '{"pooling_mode_cls_token": false}' 'names no mode'
+modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "include_prompt": false}' 'has include_prompt'
+modules '{}' "$cls" 'modules.json is no list of modules'
+modules "[$first, $pooling]" "$cls" 'pools rows, which is built for encoders of tokens alone' qwen3
+
 # wrong MODEL SED TEXT: the model with its config changed so
 wrong() {
     model "$1"

@@ -15,11 +15,17 @@ verdict() { # STATUS TEXT: of a job, which ends where it fails
 
 # Imports a model, generates it, compiles a program around it, and says what that says.
 one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
-    local name=$1 model=$2 program=$3 isa=$4 options=${5//,/ } of=$work/$1 said compiler
+    local name=$1 model=$2 program=$3 isa=$4 options=${5//,/ } of=$work/$1 said compiler from=tests/models/imports/$2
     log=$work/$1.log
     shift 5
+    if [ "${name#pooled_}" != "$name" ]; then # with the modules of sentence-transformers behind it
+        mkdir -p "$of.in/1_Pooling" && cp "$from"/* "$of.in" && from=$of.in
+        echo "{\"pooling_mode_${name#pooled_}\": true, \"pooling_mode_weightedmean_tokens\": false}" >"$from/1_Pooling/config.json"
+        printf '[{"path": "%s", "type": "a.%s"}, {"path": "%s", "type": "a.%s"}, {"path": "%s", "type": "a.%s"}]' \
+            '' Transformer 1_Pooling Pooling 2_Normalize Normalize >"$from/modules.json"
+    fi
     # shellcheck disable=SC2086 # several options
-    "$ATTNGEN" import --specs "tests/models/imports/$model" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
+    "$ATTNGEN" import --specs "$from" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
     verdict $? "is imported"
     "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa "$isa" --deps "$of/deps" >"$log" 2>&1
     verdict $? "becomes C"
@@ -49,6 +55,11 @@ fi
 log=$work/log
 words='HEAD(transform,N,16)HEAD(logits,N,19)'
 job bert bert model_program avx2 none "-DHEADS=HEAD(pooler,1,16)"
+job pooled_cls_token bert model_program scalar none "-DHEADS=HEAD(pooler,1,16)" -DPOOLED=first
+job pooled_lasttoken bert model_program scalar none "-DHEADS=HEAD(pooler,1,16)" -DPOOLED=last
+job pooled_max_tokens bert model_program scalar none "-DHEADS=HEAD(pooler,1,16)" -DPOOLED=largest
+job pooled_mean_tokens bert model_program scalar none "-DHEADS=HEAD(pooler,1,16)" "-DPOOLED=sum/(float)n"
+job pooled_mean_sqrt_len_tokens bert model_program scalar none "-DHEADS=HEAD(pooler,1,16)" "-DPOOLED=sum/sqrtf((float)n)"
 job bert_words bert_words model_program scalar none "-DHEADS=HEAD(pooler,1,16)${words}HEAD(seq_relationship,1,2)"
 job bert_classes bert_classes model_program scalar none "-DHEADS=HEAD(pooler,1,16)HEAD(classifier,1,3)"
 job bert_tokens bert_tokens model_program scalar none "-DHEADS=HEAD(classifier,N,3)"
@@ -187,7 +198,9 @@ CFLAGS=-O0 check "a model is packed" packed "$work/llama/llama.layers" --weights
 check "as many bytes as it says" grep -q "llama for scalar,neon: .*, $(stat -c %s "$work/llama.packed") bytes" "$work/text"
 packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safetensors --isa scalar \
     -o "$work/none"
-check "another model's weights are refused" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
+check "another model's weights are refused, by a tensor's name" grep -q 'tensor "model.norm.weight" is missing' "$work/text"
+packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safetensors --isa scalar -o "$work/none"
+check "and with 2" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
 packed "$work/llama/llama.layers" --weights "$work/nowhere" --isa scalar -o "$work/none"
 check "no weights are an error" grep -q "give the folder of config.json" "$work/text"
 foreign=neon
@@ -220,7 +233,7 @@ check "which stays a link" test -L "$work/link.packed"
 mkfifo "$work/odd/model.safetensors"
 check "weights that are a pipe are refused" refused_weights "is no file on disk"
 rm "$work/odd/model.safetensors" && : >"$work/odd/model.safetensors"
-check "so is an empty file" refused_weights "no safetensors"
+check "so is an empty file" refused_weights 'tensor ".*" is missing, or its file is no whole safetensors file'
 packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/odd"
 check "a folder is not written to" grep -q "odd: error: cannot be written: Is a directory" "$work/text"
 check "a device is written as it is" packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/device"
