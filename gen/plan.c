@@ -49,7 +49,7 @@
 #define WORD_ROWS 192            /* the same of whole numbers: rounding a key is paid for by more */
 #define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
-#define FETCH_ROWS 8             /* measured, Zen 4: of what is read in order, 8 rows gain 10 % by prefetches, 4 lose */
+#define MANY_ROWS 8              /* of few: from so many on the tiles are the limit, not reading */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define QUERY_VECS 8 /* of one row's query: with four sums and four vectors of keys they fill 16 registers */
 #define NORM_SUMS 4   /* sums of a row: additions that wait for each other take as many cycles */
@@ -57,7 +57,7 @@
 #define DOT_KEYS 4               /* whose products are summed together, across four lanes of each */
 #define NEAR_BYTES 8192          /* of values, which several tiles read in turn; measured, Zen 4: with 16 KiB hardware
                                   * stops prefetching meanwhile */
-#define NEAR_BYTES_OF_MANY 16384 /* from FETCH_ROWS on: the tiles are the limit, which load and store sums each time */
+#define NEAR_BYTES_OF_MANY 16384 /* of MANY_ROWS: tiles load and store sums each time */
 #define SWEPT_BYTES 2048         /* the same where tiles read parts of values and caches lie beyond L3 */
 #define SWEEP_BYTES (INT64_C(24) << 20) /* measured, Zen 4 with AVX2: of 16 MiB a step takes 1.15 of the time if swept,
                                          * of 32 and 128 0.9 and 0.8 */
@@ -1425,10 +1425,9 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
     p->cached.keys_in_order = key_rows > 1 && !request_is_small(request);
     p->cached.values_in_order = wide > 0 || whole <= p->cached.vecs;
-    p->cached.key_fetch_rows = p->cached.keys_in_order ? FETCH_ROWS : 2;
-    p->cached.value_fetch_rows = p->cached.values_in_order ? FETCH_ROWS : 2;
-    p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / 2 / (layer->h_kv * position));
-    if (prefetches && p->cached.few_rows >= min(p->cached.key_fetch_rows, p->cached.value_fetch_rows))
+    p->cached.many_rows = MANY_ROWS;
+    p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));
+    if (prefetches && p->cached.few_rows > 1)
         p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     if (prefetches && p->cached.few_rows > 0 && group == 1) {
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
@@ -1474,11 +1473,10 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     if (!p->cached.values_in_order && p->cached.few_rows >= panels_from && reach >= sweep_keys) {
         p->cached.sweep_keys = max(1, sweep_keys);
         p->cached.swept_keys = max(4, SWEPT_BYTES / value);
-        p->cached.swept_rows = FETCH_ROWS;
     }
-    if (p->cached.ahead > 0 && p->cached.few_rows >= p->cached.key_fetch_rows)
+    if (p->cached.ahead > 0)
         prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
-    if (p->cached.ahead > 0 && p->cached.few_rows >= p->cached.value_fetch_rows && whole > 0)
+    if (p->cached.ahead > 0 && whole > 0)
         prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows);
 }
 

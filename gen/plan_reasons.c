@@ -316,10 +316,8 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
                p->cached.segments);
     if (p->cached.ahead > 0)
-        reason(p, "few rows prefetch " D64 " rows ahead: keys if " D64 " or more read them, values if " D64 " or more, "
-               "in sequences of at least " D64 " keys, which exceed half of L2", p->cached.ahead,
-               p->cached.key_fetch_rows,
-               p->cached.value_fetch_rows, p->cached.ahead_keys);
+        reason(p, "few rows, from two on, prefetch " D64 " rows ahead, in sequences of at least " D64
+               " keys, which exceed L2", p->cached.ahead, p->cached.ahead_keys);
     if (p->cached.few_rows > 1 && p->cached.keys_in_order && p->cached.values_in_order)
         reason(p, "few rows read keys and values in the order of memory, in tiles of up to " D64 " and " D64 " rows",
                p->cached.dot_tiles.at[0].rows,
