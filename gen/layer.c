@@ -276,8 +276,8 @@ static void check_gradients(const struct layer *layer, const struct spec *spec)
 {
     const enum score_name term = score_untrained(layer);
     if (layer->train && term != SCORE_TERMS)
-        diag_error(spec->diag, spec->path, "the term '%s' of scores has no gradient yet, and train = true needs one for "
-                   "every term; leave it out, or train", score_terms[term].name);
+        diag_error(spec->diag, spec->path, "the term '%s' of scores has no gradient yet, and train = true needs one "
+                   "for every term; leave it out, or train", score_terms[term].name);
 }
 
 /* The layer of a valid spec; NULL without memory, or if its tensors are too large. */
