@@ -77,8 +77,8 @@ static void explain_fold(struct plan_isa *p, const struct layer *layer)
 {
     const struct plan_fold *f = p->fold;
     if (f->scores)
-        reason(p, "W_Q W_K^T is folded when packing (%+.3g multiply-adds): keys are the input, " D64 " wide instead "
-               "of " D64, -f->saved_scores, f->d_score, layer->d_k);
+        reason(p, "%s is folded when packing (%+.3g multiply-adds): keys are the input, " D64 " wide instead "
+               "of " D64, layer->tied ? "W_Q W_Q^T" : "W_Q W_K^T", -f->saved_scores, f->d_score, layer->d_k);
     if (f->values)
         reason(p, "W_V W_O is folded when packing (%+.3g multiply-adds): values are the input, " D64 " wide "
                "instead of " D64, -f->saved_values, f->d_value, layer->d_v);
@@ -101,8 +101,8 @@ static void explain_finish(struct plan_isa *p, const struct layer *layer)
     if (layer->projected)
         reason(p, "given queries and keys are %s into the scratch; a part has all heads of a block of tokens", what);
     else
-        reason(p, "queries and keys are %s after the panel that completes a head, row block by row block: W_Q W_K^T is "
-               "not folded%s", what, despite_request(p));
+        reason(p, "queries and keys are %s after the panel that completes a head, row block by row block: their "
+               "weights are not folded%s", what, despite_request(p));
     if (layer->qk_norm == NORM_RMS_ALL && !layer->projected) {
         const int64_t parts = q->parts * ceil_div(layer->seq_len, q->group_rows);
         reason(p, "qk_norm = rms_all: a row is complete only after the last panel, so a part has all " D64 " panels "
@@ -123,8 +123,8 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
     if (!layer_stores_weights(layer))
         return;
     if (layer->precision == PRECISION_BF16) {
-        reason(p, "products with matrices take bf16, two in a 32-bit word, and sum in f32%s. W_Q W_K^T and "
-               "W_V W_O are not folded%s",
+        reason(p, "products with matrices take bf16, two in a 32-bit word, and sum in f32%s. Products of "
+               "weights are not folded%s",
                p->isa->bf16.need.name != NULL ? ", by the processor's dot product of two" : "",
                despite_request(p));
         return;
@@ -132,7 +132,7 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
     if (layer_rounds(layer)) {
         if (!layer->projected || layer->w_o != W_O_NONE)
             reason(p, "products with matrices take integers, " D64 " in a 32-bit word; sums are exact, and each row "
-                   "and column has a scale. W_Q W_K^T and W_V W_O are not folded%s", p->word,
+                   "and column has a scale. Products of weights are not folded%s", p->word,
                    despite_request(p));
         char longer[64] = "";
         if (p->cached.few_queries > 0)
@@ -151,7 +151,7 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
                        : "rounding would cost more than sums over so few features save");
         return;
     }
-    reason(p, "weights are packed as %s, %s, and become %s in registers: W_Q W_K^T and W_V W_O are not folded%s",
+    reason(p, "weights are packed as %s, %s, and become %s in registers: products of weights are not folded%s",
            element_name(layer->weight_type),
            layer->weight_type == TENSOR_I8   ? "a scale for each column of a matrix"
            : layer->weight_type == TENSOR_I4 ? "a scale for each 32 rows of a column" : "rounded to nearest",

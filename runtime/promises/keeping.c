@@ -227,7 +227,13 @@ static bool refuses(struct keeping *k)
     args = good_args;
     args.kept = NULL;
     good = good && one_refused(k, &args, KERNEL_NULL, "kept_of without kept");
+    args.source = args_of(k, k->in, k->out, true, NULL).source;
+    args.kept_blocks = 0;
+    good = good && one_refused(k, &args, KERNEL_NULL, "kept_of without kept, beside a source");
     args.kept_of = NULL;
+    args.kept_blocks = 1;
+    good = good && one_refused(k, &args, KERNEL_NULL, "kept_blocks without kept, beside a source");
+    args.source = NULL;
     args.kept_blocks = 0;
     return good && one_refused(k, &args, KERNEL_NULL, "neither source nor kept") && wrong_lengths(k) &&
            other_headers(k);

@@ -185,6 +185,29 @@ static bool nonfinite_weights(struct packing *p, size_t i, size_t count)
     return good;
 }
 
+/* The tables of a spec: all or one of them NULL or off its boundary; given to a layer that has none */
+static bool wrong_tables(struct packing *p)
+{
+    struct kernel_weights weights = kernel_weights_of(p->in);
+    const float *tables[LAYER_TABLES] = {NULL};
+    const size_t count = p->layer->table_count;
+    for (size_t i = 0; i < count; i++)
+        tables[i] = weights.tables[i];
+    weights.tables = count > 0 ? NULL : tables;
+    bool good = pack_refuses(p, &weights, 0, p->isa, count > 0 ? KERNEL_NULL : KERNEL_UNUSED,
+                             count > 0 ? "no tables" : "unused tables");
+    weights.tables = tables;
+    for (size_t i = 0; good && i < count; i++) {
+        const float *const table = tables[i];
+        tables[i] = NULL;
+        good = pack_refuses(p, &weights, 0, p->isa, KERNEL_NULL, "no table");
+        tables[i] = off(table);
+        good = good && pack_refuses(p, &weights, 0, p->isa, KERNEL_ALIGN, "a table off its boundary");
+        tables[i] = table;
+    }
+    return good;
+}
+
 /* Each weight in turn NULL (or given, if the layer has none), off its boundary, and non-finite */
 static bool wrong_weights(struct packing *p)
 {
@@ -206,7 +229,7 @@ static bool wrong_weights(struct packing *p)
         if (!pack_refuses(p, &weights, 0, p->isa, KERNEL_ALIGN, what) || !nonfinite_weights(p, i, count))
             return false;
     }
-    return true;
+    return wrong_tables(p);
 }
 
 /* Finite weights whose product with each other, if they are folded, or with the scale is too large are refused too. The
