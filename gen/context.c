@@ -649,7 +649,7 @@ static const struct field layer_fields[] = {
     {"D_V", offsetof(struct layer, d_v)}, {"D_SOURCE", offsetof(struct layer, d_source)},
     {"SEQ_LEN", offsetof(struct layer, seq_len)}, {"SOURCE_LEN", offsetof(struct layer, source_len)},
     {"CACHE_LEN", offsetof(struct layer, cache_len)}, {"PAGE_LEN", offsetof(struct layer, page_len)},
-    {"PAGE_COUNT", offsetof(struct layer, page_count)},
+    {"PAGE_COUNT", offsetof(struct layer, page_count)}, {"CACHE_APART", offsetof(struct layer, cache_apart)},
     {"CONV_WIDTH", offsetof(struct layer, conv_width)}, {"D_IN_Q", offsetof(struct layer, d_in_q)},
     {"D_IN_KV", offsetof(struct layer, d_in_kv)}, {"D_OUT", offsetof(struct layer, d_out)},
     {"D_FF", offsetof(struct layer, d_ff)},
