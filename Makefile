@@ -6,7 +6,7 @@
 # another machine).
 
 BUILD    ?= build
-CFLAGS   ?= -O2 -g
+CFLAGS   ?= -O2
 SANITIZE ?=
 HOST_CC  ?= $(CC)
 

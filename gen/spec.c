@@ -293,23 +293,51 @@ struct nearest layer_nearest_key(const char *key)
     return nearest;
 }
 
-/* Keys of a model's config.json, and what a spec has instead: docs/spec.md, "From a config.json". */
+/* Whether `word` is one of `words`, which blanks part. */
+static bool is_of(const char *words, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = words; length > 0 && (at = strstr(at, word)) != NULL; at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* Keys of a config.json (docs/spec.md, "From a config.json") and arguments of PyTorch and ONNX, and what a spec has. */
 static const struct {
-    const char *key, *ours;
-} config_keys[] = {
-    {"hidden_size", "'d_model'"}, {"n_embd", "'d_model'"}, {"embed_dim", "'d_model'"},
-    {"num_attention_heads", "'h'"}, {"n_head", "'h'"}, {"n_heads", "'h'"}, {"num_heads", "'h'"}, {"nhead", "'h'"},
-    {"num_key_value_heads", "'h_kv'"}, {"n_kv_heads", "'h_kv'"}, {"num_kv_heads", "'h_kv'"},
-    {"head_dim", "'d_k' and 'd_v'"}, {"d_kv", "'d_k' and 'd_v'"},
-    {"max_position_embeddings", "'seq_len'"}, {"n_positions", "'seq_len'"}, {"n_ctx", "'seq_len'"},
-    {"sliding_window", "'window_left', one less, with mask = causal+window"},
-    {"partial_rotary_factor", "'rope_dims', that times d_k"}, {"attention_bias", "'bias'"},
-    {"qkv_bias", "'bias'"},
+    const char *theirs, *ours;
+} foreign_keys[] = {
+    {"hidden_size n_embd embed_dim n_embed emb_dim dim model_dim hidden_dim", "'d_model'"},
+    {"num_attention_heads n_head n_heads num_heads nhead q_num_heads heads_q", "'h'"},
+    {"num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_num_heads num_query_groups enable_gqa", "'h_kv'"},
+    {"head_dim d_kv head_size d_head dim_head qk_head_dim v_head_dim", "'d_k' and 'd_v'"},
+    {"max_position_embeddings n_positions n_ctx max_seq_len max_length context_length block_size", "'seq_len'"},
+    {"sliding_window window window_size attention_window local_window_size",
+     "'window_left', one less, with mask = causal+window"},
+    {"causal is_causal is_decoder unidirectional", "'mask', as in mask = causal"},
+    {"attn_mask attention_mask mask_type", "'mask', with padding, bool or additive"},
+    {"key_padding_mask padding", "'mask', as in mask = padding"},
+    {"score_mod", "'score'"}, {"mask_mod block_mask", "'visible'"},
+    {"partial_rotary_factor rotary_pct", "'rope_dims', that times d_k"}, {"rotary_dim", "'rope_dims'"},
+    {"rotary_emb_base rope_base rotary_base", "'rope_theta'"}, {"rope_type", "'rope_scaling'"},
+    {"rotary do_rotary use_rope", "'rope', half or interleaved"},
+    {"rotary_interleaved rope_interleaved", "'rope', as in rope = interleaved"},
+    {"attn_factor mscale attention_factor", "'rope_attention_factor'"},
+    {"attention_bias qkv_bias use_bias add_bias_linear", "'bias'"}, {"mlp_bias", "'ffn_bias'"},
     {"rms_norm_eps", "'norm_eps', with qk_norm = rms where q and k are normed, norm = rms in a block"},
-    {"layer_norm_eps", "'norm_eps'"}, {"layer_norm_epsilon", "'norm_eps'"},
-    {"intermediate_size", "'d_ff'"}, {"ffn_dim", "'d_ff'"}, {"n_inner", "'d_ff'"},
-    {"hidden_act", "'ffn'"}, {"hidden_activation", "'ffn'"}, {"activation_function", "'ffn'"},
-    {"query_pre_attn_scalar", "'scale', 1 over its root"}, {"attn_logit_softcapping", "'softcap'"},
+    {"layer_norm_eps layer_norm_epsilon eps", "'norm_eps'"},
+    {"norm_first pre_norm", "'block', as in block = pre"}, {"norm_type normalization", "'norm'"},
+    {"qk_layernorm use_qk_norm", "'qk_norm'"},
+    {"intermediate_size ffn_dim n_inner dim_feedforward ffn_hidden_size d_inner inner_dim mlp_dim", "'d_ff'"},
+    {"hidden_act hidden_activation activation_function", "'ffn'"},
+    {"kdim vdim encoder_hidden_size cross_attention_dim", "'d_source', with attention = cross"},
+    {"is_cross_attention cross_attention add_cross_attention", "'attention', as in attention = cross"},
+    {"query_pre_attn_scalar", "'scale', 1 over its root"}, {"softmax_scale scaling attention_multiplier", "'scale'"},
+    {"attn_logit_softcapping logit_softcapping", "'softcap'"}, {"use_alibi", "'alibi'"}, {"attention_sinks", "'sink'"},
+    {"attention_dropout attn_pdrop attention_probs_dropout_prob dropout_p", "'dropout', with train = true"},
+    {"use_cache past_key_values kv_cache", "'cache'"},
+    {"qk_matmul_output_mode output_attentions need_weights", "'scores'"},
+    {"dtype torch_dtype type quantization", "'weight_type', 'cache_type', 'tensor_type' or 'precision'"},
     {"relative_attention_num_buckets", "'rel_buckets', with relative = t5"},
     {"relative_attention_max_distance", "'rel_distance', with relative = t5"},
 };
@@ -317,9 +345,9 @@ static const struct {
 static void unknown_key(struct spec *spec, const char *place, const char *key)
 {
     char text[NEAREST_TEXT];
-    for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++)
-        if (strcmp(key, config_keys[i].key) == 0) {
-            diag_error(spec->diag, place, "unknown key '%s'; did you mean %s?", key, config_keys[i].ours);
+    for (size_t i = 0; i < sizeof foreign_keys / sizeof *foreign_keys; i++)
+        if (is_of(foreign_keys[i].theirs, key)) {
+            diag_error(spec->diag, place, "unknown key '%s'; did you mean %s?", key, foreign_keys[i].ours);
             return;
         }
     const struct nearest nearest = layer_nearest_key(key);
@@ -611,6 +639,39 @@ static const char *type_word(const char *text)
     return text;
 }
 
+/* What others call the words of a key. */
+static const struct {
+    enum key key;
+    const char *theirs, *ours;
+} foreign_words[] = {
+    {KEY_MASK, "is_causal causal_mask look_ahead lower_triangular tril autoregressive unidirectional true", "causal"},
+    {KEY_MASK, "pad key_padding_mask padding_mask attention_mask lengths", "padding"},
+    {KEY_MASK, "sliding_window sliding local local_window swa", "window"},
+    {KEY_MASK, "attn_mask float mask_add bias", "additive"}, {KEY_MASK, "boolean mask_bool", "bool"},
+    {KEY_MASK, "prefix_lm", "prefix"}, {KEY_MASK, "documents document packed", "segments"},
+    {KEY_MASK, "full bidirectional false off no", "none"},
+    {KEY_FFN, "gelu_new gelu_pytorch_tanh gelu_fast", "gelu_tanh"}, {KEY_FFN, "swish", "silu"},
+    {KEY_ACTIVATION, "gelu_new gelu_pytorch_tanh gelu_fast", "gelu_tanh"}, {KEY_ACTIVATION, "swish", "silu"},
+    {KEY_NORM, "rmsnorm RMSNorm rms_norm", "rms"}, {KEY_NORM, "layernorm LayerNorm layer_norm", "layer"},
+    {KEY_QK_NORM, "rmsnorm RMSNorm rms_norm true", "rms"}, {KEY_QK_NORM, "layernorm LayerNorm layer_norm", "layer"},
+    {KEY_ROPE, "true neox llama rotate_half default", "half"}, {KEY_ROPE, "gptj", "interleaved"},
+    {KEY_BLOCK, "pre_norm prenorm norm_first", "pre"}, {KEY_BLOCK, "post_norm postnorm true", "post"},
+    {KEY_CACHE, "true static dynamic", "rows"}, {KEY_CACHE, "sliding sliding_window rolling", "ring"},
+    {KEY_WEIGHT_LAYOUT, "torch pytorch", "out_in"}, {KEY_WEIGHT_LAYOUT, "tensorflow jax keras", "in_out"},
+    {KEY_RELATIVE, "T5 bucketed true", "t5"},
+};
+
+/* NULL: none of ours is known for it. */
+static const char *our_word(enum key key, const char *text)
+{
+    if (keys[key].words == words_switch)
+        return is_of("yes on 1 y", text) ? "true" : is_of("no off 0 n none", text) ? "false" : NULL;
+    for (size_t i = 0; i < sizeof foreign_words / sizeof *foreign_words; i++)
+        if (foreign_words[i].key == key && is_of(foreign_words[i].theirs, text))
+            return foreign_words[i].ours;
+    return NULL;
+}
+
 /* For the end of a message that a key does not have this word: where the word belongs, or a similar one that the key
  * has. */
 static const char *meant_word(enum key key, const char *text, char meant[NEAREST_TEXT])
@@ -630,7 +691,9 @@ static const char *meant_word(enum key key, const char *text, char meant[NEAREST
         }
     if (key == KEY_HEADS && *text >= '0' && *text <= '9')
         return " (the number of heads is h)";
-    const struct nearest nearest = nearest_word(keys[key].words, text, strlen(text));
+    struct nearest nearest = nearest_word(keys[key].words, text, strlen(text));
+    if (our_word(key, text) != NULL)
+        nearest.word = our_word(key, text);
     return nearest_add(&nearest, meant);
 }
 
@@ -654,6 +717,20 @@ static void mask_words(const char *words[SCORE_TERMS + 1])
         if (score_terms[i].word != NULL)
             words[count++] = score_terms[i].word;
     words[count] = NULL;
+}
+
+/* Masks that something else joins, as a spec writes them; NULL where one is not known. */
+static const char *joined_masks(const char *text, char joined[MAX_SHOWN + 1])
+{
+    size_t used = 0;
+    while (*text != '\0') {
+        const size_t length = strcspn(text, ",|& "), blanks = strspn(text + length, ",|& ");
+        if (used + length + 2 > MAX_SHOWN || score_of_word(text, length) == SCORE_TERMS)
+            return NULL;
+        used += (size_t)sprintf(joined + used, "%s%.*s", used > 0 ? "+" : "", (int)length, text);
+        text += length + blanks;
+    }
+    return joined;
 }
 
 /* "none", or masks joined by '+'. */
@@ -684,10 +761,14 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
         } else {
             char *unknown = spec_copy(part, length);
             const char *words[SCORE_TERMS + 1];
-            char known[100], meant[NEAREST_TEXT];
+            char known[100], meant[NEAREST_TEXT], joined[MAX_SHOWN + 1];
             mask_words(words);
-            const struct nearest nearest = nearest_word(words, part, length);
+            struct nearest nearest = nearest_word(words, part, length);
             list_words(words, known, sizeof known);
+            if (unknown != NULL && our_word(KEY_MASK, unknown) != NULL)
+                nearest.word = our_word(KEY_MASK, unknown);
+            if (unknown != NULL && strpbrk(unknown, ",|& ") != NULL)
+                nearest.word = joined_masks(unknown, joined);
             if (unknown == NULL)
                 spec_out_of_memory(spec);
             else

@@ -15,7 +15,14 @@ put() {
     local folder=$DESTDIR$2
     if [ "$how" = uninstall ]; then
         rm -f "$folder/$3"
-        return
+        while :; do # and the folders that are empty then, but for those that a prefix has anyway
+            case $folder in
+            "$DESTDIR$datadir"/* | "$DESTDIR$libdir"/* | "$DESTDIR$docdir" | "$DESTDIR$docdir"/*) ;;
+            *) return 0 ;;
+            esac
+            [ ! -d "$folder" ] || rmdir "$folder" 2>/dev/null || return 0
+            folder=${folder%/*}
+        done
     fi
     mkdir -p "$folder"
     # under another name first: a program that runs, or half a file, is never written over
@@ -54,10 +61,3 @@ done < <(find examples -name out -prune -o -type f ! -name demo.sh \( -name '*.l
              -o -name '*.txt' -o -name '*.ld' -o -name '*.sh' -o -name '*.py' -o -name '*.sbatch' -o -name '*.safetensors' \
              -o -name Makefile -o -name '*.mk' -o -name CMakeLists.txt -o -name '*.cmake' -o -name meson.build -o -name '*.ini' \
              -o -name '*.md' \) -print | LC_ALL=C sort)
-
-# The folders that are ours alone go too, once they are empty.
-if [ "$how" = uninstall ]; then
-    for folder in "$datadir/attngen" "$docdir" "$libdir/cmake/attngen"; do
-        [ ! -d "$DESTDIR$folder" ] || find "$DESTDIR$folder" -depth -type d -empty -delete
-    done
-fi

@@ -50,8 +50,11 @@ bool journal_open(struct journal *journal, const char *path, struct diag *diag)
     *journal = (struct journal){.path = path, .file = -1};
     if (path == NULL)
         return true;
-    journal->file = strcmp(path, "-") == 0 ? dup(STDOUT_FILENO)
-                                           : open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    const bool pipe = stat(path, &status) == 0 && S_ISFIFO(status.st_mode); /* without a reader an error, no waiting */
+    const int how = pipe ? O_WRONLY | O_NONBLOCK : O_RDWR | O_CREAT | O_APPEND;
+    journal->file = strcmp(path, "-") == 0 ? dup(STDOUT_FILENO) : open(path, how | O_CLOEXEC, 0666);
+    if (pipe && journal->file >= 0)
+        fcntl(journal->file, F_SETFL, 0);
     if (journal->file < 0 || fstat(journal->file, &status) != 0)
         return failed(journal, "cannot be opened", diag);
     journal->regular = strcmp(path, "-") != 0 && S_ISREG(status.st_mode);

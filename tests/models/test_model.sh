@@ -192,7 +192,8 @@ refused_weights() { # TEXT: those of odd/ are, and nothing is written
     CFLAGS=-O0 timeout 60 "$ATTNRUN" pack --all "$layers" --weights "$work/odd" --isa scalar -o "$work/none" >"$work/text" 2>&1
     [ $? = 2 ] && grep -q "$1" "$work/text" && [ ! -e "$work/none" ]
 }
-ln -s /dev/null "$work/device" # a link, so that the device itself is in no danger
+mkfifo "$work/own" && ln -s own "$work/device" # a device of its own: /dev/null is everybody's
+cat "$work/own" >"$work/read" &
 CFLAGS=-O0 check "a model is packed" packed "$work/llama/llama.layers" --weights tests/models/imports/llama \
     --isa scalar,neon -o "$work/llama.packed"
 check "as many bytes as it says" grep -q "llama for scalar,neon: .*, $(stat -c %s "$work/llama.packed") bytes" "$work/text"
@@ -237,7 +238,9 @@ check "so is an empty file" refused_weights 'tensor ".*" is missing, or its file
 packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/odd"
 check "a folder is not written to" grep -q "odd: error: cannot be written: Is a directory" "$work/text"
 check "a device is written as it is" packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/device"
-check "and stays" test -L "$work/device" -a -c "$work/device"
+check "and stays" test -L "$work/device" -a -p "$work/own"
+wait $!
+check "with all bytes" test "$(stat -c %s "$work/read")" = "$(sed -n 's/.*, \([0-9]*\) bytes.*/\1/p' "$work/text")"
 (ulimit -f 30 && CFLAGS='-O0 -s' packed "$layers" --weights tests/models/imports/bert --isa scalar,avx2 -o "$work/llama.packed")
 check "where a file cannot be written the old one stays" test $? -ne 0 -a "$(stat -c %s "$work/llama.packed")" = \
     "$(stat -c %s "$work/hand.packed")"
