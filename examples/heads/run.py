@@ -499,7 +499,7 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # KeyboardInterrupt, unless SIGINT is ignored
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # KeyboardInterrupt, also where SIGINT is ignored
     try:
         main()
     except KeyboardInterrupt:
