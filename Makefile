@@ -23,7 +23,7 @@ docdir   ?= $(datadir)/doc/attngen
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-avxvnni test-amx test-compilers \
         test-vectors test-mutants test-emitted test-keys same sweep fuzz fuzzers bare bench-plain \
-        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-train bench-types bench-models bench-minilm demo install clean
+        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-drawn bench-decode bench-train bench-types bench-models bench-minilm demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -88,6 +88,7 @@ help:
 	@echo 'make bench-peers  every example beside PyTorch, ONNX Runtime and others, which it installs into $(BUILD)/: PEERS_SHAPES,'
 	@echo '                PEERS_SYSTEMS, PEERS_ROUNDS, PEERS_THREADS, PEERS_CORES, PEERS_BEFORE=another attngen; PEERS_LIST=1'
 	@echo '                lists what there is'
+	@echo 'make bench-drawn  DRAWN=100 random layers of DRAWN_SEED=1 beside PyTorch and ONNX Runtime; PEERS_ROUNDS, PEERS_CORES'
 	@echo 'make bench-decode  steps and chunks behind a cache, beside the same libraries: PEERS_SHAPES, PEERS_SYSTEMS, PEERS_ROUNDS,'
 	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
 	@echo 'make bench-train  forward and backward of six layers beside PyTorch, compiled too: the same variables'
@@ -306,6 +307,19 @@ bench-peers: $(BUILD)/attngen | $(installers)
 	    $(if $(PEERS_BEFORE),--before='$(PEERS_BEFORE)') \
 	    $(if $(PEERS_LIST),--list) --command="make bench-peers $(strip $(foreach v,SHAPES SYSTEMS ROUNDS THREADS CORES BEFORE,\
 	    $(if $(PEERS_$v),PEERS_$v='$(PEERS_$v)')))"
+
+# drawn layers beside ONNX Runtime and PyTorch, on one core
+DRAWN      ?= 100
+DRAWN_SEED ?= 1
+DRAWN_SYSTEMS = ours/gcc torch/sdpa onnxruntime
+bench-drawn: $(BUILD)/attngen | $(installers)
+	@bench/peers/install.sh $(peers_venv) $(PYTHON) $(DRAWN_SYSTEMS)
+	@mkdir -p $(BUILD)/bench-drawn
+	@$(peers_venv)/bin/python -B bench/peers/drawn.py $(DRAWN_SEED) $(DRAWN) $(BUILD)/bench-drawn/drawn.txt
+	@$(peers_venv)/bin/python -B bench/peers/bench.py --attngen $(BUILD)/attngen --out $(BUILD)/bench-drawn \
+	    --examples= --table=$(BUILD)/bench-drawn/drawn.txt --threads=1 --systems='$(DRAWN_SYSTEMS)' \
+	    $(if $(PEERS_ROUNDS),--rounds=$(PEERS_ROUNDS)) $(if $(PEERS_CORES),--cores='$(PEERS_CORES)') \
+	    --command='make bench-drawn DRAWN=$(DRAWN) DRAWN_SEED=$(DRAWN_SEED)'
 
 # layers with a cache beside other libraries: the same, on one core; then DECODE_ISA, DECODE_SECONDS of bench/decode/decode.sh
 DECODE_SYSTEMS = ours/gcc ours/gcc-avx2 onnxruntime/cached torch/static torch/static-repeated torch/static-folded \
