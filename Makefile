@@ -22,7 +22,7 @@ docdir   ?= $(datadir)/doc/attngen
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-avxvnni test-amx test-compilers \
-        test-vectors test-mutants test-emitted same sweep fuzz fuzzers bare bench-plain \
+        test-vectors test-mutants test-emitted test-keys same sweep fuzz fuzzers bare bench-plain \
         bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-chunks bench-train bench-types bench-models bench-minilm demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
@@ -71,6 +71,8 @@ help:
 	@echo 'make test-vectors, test-mutants, test-emitted  everything with everything (test: variants, levels and instruction'
 	@echo '                sets by turns), JOBS=2 at a time'
 	@echo 'make test-compilers  gcc 11 and 12, clang 14 and 19: each level, standard and LTO with each (test has a sample)'
+	@echo 'make test-keys  import beside transformers: every key of config.json off its default; PYTHON= one that has the package'
+	@echo '                (KEYS_FAMILIES="bert t5" of them; some 20 minutes)'
 	@echo 'make bench-plain  tiny, kws and transformer_base beside plain C at -O3 -march=native'
 	@echo 'make bench-flat  share of peak against d_k, n, d_model, h and batch, beside the expected one; needs gnuplot'
 	@echo '                (FLAT="dk n" of them; FLAT_POINTS="16 17 32"; FLAT_ROUNDS=5; more in bench/flat/flat.sh)'
@@ -175,11 +177,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
+$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
@@ -395,6 +397,10 @@ test-vectors test-mutants test-emitted: test-%: all
 	    BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' \
 	        tests/$$test.sh all || exit; \
 	done
+
+# every key of config.json of every family and class off its default, beside transformers; needs tests/models/requirements.txt
+test-keys: $(BUILD)/attngen
+	@$(PYTHON) -B tests/models/check_keys.py '$(BUILD)/attngen' $(KEYS_FAMILIES)
 
 # every emitted text beside that of another revision, and --explain
 same: $(BUILD)/attngen
