@@ -22,7 +22,7 @@ docdir   ?= $(datadir)/doc/attngen
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-avxvnni test-amx test-compilers \
-        test-vectors test-mutants test-emitted sweep fuzz fuzzers bare bench-plain \
+        test-vectors test-mutants test-emitted test-keys same sweep fuzz fuzzers bare bench-plain \
         bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-train bench-types bench-models bench-minilm demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
@@ -42,7 +42,7 @@ installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
 # What each program is made of, and what both share (attnrun tune plans as attngen does, without templates).
 gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
-own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c model.c output.c script.c)
+own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c lines.c model.c output.c script.c)
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
@@ -71,6 +71,8 @@ help:
 	@echo 'make test-vectors, test-mutants, test-emitted  everything with everything (test: variants, levels and instruction'
 	@echo '                sets by turns), JOBS=2 at a time'
 	@echo 'make test-compilers  gcc 11 and 12, clang 14 and 19: each level, standard and LTO with each (test has a sample)'
+	@echo 'make test-keys  import beside transformers: every key of config.json off its default; PYTHON= one that has the package'
+	@echo '                (KEYS_FAMILIES="bert t5" of them; some 20 minutes)'
 	@echo 'make bench-plain  tiny, kws and transformer_base beside plain C at -O3 -march=native'
 	@echo 'make bench-flat  share of peak against d_k, n, d_model, h and batch, beside the expected one; needs gnuplot'
 	@echo '                (FLAT="dk n" of them; FLAT_POINTS="16 17 32"; FLAT_ROUNDS=5; more in bench/flat/flat.sh)'
@@ -100,6 +102,7 @@ help:
 	@echo 'make test-avxvnni  more of test_avxvnni.sh: the avxvnni kernels on any machine with AVX2'
 	@echo 'make test-amx   more of test_amx.sh: the amx kernels on any machine with AVX-512 and VNNI'
 	@echo 'make lint       clang-tidy and cppcheck over the tools and the pairs of LINT_LAYERS'
+	@echo 'make same BEFORE=REV  emit every example, vector and imported model as the revision REV does, and compare the texts'
 	@echo 'make sweep      SWEEP=2000 random layers of SEED=1, JOBS=2 at a time'
 	@echo 'make fuzz       FUZZ="spec tensors" of tests/fuzz, all if not given, each FUZZ_SECONDS=600 from SEED=1, JOBS=2 at a'
 	@echo '                time; needs clang with libFuzzer. Its own corpora grow in $(BUILD)/fuzz'
@@ -172,11 +175,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
+$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o timing/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o timing/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
@@ -232,6 +235,19 @@ $(pairs:=.c): $(BUILD)/pairs/%.c: $(BUILD)/attngen
 $(pairs:=.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
 $(pairs:=.o): %.o: %.c
 	$(compile) -c -o $@ $<
+# and that of models
+models       := $(BUILD)/pairs/models
+$(BUILD)/fuzz_models: $(models).o
+$(BUILD)/tests/fuzz/models.o: CPPFLAGS += -I$(models)
+$(BUILD)/tests/fuzz/models.o: $(models).o
+$(models).o: CFLAGS += -O0
+$(models).o: $(BUILD)/attngen
+	rm -rf $(models)
+	for model in bert gpt2; do \
+	    $(BUILD)/attngen import -o $(models) --isa avx2 tests/models/imports/$$model && \
+	    for file in $(models)/$$model*.c; do $(compile) -c -o $$file.o $$file || exit; done || exit; \
+	done
+	$(LD) -r -o $@ $(models)/*.o
 
 # every example freestanding, with every compiler at every level
 bare: all
@@ -375,6 +391,14 @@ test-vectors test-mutants test-emitted: test-%: all
 	    BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' \
 	        tests/$$test.sh all || exit; \
 	done
+
+# every key of config.json of every family and class off its default, beside transformers; needs tests/models/requirements.txt
+test-keys: $(BUILD)/attngen
+	@$(PYTHON) -B tests/models/check_keys.py '$(BUILD)/attngen' $(KEYS_FAMILIES)
+
+# every emitted text beside that of another revision, and --explain
+same: $(BUILD)/attngen
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' JOBS='$(JOBS)' tests/same.sh $(BEFORE)
 
 # every compiler with every level, standard and LTO; `make test` does a sample of it
 test-compilers: all

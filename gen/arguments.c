@@ -56,6 +56,8 @@ static const struct option_row options[] = {
      .commands = ARGUMENTS_IMPORT, .help = "operands of the products with matrices, in all layers; default: f32"},
     {.name = "cache-type", .argument = "f32|bf16|f16|i8", .kind = OPTION_WORD, .field = FIELD(cache_type),
      .commands = ARGUMENTS_IMPORT, .help = "type of keys and values in the caches of all layers; default: f32"},
+    {.name = "ignore", .argument = "KEY", .kind = OPTION_PAIRS, .field = FIELD(ignore), .commands = ARGUMENTS_IMPORT,
+     .help = "pass over this key of config.json, unknown to attngen, as it changes no result; may be repeated"},
     {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = ARGUMENTS_SPECS,
      .help = "the keys of a spec and their values"},
     {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = ALL, .help = "this text"},

@@ -18,6 +18,7 @@ enum { ARGUMENTS_SPECS = 1, ARGUMENTS_IMPORT = 2, ARGUMENTS_MODEL = 4 };
 struct arguments {
     const struct option_command *command;
     struct option_texts specs, set; /* set: KEY=VALUE texts; specs: of import a folder, of model a NAME.layers */
+    struct option_texts ignore;     /* keys of config.json */
     const char *folder;             /* each NULL where it is not given */
     const char *isas, *deps, *templates, *plan, *size, *name, *cache, *weight_type, *cache_type;
     const char *precision;

@@ -83,7 +83,9 @@ function helpers.plus(a, n) return n ~= 0 and a .. " + " .. n or a end
 function helpers.offset(a, n) return n < 0 and a .. " - " .. -n or helpers.plus(a, n) end
 function helpers.times(a, n) return n ~= 1 and a .. " * " .. n or a end
 function helpers.multiple(n, a) return n ~= 1 and n .. " * " .. a or a end
-function helpers.step(a, n, b) return n ~= 0 and a .. " + " .. helpers.multiple(n, b) or a end
+function helpers.step(a, n, b) return n ~= 0 and a .. " + " .. (b and helpers.multiple(n, b) or n) or a end
+-- Numbers of so many bytes from a sequence's part of a cache to the next one's; `own`: they are side by side.
+function helpers.cache_step(apart, bytes, own) return apart > 0 and helpers.size(apart // bytes) or own end
 function helpers.left(a, n) return n ~= 1 and a .. " >= " .. n or a .. " > 0" end
 function helpers.take(a, n) return n ~= 1 and a .. " -= " .. n or a .. "--" end
 function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or things or thing .. "s") end
@@ -116,36 +118,47 @@ function helpers.heights_alike(heights, unroll, prefetch)
     return all
 end
 
--- The blocks of a vocabulary (C, separated by blank lines; macros of one line without a comment are a block each) that
--- define a macro or function which `text` or a later chosen block uses; and the names of their macros, for #undef. A
--- comment that is a block of its own is the title of those behind it; one that begins several blocks is said once.
-function helpers.words_used(vocabulary, text)
-    local blocks = {}
+-- The blocks of a vocabulary: C, separated by blank lines; macros of one line without a comment are a block each. Of
+-- each: its text, the macros that it defines, and the names by which it is wanted, those of its functions too.
+local vocabularies = {}
+local function blocks_of(vocabulary)
+    local blocks = vocabularies[vocabulary]
+    if blocks then return blocks end
+    blocks = {}
+    local function add(text)
+        local macros, names = {}, {}
+        for name in text:gmatch("#define ([%w_]+)") do macros[#macros + 1], names[#names + 1] = name, name end
+        for name in text:gmatch("static inline [%w_]+ ([%w_]+)%(") do names[#names + 1] = name end
+        blocks[#blocks + 1] = { text = text, macros = macros, names = names, title = text:find("^/%*.-%*/\n$") ~= nil }
+    end
     for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do
         local alone = not ("\n" .. block):find("\n[^#]") and not block:find("\\\n")
-        for part in block:gmatch(alone and "[^\n]*\n" or ".+") do blocks[#blocks + 1] = part end
+        for part in block:gmatch(alone and "[^\n]*\n" or ".+") do add(part) end
     end
-    local used, chosen, macros = {}, {}, {}
-    local function use(code)
-        for word in code:gsub("/%*.-%*/", " "):gmatch("[%a_][%w_]*") do used[word] = true end
-    end
-    use(text)
+    vocabularies[vocabulary] = blocks
+    return blocks
+end
+
+-- The blocks of a vocabulary that define a macro or function which `text` or a later chosen block uses; and the names
+-- of their macros, for #undef. A comment that is a block of its own is the title of the blocks after it; one that
+-- begins several blocks is said once.
+function helpers.words_used(vocabulary, text)
+    local blocks, used, chosen, macros = blocks_of(vocabulary), {}, {}, {}
+    helpers.mark_words(text, used)
     for i = #blocks, 1, -1 do
-        local block, defined = blocks[i], {}
-        for name in block:gmatch("#define ([%w_]+)") do defined[#defined + 1] = name end
-        local wanted = false
-        for _, name in ipairs(defined) do wanted = wanted or used[name] end
-        for name in block:gmatch("static inline [%w_]+ ([%w_]+)%(") do wanted = wanted or used[name] end
-        if #chosen > 0 and block:find("^/%*.-%*/\n$") then
-            chosen[1] = block .. (chosen[1]:find("^/%*") and "\n" or "") .. chosen[1]
+        local block, wanted = blocks[i], false
+        for _, name in ipairs(block.names) do wanted = wanted or used[name] end
+        if #chosen > 0 and block.title then
+            chosen[1] = block.text .. (chosen[1]:find("^/%*") and "\n" or "") .. chosen[1]
         elseif wanted then
-            table.insert(chosen, 1, block)
+            table.insert(chosen, 1, block.text)
             local seen = {}
-            for n = #defined, 1, -1 do
-                if not seen[defined[n]] then table.insert(macros, 1, defined[n]) end
-                seen[defined[n]] = true
+            for n = #block.macros, 1, -1 do
+                local name = block.macros[n]
+                if not seen[name] then table.insert(macros, 1, name) end
+                seen[name] = true
             end
-            use(block)
+            helpers.mark_words(block.text, used)
         end
     end
     local said = {}

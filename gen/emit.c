@@ -16,6 +16,7 @@
 #include "diag.h"
 #include "embedded.h"
 #include "file.h"
+#include "lines.h"
 #include "script.h"
 
 enum { AT_HANDLER = 1, AT_EXPAND = 2, AT_CONTEXT = 3 };
@@ -101,13 +102,16 @@ static int set_up(lua_State *lua)
     lua_pushvalue(lua, context);
     script_load(lua, "context.lua");
     lua_call(lua, 0, 1);
+    lua_pushcfunction(lua, lines_words);
+    lua_setfield(lua, -2, "mark_words");
     script_load(lua, "model.lua");
     lua_setfield(lua, -2, "read_model"); /* model.lua(sections, specs, path) */
     lua_pushlightuserdata(lua, emit);
     lua_pushcclosure(lua, emit->folder ? read_from_folder : read_embedded, 1);
     lua_pushfstring(lua, "%s/", emit->folder ? emit->folder : "templates");
     script_load(lua, "wrap.lua");
-    lua_call(lua, 0, 1);
+    lua_pushcfunction(lua, lines_of_code);
+    lua_call(lua, 1, 1);
     lua_call(lua, 5, 2); /* expand.lua(context, helpers, read, folder, wrap) → expand, explain */
     lua_insert(lua, -2);
     lua_pushvalue(lua, context);

@@ -72,6 +72,8 @@ end
 -- others. Without braces and strings it is the next "}", complete or not: loading the chunk finds out, then `careful`
 -- reports it.
 local function closing_brace(text, open, place, careful)
+    local simple = text:match("^[%w_.]+()}", open + 2)
+    if simple and not careful then return simple end
     local plain, next_close = text:match("^([^{}\"'%[%]\n]*)()}", open + 2)
     if plain and not careful and (not plain:find("[()]") or ("(" .. plain .. ")"):find("^%b()$")) then
         return next_close
@@ -99,7 +101,7 @@ local function translate(name, text, careful)
     local function flush(last)
         if last < from then return end
         local piece = text:sub(from, last)
-        local newlines = piece:gsub("[^\n]+", "")
+        local newlines = piece:find("\n", 1, true) and piece:gsub("[^\n]+", "") or ""
         code[#code + 1] = "_put(_texts[" .. keep(piece) .. "])" .. newlines
         number = number + #newlines
     end

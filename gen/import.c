@@ -16,6 +16,7 @@
 #include "json_lua.h"
 #include "layer.h"
 #include "name.h"
+#include "options.h"
 #include "output.h"
 #include "plan.h"
 #include "script.h"
@@ -98,6 +99,16 @@ static void set_text(lua_State *lua, const char *key, const char *text)
     lua_setfield(lua, -2, key);
 }
 
+static void set_texts(lua_State *lua, const char *key, const char *const *texts, size_t count)
+{
+    lua_newtable(lua);
+    for (size_t i = 0; i < count; i++) {
+        lua_pushstring(lua, texts[i]);
+        lua_rawseti(lua, -2, (lua_Integer)i + 1);
+    }
+    lua_setfield(lua, -2, key);
+}
+
 static void set_number(lua_State *lua, const char *key, uint64_t number)
 {
     if (number == 0)
@@ -116,12 +127,8 @@ static void push_options(lua_State *lua, const struct importer *importer)
     set_text(lua, "precision", importer->request->precision);
     set_number(lua, "seq_len", importer->request->seq_len);
     set_number(lua, "cache_len", importer->request->cache_len);
-    lua_newtable(lua);
-    for (size_t i = 0; i < importer->checkpoint.file_count; i++) {
-        lua_pushstring(lua, importer->checkpoint.files[i]);
-        lua_rawseti(lua, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(lua, -2, "files");
+    set_texts(lua, "files", (const char *const *)importer->checkpoint.files, importer->checkpoint.file_count);
+    set_texts(lua, "ignore", importer->request->ignore->text, importer->request->ignore->count);
 }
 
 /* Libraries that read and write nothing and run nothing else. */

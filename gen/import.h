@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct diag;
+struct option_texts;
 
 struct import_request {
     const char *model;  /* folder of the model */
@@ -21,6 +22,7 @@ struct import_request {
     const char *precision;   /* of all specs; likewise */
     uint64_t seq_len, cache_len; /* 0: by the model */
     unsigned isas; /* sets that each layer must be able to have */
+    const struct option_texts *ignore; /* keys of config.json that change nothing */
 };
 
 /* All files or, with errors in diag, none. The path of NAME.layers, malloc'd; NULL with errors. */

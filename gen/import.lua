@@ -13,32 +13,42 @@ local LAYERS_LIMIT = 1000 -- of a stack; a config that says more is no model's
 -- Rows that a head takes at a time, so that the arena holds few of them: panels are at their speed from some dozens on.
 local HEAD_ROWS, HEAD_SEQUENCES = 128, 16
 
--- model_type → the family's file, and the name that files have unless --name says another
+-- model_type, which names files unless --name says another → the family's file, what names of its classes begin with
 local families = {
-    bert = "bert", roberta = "roberta", ["xlm-roberta"] = "roberta", camembert = "roberta", distilbert = "distilbert",
-    vit = "vit", gpt2 = "gpt2", llama = "llama", mistral = "mistral", qwen2 = "qwen2", qwen3 = "qwen3",
-    gemma2 = "gemma2", t5 = "t5", whisper = "whisper",
+    bert = {"bert", "Bert"}, roberta = {"roberta", "Roberta"}, ["xlm-roberta"] = {"roberta", "XLMRoberta"},
+    camembert = {"roberta", "Camembert"}, distilbert = {"distilbert", "DistilBert"}, vit = {"vit", "ViT"},
+    gpt2 = {"gpt2", "GPT2"}, llama = {"llama", "Llama"}, mistral = {"mistral", "Mistral"}, qwen2 = {"qwen2", "Qwen2"},
+    qwen3 = {"qwen3", "Qwen3"}, gemma2 = {"gemma2", "Gemma2"}, t5 = {"t5", "T5"}, whisper = {"whisper", "Whisper"},
 }
 
 -- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
 -- or generate() read, and what a model returns besides.
 local idle = [[
-    _name_or_path _model_name_or_path _attn_implementation _commit_hash architectures model_type transformers_version
-    torch_dtype dtype
-    bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
+    _name_or_path _model_name_or_path _commit_hash _num_labels _attn_implementation _attn_implementation_autoset
+    _flash_attn_2_enabled attn_implementation model_type transformers_version torch_dtype dtype auto_map
+    custom_pipelines
+    bos_token_id eos_token_id eos_token_ids sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
     forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
-    use_cache return_dict output_attentions output_hidden_states output_past torchscript use_bfloat16 tf_legacy_loss
-    id2label label2id problem_type finetuning_task task_specific_params tokenizer_class prefix gradient_checkpointing
-    initializer_range initializer_factor init_std chunk_size_feed_forward auto_map
+    use_cache return_dict output_attentions output_hidden_states output_past torchscript xla_device use_bfloat16
+    tf_legacy_loss gradient_checkpointing initializer_range initializer_factor init_std neftune_noise_alpha
+    chunk_size_feed_forward num_labels id2label label2id problem_type finetuning_task task_specific_params
+    tokenizer_class prefix predict_special_tokens n_special model_max_length max_sequence_length directionality
     temperature top_k top_p typical_p num_beams num_beam_groups diversity_penalty do_sample early_stopping max_length
     min_length max_new_tokens length_penalty repetition_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size
     num_return_sequences output_scores return_dict_in_generate remove_invalid_values exponential_decay_length_penalty
-    generation_config num_labels directionality
+    epsilon_cutoff eta_cutoff encoder_repetition_penalty num_assistant_tokens num_assistant_tokens_schedule
+    assistant_confidence_threshold assistant_lookbehind target_lookbehind generation_config cache_implementation
+    alignment_heads is_multilingual lang_to_id language no_timestamps_token_id prev_sot_token_id return_timestamps task
+    task_to_id max_initial_timestamp_index
+    sbert_ce_default_activation_function sentence_transformers unsloth_fixed unsloth_version is_llama_config
+    transformers.js_config
 ]]
 
 -- Keys of every config.json that would change what is computed, and the one value that does not.
 local settled = {
     {"is_decoder", false, "the model is read as it stands alone"},
+    {"is_encoder_decoder", false, "the family has one stack"}, {"tie_encoder_decoder", false, "stacks share no layers"},
+    {"rope_interleaved", false, "the family rotates halves of a head"},
     {"add_cross_attention", false, "there is no other model whose tokens it would read"},
     {"cross_attention_hidden_size", nil, "there is no other model whose tokens it would read"},
     {"attention_bias", false, "the family has no such biases"}, {"mlp_bias", false, "the family has no such biases"},
@@ -61,10 +71,11 @@ local activations = {
     gelu_pytorch_tanh = "gelu_tanh", gelu_python_tanh = "gelu_tanh", gelu_accurate = "gelu_tanh", silu = "silu",
     swish = "silu",
 }
+local rows = {tanh = "tanh"} -- of a product of rows
 local gates = {gelu = "geglu", gelu_tanh = "geglu_tanh", silu = "swiglu"}
 local gated = {}
 for name, activation in pairs(activations) do
-    gated[name] = gates[activation]
+    gated[name], rows[name] = gates[activation], activation
 end
 
 local ELEMENTS = {F32 = true, F16 = true, BF16 = true}
@@ -151,6 +162,15 @@ function Keys:get(key)
     end
 end
 
+-- The same, of a key that has `default` (nil, false: none) where it is absent. Null is no way to say so.
+function Keys:read(key, default)
+    local value = self:get(key)
+    if self.object[key] == host.null and default then
+        self:wrong(key, "is null; write a value, or remove it for %s", show_value(default))
+    end
+    return value
+end
+
 -- Keys that change nothing here.
 function Keys:ignore(names)
     for name in names:gmatch("%S+") do
@@ -160,7 +180,7 @@ end
 
 -- A whole number from `least` (1) to 2^31-1. A default of nil: it must be there; false: without it, nil.
 function Keys:size(key, default, least)
-    local value = self:get(key)
+    local value = self:read(key, default)
     if value == nil and default == false then
         return nil
     elseif value == nil and default ~= nil then
@@ -189,7 +209,7 @@ end
 
 -- A number above 0, likewise; `below`, which no model reaches: nil is none.
 function Keys:number(key, default, below)
-    local value = self:get(key)
+    local value = self:read(key, default)
     if value == nil and default == false then
         return nil
     elseif value == nil and default ~= nil then
@@ -203,7 +223,7 @@ function Keys:number(key, default, below)
 end
 
 function Keys:flag(key, default)
-    local value = self:get(key)
+    local value = self:read(key, default)
     if value == nil then
         return default
     elseif type(value) ~= "boolean" then
@@ -215,7 +235,7 @@ end
 
 -- What `map` makes of a word.
 function Keys:word(key, map, default)
-    local value = self:get(key)
+    local value = self:read(key, default)
     if value == nil then
         value = default
     end
@@ -258,8 +278,11 @@ function Keys:check_known()
         if type(key) ~= "string" then
             self:wrong(key, "is an item of a list; an object is needed")
         elseif not self.known[key] and self.object[key] ~= host.null then
-            self:wrong(key, "is not known of %s models; remove it if it changes nothing of what the model computes",
-                       self.model.family)
+            if not self.model.ignored[self.prefix .. key] then
+                self:wrong(key, "is not known of %s models; add --ignore %s%s if it changes nothing of what the " ..
+                           "model computes", self.model.family, self.prefix, show(key))
+            end
+            self.model.ignored[self.prefix .. key] = "met"
         end
     end
 end
@@ -301,7 +324,7 @@ end
 local Model = {}
 Model.__index = Model
 
-Model.activations, Model.gated, Model.zeros, Model.null = activations, gated, {}, host.null
+Model.activations, Model.gated, Model.row_activations, Model.zeros, Model.null = activations, gated, rows, {}, host.null
 
 function Model:wrong(where, text, ...)
     local problems = where == "weights" and self.weight_problems or self.problems
@@ -474,36 +497,106 @@ function Model:head(name, from, rows, of, behind)
     return section:add("from", from):add("rows", rows):add("scale", of.scale)
 end
 
--- The pooler, where a checkpoint has it
-function Model:pooler(prefix, width, pooled)
+local function is_idle(model, name)
+    for _, pattern in ipairs(model.idle_tensors) do
+        if name:find(pattern) then
+            return true
+        end
+    end
+    return false
+end
+
+-- What the class that config.json names computes: a set of the words that `classes` has for it. A class is called as
+-- its family, and then as a key of `classes`. Tensors by the patterns of `heads` are those of other classes where this
+-- one does not read them. `alone`: the class of a file without such tensors if config.json names none.
+function Model:class(classes, heads, alone)
+    local c, known, does = self.config, {}, {}
+    local names, start = c:get("architectures"), families[self.kind][2]
+    for i, ending in ipairs(sorted_keys(classes)) do
+        known[i] = start .. ending
+    end
+    self:buffers(table.unpack(heads))
+    local words
+    if names == nil or type(names) == "table" and next(names) == nil then
+        local head
+        for _, name in ipairs(sorted_keys(self.tensors)) do
+            head = head or is_idle(self, name) and not name:find("pooler.dense", 1, true) and name
+        end
+        words = alone and not head and classes[alone]
+        if not words then
+            c:wrong("architectures", "is missing%s; write the model's class, which is one of %s",
+                    head and (', and tensor "%s" is that of a head'):format(show(head)) or "", list(known))
+        end
+    elseif type(names) ~= "table" or type(names[1]) ~= "string" then
+        c:wrong("architectures", "is %s; a list of one class is needed", show_value(names))
+    else
+        for _, name in ipairs(names) do
+            if name ~= names[1] then
+                c:wrong("architectures", "has %s and %s; write the one that the model is", show_value(names[1]),
+                        show_value(name))
+                return does
+            end
+        end
+        words = names[1]:sub(1, #start) == start and classes[names[1]:sub(#start + 1)]
+        if not words then
+            c:wrong("architectures", "has %s, which attngen does not know; %s are known", show_value(names[1]),
+                    list(known))
+        end
+    end
+    for word in (words or ""):gmatch("%S+") do
+        does[word] = true
+    end
+    return does
+end
+
+-- The pooler, which a `base` class may do without: what it gives is then not asked for.
+function Model:pooler(does, prefix, width, pooled, activation)
     local name = prefix .. "pooler.dense."
-    if self:has(name .. "weight") then
-        return self:head("pooler", "encoder", "first", {d_in = width, d_out = pooled, activation = "tanh",
-                                                        w = name .. "weight", b = name .. "bias"})
+    if does.pooler or does.base and self:has(name .. "weight") then
+        self:head("pooler", "encoder", "first", {d_in = width, d_out = pooled, activation = activation or "tanh",
+                                                 w = name .. "weight", b = name .. "bias"})
     end
 end
 
--- A head "NAME" of a tensor "NAME.weight" [classes][width] that a checkpoint may have
-function Model:classes(name, from, rows, width)
-    local tensor = self.tensors[name .. ".weight"]
-    if tensor then
-        self:head(name:match("[^.]+$"), from, rows,
-                  {d_in = width, d_out = tensor[1] or 1, w = name .. ".weight", b = name .. ".bias"})
+-- How many classes a classifier has.
+function Model:labels()
+    local c = self.config
+    local names, count = c:get("id2label"), c:size("num_labels", false)
+    local listed = 0
+    for _ in pairs(type(names) == "table" and names or {}) do
+        listed = listed + 1
+    end
+    if names and (listed == 0 or count and count ~= listed) then
+        c:wrong("id2label", "has %d classes%s", listed, count and ", and num_labels is " .. count or "")
+    end
+    return count or names and listed or 2
+end
+
+-- The classifier of a class: the head "NAME" of the tensor "NAME.weight" [classes][width]. `pooled`: the head that one
+-- of a sequence is computed from, nil where that is its first row.
+function Model:classes(does, width, pooled, name)
+    for word, row in pairs{classes = {name or "classifier", true}, choice = {name or "classifier", true, 1},
+                           tokens = {"classifier"}, spans = {"qa_outputs", false, 2},
+                           next = {"cls.seq_relationship", true, 2}} do
+        local tensor = self.tensors[row[1] .. ".weight"]
+        if does[word] then
+            local count = row[3] or self:labels()
+            if not row[3] and tensor and tensor[1] ~= count then
+                self.config:wrong("num_labels", "is %d, by itself, by id2label or by default, and tensor \"%s\" is %s",
+                                  count, row[1] .. ".weight", shape_text(tensor))
+            end
+            self:head(row[1]:match("^cls%.(.*)") or row[1]:match("^[^.]+"), row[2] and pooled or "encoder",
+                      row[2] and "first" or "all",
+                      {d_in = width, d_out = count, w = row[1] .. ".weight", b = row[1] .. ".bias"})
+        end
     end
 end
 
 -- Words masked out: a layer, a norm, and logits by the word embedding. w, b, gain, shift, head, bias: names. `own`: the
--- bias that the matrix of logits has besides, which is the other one's copy where the matrix is tied. transformers
--- reads no other of the two where it is not.
+-- bias that the matrix of logits has besides, which is the one that counts; without it, and with tied words, `bias`.
 function Model:masked_words(word, vocab, width, of)
-    if not of.tied then
-        self:take(of.head, {vocab, width})
-    end
-    if of.own and not of.tied and self:has(of.own) then
-        of.bias, of.own = of.own, of.bias
-    end
-    if of.own then
-        self:buffers((of.own:gsub("%p", "%%%0")))
+    if of.own and (self:has(of.own) or not of.tied) then
+        of.bias = of.own
     end
     self:head("transform", "encoder", "all",
               {d_in = width, d_out = width, activation = of.activation, w = of.w, b = of.b}, function(section)
@@ -577,60 +670,67 @@ end
 ---- parts that families share ----
 
 -- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5).
-function Model:rope(spec, d_k, positions)
+function Model:rope(spec, positions)
     local config = self.config
     local new, old = config:inner("rope_parameters"), config:inner("rope_scaling")
-    if new and old then
-        config:wrong("rope_scaling", "and rope_parameters say the same; leave one of them")
-        old.bad = true
+    if new and old and next(old.object) then
+        for _, both in ipairs{{new, old}, {old, new}} do
+            for _, key in ipairs(sorted_keys(both[1].object)) do
+                local value, other = both[1].object[key], both[2].object[key]
+                if value ~= other and not old.bad then
+                    both[1]:wrong(key, "is %s, and %s%s is %s; leave one of the two objects", show_value(value),
+                                  both[2].prefix, key, other == nil and "missing" or show_value(other))
+                end
+                old.bad = old.bad or value ~= other
+            end
+        end
+        old.bad = true -- as it is not read
     end
     local from, name = new or old, new and "rope_parameters." or "rope_scaling."
     local theta, theta_key = config:number("rope_theta", false), "rope_theta"
-    if new and new:get("rope_theta") ~= nil then
-        theta, theta_key = new:number("rope_theta"), "rope_parameters.rope_theta"
+    if from and from.object.rope_theta ~= nil then
+        theta, theta_key = from:number("rope_theta"), name .. "rope_theta"
     end
     spec:add("rope", "half"):add("rope_theta", theta or 10000, theta and theta_key or "no rope_theta")
-    local part = new and new:number("partial_rotary_factor", false) or config:number("partial_rotary_factor", false)
-    if part and part > 1 then
-        config:wrong("partial_rotary_factor", "is %s; a number above 0 and at most 1 is needed", number_text(part))
-    elseif part and part ~= 1 then
-        spec:add("rope_dims", math.tointeger((d_k * part) // 1), "partial_rotary_factor " .. number_text(part))
-    end
+    config:only("partial_rotary_factor", 1, "the family rotates all columns of a head")
     if not from then
         return
     end
+    from:only("partial_rotary_factor", 1, "the family rotates all columns of a head")
     local kinds = {default = "none", linear = "linear", llama3 = "llama3", yarn = "yarn"}
     local kind = from:word(from:get("rope_type") == nil and from:get("type") ~= nil and "type" or "rope_type", kinds,
                            "default")
-    from:ignore("type rope_type")
+    from:ignore("type rope_type original_max_position_embeddings")
+    if kind == "none" then
+        return
+    end
     local function number(ours, key, default)
         local value = from:number(key, default)
         spec:add(ours, value or nil, from:get(key) ~= nil and name .. key or "default")
     end
-    from:ignore("original_max_position_embeddings")
-    if kind == "none" then
-        return
-    end
     spec:add("rope_scaling", kind, name .. "rope_type")
     number("rope_factor", "factor")
+    if kind ~= "linear" then
+        number("rope_original_len", "original_max_position_embeddings", positions)
+    end
     if kind == "llama3" then
-        number("rope_original_len", "original_max_position_embeddings")
         number("rope_low", "low_freq_factor")
         number("rope_high", "high_freq_factor")
     elseif kind == "yarn" then
-        number("rope_original_len", "original_max_position_embeddings", positions)
         number("rope_beta_fast", "beta_fast", 32)
         number("rope_beta_slow", "beta_slow", 1)
         spec:add("rope_truncate", from:flag("truncate", true), name .. "truncate")
-        if from:get("attention_factor") ~= nil then
-            number("rope_attention_factor", "attention_factor")
+        number("rope_attention_factor", "attention_factor", false)
+        for _, key in ipairs{"attn_factor", "mscale", "mscale_all_dim"} do
+            from:only(key, nil, "write attention_factor, which is a spec's rope_attention_factor")
         end
     end
 end
 
--- Which layers have a window, as layer_types says or, without it, `by_default(i)` of layers from 0 on; a list of
--- booleans from 1 on.
-function Model:windows(count, by_default)
+-- How far back a window reaches besides the query's own position, nil for no window, and which layers have one: a list
+-- of booleans, as layer_types says or, without it, `by_default(i)` of layers from 0 on. `fixed`: transformers does not
+-- ask layer_types, which may say nothing else.
+function Model:windows(count, size, by_default, fixed)
     local kinds, windows = self.config:get("layer_types"), {}
     if kinds ~= nil and (type(kinds) ~= "table" or #kinds ~= count) then
         self.config:wrong("layer_types", "is %s; a list of %d kinds is needed, one for each layer", show_value(kinds),
@@ -638,17 +738,21 @@ function Model:windows(count, by_default)
         kinds = nil
     end
     for i = 1, count do
-        local kind = kinds and kinds[i]
-        if kind == nil then
-            windows[i] = by_default(i - 1)
-        elseif kind == "full_attention" or kind == "sliding_attention" then
+        local kind, default = kinds and kinds[i], size ~= nil and by_default(i - 1)
+        windows[i] = default
+        if kind == "full_attention" or kind == "sliding_attention" then
             windows[i] = kind == "sliding_attention"
-        else
+            if windows[i] ~= default and (fixed or not size) then
+                self.config:wrong("layer_types", "has %s in layer %d, and the keys of windows say otherwise", kind,
+                                  i - 1)
+                break
+            end
+        elseif kind then
             self.config:wrong("layer_types", "has %s; full_attention and sliding_attention are known", show_value(kind))
-            return windows
+            break
         end
     end
-    return windows
+    return size and size - 1, windows
 end
 
 -- The cache of a decoder's spec; `left`: how far back its window reaches.
@@ -685,29 +789,29 @@ end
 -- `more`: {scale = …, softcap = …, bias = name, from = …}.
 function Model:logits(head, word, vocab, width, tied, more)
     more = more or {}
-    if not self:has(head) and not tied then
-        local wanted = self:architecture():find("LM") or self:architecture():find("ConditionalGeneration")
-        if not wanted then
-            return
-        end
-    end
     local own = self:has(head) or not tied
+    if own and not self:has(head) and not self.lost then
+        self:wrong("weights", 'no tensor "%s"; %s of %s is needed, or tie_word_embeddings = true, by which it is "%s"',
+                   head, shape_text{vocab, width}, self.family, word)
+    end
     self:head("logits", more.from or "decoder", "all",
               {d_in = width, d_out = vocab, w = own and head or word, tied = not own, b = more.bias,
                scale = more.scale, softcap = more.softcap})
 end
 
--- The class that the checkpoint was saved by, "" where config.json does not say.
-function Model:architecture()
-    local classes = self.config:get("architectures")
-    return type(classes) == "table" and type(classes[1]) == "string" and classes[1] or ""
-end
-
 ---- from the model to texts ----
 
 local function check_all(model)
+    for _, key in ipairs(model.options.ignore) do
+        model.ignored[key] = "asked"
+    end
     for _, object in ipairs(model.objects) do
         object:check_known()
+    end
+    for _, key in ipairs(model.options.ignore) do
+        if model.ignored[key] ~= "met" then
+            model:wrong("", "--ignore %s: config.json has no such key that attngen does not know", show(key))
+        end
     end
 end
 
@@ -720,15 +824,6 @@ local function read_specs(model)
         good = good and spec.tensors ~= nil
     end
     return good
-end
-
-local function is_idle(model, name)
-    for _, pattern in ipairs(model.idle_tensors) do
-        if name:find(pattern) then
-            return true
-        end
-    end
-    return false
 end
 
 local function check_left(model)
@@ -759,8 +854,8 @@ end
 
 local function new_model(config, tensors, options, kind)
     local model = setmetatable({
-        options = options, tensors = tensors, problems = {}, weight_problems = {}, objects = {}, specs = {},
-        sections = {}, used = {}, idle_tensors = {}, top = {}, family = families[kind],
+        options = options, tensors = tensors, problems = {}, weight_problems = {}, objects = {}, ignored = {},
+        specs = {}, sections = {}, used = {}, idle_tensors = {}, top = {}, kind = kind, family = families[kind][1],
         name = options.name or kind:gsub("-", "_"),
     }, Model)
     model.config = new_keys(model, config, "")
@@ -799,7 +894,7 @@ return function(config, tensors, options)
                                                                          list(sorted_keys(families)))}}, "", {}
     end
     local model = new_model(config, tensors, options, kind)
-    host.family(families[kind] .. ".lua")(model)
+    model:base(model.family)(model)
     check_settled(model)
     check_all(model)
     if options.cache == "ring" and not model.ring then

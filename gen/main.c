@@ -136,6 +136,15 @@ static void check_model_names(struct job *job)
     }
 }
 
+static void place_caches(struct job *job)
+{
+    struct layer **layers;
+    if (job->model != NULL && layers_of(job, &layers)) {
+        model_place_caches(job->model, layers);
+        free(layers);
+    }
+}
+
 static void make_plans(struct job *job)
 {
     for (size_t i = 0; i < job->count && good(job); i++)
@@ -329,7 +338,7 @@ static void import(struct job *job)
     parse_isas(job);
     const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->weight_type,
                                            a->cache_type, a->precision, a->seq_len, a->cache_len,
-                                           named_isas(job)};
+                                           named_isas(job), &a->ignore};
     if (good(job))
         job->imported = import_model(&request, &job->diag);
 }
@@ -362,6 +371,7 @@ static void make(struct job *job)
     if (good(job)) {
         check_model_names(job);
         check_model_types(job);
+        place_caches(job);
     }
     if (good(job))
         make_plans(job);

@@ -366,13 +366,12 @@ local function check_layer(stack, section, spec)
 end
 
 -- Where the parts of a layer's cache lie in bytes, of one sequence or page: scales, keys, values, and the end. Scales
--- come first, and each layer begins at a multiple of 4, where a float may be.
+-- come first.
 local function place_cache(spec)
     spec.v_scale_at = 4 * spec.scale_floats
     spec.k_at = 2 * spec.v_scale_at
     spec.k_bytes, spec.v_bytes = spec.cache_size * spec.k_floats, spec.cache_size * spec.v_floats
     spec.v_at = spec.k_at + spec.k_bytes
-    spec.cache_bytes = (spec.v_at + spec.v_bytes + 3) // 4 * 4
 end
 
 local function read_layers(stack)
@@ -656,6 +655,7 @@ local function pointers_of(stack)
     add(stack.source_lengths, "source_lengths")
     add(stack.kept, "source")
     add(stack.kept, "kept_of")
+    add(stack.kept, "kept")
     add(true, "hidden")
     add(stack.mean, "mean")
     for _, head in ipairs(stack.heads) do
@@ -663,6 +663,26 @@ local function pointers_of(stack)
         add(head.single, head.single)
     end
     return required, all
+end
+
+-- Of a stack with a cache: what else a call brings, with its bytes
+local function sizes_of(stack)
+    local word, row = "%s * sizeof(int32_t)", "%s * %d * sizeof(float)"
+    local bytes = {ids = word:format("tokens"), types = word:format("tokens"),
+                   page_table = word:format("args->batch * " .. stack.pages),
+                   source = row:format("args->batch * args->m", d_model), hidden = row:format("tokens", d_model),
+                   kept = "args->kept_blocks * " .. model.name:upper() .. "_MODEL_KEPT_BYTES(1)"}
+    for _, head in ipairs(stack.heads) do
+        if head.all then bytes[head.name] = row:format("tokens", head.width) end
+        if head.single then bytes[head.single] = row:format("args->batch", head.width) end
+    end
+    local sizes = {}
+    for _, name in ipairs(stack.pointers) do
+        if name ~= "cache" then
+            sizes[#sizes + 1] = {name = name, bytes = bytes[name] or word:format("args->batch")}
+        end
+    end
+    return sizes
 end
 
 model.common_floats, model.work, model.longest, model.extra, model.largest = common_floats, 1, 1, 1, d_model
@@ -691,6 +711,7 @@ for _, stack in ipairs(model.stacks) do
         any.vocab = stack.cached and head.name == "logits" and head.width or any.vocab
     end
     stack.required, stack.pointers = pointers_of(stack)
+    stack.sizes = stack.cached and sizes_of(stack)
 end
 for _, spec in ipairs(specs) do
     local numbers = 0

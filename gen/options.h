@@ -24,7 +24,7 @@ enum option_kind {
     OPTION_WORD,    /* one of those in `argument`, joined by | */
     OPTION_ISAS,    /* names of instruction sets joined by commas; whoever takes them reads them */
     OPTION_COUNTS,  /* whole numbers from 0 to 2^31 - 1 joined by commas */
-    OPTION_PAIRS,   /* KEY=VALUE, as often as wanted; struct option_texts, with room for one more */
+    OPTION_PAIRS,   /* KEY=VALUE or another text, as often as wanted; struct option_texts, with room for one more */
     OPTION_SIZE,    /* a whole number from `min` to `max`; size_t */
     OPTION_NUMBER,  /* the same; uint64_t */
     OPTION_SECONDS  /* a number in that range; double */

@@ -49,7 +49,7 @@
 #define WORD_ROWS 192            /* the same of whole numbers: rounding a key is paid for by more */
 #define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
-#define FETCH_ROWS 8             /* measured, Zen 4: of what is read in order, 8 rows gain 10 % by prefetches, 4 lose */
+#define MANY_ROWS 8              /* of few: from so many on the tiles are the limit, not reading */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define QUERY_VECS 8 /* of one row's query: with four sums and four vectors of keys they fill 16 registers */
 #define NORM_SUMS 4   /* sums of a row: additions that wait for each other take as many cycles */
@@ -57,10 +57,14 @@
 #define DOT_KEYS 4               /* whose products are summed together, across four lanes of each */
 #define NEAR_BYTES 8192          /* of values, which several tiles read in turn; measured, Zen 4: with 16 KiB hardware
                                   * stops prefetching meanwhile */
-#define NEAR_BYTES_OF_MANY 16384 /* from FETCH_ROWS on: the tiles are the limit, which load and store sums each time */
+#define NEAR_BYTES_OF_MANY 16384 /* of MANY_ROWS: tiles load and store sums each time */
 #define SWEPT_BYTES 2048         /* the same where tiles read parts of values and caches lie beyond L3 */
 #define SWEEP_BYTES (INT64_C(24) << 20) /* measured, Zen 4 with AVX2: of 16 MiB a step takes 1.15 of the time if swept,
                                          * of 32 and 128 0.9 and 0.8 */
+#define FEW_KEYS 4               /* vectors of keys from which on few queries take sums across lanes */
+#define FEW_VALUES 16            /* of keys 2 KiB apart, as many stay in 32 KiB of L1; measured, Zen 5: 32 and more take
+                                  * up to 1.1 of the time */
+#define FAR_BYTES 1024           /* from row to row: of four in a page hardware does not see that others follow */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
 #define BACK_KEYS 256
@@ -1428,10 +1432,9 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
     p->cached.keys_in_order = key_rows > 1 && !request_is_small(request);
     p->cached.values_in_order = wide > 0 || whole <= p->cached.vecs;
-    p->cached.key_fetch_rows = p->cached.keys_in_order ? FETCH_ROWS : 2;
-    p->cached.value_fetch_rows = p->cached.values_in_order ? FETCH_ROWS : 2;
-    p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / 2 / (layer->h_kv * position));
-    if (prefetches && p->cached.few_rows >= min(p->cached.key_fetch_rows, p->cached.value_fetch_rows))
+    p->cached.many_rows = MANY_ROWS;
+    p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));
+    if (prefetches && p->cached.few_rows > 1)
         p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     if (prefetches && p->cached.few_rows > 0 && group == 1) {
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
@@ -1477,11 +1480,10 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     if (!p->cached.values_in_order && p->cached.few_rows >= panels_from && reach >= sweep_keys) {
         p->cached.sweep_keys = max(1, sweep_keys);
         p->cached.swept_keys = max(4, SWEPT_BYTES / value);
-        p->cached.swept_rows = FETCH_ROWS;
     }
-    if (p->cached.ahead > 0 && p->cached.few_rows >= p->cached.key_fetch_rows)
+    if (p->cached.ahead > 0)
         prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
-    if (p->cached.ahead > 0 && p->cached.few_rows >= p->cached.value_fetch_rows && whole > 0)
+    if (p->cached.ahead > 0 && whole > 0)
         prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows);
 }
 
@@ -1510,6 +1512,36 @@ static void plan_back(struct plan_isa *p, const struct layer *layer, const struc
     p->back.ahead = BACK_AHEAD;
     p->back.chunk_rows = round_up(BACK_ROWS, p->back.rows);
     p->back.chunk_columns = round_up(BACK_COLUMNS, p->back.width);
+}
+
+/* A call of few queries would leave most lanes idle. Features along the lanes fill them; a sum across these is paid for
+ * by many keys. What is done to scores in register tiles is done with queries along the lanes. */
+static void plan_few(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const bool other = layer->cross || layer->projected;
+    bool plain = p->at_once && !p->rounds_scores && !p->value_blocks && !score_lifts(layer);
+    for (int i = 0; i < SCORE_TERMS; i++)
+        plain = plain && !(score_terms[i].place == SCORE_TILES && score_has(layer, (enum score_name)i));
+    p->few.keys = FEW_KEYS * p->lanes;
+    if (!other || layer_has_cache(layer) || layer->train || request_is_small(request) || !plain ||
+        layer->source_len < p->few.keys || p->fold->d_score < p->lanes || p->fold->d_value < p->lanes)
+        return;
+    p->few.values = FEW_VALUES;
+    p->few.rows = p->isa->registers < 32 ? 2 : 4;
+    p->cached.few_queries = min(layer->seq_len, p->lanes / 2);
+    p->cached.q_row = row_stride(p, round_up(p->fold->d_score, p->lanes));
+    p->cached.o_row = row_stride(p, round_up(p->fold->d_value, p->lanes));
+}
+
+/* Rows of a head that the caller has far apart: hardware does not prefetch them, and each weighted sum would wait. */
+static void plan_fetches(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const int64_t row = p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * (int64_t)element_size(OPERANDS);
+    const int64_t bytes = layer->source_len * layer->h_kv * (layer->d_k + layer->d_v) * (int64_t)element_size(OPERANDS);
+    p->fetches_values = layer->projected && !layer_has_cache(layer) && !p->rounds_values && p->isa->prefetches &&
+                        request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON && !request_is_small(request) &&
+                        row >= FAR_BYTES && row > layer->d_v * (int64_t)element_size(OPERANDS) &&
+                        bytes > (int64_t)p->isa->l2_bytes / 2;
 }
 
 static void plan_attending(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -1589,6 +1621,8 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_output(p, layer, request);
     plan_behind_attention(p, layer, request);
     plan_relative(p, layer);
+    plan_few(p, layer, request);
+    plan_fetches(p, layer, request);
     if (layer->train) {
         plan_back(p, layer, request);
         plan_gradients(p, layer);

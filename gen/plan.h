@@ -464,16 +464,15 @@ struct plan_isa {
         int64_t few_queries; /* the same in queries of a call */
         int64_t ahead;     /* for few rows: keys, and values, that are prefetched lie so many rows ahead; 0: none are */
         int64_t ahead_keys; /* of sequences from so many keys on: what is shorter lies in L2 */
-        int64_t key_fetch_rows, value_fetch_rows; /* from so many rows of a block on */
         int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query that stay in
                              * registers over a vector of keys; 0: as several rows do */
         int64_t half_vecs;  /* of such a row, and of one row's values, tiles of at most so many vectors read and sum
                              * halves of vectors; 0: none do */
         int64_t query_vecs; /* of a row of few: vectors of its query that stay in registers while four keys are met */
-        int64_t value_keys, value_keys_of_many; /* that stay in L1 meanwhile; the same from value_fetch_rows on */
+        int64_t value_keys, value_keys_of_many; /* that stay in L1 meanwhile; the same from many_rows on */
         int64_t sweep_keys, swept_keys; /* of sequences from so many keys on, values whose parts tiles read are read
                                          * once in order before, so many keys' at a time; 0: never */
-        int64_t swept_rows;             /* with fewer rows than these */
+        int64_t many_rows;              /* values are swept for fewer rows than these */
         int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                       * of its powers, and floats at most; 0: none are */
         int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */
@@ -486,6 +485,12 @@ struct plan_isa {
         struct tile_heights few_tiles; /* for the values of few rows, as wide as a value; none: `tiles` serve as well */
         struct tile_heights panels, low_panels, few_panels; /* whole vectors of a value, as widths */
     } cached;
+    /* Of a layer without a cache: calls of at most cached.few_queries and at least so many keys take templates/few.in:
+     * so many queries at once, and all of them over the values of so many keys. */
+    struct {
+        int64_t keys, rows, values;
+    } few;
+    bool fetches_values; /* while keys are scored, their values are prefetched: rows of a head are far apart */
     /* Of backward. All its products run in tiles of one size. The first operand lies in strips of as many rows,
      * [step][row], or is read where it lies; the second lies in panels as wide as the tile, [step][lane]. */
     struct {

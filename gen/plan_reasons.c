@@ -316,10 +316,8 @@ static void explain_cached(struct plan_isa *p, const struct layer *layer)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
                p->cached.segments);
     if (p->cached.ahead > 0)
-        reason(p, "few rows prefetch " D64 " rows ahead: keys if " D64 " or more read them, values if " D64 " or more, "
-               "in sequences of at least " D64 " keys, which exceed half of L2", p->cached.ahead,
-               p->cached.key_fetch_rows,
-               p->cached.value_fetch_rows, p->cached.ahead_keys);
+        reason(p, "few rows, from two on, prefetch " D64 " rows ahead, in sequences of at least " D64
+               " keys, which exceed L2", p->cached.ahead, p->cached.ahead_keys);
     if (p->cached.few_rows > 1 && p->cached.keys_in_order && p->cached.values_in_order)
         reason(p, "few rows read keys and values in the order of memory, in tiles of up to " D64 " and " D64 " rows",
                p->cached.dot_tiles.at[0].rows,
@@ -446,8 +444,15 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
                plural(p->prefetch_keys), p->value_blocks ? "" : " and values");
     if (p->batch_rows > layer->seq_len)
         reason(p, "sequences of a batch are projected together, up to " D64 " tokens", p->batch_rows);
-    if (!layer_has_cache(layer))
-        reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
+    if (layer_has_cache(layer))
+        return;
+    if (p->fetches_values)
+        reason(p, "values of a head are " D64 " bytes apart: they are prefetched while their keys are scored",
+               p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * 4);
+    if (p->cached.few_queries > 0)
+        reason(p, "calls of up to " D64 " quer%s and at least " D64 " keys sum along the features",
+               p->cached.few_queries, p->cached.few_queries == 1 ? "y" : "ies", p->few.keys);
+    reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
 }
 
 /* "from the spec: plan.unroll = 4" */

@@ -5,6 +5,7 @@
 --
 -- Of blank lines that follow each other one is left. Left out on purpose: everything else that fits stays as it is.
 
+local lines_of = ... -- lines_of_code() of lines.c
 local MOST = 120
 local FEWEST = 40 -- columns that a broken line keeps
 local OPENS = { ["("] = true, ["["] = true, ["{"] = true }
@@ -21,28 +22,27 @@ end
 -- Places where a line of code may be broken: the index of the last byte before the break; its rank, how deep in
 -- brackets it is and a little more at an operator; `inside`: the column behind the innermost open bracket.
 local function places(line)
-    local found, open, quote, i = {}, {}, nil, 1
-    while i <= #line do
+    local found, open, quote, i = {}, {}, nil, 0
+    while true do
+        i = line:find("[\\\"'%(%[{%)%]} ]", i + 1)
+        if not i then return found end
         local c = line:sub(i, i)
         if quote then
             if c == "\\" then i = i + 1 elseif c == quote then quote = nil end
         elseif c == '"' or c == "'" then
             quote = c
-        elseif c:find("[%(%[{]") then
+        elseif OPENS[c] then
             open[#open + 1] = i
-        elseif c:find("[%)%]}]") then
-            open[#open] = nil
         elseif c == " " then
-            local before, behind = line:sub(1, i - 1), line:sub(i + 1)
-            local list = before:find("[,;]$") or before:find("[&|][&|]$")
-            if list or behind:find("^[?:+*/<=>-]=? ") then
-                local more = list and 0 or behind:find("^[?:] ") and 0.25 or 0.5
+            local list = line:find("^[,;]", i - 1) or line:find("^[&|][&|]", i - 2)
+            if list or line:find("^[?:+*/<=>-]=? ", i + 1) then
+                local more = list and 0 or line:find("^[?:] ", i + 1) and 0.25 or 0.5
                 found[#found + 1] = { at = i - 1, rank = #open + more, inside = open[#open] }
             end
+        elseif c ~= "\\" then
+            open[#open] = nil
         end
-        i = i + 1
     end
-    return found
 end
 
 -- One line of code, `ending` behind each of the lines but the last.
@@ -51,7 +51,8 @@ local function code(line, ending, out)
     while not fits(line) do
         local best
         for _, place in ipairs(places(line)) do
-            local room = columns(line:sub(1, place.at)) + #ending <= MOST and place.at >= FEWEST
+            local room = place.at >= FEWEST
+                and (place.at + #ending <= MOST or columns(line:sub(1, place.at)) + #ending <= MOST)
             if room and (not best or place.rank <= best.rank) then best = place end
         end
         if not best then break end
@@ -99,45 +100,20 @@ local function message(line, out)
     out[#out + 1] = line
 end
 
--- The lines of `text`. One of code that ends in a comma between parentheses, or at an operator, and the line behind it
--- are one if that fits, or if the first is to be broken anyway.
-local function lines_of(text)
-    local lines, open, comment, goes_on = {}, {}, false, false
-    for line in text:gmatch("[^\n]*") do -- the last one is what follows the last newline
-        local before = lines[#lines]
-        local macro = line:find("^#") or (before and before:sub(-1) == "\\")
-        if line == "" and before == "" and #lines > 1 then goto continue end
-        if goes_on and not macro and (not fits(before) or columns(before) + #line:match("^ *(.*)$") < MOST) then
-            lines[#lines] = before .. " " .. line:match("^ *(.*)$")
-        else
-            lines[#lines + 1] = line
-        end
-        local code = line
-        if comment then code = line:match("%*/(.*)$") or "" end
-        comment = comment and not line:find("*/", 1, true)
-        if code:find("[\"'/\\]") then
-            code = code:gsub("\\.", ""):gsub('"[^"]*"', ""):gsub("/%*.-%*/", "")
-            if code:find("/*", 1, true) then code, comment = code:match("^(.-)/%*"), true end
-            code = code:gsub("'[^']*'", "")
-        end
-        if not macro and code:find("[%(%[{}%]%)]") then
-            for c in code:gsub("%b()", ""):gmatch("[%(%[{}%]%)]") do -- those that the line leaves open or closes
-                if OPENS[c] then open[#open + 1] = c else open[#open] = nil end
-            end
-        end
-        local ending = code:sub(-3)
-        local list = ending:sub(-1) == "," and open[#open] == "("
-        goes_on = not macro and not comment and (list or ending:find(" [?:=]$") or ending:find("^ [&|][&|]$"))
-        ::continue::
+-- Whether line i is of a comment, or ends with one that the line begins with
+local function in_comment(lines, i)
+    for k = i, 1, -1 do
+        if k < i and lines[k]:find("*/", 1, true) then return false end
+        if lines[k]:find("^ */%*") then return true end
     end
-    return lines
+    return false
 end
 
 local function wrap(text)
-    local lines, out = lines_of(text), {}
-    local comment = false
+    local lines, out = lines_of(text, MOST), {}
     for i = 1, #lines do
         local line = lines[i]
+        local comment = not fits(line) and in_comment(lines, i)
         if not comment and not fits(line) then
             local before, remark = line:match("^(.-) +(/%*[^*]*%*/)$")
             if before and before:find("%S") then
@@ -145,7 +121,6 @@ local function wrap(text)
                 line = before
             end
         end
-        comment = comment or line:find("^ */%*") ~= nil
         if fits(line) then
             out[#out + 1] = line
         elseif comment then
@@ -158,7 +133,6 @@ local function wrap(text)
         else
             code(line, line:find("^#") and " \\" or "", out)
         end
-        if comment and line:find("%*/") then comment = false end
     end
     return table.concat(out, "\n")
 end

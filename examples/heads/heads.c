@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* heads TASK STEPS SEED CHECKPOINT [TEXT]: trains a model whose attention is an emitted pair, "attention", and prints one
+/* heads TASK STEPS SEED RATE CHECKPOINT [TEXT]: trains a model whose attention is an emitted pair, "attention", and prints one
  * JSON object: what it learned, how long it took. A run that was ended goes on from its checkpoint.
  *
  *     x = word[id] + place[t];    x += attention(norm(x)) in each layer;    logits = norm(x) output
@@ -290,10 +290,10 @@ static void start(float *p, uint64_t *state)
 }
 
 /* AdamW of Loshchilov and Hutter: a warm-up of a twentieth of the steps, then half a cosine */
-static void adamw(float *p, const float *g, float *m, float *v, size_t step, size_t steps)
+static void adamw(float *p, const float *g, float *m, float *v, size_t step, size_t steps, double most)
 {
     const double pi = 3.141592653589793, warm = (double)steps / 20 + 1, t = (double)step + 1;
-    const double rate = 3e-3 * (t < warm ? t / warm : 0.5 * (1 + cos(pi * (t - warm) / ((double)steps - warm + 1))));
+    const double rate = most * (t < warm ? t / warm : 0.5 * (1 + cos(pi * (t - warm) / ((double)steps - warm + 1))));
     const float by = (float)(rate * sqrt(1 - pow(0.98, t)) / (1 - pow(0.9, t))), decay = (float)(1 - 0.01 * rate);
     for (size_t i = 0; i < parameters(); i++) {
         m[i] += 0.1f * (g[i] - m[i]);
@@ -358,11 +358,11 @@ static int show(const float *p, int *ids, int *wanted)
 int main(int argc, char **argv)
 {
     static int ids[TOKENS], wanted[TOKENS];
-    for (size_t i = 0; argc >= 5 && i < sizeof tasks / sizeof *tasks; i++)
+    for (size_t i = 0; argc >= 6 && i < sizeof tasks / sizeof *tasks; i++)
         task = strcmp(argv[1], tasks[i].name) == 0 ? &tasks[i] : task;
-    FILE *file = argc > 5 ? fopen(argv[5], "rb") : NULL;
+    FILE *file = argc > 6 ? fopen(argv[6], "rb") : NULL;
     if (task == NULL || (task->draw == draw_text && file == NULL))
-        return fputs("usage: heads recall|sort|text STEPS SEED CHECKPOINT [TEXT]; text needs one\n", stderr), 2;
+        return fputs("usage: heads recall|sort|text STEPS SEED RATE CHECKPOINT [TEXT]; text needs one\n", stderr), 2;
     if (file != NULL) {
         text_length = fread(text, 1, sizeof text, file), fclose(file);
         must(text_length > 20 * (N + 2), "the text is too short");
@@ -372,8 +372,8 @@ int main(int argc, char **argv)
     const size_t count = parameters(), steps = (size_t)strtoul(argv[2], NULL, 10);
     float *p = memory(3 * count), *m = p + count, *v = m + count, *g = memory(count);
     struct progress at = {.state = strtoull(argv[3], NULL, 10) * 1000003 + 17, .parameters = count};
-    double accuracy, begin = (double)clock();
-    if (!load(argv[4], &at, p))
+    double accuracy, rate = strtod(argv[4], NULL), begin = (double)clock();
+    if (!load(argv[5], &at, p))
         start(p, &at.state);
 #ifdef SCORES
     return show(p, ids, wanted);
@@ -382,12 +382,12 @@ int main(int argc, char **argv)
         memset(g, 0, count * sizeof *g);
         draw_batch(&at.state, 0, ids, wanted);
         pass(p, g, ids, wanted, &accuracy);
-        adamw(p, g, m, v, at.step++, steps);
+        adamw(p, g, m, v, at.step++, steps, rate);
         if (at.step * POINTS / steps == at.points)
             continue;
         at.seconds += ((double)clock() - begin) / CLOCKS_PER_SEC; /* of training alone */
         validate(p, ids, wanted, &at.losses[at.points], &at.accuracies[at.points]), at.points++;
-        save(argv[4], &at, p);
+        save(argv[5], &at, p);
         begin = (double)clock();
     }
     printf("{\"parameters\": %zu, \"seconds\": %.3f, \"points\": [", count, at.seconds);

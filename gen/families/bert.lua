@@ -19,32 +19,37 @@ local function weights(m, at)
     return w
 end
 
-local function heads(m, prefix, word, vocab, width, activation, eps, tied)
-    local pooled = m:pooler(prefix, width, width)
+local classes = {
+    Model = "base", ForPreTraining = "pooler words next", ForMaskedLM = "words", LMHeadModel = "words",
+    ForNextSentencePrediction = "pooler next", ForSequenceClassification = "pooler classes",
+    ForMultipleChoice = "pooler choice", ForTokenClassification = "tokens", ForQuestionAnswering = "spans",
+}
+
+local function heads(m, does, prefix, word, vocab, width, activation, eps, tied)
+    m:pooler(does, prefix, width, width)
     local at = "cls.predictions."
-    if m:has(at .. "transform.dense.weight") then
+    if does.words then
         local gain, shift = norm_names(m, at .. "transform.LayerNorm")
         m:masked_words(word, vocab, width, {
             activation = activation, eps = eps, gain = gain, shift = shift, head = at .. "decoder.weight",
             w = at .. "transform.dense.weight", b = at .. "transform.dense.bias", bias = at .. "bias",
             own = at .. "decoder.bias", tied = tied})
     end
-    for _, name in ipairs{"classifier", "qa_outputs", "cls.seq_relationship"} do
-        local first = pooled and name ~= "qa_outputs"
-        m:classes(name, first and "head pooler" or "encoder", first and "first" or "all", width)
-    end
+    m:classes(does, width, "head pooler")
 end
 
--- `kind` is what differs in other families: prefix, first position, padding, heads(m, …).
+-- `kind` is what differs in other families: prefix, first position, padding, heads(m, …) of classes.
 return function(m, kind)
-    kind = kind or {prefix = "bert.", padding = false, heads = heads}
+    kind = kind or {prefix = "bert.", padding = false, heads = heads, classes = classes}
+    local does = m:class(kind.classes, {".*pooler%.dense%..*", "cls%..*", "lm_head%..*", "classifier%..*",
+                                        "qa_outputs%..*"}, "Model")
     local c = m.config
     local width, layers = c:size("hidden_size"), c:layers("num_hidden_layers")
     local vocab, types = c:size("vocab_size"), c:size("type_vocab_size", 2)
     local rows, eps = c:size("max_position_embeddings"), c:number("layer_norm_eps", 1e-12, 1)
     local activation = c:word("hidden_act", m.activations, "gelu")
-    local pad = c:size("pad_token_id", kind.padding and 1 or 0, 0)
-    local first = kind.padding and pad + 1 or 0 -- the row of the first token's position
+    c:ignore("pad_token_id")
+    local first = kind.padding and c:size("pad_token_id", 1, 0) + 1 or 0 -- the row of the first token's position
     c:only("position_embedding_type", "absolute", "relative ones are a term of the scores that attngen does not have")
     c:only("embedding_size", width, "a smaller one is projected")
     local tied = c:flag("tie_word_embeddings", true)
@@ -80,6 +85,6 @@ return function(m, kind)
     for i = 0, layers - 1 do
         m:layer("encoder", i, spec, weights(m, ("%sencoder.layer.%d."):format(p, i)))
     end
-    kind.heads(m, p, word, vocab, width, activation, eps, tied)
+    kind.heads(m, does, p, word, vocab, width, activation, eps, tied)
     m:buffers(".*embeddings%.position_ids", ".*embeddings%.token_type_ids")
 end

@@ -14,25 +14,28 @@ local function weights(at)
     return w
 end
 
-local function heads(m, word, vocab, width, activation, tied)
-    if m:has("vocab_transform.weight") then
+local classes = {
+    Model = "", ForMaskedLM = "words", ForSequenceClassification = "classes", ForMultipleChoice = "choice",
+    ForTokenClassification = "tokens", ForQuestionAnswering = "spans",
+}
+
+local function heads(m, does, word, vocab, width, activation, tied)
+    if does.words then
         m:masked_words(word, vocab, width, {
             activation = activation, eps = EPS, gain = "vocab_layer_norm.weight", shift = "vocab_layer_norm.bias",
             w = "vocab_transform.weight", b = "vocab_transform.bias", head = "vocab_projector.weight",
             bias = "vocab_projector.bias", tied = tied})
     end
-    local first = m:has("pre_classifier.weight")
-    if first then
+    if does.classes or does.choice then
         m:head("dense", "encoder", "first", {d_in = width, d_out = width, activation = "relu",
                                              w = "pre_classifier.weight", b = "pre_classifier.bias"})
     end
-    for _, name in ipairs{"classifier", "qa_outputs"} do
-        m:classes(name, first and "head dense" or "encoder", first and "first" or "all", width)
-    end
+    m:classes(does, width, "head dense")
 end
 
 return function(m)
     local c = m.config
+    local does = m:class(classes, {"vocab_.*", "pre_classifier%..*", "classifier%..*", "qa_outputs%..*"}, "Model")
     local width, layers, vocab = c:size("dim"), c:layers("n_layers"), c:size("vocab_size")
     local positions = c:size("max_position_embeddings")
     local activation = c:word("activation", m.activations, "gelu")
@@ -59,6 +62,6 @@ return function(m)
     for i = 0, layers - 1 do
         m:layer("encoder", i, spec, weights(("%stransformer.layer.%d."):format(p, i)))
     end
-    heads(m, word, vocab, width, activation, tied)
+    heads(m, does, word, vocab, width, activation, tied)
     m:buffers(".*embeddings%.position_ids")
 end

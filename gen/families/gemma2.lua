@@ -3,11 +3,7 @@
 -- scale of its own, a window in every other layer, and an embedding that is scaled.
 
 local function windows(m, layers)
-    local c = m.config
-    if c.object.sliding_window == m.null then
-        c:wrong("sliding_window", "is null; a whole number is needed, as every other layer has a window")
-    end
-    return c:size("sliding_window", 4096) - 1, m:windows(layers, function(i) return i % 2 == 0 end)
+    return m:windows(layers, m.config:size("sliding_window", 4096), function(i) return i % 2 == 0 end)
 end
 
 local function more(m, spec)
@@ -20,7 +16,8 @@ end
 
 return function(m)
     local c = m.config
-    c:ignore("hidden_act attn_logit_softcapping final_logit_softcapping cache_implementation")
+    c:ignore("hidden_act attn_logit_softcapping final_logit_softcapping")
+    c:only("sliding_window_size", c:get("sliding_window"), "it is another name of sliding_window")
     m:base("llama")(m, {
         act = {"hidden_activation", "gelu_pytorch_tanh"}, heads_kv = 4, width = 256, sandwich = true, plus_one = true,
         tied = true, windows = windows, more = more, scale = math.sqrt,

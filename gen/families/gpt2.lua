@@ -19,10 +19,11 @@ end
 
 return function(m)
     local c = m.config
+    local does = m:class({Model = "", LMHeadModel = "words"}, {"lm_head%..*"})
     local width, layers, vocab = c:size("n_embd"), c:layers("n_layer"), c:size("vocab_size")
     local positions, eps = c:size("n_positions"), c:number("layer_norm_epsilon", 1e-5, 1)
     local inner = c:size("n_inner", false)
-    local scaled = c:flag("scale_attn_weights", true)
+    local scaled, tied = c:flag("scale_attn_weights", true), c:flag("tie_word_embeddings", true)
     c:only("scale_attn_by_inverse_layer_idx", false, "each layer would have a spec of its own")
     c:ignore("n_ctx attn_pdrop embd_pdrop resid_pdrop reorder_and_upcast_attn summary_activation " ..
              "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj pad_token_id")
@@ -49,6 +50,8 @@ return function(m)
         m:layer("decoder", i, spec, weights(m, ("%sh.%d."):format(p, i), width))
     end
     m:section("decoder norm"):norm("layer", eps, p .. "ln_f.weight", p .. "ln_f.bias", width)
-    m:logits("lm_head.weight", p .. "wte.weight", vocab, width, c:flag("tie_word_embeddings", true))
+    if does.words then
+        m:logits("lm_head.weight", p .. "wte.weight", vocab, width, tied)
+    end
     m:buffers(".*h%.%d+%.attn%.bias", ".*h%.%d+%.attn%.masked_bias")
 end

@@ -46,10 +46,12 @@ end
 return function(m, kind)
     kind = kind or {act = {"hidden_act", "silu"}, bias = llama_bias, ffn_bias = m.config:flag("mlp_bias", false)}
     local c = m.config
+    local does = m:class({Model = "", ForCausalLM = "words"}, {"lm_head%..*"})
     local width, layers, vocab = c:size("hidden_size"), c:layers("num_hidden_layers"), c:size("vocab_size")
     local h, eps = c:size("num_attention_heads"), c:number("rms_norm_eps", 1e-6, 1)
     local positions = c:size("max_position_embeddings")
-    local h_kv, d_k = c:size("num_key_value_heads", kind.heads_kv or h), c:size("head_dim", kind.width or false)
+    local h_kv, d_k = c:size("num_key_value_heads", false), c:size("head_dim", kind.width or false)
+    h_kv = h_kv or c.object.num_key_value_heads == nil and kind.heads_kv or h
     local inner, activation = c:size("intermediate_size"), c:word(kind.act[1], m.gated, kind.act[2])
     local bias = kind.bias and kind.bias(c)
     local tied = c:flag("tie_word_embeddings", kind.tied or false)
@@ -79,7 +81,7 @@ return function(m, kind)
         end
         spec:add("bias", bias and "true" or "false", bias == "qkv" and "b_o is zeros: the model has none" or nil)
         spec:add("weight_layout", "out_in")
-        m:rope(spec, d_head, positions)
+        m:rope(spec, positions)
         if kind.qk_norm then
             spec:add("qk_norm", "rms")
         end
@@ -114,6 +116,8 @@ return function(m, kind)
                 weights(m, kind, ("%slayers.%d."):format(p, i), bias, kind.ffn_bias))
     end
     m:section("decoder norm"):norm("rms", eps, p .. "norm.weight", nil, width, kind.plus_one and "plus_one")
-    m:logits("lm_head.weight", word, vocab, width, tied, {softcap = kind.softcap})
+    if does.words then
+        m:logits("lm_head.weight", word, vocab, width, tied, {softcap = kind.softcap})
+    end
     m:buffers(".*layers%.%d+%.self_attn%.rotary_emb%.inv_freq", ".*rotary_emb%.inv_freq")
 end

@@ -5,17 +5,9 @@
 local function windows(m, layers)
     local c = m.config
     local used, first = c:flag("use_sliding_window", false), c:size("max_window_layers", 28, 0)
-    if not used then
-        c:ignore("sliding_window")
-        for i, windowed in ipairs(m:windows(layers, function() return false end)) do
-            if windowed then
-                c:wrong("layer_types", "has sliding_attention in layer %d, and use_sliding_window is false", i - 1)
-                break
-            end
-        end
-        return nil
-    end
-    return c:size("sliding_window", 4096) - 1, m:windows(layers, function(i) return i >= first end)
+    c:ignore("sliding_window")
+    local size = used and c.object.sliding_window ~= m.null and c:size("sliding_window", 4096) or nil
+    return m:windows(layers, size, function(i) return i >= first end)
 end
 
 return function(m, kind)

@@ -3,9 +3,15 @@
 -- distance, whose table stands in the first layer of a stack. A decoder's layer is two of ours: self-attention without
 -- a feed-forward, then cross-attention with one.
 
--- feed_forward_proj; its gated gelu is the one by tanh
-local parts = {relu = "relu", gelu = "gelu", gelu_new = "gelu_tanh", silu = "silu", ["gated-gelu"] = "geglu_tanh",
-               ["gated-gelu_new"] = "geglu_tanh", ["gated-silu"] = "swiglu"}
+-- What feed_forward_proj makes of is_gated_act and dense_act_fn where config.json does not have them
+local function parts(m)
+    local of = {}
+    for name in pairs(m.activations) do
+        of[name] = {false, name}
+        of["gated-" .. name] = m.gated[name] and {true, name == "gelu" and "gelu_new" or name}
+    end
+    return of
+end
 
 local function attention(w, at)
     for _, ours in ipairs{"q", "k", "v", "o"} do
@@ -42,21 +48,29 @@ local function decoder(m, self, cross, layers, gated)
     end
 end
 
+-- T5WithLMHeadModel is how the first releases called it.
+local classes = {Model = "decoder", ForConditionalGeneration = "decoder words", WithLMHeadModel = "decoder words",
+                 EncoderModel = ""}
+
 return function(m)
     local c = m.config
+    local does = m:class(classes, {"lm_head%..*"})
     local width, layers, vocab, eps = c:size("d_model"), c:layers("num_layers"), c:size("vocab_size"),
         c:number("layer_norm_epsilon", 1e-6, 1)
-    local deep = c:layers("num_decoder_layers", layers)
+    local deep = c:layers("num_decoder_layers", false) or layers
     local h, d_k, inner = c:size("num_heads"), c:size("d_kv"), c:size("d_ff")
     local buckets = c:size("relative_attention_num_buckets", 32)
     local distance = c:size("relative_attention_max_distance", 128)
-    local part, tied = c:word("feed_forward_proj", parts, "relu"), c:flag("tie_word_embeddings", true)
-    local scaled = c:flag("scale_decoder_outputs", tied)
+    local part = c:word("feed_forward_proj", parts(m), "relu")
+    local gated = c:flag("is_gated_act", part[1])
+    part = c:word("dense_act_fn", gated and m.gated or m.activations, part[2])
+    local scaled = c:flag("scale_decoder_outputs", c:get("tie_word_embeddings") ~= false)
     local positions = c:size("n_positions", 512)
-    c:ignore("dense_act_fn is_gated_act is_encoder_decoder dropout_rate classifier_dropout pad_token_id")
-    local gated = part:find("^geglu") or part == "swiglu"
-    local decodes = m:has("decoder.final_layer_norm.weight")
-    local seq, all, cache = m:lengths(positions, false, decodes)
+    if does.decoder then
+        c:only("is_encoder_decoder", true, "the class has both stacks")
+    end
+    c:ignore("is_encoder_decoder dropout_rate classifier_dropout pad_token_id")
+    local seq, all, cache = m:lengths(positions, false, does.decoder)
     local far = m.options.seq_len or positions -- tokens of the encoder
 
     local function start(kind, about)
@@ -75,7 +89,7 @@ return function(m)
         spec:add("norm_eps", eps, "layer_norm_epsilon")
     end
     local function feed(spec)
-        spec:add("ffn", part, "feed_forward_proj"):add("d_ff", inner, "d_ff")
+        spec:add("ffn", part, "dense_act_fn and is_gated_act, or feed_forward_proj"):add("d_ff", inner, "d_ff")
     end
     local first = start("encoder", "A layer with norms before attention and feed-forward")
     first:add("seq_len", far, "n_positions, or --seq-len"):add("mask", "padding")
@@ -83,14 +97,19 @@ return function(m)
     scores(first, true)
     feed(first)
 
-    local word = m:has("shared.weight") and "shared.weight" or "encoder.embed_tokens.weight"
+    -- The stacks share a table where the file has none of their own.
+    local function table_of(stack)
+        local own = stack .. ".embed_tokens.weight"
+        return m:has(own) and own or m:has("shared.weight") and "shared.weight" or "encoder.embed_tokens.weight"
+    end
     m:say("d_model", width)
     m:section("encoder input"):add("kind", "tokens"):add("needs", "ids lengths"):add("vocab", vocab):add("seq_len", far)
-    m:section("encoder embedding"):weight("word", word, {vocab, width})
+    m:section("encoder embedding"):weight("word", table_of("encoder"), {vocab, width})
     encoder(m, first, layers, gated)
     m:section("encoder norm"):norm("rms", eps, "encoder.final_layer_norm.weight", nil, width)
-    m:buffers("encoder%.embed_tokens%.weight", "decoder%.embed_tokens%.weight") -- the same numbers as shared.weight
-    if not decodes then
+    m:buffers("shared%.weight") -- where each stack has its own
+    if not does.decoder then
+        m:buffers("decoder%..*")
         return
     end
     local self = start("decoder_self", "Self-attention with a norm before it")
@@ -106,9 +125,12 @@ return function(m)
     feed(cross)
     m:section("decoder input"):add("kind", "tokens"):add("needs", m:needs(cache, true))
         :add("vocab", vocab):add("seq_len", seq)
-    m:section("decoder embedding"):weight("word", word, {vocab, width})
+    m:section("decoder embedding"):weight("word", table_of("decoder"), {vocab, width})
     decoder(m, self, cross, deep, gated)
     m:section("decoder norm"):norm("rms", eps, "decoder.final_layer_norm.weight", nil, width)
-    m:logits("lm_head.weight", word, vocab, width, true, {scale = scaled and 1 / math.sqrt(width) or nil})
+    if does.words then
+        local word = m:has("shared.weight") and "shared.weight" or table_of("encoder")
+        m:logits("lm_head.weight", word, vocab, width, true, {scale = scaled and 1 / math.sqrt(width) or nil})
+    end
     m:buffers("decoder%.block%.0%.layer%.1%.EncDecAttention%.relative_attention_bias%.weight") -- no model reads it
 end

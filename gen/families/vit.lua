@@ -27,12 +27,14 @@ end
 
 return function(m)
     local c = m.config
+    local does = m:class({Model = "base", ForImageClassification = "classes"},
+                         {".*pooler%.dense%..*", "classifier%..*"}, "Model")
     local width, layers = c:size("hidden_size"), c:layers("num_hidden_layers")
     local eps = c:number("layer_norm_eps", 1e-12, 1)
     local image, patch, channels = square(c, "image_size", 224), square(c, "patch_size", 16), c:size("num_channels", 3)
     local biased = c:flag("qkv_bias", true)
     local pooled = c:size("pooler_output_size", false) or width
-    local pooler = c:get("pooler_act")
+    local pooler = c:word("pooler_act", m.row_activations, "tanh")
     c:ignore("hidden_dropout_prob attention_probs_dropout_prob encoder_stride tie_word_embeddings")
     if patch > image or image % patch ~= 0 then
         c:wrong("image_size", "is %d, which is not a whole number of patches of %d", image, patch)
@@ -70,9 +72,7 @@ return function(m)
         m:layer("encoder", i, spec, weights(m, ("%sencoder.layer.%d."):format(p, i), biased))
     end
     m:section("encoder norm"):norm("layer", eps, p .. "layernorm.weight", p .. "layernorm.bias", width)
-    if m:pooler(p, width, pooled) and pooler ~= nil and pooler ~= "tanh" then
-        c:wrong("pooler_act", "is not tanh, which attngen knows alone")
-    end
-    m:classes("classifier", "encoder", "first", width)
+    m:pooler(does, p, width, pooled, pooler)
+    m:classes(does, width)
     m:buffers(".*embeddings%.mask_token")
 end

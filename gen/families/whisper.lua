@@ -22,6 +22,7 @@ end
 
 return function(m)
     local c = m.config
+    local does = m:class({Model = "", ForConditionalGeneration = "words"}, {"proj_out%..*"})
     local width, vocab, mel = c:size("d_model"), c:size("vocab_size"), c:size("num_mel_bins")
     local layers, deep = c:layers("encoder_layers"), c:layers("decoder_layers")
     local far, positions = c:size("max_source_positions"), c:size("max_target_positions")
@@ -29,7 +30,8 @@ return function(m)
     local inner, inner_deep = c:size("encoder_ffn_dim"), c:size("decoder_ffn_dim")
     local activation, tied = c:word("activation_function", m.activations, "gelu"), c:flag("tie_word_embeddings", true)
     c:only("scale_embedding", false, "transformers' decoder does not scale its embedding either")
-    c:ignore("num_hidden_layers is_encoder_decoder activation_dropout attention_dropout dropout encoder_layerdrop " ..
+    c:only("num_hidden_layers", layers, "it is another name of encoder_layers")
+    c:ignore("is_encoder_decoder activation_dropout attention_dropout dropout encoder_layerdrop " ..
              "decoder_layerdrop apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks " ..
              "mask_feature_prob mask_feature_length mask_feature_min_masks median_filter_width " ..
              "use_weighted_layer_sum classifier_proj_size pad_token_id")
@@ -97,5 +99,7 @@ return function(m)
         m:layer("decoder", 2 * i + 1, cross, feed_forward(w, at), {{"source", "encoder"}})
     end
     last_norm("decoder")
-    m:logits("proj_out.weight", word, vocab, width, tied)
+    if does.words then
+        m:logits("proj_out.weight", word, vocab, width, tied)
+    end
 end

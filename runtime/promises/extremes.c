@@ -512,11 +512,14 @@ static float mask_number(size_t story, size_t j, size_t own, size_t m, struct ra
     case 15: return j == own ? -FLT_MAX : j == 0 ? -1e9f : (float)noise;
     case 16: return j == own ? -1e9f : -1e30f;
     case 17: return j == own ? -1.1e38f : -2.2e38f;
+    case 18: return j == own ? -2.4e38f : j == 0 ? -3.4e38f : -FLT_MAX;
+    case 19: return j == own ? FLT_MAX : j == 0 ? 3.4e38f : 2.1e38f;
+    case 20: return j == own ? 2.2e38f : j == 0 ? (float)noise : -3e38f;
     default: return j == own ? 1e9f : 1e4f;
     }
 }
 
-#define STORIES 19
+#define STORIES 22
 
 static void draw_mask(struct inputs *in, const struct layer *layer, enum extremes extremes, uint64_t seed)
 {

@@ -636,6 +636,23 @@ static bool computes_alike(struct packing *p, const void *block, const char *wha
     return good;
 }
 
+/* What stands in two headers must be the same in both. Words of either are changed, in `elsewhere`, a good block that
+ * was packed elsewhere; not the next of the first, which stands once. */
+static bool opens_what_agrees(struct packing *p, struct kernel_header *elsewhere)
+{
+    const struct kernel_header good[KERNEL_HEADERS] = {elsewhere[0], elsewhere[1]};
+    for (uint32_t isa = 0; isa <= MAX_ISAS; isa++)
+        for (size_t word = 0; word < 10; word++) {
+            struct kernel_header *of = &elsewhere[word % 2];
+            *(word < 2 ? &of->magic : &of->isa) ^= word < 4 ? 1u << isa : 0;
+            *(word < 6 ? &of->layer : word < 8 ? &of->zero : &of->next) ^= word < 4 ? 0 : (uint64_t)1 << 2 * isa;
+            if (word != 8 && !opens(p, elsewhere, p->packed.bytes, KERNEL_PACKED, NULL, "a block of two minds"))
+                return false;
+            memcpy(elsewhere, good, sizeof good);
+        }
+    return true;
+}
+
 /* A block as NAME_PACK_ONLY packs it: calls accept it as it is, and also its second header, which open returns. */
 static bool packed_elsewhere(struct packing *p)
 {
@@ -646,7 +663,32 @@ static bool packed_elsewhere(struct packing *p)
     header[1].magic = KERNEL_OPENED;
     return opens(p, header, p->packed.bytes, KERNEL_OK, &header[1], "a block that was packed elsewhere") &&
            computes_alike(p, header, "a block that was packed elsewhere") &&
-           computes_alike(p, &header[1], "a block that was packed elsewhere and opened");
+           computes_alike(p, &header[1], "a block that was packed elsewhere and opened") &&
+           opens_what_agrees(p, header);
+}
+
+/* Each header of two blocks in the place of each other one, and exchanged with it */
+static bool opens_no_mixture(struct packing *p, char *two)
+{
+    const size_t bytes = p->packed.bytes, each = sizeof(struct kernel_header);
+    struct kernel_header header[2 * KERNEL_HEADERS];
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(header + 2 * i, two + i * bytes, each);
+        header[2 * i + 1] = header[2 * i];
+        header[2 * i + 1].next = 0;
+        header[2 * i].magic = KERNEL_ELSEWHERE;
+        header[2 * i + 1].magic = KERNEL_OPENED;
+    }
+    for (size_t from = 0; from < 4; from++)
+        for (size_t to = 0; to < 4; to++)
+            for (int both = 0; both < 2; both++) {
+                for (size_t i = 0; i < 4; i++)
+                    memcpy(two + i / 2 * bytes + i % 2 * each,
+                           &header[i == to ? from : both && i == from ? to : i], each);
+                if (from != to && !opens(p, two, 2 * bytes, KERNEL_PACKED, NULL, "blocks with each other's headers"))
+                    return false;
+            }
+    return true;
 }
 
 /* Two consecutive blocks, in either order: the better one is opened, and none if the second is truncated. */
@@ -666,7 +708,8 @@ static bool opens_the_best(struct packing *p, const struct isa *other, char *two
         copy_block(two + own, p->good, bytes, own == 0 ? bytes : 0);
         copy_block(two + others, p->packed.data, bytes, others == 0 ? bytes : 0);
         if (!opens(p, two, 2 * bytes, KERNEL_OK, two + (other_is_better ? others : own), "two blocks") ||
-            !opens(p, two, bytes, KERNEL_PACKED, NULL, "two blocks, of which the second is cut off"))
+            !opens(p, two, bytes, KERNEL_PACKED, NULL, "two blocks, of which the second is cut off") ||
+            !opens_no_mixture(p, two))
             return false;
     }
     return true;

@@ -13,9 +13,9 @@
  *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go subnormal
  *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity
  *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} sum (|cQ| + e_q)(|K| + e_k)
- *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|) + max(0, -log2(e) mask_add - FLT_MAX)
- *         |M - T| <= max T - T + g because the subtraction rounds; masks are at least -FLT_MAX in base 2, and scores
- *         below ABSORBED added to that leave it there
+ *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|)
+ *         |M - T| <= max T - T + g because the subtraction rounds; a mask_add beyond 2.13e38 adds less than that, which
+ *         changes no weight (terms.c)
  *         terms before the mask change T and the error so far as terms.c says
  *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2; r rescalings, each by 2^-64 or less, so
  *                                             that what went through more than 4 is below TINY; weights whose scores
@@ -789,9 +789,9 @@ static bool takes_part(const struct row *row, size_t j)
 static void shown_errors(const struct propagation *p, const struct term_error *e, size_t at)
 {
     const double rounded = U * fabs(e->value), shown = LN_2 * 3 * rounded + p->omega;
-    p->bounds->attn_worst[at] = LN_2 * e->worst + shown;
+    p->bounds->attn_worst[at] = LN_2 * (e->worst + e->bent) + shown;
     p->bounds->attn_drawn[at] =
-        LN_2 * (e->lost + sqrt(e->squares + square(LAMBDA * (U * e->rounded + rounded)))) + shown;
+        LN_2 * (e->bent + sqrt(e->squares + square(LAMBDA * (U * e->rounded + rounded)))) + shown;
     p->bounds->attn_open[at] = e->open;
 }
 
@@ -902,7 +902,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         row->product[j] = LOG2_E * head->raw[at];
         row->log_a[j] = head->scores[at] - maximum - log(sum);
         row->d_worst[j] = LN_2 * e_worst + rescalings * (EXP_ERROR + 2 * U) + of_weight + 2 * U;
-        row->d_drawn[j] = LN_2 * (e.lost + of_reference) +
+        row->d_drawn[j] = LN_2 * of_reference +
                           sqrt(square(LN_2) * e_drawn + rescalings * square(EXP_ERROR) +
                                square(swing * of_weight));
         row->open = row->open || p->k_open[j] || e.open;
@@ -913,6 +913,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         const double t = LOG2_E * head->sink, rounded = U * (3 * fabs(t) + 2 * (LOG2_E * maximum - t + gap));
         row->log_a[keys] = head->sink - maximum - log(sum);
         row->d_worst[keys] = LN_2 * rounded + (rescalings + 1) * (EXP_ERROR + 2 * U);
+        row->open = row->open || terms_bend(p->layer, t); /* beside a mask_add that is */
         row->d_drawn[keys] = sqrt(square(LN_2 * LAMBDA * rounded) + (rescalings + 1) * square(EXP_ERROR));
     }
 }

@@ -300,7 +300,6 @@ void expressions_error(const struct layer *layer, const struct inputs *in, struc
     const struct error error = error_of(e, values, score);
     score->squares = SQUARED(error.slope) * squares_of(score) + error.squares;
     score->slope *= error.slope;
-    score->lost = error.slope == 0 ? 0 : fabs(error.slope) * score->lost;
     score->value = values[e->root].number;
     score->worst = error.worst;
     score->rounded = 0;

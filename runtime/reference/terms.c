@@ -10,7 +10,10 @@
 #include "../../gen/score.h"
 #include "bound.h"
 
-#define ABSORBED 0x1p102 /* half of what may be subtracted from -FLT_MAX without overflow, when rounding to nearest */
+/* From BENT_FROM on kernels add 1/4 of a mask_add in place of log2(e) times it. Two numbers that differ there differ by
+ * 2^104, and as they are added by 2^102 or a rounding: a rest of the score up to ABSORBED changes no order. */
+#define BENT_FROM (0x1.7da994p+127 / (BOUND_LOG2_E - 0.25))
+#define ABSORBED 0x1p98
 
 /* A query and a key of one sequence and head */
 struct term_pair {
@@ -97,23 +100,29 @@ static void capped_error(struct term_error *e, double operand, double number)
     e->value = value;
     e->worst = fmin(carried, 2 * cap) + BOUND_TANH * fmin(fabs(value) + carried, cap);
     e->squares = slope * slope * (e->squares + product * product) + BOUND_TANH * BOUND_TANH * value * value;
-    e->lost *= slope;
     e->slope *= slope;
     e->rounded *= slope;
     e->reach = cap * (1 + BOUND_TANH);
 }
 
-/* In base 2 the kernel adds log2(e) operand, but at least -FLT_MAX: a sum that would be below that stays there. */
+/* In base 2 the kernel adds log2(e) operand, and less from BENT_FROM on. Weights there are 0 or 1 all the same, but a
+ * rounding of the sum is one of 4 log2(e) times as much of the operand. */
 static void added_error(struct term_error *e, double operand, double number)
 {
-    const double size = BOUND_LOG2_E * fabs(operand), clamped = operand < 0 ? fmax(0, size - FLT_MAX) : 0;
-    const double sum = e->reach + (1 + 4 * BOUND_U) * fmin(size, FLT_MAX);
+    const double size = BOUND_LOG2_E * fabs(operand), bent = fmax(0, size - BOUND_LOG2_E * BENT_FROM);
+    const double sum = e->reach + (1 + 4 * BOUND_U) * (size - bent + bent / (4 * BOUND_LOG2_E));
+    const double counted = bent > 0 ? 4 * BOUND_LOG2_E * size : size;
     (void)number;
     e->value += BOUND_LOG2_E * operand;
-    e->worst += 4 * BOUND_U * size + clamped;
-    e->lost += clamped;
-    e->rounded += size;
-    e->open = e->open || !(sum <= FLT_MAX || (operand < 0 && e->reach <= ABSORBED));
+    e->worst += 4 * BOUND_U * counted;
+    e->rounded += counted;
+    e->bent = bent - bent / (4 * BOUND_LOG2_E);
+    e->open = e->open || !(sum <= FLT_MAX) || (sum > BOUND_LOG2_E * BENT_FROM && e->reach > ABSORBED);
+}
+
+bool terms_bend(const struct layer *layer, double score)
+{
+    return score_has(layer, SCORE_MASK_ADD) && fabs(score) > BOUND_LOG2_E * BENT_FROM;
 }
 
 static const struct {

@@ -25,13 +25,15 @@ double terms_value(const struct layer *layer, enum score_name term, double score
 struct term_error {
     double value;          /* T itself */
     double worst, squares; /* what it may be off by; squared, of drawn data */
-    double lost;           /* of both, what is not drawn */
     double slope;          /* of T by scale q k, as squares have it */
     double rounded;        /* of what was added, the sizes, each rounded again */
+    double bent;           /* by which |T| is smaller than it should be, in the order that it should have */
     double reach;          /* how far the sums that make it come */
     bool open;             /* f32 may overflow on the way */
 };
 /* What the term adds to that. */
 void terms_error(const struct layer *layer, enum score_name term, struct term_error *error, double operand);
+/* Whether a score of this size, in base 2, may stand beside one whose mask_add is bent. */
+bool terms_bend(const struct layer *layer, double score);
 
 #endif

@@ -15,6 +15,7 @@
 #   texts    plan files, lists, attnrun's command line      tensors  safetensors: as such, as weights, as inputs
 #   expressions  texts of score and visible: values, ranges, the form for kernels
 #   records  JSON lines, journals, merge; CSV and pages     calls    emitted pairs, called rightly and wrongly
+#   models   packed files of emitted models, checkpoints
 #
 # Left out on purpose, as no reader of theirs is a function of its own: labels of a heatmap, kernels in the cache. Templates
 # are programs, and whoever gives --templates runs them.
@@ -43,7 +44,7 @@ unpack() {
 options() {
     options=(-timeout=60 -rss_limit_mb=3000 "-artifact_prefix=$folder/found/$1-")
     case $1 in
-        layer | calls) options+=(-max_len=256) ;;
+        layer | calls | models) options+=(-max_len=256) ;;
         *) options+=(-max_len=2048 "-dict=tests/fuzz/$1.dict") ;;
     esac
 }

@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xb4e9dd901b994b70u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x4e4799d2ad3a9b75u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -130,8 +130,8 @@ static inline float as_f32(float x)
 /* A packed block is 64 bytes of headers, then numbers. A block that was packed by the program that computes with it
  * has one header, which calls trust. A block that was packed elsewhere (-DGOLDEN_PACK_ONLY) has two. With the first,
  * each call asks what the CPU supports. The second, 32 bytes further on, is trusted: golden_open returns its address
- * once it has asked, so that read-only memory need not be written to. Several blocks may follow each other, each on a
- * 64-byte boundary. */
+ * once it has asked and compared both, so that read-only memory need not be written to. Several blocks may follow each
+ * other, each on a 64-byte boundary. */
 struct packed_header {
     uint32_t magic, isa;
     uint64_t layer; /* hash of layer, plan and version */
@@ -1139,7 +1139,7 @@ static int open_best(const void *blocks, size_t bytes, struct block *best)
 {
     const uint32_t here = runnable();
     int error = GOLDEN_OK; /* why there is none: ERROR_PACKED says more than ERROR_ISA */
-    struct packed_header header = {0, 0, 0, 0, 0};
+    struct packed_header header[2];
     size_t at = 0;
     best->packer = NULL;
     do {
@@ -1147,22 +1147,22 @@ static int open_best(const void *blocks, size_t bytes, struct block *best)
         const struct packer *packer;
         if (bytes - at < GOLDEN_ALIGNMENT)
             return GOLDEN_ERROR_PACKED;
-        memcpy(&header, block, sizeof header);
-        if ((header.magic != PACKED_MAGIC && header.magic != ELSEWHERE_MAGIC) ||
-            header.next % GOLDEN_ALIGNMENT != 0 || header.next > bytes - at)
+        memcpy(header, block, sizeof header);
+        const uint32_t two = header->magic == ELSEWHERE_MAGIC; /* calls trust the second one */
+        if ((!two && header->magic != PACKED_MAGIC) || header->zero != 0 || header[1].magic != two * OPENED_MAGIC ||
+            header[1].isa != two * header->isa || header[1].layer != two * header->layer || header[1].next != 0 ||
+            header[1].zero != 0 || header->next % GOLDEN_ALIGNMENT != 0 || header->next > bytes - at)
             return GOLDEN_ERROR_PACKED;
-        const int fault = packer_of(&header, &packer);
+        const int fault = packer_of(header, &packer);
         const int lacks = fault == GOLDEN_OK && (here >> (packer - packers) & 1) == 0;
-        if (fault == GOLDEN_OK && packer->bytes > (header.next > 0 ? header.next : bytes - at))
+        if (fault == GOLDEN_OK && packer->bytes > (header->next > 0 ? header->next : bytes - at))
             return GOLDEN_ERROR_PACKED;
-        if (fault == GOLDEN_ERROR_PACKED)
-            error = fault;
-        else if (fault || lacks)
-            error = error ? error : GOLDEN_ERROR_ISA;
+        if (fault || lacks)
+            error = fault == GOLDEN_ERROR_PACKED ? fault : error ? error : GOLDEN_ERROR_ISA;
         else if (best->packer == NULL || packer > best->packer)
-            *best = (struct block){block + (header.magic == PACKED_MAGIC ? 0 : sizeof header), packer};
-        at += (size_t)header.next;
-    } while (header.next > 0);
+            *best = (struct block){block + two * sizeof *header, packer};
+        at += (size_t)header->next;
+    } while (header->next > 0);
     return best->packer != NULL ? GOLDEN_OK : error;
 }
 

@@ -6,7 +6,9 @@ of weights that NAME.layers names, in float64 by the equations of docs/spec.md, 
     python3 check_import.py ATTNGEN [NAME…]      needs the packages of requirements.txt
 
 A line each: the largest difference of any output, relative to the largest number. So NAME.layers says enough, and says
-it right. Left out on purpose: kernels (test_models.sh has attention, attnrun check the blocks), caches, other lengths.
+it right. A key, a value or a word that this file does not know is an error: it would not be computed. check_keys.py has
+keys of config.json off their defaults. Left out on purpose: kernels (test_models.sh has attention, attnrun check the
+blocks), caches, other lengths.
 """
 import json
 import math
@@ -20,6 +22,7 @@ import transformers as t
 from safetensors.torch import load_file
 
 HERE = pathlib.Path(__file__).parent / "imports"
+CLOSE = 1e-5  # what float32 within transformers (rms norms, rotation, ViT) leaves is below 1e-6
 F = torch.nn.functional
 BATCH, TOKENS = 2, 9
 LENGTHS = torch.tensor([TOKENS, 6])
@@ -29,6 +32,33 @@ ACT = {
 
 
 # ---- the two kinds of files ----
+
+# Keys of a spec and of the sections of NAME.layers: those that are computed here, with the values that are known where
+# they are words, and those that change nothing that is compared.
+SPEC = dict(
+    layer={"linear"}, bias={"true", "false"}, ffn_bias={"true", "false"}, norm={"layer", "rms"},
+    block={"post", "pre", "sandwich"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
+    rope={"none", "half"}, relative={"none", "t5"},
+    qk_norm={"none", "rms"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
+    rope_scaling={"none", "linear", "llama3", "yarn"},
+    mask={"none", "padding", "causal+padding", "causal+padding+window", "causal+window+padding"},
+    **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left rope_theta rope_factor "
+                    "rope_original_len rope_low rope_high rope_beta_fast rope_beta_slow rope_attention_factor "
+                    "rel_buckets rel_distance".split()),
+    **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
+NORM = "norm norm_eps norm_g norm_b "
+SECTIONS = {
+    "": "format name family d_model", "weights": "file", "encoder patches": "spec w b",
+    "encoder conv_": "spec w b stride", "head ": NORM + "from rows scale spec w b", " norm": NORM,
+    " embedding": NORM + "word scale position type class", " layer ": None,  # the spec's tensors: see Model.stack
+    " input": "kind needs vocab types seq_len positions image_size patch_size channels mel frames"}
+
+
+def known(value, of, where):
+    if value not in of:
+        sys.exit(f"{where}: check_import.py does not know {value}, and would not compute it; known: "
+                 f"{' '.join(map(str, sorted(of)))}")
+
 
 def lines(text):
     for line in text.splitlines():
@@ -41,19 +71,27 @@ def read_spec(path):
     spec = dict(bias="false", norm="layer", ffn="none", mask="none", attention="self", rope="none", relative="none",
                 softcap="none", qk_norm="none", weight_layout="in_out", norm_eps=1e-6)
     for line in lines(path.read_text()):
-        key, _, value = line.partition("=")
-        spec[key.strip()] = value.strip()
+        key, value = (part.strip() for part in line.split("=", 1))
+        known(key, SPEC, path.name)
+        if SPEC[key]:
+            known(value, SPEC[key], f"{path.name}: {key}")
+        spec[key] = value
     return spec
 
 
 def read_layers(path):
     sections = {"": {}}
-    at = sections[""]
+    at, keys = sections[""], SECTIONS[""]
     for line in lines(path.read_text()):
         if line.startswith("["):
             at = sections[line[1:-1]] = {}
+            kinds = [kind for kind in SECTIONS if kind and kind in line]
+            known(bool(kinds), {True}, f"{path.name}: section {line}: ")
+            keys = SECTIONS[kinds[0]]
         else:
             key, value = (part.strip() for part in line.split("=", 1))
+            if keys is not None:
+                known(key, keys.split(), path.name)
             at[key] = at.get(key, []) + [value] if key == "file" else value
     return sections
 
@@ -70,6 +108,9 @@ class Weights:
             return None
         name, _, words = value[1:].partition('"')
         words = words.split()
+        for at, word in enumerate(words):
+            if at == 0 or words[at - 1] not in ("columns", "from"):
+                known(word, {"out_in", "in_out", "columns", "plus_one", "tied", "from"}, f"words of {name}")
         tensor = self.tensors[name].double()
         if transpose and "out_in" in words:
             tensor = tensor.T
@@ -96,19 +137,23 @@ def turn(x, spec):
     d, theta = x.shape[-1], float(spec["rope_theta"])
     f = theta ** (-torch.arange(0, d, 2).double() / d)
     factor, scaling = float(spec.get("rope_factor", 1)), spec.get("rope_scaling", "none")
-    size = 1.0
-    if scaling == "llama3":
+    size = float(spec.get("rope_attention_factor", 0.1 * math.log(factor) + 1 if scaling == "yarn" else 1))
+    if scaling == "linear":
+        f = f / factor
+    elif scaling == "llama3":
         w, length = 2 * math.pi / f, float(spec["rope_original_len"])
         low, high = float(spec["rope_low"]), float(spec["rope_high"])
         r = (length / w - low) / (high - low)
         f = torch.where(w < length / high, f, torch.where(w > length / low, f / factor, (1 - r) * f / factor + r * f))
     elif scaling == "yarn":
         length = float(spec["rope_original_len"])
-        dim = [d * math.log(length / (2 * math.pi * float(spec[b]))) / (2 * math.log(theta))
-               for b in ("rope_beta_fast", "rope_beta_slow")]
-        lo, hi = max(math.floor(dim[0]), 0), min(math.ceil(dim[1]), d - 1)
-        ramp = ((torch.arange(d // 2) - lo) / max(hi - lo, 0.001)).clamp(0, 1)
-        f, size = ramp * f / factor + (1 - ramp) * f, 0.1 * math.log(factor) + 1
+        lo, hi = (d * math.log(length / (2 * math.pi * float(spec[b]))) / (2 * math.log(theta))
+                  for b in ("rope_beta_fast", "rope_beta_slow"))
+        if spec["rope_truncate"] == "true":
+            lo, hi = math.floor(lo), math.ceil(hi)
+        lo, hi = max(lo, 0), min(hi, d - 1)
+        ramp = ((torch.arange(d // 2) - lo) / (hi - lo or 0.001)).clamp(0, 1)
+        f = ramp * f / factor + (1 - ramp) * f
     angle = torch.arange(x.shape[-2]).double()[:, None] * f
     cos, sin, (a, b) = size * angle.cos(), size * angle.sin(), x.split(d // 2, -1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
@@ -195,7 +240,7 @@ class Model:
         return norm(x, section["norm"], section["norm_eps"], self.weights.get(section["norm_g"]),
                     None if shift is None else self.weights.get(shift))
 
-    def embed(self, stack, data):
+    def embed(self, stack, data, types):
         e, kind, get = self.sections[stack + " embedding"], self.sections[stack + " input"]["kind"], self.weights.get
         if kind == "patches":
             of = self.sections[stack + " patches"]
@@ -216,11 +261,11 @@ class Model:
             first = int(e["position"].partition(" from ")[2] or 0)
             x = x + get(e["position"]).flatten(0, -2)[first:first + x.shape[1]]
         if "type" in e:
-            x = x + get(e["type"])[0]
+            x = x + get(e["type"])[types]
         return self.normed(e, x)
 
-    def stack(self, stack, data, source, lengths):
-        x, i = self.embed(stack, data), 0
+    def stack(self, stack, data, source, lengths, types=None):
+        x, i = self.embed(stack, data, types), 0
         while (section := self.sections.get(f"{stack} layer {i}")) is not None:
             spec = self.specs[section["spec"]]
             w = {key: self.weights.get(value) for key, value in section.items() if key not in ("spec", "source")}
@@ -241,62 +286,110 @@ class Model:
         return self.normed(section, x if cap is None else cap * torch.tanh(x / cap))
 
 
-def compare(name, attngen):
-    folder = HERE / name
-    with tempfile.TemporaryDirectory() as work:
-        subprocess.run([attngen, "import", folder, "-o", work], check=True)
-        ours = Model(folder, pathlib.Path(work))
-    config = json.loads((folder / "config.json").read_text())
-    kind = getattr(t, config["architectures"][0])
-    theirs = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
-    theirs.eval()
+# ---- the same by transformers ----
+
+class NoAnswer(Exception):
+    """transformers cannot compute the model."""
+
+
+def draw(ours, pad):
+    """What a call brings, by the names of transformers: ids without `pad`, which stands behind a text's end."""
     torch.manual_seed(1)
-    ids, stacks, pairs = torch.randint(3, 19, (BATCH, TOKENS)), {}, []
+    stack = ours.sections.get("encoder input", ours.sections.get("decoder input"))
     mask = (torch.arange(TOKENS) < LENGTHS[:, None]).long()
-    sections = ours.sections
-    kind = sections.get("encoder input", {}).get("kind")
+
+    vocab = int(ours.sections.get("decoder input", stack).get("vocab", 0))
+    pad = pad if pad in range(vocab) else 0
+
+    def ids(count):
+        rows = torch.randint(3, vocab - 1, (BATCH, count))
+        return rows + (rows == pad).long()
+    if stack["kind"] == "patches":
+        return {"pixel_values": torch.randn(BATCH, int(stack["channels"]), *[int(stack["image_size"])] * 2).double()}
+    if stack["kind"] == "frames":
+        return {"input_features": torch.randn(BATCH, int(stack["mel"]), int(stack["frames"])).double(),
+                "decoder_input_ids": ids(TOKENS)}
+    if "encoder input" not in ours.sections:
+        return {"input_ids": ids(TOKENS)}
+    call = {"input_ids": ids(TOKENS) * mask + (1 - mask) * pad, "attention_mask": mask}
+    if "decoder input" in ours.sections:
+        call["decoder_input_ids"] = ids(TOKENS - 2)
+    if "types" in stack["needs"].split():
+        call["token_type_ids"] = torch.randint(0, int(stack["types"]), (BATCH, TOKENS))
+    return call
+
+
+def answers(kind, model, call):
+    """What the class puts out, by the names of attngen's heads; hidden: that of the last stack."""
+    if kind.endswith("MultipleChoice"):  # of one question here
+        return {"classifier": model(**{key: rows[None] for key, rows in call.items()}).logits.reshape(BATCH, 1)}
+    out = model(**call)
+    names = {"prediction_logits": "logits", "seq_relationship_logits": "seq_relationship", "pooler_output": "pooler",
+             "last_hidden_state": "hidden", "logits": "logits" if "LM" in kind or "Generation" in kind else
+             "seq_relationship" if "NextSentence" in kind else "classifier"}
+    found = {ours: out[theirs] for theirs, ours in names.items() if out.get(theirs) is not None}
+    if "start_logits" in out:
+        found["qa_outputs"] = torch.stack([out.start_logits, out.end_logits], -1)
+    return found
+
+
+def compute(ours, call):
+    """The same from NAME.layers, and of each head that stands there."""
+    lengths = LENGTHS if "attention_mask" in call else torch.full((BATCH,), 2 ** 31)
+    stacks, data = {}, next(call[key] for key in ("pixel_values", "input_features", "input_ids") if key in call)
+    if "encoder input" in ours.sections:
+        stacks["encoder"] = ours.stack("encoder", data, None, lengths, call.get("token_type_ids"))
+    if "decoder input" in ours.sections:
+        ids = call.get("decoder_input_ids", call.get("input_ids"))
+        stacks["decoder"] = ours.stack("decoder", ids, stacks.get("encoder"), lengths)
+    found = {"hidden": stacks.get("decoder", stacks.get("encoder"))}
+    for title in ours.sections:
+        if title.startswith("head "):
+            found[title[5:]] = ours.head(title[5:], stacks)
+    return found
+
+
+def compare(folder, out, model):
+    """(outputs, the largest difference), of what import wrote into `out` and the model that transformers reads."""
+    ours, kind = Model(folder, out), type(model).__name__
+    call = draw(ours, getattr(model.config, "pad_token_id", None))
     with torch.no_grad():
-        if kind == "patches":
-            data = torch.randn(BATCH, 3, 12, 12).double()
-            answer = theirs(data)
-        elif kind == "frames":
-            data = torch.randn(BATCH, 5, 20).double()
-            answer = theirs(input_features=data, decoder_input_ids=ids)
-        elif kind == "tokens" and "decoder input" in sections:
-            data, more = ids, torch.randint(3, 19, (BATCH, TOKENS - 2))
-            answer = theirs(input_ids=ids, attention_mask=mask, decoder_input_ids=more)
-            ids = more
-        elif kind == "tokens":
-            data = ids
-            padded = ids * mask + (1 - mask) * (config.get("pad_token_id") or 0) # positions of RoBERTa depend on it
-            answer = theirs(input_ids=padded, attention_mask=mask)
-        else:
-            answer = theirs(input_ids=ids)
-        if kind:
-            stacks["encoder"] = ours.stack("encoder", data, None, LENGTHS)
-        if "decoder input" in sections:
-            stacks["decoder"] = ours.stack("decoder", ids, stacks.get("encoder"), LENGTHS)
-        if "head logits" in sections:
-            pairs.append((ours.head("logits", stacks), getattr(answer, "prediction_logits", answer.get("logits"))))
-        if "head classifier" in sections:
-            pairs.append((ours.head("classifier", stacks), answer.logits))
-        if "head seq_relationship" in sections:
-            pairs.append((ours.head("seq_relationship", stacks), answer.seq_relationship_logits))
-        if not pairs:
-            pairs.append((stacks["encoder"], answer.last_hidden_state))
-            pairs.append((ours.head("pooler", stacks), answer.pooler_output))
+        try:
+            theirs = answers(kind, model, call)
+        except Exception as error:  # whatever a model of an odd config.json says
+            raise NoAnswer(error) from error
+        mine = compute(ours, call)
+    if "pooler" in theirs and "pooler" not in mine and not any("pooler." in name for name in ours.weights.tensors):
+        del theirs["pooler"]  # drawn by transformers
+    for name in set(theirs) - set(mine) | set(mine) - set(theirs) - {"hidden", "pooler", "transform", "dense"}:
+        raise ValueError(f"{name} is an output of one side alone")
     worst = 0
-    for mine, his in pairs:
-        assert mine.shape == his.shape
-        if mine.dim() == 3 and kind != "patches":  # rows of padding are nobody's
-            seen = torch.arange(mine.shape[1]) < LENGTHS[:, None]
-            mine, his = mine[seen], his[seen]
-        worst = max(worst, ((mine - his).abs().max() / his.abs().max()).item())
-    print(f"{name:16} {len(pairs)} outputs, off by {worst:.1e} at most")
+    for name, his in theirs.items():
+        rows = mine[name]
+        if rows.shape != his.shape:
+            raise ValueError(f"{name} is {list(rows.shape)} and {list(his.shape)}")
+        if rows.dim() == 3 and "attention_mask" in call:  # rows of padding are nobody's
+            seen = torch.arange(rows.shape[1]) < LENGTHS[:, None]
+            rows, his = rows[seen], his[seen]
+        worst = max(worst, ((rows - his).abs().max() / his.abs().max()).nan_to_num(math.inf).item())
+    return theirs, worst
+
+
+def load(folder):
+    kind = getattr(t, json.loads((folder / "config.json").read_text())["architectures"][0])
+    return kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+
+
+def check(name, attngen):
+    with tempfile.TemporaryDirectory() as work:
+        subprocess.run([attngen, "import", "--specs", HERE / name, "-o", work], check=True)
+        theirs, worst = compare(HERE / name, pathlib.Path(work), load(HERE / name))
+    print(f"{name:16} {len(theirs)} outputs, off by {worst:.1e} at most")
     return worst
 
 
 t.logging.set_verbosity_error()
 t.logging.disable_progress_bar()
-names = sys.argv[2:] or sorted(path.name for path in HERE.iterdir() if path.is_dir())
-sys.exit(max([compare(name, sys.argv[1]) for name in names]) > 1e-5)
+if __name__ == "__main__":
+    names = sys.argv[2:] or sorted(path.name for path in HERE.iterdir() if path.is_dir())
+    sys.exit(max([check(name, sys.argv[1]) for name in names]) > CLOSE)

@@ -10,6 +10,14 @@ enum { N = 9 };
 #endif
 enum { TOKENS = BATCH * N };
 
+static FUNCTION(_args) args;
+static unsigned char *arena;
+
+static int run_it(const FUNCTION() *of)
+{
+    return FUNCTION(_run)(of, &args, arena);
+}
+
 int main(int argc, char **argv)
 {
     size_t size;
@@ -17,7 +25,8 @@ int main(int argc, char **argv)
         return 2;
     unsigned char *bytes = read_all(argv[2], &size);
     const size_t file_bytes = CONSTANT(MODEL_BYTES)(2);
-    unsigned char *file = aligned(file_bytes), *arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(3));
+    unsigned char *file = aligned(file_bytes);
+    arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(3));
     void *work = malloc(CONSTANT(MODEL_WORK_BYTES));
     FUNCTION(_shard) shard = {bytes, size};
     int isas[2] = {SCALAR, SCALAR};
@@ -27,7 +36,7 @@ int main(int argc, char **argv)
 #define HEAD(name, rows, width) static float name[BATCH * (rows) * (width)], name##_again[BATCH * (rows) * (width)];
     HEADS
 #undef HEAD
-    FUNCTION(_args) args = {.hidden = hidden, .batch = BATCH};
+    args = (FUNCTION(_args)){.hidden = hidden, .batch = BATCH};
 #ifdef PIXELS
     static float pixels[BATCH * PIXELS];
     draw_numbers(pixels, BATCH * PIXELS);
@@ -161,6 +170,7 @@ int main(int argc, char **argv)
             *byte ^= (unsigned char)(1 << bit % 8);
         }
     check("a changed bit of a header is refused, or changes nothing that matters", named && works);
+    check_headers(file, file_bytes, run_it);
     memcpy(again, untouched, sizeof again);
 
     file[file_bytes / 2] ^= 1;

@@ -104,3 +104,64 @@ static void draw_numbers(float *to, size_t count)
     for (size_t i = 0; i < count; i++)
         to[i] = (float)(i * 7919 % 2048) / 1024.0f - 1.0f;
 }
+
+/* Headers of a file of two instruction sets, which opening must compare: the file is as one that was packed elsewhere, and
+ * each of its headers stands in the place of each other one, and is exchanged with it. What opens must run: `run`, with
+ * these arguments, under a tool that sees where it reads. */
+static void check_headers(unsigned char *file, size_t bytes, int (*run)(const FUNCTION() *model))
+{
+    enum { PARTS = sizeof(((FUNCTION() *)NULL)->part) / sizeof(void *), HEADERS = 4 * PARTS, EACH = 32 };
+    FUNCTION() model;
+    unsigned char *const kept = aligned(bytes), *header[HEADERS], *at = file + 64 + CONSTANT(MODEL_COMMON_BYTES);
+    int named = 1, works = 1;
+    memcpy(kept, file, bytes);
+    for (size_t bit = 8 * 48; bit < 8 * 64; bit++) {
+        file[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        named &= FUNCTION(_open)(&model, file, bytes) == ERROR(PACKED) && FUNCTION(_verify)(file, bytes) == ERROR(PACKED);
+        file[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    check("a bit that the header does not use is no bit to change", named);
+    for (size_t part = 0; part < PARTS; part++) {
+        uint64_t block;
+        memcpy(&block, at + 16, sizeof block); /* the first of two says where the second begins */
+        for (size_t i = 0; i < 2; i++, at += block) {
+            header[4 * part + 2 * i] = at;
+            header[4 * part + 2 * i + 1] = at + EACH;
+            memcpy(at, "atte", 4);
+            memcpy(at + EACH, at, EACH);
+            memcpy(at + EACH, "atto", 4);
+            memset(at + EACH + 16, 0, 8);
+        }
+    }
+    check("a file that was packed elsewhere opens and runs",
+          at == file + bytes && FUNCTION(_open)(&model, file, bytes) == 0 && run(&model) == 0);
+    unsigned char good[2][EACH];
+    named = 1;
+    for (size_t from = 0; from < HEADERS; from++)
+        for (size_t to = 0; to < HEADERS; to++)
+            for (int both = 0; both < 2; both++) {
+                memcpy(good[0], header[from], EACH);
+                memcpy(good[1], header[to], EACH);
+                memcpy(header[to], good[0], EACH);
+                memcpy(header[from], good[both], EACH);
+                const int error = FUNCTION(_open)(&model, file, bytes);
+                named &= error == (memcmp(good[0], good[1], EACH) == 0 ? 0 : ERROR(PACKED));
+                memcpy(header[from], good[0], EACH);
+                memcpy(header[to], good[1], EACH);
+            }
+    check("a header in another one's place is noticed", named);
+    for (size_t block = 0; block < HEADERS; block += 2) /* of both headers of a block the set alike: that of each other one */
+        for (size_t other = 0; other < HEADERS; other += 2) {
+            for (size_t i = 0; i < 2; i++) {
+                memcpy(good[i], header[block + i], EACH);
+                memcpy(header[block + i] + 4, header[other] + 4, 12);
+            }
+            const int error = FUNCTION(_open)(&model, file, bytes);
+            works &= error == ERROR(PACKED) || error == ERROR(ISA) || (error == 0 && run(&model) == 0);
+            memcpy(header[block], good[0], EACH);
+            memcpy(header[block + 1], good[1], EACH);
+        }
+    check("a block of another set or layer is refused, or what opens runs", works);
+    memcpy(file, kept, bytes);
+    free(kept);
+}

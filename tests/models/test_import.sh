@@ -98,10 +98,10 @@ wrong bert 's/("is_decoder": )false/\1true/' 'is_decoder is true, which attngen 
 wrong gpt2 's/("scale_attn_by_inverse_layer_idx": )false/\1true/' 'scale_attn_by_inverse_layer_idx is true'
 wrong qwen2 's/("layer_types": )\[/\1["chunked_attention"],"x":[/' 'layer_types is a list; a list of 2 kinds is needed'
 wrong qwen2 's/"full_attention",/"chunked_attention",/' 'layer_types has "chunked_attention"'
-wrong qwen2 's/"full_attention",/"sliding_attention",/' 'layer_types has sliding_attention in layer 0, and use_sliding_window'
+wrong qwen2 's/"full_attention",/"sliding_attention",/' 'layer_types has sliding_attention in layer 0, and the keys of windows say otherwise'
 wrong qwen2 's/"rope_type": "default"/"rope_type": "longrope"/' 'rope_parameters.rope_type is "longrope"'
 wrong llama 's/"rope_type": "llama3"/"rope_type": "dynamic"/' 'rope_scaling.rope_type is "dynamic"'
-wrong llama_bias 's/"rope_type": "yarn"/"rope_type": "yarn", "mscale": 0.7/' 'rope_parameters.mscale is not known of llama models'
+wrong llama_bias 's/"rope_type": "yarn"/"rope_type": "yarn", "mscale": 0.7/' 'rope_parameters.mscale is 0.7, which attngen does not know; it must be null: write attention_factor'
 wrong llama 's/("attention_bias": )false/\1true/' 'no tensor "model.layers.0.self_attn.q_proj.bias"; [16] of llama is needed'
 wrong gemma2 's/("sliding_window": )5/\1null/' 'sliding_window is null'
 wrong whisper 's/("scale_embedding": )false/\1true/' 'scale_embedding is true'
@@ -132,10 +132,10 @@ model bert; add '"quantization_config": {"quant_method": "gptq"}'; refused 2 'qu
 model bert; add '"_model_name_or_path": "of a GGUF"'; check "a name that is kept" "$attngen" import --specs m -o kept
 model bert; add '"no_such_key": 1'; refused 2 'no_such_key is not known of bert models'
 model bert; add '"no_%d%_key%": 1'; refused 2 'no_%d%_key% is not known of bert models'
-model llama; add '"partial_rotary_factor": 1e30'; refused 2 'partial_rotary_factor is 1e+30; a number above 0 and at most 1 is needed'
+model llama; add '"partial_rotary_factor": 1e30'; refused 2 'partial_rotary_factor is 1e+30, which attngen does not know; it must be 1: the family rotates all columns'
 model bert; add '"position_embedding_type": "relative_key"'; refused 2 'position_embedding_type is "relative_key"'
 model bert; add '"pruned_heads": {"0": [1]}'; refused 2 'pruned_heads is not empty'
-model llama; add '"rope_parameters": {"rope_type": "default"}'; refused 2 'rope_scaling and rope_parameters say the same'
+model llama; add '"rope_parameters": {"rope_type": "default"}'; refused 2 'rope_parameters.rope_type is "default", and rope_scaling.rope_type is "llama3"; leave one of the two'
 model bert; echo '[]' >m/config.json; refused 2 'is no JSON object'
 model bert; : >m/config.json; refused 2 'the text ends before the value does'
 model bert; printf '{"a": 1\0}' >m/config.json; refused 2 "config.json: error: byte"
@@ -156,6 +156,103 @@ model bert
 refused 2 '--cache is for models that decode' --cache rows
 model vit
 refused 2 '--seq-len is not for images' --seq-len 5
+
+# ---- which heads a model has: its class says it ----
+
+# has MODEL ARCHITECTURES HEADS: of the model with this list of classes, these heads are read and no others
+has() {
+    model "$1"
+    tr -d '\n' <m/config.json | sed -E "s/\"architectures\": \[[^]]*\],/$2/" >m/other && mv m/other m/config.json
+    check "$1 with $2" "$attngen" import --specs m -o made --name m
+    check "has heads $3" test "$(sed -n 's/^\[head \(.*\)\]/\1/p' made/m.layers | xargs)" = "$3"
+}
+# class MODEL ARCHITECTURES TEXT: it is refused so
+class() {
+    model "$1"
+    tr -d '\n' <m/config.json | sed -E "s/\"architectures\": \[[^]]*\],/$2/" >m/other && mv m/other m/config.json
+    refused 2 "$3"
+}
+is() { echo "\"architectures\": [\"$1\"],"; }
+has bert_classes "$(is BertForSequenceClassification)" 'pooler classifier'
+has bert_classes "$(is BertForTokenClassification)" classifier
+says_line 'from = encoder' made/m.layers
+says_line 'rows = all' made/m.layers
+has bert_classes "$(is BertModel)" pooler
+has bert_words "$(is BertForMaskedLM)" 'transform logits'
+has bert_words "$(is BertForNextSentencePrediction)" 'pooler seq_relationship'
+has bert "" pooler
+has bert '"architectures": ["BertModel", "BertModel"],' pooler
+has roberta_classes "$(is RobertaModel)" ''
+has distilbert "$(is DistilBertModel)" ''
+has vit "$(is ViTModel)" ''
+has llama "$(is LlamaModel)" ''
+has gpt2 "$(is GPT2Model)" ''
+has t5 "$(is T5Model)" ''
+has t5 "$(is T5WithLMHeadModel)" logits
+has t5 "$(is T5EncoderModel)" ''
+check "without a decoder" eval '! grep -q decoder made/m.layers'
+has whisper "$(is WhisperModel)" ''
+class bert "$(is BertForFun)" 'architectures has "BertForFun", which attngen does not know; BertForMaskedLM, BertForMultipleChoice,'
+class bert "$(is RobertaModel)" 'architectures has "RobertaModel", which attngen does not know'
+class bert "$(is BertForMaskedLM)" 'no tensor "cls.predictions.transform.dense.weight"; [16][16] of bert is needed'
+class bert_classes "$(is BertForMultipleChoice)" 'tensor "classifier.weight" is [3][16]; [1][16] is needed'
+class bert_classes "$(is BertForQuestionAnswering)" 'no tensor "qa_outputs.weight"; [2][16] of bert is needed'
+class bert '"architectures": ["BertModel", "BertForMaskedLM"],' 'architectures has "BertModel" and "BertForMaskedLM"; write the one'
+class bert '"architectures": "BertModel",' 'architectures is "BertModel"; a list of one class is needed'
+class bert_classes '' 'architectures is missing, and tensor "classifier.bias" is that of a head'
+class gpt2 '' "architectures is missing; write the model's class, which is one of GPT2LMHeadModel or GPT2Model"
+class gpt2 "$(is GPT2ForSequenceClassification)" 'architectures has "GPT2ForSequenceClassification"'
+wrong bert_classes 's/"id2label": \{/"num_labels": 2, "id2label": {/' 'id2label has 3 classes, and num_labels is 2'
+wrong bert_classes 's/"id2label"/"gone2"/' 'num_labels is 2, by itself, by id2label or by default, and tensor "classifier.weight" is [3]'
+wrong gpt2 's/("tie_word_embeddings": )true/\1false/' 'no tensor "lm_head.weight"; [19][16] of gpt2 is needed, or tie_word_embeddings = true'
+
+# ---- keys that transformers reads so ----
+
+# reads MODEL SED SPEC LINE: the model with its config changed so has that line in that spec
+reads() {
+    model "$1"
+    config "$2"
+    check "$1 $2" "$attngen" import --specs m -o made --name m
+    says_line "$4" "made/m_$3.layer"
+}
+reads t5 's/("dense_act_fn": )"relu"/\1"gelu"/' encoder 'ffn +=.* gelu .*'
+reads t5_gated 's/("dense_act_fn": )"gelu_new"/\1"silu"/' decoder_cross 'ffn +=.* swiglu .*'
+reads t5 's/("tie_word_embeddings": )true/\1null/' encoder 'd_k += 6 .*'
+reads qwen2_window 's/("sliding_window": )5/\1null/; s/sliding_attention/full_attention/' layer 'mask += causal.padding'
+reads llama 's/"rope_type": "llama3"/"rope_type": "linear"/; /(low|high)_freq_factor/d' layer 'rope_scaling += linear .*'
+wrong llama 's/("max_position_embeddings": )40/\1null/' 'max_position_embeddings is missing'
+wrong bert 's/("hidden_act": )"gelu"/\1null/' 'hidden_act is null; write a value, or remove it for "gelu"'
+wrong mistral 's/("sliding_window": )6/\1null, "layer_types": ["sliding_attention", "full_attention"]/' 'layer_types has sliding_attention in layer 0'
+wrong mistral 's/("sliding_window": )6/\16, "layer_types": ["sliding_attention", "full_attention"]/' 'layer_types has full_attention in layer 1'
+wrong t5 's/("is_encoder_decoder": )true/\1false/' 'is_encoder_decoder is false'
+wrong whisper 's/("encoder_layers": )2/\12, "num_hidden_layers": 3/' 'num_hidden_layers is 3, which attngen does not know; it must be 2'
+wrong llama_bias 's/"rope_type": "yarn"/"rope_type": "yarn", "attn_factor": 2/' 'rope_parameters.attn_factor is 2, which attngen does not know'
+wrong llama_bias 's/"rope_type": "yarn"/"rope_type": "yarn", "truncate": null/' 'rope_parameters.truncate is null'
+
+# ---- keys that nothing reads ----
+
+# Keys of published models, which change nothing.
+for key in '"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"' '"_num_labels": 5' \
+    '"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid", "version": "4.1.0"}' \
+    '"_attn_implementation_autoset": true' '"is_llama_config": true' '"rope_interleaved": false' '"use_mrope": false' \
+    '"transformers.js_config": {"dtype": "q4"}' '"unsloth_version": "2024.9"' '"eos_token_ids": 0' '"xla_device": true' \
+    '"is_encoder_decoder": false' '"tie_encoder_decoder": false' '"predict_special_tokens": true' '"_flash_attn_2_enabled": true' \
+    '"max_sequence_length": 2048' '"cache_implementation": "hybrid"' '"rope_scaling": null' '"quantization_config": null'; do
+    model bert; add "$key"; check "$key" "$attngen" import --specs m -o made
+done
+model llama; add '"rope_interleaved": true'; refused 2 'rope_interleaved is true, which attngen does not know; it must be false'
+model gemma2; add '"sliding_window_size": 5'; check "another name of sliding_window" "$attngen" import --specs m -o made
+model gemma2; add '"sliding_window_size": 6'; refused 2 'sliding_window_size is 6, which attngen does not know; it must be 5'
+model bert; add '"mine": 1, "its": {"a": 2}'
+refused 2 'mine is not known of bert models; add --ignore mine if it changes nothing' --ignore its
+check "both ignored" "$attngen" import --specs m -o made --ignore mine --ignore=its
+check "which changes nothing" diff -r bert made
+model llama_bias; config 's/"rope_type": "yarn"/"rope_type": "yarn", "mine": 1/'
+check "a key of an object" "$attngen" import --specs m -o made --ignore rope_parameters.mine
+model bert
+refused 2 '--ignore hidden_act: config.json has no such key that attngen does not know' --ignore hidden_act
+refused 2 '--ignore mine: config.json has no such key' --ignore mine
+add '"use_mrope": true'; refused 2 'use_mrope is true' --ignore use_mrope
 
 # ---- folders ----
 
