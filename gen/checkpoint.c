@@ -354,7 +354,7 @@ char *checkpoint_text(const char *folder, const char *name, size_t *size, struct
     if (path == NULL)
         no_memory(diag, folder);
     else if (is_there(path))
-        text = read_text(path, CONFIG_LIMIT, size, diag);
+        text = file_read(path, WHOLE_CONFIG, size, diag);
     free(path);
     return text;
 }

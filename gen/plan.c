@@ -73,8 +73,9 @@
 #define BACK_ROWS 200             /* of a weight's gradient in a part: what is laid out, mostly from L3, serves as */
 #define BACK_COLUMNS 384          /* many products. Measured, Zen 5: 104 x 256 take 10 % longer, 390 x 384 as long */
 #define BACK_TOKENS 224           /* steps of a sum over tokens at once, at most: strips stay in L2, a panel in L1 */
-#define BACK_ONCE 4               /* of them laid out at once, those BACK_AHEAD steps ahead fetched: L1 holds both. */
-#define BACK_AHEAD 4              /* Measured, Zen 5: 8 and 16 take 1 to 2 % longer */
+#define BACK_ONCE 4               /* of them laid out at once, and lines from L3 fetched BACK_AHEAD steps ahead:
+                                   * L1 holds both. Measured, Zen 5: 8 and 16 take 1 to 2 % longer */
+#define BACK_AHEAD 4
 #define BACK_UNROLL 2
 #define WEIGHT_READ 20           /* multiply-adds in the time of reading one weight from beyond L2: measured, Zen 5
                                   * with AVX-512 */
