@@ -136,6 +136,15 @@ static void check_model_names(struct job *job)
     }
 }
 
+static void place_caches(struct job *job)
+{
+    struct layer **layers;
+    if (job->model != NULL && layers_of(job, &layers)) {
+        model_place_caches(job->model, layers);
+        free(layers);
+    }
+}
+
 static void make_plans(struct job *job)
 {
     for (size_t i = 0; i < job->count && good(job); i++)
@@ -362,6 +371,7 @@ static void make(struct job *job)
     if (good(job)) {
         check_model_names(job);
         check_model_types(job);
+        place_caches(job);
     }
     if (good(job))
         make_plans(job);

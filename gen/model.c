@@ -405,11 +405,36 @@ static void push_call(const struct layer *layer, struct emit *emit)
     emit_end(emit);
 }
 
-static void push_spec(const char *path, const struct layer *layer, struct emit *emit)
+/* Of the cache of one sequence, or page; the next layer's begins at a multiple of 4, where a float may be. */
+static int64_t cache_bytes(const struct layer *layer)
+{
+    const int64_t rows = (layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len) * layer->h_kv;
+    const int64_t number = (int64_t)element_size(layer->cache_type), scales = layer_scales_cache(layer) ? 8 : 0;
+    return layer_has_cache(layer) ? (rows * ((layer->d_k + layer->d_v) * number + scales) + 3) / 4 * 4 : 0;
+}
+
+static const char *file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+void model_place_caches(const struct model *model, struct layer *const *layers)
+{
+    int64_t bytes = 0;
+    for (size_t s = 0; s < model->section_count; s++)
+        for (size_t i = 0; i < model->spec_count && is_layer(&model->sections[s]); i++)
+            if (strcmp(line_of(model, &model->sections[s], "spec")->value, file_name(model->specs[i])) == 0)
+                bytes += cache_bytes(layers[i]);
+    for (size_t i = 0; i < model->spec_count; i++)
+        if (layer_has_cache(layers[i]) && layers[i]->cache != CACHE_PAGED)
+            layers[i]->cache_apart = bytes;
+}
+
+static void push_spec(const char *path, const struct layer *layer, struct emit *emit)
+{
     emit_begin_item(emit);
-    emit_set_string(emit, "file", slash != NULL ? slash + 1 : path);
+    emit_set_string(emit, "file", file_name(path));
     emit_set_string(emit, "name", layer->name);
     emit_set_boolean(emit, "linear", layer_is_linear(layer));
     emit_set_boolean(emit, "ffn", layer->kind == LAYER_FFN);
@@ -431,7 +456,8 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_integer(emit, "cache_len", layer->cache_len);
     emit_set_integer(emit, "page_len", layer->page_len);
     const int64_t rows = layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len;
-    emit_set_integer(emit, "k_floats", rows * layer->h_kv * layer->d_k); /* of a sequence, or a page */
+    emit_set_integer(emit, "cache_bytes", cache_bytes(layer)); /* of a sequence, or a page; floats likewise */
+    emit_set_integer(emit, "k_floats", rows * layer->h_kv * layer->d_k);
     emit_set_integer(emit, "v_floats", rows * layer->h_kv * layer->d_v);
     emit_set_integer(emit, "scale_floats", layer_scales_cache(layer) ? rows * layer->h_kv : 0); /* of either */
     push_tensors(layer, emit);

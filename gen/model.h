@@ -25,6 +25,9 @@ const char *model_name(const struct model *model);
 /* Paths of the specs that its layers have, each once, in the order of their first layers. */
 const char *const *model_specs(const struct model *model, size_t *count);
 
+/* Tells layers with a cache how far a sequence is from the next one, as each has all layers' keys and values. */
+void model_place_caches(const struct model *model, struct layer *const *layers);
+
 /* What model.lua checks and model.c.in and model.h.in read; a layer for each of model_specs(). */
 void model_context(const struct model *model, struct layer *const *layers, struct emit *emit);
 

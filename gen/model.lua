@@ -366,13 +366,12 @@ local function check_layer(stack, section, spec)
 end
 
 -- Where the parts of a layer's cache lie in bytes, of one sequence or page: scales, keys, values, and the end. Scales
--- come first, and each layer begins at a multiple of 4, where a float may be.
+-- come first.
 local function place_cache(spec)
     spec.v_scale_at = 4 * spec.scale_floats
     spec.k_at = 2 * spec.v_scale_at
     spec.k_bytes, spec.v_bytes = spec.cache_size * spec.k_floats, spec.cache_size * spec.v_floats
     spec.v_at = spec.k_at + spec.k_bytes
-    spec.cache_bytes = (spec.v_at + spec.v_bytes + 3) // 4 * 4
 end
 
 local function read_layers(stack)

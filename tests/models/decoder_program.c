@@ -194,6 +194,94 @@ static void check_kept(float *source, int32_t *lengths)
 }
 #endif
 
+/* Where sequence s has its cache, whatever batch a call has */
+static void *cache_of(void *cache, size_t s)
+{
+#ifdef PAGED
+    (void)s;
+    return cache;
+#else
+    return (unsigned char *)cache + s * CONSTANT(MODEL_CACHE_BYTES)(1);
+#endif
+}
+
+/* Runs the first N - 1 tokens of sequence s alone and then its last one, with logits of that; past is N - 1 then. */
+static int run_alone(const FUNCTION(_args) *of, size_t s, void *its_cache, float *its_last)
+{
+    FUNCTION(_args) one = *of;
+    int32_t id = ids[s * N + N - 1];
+    one.batch = 1, one.n = N - 1, one.ids += s * N, one.past += s, one.cache = its_cache;
+    one.hidden = NULL, one.logits = NULL, one.last_logits = its_last;
+#ifdef PAGED
+    one.page_table += s * CONSTANT(PAGES);
+#endif
+#ifdef ENCODER
+    one.source += s * M * D;
+#if ENCODER == 1
+    one.source_lengths += s;
+#endif
+#endif
+    past[s] = 0;
+    int error = FUNCTION(_run)(&model, &one, arena);
+    past[s] = N - 1;
+    error = error ? error : FUNCTION(_step)(&model, &one, &id, past + s, arena);
+    past[s] = N - 1;
+    return error;
+}
+
+/* Sequences that were computed alone, each in its place of the cache, go on as a batch, and are copied and saved. */
+static void check_joining(void *cache, size_t cache_bytes)
+{
+    float alone[BATCH * VOCAB], together[BATCH * VOCAB];
+    FUNCTION(_args) step = args;
+    int32_t next[BATCH];
+    memset(cache, 0xff, cache_bytes);
+    for (size_t s = 0; s < BATCH; s++) {
+        check("a sequence runs alone", run_alone(&args, s, cache_of(cache, s), alone + s * VOCAB) == 0);
+        next[s] = ids[s * N + N - 1];
+    }
+    step.hidden = NULL, step.logits = NULL, step.last_logits = together;
+    check("and both go on together", FUNCTION(_step)(&model, &step, next, past, arena) == 0);
+    check("with the bits that each has alone", memcmp(alone, together, sizeof alone) == 0);
+#ifndef PAGED
+    unsigned char *const saved = aligned(CONSTANT(MODEL_CACHE_BYTES)(1)), *const held = cache;
+    memcpy(saved, cache_of(cache, 1), CONSTANT(MODEL_CACHE_BYTES)(1));
+    memset(cache, 0xff, cache_bytes);
+    memcpy(held, saved, CONSTANT(MODEL_CACHE_BYTES)(1));
+    free(saved);
+    FUNCTION(_args) one = step;
+    one.batch = 1, next[0] = ids[N + N - 1], past[0] = N - 1;
+#ifdef ENCODER
+    one.source += M * D;
+#if ENCODER == 1
+    one.source_lengths++;
+#endif
+#endif
+    check("what was saved of one goes on in another's place", FUNCTION(_step)(&model, &one, next, past, arena) == 0 &&
+                                                                 memcmp(together, alone + VOCAB, sizeof alone / BATCH) == 0);
+#endif
+#ifndef ENCODER
+    int32_t from[BATCH] = {0, 0}, moving[CONSTANT(MODEL_MOVE_BYTES)(BATCH) / 4];
+    FUNCTION(_cache) moved = {.cache = cache, .past = past, .batch = BATCH};
+#ifdef PAGED
+    int32_t table[BATCH * CONSTANT(PAGES)];
+    static const int32_t free_pages[] = {0};
+    memcpy(table, args.page_table, sizeof table);
+    moved.page_table = table, moved.pages = UNITS, moved.free_pages = free_pages, moved.free_count = 1;
+    step.page_table = table;
+#endif
+    memset(cache, 0xff, cache_bytes);
+    check("a prompt runs alone", run_alone(&args, 0, cache, together) == 0);
+    past[1] = 0;
+    check("is copied to a second sequence", FUNCTION(_cache_move)(&moved, from, moving) == 0);
+    next[0] = next[1] = ids[N - 1];
+    check("and both go on from it", FUNCTION(_step)(&model, &step, next, past, arena) == 0);
+    check("with the bits that it has alone", memcmp(alone, together, sizeof alone / BATCH) == 0 &&
+                                                 memcmp(alone, together + VOCAB, sizeof alone / BATCH) == 0);
+#endif
+    past[0] = past[1] = 0;
+}
+
 static int run_it(const FUNCTION() *of)
 {
     return FUNCTION(_run)(of, &args, arena);
@@ -366,6 +454,8 @@ int main(int argc, char **argv)
     check_kept(source, NULL);
 #endif
 #endif
+
+    check_joining(cache, cache_bytes);
 
     /* other orders, the same bits */
     size_t phases = 0;
