@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x6ab682b65760462fu
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xb4c2eb67950b335fu
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -38,8 +38,9 @@ void *memset(void *to, int value, size_t bytes);
 #define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would include stdlib.h */
 #endif
 
-#if defined(_MSC_VER)
-#error "golden.c is not written for MSVC and clang-cl: compile it with gcc, clang (on Windows for a GNU target) or tcc"
+#if defined(_MSC_VER) || defined(__cplusplus)
+#error "golden.c is C11, not C++, nor for MSVC and clang-cl: compile it as C with gcc, clang (on Windows for GNU) or \
+tcc"
 #endif
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
@@ -166,8 +167,8 @@ static int pack_panels(float *p, const float *w, size_t depth, size_t columns, s
 {
     for (size_t column = 0; column < columns && p != NULL; column += width) {
         const size_t count = min_size(width, columns - column);
-        p = pack_panel(p, w + column * c_stride, depth, count,
-                       (count + lanes - 1) / lanes * lanes, k_stride, c_stride, scale);
+        p = pack_panel(p, w + column * c_stride, depth, count, (count + lanes - 1) / lanes * lanes, k_stride, c_stride,
+                       scale);
     }
     return p != NULL;
 }
@@ -587,7 +588,7 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
 /* by the functions of the queries, with weights and biases 160 floats behind those */
 
-/* -- attention: A = softmax(Q K^T), Z = A V, 4 queries at a time -- */
+/* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 4 queries at a time -- */
 
 /* A tile of queries: its inputs, and its state while keys pass */
 struct tile_scalar {

@@ -55,7 +55,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 3
-#define GOLDEN_PAIR 0x6ab682b65760462fu /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_PAIR 0xb4c2eb67950b335fu /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -74,7 +74,8 @@ extern "C" {
 /* scratch of one call that `workers` threads share */
 #define GOLDEN_SCRATCH_BYTES_FOR(workers) (GOLDEN_SIZE(1024) + GOLDEN_SIZE(workers) * 512)
 
-/* Whether packing multiplies W_Q by W_K^T, so that keys are the input itself, and W_V by W_O: 1 or 0 */
+/* Whether packing multiplies weights of queries and keys, so that keys are the input itself, and those of values and
+ * output: 1 or 0 */
 enum { GOLDEN_FOLDS_SCORES = 0, GOLDEN_FOLDS_VALUES = 0 };
 
 /* Instruction sets. golden.c has scalar. Those that the target can have are compiled,
