@@ -88,7 +88,8 @@ static const struct field isa_fields[] = {
     {"row_queries", offsetof(struct plan_isa, cached.queries)}, {"row_count", offsetof(struct plan_isa, cached.rows)},
     {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},
     {"few_queries", offsetof(struct plan_isa, cached.few_queries)}, {"ahead", offsetof(struct plan_isa, cached.ahead)},
-    {"many_rows", offsetof(struct plan_isa, cached.many_rows)},
+    {"few_keys", offsetof(struct plan_isa, few.keys)}, {"few_rows_once", offsetof(struct plan_isa, few.rows)},
+    {"few_values", offsetof(struct plan_isa, few.values)}, {"many_rows", offsetof(struct plan_isa, cached.many_rows)},
     {"ahead_keys", offsetof(struct plan_isa, cached.ahead_keys)},
     {"early", offsetof(struct plan_isa, cached.early)}, {"shared_rows", offsetof(struct plan_isa, cached.shared_rows)},
     {"lone_vecs", offsetof(struct plan_isa, cached.lone_vecs)},
@@ -601,6 +602,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
         fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0);
     emit_set_boolean(emit, "has_fast", fast);
     emit_set_boolean(emit, "at_once", p->at_once);
+    emit_set_boolean(emit, "fetches_values", p->fetches_values);
     emit_set_boolean(emit, "two_pass", p->two_pass);
     emit_set_boolean(emit, "peeks", p->peeks);
     emit_set_boolean(emit, "masked_apart", p->masked_apart);

@@ -61,6 +61,10 @@
 #define SWEPT_BYTES 2048         /* the same where tiles read parts of values and caches lie beyond L3 */
 #define SWEEP_BYTES (INT64_C(24) << 20) /* measured, Zen 4 with AVX2: of 16 MiB a step takes 1.15 of the time if swept,
                                          * of 32 and 128 0.9 and 0.8 */
+#define FEW_KEYS 4               /* vectors of keys from which on few queries take sums across lanes */
+#define FEW_VALUES 16            /* of keys 2 KiB apart, as many stay in 32 KiB of L1; measured, Zen 5: 32 and more take
+                                  * up to 1.1 of the time */
+#define FAR_BYTES 1024           /* from row to row: of four in a page hardware does not see that others follow */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define BACK_QUERIES 104          /* tokens in a block of backward, at most: its operands stay in L2 */
 #define BACK_KEYS 256
@@ -1400,7 +1404,8 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
 
     p->cached.few_queries = layer_few_queries(layer);
     p->cached.few_rows = p->cached.few_queries * group;
-    const int64_t model = lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK;
+    p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
+    const int64_t model = round_up(lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK, p->cached.vecs * lanes);
     p->cached.key_block = round_up(request_or(request, PLAN_KEY_BLOCK, model), lanes);
     if (p->rounds_values)
         p->cached.key_block = min(p->cached.key_block, MOST_SUMMED / lanes * lanes);
@@ -1413,7 +1418,6 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.queries = min(layer->seq_len, max(1, (p->rounds_scores ? WORD_ROWS : CACHED_ROWS) / group));
     p->cached.rows = p->cached.queries * group;
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
-    p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
     const int64_t whole = layer->d_v / lanes, vecs = p->cached.vecs;
@@ -1453,7 +1457,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         p->values_room = row_stride(p, round_up(layer->d_v, lanes));
         tiles_for_one(&p->cached.word_panels, ceil_div(layer->d_v, lanes), p->cached.vecs);
     }
-    tiles_for_runs(&p->cached.tiles, p->cached.rows, group, min(high, p->cached.rows), ROWS_STEP);
+    tiles_for_runs(&p->cached.tiles, p->cached.rows, group > 1 ? group : 3, min(high, p->cached.rows), 2);
     if (whole > 0) {
         tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
         tiles_for_one(&p->cached.low_panels, whole, low_width);
@@ -1505,6 +1509,36 @@ static void plan_back(struct plan_isa *p, const struct layer *layer, const struc
     p->back.ahead = BACK_AHEAD;
     p->back.chunk_rows = round_up(BACK_ROWS, p->back.rows);
     p->back.chunk_columns = round_up(BACK_COLUMNS, p->back.width);
+}
+
+/* A call of few queries would leave most lanes idle. Features along the lanes fill them; a sum across these is paid for
+ * by many keys. What is done to scores in register tiles is done with queries along the lanes. */
+static void plan_few(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const bool other = layer->cross || layer->projected;
+    bool plain = p->at_once && !p->rounds_scores && !p->value_blocks && !score_lifts(layer);
+    for (int i = 0; i < SCORE_TERMS; i++)
+        plain = plain && !(score_terms[i].place == SCORE_TILES && score_has(layer, (enum score_name)i));
+    p->few.keys = FEW_KEYS * p->lanes;
+    if (!other || layer_has_cache(layer) || layer->train || request_is_small(request) || !plain ||
+        layer->source_len < p->few.keys || p->fold->d_score < p->lanes || p->fold->d_value < p->lanes)
+        return;
+    p->few.values = FEW_VALUES;
+    p->few.rows = p->isa->registers < 32 ? 2 : 4;
+    p->cached.few_queries = min(layer->seq_len, p->lanes / 2);
+    p->cached.q_row = row_stride(p, round_up(p->fold->d_score, p->lanes));
+    p->cached.o_row = row_stride(p, round_up(p->fold->d_value, p->lanes));
+}
+
+/* Rows of a head that the caller has far apart: hardware does not prefetch them, and each weighted sum would wait. */
+static void plan_fetches(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const int64_t row = p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * (int64_t)element_size(OPERANDS);
+    const int64_t bytes = layer->source_len * layer->h_kv * (layer->d_k + layer->d_v) * (int64_t)element_size(OPERANDS);
+    p->fetches_values = layer->projected && !layer_has_cache(layer) && !p->rounds_values && p->isa->prefetches &&
+                        request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON && !request_is_small(request) &&
+                        row >= FAR_BYTES && row > layer->d_v * (int64_t)element_size(OPERANDS) &&
+                        bytes > (int64_t)p->isa->l2_bytes / 2;
 }
 
 static void plan_attending(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -1584,6 +1618,8 @@ static void plan_attending(struct plan_isa *p, const struct layer *layer, const 
         plan_output(p, layer, request);
     plan_behind_attention(p, layer, request);
     plan_relative(p, layer);
+    plan_few(p, layer, request);
+    plan_fetches(p, layer, request);
     if (layer->train) {
         plan_back(p, layer, request);
         plan_gradients(p, layer);

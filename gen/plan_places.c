@@ -333,6 +333,12 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
         place_cached(p, layer);
         return;
     }
+    if (p->cached.few_queries > 0) { /* queries and sums as rows; of a vector of keys weights, sums, sums of quads */
+        const int64_t lanes = p->lanes, few = p->cached.few_queries;
+        place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, few, p->cached.q_row);
+        place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, few, p->cached.o_row);
+        place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, 2 * lanes + few * lanes / 4, lanes);
+    }
     place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, p->key_block, p->block);
     if (score_hooked(layer))
         place_new(p, LAYOUT_VISIBLE, "visible", OWNER_WORKER, p->key_block, p->block);

@@ -444,8 +444,15 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
                plural(p->prefetch_keys), p->value_blocks ? "" : " and values");
     if (p->batch_rows > layer->seq_len)
         reason(p, "sequences of a batch are projected together, up to " D64 " tokens", p->batch_rows);
-    if (!layer_has_cache(layer))
-        reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
+    if (layer_has_cache(layer))
+        return;
+    if (p->fetches_values)
+        reason(p, "values of a head are " D64 " bytes apart: they are prefetched while their keys are scored",
+               p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * 4);
+    if (p->cached.few_queries > 0)
+        reason(p, "calls of up to " D64 " quer%s and at least " D64 " keys sum along the features",
+               p->cached.few_queries, p->cached.few_queries == 1 ? "y" : "ies", p->few.keys);
+    reason(p, "one part of attend: 1 head x " D64 " query block%s", p->part_blocks, plural(p->part_blocks));
 }
 
 /* "from the spec: plan.unroll = 4" */

@@ -258,7 +258,8 @@ static bool report_step(struct bench *b, size_t step, double multiply_adds)
     char cpu_share[40] = "";
     if (!isnan(quiet.cpu_share))
         snprintf(cpu_share, sizeof cpu_share, "\"" FIELD_CPU_SHARE "\":%.4g,", quiet.cpu_share);
-    const char *star = quiet.disturbed ? " *" : ""; /* at the end of the line, so that scripts need not expect it */
+    /* at the end of the line, so that scripts need not expect it; short steps always vary */
+    const char *star = quiet.disturbed ? " *" : step == 0 && median > SURE_RATIO * min ? " ~" : "";
     if (b->options->json) {
         printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",", name, isa, steps[step].name);
         print_cached(b, step, median, true);
@@ -307,7 +308,8 @@ static bool bench_isa(struct bench *b, int isa, struct diag *diag)
     limit_calls(b);
     if (!timed_pack(&b->timed, isa, diag)) {
         if (diag->errors == 0)
-            say_skipped(b->timed.layer->name, b->timed.call->isa_name(isa), "this machine lacks it");
+            say_skipped(b->timed.layer->name, b->timed.call->isa_name(isa),
+                        call_why_skipped(b->timed.layer, (size_t)(isa_find(b->timed.call->isa_name(isa)) - isa_table)));
         return false;
     }
     calibrate(b);
@@ -362,7 +364,8 @@ static void print_heading(const struct layer *layer)
         printf("with a cache: MB of weights and cached rows that a step reads, each once, from where they fit (a call "
                "finds\nwhat the one before it left in L1, L2, L3)\n");
     printf("one core, warm caches (the same buffers every round); µs of one call, medians over rounds\n"
-           "* after a line: the machine was disturbed; the minimum is closer to the truth\n"
+           "* after a line: the machine was disturbed; the minimum is closer to the truth; ~ after that of a layer:\n"
+           "the median is 5 to 30 %% above the minimum, and differences as small as that are not sure\n"
            "%-18s %-7s %-12s %11s %11s %10s %9s %9s %7s\n",
            "layer", "isa", "step", "us", "min", "spread", "GFLOP/s", "peak", "share");
 }

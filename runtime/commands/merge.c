@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "../../gen/file.h"
 #include "system/process.h"
+#include "reports/journal.h"
 #include "reports/report.h"
 #include "sweep/vary.h"
 
@@ -24,6 +25,7 @@ struct merge {
         size_t record;         /* where it stands */
     } *taken;                  /* [points + 1] */
     size_t points;             /* of the whole sweep */
+    size_t checked;            /* lines of points that are not timed yet */
 };
 
 /* How the points were divided, as a result says; false if it does not */
@@ -85,7 +87,9 @@ static bool take(struct merge *m, struct record *record, const char *path, struc
 {
     bool good = belongs(m, record, path, diag);
     const size_t point = good ? point_of(record) : 0;
-    if (good && m->taken[point].path != NULL) {
+    if (good && strcmp(record_get_text(record, "status"), JOURNAL_CHECKED) == 0) {
+        m->checked++;
+    } else if (good && m->taken[point].path != NULL) {
         good = is_same(record, &m->records.record[m->taken[point].record]);
         if (!good)
             diag_error(diag, path, "has another result for point %zu than %s; keep one of them", point,
@@ -187,7 +191,9 @@ int command_merge(const struct options *options)
     for (size_t i = 0; good && i < options->spec_count; i++)
         good = take_file(&m, options->specs[i], &diag);
     if (good && m.records.count == 0)
-        good = diag_error(&diag, options->specs[0], "holds no result");
+        good = diag_error(&diag, options->specs[0], m.checked > 0
+                          ? "holds points that are not timed yet, and no result; sweep --resume times them"
+                          : "holds no result");
     if (good && report_all(&m.records, options, REPORT_JSON | REPORT_PAGE, &diag)) {
         complete = m.records.count == m.points;
         if (!complete) {

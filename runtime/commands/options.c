@@ -120,7 +120,8 @@ static const struct option_row rows[] = {
     {.name = "csv", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(csv), .commands = TABLES,
      .help = "the table with every column, as CSV; -: to the standard output"},
     {.name = "json", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(json_lines), .commands = TABLES,
-     .help = "JSON lines, one for each point, written as soon as it is done; -: to the standard output"},
+     .help = "JSON lines, one for each point, written when it is checked and replaced when it is timed; -: to the "
+             "standard output, when it is timed"},
     {.name = "html", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(html), .commands = TABLES,
      .help = "one self-contained page with the table and plots"},
     {.name = "resume", .kind = OPTION_FLAG, .field = FIELD(resume), .commands = COMMAND_SWEEP,

@@ -63,7 +63,8 @@ static void phases(struct sweep *s, struct diag *diag)
     if (!begun)
         return;
     report_lost(s, diag);
-    report_all(&s->journal.records, o, ended ? REPORT_PAGE : 0, diag);
+    if (ended || s->journal.records.count > 0)
+        report_all(&s->journal.records, o, REPORT_PAGE, diag);
     if (ended && s->legal == 0)
         diag_error(diag, s->spec, "no point is legal");
     else if (ended && s->skipped == s->legal)
@@ -80,10 +81,8 @@ int command_sweep(const struct options *options)
     int code = diag_report(&diag, stderr);
     if (code == EXIT_GOOD && s.failed > 0)
         code = EXIT_CHECK_FAILED;
-    if (s.interrupted) /* and the signal is ignored; otherwise it ends the process below */
-        code = EXIT_ENVIRONMENT;
     sweep_free(&s);
     diag_free(&diag);
-    signals_release(&before);
+    signals_release(&before); /* which ends an interrupted one */
     return code;
 }

@@ -23,7 +23,6 @@
 #include "cache.h"
 #include "system/process.h"
 #include "system/sha256.h"
-#include "timing/timing.h"
 #include "world.h"
 
 static const char fixed_flags[] = "-O2 -fPIC -shared"; /* in the compiler's default dialect, like users */
@@ -151,7 +150,7 @@ static bool generate(const char *command, const char *folder, const char *spec, 
     if (good && result.exit_code == EXIT_USAGE)
         good = diag_error(diag, spec, "attngen refuses it\n%s", result.output);
     good = good && ended_well(&result, "attngen", "made the kernel", diag);
-    if (good)
+    if (good && !options->ahead)
         fputs(result.output, stderr); /* warnings */
     free(result.output);
     words_free(&words);
@@ -258,7 +257,6 @@ static bool make_key(struct files *files, const char *compiler, const char *flag
 static bool compile(const struct files *files, const char *compiler, const char *flags, double *us, bool *refused,
                     struct diag *diag)
 {
-    const double start = now_us();
     struct words words = {0};
     struct process_result result = {0};
     words_add_split(&words, compiler);
@@ -270,7 +268,7 @@ static bool compile(const struct files *files, const char *compiler, const char 
     bool good = !words.failed && process_run(&result, words.word, files->folder, diag);
     *refused = good && result.exit_code > 0 && !world_words(result.output);
     good = good && ended_well(&result, words.word[0], "compiled the emitted file", diag);
-    *us = now_us() - start;
+    *us = result.cpu_us;
     free(result.output);
     words_free(&words);
     return good;
@@ -340,6 +338,18 @@ static void keep(const struct files *files, double us)
     if (!cache_add(&files->cache, files->key, files->library, us, &diag) && diag.errors > 0)
         fprintf(stderr, "attnrun: warning: the compiled kernel is not kept: %s\n", diag_first(&diag));
     diag_free(&diag);
+}
+
+/* Compiles what the cache lacks, and keeps it without looking. */
+static bool compile_ahead(const struct files *files, const char *compiler, const char *flags, struct diag *diag)
+{
+    double us = 0;
+    bool refused;
+    const int file = cache_find(&files->cache, files->key, &us);
+    if (file >= 0)
+        return close(file) == 0;
+    return files->cache.folder >= 0 && compile(files, compiler, flags, &us, &refused, diag) &&
+           cache_add(&files->cache, files->key, files->library, us, diag);
 }
 
 static bool load_or_compile(struct kernel *kernel, const struct files *files, const char *compiler, const char *flags,
@@ -566,7 +576,8 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
     bool good = flags != NULL && name_files(&files, name, diag) && cache_open(&files.cache, options->cache, diag) &&
                 generate(NULL, files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
                 write_shim(&files, name, diag) && make_key(&files, compiler, flags, diag) &&
-                load_or_compile(kernel, &files, compiler, flags, diag);
+                (options->ahead ? compile_ahead(&files, compiler, flags, diag)
+                                : load_or_compile(kernel, &files, compiler, flags, diag));
     files_free(&files);
     free(flags);
     signals_release(&before);

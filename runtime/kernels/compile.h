@@ -18,10 +18,11 @@ struct compile_options {
     const char *const *set;
     size_t set_count;
     bool pack_only;        /* only packing, for every instruction set: compiles quickly, and on any machine */
+    bool ahead;            /* fills the cache alone: loads nothing */
 };
 
-/* Generates, compiles unless the cache has it, and loads; a kernel from the cache has its compilation time. `name` is
- * the layer's. */
+/* Generates, compiles unless the cache has it, and loads; a kernel from the cache has its compiler's time. `name`
+ * is the layer's. */
 bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, const struct compile_options *options,
                     struct diag *diag);
 

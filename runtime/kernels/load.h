@@ -137,7 +137,7 @@ struct kernel {
     void *library;
     int file; /* the library, open, as its path may be gone by now; -1: none */
     const struct kernel_table *call;
-    double compile_us; /* its compilation time; 0 if unknown */
+    double compile_us; /* CPU time of the compiler; 0 if unknown */
     bool crashed;      /* not loaded, as it ended the process that tried to */
     bool refused;      /* not compiled: the compiler ended with an error */
 };

@@ -30,6 +30,20 @@ static bool is_ours(const struct journal *journal, const char *text, size_t size
     return memcmp(text + journal->good, begin, length) == 0;
 }
 
+/* Lines of checked points come last; they go where a result is added. */
+static bool set_aside(struct journal *journal, const char *text)
+{
+    struct records *records = &journal->records;
+    while (records->count > 0 &&
+           strcmp(record_get_text(&records->record[records->count - 1], "status"), JOURNAL_CHECKED) == 0) {
+        const char *before = memrchr(text, '\n', journal->good - 1);
+        journal->good = before != NULL ? (size_t)(before + 1 - text) : 0;
+        if (!records_add(&journal->noted, &records->record[--records->count]))
+            return false;
+    }
+    return true;
+}
+
 bool journal_open(struct journal *journal, const char *path, struct diag *diag)
 {
     struct stat status;
@@ -40,7 +54,8 @@ bool journal_open(struct journal *journal, const char *path, struct diag *diag)
                                            : open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (journal->file < 0 || fstat(journal->file, &status) != 0)
         return failed(journal, "cannot be opened", diag);
-    if (strcmp(path, "-") == 0 || !S_ISREG(status.st_mode))
+    journal->regular = strcmp(path, "-") != 0 && S_ISREG(status.st_mode);
+    if (!journal->regular)
         return true;
     if (flock(journal->file, LOCK_EX | LOCK_NB) != 0)
         return failed(journal, errno == EWOULDBLOCK ? "another attnrun writes to it" : "cannot be locked", diag);
@@ -49,17 +64,17 @@ bool journal_open(struct journal *journal, const char *path, struct diag *diag)
     bool good = text != NULL && records_parse(&journal->records, text, size, &journal->good, path, diag);
     if (good && !is_ours(journal, text, size))
         good = diag_error(diag, path, "holds something else than results of attnrun sweep; name another file");
+    if (good && !set_aside(journal, text))
+        good = diag_environment(diag, NULL, "out of memory");
     free(text);
     return good;
 }
 
 static bool cut(struct journal *journal, size_t size, struct diag *diag)
 {
-    struct stat status;
     journal->good = size;
-    if (journal->file < 0 || fstat(journal->file, &status) != 0 || !S_ISREG(status.st_mode))
-        return true;
-    return ftruncate(journal->file, (off_t)size) == 0 || failed(journal, "cannot be cut", diag);
+    records_free(&journal->noted);
+    return !journal->regular || ftruncate(journal->file, (off_t)size) == 0 || failed(journal, "cannot be cut", diag);
 }
 
 bool journal_clear(struct journal *journal, struct diag *diag)
@@ -73,33 +88,80 @@ bool journal_mend(struct journal *journal, struct diag *diag)
     return cut(journal, journal->good, diag);
 }
 
-/* One write; if a full disk takes only a part of the line, that part is removed. */
-static bool write_line(struct journal *journal, const char *line, struct diag *diag)
+/* One write of whole lines, of which `good` bytes are of results; if a full disk takes only a part, that is removed. */
+static bool write_lines(struct journal *journal, const char *lines, size_t good, struct diag *diag)
 {
-    const size_t length = strlen(line);
+    const size_t length = strlen(lines);
     ssize_t done;
     do
-        done = write(journal->file, line, length);
+        done = write(journal->file, lines, length);
     while (done < 0 && errno == EINTR);
     if (done == (ssize_t)length) {
-        journal->good += length;
+        journal->good += good;
         return true;
     }
     if (done >= 0)
         errno = ENOSPC;
     failed(journal, "cannot be written", diag);
-    if (strcmp(journal->path, "-") != 0)
+    if (journal->regular)
         journal_mend(journal, diag);
     return false;
 }
 
+static bool out_of_memory(struct record *record, struct diag *diag)
+{
+    record_free(record);
+    return diag_environment(diag, NULL, "out of memory");
+}
+
+bool journal_note(struct journal *journal, struct record *record, struct diag *diag)
+{
+    char *line = journal->regular ? record_json(record) : NULL;
+    if (!journal->regular) {
+        record_free(record);
+        return true;
+    }
+    if (line == NULL || !records_add(&journal->noted, record))
+        return out_of_memory(record, diag);
+    const bool good = write_lines(journal, line, 0, diag);
+    free(line);
+    return good;
+}
+
+/* The record's line, then those of the other points that are only checked; malloc'd, NULL without memory. `length`: of
+ * the first. */
+static char *lines_of(struct journal *journal, const struct record *record, size_t *length)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    bool good = out != NULL && record_print(record, out);
+    *length = good ? (size_t)ftell(out) : 0;
+    for (size_t i = 0; good && i < journal->noted.count; i++) {
+        struct record *noted = &journal->noted.record[i];
+        if (strcmp(record_get_text(noted, "point"), record_get_text(record, "point")) == 0) {
+            record_free(noted); /* and the last one in its place */
+            *noted = journal->noted.record[--journal->noted.count];
+        }
+        good = i >= journal->noted.count || record_print(noted, out);
+    }
+    if (out != NULL && fclose(out) == 0 && good)
+        return text;
+    free(text);
+    return NULL;
+}
+
 bool journal_add(struct journal *journal, struct record *record, struct diag *diag)
 {
-    char *line = record_json(record);
-    bool good = line != NULL && (journal->file < 0 || write_line(journal, line, diag));
-    if (line == NULL)
-        diag_environment(diag, NULL, "out of memory");
-    free(line);
+    size_t length;
+    const bool behind = journal->noted.count > 0; /* lines that give way */
+    char *lines = lines_of(journal, record, &length);
+    if (lines == NULL)
+        return out_of_memory(record, diag);
+    bool good = !behind || ftruncate(journal->file, (off_t)journal->good) == 0 ||
+                failed(journal, "cannot be cut", diag);
+    good = good && (journal->file < 0 || write_lines(journal, lines, length, diag));
+    free(lines);
     if (!good)
         record_free(record);
     else if (!records_add(&journal->records, record))
@@ -107,9 +169,15 @@ bool journal_add(struct journal *journal, struct record *record, struct diag *di
     return good;
 }
 
-void journal_close(struct journal *journal)
+void journal_leave(const struct journal *journal)
 {
     if (journal->file >= 0)
         close(journal->file);
+}
+
+void journal_close(struct journal *journal)
+{
+    journal_leave(journal);
     records_free(&journal->records);
+    records_free(&journal->noted);
 }

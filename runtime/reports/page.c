@@ -23,6 +23,11 @@ static bool is_above_peak(const struct record *record)
     return record_get_number(record, "share") > 1;
 }
 
+static bool is_unsure(const struct record *record)
+{
+    return strcmp(mark_of(record), "~") == 0;
+}
+
 static size_t count_of(const struct records *records, bool (*is)(const struct record *))
 {
     size_t count = 0;
@@ -48,13 +53,18 @@ static const struct record *measured(const struct records *records)
     return &records->record[0];
 }
 
-/* Removes columns that no result has: results of an older attngen have fewer fields. */
-static void drop_empty(struct columns *columns, const struct records *records)
+/* Removes columns that no result has, as results of an older attngen have fewer fields, and those that CSV has for who
+ * needs them. */
+static void drop_columns(struct columns *columns, const struct records *records)
 {
+    static const char *const rare[] = {"parameters_q", "parameters_k", "parameters_v", "parameters_o", "code_bytes",
+                                       "outliers", "us_max", FIELD_MEMORY, "compile_s"};
     for (size_t c = columns->first_varied + columns->varied; c < columns->count; c++) {
         bool found = false;
         for (size_t i = 0; !found && i < records->count; i++)
             found = *record_get_text(&records->record[i], columns->column[c].name) != '\0';
+        for (size_t i = 0; found && i < sizeof rare / sizeof *rare; i++)
+            found = strcmp(columns->column[c].name, rare[i]) != 0;
         if (!found)
             columns->column[c].head = NULL;
     }
@@ -82,6 +92,34 @@ static void print_title(FILE *out, const struct records *records, const struct c
         fputs(i == 0 ? ": " : " × ", out);
         print_html_text(out, columns->column[columns->first_varied + i].name);
     }
+}
+
+static bool is_varied(const struct columns *columns, const char *key, size_t length)
+{
+    for (size_t i = 0; i < columns->varied; i++) {
+        const char *name = columns->column[columns->first_varied + i].name;
+        if (strlen(name) == length && strncmp(name, key, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* "d_model = 64; seq_len = 20": what all layers have, from the settings of one */
+static void print_layer(FILE *out, const struct records *records, const struct columns *columns)
+{
+    char *text = strdup(record_get_text(measured(records), "settings")), *rest = NULL;
+    char *part = text != NULL ? strtok_r(text, ";", &rest) : NULL;
+    const char *gap = "<p class=\"layer\">";
+    for (; part != NULL; part = strtok_r(NULL, ";", &rest)) {
+        part += strspn(part, " ");
+        if (strncmp(part, "name ", strlen("name ")) == 0 || is_varied(columns, part, strcspn(part, " =")))
+            continue;
+        fputs(gap, out);
+        print_html_text(out, part);
+        gap = "; ";
+    }
+    fputs(*gap == ';' ? "</p>\n" : "", out);
+    free(text);
 }
 
 /* The point and the first keys stay while the other columns scroll. */
@@ -122,7 +160,9 @@ static void print_head(FILE *out, const struct records *records, const struct co
     print_sticky(out, records, columns);
     fputs("</style>\n</head>\n<body>\n<h1>", out);
     print_title(out, records, columns);
-    fprintf(out, "</h1>\n<p class=\"soft\">%zu of ", records->count);
+    fputs("</h1>\n", out);
+    print_layer(out, records, columns);
+    fprintf(out, "<p class=\"soft\">%zu of ", records->count);
     print_html_text(out, record_get_text(&records->record[0], "points"));
     fprintf(out, " points, %zu measured", count_status(records, "ok"));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -151,6 +191,9 @@ static void print_notes(FILE *out, const struct records *records)
         fprintf(out, "<p>*: a disturbed machine: the median is above %g times the minimum, or the CPU ran something "
                 "else, although samples were taken again. The minimum is nearer to the truth; measure again when it is "
                 "quiet.</p>\n", QUIET_RATIO);
+    if (count_of(records, is_unsure) > 0)
+        fprintf(out, "<p>~: the median is %g to %g times the minimum: differences as small as that are not sure.</p>\n",
+                SURE_RATIO, QUIET_RATIO);
 }
 
 /* The plots, which plots.js draws from the table; it replaces these sentences. */
@@ -172,28 +215,24 @@ static const char *explain(const char *field)
     static const struct {
         const char *field, *text;
     } texts[] = {
+        {"point", "number of the point: the last key varies fastest"},
+        {"status", "ok, illegal, skipped, failed"},
         {"parameters", "weights and biases"},
-        {"parameters_q", "parameters of the queries' projection"},
-        {"parameters_k", "parameters of the keys' projection"},
-        {"parameters_v", "parameters of the values' projection"},
-        {"parameters_o", "parameters of the output's projection"},
         {"parameters_ffn", "parameters of the feed-forward"},
         {"multiply_adds", "multiply-adds of a call of the plain layer"},
         {"packed_bytes", "bytes of the packed weights"},
         {"scratch_bytes", "bytes of one worker's scratch"},
-        {"code_bytes", "bytes of machine code"},
         {FIELD_FOLDED, "which weights are multiplied with each other when they are packed"},
         {FIELD_US, "microseconds of a call, the median"},
         {FIELD_US_MIN, "microseconds of the fastest call"},
-        {"us_max", "microseconds of the slowest call"},
-        {"outliers", "samples far outside the quartiles"},
+        {FIELD_OVER_MIN, "the median over the minimum: how sure it is"},
+        {FIELD_RANK, "1, and the number of points that are surely faster; equal ranks cannot be told apart"},
         {"gflops", "two operations a multiply-add"},
         {"share", "share of the core's multiply-add peak"},
         {"error_of_gate", "largest error as a share of the statistical gate"},
         {"error_of_bound", "largest error as a share of the worst-case bound"},
         {FIELD_AGAINST_F32, "how far y is from that of the same layer in f32: root mean square, of that one's"},
         {FIELD_AGAINST_F32_LARGEST, "the largest such distance, of the same root mean square"},
-        {"compile_s", "time of the compiler"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (strcmp(texts[i].field, field) == 0)
@@ -225,16 +264,17 @@ static void print_cell(FILE *out, const struct columns *columns, size_t c, const
     static const char *const moved[] = {FIELD_US, "gflops", "share"};
     const struct column *column = &columns->column[c];
     char text[80];
-    bool marked = false;
-    for (size_t i = 0; is_disturbed(record) && i < sizeof moved / sizeof *moved; i++)
-        marked |= strcmp(column->name, moved[i]) == 0;
+    const char *mark = "";
+    for (size_t i = 0; i < (is_disturbed(record) ? sizeof moved / sizeof *moved : 1); i++)
+        mark = strcmp(column->name, moved[i]) == 0 ? mark_of(record) : mark;
     column_show(column, record, text, sizeof text);
     fprintf(out, "<%s%s data-value=\"", c == 0 ? "th scope=\"row\"" : "td",
             isnan(record_get_number(record, column->name)) ? " class=\"text\"" : "");
     print_html_text(out, record_get_text(record, column->name));
     fputs("\">", out);
     print_html_text(out, column->kind == COLUMN_TEXT ? record_get_text(record, column->name) : text);
-    fputs(marked ? " <abbr title=\"disturbed\">*</abbr>" : "", out);
+    if (*mark != '\0')
+        fprintf(out, " <abbr title=\"%s\">%s</abbr>", *mark == '*' ? "disturbed" : "less sure", mark);
     fputs(c == 0 ? "</th>" : "</td>", out);
 }
 
@@ -272,31 +312,60 @@ static void print_table(FILE *out, const struct records *records, const struct c
     fputs("</tbody>\n</table>\n</div>\n</section>\n", out);
 }
 
-/* Points without numbers, with their reasons. */
+/* Whether two points lack numbers for one reason, which may name other numbers. */
+static bool is_alike(const struct record *a, const struct record *b)
+{
+    const char *one = record_get_text(a, "reason"), *other = record_get_text(b, "reason");
+    if (strcmp(record_get_text(a, "status"), record_get_text(b, "status")) != 0)
+        return false;
+    while (*one != '\0' && *one == *other) {
+        one += strspn(one + 1, "0123456789.") + 1;
+        other += strspn(other + 1, "0123456789.") + 1;
+    }
+    return *one == *other;
+}
+
+static void print_values(FILE *out, const struct record *record, const struct columns *columns)
+{
+    for (size_t v = 0; v < columns->varied; v++) {
+        const char *key = columns->column[columns->first_varied + v].name;
+        fputs(v == 0 ? "" : ", ", out);
+        print_html_text(out, key);
+        fputs(" = ", out);
+        print_html_text(out, record_get_text(record, key));
+    }
+}
+
+/* Points without numbers, by their reasons. */
 static void print_reasons(FILE *out, const struct records *records, const struct columns *columns)
 {
     if (count_status(records, "ok") == records->count)
         return;
     fputs("<section id=\"reasons\">\n<h2>Points without numbers</h2>\n<ul>\n", out);
-    for (size_t i = 0; i < records->count; i++) {
+    bool *told = calloc(records->count, sizeof *told);
+    for (size_t i = 0; told != NULL && i < records->count; i++) {
         const struct record *record = &records->record[i];
-        if (strcmp(record_get_text(record, "status"), "ok") == 0)
+        size_t alike = 0;
+        if (told[i] || strcmp(record_get_text(record, "status"), "ok") == 0)
             continue;
+        for (size_t j = i; j < records->count; j++)
+            alike += is_alike(record, &records->record[j]);
         fputs("<li class=\"", out);
         print_html_text(out, record_get_text(record, "status"));
-        fputs("\">", out);
+        fprintf(out, "\">%zu ", alike);
         print_html_text(out, record_get_text(record, "status"));
-        for (size_t v = 0; v < columns->varied; v++) {
-            const char *key = columns->column[columns->first_varied + v].name;
-            fputs(v == 0 ? ": " : ", ", out);
-            print_html_text(out, key);
-            fputs(" = ", out);
-            print_html_text(out, record_get_text(record, key));
-        }
-        fputs(": ", out);
+        fputs(alike > 1 ? ", the first: " : ": ", out);
         print_html_text(out, record_get_text(record, "reason"));
+        fputs("<br/>", out);
+        for (size_t j = i; j < records->count; j++)
+            if (is_alike(record, &records->record[j])) {
+                fputs(j > i ? "; " : "", out);
+                print_values(out, &records->record[j], columns);
+                told[j] = true;
+            }
         fputs("</li>\n", out);
     }
+    free(told);
     fputs("</ul>\n</section>\n", out);
 }
 
@@ -306,7 +375,7 @@ static void print_circumstances(FILE *out, const struct records *records, const 
     static const struct {
         const char *field, *name;
     } facts[] = {{"cpu", "Processor"}, {"isa", "Instruction set"}, {"compiler", "Compiler"}, {"flags", "Flags"},
-                 {"kernel", "System"}, {"version", "attngen"}, {"cache", "Caches"}, {"settings", "First layer"}};
+                 {"kernel", "System"}, {"version", "attngen"}, {"cache", "Caches"}};
     const struct record *first = measured(records);
     fputs("<section id=\"how\">\n<h2>How it was measured</h2>\n"
           "<p>Every point was compiled, compared with a double-precision reference and timed on one core. Rounds "
@@ -347,7 +416,7 @@ bool page_write(FILE *out, const struct records *records, struct diag *diag)
     struct columns columns;
     const bool good = columns_make(&columns, records);
     if (good && records->count > 0) {
-        drop_empty(&columns, records);
+        drop_columns(&columns, records);
         print_head(out, records, &columns);
         print_notes(out, records);
         print_plots(out, records, &columns);

@@ -16,6 +16,10 @@
 /* Fields that several files read by name. Of a measured point: */
 #define FIELD_US "us"                   /* µs of a call, the median */
 #define FIELD_US_MIN "us_min"
+#define FIELD_US_Q3 "us_q3"
+#define FIELD_OVER_MIN "us_over_min"    /* the median over the minimum */
+#define FIELD_RANK "rank"               /* of reports alone: 1, and the number of points that are surely faster */
+#define FIELD_MEMORY "memory_gbs"       /* how fast the core read memory beside the samples */
 #define FIELD_CPU_SHARE "cpu_share"     /* CPU time over wall time of the samples that were kept; none if not known */
 #define FIELD_SWITCHES "switches"       /* involuntary context switches during them */
 #define FIELD_DISTURBED "disturbed"     /* 1 or 0: the machine was disturbed even after repeats */

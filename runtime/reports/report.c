@@ -10,6 +10,7 @@
 #include "../../gen/replace.h"
 #include "page.h"
 #include "system/process.h"
+#include "timing/timing.h"
 
 /* Every field of a result except the varied keys, which come after the point */
 static const struct column fixed[] = {
@@ -34,9 +35,11 @@ static const struct column fixed[] = {
     {FIELD_US_MIN, "min", COLUMN_US},
     {"us_low", NULL, COLUMN_US},
     {"us_q1", NULL, COLUMN_US},
-    {"us_q3", NULL, COLUMN_US},
+    {FIELD_US_Q3, NULL, COLUMN_US},
     {"us_high", NULL, COLUMN_US},
     {"us_max", "max", COLUMN_US},
+    {FIELD_OVER_MIN, "µs/min", COLUMN_TIMES},
+    {FIELD_RANK, "rank", COLUMN_TEXT},
     {"samples", NULL, COLUMN_TEXT},
     {"outliers", "outliers", COLUMN_TEXT},
     {FIELD_CPU_SHARE, NULL, COLUMN_SHARE},
@@ -44,6 +47,7 @@ static const struct column fixed[] = {
     {FIELD_DISTURBED, NULL, COLUMN_TEXT},
     {"gflops", "GFLOP/s", COLUMN_RATE},
     {"peak_gflops", NULL, COLUMN_RATE},
+    {FIELD_MEMORY, "GB/s", COLUMN_RATE},
     {"share", "of peak", COLUMN_SHARE},
     {"error", NULL, COLUMN_RATIO},
     {"error_of_gate", "error/gate", COLUMN_RATIO},
@@ -170,6 +174,12 @@ bool is_disturbed(const struct record *record)
     return record_get_number(record, FIELD_DISTURBED) == 1;
 }
 
+const char *mark_of(const struct record *record)
+{
+    const double us = record_get_number(record, FIELD_US), least = record_get_number(record, FIELD_US_MIN);
+    return is_disturbed(record) ? "*" : us > SURE_RATIO * least ? "~" : "";
+}
+
 void column_show(const struct column *column, const struct record *record, char *text, size_t size)
 {
     const double number = record_get_number(record, column->name);
@@ -183,6 +193,7 @@ void column_show(const struct column *column, const struct record *record, char 
     case COLUMN_BYTES: show_bytes(number, text, size); break;
     case COLUMN_US: snprintf(text, size, "%.*f", number < 1000 ? 2 : number < 1e5 ? 1 : 0, number); break;
     case COLUMN_SECONDS: snprintf(text, size, "%.2f s", number); break;
+    case COLUMN_TIMES: snprintf(text, size, "%.2f", number); break;
     case COLUMN_RATE: snprintf(text, size, "%.1f", number); break;
     case COLUMN_SHARE: snprintf(text, size, "%.1f%%", 100 * number); break;
     case COLUMN_RATIO: snprintf(text, size, "%.2g", number); break;
@@ -202,20 +213,20 @@ static int width_of(const char *text)
     return width;
 }
 
-static bool any_disturbed(const struct records *records)
+static bool any_marked(const struct records *records, const char *mark)
 {
     for (size_t i = 0; i < records->count; i++)
-        if (is_disturbed(&records->record[i]))
+        if (strcmp(mark_of(&records->record[i]), mark) == 0)
             return true;
     return false;
 }
 
-/* A field in the table: disturbed medians have a star, all others a blank in its place. */
-static void show_cell(const struct column *column, const struct record *record, bool stars, char *text, size_t size)
+/* A field in the table: a median has its mark, or a blank in its place. */
+static void show_cell(const struct column *column, const struct record *record, char *text, size_t size)
 {
     column_show(column, record, text, size);
-    if (stars && strcmp(column->name, FIELD_US) == 0 && strlen(text) + 1 < size)
-        strcat(text, is_disturbed(record) ? "*" : " ");
+    if (strcmp(column->name, FIELD_US) == 0 && strlen(text) + 1 < size)
+        strcat(text, *mark_of(record) != '\0' ? mark_of(record) : " ");
 }
 
 /* The look of a column in the table */
@@ -236,10 +247,9 @@ bool column_is_text(const struct column *column, const struct records *records)
 int column_width(const struct column *column, const struct records *records)
 {
     char cell[CELL];
-    const bool stars = any_disturbed(records);
     int width = width_of(column->head);
     for (size_t i = 0; i < records->count; i++) {
-        show_cell(column, &records->record[i], stars, cell, sizeof cell);
+        show_cell(column, &records->record[i], cell, sizeof cell);
         width = width_of(cell) > width ? width_of(cell) : width;
     }
     return width;
@@ -260,8 +270,7 @@ static void print_cell(FILE *out, const char *text, struct look look)
 }
 
 /* Prints the cells of a row; `record` NULL: the headings. */
-static void print_row(FILE *out, const struct columns *columns, const struct record *record, const struct look *looks,
-                      bool stars)
+static void print_row(FILE *out, const struct columns *columns, const struct record *record, const struct look *looks)
 {
     const char *gap = "";
     for (size_t c = 0; c < columns->count; c++) {
@@ -272,7 +281,7 @@ static void print_row(FILE *out, const struct columns *columns, const struct rec
         if (record == NULL)
             snprintf(cell, sizeof cell, "%s", column->head);
         else
-            show_cell(column, record, stars, cell, sizeof cell);
+            show_cell(column, record, cell, sizeof cell);
         fputs(gap, out);
         print_cell(out, cell, looks[c]);
         gap = "  ";
@@ -288,10 +297,9 @@ static bool print_rows(FILE *out, const struct columns *columns, const struct re
     for (size_t c = 0; c < columns->count; c++)
         if (columns->column[c].head != NULL)
             looks[c] = look_of(&columns->column[c], records);
-    const bool stars = any_disturbed(records);
-    print_row(out, columns, NULL, looks, stars);
+    print_row(out, columns, NULL, looks);
     for (size_t i = 0; i < records->count; i++)
-        print_row(out, columns, &records->record[i], looks, stars);
+        print_row(out, columns, &records->record[i], looks);
     free(looks);
     return true;
 }
@@ -323,13 +331,16 @@ static void print_circumstances(FILE *out, const struct records *records)
             measured = &records->record[i];
     if (measured == NULL)
         return;
-    if (any_disturbed(records))
+    if (any_marked(records, "*"))
         fputs("*: a disturbed machine: the median is above 1.3 times the minimum, or the CPU ran something else,\n"
               "although samples were taken again; the minimum is nearer to the truth. Measure again when it is\n"
               "quiet.\n", out);
+    if (any_marked(records, "~"))
+        fputs("~: the median is 5 to 30 % above the minimum: differences as small as that are not sure.\n", out);
     fputs("One core; caches warm: the same buffers at every call. µs of one call: median, minimum and maximum of\n"
           "rounds that time every point of a group in turn; outliers: samples past the quartiles by more than 1.5\n"
-          "times their distance.\n", out);
+          "times their distance. rank: 1, and the number of points that are surely faster; equal ranks cannot be told\n"
+          "apart. GB/s: how fast the core read memory beside the samples.\n", out);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!differs(records, names[i]))
             fprintf(out, "%s: %s\n", names[i], record_get_text(measured, names[i]));
@@ -445,6 +456,52 @@ static bool sort_records(struct records *records)
     return good;
 }
 
+/* How fast memory was read in the best of the results of the same processor */
+static double best_memory(const struct records *records, const struct record *of)
+{
+    double best = 0;
+    for (size_t i = 0; i < records->count; i++)
+        if (strcmp(record_get_text(&records->record[i], "cpu"), record_get_text(of, "cpu")) == 0)
+            best = fmax(best, record_get_number(&records->record[i], FIELD_MEMORY));
+    return best;
+}
+
+/* A point's time lies between its minimum, less what memory was slower than elsewhere, and its upper quartile. One is
+ * surely faster if its range ends where the other's has not begun. False without memory. */
+static bool add_ranks(struct records *records)
+{
+    double *ends = calloc(records->count + 1, sizeof *ends), best = 0;
+    size_t count = 0;
+    const struct record *last = NULL;
+    for (size_t i = 0; ends != NULL && i < records->count; i++) {
+        const double end = record_get_number(&records->record[i], FIELD_US_Q3);
+        if (isfinite(end))
+            ends[count++] = end;
+    }
+    if (ends != NULL)
+        sort_ascending(ends, count);
+    for (size_t i = 0; ends != NULL && i < records->count; i++) {
+        struct record *record = &records->record[i];
+        const double memory = record_get_number(record, FIELD_MEMORY), least = record_get_number(record, FIELD_US_MIN);
+        size_t low = 0, high = count; /* by bisection: how many ranges end before this one begins */
+        if (!isfinite(record_get_number(record, FIELD_US_Q3)))
+            continue;
+        if (last == NULL || strcmp(record_get_text(last, "cpu"), record_get_text(record, "cpu")) != 0)
+            best = best_memory(records, record);
+        last = record;
+        while (low < high) {
+            const size_t middle = (low + high) / 2;
+            if (ends[middle] < least * (best > 0 && memory > 0 ? memory / best : 1))
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        record_number(record, FIELD_RANK, "%zu", low + 1);
+    }
+    free(ends);
+    return ends != NULL;
+}
+
 bool report_possible(const struct options *options, struct diag *diag)
 {
     const char *const paths[] = {options->csv, options->json_lines, options->html};
@@ -477,8 +534,11 @@ bool report_all(struct records *records, const struct options *options, unsigned
     bool good = true;
     if (!sort_records(records))
         return diag_environment(diag, NULL, "out of memory");
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        if (i == 1 && !add_ranks(records)) /* which depend on the other results, so the lines do not have them */
+            return diag_environment(diag, NULL, "out of memory");
         if (outputs[i].path != NULL && outputs[i].wanted)
             good = write_to(outputs[i].path, outputs[i].write, records, diag) && good;
+    }
     return good;
 }

@@ -10,8 +10,8 @@
 #include "record.h"
 
 /* How a column is shown to people. In CSV and JSON every number is plain. */
-enum column_kind { COLUMN_TEXT, COLUMN_COUNT, COLUMN_BYTES, COLUMN_US, COLUMN_SECONDS, COLUMN_RATE, COLUMN_SHARE,
-                   COLUMN_RATIO };
+enum column_kind { COLUMN_TEXT, COLUMN_COUNT, COLUMN_BYTES, COLUMN_US, COLUMN_SECONDS, COLUMN_TIMES, COLUMN_RATE,
+                   COLUMN_SHARE, COLUMN_RATIO };
 
 struct column {
     const char *name; /* of the field */
@@ -39,6 +39,8 @@ int column_width(const struct column *column, const struct records *records);
 
 /* Whether the figures of this point are those of a disturbed machine. */
 bool is_disturbed(const struct record *record);
+/* "*" of a disturbed median, "~" of one that is less sure than others (SURE_RATIO), else "" */
+const char *mark_of(const struct record *record);
 
 /* Whether the files can be written. */
 bool report_possible(const struct options *options, struct diag *diag);

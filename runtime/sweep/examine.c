@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* One point of a sweep, in a process of its own: compiled and compared with the reference. It may crash.
+/* Points of a sweep, in processes of their own: compiled together, and each compared with the reference. It may crash.
  *
  * Left out on purpose: what right and wrong is (promises/verify.h), and its time (measure.c).
  */
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "../../gen/isa.h"
 #include "kernels/apart.h"
 #include "kernels/call.h"
 #include "kernels/code.h"
 #include "sweep.h"
 
-bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
-                         struct diag *diag)
+static bool compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
+                          bool ahead, struct diag *diag)
 {
     struct compile_options options = s->options->compile;
     struct words sets = {0};
@@ -21,8 +27,78 @@ bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const str
     options.set = (const char *const *)sets.word;
     options.set_count = sets.count;
     options.isa = p->isa;
+    options.ahead = ahead;
     bool good = !sets.failed && compile_kernel(kernel, s->spec, name, &options, diag);
     words_free(&sets);
+    return good;
+}
+
+bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
+                         struct diag *diag)
+{
+    return compile_point(kernel, s, p, name, false, diag);
+}
+
+/* Every `step`-th point from `first` on, for the cache alone; what goes wrong is told when the point is examined */
+static void fill_cache(const struct job *job, size_t first, size_t step)
+{
+    for (size_t i = first; i < job->count && !signals_waiting(); i += step) {
+        struct diag diag = {0};
+        struct kernel kernel;
+        struct layer *layer = sweep_point_layer(job->sweep, job->points[i]->number, &diag);
+        if (layer != NULL)
+            compile_point(&kernel, job->sweep, job->points[i], layer->name, true, &diag);
+        layer_free(layer);
+        diag_free(&diag);
+    }
+}
+
+/* In a process of its own, which has one for each core. A signal is handed on, so that compilers end and their folders
+ * go. */
+static void compile_all(void *context, FILE *answer)
+{
+    const struct job *job = context;
+    const struct timespec moment = {.tv_nsec = 10000000};
+    cpu_set_t cores;
+    sigset_t before;
+    const size_t count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (size_t)CPU_COUNT(&cores) : 1;
+    const size_t step = count < job->count ? count : job->count;
+    pid_t child[GROUP_POINTS];
+    (void)answer;
+    journal_leave(&job->sweep->journal);
+    signals_hold(&before);
+    for (size_t i = 0; i < step; i++)
+        if ((child[i] = fork()) == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGTERM);
+            fill_cache(job, i, step);
+            _exit(0);
+        }
+    for (size_t i = 0; i < step; i++)
+        while (child[i] > 0 && waitpid(child[i], NULL, WNOHANG) == 0) {
+            for (size_t j = i; signals_waiting() && j < step; j++)
+                if (child[j] > 0)
+                    kill(child[j], SIGTERM);
+            nanosleep(&moment, NULL);
+        }
+    signals_release(&before);
+}
+
+bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t count, struct diag *diag)
+{
+    const struct point *pairs[GROUP_POINTS];
+    struct job job = {s, pairs, 0};
+    struct process_result result;
+    for (size_t i = 0, j; i < count; i++) { /* calls of other sizes have the same pair */
+        for (j = 0; j < job.count && (strcmp(points[i]->settings, pairs[j]->settings) != 0 ||
+                                      strcmp(points[i]->isa, pairs[j]->isa) != 0);)
+            j++;
+        if (j == job.count)
+            pairs[job.count++] = points[i];
+    }
+    sweep_begin_work(s, "compiling", NULL, job.count);
+    const bool good = process_call(&result, compile_all, &job, sweep_tick, diag);
+    free(result.output);
+    sweep_end_work(s, &s->progress.compile, COMPILE_S * (double)count);
     return good;
 }
 
@@ -42,13 +118,13 @@ static const struct comparison *first_miss(const struct findings *f)
 }
 
 /* The reason why a kernel failed, in words */
-static void say_why(char *reason, const struct findings *f, const char *isa)
+static void say_why(char *reason, const struct findings *f, const struct layer *layer, const char *isa)
 {
     FILE *out = fmemopen(reason, REASON, "w");
     if (out == NULL)
         return;
     if (f->verdict == VERDICT_LACKING)
-        fprintf(out, "this machine lacks %s", isa);
+        fprintf(out, "%s: %s", isa, call_why_skipped(layer, (size_t)(isa_find(isa) - isa_table)));
     else if (f->why[0] != '\0')
         fputs(f->why, out);
     else if (f->verdict == VERDICT_FAILED)
@@ -77,7 +153,7 @@ static void verify_point(struct examined *e, const struct sweep *s, const struct
     e->bound = fmax(f.y.worst_ratio, f.attn.worst_ratio);
     e->cost = f.cost;
     e->status = f.verdict == VERDICT_GOOD ? STATUS_OK : f.verdict == VERDICT_LACKING ? STATUS_SKIPPED : STATUS_FAILED;
-    say_why(e->reason, &f, p->isa);
+    say_why(e->reason, &f, layer, p->isa);
     subject_free(&subject);
 }
 
@@ -90,6 +166,7 @@ static void examine(void *context, FILE *answer)
     struct diag diag = {0};
     struct kernel kernel = {0};
     struct examined e = {.status = STATUS_FAILED};
+    journal_leave(&s->journal);
     struct layer *layer = sweep_point_layer(s, p->number, &diag);
     if (layer != NULL && sweep_compile_point(&kernel, s, p, layer->name, &diag)) {
         e.packed = kernel.call->packed_bytes;
@@ -118,9 +195,10 @@ static bool call_examine(struct examined *e, struct sweep *s, const struct point
     struct job job = {s, &p, 1};
     struct process_result result;
     char text[80];
-    s->progress.now = p;
-    sweep_show_progress(s);
-    if (!process_call(&result, examine, &job, sweep_tick, diag))
+    sweep_begin_work(s, "checking", p, 1);
+    const bool called = process_call(&result, examine, &job, sweep_tick, diag);
+    sweep_end_work(s, &s->progress.check, p->weight);
+    if (!called)
         return false;
     const char *why = process_unanswered(&result, sizeof *e, text);
     *e = (struct examined){.status = process_stopped(&result) ? STATUS_LOST : STATUS_FAILED};

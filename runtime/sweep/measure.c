@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* All points of a sweep: each is examined, and as many good ones as fit in memory are timed in rounds, in a process of
- * their own.
+/* All points of a sweep, in groups: their kernels are compiled side by side, each is examined, and then, with nothing
+ * beside, as many good ones as fit in memory are timed in rounds, in a process of their own.
  *
- * A point's result is written when its group is timed. An interrupted group is examined and timed again; its kernels
- * are in the cache by then. Left out on purpose: how a round is timed (timing/rounds.h).
+ * A point has a line when it is examined, and its result when its group is timed. An interrupted group is examined and
+ * timed again; its kernels are in the cache by then. Left out on purpose: how a round is timed (timing/rounds.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,6 @@
 #include "kernels/call.h"
 #include "sweep.h"
 
-#define GROUP_POINTS 16                     /* lost at most by an interruption */
 #define GROUP_BYTES ((size_t)2 << 30)       /* for the layers of a group, and at most a quarter of the memory */
 
 struct group {
@@ -61,6 +60,7 @@ static void time_points(void *context, FILE *answer)
     struct timing timings[GROUP_POINTS];
     size_t of[GROUP_POINTS], ready = 0; /* the points of `timed` */
     struct diag diag = {0};
+    journal_leave(&job->sweep->journal);
     for (size_t i = 0; i < job->count; i++) {
         struct diag own = {0};
         bool crashed = false;
@@ -120,14 +120,14 @@ static bool end_point(struct sweep *s, const struct group *g, size_t i, struct t
 static bool end_group(struct sweep *s, struct group *g, struct diag *diag)
 {
     struct timed_point answers[GROUP_POINTS];
-    s->progress.now = NULL;
-    s->progress.group = g->count;
     if (g->count == 0)
         return true;
-    sweep_show_progress(s);
+    sweep_begin_work(s, "timing", NULL, g->count);
     bool good = call_time(answers, s, g->point, g->count, diag);
     for (size_t i = 0; good && i < g->count; i++)
         good = end_point(s, g, i, &answers[i], diag);
+    sweep_end_work(s, &s->progress.time, (double)g->count * time_weight(s));
+    good = good && journal_mend(&s->journal, diag); /* lines of points that are lost */
     *g = (struct group){0};
     s->progress.checked = 0;
     return good;
@@ -150,15 +150,28 @@ static bool take_point(struct sweep *s, struct group *g, struct point *p, struct
         return sweep_lose(s, p, e.reason);
     if (e.status != STATUS_OK)
         return sweep_add_result(s, p, e.status, e.reason, &e, NULL, diag);
-    if ((g->count == GROUP_POINTS || (g->count > 0 && g->bytes + e.bytes > group_bytes())) && !end_group(s, g, diag))
+    if (g->count > 0 && g->bytes + e.bytes > group_bytes() && !end_group(s, g, diag))
+        return false;
+    if (!sweep_note_checked(s, p, &e, diag))
         return false;
     s->lost_in_a_row = 0;
-    s->progress.done += CHECK_PART * p->weight;
     s->progress.checked++;
     g->examined[g->count] = e;
     g->point[g->count++] = p;
     g->bytes += e.bytes;
     return true;
+}
+
+/* A point that needs no kernel to have its result; others are left as they are. */
+static bool add_without_kernel(struct sweep *s, struct point *p, struct diag *diag)
+{
+    char lacks[REASON];
+    if (p->reason != NULL)
+        return sweep_add_result(s, p, STATUS_ILLEGAL, p->reason, NULL, NULL, diag);
+    if (p->lacks == NULL)
+        return true;
+    snprintf(lacks, sizeof lacks, "%s: %s", p->isa, p->lacks);
+    return sweep_add_result(s, p, STATUS_SKIPPED, lacks, NULL, NULL, diag);
 }
 
 bool sweep_measure(struct sweep *s, struct diag *diag)
@@ -169,12 +182,18 @@ bool sweep_measure(struct sweep *s, struct diag *diag)
         diag_environment(diag, NULL, "out of memory");
     sweep_begin_progress(s);
     for (size_t i = 0; good && i < s->count; i++)
-        if (!s->point[i].done && s->point[i].reason != NULL)
-            good = sweep_add_result(s, &s->point[i], STATUS_ILLEGAL, s->point[i].reason, NULL, NULL, diag);
-    for (size_t i = 0; good && i < s->count; i++)
-        if (!s->point[i].done)
-            good = take_point(s, group, &s->point[i], diag);
-    good = good && end_group(s, group, diag);
+        good = s->point[i].done || add_without_kernel(s, &s->point[i], diag);
+    for (size_t i = 0; good && i < s->count;) {
+        struct point *points[GROUP_POINTS];
+        size_t count = 0;
+        for (; count < GROUP_POINTS && i < s->count; i++)
+            if (!s->point[i].done)
+                points[count++] = &s->point[i];
+        good = count == 0 || sweep_compile_ahead(s, points, count, diag);
+        for (size_t p = 0; good && p < count; p++)
+            good = take_point(s, group, points[p], diag);
+        good = good && end_group(s, group, diag);
+    }
     sweep_clear_progress(s);
     free(group);
     return good;

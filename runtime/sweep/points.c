@@ -9,6 +9,8 @@
 #include "../../gen/arith.h"
 #include "../../gen/isa.h"
 #include "../../gen/number.h"
+#include "../../gen/plan.h"
+#include "kernels/call.h"
 #include "sweep.h"
 #include "system/sha256.h"
 
@@ -173,10 +175,6 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
         diag_error(diag, "past", "past is for a layer with a cache; this one has none");
     }
     p->costs = has_types(s, layer);
-    p->isa = s->best;
-    for (size_t i = 0; i < s->axes.count; i++)
-        if (strcmp(s->axes.axis[i].key, "isa") == 0)
-            p->isa = axes_value(&s->axes, p->number - 1, i);
     if (varies_m && layer_is_square(layer))
         diag_error(diag, "m", "m is for attention = cross; in self-attention it is n");
     if (p->n > (size_t)layer->seq_len)
@@ -185,6 +183,27 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
         diag_error(diag, "m", "m = %zu is past source_len = %lld; ask for less", p->m, (long long)layer->source_len);
     if (p->n < 1 || p->m < 1 || p->batch < 1)
         diag_error(diag, "n", "n, m and batch must be at least 1; without them there is nothing to time");
+}
+
+static bool is_possible(const struct layer *layer, size_t row)
+{
+    return (plan_isas(layer, 1u << row) != 0) && machine_may_have(&isa_table[row]);
+}
+
+/* The set of a point: what is given or varied, else the best, as far as the layer's types leave it. */
+static void choose_isa(struct point *p, const struct sweep *s, const struct layer *layer)
+{
+    const bool given = s->options->isa != NULL || axes_find(&s->axes, "isa") != NULL;
+    size_t row;
+    p->isa = s->best;
+    for (size_t i = 0; i < s->axes.count; i++)
+        if (strcmp(s->axes.axis[i].key, "isa") == 0)
+            p->isa = axes_value(&s->axes, p->number - 1, i);
+    row = (size_t)(isa_find(p->isa) - isa_table);
+    while (!given && row > 0 && (isa_table[row].optional || !is_possible(layer, row)))
+        row--;
+    p->isa = isa_table[row].name;
+    p->lacks = is_possible(layer, row) ? NULL : call_why_skipped(layer, row);
 }
 
 /* One line: "d_model = 64; h = 4". */
@@ -246,10 +265,11 @@ static bool make_point(struct point *p, const struct sweep *s, struct diag *diag
         p->reason = strdup(diag_first(&own));
         good = good && p->reason != NULL;
     } else {
+        choose_isa(p, s, layer);
         p->parameters = layer_parameters(layer);
         p->multiply_adds = layer_multiply_adds(layer, (int64_t)p->n, (int64_t)p->m).total * (double)p->batch;
         p->settings = one_line(layer->text);
-        p->weight = 3 + s->options->seconds + p->multiply_adds / 1.5e8;
+        p->weight = 0.5 + p->multiply_adds / 1.5e8;
         good = good && p->settings != NULL;
     }
     sha256_start(&hash);

@@ -18,11 +18,16 @@ static void show_values(FILE *out, const struct sweep *s, const struct point *p)
         fprintf(out, " %s=%s", s->axes.axis[i].key, axes_value(&s->axes, p->number - 1, i));
 }
 
+/* Of one kind of work; weights are seconds until there is a rate. */
+static double left_of(const struct work *work)
+{
+    return fmax(work->all - work->done, 0) * (work->done > 0 ? 1e-6 * work->us / work->done : 1);
+}
+
 static void show_left(FILE *out, const struct sweep *s)
 {
-    const double spent = 1e-6 * (now_us() - s->progress.start);
-    const double weights = fmax(s->progress.all - s->progress.done, 0);
-    const double left = s->progress.done > 0 ? spent / s->progress.done * weights : s->progress.all;
+    const double all = left_of(&s->progress.compile) + left_of(&s->progress.check) + left_of(&s->progress.time);
+    const double left = fmax(all - 1e-6 * (now_us() - s->progress.since), 0);
     if (left < 100)
         fprintf(out, "about %.0f s left", left);
     else if (left < 6000)
@@ -31,14 +36,39 @@ static void show_left(FILE *out, const struct sweep *s)
         fprintf(out, "about %.1f h left", left / 3600);
 }
 
+double time_weight(const struct sweep *s)
+{
+    return 0.1 + s->options->seconds;
+}
+
 void sweep_begin_progress(struct sweep *s)
 {
     s->progress.terminal = isatty(STDERR_FILENO);
-    s->progress.start = s->progress.shown = now_us();
+    s->progress.since = s->progress.shown = now_us();
     for (size_t i = 0; i < s->count; i++)
-        s->progress.all += s->point[i].done ? 0 : s->point[i].weight;
-    if (s->progress.all > LONG_S)
+        if (!s->point[i].done && s->point[i].reason == NULL && s->point[i].lacks == NULL) {
+            s->progress.compile.all += COMPILE_S;
+            s->progress.check.all += s->point[i].weight;
+            s->progress.time.all += time_weight(s);
+        }
+    if (s->progress.compile.all + s->progress.check.all + s->progress.time.all > LONG_S)
         s->progress.shown -= 1e6 * PLAIN_PROGRESS_S;
+}
+
+void sweep_begin_work(struct sweep *s, const char *what, const struct point *p, size_t count)
+{
+    s->progress.since = now_us();
+    s->progress.what = what;
+    s->progress.now = p;
+    s->progress.group = count;
+    sweep_show_progress(s);
+}
+
+void sweep_end_work(struct sweep *s, struct work *work, double weight)
+{
+    work->us += now_us() - s->progress.since;
+    work->done += weight;
+    s->progress.since = now_us();
 }
 
 void sweep_show_progress(struct sweep *s)
@@ -53,13 +83,11 @@ void sweep_show_progress(struct sweep *s)
     if (s->progress.checked > 0)
         fprintf(stderr, "%zu more checked, ", s->progress.checked);
     show_left(stderr, s);
-    fputs("; ", stderr);
-    if (s->progress.now != NULL) {
-        fputs("checking", stderr);
+    fprintf(stderr, "; %s", s->progress.what);
+    if (s->progress.now != NULL)
         show_values(stderr, s, s->progress.now);
-    } else {
-        fprintf(stderr, "timing %zu points together", s->progress.group);
-    }
+    else
+        fprintf(stderr, " %zu points", s->progress.group);
     fputs(s->progress.terminal ? "\033[K" : "\n", stderr);
     fflush(stderr);
 }
@@ -77,6 +105,5 @@ bool sweep_lose(struct sweep *s, const struct point *p, const char *reason)
     show_values(stderr, s, p);
     fprintf(stderr, ": %s\n", reason);
     s->lost++;
-    s->progress.done += p->weight;
     return ++s->lost_in_a_row < MAX_LOST;
 }

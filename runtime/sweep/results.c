@@ -10,7 +10,7 @@
 
 #include "sweep.h"
 
-static const char *const status_names[] = {"ok", "failed", "illegal", "skipped"}; /* what is lost is not written */
+static const char *const status_names[] = {"ok", "failed", "illegal", "skipped", JOURNAL_CHECKED}; /* lost: no line */
 
 static void count_status(struct sweep *s, const char *name)
 {
@@ -68,7 +68,8 @@ bool sweep_begin_journal(struct sweep *s, struct diag *diag)
                 return false;
         return journal_mend(&s->journal, diag);
     }
-    if (old->count > 0 && (double)old->count < record_get_number(&old->record[0], "shard_points"))
+    if (s->journal.noted.count > 0 ||
+        (old->count > 0 && (double)old->count < record_get_number(&old->record[0], "shard_points")))
         return diag_error(diag, s->journal.path, "holds %zu results of a sweep that has not ended; go on with "
                           "--resume, or remove the file", old->count);
     return journal_clear(&s->journal, diag);
@@ -145,9 +146,10 @@ static void add_timing(struct record *r, const struct timing *t)
 {
     record_number(r, FIELD_US, "%.6g", t->us);
     record_number(r, FIELD_US_MIN, "%.6g", t->us_min);
+    record_number(r, FIELD_OVER_MIN, "%.4g", t->us_min > 0 ? t->us / t->us_min : 1);
     record_number(r, "us_low", "%.6g", t->us_low);
     record_number(r, "us_q1", "%.6g", t->us_q1);
-    record_number(r, "us_q3", "%.6g", t->us_q3);
+    record_number(r, FIELD_US_Q3, "%.6g", t->us_q3);
     record_number(r, "us_high", "%.6g", t->us_high);
     record_number(r, "us_max", "%.6g", t->us_max);
     record_number(r, "samples", "%zu", t->samples);
@@ -158,6 +160,7 @@ static void add_timing(struct record *r, const struct timing *t)
     record_number(r, FIELD_DISTURBED, "%d", t->quiet.disturbed);
     record_number(r, "gflops", "%.5g", t->gflops);
     record_number(r, "peak_gflops", "%.5g", t->peak);
+    record_number(r, FIELD_MEMORY, "%.4g", t->memory);
     record_number(r, "share", "%.4g", t->share);
     record_text(r, "cache", "warm");
     record_number(r, "core", "%d", t->core);
@@ -177,8 +180,8 @@ static void add_circumstances(struct record *r, const struct sweep *s)
     record_text(r, "when", when);
 }
 
-bool sweep_add_result(struct sweep *s, struct point *p, enum status status, const char *reason,
-                      const struct examined *examined, const struct timing *timing, struct diag *diag)
+static struct record make_record(const struct sweep *s, const struct point *p, enum status status, const char *reason,
+                                 const struct examined *examined, const struct timing *timing)
 {
     struct record record = {0};
     add_identity(&record, s, p);
@@ -191,9 +194,21 @@ bool sweep_add_result(struct sweep *s, struct point *p, enum status status, cons
         add_timing(&record, timing);
     add_circumstances(&record, s);
     record_text(&record, "reason", reason);
+    return record;
+}
+
+bool sweep_note_checked(struct sweep *s, const struct point *p, const struct examined *e, struct diag *diag)
+{
+    struct record record = make_record(s, p, STATUS_CHECKED, "", e, NULL);
+    return journal_note(&s->journal, &record, diag);
+}
+
+bool sweep_add_result(struct sweep *s, struct point *p, enum status status, const char *reason,
+                      const struct examined *examined, const struct timing *timing, struct diag *diag)
+{
+    struct record record = make_record(s, p, status, reason, examined, timing);
     p->done = true;
     s->lost_in_a_row = 0;
     count_status(s, status_names[status]);
-    s->progress.done += timing != NULL ? (1 - CHECK_PART) * p->weight : p->weight;
     return journal_add(&s->journal, &record, diag);
 }

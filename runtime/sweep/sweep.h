@@ -19,13 +19,15 @@
 #define REASON 2000    /* bytes of why a point is not good */
 #define ID 16          /* hexadecimal digits of an identity */
 #define MAX_LOST 3     /* points lost in a row: what they lack will not come back by itself */
-#define CHECK_PART 0.6 /* of a point's time that it is generated, compiled and checked, about */
+#define GROUP_POINTS 16 /* compiled together, and timed together */
+#define COMPILE_S 2    /* of a point, until it is known */
 
 struct point {
     size_t number;     /* from 1 on */
     char *reason;      /* not NULL: illegal */
     char *settings;    /* the keys that the layer is made of */
     const char *isa;
+    const char *lacks; /* not NULL: why its pair has no such set, or that the machine has none */
     size_t n, m, batch; /* with a cache m is past + n */
     int64_t past;
     struct layer_parameters parameters;
@@ -33,7 +35,7 @@ struct point {
     char id[ID + 1];   /* of the layer, the call, the version and the machine */
     bool done;
     bool costs;        /* what its types cost is found out: it has some, or they are varied */
-    double weight;     /* approximate seconds on a typical machine, to estimate the time left */
+    double weight;     /* approximate seconds of its check on a typical machine, to estimate the time left */
 };
 
 struct sweep {
@@ -53,13 +55,19 @@ struct sweep {
     bool interrupted;
     struct {
         bool terminal;
-        double start, shown, all, done; /* µs; µs; weights of all points, and of finished ones */
-        const struct point *now;        /* NULL: a group is timed */
+        double shown;                   /* µs */
+        struct work {                   /* each kind has a rate of its own */
+            double all, done, us;       /* weights of all points, of finished ones; what these took */
+        } compile, check, time;
+        double since;                   /* µs: when the present one began */
+        const char *what;
+        const struct point *now;        /* NULL: of a group */
         size_t group, checked;
     } progress;
 };
 
-enum status { STATUS_OK, STATUS_FAILED, STATUS_ILLEGAL, STATUS_SKIPPED, STATUS_LOST };
+/* Checked: a line that tells what is known before the point is timed, and goes then. */
+enum status { STATUS_OK, STATUS_FAILED, STATUS_ILLEGAL, STATUS_SKIPPED, STATUS_CHECKED, STATUS_LOST };
 
 /* Answer of the process that examines a point, as bytes */
 struct examined {
@@ -100,6 +108,8 @@ bool sweep_compiler_works(const struct sweep *s, const struct point *p);
 
 /* Opens the journal; with --resume, marks what is done. */
 bool sweep_begin_journal(struct sweep *s, struct diag *diag);
+/* Writes a line that stands for a checked point until its result does. */
+bool sweep_note_checked(struct sweep *s, const struct point *p, const struct examined *e, struct diag *diag);
 /* Writes one point's result; `examined` and `timing` may be NULL. */
 bool sweep_add_result(struct sweep *s, struct point *p, enum status status, const char *reason,
                       const struct examined *examined, const struct timing *timing, struct diag *diag);
@@ -107,14 +117,21 @@ bool sweep_add_result(struct sweep *s, struct point *p, enum status status, cons
 /* progress.c */
 
 void sweep_begin_progress(struct sweep *s);
+double time_weight(const struct sweep *s); /* of a point */
 /* On a terminal one line that is overwritten; otherwise an occasional line */
 void sweep_show_progress(struct sweep *s);
 void sweep_clear_progress(const struct sweep *s);
+/* From now on `work` is done, that says `what`: with a point, or with so many. */
+void sweep_begin_work(struct sweep *s, const char *what, const struct point *p, size_t count);
+/* So much of it is done. */
+void sweep_end_work(struct sweep *s, struct work *work, double weight);
 /* A point lost through a fault of the machine: no result. False if there were too many. */
 bool sweep_lose(struct sweep *s, const struct point *p, const char *reason);
 
 /* examine.c */
 
+/* Compiles points side by side, into the cache. False if interrupted or if no process can be started. */
+bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t count, struct diag *diag);
 bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
                          struct diag *diag);
 struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool full);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sha256.h"
 #include "timing/clock.h"
 
 static bool is_ignored(int signal)
@@ -313,8 +315,11 @@ static bool follow(struct process_result *result, const char *name, int output, 
     close(output);
     int status = 0;
     pid_t reaped;
-    while ((reaped = waitpid(child, &status, 0)) < 0 && errno == EINTR)
+    struct rusage used = {0};
+    while ((reaped = wait4(child, &status, 0, &used)) < 0 && errno == EINTR)
         ;
+    result->cpu_us = 1e6 * (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                     (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
     if (reaped == child && WIFEXITED(status))
         result->exit_code = WEXITSTATUS(status);
     else
@@ -425,10 +430,66 @@ char *path_join(const char *folder, const char *name)
     return path;
 }
 
+#define FOLDER "attnrun-"
+#define PLACE 8 /* hexadecimal digits */
+
+/* Where a process number means a process: this boot of this machine, this namespace. Empty if it is not known. */
+static void ask_place(char place[PLACE + 1])
+{
+    char text[200], digits[65];
+    const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    const ssize_t boot = file >= 0 ? read(file, text, 100) : -1;
+    const ssize_t space = boot > 0 ? readlink("/proc/self/ns/pid", text + boot, 100) : -1;
+    struct sha256 hash;
+    if (file >= 0)
+        close(file);
+    place[0] = '\0';
+    if (space <= 0)
+        return;
+    sha256_start(&hash);
+    sha256_add(&hash, text, (size_t)(boot + space));
+    sha256_end(&hash, digits);
+    snprintf(place, PLACE + 1, "%.*s", PLACE, digits);
+}
+
+/* Of a process of this place that has ended? */
+static bool is_left_over(const char *name, const char *place)
+{
+    const size_t length = strlen(FOLDER);
+    char *end;
+    if (strncmp(name, FOLDER, length) != 0 || place[0] == '\0' || name[length] < '1' || name[length] > '9')
+        return false;
+    const long process = strtol(name + length, &end, 10);
+    return *end == '-' && strncmp(end + 1, place, PLACE) == 0 && end[1 + PLACE] == '-' && process == (pid_t)process &&
+           kill((pid_t)process, 0) != 0 && errno == ESRCH;
+}
+
+static void remove_left_over(const char *parent, const char *place)
+{
+    DIR *dir = opendir(parent);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        struct stat status;
+        char *path = is_left_over(entry->d_name, place) ? path_join(parent, entry->d_name) : NULL;
+        if (path != NULL && lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid())
+            folder_remove(path);
+        free(path);
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
 char *folder_make(struct diag *diag)
 {
-    const char *parent = getenv("TMPDIR");
-    char *folder = path_join(parent != NULL && *parent != '\0' ? parent : "/tmp", "attnrun-XXXXXX");
+    static bool looked; /* once is enough */
+    const char *given = getenv("TMPDIR"), *parent = given != NULL && *given != '\0' ? given : "/tmp";
+    char place[PLACE + 1], name[60];
+    ask_place(place);
+    if (!looked)
+        remove_left_over(parent, place);
+    looked = true;
+    snprintf(name, sizeof name, FOLDER "%ld-%s-XXXXXX", (long)getpid(), place);
+    char *folder = path_join(parent, name);
     if (folder == NULL || mkdtemp(folder) == NULL) {
         diag_environment(diag, folder, "no temporary folder can be made: %s", strerror(errno));
         free(folder);

@@ -24,6 +24,7 @@ struct process_result {
     int signal;
     char *output;     /* stdout and stderr together, NUL-terminated; free() it. Much output loses its middle. */
     size_t size;      /* of the output */
+    double cpu_us;    /* CPU time of the child and of those that it waited for */
 };
 
 /* Looks argv[0] up in PATH; it has no terminal. `temporary`, if not NULL, is the folder that the child is given as
@@ -58,7 +59,8 @@ void words_add(struct words *words, const char *word);
 void words_add_split(struct words *words, const char *text); /* at blanks; NULL adds nothing */
 void words_free(struct words *words);
 
-/* "…/attnrun-XXXXXX" under $TMPDIR or /tmp, malloc'd. */
+/* "…/attnrun-PID-PLACE-XXXXXX" under $TMPDIR or /tmp, malloc'd. A program's first call removes those of this user whose
+ * process, of this boot and namespace, is gone. */
 char *folder_make(struct diag *diag);
 void folder_remove(const char *folder);
 /* "a/b" malloc'd, or NULL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Description of the machine that measures.
  *
- * Left out on purpose: what it can compute (the emitted file asks for that itself), and its name.
+ * Left out on purpose: all that it can compute (the emitted file asks for that itself), and its name.
  */
 #ifndef ATTNRUN_MACHINE_H
 #define ATTNRUN_MACHINE_H
@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "../../gen/diag.h"
+#include "../../gen/isa.h"
 
 struct machine {
     char *cpu;      /* "Intel(R) Xeon(R) …" */
@@ -20,5 +21,7 @@ struct machine {
 /* False with the reason in `diag`; machine_free() in any case. */
 bool machine_ask(struct machine *machine, struct diag *diag);
 void machine_free(struct machine *machine);
+/* False: it cannot run this instruction set. What types ask for besides is not looked at. */
+bool machine_may_have(const struct isa *isa);
 
 #endif

@@ -5,9 +5,10 @@
  */
 #include "peak.h"
 
-#include <stddef.h>
 #include <string.h>
 #include <time.h>
+
+#include "clock.h"
 
 #define REPEAT_12(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define REPEAT_16(X) REPEAT_12(X) X(12) X(13) X(14) X(15)
@@ -139,4 +140,16 @@ double peak_measure(const char *isa)
         return peaks[i].flops * (double)peaks[i].steps / ns;
     }
     return 0;
+}
+
+double memory_measure(const void *memory)
+{
+    const volatile char *line = memory;
+    double start = 0;
+    for (int pass = 0; pass < 2; pass++) { /* the first one makes what ran before irrelevant */
+        start = now_us();
+        for (size_t i = 0; i < MEMORY_BYTES; i += 64)
+            (void)line[i];
+    }
+    return (double)MEMORY_BYTES / 1e3 / (now_us() - start);
 }

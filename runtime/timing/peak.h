@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The multiply-add peak of one core. Left out on purpose: peaks of more than one core, and of other types than f32. */
+/* What one core does now: its multiply-add peak, and how fast it reads memory. Left out on purpose: more than one core,
+ * and other types than f32. */
 #ifndef ATTNRUN_PEAK_H
 #define ATTNRUN_PEAK_H
+
+#include <stddef.h>
 
 /* Runs a loop of independent multiply-adds in registers for about 50 µs and returns GFLOP/s (a multiply-add is 2);
  * 0 for an instruction set that this file does not know. The machine must have it. */
 double peak_measure(const char *isa);
+
+/* Reads a line of cache after the other of so many bytes, which is more than most L2 caches hold, and returns GB/s. It
+ * falls where the FMA peak does not: when others use the caches, or pages are small. */
+#define MEMORY_BYTES ((size_t)2 << 20)
+double memory_measure(const void *memory);
 
 #endif

@@ -16,6 +16,7 @@
 #define QUIET_CPU_SHARE 0.97  /* of a sample */
 #define QUIET_SWITCH_US 1e4   /* a sample may have one switch in each such period, which costs below 0.1 % of it */
 #define QUIET_RATIO 1.3       /* ratio of a median to the minimum; clock rates of one core vary less */
+#define SURE_RATIO 1.05       /* above it a median is marked as unsure; on a quiet machine it is 1.01 to 1.04 */
 #define QUIET_MEDIAN_SHARE 0.9 /* CPU share over all samples; below it, the median may be affected too */
 
 struct sample {
@@ -23,6 +24,7 @@ struct sample {
     double wall_us, cpu_us; /* of all its calls; the second is NaN if the system's clock is too coarse */
     size_t switches;        /* involuntary context switches during the sample */
     double peak;            /* GFLOP/s of the core right before and after, if measured */
+    double memory;          /* GB/s right before, if measured */
 };
 
 struct stopwatch {

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+#include "peak.h"
+
+#define MEMORY_US 100 /* of one memory_measure(), about */
 #define PEAK_US 50 /* of one peak_measure(), about */
 
 static void count_outliers(struct timing *t, const double *sorted)
@@ -19,19 +22,21 @@ static void count_outliers(struct timing *t, const double *sorted)
     t->outliers = low + (t->samples - 1 - high);
 }
 
-/* `room` has space for three values for each round. */
+/* `room` has space for four values for each round. */
 static struct timing sum_up(const struct sample *samples, size_t rounds, double operations, double *room)
 {
     struct timing timing = {.samples = rounds};
-    double *us = room, *peak = us + rounds, *share = peak + rounds;
+    double *us = room, *peak = us + rounds, *share = peak + rounds, *memory = share + rounds;
     for (size_t r = 0; r < rounds; r++) {
         us[r] = samples[r].us;
         peak[r] = samples[r].peak;
+        memory[r] = samples[r].memory;
         share[r] = peak[r] > 0 && us[r] > 0 ? operations / (1e3 * us[r]) / peak[r] : 0;
     }
     sort_ascending(us, rounds);
     sort_ascending(peak, rounds);
     sort_ascending(share, rounds);
+    sort_ascending(memory, rounds);
     timing.us = quantile(us, rounds, 0.5);
     timing.us_min = us[0];
     timing.us_q1 = quantile(us, rounds, 0.25);
@@ -41,6 +46,7 @@ static struct timing sum_up(const struct sample *samples, size_t rounds, double 
     timing.gflops = timing.us > 0 ? operations / (1e3 * timing.us) : 0;
     timing.peak = quantile(peak, rounds, 0.5);
     timing.share = quantile(share, rounds, 0.5);
+    timing.memory = quantile(memory, rounds, 0.5);
     timing.quiet = quiet_of(samples, rounds, timing.us, timing.us_min);
     return timing;
 }
@@ -83,7 +89,7 @@ bool rounds_take(struct timing *timings, size_t count, size_t rounds, const doub
 {
     struct taker taker = {take, context, 0};
     struct sample *samples = calloc(count * rounds, sizeof *samples);
-    double *room = calloc(3 * rounds, sizeof *room);
+    double *room = calloc(4 * rounds, sizeof *room);
     struct course *courses = calloc(count, sizeof *courses);
     const bool good = samples != NULL && room != NULL && courses != NULL;
     for (size_t i = 0; good && i < count; i++)
@@ -114,9 +120,18 @@ static double operations_of(const struct timed *t)
     return 2 * cost.total * (double)t->inputs.batch;
 }
 
+struct kernels {
+    const struct timed *timed;
+    const void *memory; /* of the yardstick */
+};
+
 static struct sample take_kernel(void *context, size_t kernel)
 {
-    return timed_sample_with_peak((const struct timed *)context + kernel);
+    const struct kernels *kernels = context;
+    const double memory = memory_measure(kernels->memory);
+    struct sample sample = timed_sample_with_peak(&kernels->timed[kernel]);
+    sample.memory = memory;
+    return sample;
 }
 
 /* The number of rounds that fit the time, estimated from first calls */
@@ -125,7 +140,7 @@ static size_t plan_rounds(struct timed *timed, size_t count, double seconds, siz
     double round = 0;
     for (size_t i = 0; i < count; i++) {
         const double us = timed_calibrate(&timed[i]);
-        round += us * (double)(timed[i].repeats + 1) + 2 * PEAK_US;
+        round += us * (double)(timed[i].repeats + 1) + 2 * PEAK_US + MEMORY_US;
     }
     return rounds_for(1e6 * seconds * (double)count / round, min);
 }
@@ -138,15 +153,17 @@ bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, d
     const int core = pin_to_this_core();
     const size_t rounds = plan_rounds(timed, count, seconds, min);
     double *operations = calloc(count, sizeof *operations);
-    bool good = operations != NULL;
+    struct kernels kernels = {timed, large_pages(MEMORY_BYTES)};
+    bool good = operations != NULL && kernels.memory != NULL;
     for (size_t i = 0; good && i < count; i++)
         operations[i] = operations_of(&timed[i]);
     settle_clock(timed[0].isa);
-    good = good && rounds_take(timings, count, rounds, operations, take_kernel, timed);
+    good = good && rounds_take(timings, count, rounds, operations, take_kernel, &kernels);
     if (!good)
         diag_environment(diag, NULL, "out of memory");
     for (size_t i = 0; good && i < count; i++)
         timings[i].core = core;
     free(operations);
+    free((void *)kernels.memory);
     return good;
 }

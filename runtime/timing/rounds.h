@@ -3,8 +3,9 @@
  * affects all of them, and differences between kernels are real.
  *
  * A sample follows an untimed call of the same kernel, so caches are warm although others ran in between. The core's
- * peak is measured right before and after it. A disturbed sample is repeated, and so are all samples of a kernel whose
- * figures are still disturbed (quiet.h). Left out on purpose: which kernels, and how they are shown.
+ * peak is measured right before and after it, and how fast it reads memory before that call. A disturbed sample is
+ * repeated, and so are all samples of a kernel whose figures are still disturbed (quiet.h). Left out on purpose: which
+ * kernels, and how they are shown.
  */
 #ifndef ATTNRUN_ROUNDS_H
 #define ATTNRUN_ROUNDS_H
@@ -19,6 +20,7 @@ struct timing {
                                                                * outliers */
     double gflops;            /* of the plain layer's operations, at the median */
     double peak, share;       /* medians of the rounds' own */
+    double memory;            /* median of the rounds' own: a yardstick, by which times of other minutes compare */
     struct quiet quiet;
     int core;
 };

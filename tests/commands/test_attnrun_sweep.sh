@@ -101,7 +101,7 @@ for wanted in h=2 width=wide parameters=512 multiply_adds=23040 isa=scalar n=20 
     check "$wanted" test "$(value "$line" "${wanted%=*}")" = "${wanted#*=}"
 done
 for key in packed_bytes scratch_bytes code_bytes compile_s us us_min us_q1 us_q3 us_max gflops peak_gflops share \
-    error_of_gate error_of_bound; do
+    error_of_gate error_of_bound us_over_min memory_gbs; do
     check "$key is above 0" awk -v x="$(value "$line" $key)" 'BEGIN { exit !(x > 0) }'
 done
 for order in "us_min us_low" "us_low us_q1" "us_q1 us" "us us_q3" "us_q3 us_high" "us_high us_max" \
@@ -118,7 +118,11 @@ if grep -q '"cpu_share"' <<<"$line"; then
 else
     skip "the share of the CPU: this system counts it in ticks"
 fi
-check "CSV knows them" grep -q ',us_min,.*,cpu_share,switches,disturbed,' a.csv
+check "CSV knows them" grep -q ',us_min,.*,rank,.*,cpu_share,switches,disturbed,' a.csv
+check "lines have no rank, which depends on other results" test "$(grep -c '"rank"' a.jsonl)" -eq 0
+for column in $(head -1 a.csv | tr , '\n' | grep -vxE 'h|width'); do
+    check "docs/sweep.md describes the column $column" grep -Eq "^\|.*\`$column\`.*\|.*[a-z]" "$root/docs/sweep.md"
+done
 check "error within the gate" awk -v x="$(value "$line" error_of_gate)" 'BEGIN { exit !(x <= 1) }'
 for key in cpu compiler flags kernel version when sweep id settings; do
     check "$key is told" grep -q "\"$key\":\"[^\"]" <<<"$line"
@@ -154,7 +158,31 @@ check "every set is done or lacking" test "$(grep -Ec '^ +[0-9] +(scalar|avx2|av
 case $(uname -m) in aarch64) foreign=avx2 ;; *) foreign=neon ;; esac
 run 3 sweep --vary h=1 --isa $foreign small.layer
 says "none of the requested instruction sets"
-check "a set of another architecture is lacking, not failed" grep -q "^skipped: h=1: this machine lacks $foreign" out
+check "a set of another architecture is lacking, not failed" grep -q "^skipped: h=1: $foreign: this machine lacks it$" out
+# of every set and type the reason that check gives, and no compilation for what a pair or this machine cannot have
+cat >cc <<'CC'
+#!/bin/sh
+for last; do :; done
+case $last in *.c) echo "$last" >>"$COMPILED" ;; esac
+exec cc "$@"
+CC
+chmod +x cc
+export COMPILED=$work/compiled
+sets=sse4,avx2,avxvnni,avx512,amx,neon,wasm_simd128,rvv
+for type in precision=bf16 precision=i8 precision=i16 weight_type=i4 weight_type=bf16 cache_type=f16; do
+    with=$type
+    [ $type != cache_type=f16 ] || with="$type --set cache=rows --set cache_len=20 --set mask=causal"
+    rm -f compiled
+    # shellcheck disable=SC2086 # several words
+    CC=$work/cc "$attnrun" sweep small.layer --vary isa=$sets --set $with --seconds 0 --rounds 3 --cache "$work/sets" >out 2>err </dev/null
+    # shellcheck disable=SC2086
+    "$attnrun" check small.layer --set $with --isa $sets --cache "$work/sets" >checked 2>err </dev/null
+    sed -n 's/^skipped small \([a-z0-9_]*\)  /\1: /p' checked | sort >wanted
+    sed -n 's/^skipped: .*isa=[a-z0-9_]*: //p' out | sort >found
+    check "$type: the reasons are those of check" cmp wanted found
+    check "$type: some" test -s found
+    check "$type: what is skipped is not compiled" test "$(sort -u compiled 2>/dev/null | wc -l)" -le "$(grep -c ' ok ' out)"
+done
 run 0 sweep small.layer --vary h=2 --isa scalar,avx2 --seconds 0.001 --rounds 3
 prints '^point +h +isa '
 
@@ -289,13 +317,54 @@ else
     skip "no more processes: nothing can be preloaded here" 4
 fi
 
+# ---- times that are less sure, and points that cannot be told apart ----
+
+ranked() { # US US_MIN US_Q3 GB/S…: one result each
+    local i=0
+    for of; do
+        read -r us least q3 memory <<<"$of"
+        echo "{\"sweep\":\"s\",\"cpu\":\"c\",\"vary\":\"h\",\"h\":$((i += 1)),\"point\":$i,\"points\":$#,\"status\":\"ok\"," \
+            "\"us\":$us,\"us_min\":$least,\"us_q3\":$q3,\"memory_gbs\":$memory}"
+    done
+}
+# ranges 90 to 110, 111 to 140, 105 to 130; and 130 to 160 while memory took twice as long: 65 to 160
+ranked "100 90 110 50" "120 111 140 50" "110 105 130 50" "140 130 160 25" "103 102 104 50" >ranks.jsonl
+run 0 merge ranks.jsonl --csv -
+check "ranks: those that are surely faster" test "$(cut -d, -f"$(head -1 out | tr , '\n' | grep -nx rank | cut -d: -f1)" out |
+    tail -n +2 | tr '\n' ' ')" = "1 3 2 1 1 "
+run 0 merge ranks.jsonl
+prints '^ +1 +1 +ok +100\.00~ '
+prints '^ +5 +5 +ok +103\.00  '
+prints '^~: the median is 5 to 30 % above the minimum'
+
+# ---- folders of killed runs ----
+
+mkdir temporary
+cat >cc <<'CC'
+#!/bin/sh
+for last; do :; done
+case $last in *.c) kill -9 $PPID ;; esac
+exec cc "$@"
+CC
+TMPDIR=$work/temporary CC=$work/cc "$attnrun" sweep small.layer --vary h=2 "${quick[@]}" --cache "$work/killed" >out 2>err </dev/null
+check "a process that is killed leaves its folder" test -n "$(ls temporary)"
+left=$(cd temporary && echo attnrun-*-*-*) && left=${left%% *}
+place=${left#attnrun-*-} place=${place%-*}
+mkdir "temporary/attnrun-$$-$place-living" "temporary/attnrun-999999999-00000000-remote" temporary/attnrun-other
+touch "temporary/attnrun-999999999-$place-file"
+TMPDIR=$work/temporary run 0 check small.layer --isa scalar
+check "the next run removes it" test ! -e "temporary/$left"
+for name in "$$-$place-living" 999999999-00000000-remote "999999999-$place-file" other; do
+    check "and not $name" test -e "temporary/attnrun-$name"
+done
+
 # ---- interrupted and resumed: nothing is lost, nothing done twice ----
 
 many=(sweep small.layer --vary h=1,2 --vary n=1:20:1 "${quick[@]}")
 # interrupt SIGNAL FILE LINES: begins the sweep and stops it once so many lines are there
 interrupt() {
     set -m # a child of a script that has no jobs ignores SIGINT, and so would the sweep
-    "$attnrun" "${many[@]}" --json "$2" >out 2>err </dev/null &
+    "$attnrun" "${many[@]}" --json "$2" --html "$2.html" --csv "$2.csv" >out 2>err </dev/null &
     local child=$! turns=0
     set +m
     while [ "$(cat "$2" 2>/dev/null | wc -l)" -lt "$3" ] && [ $((turns += 1)) -lt 600 ] && kill -0 $child 2>/dev/null; do
@@ -323,12 +392,26 @@ says "attnrun sweep: interrupted before its first point; the files are as they w
 check "and of its own words alone" test "$(wc -l <err)" -eq 1
 check "they are" cmp -s k.jsonl before.jsonl
 
+# a point has its line as soon as it is checked, long before the others of its group are
+rm -f k.jsonl
+interrupt KILL k.jsonl 1
+check "lines of checked points: $(wc -l <k.jsonl)" test "$(wc -l <k.jsonl)" -lt 16 -a "$(grep -c '"status":"checked"' k.jsonl)" -ge 1
+check "they tell what is known" grep -q '"parameters":.*"error_of_bound":' k.jsonl
+run 2 "${many[@]}" --json k.jsonl
+says "has not ended; go on with --resume"
+run 2 merge k.jsonl
+says "not timed yet"
 for signal in INT TERM KILL; do
-    rm -f k.jsonl
-    interrupt $signal k.jsonl 16
+    rm -f k.jsonl*
+    interrupt $signal k.jsonl 17
     check "$signal ends it" test $ended -gt 2
-    [ $signal = KILL ] || says "interrupted; "
-    had=$(wc -l <k.jsonl)
+    if [ $signal != KILL ]; then
+        says "interrupted; "
+        check "$signal: the page has what is there" grep -q "points, $(grep -c '"status":"ok"' k.jsonl) measured" k.jsonl.html
+        check "$signal: and CSV" test "$(wc -l <k.jsonl.csv)" -eq $((1 + $(grep -c '"status":"ok"' k.jsonl)))
+    fi
+    had=$(wc -l <k.jsonl) done=$(grep -vc '"status":"checked"' k.jsonl)
+    check "checked points come last" test "$(head -n "$done" k.jsonl | grep -c '"status":"checked"')" -eq 0
     check "some lines, not all: $had" test "$had" -ge 16 -a "$had" -lt 40
     check "whole lines" test "$(grep -c '^{.*}$' k.jsonl)" -eq "$had"
     cp k.jsonl before.jsonl
@@ -342,7 +425,7 @@ for signal in INT TERM KILL; do
     lines k.jsonl 40
     check "$signal: whole lines again" test "$(grep -c '^{"sweep":"[0-9a-f]*",.*}$' k.jsonl)" -eq 40
     check "$signal: each point once" test "$(points k.jsonl | sort -n | uniq | wc -l)" -eq 40
-    check "$signal: what was done stands" cmp -s <(head -n "$had" k.jsonl) before.jsonl
+    check "$signal: what was done stands" cmp -s <(head -n "$done" k.jsonl) <(head -n "$done" before.jsonl)
 done
 cp k.jsonl before.jsonl
 run 0 "${many[@]}" --json k.jsonl --resume

@@ -74,7 +74,7 @@ for wanted in '<html lang="en">' 'name="viewport"' 'prefers-color-scheme: dark' 
     '18 of 18 points, 16 measured, 1 failed, 1 illegal, 1 disturbed.' '<section id="plots">' '<p>JavaScript draws the plots; the table has' '<caption>' \
     '<th scope="col" class="text" aria-sort="none" data-name="width" data-axis="">' 'data-name="folded"' '>scores</td>' \
     'A share of peak above 100 % is no mistake' '*: a disturbed machine' 'aria-labelledby="points" tabindex="0"' \
-    'illegal: h = 3, width = narrow, n = 8: 3 is &lt; 4 &amp; odd' 'failed: h = 5, width = narrow, n = 8: it said &quot;no&quot;'; do
+    '1 illegal: 3 is &lt; 4 &amp; odd<br/>h = 3, width = narrow, n = 8</li>' '1 failed: it said &quot;no&quot;'; do
     has page.html "$wanted"
 done
 count page.html '<th scope="row" data-value="[0-9]+">' 18
@@ -88,7 +88,22 @@ check "nothing is fetched" test -z "$(grep -Eo "$fetched" page.html)"
 check "no id occurs twice" test -z "$(grep -Eo ' id="[^"$]*"' page.html | sort | uniq -d)"
 run 1 merge three.jsonl --html again.html
 check "the same results make the same bytes" cmp page.html again.html
-draws three page.html 32
+draws three page.html 33
+
+# ---- reasons that differ in numbers are one; the layer stands on top without what is varied; medians are less sure ----
+
+for h in 3 5 6 7; do
+    point $h 9 h,n "\"h\":$h,\"n\":9,\"status\":\"illegal\",\"reason\":\"h = $h does not divide 8.$h\""
+done >why.jsonl
+point 8 9 h,n '"h":8,"n":9,"status":"illegal","reason":"h = 8 divides it"' >>why.jsonl
+printf '{%s,"id":"9","point":9,"points":9,"shard_points":9,"vary":"h,n","h":1,"n":9,"status":"ok",%s,%s}\n' "$common" \
+    '"settings":"name = x; d_model = 8; h = 1; seq_len = 9"' '"us":1.2,"us_min":1,"us_q3":1.3' >>why.jsonl
+run 1 merge why.jsonl --html why.html
+wellformed why.html
+has why.html '4 illegal, the first: h = 3 does not divide 8.3<br/>h = 3, n = 9; h = 5, n = 9; h = 6, n = 9; h = 7, n = 9</li>'
+has why.html '1 illegal: h = 8 divides it<br/>h = 8, n = 9</li>'
+has why.html '<p class="layer">d_model = 8; seq_len = 9</p>'
+has why.html '<abbr title="less sure">~</abbr>'
 
 # ---- context length: a section of its own ----
 

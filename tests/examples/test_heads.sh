@@ -64,7 +64,7 @@ check "a checkpoint that cannot be written" refuses 3 'cannot be written' sort 6
 check "without the pair it is short" test "$(wc -l <"$example/heads.c")" -lt 400
 
 if ! command -v python3 >/dev/null; then
-    leave_out "python3 is not there" 17
+    leave_out "python3 is not there" 18
 fi
 export CC="$cc"
 run_py() { # FOLDER WORD…: two cells, of three runs each: two rates, then a seed
@@ -124,11 +124,28 @@ page() {
         grep -q 'class=near' "$work/out/heads.html" && grep -q '<th>layer 2</th>' "$work/out/heads.html" &&
         grep -q '>narrow, 2</text>' "$work/out/heads.svg"
 }
+found() { # the page in docs/ is of the results beside the example
+    mkdir "$work/found" && cp "$example/results.jsonl" "$work/found" &&
+        python3 -B "$example/run.py" --out "$work/found" --page && cmp "$work/found/heads.svg" "$root/docs/heads.svg" || return
+    python3 -B - "$example" "$root/docs/heads.md" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import pathlib, run
+page, groups = open(sys.argv[2]).read(), list(run.groups_of(run.read_results(pathlib.Path(sys.argv[1])).values()))
+assert len(groups) > 6 and all(len(group.rows) == 5 for group in groups)
+for group in groups:
+    show = lambda loss: f"{loss:.4f}" if loss < .1 else f"{loss:.3f}"
+    row = f"| {show(group.mean)} | {show(group.low)} … {show(group.high)} | {group.learned().partition(',')[0]} |"
+    sizes = f"| {group.task} | {group.kind} | {group.h} of {group.sizes[4]} | {group.sizes[3]} | {group.rows[0]['parameters']:,} "
+    assert any(line.startswith(sizes) and line.endswith(row) for line in page.splitlines()), (sizes, row)
+END
+}
 rates() { # of each cell both rates with one seed, then one rate with another
     [ "$(grep -c '"seed": 101' "$work/out/results.jsonl")" -eq 4 ] &&
         [ "$(grep -c '"seed": 1,' "$work/out/results.jsonl")" -eq 2 ]
 }
 check "budgets that are called equal are" sizes
+check "docs/heads.md has the results and their figure" found
 check "a page without results" says 'there are no results' --page
 check "a shard that is none" says 'shard is I/N' --shard 3/2
 check "too few steps" says 'at least 20' --steps 1

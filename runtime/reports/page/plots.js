@@ -38,7 +38,6 @@ const QUANTITIES = [
     {title: "From f32, rms", units: PARTS, value: p => number(p, "against_f32"), ends: []},
     {title: "From f32, largest", units: PARTS, value: p => number(p, "against_f32_largest"), ends: []},
     {title: "Scratch of one worker", units: BYTES, value: p => number(p, "scratch_bytes"), ends: []},
-    {title: "Compile time", units: TIMES, time: true, value: p => 1e6 * number(p, "compile_s"), ends: []},
 ];
 
 /* ---- values ---- */
@@ -97,11 +96,6 @@ function sayValues(keys, point) {
     return keys.map(key => key.name + " = " + point[key.name]).join(", ");
 }
 
-/* "h = 4, wide": words speak for themselves. */
-function nameOf(keys, point) {
-    return keys.map(key => key.numeric ? key.name + " = " + point[key.name] : point[key.name]).join(", ");
-}
-
 /* ---- lines ---- */
 
 /* Numbers run from blue to red, words have colours far apart. */
@@ -124,7 +118,7 @@ function linesOf(points, keys, view) {
         if (!rests.has(rest))
             rests.set(rest, rests.size);
         if (!lines.has(id))
-            lines.set(id, {name: nameOf(own, p), colour: colourOf(first, index),
+            lines.set(id, {name: sayValues(own, p), colour: colourOf(first, index),
                            dash: DASHES[rests.get(rest) % DASHES.length],
                            shape: SHAPES[(others.length > 0 ? rests.get(rest) : index) % SHAPES.length],
                            order: own.map(key => key.values.indexOf(p[key.name])), points: []});
@@ -168,8 +162,16 @@ function yAxis(quantity, lines, view) {
     const high = Math.min(maximum([...medians, ...ends]), OVERSHOOT * maximum(medians));
     if (!view.logarithmic || quantity.share || low <= 0 || !(quantity.time || high >= SPAN * low))
         return axis(0, 1.05 * high || 1, false);
-    const room = Math.max(1.15, Math.sqrt(SPAN * low / high));
-    return axis(low / room, high * room, true);
+    const room = Math.max(1.05, Math.sqrt(SPAN * low / high));
+    return axis(end(low / room, -1, quantity.units === BYTES), end(high * room, 1, quantity.units === BYTES), true);
+}
+
+/* The next value above (1) or below (-1) that reads well at the end of a logarithmic axis: 1, 1.5, 2, 3, 5, 7 times a power
+ * of ten, or a power of two. */
+function end(value, way, binary) {
+    const base = binary ? 2 : 10, power = base ** Math.floor(Math.log(value) / Math.log(base) + 1e-9);
+    const steps = (binary ? [1, 2] : [1, 1.5, 2, 3, 5, 7, 10]).map(step => step * power);
+    return way > 0 ? steps.find(step => step >= 0.999999 * value) : steps.filter(step => step <= 1.000001 * value).pop();
 }
 
 /* 1, 2, 5, 10 …, or powers of two: the first that is not far below `value`. */
@@ -191,19 +193,26 @@ function ticksOf(axis, binary) {
         for (let i = Math.ceil(axis.low / step); i * step <= axis.high; i++)
             ticks.push(i * step);
     }
-    return ticks.filter(t => t >= axis.low && t <= axis.high);
+    const inside = ticks.filter(t => t >= axis.low && t <= axis.high);
+    const bare = end => inside.every(t => Math.abs(axis.at(t) - axis.at(end)) > 0.07); /* no tick is near it */
+    return [...[axis.low].filter(bare), ...inside, ...[axis.high].filter(bare)].filter(t => axis.logarithmic || inside.includes(t));
 }
 
 /* The values themselves; where numbers stand too close, round ones. Labels that would overlap are left out. */
 function xTicks(axis, view, width) {
-    const own = view.x.numeric && view.x.values.length > 2 * TICKS
-              ? ticksOf(axis, false).map(t => [t, String(Number(t.toPrecision(6)))])
-              : view.x.values.map((value, i) => [view.x.numeric ? Number(value) : i, value]);
+    const values = view.x.values, ends = [values[0], values[values.length - 1]];
+    const own = view.x.numeric && values.length > 2 * TICKS
+              ? [ends[0], ...ticksOf(axis, false)
+                    .filter(t => t > Number(ends[0]) && t < Number(ends[1])), ends[1]]
+                    .map(t => [Number(t), String(Number(Number(t).toPrecision(6)))])
+              : values.map((value, i) => [view.x.numeric ? Number(value) : i, value]);
+    const half = label => 3.8 * label.length + 3, last = own.length - 1;
+    const limit = view.x.numeric ? axis.at(own[last][0]) * width - half(own[last][1]) : width; /* the last one stays */
     let free = -Infinity;
-    return own.filter(([value, label]) => {
-        const at = axis.at(value) * width, half = 3.8 * label.length + 3;
-        const seen = at >= 0 && at <= width && at - half >= free;
-        free = seen ? at + half : free;
+    return own.filter(([value, label], i) => {
+        const at = axis.at(value) * width;
+        const seen = at >= 0 && at <= width && at - half(label) >= free && (i === last || at + half(label) <= limit);
+        free = seen ? at + half(label) : free;
         return seen;
     });
 }
