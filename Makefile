@@ -23,7 +23,7 @@ docdir   ?= $(datadir)/doc/attngen
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-avxvnni test-amx test-compilers \
         test-vectors test-mutants test-emitted test-keys same sweep fuzz fuzzers bare bench-plain \
-        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-train bench-types bench-models bench-minilm demo install clean
+        bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-decode bench-chunks bench-train bench-types bench-models bench-minilm demo install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
 # recipe wants to know: in `make deps all` that is after the packages are there.
@@ -90,6 +90,8 @@ help:
 	@echo '                lists what there is'
 	@echo 'make bench-decode  steps and chunks behind a cache, beside the same libraries: PEERS_SHAPES, PEERS_SYSTEMS, PEERS_ROUNDS,'
 	@echo '                PEERS_CORES, PEERS_LIST=1; and by two threads and in a ring: DECODE_ISA="avx512 avx2", DECODE_SECONDS'
+	@echo 'make bench-chunks  calls of n tokens behind a cache: none may take longer than one of more tokens, or two of half;'
+	@echo '                (CHUNKS="16 17", CHUNKS_PAST=1024; more in bench/decode/chunks.sh)'
 	@echo 'make bench-train  forward and backward of six layers beside PyTorch, compiled too: the same variables'
 	@echo '                by torch.compile as well, and ours by AVX2 and clang'
 	@echo 'make bench-types  layers whose weights and operands have fewer bits, beside the same libraries in whole numbers; likewise'
@@ -268,6 +270,10 @@ bench-plain: $(BUILD)/attngen
 # share of peak over every dimension, beside the expected share: a table, a CSV and plots
 bench-flat: all
 	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/flat/flat.sh '$(BUILD)/flat'
+
+# calls of n tokens behind a cache, over n: a table
+bench-chunks: all
+	@ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' bench/decode/chunks.sh '$(BUILD)/chunks'
 
 # one feature at a time over two base layers, timed in turns with the base: a table in Markdown, a CSV
 bench-features: all

@@ -27,7 +27,10 @@ local idle = [[
     _name_or_path _model_name_or_path _commit_hash _num_labels _attn_implementation _attn_implementation_autoset
     _flash_attn_2_enabled attn_implementation model_type transformers_version torch_dtype dtype auto_map
     custom_pipelines
-    bos_token_id eos_token_id eos_token_ids sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
+    dropout dropout_rate activation_dropout attention_dropout attention_probs_dropout_prob classifier_dropout
+    hidden_dropout_prob attn_pdrop embd_pdrop resid_pdrop qa_dropout seq_classif_dropout
+    bos_token eos_token pad_token name pad_token_id bos_token_id eos_token_id eos_token_ids sep_token_id
+    cls_token_id mask_token_id unk_token_id decoder_start_token_id
     forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
     use_cache return_dict output_attentions output_hidden_states output_past torchscript xla_device use_bfloat16
     tf_legacy_loss gradient_checkpointing initializer_range initializer_factor init_std neftune_noise_alpha
@@ -48,6 +51,8 @@ local idle = [[
 local settled = {
     {"is_decoder", false, "the model is read as it stands alone"},
     {"is_encoder_decoder", false, "the family has one stack"}, {"tie_encoder_decoder", false, "stacks share no layers"},
+    {"original_max_position_embeddings", nil, "it belongs into rope_parameters"},
+    {"per_layer_config", nil, "layers of other shapes than the rest are not read"},
     {"rope_interleaved", false, "the family rotates halves of a head"},
     {"add_cross_attention", false, "there is no other model whose tokens it would read"},
     {"cross_attention_hidden_size", nil, "there is no other model whose tokens it would read"},

@@ -1407,7 +1407,8 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
 
     p->cached.few_queries = layer_few_queries(layer);
     p->cached.few_rows = p->cached.few_queries * group;
-    const int64_t model = lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK;
+    p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
+    const int64_t model = round_up(lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK, p->cached.vecs * lanes);
     p->cached.key_block = round_up(request_or(request, PLAN_KEY_BLOCK, model), lanes);
     if (p->rounds_values)
         p->cached.key_block = min(p->cached.key_block, MOST_SUMMED / lanes * lanes);
@@ -1420,7 +1421,6 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.queries = min(layer->seq_len, max(1, (p->rounds_scores ? WORD_ROWS : CACHED_ROWS) / group));
     p->cached.rows = p->cached.queries * group;
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
-    p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
     const int64_t whole = layer->d_v / lanes, vecs = p->cached.vecs;
@@ -1460,7 +1460,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         p->values_room = row_stride(p, round_up(layer->d_v, lanes));
         tiles_for_one(&p->cached.word_panels, ceil_div(layer->d_v, lanes), p->cached.vecs);
     }
-    tiles_for_runs(&p->cached.tiles, p->cached.rows, group, min(high, p->cached.rows), ROWS_STEP);
+    tiles_for_runs(&p->cached.tiles, p->cached.rows, group > 1 ? group : 3, min(high, p->cached.rows), 2);
     if (whole > 0) {
         tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
         tiles_for_one(&p->cached.low_panels, whole, low_width);

@@ -48,13 +48,11 @@ return function(m, kind)
     local vocab, types = c:size("vocab_size"), c:size("type_vocab_size", 2)
     local rows, eps = c:size("max_position_embeddings"), c:number("layer_norm_eps", 1e-12, 1)
     local activation = c:word("hidden_act", m.activations, "gelu")
-    c:ignore("pad_token_id")
     local first = kind.padding and c:size("pad_token_id", 1, 0) + 1 or 0 -- the row of the first token's position
     c:only("position_embedding_type", "absolute", "relative ones are a term of the scores that attngen does not have")
     c:only("embedding_size", width, "a smaller one is projected")
     local tied = c:flag("tie_word_embeddings", true)
-    c:ignore("hidden_dropout_prob attention_probs_dropout_prob classifier_dropout pooler_fc_size pooler_type " ..
-             "pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head")
+    c:ignore("pooler_fc_size pooler_type pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head")
     if first >= rows then
         c:wrong("max_position_embeddings", "is %d; more than pad_token_id + 1 = %d is needed", rows, first)
         rows = first + 1

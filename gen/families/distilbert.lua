@@ -40,7 +40,7 @@ return function(m)
     local positions = c:size("max_position_embeddings")
     local activation = c:word("activation", m.activations, "gelu")
     local tied = c:flag("tie_word_embeddings", true)
-    c:ignore("attention_dropout dropout qa_dropout seq_classif_dropout sinusoidal_pos_embds tie_weights_ pad_token_id")
+    c:ignore("sinusoidal_pos_embds tie_weights_")
     local seq = m:lengths(positions, true)
 
     local spec = m:spec("layer", "A layer with norms behind attention and feed-forward")

@@ -59,7 +59,7 @@ return function(m, kind)
     if kind.windows then
         left, windowed = kind.windows(m, layers)
     end
-    c:ignore("attention_dropout pretraining_tp pad_token_id")
+    c:ignore("pretraining_tp")
     local seq, all, cache = m:lengths(positions, false, true)
     if not d_k and width % h ~= 0 then
         c:wrong("hidden_size", "is %d, no multiple of num_attention_heads, and there is no head_dim", width)

@@ -69,7 +69,7 @@ return function(m)
     if does.decoder then
         c:only("is_encoder_decoder", true, "the class has both stacks")
     end
-    c:ignore("is_encoder_decoder dropout_rate classifier_dropout pad_token_id")
+    c:ignore("is_encoder_decoder")
     local seq, all, cache = m:lengths(positions, false, does.decoder)
     local far = m.options.seq_len or positions -- tokens of the encoder
 

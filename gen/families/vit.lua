@@ -35,7 +35,7 @@ return function(m)
     local biased = c:flag("qkv_bias", true)
     local pooled = c:size("pooler_output_size", false) or width
     local pooler = c:word("pooler_act", m.row_activations, "tanh")
-    c:ignore("hidden_dropout_prob attention_probs_dropout_prob encoder_stride tie_word_embeddings")
+    c:ignore("encoder_stride tie_word_embeddings")
     if patch > image or image % patch ~= 0 then
         c:wrong("image_size", "is %d, which is not a whole number of patches of %d", image, patch)
         patch = image

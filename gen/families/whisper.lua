@@ -31,10 +31,9 @@ return function(m)
     local activation, tied = c:word("activation_function", m.activations, "gelu"), c:flag("tie_word_embeddings", true)
     c:only("scale_embedding", false, "transformers' decoder does not scale its embedding either")
     c:only("num_hidden_layers", layers, "it is another name of encoder_layers")
-    c:ignore("is_encoder_decoder activation_dropout attention_dropout dropout encoder_layerdrop " ..
-             "decoder_layerdrop apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks " ..
-             "mask_feature_prob mask_feature_length mask_feature_min_masks median_filter_width " ..
-             "use_weighted_layer_sum classifier_proj_size pad_token_id")
+    c:ignore("is_encoder_decoder encoder_layerdrop decoder_layerdrop apply_spec_augment mask_time_prob " ..
+             "mask_time_length mask_time_min_masks mask_feature_prob mask_feature_length mask_feature_min_masks " ..
+             "median_filter_width use_weighted_layer_sum classifier_proj_size")
     local seq, all, cache = m:lengths(positions, true, true)
 
     local function start(kind, about, heads, key)

@@ -576,7 +576,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         d->weight_type = NULL;
         d->exact_chunks = chance(&of_products, 0.8) ? NULL : d->exact_chunks; /* scores are f32 then */
     }
-    const int64_t few = 16 / (d->h_kv > 0 ? d->h / d->h_kv : 1); /* FEW_ROWS */
+    const int64_t few = 16 / (d->h_kv > 0 ? d->h / d->h_kv : 1); /* FEW_WHOLE_ROWS */
     const bool floats = d->cache != NULL && (is(d->exact_chunks, "true") || d->seq_len <= few);
     if (no_weights && (is(d->precision, "bf16") || d->d_k < 32 || floats))
         d->precision = NULL;

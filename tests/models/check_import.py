@@ -325,8 +325,11 @@ def answers(kind, model, call):
         return {"classifier": model(**{key: rows[None] for key, rows in call.items()}).logits.reshape(BATCH, 1)}
     out = model(**call)
     names = {"prediction_logits": "logits", "seq_relationship_logits": "seq_relationship", "pooler_output": "pooler",
-             "last_hidden_state": "hidden", "logits": "logits" if "LM" in kind or "Generation" in kind else
-             "seq_relationship" if "NextSentence" in kind else "classifier"}
+             "last_hidden_state": "hidden", "logits": "classifier"}
+    if kind.endswith(("LM", "LMHeadModel", "Generation")):
+        names["logits"] = "logits"
+    elif "NextSentence" in kind:
+        names["logits"] = "seq_relationship"
     found = {ours: out[theirs] for theirs, ours in names.items() if out.get(theirs) is not None}
     if "start_logits" in out:
         found["qa_outputs"] = torch.stack([out.start_logits, out.end_logits], -1)

@@ -21,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import torch
 import transformers as t
@@ -357,6 +358,7 @@ class Ladder:
 def main(words):
     ladder = Ladder(words[1], "-v" in words)
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # of keys that transformers deprecates
     families = [word for word in words[2:] if word != "-v"]
     for family in families or FAMILIES:
         before = ladder.counts.copy()

@@ -32,6 +32,7 @@ MODELS = {
     "bert": (t.BertModel, t.BertConfig(**BERT), "float32"),
     "bert_words": (t.BertForPreTraining, t.BertConfig(**BERT, hidden_act="gelu_new"), "float16"),
     "bert_classes": (t.BertForSequenceClassification, t.BertConfig(**BERT, num_labels=3), "float32"),
+    "bert_tokens": (t.BertForTokenClassification, t.BertConfig(**BERT, num_labels=3), "float32"),
     "roberta": (t.RobertaForMaskedLM, t.RobertaConfig(**BERT), "float32"),
     "roberta_classes": (t.RobertaForSequenceClassification, t.RobertaConfig(**BERT, num_labels=3), "bfloat16"),
     "distilbert": (t.DistilBertForMaskedLM, t.DistilBertConfig(
@@ -54,6 +55,7 @@ MODELS = {
     "t5": (t.T5ForConditionalGeneration, t.T5Config(**T5), "float32"),
     "t5_gated": (t.T5ForConditionalGeneration, t.T5Config(
         **T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_decoder_layers=1), "float32"),
+    "t5_tables": (t.T5ForConditionalGeneration, t.T5Config(**T5), "float32"),
     "whisper": (t.WhisperForConditionalGeneration, t.WhisperConfig(
         d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
         encoder_ffn_dim=20, decoder_ffn_dim=24, vocab_size=19, max_source_positions=10, max_target_positions=12,
@@ -106,7 +108,21 @@ def old_llama(folder):
     configure(folder, change)
 
 
-CHANGES = {"bert_words": old_bert, "gpt2": old_gpt2, "llama": old_llama}
+def with_pooler(folder):
+    """A pooler that the class does not read, as in published models."""
+    rewrite(folder, lambda tensors: {**tensors, "bert.pooler.dense.weight": torch.ones(16, 16),
+                                     "bert.pooler.dense.bias": torch.ones(16)})
+
+
+def own_tables(folder):
+    """An embedding of the decoder's own beside the shared one, and another activation than feed_forward_proj says."""
+    rewrite(folder, lambda tensors: {**tensors, "decoder.embed_tokens.weight": tensors["shared.weight"].flip(0)})
+    configure(folder, lambda config: config.update(dense_act_fn="gelu"))
+
+
+CHANGES = {"bert_tokens": with_pooler, "t5_tables": own_tables, "bert_words": old_bert, "gpt2": old_gpt2,
+           "llama": old_llama}
+LATER = {"bert_tokens": 18, "t5_tables": 19}  # seeds of those that came after the others
 SHARDS = {"llama": "4KB"}
 
 
@@ -114,7 +130,7 @@ def make(name):
     kind, config, dtype = MODELS[name]
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
-    torch.manual_seed(sorted(MODELS).index(name))
+    torch.manual_seed(LATER[name] if name in LATER else sorted(MODELS.keys() - LATER.keys()).index(name))
     model = kind(config)
     with torch.no_grad():
         for key, weight in model.named_parameters():  # norms and biases that are not all 1 and 0

@@ -237,7 +237,7 @@ for key in '"sbert_ce_default_activation_function": "torch.nn.modules.linear.Ide
     '"_attn_implementation_autoset": true' '"is_llama_config": true' '"rope_interleaved": false' '"use_mrope": false' \
     '"transformers.js_config": {"dtype": "q4"}' '"unsloth_version": "2024.9"' '"eos_token_ids": 0' '"xla_device": true' \
     '"is_encoder_decoder": false' '"tie_encoder_decoder": false' '"predict_special_tokens": true' '"_flash_attn_2_enabled": true' \
-    '"max_sequence_length": 2048' '"cache_implementation": "hybrid"' '"rope_scaling": null' '"quantization_config": null'; do
+    '"language": "english", "name": "Bert"' '"max_sequence_length": 2048' '"cache_implementation": "hybrid"' '"rope_scaling": null' '"quantization_config": null'; do
     model bert; add "$key"; check "$key" "$attngen" import --specs m -o made
 done
 model llama; add '"rope_interleaved": true'; refused 2 'rope_interleaved is true, which attngen does not know; it must be false'
@@ -252,6 +252,8 @@ check "a key of an object" "$attngen" import --specs m -o made --ignore rope_par
 model bert
 refused 2 '--ignore hidden_act: config.json has no such key that attngen does not know' --ignore hidden_act
 refused 2 '--ignore mine: config.json has no such key' --ignore mine
+add '"original_max_position_embeddings": 7'
+refused 2 'original_max_position_embeddings is 7' --ignore original_max_position_embeddings
 add '"use_mrope": true'; refused 2 'use_mrope is true' --ignore use_mrope
 
 # ---- folders ----

@@ -51,6 +51,7 @@ words='HEAD(transform,N,16)HEAD(logits,N,19)'
 job bert bert model_program avx2 none "-DHEADS=HEAD(pooler,1,16)"
 job bert_words bert_words model_program scalar none "-DHEADS=HEAD(pooler,1,16)${words}HEAD(seq_relationship,1,2)"
 job bert_classes bert_classes model_program scalar none "-DHEADS=HEAD(pooler,1,16)HEAD(classifier,1,3)"
+job bert_tokens bert_tokens model_program scalar none "-DHEADS=HEAD(classifier,N,3)"
 job roberta roberta model_program scalar none "-DHEADS=$words"
 job roberta_classes roberta_classes model_program scalar none "-DHEADS=HEAD(dense,1,16)HEAD(classifier,1,3)"
 job distilbert distilbert model_program scalar none "-DHEADS=$words"
@@ -76,6 +77,7 @@ job mistral_ring mistral decoder_program scalar --cache,ring,--seq-len,9 -DFIRST
 job qwen2_window qwen2_window decoder_program scalar none -DFIRST=_full_isa -DPAST=40
 job gemma2 gemma2 decoder_program scalar none -DFIRST=_window_isa -DPAST=40
 job t5 t5 decoder_program scalar --seq-len,20,--cache-len,24 -DFIRST=_encoder_isa -DPAST=24 -DENCODER=1
+job t5_tables t5_tables decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job t5_gated t5_gated decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job whisper whisper decoder_program scalar none -DFIRST=_encoder_isa -DPAST=12 -DENCODER=2 -DFRAMES=100
 run_jobs
