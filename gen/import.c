@@ -78,6 +78,18 @@ static int read_spec(lua_State *lua)
     return 1;
 }
 
+/* Notes that FOLDER/NAME, or without a name the path, was read. */
+static bool add_source(struct imported *imported, const char *folder, const char *name)
+{
+    char **sources = realloc(imported->sources, (imported->source_count + 1) * sizeof *sources), *path;
+    if (sources != NULL)
+        imported->sources = sources;
+    if (sources == NULL || asprintf(&path, name != NULL ? "%s/%s" : "%s", folder, name) < 0)
+        return false;
+    sources[imported->source_count++] = path;
+    return true;
+}
+
 /* json(name) → the value of this file of the model's folder; nil where there is none, or with an error in diag */
 static int read_json(lua_State *lua)
 {
@@ -89,6 +101,8 @@ static int read_json(lua_State *lua)
     importer->text = checkpoint_text(importer->request->model, name, &size, importer->diag);
     if (importer->text == NULL)
         return 0;
+    if (!add_source(importer->imported, importer->request->model, name))
+        return luaL_error(lua, "no memory for the paths");
     *json = json_begin(importer->text, size);
     if (json_push(lua, &importer->reader))
         return 1;
@@ -283,18 +297,11 @@ static bool name_files(struct imported *imported, const struct import_request *r
     for (size_t i = 0; i < imported->output.count; i++)
         if (imported->layers == NULL && ends_in(imported->output.files[i].path, ".layers"))
             imported->layers = imported->output.files[i].path;
-    const size_t count = ends_in(checkpoint->weights_path, ".json") ? checkpoint->file_count + 2 : 2;
-    imported->sources = calloc(count, sizeof *imported->sources);
-    for (size_t i = 0; imported->sources != NULL && i < count; i++) {
-        char *path;
-        const int length = i == 0 ? asprintf(&path, "%s", checkpoint->config_path)
-                         : i == 1 ? asprintf(&path, "%s", checkpoint->weights_path)
-                                  : asprintf(&path, "%s/%s", request->model, checkpoint->files[i - 2]);
-        if (length < 0)
-            return false;
-        imported->sources[imported->source_count++] = path;
-    }
-    return imported->sources != NULL;
+    bool good = add_source(imported, checkpoint->config_path, NULL) &&
+                add_source(imported, checkpoint->weights_path, NULL);
+    for (size_t i = 0; good && i < checkpoint->file_count && ends_in(checkpoint->weights_path, ".json"); i++)
+        good = add_source(imported, request->model, checkpoint->files[i]);
+    return good;
 }
 
 bool import_model(struct imported *imported, const struct import_request *request, struct diag *diag)

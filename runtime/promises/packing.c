@@ -664,11 +664,11 @@ static bool computes_alike(struct packing *p, const void *block, const char *wha
 static bool opens_what_agrees(struct packing *p, struct kernel_header *elsewhere)
 {
     const struct kernel_header good[KERNEL_HEADERS] = {elsewhere[0], elsewhere[1]};
-    for (uint32_t isa = 0; isa <= MAX_ISAS; isa++)
+    for (uint32_t bit = 0; bit < 32; bit++)
         for (size_t word = 0; word < 10; word++) {
             struct kernel_header *of = &elsewhere[word % 2];
-            *(word < 2 ? &of->magic : &of->isa) ^= word < 4 ? 1u << isa : 0;
-            *(word < 6 ? &of->layer : word < 8 ? &of->zero : &of->next) ^= word < 4 ? 0 : (uint64_t)1 << 2 * isa;
+            *(word < 2 ? &of->magic : &of->isa) ^= word < 4 ? 1u << bit : 0;
+            *(word < 6 ? &of->layer : word < 8 ? &of->zero : &of->next) ^= word < 4 ? 0 : (uint64_t)1 << 2 * bit;
             if (word != 8 && !opens(p, elsewhere, p->packed.bytes, KERNEL_PACKED, NULL, "a block of two minds"))
                 return false;
             memcpy(elsewhere, good, sizeof good);

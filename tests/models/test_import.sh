@@ -112,6 +112,9 @@ modules "[$first, $pooling]" '{"pooling_mode_cls_token": false}' 'names no mode'
 modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "include_prompt": false}' 'has include_prompt'
 modules '{}' "$cls" 'modules.json is no list of modules'
 modules "[$first, $pooling]" "$cls" 'pools rows, which is built for encoders of tokens alone' qwen3
+model bert && mkdir m/1_Pooling && echo "[$first, $pooling]" >m/modules.json && echo "$cls" >m/1_Pooling/config.json
+check "the rules name the files of modules" eval '"$attngen" import m -o pooled --isa scalar --deps pooled.d &&
+    grep -q "m/modules.json.* m/1_Pooling/config.json" pooled.d'
 
 # wrong MODEL SED TEXT: the model with its config changed so
 wrong() {
