@@ -505,8 +505,8 @@ static bool choose_tensors(struct search *s)
                           layer->split ? "input = split" : "w_o = conv");
     if (s->convention->stored != AS_SPEC && layer_has_block(layer))
         return diag_error(s->diag, s->place, "the names of %s are of attention alone, and the layer is a block; "
-                          "attngen import maps a model's blocks and attnrun pack --all NAME.layers packs them; or give the "
-                          "weights attngen's names: w_q, n1_g, w_1, …", s->convention->authors);
+                          "attngen import maps a model's blocks and attnrun pack --all NAME.layers packs them; or give "
+                          "the weights attngen's names: w_q, n1_g, w_1, …", s->convention->authors);
     for (size_t i = 0; s->convention->stored != AS_SPEC && i < sizeof refused / sizeof *refused; i++) {
         const struct tensor *tensor = find(s, refused[i].name, &count);
         if (tensor != NULL)
