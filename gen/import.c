@@ -54,8 +54,15 @@ static void push_shape(lua_State *lua, const char *name, const int64_t *shape, i
     lua_rawseti(lua, -2, (lua_Integer)lua_rawlen(lua, -2) + 1);
 }
 
-/* spec(file, text) → the tensors that a layer of this spec is packed from, with their shapes as they lie on disk; nil,
- * and errors in diag, for a spec that attngen would refuse. */
+/* Of one sequence */
+static int64_t cache_bytes(const struct layer *layer)
+{
+    const int64_t numbers = (layer->d_k + layer->d_v) * (int64_t)element_size(layer->cache_type);
+    return layer->cache_len * layer->h_kv * (numbers + (layer_scales_cache(layer) ? 2 * (int64_t)sizeof(float) : 0));
+}
+
+/* spec(file, text) → the tensors that a layer of this spec is packed from, with their shapes as they lie on disk, and
+ * its bytes of cache; nil, and errors in diag, for a spec that attngen would refuse. */
 static int read_spec(lua_State *lua)
 {
     struct importer *importer = lua_touserdata(lua, lua_upvalueindex(1));
@@ -75,7 +82,8 @@ static int read_spec(lua_State *lua)
             push_shape(lua, layer_tensor_called(importer->layer, tensor), shape,
                        layer_weight_shape(importer->layer, tensor, shape));
     }
-    return 1;
+    lua_pushinteger(lua, cache_bytes(importer->layer));
+    return 2;
 }
 
 /* Notes that FOLDER/NAME, or without a name the path, was read. */
@@ -244,7 +252,9 @@ static int run(lua_State *lua)
         return 0;
     push_tensors(lua, &importer->checkpoint.tensors);
     push_options(lua, importer);
-    lua_call(lua, 3, 3); /* (config, tensors, options) → problems, name, files */
+    lua_call(lua, 3, 4); /* (config, tensors, options) → problems, name, files, note */
+    importer->imported->note = lua_isnil(lua, -1) ? NULL : strdup(luaL_checkstring(lua, -1));
+    lua_pop(lua, 1);
     const char *name = luaL_checkstring(lua, -2);
     lua_pushvalue(lua, -3);
     take_problems(lua, importer);
@@ -324,5 +334,6 @@ void import_free(struct imported *imported)
     for (size_t i = 0; i < imported->source_count; i++)
         free(imported->sources[i]);
     free(imported->sources);
+    free(imported->note);
     output_free(&imported->output);
 }

@@ -31,6 +31,7 @@ struct import_request {
 struct imported {
     struct output output; /* NAME.layers and the specs, which nothing has written yet */
     const char *layers;   /* the path of NAME.layers, which is the output's */
+    char *note;           /* how large the model is, if it is large; else NULL */
     char **sources;       /* what was read */
     size_t source_count;
 };

@@ -825,7 +825,7 @@ local function read_specs(model)
     local good = true
     for _, spec in ipairs(model.specs) do
         spec.written = spec_text(model, spec)
-        spec.tensors = host.spec(spec.name .. ".layer", spec.written)
+        spec.tensors, spec.cache = host.spec(spec.name .. ".layer", spec.written)
         good = good and spec.tensors ~= nil
     end
     return good
@@ -838,6 +838,35 @@ local function check_left(model)
                         show(name), shape_text(model.tensors[name]), model.family)
         end
     end
+end
+
+local function elements(shape)
+    local count = 1
+    for _, extent in ipairs(shape) do count = count * extent end
+    return count
+end
+
+-- What is worth knowing before the C of a model of more than a gigabyte is compiled; nil of smaller ones
+local function size_note(model)
+    local options, floats, packed, cache = model.options, 0, 0, 0
+    local bytes = ({bf16 = 2, f16 = 2, i8 = 1, i4 = 0.625})[options.weight_type] or
+                  ({bf16 = 2, i16 = 2, i8 = 1})[options.precision] or 4
+    for name in pairs(model.used) do
+        floats = floats + (model.tensors[name] and elements(model.tensors[name]) or 0)
+    end
+    for _, section in ipairs(model.sections) do
+        for _, tensor in ipairs(section.spec and section.spec.tensors or {}) do
+            packed = packed + elements(tensor) * bytes
+            floats = floats - elements(tensor) -- the rest stays in f32: embeddings, heads
+        end
+        cache = cache + (section.spec and section.spec.cache or 0)
+    end
+    packed = packed + math.max(0, floats) * 4
+    if packed + cache < 1e9 then return nil end
+    local text = ("about %.1f GB of packed weights"):format(packed / 1e9)
+    if cache == 0 then return text .. "; --weight-type makes that less" end
+    return ("%s, and %.1f GB of cache for each sequence; --weight-type, --cache-len and --cache-type make that less")
+        :format(text, cache / 1e9)
 end
 
 local function layers_text(model)
@@ -985,5 +1014,5 @@ return function(config, tensors, options)
         files[#files + 1] = {spec.name:sub(#model.name + 1) .. ".layer", spec.written}
     end
     files[#files + 1] = {".layers", layers_text(model)}
-    return {}, model.name, files
+    return {}, model.name, files, size_note(model)
 end

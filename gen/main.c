@@ -366,6 +366,8 @@ static void generate(struct job *job)
     if (good(job))
         output_write(job->outputs != NULL ? job->outputs : imported, job->outputs != NULL ? job->count + 2 : 1,
                      a->folder, a->deps, text, &job->diag);
+    if (good(job) && job->imported.note != NULL)
+        fprintf(stderr, "%s: note: %s\n", job->imported.layers, job->imported.note);
     free(text);
 }
 
