@@ -694,7 +694,12 @@ function Model:rope(spec, positions)
     local from, name = new or old, new and "rope_parameters." or "rope_scaling."
     local theta, theta_key = config:number("rope_theta", false), "rope_theta"
     if from and from.object.rope_theta ~= nil then
+        local outer = theta
         theta, theta_key = from:number("rope_theta"), name .. "rope_theta"
+        if outer and theta and outer ~= theta then
+            config:wrong("rope_theta", "is %s, and %s is %s; leave one of the two", show_value(outer), theta_key,
+                         show_value(theta))
+        end
     end
     spec:add("rope", "half"):add("rope_theta", theta or 10000, theta and theta_key or "no rope_theta")
     config:only("partial_rotary_factor", 1, "the family rotates all columns of a head")

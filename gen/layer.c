@@ -332,7 +332,6 @@ struct layer *layer_read(const char *path, const char *const *set, size_t set_co
     return layer_read_text(path, NULL, set, set_count, diag);
 }
 
-
 void layer_free(struct layer *layer)
 {
     if (layer == NULL)

@@ -64,11 +64,11 @@ static void scan_line(lua_State *lua, struct scan *scan, const char *at, const c
                 return;
             at = close + 1;
             continue;
-        } else if (!macro && strchr("([{", *at)) {
+        } else if (!macro && memchr("([{", *at, 3) != NULL) {
             if (scan->depth == MOST_OPEN)
                 luaL_error(lua, "more than %d brackets are open", MOST_OPEN);
             scan->open[scan->depth++] = *at;
-        } else if (!macro && strchr(")]}", *at)) {
+        } else if (!macro && memchr(")]}", *at, 3) != NULL) {
             scan->depth -= scan->depth > 0;
         }
         memmove(scan->last, scan->last + 1, 2);
