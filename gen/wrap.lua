@@ -131,7 +131,8 @@ local function wrap(text)
             code(line:sub(1, -3), " \\", out)
             out[#out] = out[#out] .. " \\"
         else
-            code(line, line:find("^#") and " \\" or "", out)
+            local macro = line:find("^#") or (out[#out] or ""):find("\\$")
+            code(line, macro and " \\" or "", out)
         end
     end
     return table.concat(out, "\n")
