@@ -71,7 +71,7 @@ bool sweep_begin_journal(struct sweep *s, struct diag *diag)
     if (s->journal.noted.count > 0 ||
         (old->count > 0 && (double)old->count < record_get_number(&old->record[0], "shard_points")))
         return diag_error(diag, s->journal.path, "holds %zu results of a sweep that has not ended; go on with "
-                          "--resume, or remove the file", old->count);
+                          "--resume, or remove the file", old->count + s->journal.noted.count);
     return journal_clear(&s->journal, diag);
 }
 
