@@ -185,12 +185,12 @@ bool fuzz_same_layer(const struct layer *a, const struct layer *b)
     memcpy(&plain[0], a, sizeof *a);
     memcpy(&plain[1], b, sizeof *b);
     for (int i = 0; i < 2; i++) {
-        plain[i].name = plain[i].text = NULL;
+        plain[i].name = plain[i].text = plain[i].steering = NULL;
         plain[i].options = NULL;
         plain[i].score = plain[i].visible = plain[i].score_kernel = plain[i].visible_kernel = NULL;
         for (int t = 0; t < LAYER_TABLES; t++)
             plain[i].tables[t].name = NULL;
     }
     return strcmp(a->name, b->name) == 0 && strcmp(a->text, b->text) == 0 &&
-           memcmp(&plain[0], &plain[1], sizeof *plain) == 0;
+           strcmp(a->steering, b->steering) == 0 && memcmp(&plain[0], &plain[1], sizeof *plain) == 0;
 }
