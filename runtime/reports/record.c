@@ -91,19 +91,30 @@ void record_free(struct record *record)
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
-void print_csv_text(FILE *out, const char *text)
+/* `before` stands inside the quotes: they are none behind another character. */
+static void print_csv(FILE *out, const char *before, const char *text)
 {
     if (text[strcspn(text, ",\"\r\n")] == '\0') {
-        fputs(text, out);
+        fprintf(out, "%s%s", before, text);
         return;
     }
-    putc('"', out);
+    fprintf(out, "\"%s", before);
     for (const char *c = text; *c != '\0'; c++) {
         if (*c == '"')
             putc('"', out);
         putc(*c, out);
     }
     putc('"', out);
+}
+
+void print_csv_text(FILE *out, const char *text)
+{
+    print_csv(out, "", text);
+}
+
+void print_csv_formula(FILE *out, const char *text)
+{
+    print_csv(out, "'", text);
 }
 
 bool record_print(const struct record *record, FILE *out)

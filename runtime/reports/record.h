@@ -76,6 +76,7 @@ void records_free(struct records *records);
 
 /* A text as a CSV field (RFC 4180: quoted where needed), and in HTML, attributes included. */
 void print_csv_text(FILE *out, const char *text);
+void print_csv_formula(FILE *out, const char *text); /* with an apostrophe, so that no spreadsheet computes it */
 void print_html_text(FILE *out, const char *text);
 
 #endif

@@ -372,6 +372,14 @@ static bool is_formula(const char *text, bool flags)
     return !flags || *text != '-' || text[strcspn(text, "|!(")] != '\0';
 }
 
+static void print_csv_cell(FILE *out, const char *text, bool flags)
+{
+    if (is_formula(text, flags))
+        print_csv_formula(out, text);
+    else
+        print_csv_text(out, text);
+}
+
 static bool write_csv(FILE *out, const struct records *records, struct diag *diag)
 {
     (void)diag; /* only lack of memory is possible */
@@ -379,15 +387,14 @@ static bool write_csv(FILE *out, const struct records *records, struct diag *dia
     bool good = columns_make(&columns, records);
     for (size_t c = 0; good && c < columns.count; c++) {
         fputs(c > 0 ? "," : "", out);
-        print_csv_text(out, columns.column[c].name);
+        print_csv_cell(out, columns.column[c].name, false);
     }
     putc('\n', out);
     for (size_t i = 0; good && i < records->count; i++) {
         for (size_t c = 0; c < columns.count; c++) {
-            const char *name = columns.column[c].name, *text = record_get_text(&records->record[i], name);
+            const char *name = columns.column[c].name;
             fputs(c > 0 ? "," : "", out);
-            fputs(is_formula(text, strcmp(name, "flags") == 0) ? "'" : "", out);
-            print_csv_text(out, text);
+            print_csv_cell(out, record_get_text(&records->record[i], name), strcmp(name, "flags") == 0);
         }
         putc('\n', out);
     }

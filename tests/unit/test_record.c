@@ -46,6 +46,8 @@ static void texts_are_escaped(void **state)
     expect_printed(print_csv_text, "a,b", "\"a,b\"");
     expect_printed(print_csv_text, "say \"a\"", "\"say \"\"a\"\"\"");
     expect_printed(print_csv_text, "two\nlines", "\"two\nlines\"");
+    expect_printed(print_csv_formula, "=1", "'=1");
+    expect_printed(print_csv_formula, "=1,=\"2\"", "\"'=1,=\"\"2\"\"\"");
     expect_printed(print_html_text, "<a href=\"x\">'&'</a>", "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
 }
 
