@@ -85,7 +85,7 @@ static unsigned register_now(enum isa_register which)
     if (seven[0] >= 1)
         __get_cpuid_count(7, 1, &more[0], &more[1], &more[2], &more[3]);
     if (one[2] >> 27 & 1u) /* OSXSAVE */
-        __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+        __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0)); /* volatile: not before the test */
     switch (which) {
     case ISA_LEAF_1_ECX: return one[2];
     case ISA_LEAF_7_EBX: return seven[1];
