@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x4bd84112b57eaf8eu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x6e234caa31418f69u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -41,8 +41,8 @@ void *memset(void *to, int value, size_t bytes);
 #define _MM_MALLOC_H_INCLUDED /* gcc's immintrin.h would include stdlib.h */
 #endif
 
-#if defined(_MSC_VER)
-#error "tiny.c is not written for MSVC and clang-cl: compile it with gcc, clang (on Windows for a GNU target) or tcc"
+#if defined(_MSC_VER) || defined(__cplusplus)
+#error "tiny.c is C11, not C++, nor for MSVC and clang-cl: compile it as C with gcc, clang (on Windows for GNU) or tcc"
 #endif
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
@@ -132,7 +132,7 @@ _Static_assert(TINY_PACKED_BYTES == ((size_t)65600) &&
                TINY_SCRATCH_BYTES_FOR(3) == ((size_t)32768) + 3 * ((size_t)9472),
                "callers have room for what this file packs and writes");
 
-#define QUERY_SCALE 0.36067376f /* scale log2(e), multiplied into w_q and b_q, so that weights are powers of 2 */
+#define QUERY_SCALE 0.36067376f /* scale log2(e), multiplied into w_q, so that weights are powers of 2 */
 #define INFINITY_F (1.0f / 0.0f)
 
 /* what folds with constant arguments: text of tiles of several heights; for clang, scores with and without weights */
@@ -595,7 +595,7 @@ TARGET static void transpose_scalar(const float *src, size_t src_row, size_t row
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
+/* -- queries: q[query][feature] = sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
 /* 4 or 1 tokens x 8 features, 64 deep */
 INLINE TARGET void queries_4_to_1_scalar(const float *a, const float *b, float *c, const size_t *at, int rows)
@@ -648,13 +648,13 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
     }
 }
 
-/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
+/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
-/* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
+/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
-/* -- attention: A = softmax(Q K^T), Z = A V, 8 queries at a time -- */
+/* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 8 queries at a time -- */
 
 /* A tile of queries: its inputs, and its state while keys pass */
 struct tile_scalar {
@@ -1017,7 +1017,7 @@ TARGET static void attend_scalar(struct tile_scalar *tile, float *z)
     }
 }
 
-/* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
+/* -- output: y[query][column] = sum_e w_o[e][column] z[query][e] -- */
 
 /* 4 or 1 tokens x 8 features, 64 deep */
 INLINE TARGET void output_4_to_1_scalar(const float *a, const float *b, float *c, int rows)
@@ -1257,7 +1257,7 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define vec_sees(a) ((void)0)
 #endif
 
-/* c_v += a b_v, with a in all lanes: a row of a tile */
+/* c += a b in each vector of a row of a tile, with a in all lanes */
 #define vec_row_1(c_0, a, b_0) \
     do { \
         vec a_k; vec_sees(a); \
@@ -1364,7 +1364,7 @@ TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows,
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
+/* -- queries: q[query][feature] = sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
 /* 6, 5, 2 or 1 tokens x 16 features, 64 deep */
 INLINE TARGET void queries_6_to_1_avx2(const float *a, const float *b, float *c, const size_t *at, int rows)
@@ -1428,13 +1428,13 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
     }
 }
 
-/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
+/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
-/* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
+/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
-/* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
+/* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 16 queries at a time -- */
 
 /* A tile of queries: its inputs, and its state while keys pass */
 struct tile_avx2 {
@@ -1794,7 +1794,7 @@ TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
     }
 }
 
-/* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
+/* -- output: y[query][column] = sum_e w_o[e][column] z[query][e] -- */
 
 /* 6, 5, 2 or 1 tokens x 16 features, 64 deep */
 INLINE TARGET void output_6_to_1_avx2(const float *a, const float *b, float *c, int rows)
@@ -2170,7 +2170,7 @@ TARGET static void transpose_avx512(const float *src, size_t src_row, size_t row
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
+/* -- queries: q[query][feature] = sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
 /* 6, 5, 2 or 1 tokens x 64 features, 64 deep */
 INLINE TARGET void queries_6_to_1_avx512(const float *a, const float *b, float *c, const size_t *at, int rows)
@@ -2238,13 +2238,13 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
     }
 }
 
-/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
+/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
-/* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
+/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
-/* -- attention: A = softmax(Q K^T), Z = A V, 32 queries at a time -- */
+/* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 32 queries at a time -- */
 
 /* A tile of queries: its inputs, and its state while keys pass */
 struct tile_avx512 {
@@ -2615,7 +2615,7 @@ TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
     }
 }
 
-/* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
+/* -- output: y[query][column] = sum_e w_o[e][column] z[query][e] -- */
 
 /* 6, 5, 2 or 1 tokens x 64 features, 64 deep */
 INLINE TARGET void output_6_to_1_avx512(const float *a, const float *b, float *c, int rows)
@@ -2969,7 +2969,7 @@ TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows,
         vec_store_first(dst + c * dst_row, width, vec_load(out + c * LANES));
 }
 
-/* -- queries: q[query][feature] = b_q + sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
+/* -- queries: q[query][feature] = sum_k w_q[k][feature] x[query][k], times scale log2(e) -- */
 
 /* 4 or 1 tokens x 16 features, 64 deep */
 INLINE TARGET void queries_4_to_1_neon(const float *a, const float *b, float *c, const size_t *at, int rows)
@@ -3025,13 +3025,13 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
     }
 }
 
-/* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
+/* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
 /* by the functions of the queries, with weights and biases 4096 floats behind those */
 
-/* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
+/* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
 /* by the functions of the queries, with weights and biases 8192 floats behind those */
 
-/* -- attention: A = softmax(Q K^T), Z = A V, 16 queries at a time -- */
+/* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 16 queries at a time -- */
 
 /* A tile of queries: its inputs, and its state while keys pass */
 struct tile_neon {
@@ -3388,7 +3388,7 @@ TARGET static void attend_neon(struct tile_neon *tile, float *z)
     }
 }
 
-/* -- output: y[query][column] = b_o + sum_e w_o[e][column] z[query][e] -- */
+/* -- output: y[query][column] = sum_e w_o[e][column] z[query][e] -- */
 
 /* 4 or 1 tokens x 16 features, 64 deep */
 INLINE TARGET void output_4_to_1_neon(const float *a, const float *b, float *c, int rows)

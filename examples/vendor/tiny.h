@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 3
-#define TINY_PAIR 0x4bd84112b57eaf8eu /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x6e234caa31418f69u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -66,7 +66,8 @@ extern "C" {
 /* scratch of one call that `workers` threads share */
 #define TINY_SCRATCH_BYTES_FOR(workers) (TINY_SIZE(32768) + TINY_SIZE(workers) * 9472)
 
-/* Whether packing multiplies W_Q by W_K^T, so that keys are the input itself, and W_V by W_O: 1 or 0 */
+/* Whether packing multiplies weights of queries and keys, so that keys are the input itself, and those of values and
+ * output: 1 or 0 */
 enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 };
 
 /* Instruction sets. tiny.c has scalar, avx2, avx512, neon. Those that the target can have are compiled,
