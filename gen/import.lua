@@ -932,7 +932,7 @@ local function pooling_kind(model, folder)
     return kind
 end
 
--- modules.json of sentence-transformers: what is made of the rows behind the model. What is not built is refused.
+-- modules.json of sentence-transformers: what is made of the last layer's rows. What is not built is refused.
 local function add_pooling(model)
     local modules, kind, normalized = host.json("modules.json"), nil, nil
     if modules ~= nil and (type(modules) ~= "table" or #modules == 0) then

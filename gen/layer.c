@@ -410,8 +410,8 @@ static bool depth_pays(const struct layer *layer, bool pairs, int64_t depth)
     return depth >= LEAST_DEPTH || (layer_core_word(layer, pairs) == 4 && of_many);
 }
 
-#define FEW_ROWS 24 /* of queries and heads that share keys: up to so many, keys are met as they lie in a cache. From
-                     * there on transposing them pays: measured, Zen 5, 20 to 28 rows of 64 and 128 */
+#define FEW_ROWS 24 /* rows of a call (queries times the heads that share keys) up to which keys are read as they lie in
+                     * a cache. Above, transposing them pays: measured, Zen 5, 20 to 28 rows of 64 and 128 */
 #define FEW_WHOLE_ROWS 16 /* the same where longer calls sum whole numbers, which are faster */
 
 bool layer_exact_chunks(const struct layer *layer)

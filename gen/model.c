@@ -450,7 +450,7 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_integer(emit, "cache_len", layer->cache_len);
     emit_set_integer(emit, "page_len", layer->page_len);
     const int64_t rows = layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len;
-    emit_set_integer(emit, "cache_bytes", cache_bytes(layer)); /* of a sequence, or a page; floats likewise */
+    emit_set_integer(emit, "cache_bytes", cache_bytes(layer)); /* of a sequence, or a page, as the floats */
     emit_set_integer(emit, "k_floats", rows * layer->h_kv * layer->d_k);
     emit_set_integer(emit, "v_floats", rows * layer->h_kv * layer->d_v);
     emit_set_integer(emit, "scale_floats", layer_scales_cache(layer) ? rows * layer->h_kv : 0); /* of either */

@@ -370,8 +370,7 @@ end
 local function place_cache(spec)
     spec.v_scale_at = 4 * spec.scale_floats
     spec.k_at = 2 * spec.v_scale_at
-    spec.k_bytes, spec.v_bytes = spec.cache_size * spec.k_floats, spec.cache_size * spec.v_floats
-    spec.v_at = spec.k_at + spec.k_bytes
+    spec.v_at = spec.k_at + spec.cache_size * spec.k_floats
 end
 
 local function read_layers(stack)

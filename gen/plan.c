@@ -49,7 +49,7 @@
 #define WORD_ROWS 192            /* the same of whole numbers: rounding a key is paid for by more */
 #define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
-#define MANY_ROWS 8              /* of few: from so many on the tiles are the limit, not reading */
+#define MANY_ROWS 8              /* with this many rows of few and more, the tiles are the limit, not reading */
 #define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
 #define QUERY_VECS 8 /* of one row's query: with four sums and four vectors of keys they fill 16 registers */
 #define NORM_SUMS 4   /* sums of a row: additions that wait for each other take as many cycles */

@@ -485,10 +485,11 @@ struct plan_isa {
         struct tile_heights few_tiles; /* for the values of few rows, as wide as a value; none: `tiles` serve as well */
         struct tile_heights panels, low_panels, few_panels; /* whole vectors of a value, as widths */
     } cached;
-    /* Of a layer without a cache: calls of at most cached.few_queries and at least so many keys take templates/few.in:
-     * so many queries at once, and all of them over the values of so many keys. */
+    /* A layer without a cache, calls of at most cached.few_queries queries: templates/few.in. */
     struct {
-        int64_t keys, rows, values;
+        int64_t keys;   /* fewest keys of such a call */
+        int64_t rows;   /* queries that are summed at once */
+        int64_t values; /* keys whose values all queries pass before the next ones */
     } few;
     bool fetches_values; /* while keys are scored, their values are prefetched: rows of a head are far apart */
     /* Of backward. All its products run in tiles of one size. The first operand lies in strips of as many rows,

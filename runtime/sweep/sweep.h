@@ -121,9 +121,9 @@ double time_weight(const struct sweep *s); /* of a point */
 /* On a terminal one line that is overwritten; otherwise an occasional line */
 void sweep_show_progress(struct sweep *s);
 void sweep_clear_progress(const struct sweep *s);
-/* From now on `work` is done, that says `what`: with a point, or with so many. */
+/* Progress shows `what` from now on, with the point `p` or, where that is NULL, with `count` points. */
 void sweep_begin_work(struct sweep *s, const char *what, const struct point *p, size_t count);
-/* So much of it is done. */
+/* Work of this weight is done, in the unit of the estimate. */
 void sweep_end_work(struct sweep *s, struct work *work, double weight);
 /* A point lost through a fault of the machine: no result. False if there were too many. */
 bool sweep_lose(struct sweep *s, const struct point *p, const char *reason);

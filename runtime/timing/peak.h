@@ -10,8 +10,8 @@
  * 0 for an instruction set that this file does not know. The machine must have it. */
 double peak_measure(const char *isa);
 
-/* Reads a line of cache after the other of so many bytes, which is more than most L2 caches hold, and returns GB/s. It
- * falls where the FMA peak does not: when others use the caches, or pages are small. */
+/* Reads MEMORY_BYTES, more than most L2 caches hold, line by line, and returns GB/s. That falls where the FMA peak does
+ * not: when others use the caches, or pages are small. */
 #define MEMORY_BYTES ((size_t)2 << 20)
 double memory_measure(const void *memory);
 
