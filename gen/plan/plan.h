@@ -174,7 +174,7 @@ struct plan_panels {
     bool apart;           /* until then they are a block of the worker's, of the panel's width */
     int64_t parts_split;  /* c_split of the products it serves, but for those that have none */
     bool of_source;       /* rows are those of cross-attention's source */
-    /* Fast products (templates/tiles/fast.in): two tiles of rows and two panels at once, by seven products half as deep. 0
+    /* Fast products (templates/tiles/fast.in): two row tiles and two panels at once, by seven products half as deep. 0
      * in `fast`: classical, for the reason `classical`, if fast products are asked for. */
     int64_t fast;         /* rows of a tile; others have one row less */
     int64_t fast_pairs;   /* of panels; what is behind them is classical */
