@@ -16,7 +16,7 @@ for i, spec in ipairs(of_layers) do
 end
 
 local MOST = 0x7fffffff
-local LONGEST = 500 -- a tensor's name, without a layer's number: name_of() of templates/model/checkpoint.in has room for it
+local LONGEST = 500 -- a tensor name without a layer number: name_of() of templates/model/checkpoint.in has room for it
 
 -- A fault of the file: of its line `number`, or of all of it.
 local function wrong(number, text, ...)

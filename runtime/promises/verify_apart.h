@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel checked in a process of its own, with a time limit: one that crashes or never ends loses that process alone. */
+/* A kernel checked in a process of its own, with a time limit: where it crashes or never ends, that process alone ends. */
 #ifndef ATTNRUN_VERIFY_APART_H
 #define ATTNRUN_VERIFY_APART_H
 

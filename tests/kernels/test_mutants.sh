@@ -38,7 +38,7 @@ apply() { # MUTANT
             return text
         }
         function replace(    path, text, at, rest) {
-            "echo " folder "/templates/" (file ~ "/" ? "" : "*/") file | getline path
+            ("echo " folder "/templates/" (file ~ "/" ? "" : "*/") file) | getline path
             text = slurp(path)
             sub(/\n$/, "", old); sub(/\n$/, "", new)
             at = index(text, old)
