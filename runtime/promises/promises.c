@@ -1180,7 +1180,7 @@ static bool rows_at_the_ends(struct trial *t)
     return rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true));
 }
 
-/* ---- keys and values of all kinds in a cache ---------------------------------------------------------------------- */
+/* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */
 
 #define KINDS_STORED 6
 /* Rows that a cache stores beside those at the ends: non-finite ones; numbers of all sizes in one row; halfway between
@@ -1215,7 +1215,8 @@ static bool stores_all_kinds(struct trial *t)
         return false;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         const enum layer_tensor tensor = sources[i];
-        const size_t width = (size_t)(tensor == TENSOR_X ? layer->d_model : tensor == TENSOR_K ? layer->d_k : layer->d_v);
+        const int64_t columns = tensor == TENSOR_X ? layer->d_model : tensor == TENSOR_K ? layer->d_k : layer->d_v;
+        const size_t width = (size_t)columns;
         for (size_t at = 0; at < inputs_count(layer, &in, tensor); at++) {
             const float drawn = (float)inputs_number(layer, &in, tensor, at);
             const size_t row = at / width, kind = (row + t->seed) % (KINDS_STORED + KINDS_AT_THE_ENDS);
@@ -2158,7 +2159,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {each_sequence_alone, PROMISES_OF_VALUES}, {with_nan, PROMISES_OF_VALUES}, {with_one_nan, PROMISES_ALL},
         {with_nan_in_values, PROMISES_OF_VALUES},
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
-        {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {stores_all_kinds, PROMISES_ALL}, {lines_of_all_sizes, PROMISES_ALL},
+        {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {stores_all_kinds, PROMISES_ALL},
+        {lines_of_all_sizes, PROMISES_ALL},
         {nothing_remembered, PROMISES_ALL},
         {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},

@@ -196,8 +196,8 @@ static bool is_same(double a, double b)
 }
 
 /* Whether row `row` of a cache is what docs/cache.md says of new row `number` of [batch][h_kv][n], beyond the bounds of
- * its numbers. In i8 the largest is 127 scales, unless that is the least scale, or 0. A row that the call gives is known:
- * its scale, and in i8 that halfway numbers become even; in other types all numbers. */
+ * its numbers. In i8 the largest is 127 scales, unless that is the least scale, or 0. A row that the call gives is
+ * known: its scale, and in i8 that halfway numbers become even; in other types all numbers. */
 static bool row_is_right(const struct layer *layer, const struct inputs *in, bool values,
                          const void *const after[CACHE_PARTS], size_t row, size_t number)
 {
