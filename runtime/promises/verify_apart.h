@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel checked in a process of its own, with a time limit: a crash, or a call without end, loses that process alone. */
+/* A kernel checked in a process of its own, with a time limit: a crash or an endless call loses that process alone. */
 #ifndef ATTNRUN_VERIFY_APART_H
 #define ATTNRUN_VERIFY_APART_H
 
