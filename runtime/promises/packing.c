@@ -90,7 +90,7 @@ static bool foreign_blocks(struct packing *p)
     return not_taken(p, header, KERNEL_PACKED, "a packed block with another magic number");
 }
 
-/* A block as NAME_PACK_ONLY packs it, from a good one: calls accept it, and its second header too, which open returns. */
+/* A block as NAME_PACK_ONLY packs it: calls accept it as it is, and also its second header, which open returns. */
 static void pack_elsewhere(struct packing *p, void *block)
 {
     struct kernel_header *header = memcpy(block, p->good, p->packed.bytes);

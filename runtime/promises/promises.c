@@ -1402,8 +1402,8 @@ static bool null_y_no_keys(struct attempt *a)
         memset(a->numbers[LENGTHS], 0, a->args.batch * sizeof(int32_t));
     return !layer_is_square(a->trial->layer) && null_tensor(a, TENSOR_Y);
 }
-/* Sizes beyond the limits; sizes that look legal if they are truncated to fewer bits, or taken as signed, or whose bytes
- * wrap to a small number: of x or q, and of pages, unless a page is a byte */
+/* Sizes beyond the limits; sizes that look legal if they are truncated to fewer bits, or taken as signed, or whose
+ * bytes wrap to a small number: of x or q, and of pages, unless a page is a byte */
 #define TOP_BIT (SIZE_MAX / 2 + 1)
 #define WRONG_SIZES 12
 static bool wrong_size(struct attempt *a)
