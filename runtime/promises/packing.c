@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../../gen/isa.h"
 #include "fenced.h"
 #include "guarded.h"
 #include "misuse.h"
+#include "plan/isa.h"
 #include "promises.h"
 
 #define MAX_ISAS 32      /* ids are below */

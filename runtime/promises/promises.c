@@ -2,7 +2,7 @@
 /* Runs one kernel on one set of inputs in many ways; each way is a function of its own. */
 #include "promises.h"
 
-#include "../../gen/expression.h"
+#include "expression/expression.h"
 
 #include <link.h>
 #include <dlfcn.h>
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/score.h"
 #include "fenced.h"
 #include "guarded.h"
 #include "inputs/elements.h"
@@ -23,6 +22,7 @@
 #include "packing.h"
 #include "reference/compare.h"
 #include "reference/stored.h"
+#include "spec/score.h"
 
 #define WORKERS 5
 #define PAGE 4096
