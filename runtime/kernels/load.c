@@ -282,16 +282,21 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
     return weights;
 }
 
-const void *kernel_argument(const struct kernel_args *args, enum layer_tensor tensor)
+void *kernel_place(struct kernel_args *args, enum layer_tensor tensor)
 {
-    const void *at;
-    memcpy(&at, (const char *)args + fields[tensor].at, sizeof at);
-    return at;
+    return (char *)args + fields[tensor].at;
+}
+
+const float **kernel_weight(const struct layer *layer, struct kernel_weights *weights, enum layer_tensor tensor)
+{
+    const enum tensor_kind kind = layer_tensor_row(tensor)->kind;
+    const bool has = !(tensor == TENSOR_W || tensor == TENSOR_B) || layer_is_linear(layer); /* the last fields */
+    return has && tensor_is_packed(kind) && kind != TENSOR_NAMED ? (void *)((char *)weights + fields[tensor].at) : NULL;
 }
 
 void kernel_set_argument(struct kernel_args *args, enum layer_tensor tensor, const void *at)
 {
-    memcpy((char *)args + fields[tensor].at, &at, sizeof at);
+    memcpy(kernel_place(args, tensor), &at, sizeof at);
 }
 
 void kernel_set_extents(struct kernel_args *args, enum layer_tensor tensor, size_t batch, size_t h)
@@ -330,7 +335,10 @@ float **kernel_gradient(const struct layer *layer, struct kernel_grads *grads, e
         [TENSOR_W_Q] = offsetof(struct kernel_grads, dw_q), [TENSOR_B_Q] = offsetof(struct kernel_grads, db_q),
         [TENSOR_W_K] = offsetof(struct kernel_grads, dw_k), [TENSOR_B_K] = offsetof(struct kernel_grads, db_k),
         [TENSOR_W_V] = offsetof(struct kernel_grads, dw_v), [TENSOR_B_V] = offsetof(struct kernel_grads, db_v),
-        [TENSOR_W_O] = offsetof(struct kernel_grads, dw_o), [TENSOR_B_O] = offsetof(struct kernel_grads, db_o)};
+        [TENSOR_W_O] = offsetof(struct kernel_grads, dw_o), [TENSOR_B_O] = offsetof(struct kernel_grads, db_o),
+        [TENSOR_W_1] = offsetof(struct kernel_grads, dw_1), [TENSOR_B_1] = offsetof(struct kernel_grads, db_1),
+        [TENSOR_W_G] = offsetof(struct kernel_grads, dw_g), [TENSOR_B_G] = offsetof(struct kernel_grads, db_g),
+        [TENSOR_W_2] = offsetof(struct kernel_grads, dw_2), [TENSOR_B_2] = offsetof(struct kernel_grads, db_2)};
     for (enum layer_tensor t = 0; t < tensor; t++)
         before += layer_tensor_row(t)->kind == TENSOR_LEARNED && layer_has_gradient(layer, t);
     if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED)
@@ -349,7 +357,7 @@ struct kernel_args kernel_args_of_sequence(const struct layer *layer, const stru
         const bool scale = t == TENSOR_K_SCALE || t == TENSOR_V_SCALE;
         if (tensor_is_packed(layer_tensor_row(t)->kind) || (scale && !layer_scales_cache(layer)))
             continue;
-        first = kernel_argument(&args, t);
+        memcpy(&first, kernel_place(&args, t), sizeof first);
         const bool pages = t == TENSOR_K_PAGES || t == TENSOR_V_PAGES;
         const bool paged = pages || (scale && layer->cache == CACHE_PAGED); /* one memory for all of them */
         if (first == NULL || extent <= 1 || paged)
