@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/isa.h"
-#include "../../gen/plan.h"
+#include "commands.h"
 #include "kernels/apart.h"
 #include "kernels/call.h"
-#include "commands.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "promises/verify_apart.h"
 
 #define ONE_SEQUENCE_FROM 5e8 /* multiply-adds; larger layers are checked with batch 1 */
 

@@ -15,18 +15,19 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "../../gen/expect.h"
-#include "../../gen/isa.h"
-#include "../../gen/planfile.h"
-#include "../../gen/replace.h"
-#include "kernels/apart.h"
-#include "timing/budget.h"
-#include "kernels/cache.h"
-#include "kernels/call.h"
+#include "base/replace.h"
 #include "candidates.h"
 #include "commands.h"
-#include "system/process.h"
+#include "kernels/apart.h"
+#include "kernels/cache.h"
+#include "kernels/call.h"
+#include "plan/expect.h"
+#include "plan/isa.h"
+#include "plan/planfile.h"
+#include "promises/verify_apart.h"
 #include "reports/record.h"
+#include "system/process.h"
+#include "timing/budget.h"
 #include "timing/timing.h"
 
 #define CHECKED_BATCH 2     /* sequences, at most */

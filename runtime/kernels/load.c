@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../gen/isa.h"
 #include "apart.h"
+#include "plan/isa.h"
 #include "system/process.h"
 
 #define LOADING 60 /* seconds that it may take */

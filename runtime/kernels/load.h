@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../gen/diag.h"
-#include "reference/fold.h"
+#include "base/diag.h"
 #include "inputs/inputs.h"
+#include "reference/fold.h"
 
 #define KERNEL_INTERFACE_VERSION 3
 #define KERNEL_ALIGNMENT 64
@@ -130,7 +130,7 @@ struct kernel_table {
     const char *(*back_phase_name)(size_t phase);
     int (*pack_part)(void *packed, const void *weights, size_t part, size_t parts);
     size_t kept_bytes; /* with source_kept; else 0 */
-    unsigned fast_products; /* of enum fast_product (gen/fast.h) */
+    unsigned fast_products; /* of enum fast_product (gen/spec/fast.h) */
 };
 
 struct kernel {

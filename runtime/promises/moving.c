@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/arith.h"
+#include "base/arith.h"
 #include "guarded.h"
 #include "promises.h"
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../../gen/isa.h"
 #include "fenced.h"
 #include "guarded.h"
+#include "plan/isa.h"
 #include "promises.h"
 
 #define MAX_ISAS 32      /* ids are below */

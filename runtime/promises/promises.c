@@ -2,7 +2,7 @@
 /* Runs one kernel on one set of inputs in many ways; each way is a function of its own. */
 #include "promises.h"
 
-#include "../../gen/expression.h"
+#include "expression/expression.h"
 
 #include <link.h>
 #include <dlfcn.h>
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/score.h"
 #include "fenced.h"
 #include "guarded.h"
 #include "inputs/elements.h"
@@ -22,6 +21,7 @@
 #include "packing.h"
 #include "reference/compare.h"
 #include "reference/stored.h"
+#include "spec/score.h"
 
 #define WORKERS 5
 #define PAGE 4096
@@ -1120,7 +1120,7 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
     case 0: return row % 3 == 0 ? 0.3f : -1e4f;
     case 1: return 0;
     case 2: return drawn * 1e30f;
-    case 3: return column % 2 == row % 2 ? 3e38f : -3e38f;
+    case 3: return column % 2 == row % 2 ? 3.4e38f : -3.4e38f;
     case 4: return drawn * 1e-30f;
     case 5: return drawn * 1e-44f;
     case 8: return drawn * 1e-35f;
@@ -1178,6 +1178,68 @@ static bool rows_of_kinds(struct trial *t, bool alone)
 static bool rows_at_the_ends(struct trial *t)
 {
     return rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true));
+}
+
+/* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */
+
+#define KINDS_STORED 6
+/* Rows that a cache stores beside those at the ends: non-finite ones; numbers of all sizes in one row; halfway between
+ * whole numbers, and between neighbours of bf16 and f16, the last of them where f16 ends. */
+static float number_to_store(size_t kind, float drawn, size_t column, size_t row)
+{
+    static const struct { float odd, unit; } halfway[] = {{257, 1}, {2049, 1}, {1, 0x1p-25f}, {4095, 16}};
+    switch (kind) {
+    case 0: return column == row % 7 ? NAN : drawn;
+    case 1: return column == row % 5 ? -INFINITY : drawn;
+    case 2: return ldexpf(drawn, (int)(column * 13 % 60) - 30);
+    case 3: return column == 0 ? 127 : nearbyintf(drawn * 16) / 2;
+    case 4: return drawn * 1e-36f; /* on both sides of the least scale of i8 */
+    case 5: return copysignf((halfway[column % 4].odd + 2 * (float)(column / 4)) * halfway[column % 4].unit, drawn);
+    default: return number_at_the_ends(kind - KINDS_STORED, drawn, column, row);
+    }
+}
+
+/* Numbers and scales in the cache are those of the reference, within the worst case. */
+static bool stores_all_kinds(struct trial *t)
+{
+    static const char what[] = "keys and values of zeros, tiny, huge, non-finite and halfway numbers";
+    static const enum layer_tensor sources[] = {TENSOR_X, TENSOR_K, TENSOR_V};
+    const struct layer *layer = t->layer;
+    const void *after[CACHE_PARTS];
+    struct inputs in;
+    struct reference reference = {.y = NULL};
+    struct bounds bounds = {.y_worst = NULL};
+    if (!layer_has_cache(layer))
+        return true;
+    if (!inputs_copy(&in, layer, t->in, t->diag))
+        return false;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        const enum layer_tensor tensor = sources[i];
+        const int64_t columns = tensor == TENSOR_X ? layer->d_model : tensor == TENSOR_K ? layer->d_k : layer->d_v;
+        const size_t width = (size_t)columns;
+        for (size_t at = 0; at < inputs_count(layer, &in, tensor); at++) {
+            const float drawn = (float)inputs_number(layer, &in, tensor, at);
+            const size_t row = at / width, kind = (row + t->seed) % (KINDS_STORED + KINDS_AT_THE_ENDS);
+            inputs_put(layer, &in, tensor, at, (double)number_to_store(kind, drawn, at % width, row));
+        }
+    }
+    bool good = bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), false, t->diag) &&
+                prepare(t, 8, 1) && forward(t, &in, what);
+    for (int part = 0; part < CACHE_PARTS; part++)
+        after[part] = t->cache[part].data;
+    for (int values = 0; good && values < 2; values++) {
+        struct comparison c = {0};
+        good = compare_cache(&c, layer, &in, &reference, &bounds, values, after, GATE_WORST) ||
+               diag_environment(t->diag, NULL, "out of memory");
+        good = good && (c.misses == 0 ||
+                        violated(t, "%s: %s[%zu][%zu][%zu][%zu] is %.9g; the reference has %.9g, or the row's scale "
+                                 "differs", what, layer_tensor_name(c.tensor), c.index[0], c.index[1], c.index[2],
+                                 c.index[3], c.actual, c.expected));
+    }
+    reference_free(&reference);
+    bounds_free(&bounds);
+    inputs_free(&in);
+    return good;
 }
 
 /* ---- rows and columns of different sizes ------------------------------------------------------------------------- */
@@ -2097,7 +2159,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {each_sequence_alone, PROMISES_OF_VALUES}, {with_nan, PROMISES_OF_VALUES}, {with_one_nan, PROMISES_ALL},
         {with_nan_in_values, PROMISES_OF_VALUES},
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
-        {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {lines_of_all_sizes, PROMISES_ALL},
+        {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {stores_all_kinds, PROMISES_ALL},
+        {lines_of_all_sizes, PROMISES_ALL},
         {nothing_remembered, PROMISES_ALL},
         {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},

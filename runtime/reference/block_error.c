@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "bound.h"
-#include "../../gen/fast.h"
 #include "fast_error.h"
+#include "spec/fast.h"
 #include "stored.h"
 
 #define U BOUND_U

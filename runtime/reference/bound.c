@@ -88,15 +88,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/arith.h"
-#include "../../gen/score.h"
+#include "base/arith.h"
 #include "block_error.h"
-#include "../../gen/fast.h"
 #include "expressions.h"
 #include "fast_error.h"
 #include "finish_error.h"
 #include "fold.h"
 #include "product.h"
+#include "spec/fast.h"
+#include "spec/score.h"
 #include "stored.h"
 #include "terms.h"
 #include "wide.h"

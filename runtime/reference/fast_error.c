@@ -15,8 +15,8 @@
 
 #include <math.h>
 
-#include "../../gen/fast.h"
 #include "bound.h"
+#include "spec/fast.h"
 
 #define APART (FAST_APART * 1.001) /* squares are rounded */
 #define ROUNDINGS 16               /* of the sums, the last additions and the bias */

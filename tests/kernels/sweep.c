@@ -21,16 +21,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../gen/arith.h"
-#include "../../gen/diag.h"
-#include "../../gen/file.h"
-#include "../../gen/isa.h"
-#include "../../gen/layer.h"
-#include "../../gen/plan.h"
-#include "../../gen/replace.h"
-#include "../../gen/system.h"
 #include "../../runtime/system/process.h"
+#include "base/arith.h"
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/replace.h"
+#include "base/system.h"
 #include "dice.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "spec/layer.h"
 
 extern char **environ;
 

@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arith.h"
-#include "diag.h"
-#include "fast.h"
-#include "isa.h"
-#include "layer.h"
-#include "plan.h"
-#include "score.h"
+#include "base/arith.h"
+#include "base/diag.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "spec/fast.h"
+#include "spec/layer.h"
+#include "spec/score.h"
 
 #include "layer_of.h"
 
