@@ -18,8 +18,7 @@
 
 #define PART_MULTIPLY_ADDS 1e6   /* least work of a part: about 10 us on one core */
 #define MAX_GROUP_ROWS 512
-#define FAST_DEPTH 96            /* steps, */
-#define FAST_COLUMNS 192         /* and columns from which on seven products take less time than eight (Zen 4) */
+#define FAST_COLUMNS 192         /* columns from which on seven products take less time than eight (Zen 4) */
 #define FAST_UNASKED 256         /* tokens of a sequence for those of whole numbers that nobody asked for: with fewer,
                                   * what seven products save is lost where others use L3 (Zen 4) */
 #define FAST_PART 768            /* columns of a part of a fast product, which forms sums of its rows once */
@@ -275,8 +274,7 @@ static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weight
     return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + left : 0);
 }
 
-/* Why a product is classical where fast ones are asked for; NULL: it is fast. `tokens` of a full sequence, or of whole
- * numbers, whose sums are exact, of a group of rows */
+/* Why a product is classical where fast ones are asked for; NULL: it is fast. `tokens`: rows of a group */
 static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
 {
     if (g->groups > 1 || g->taps > 1)
@@ -287,12 +285,12 @@ static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
         return "its rows lie in blocks";
     if (g->depth % g->k_block != 0 || g->k_block % 2 != 0)
         return "the depth has no even slabs";
-    if (g->word > 1 ? g->inputs < FAST_NUMBERS : g->k_block < FAST_DEPTH)
+    if (g->inputs < FAST_NUMBERS)
         return "the depth is too small";
     if (g->columns < FAST_COLUMNS)
         return "there are too few columns";
     if (tokens < FAST_ROWS)
-        return g->word > 1 ? "a group of rows has too few tokens" : "a sequence has too few tokens";
+        return "a group of rows has too few tokens";
     return NULL;
 }
 
@@ -300,8 +298,7 @@ static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
 static int64_t fast_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                          int64_t vecs)
 {
-    const int64_t fit = g->word > 1 ? word_rows(p, vecs) : tile_rows(p->isa, vecs);
-    return max(2, min(request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row)), fit));
+    return max(2, min(request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row)), word_rows(p, vecs)));
 }
 
 /* Vectors of a panel of a fast product: as many accumulators as possible, as no blocks of tokens limit heights. 14 x 2
@@ -311,7 +308,7 @@ static int64_t fast_vecs(const struct plan_request *request, const struct plan_i
     int64_t best = 2;
     for (int64_t vecs = 3; vecs <= 4; vecs++)
         if (vecs * fast_rows(request, p, g, vecs) >= best * fast_rows(request, p, g, best) &&
-            (g->word == 1 || word_rows(p, vecs) > 1))
+            word_rows(p, vecs) > 1)
             best = vecs;
     return best;
 }
@@ -368,7 +365,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), grouped ? WEIGHT_GROUP : 8));
     const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
     const int64_t of_fast = choose_group_rows(request, p, operand * 7 / 4, rows); /* rows beside their sums */
-    g->classical = p->fast ? stays_classical(g, to_end ? min(rows, of_fast) : tokens) : NULL;
+    g->classical = p->fast ? stays_classical(g, min(rows, of_fast)) : NULL;
     if (g->classical == NULL && p->unasked && unasked_tokens(g, request, tokens) < FAST_UNASKED)
         g->classical = "few rows are typical";
     const bool fast = p->fast && g->classical == NULL;
@@ -407,7 +404,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
         g->part_panels = min(g->groups * g->panels, round_up(g->part_panels, g->finish));
     }
     if (fast)
-        plan_fast(g, request, p, to_end ? rows : tokens);
+        plan_fast(g, request, p, rows);
 }
 
 static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -1679,25 +1676,14 @@ static void plan_rowwise(struct plan_isa *p, const struct layer *layer, const st
 
 /* ---- one instruction set ---- */
 
-/* Why no product of a layer is fast, if they are asked for; NULL: some may be. Those of whole numbers have the same
- * bits, so promises do not matter. */
-static const char *not_fast(const struct layer *layer, const struct plan_request *request, bool folds)
+/* Why no product of a layer is fast, if they are asked for; NULL: some may be. */
+static const char *not_fast(const struct layer *layer, const struct plan_request *request)
 {
-    if (layer->precision == PRECISION_I16)
-        return layer_types_tensors(layer) ? "y of two bytes is rounded block by block"
-             : layer->pad_skipped         ? "rows of several sequences follow each other without padding"
-             : request_is_small(request)  ? "small code has one shape of tiles"
-                                          : NULL;
-    return layer_has_cache(layer)        ? "a cache promises the same bits however a sequence is cut into calls"
-         : layer->train                  ? "gradients are of classical products"
-         : layer_stores_weights(layer)   ? "packed weights are of fewer bits"
-         : layer_types_tensors(layer)    ? "tensor_type promises the bits of f32, rounded once"
-         : layer->pad_skipped            ? "rows of several sequences follow each other without padding"
-         : layer->source_kept            ? "kept sources promise the bits of those that are brought"
-         : folds                         ? "products of weights that are folded have larger numbers"
-         : layer_is_linear(layer)        ? "the rows of all sequences are one matrix"
-         : request_is_small(request)     ? "small code has one shape of tiles"
-                                         : NULL;
+    return layer->precision != PRECISION_I16 ? "only precision = i16 has exact sums"
+         : layer_types_tensors(layer)        ? "y of two bytes is rounded block by block"
+         : layer->pad_skipped                ? "rows of several sequences follow each other without padding"
+         : request_is_small(request)         ? "small code has one shape of tiles"
+                                             : NULL;
 }
 
 /* The kind of products of a layer that does not say: fast ones where no bit changes, of FAST_UNASKED rows and more, but
@@ -1732,7 +1718,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->tile_rows = isa->tile_rows;
     p->tile_words = isa->tile_words;
     if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer)) == PLAN_SEVEN) {
-        p->not_fast = not_fast(layer, request, p->fold->scores || p->fold->values);
+        p->not_fast = not_fast(layer, request);
         p->fast = p->not_fast == NULL;
         p->unasked = !request_asks(request, PLAN_PRODUCT_KIND);
     }
@@ -1945,27 +1931,13 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     return plan;
 }
 
-unsigned plan_fast_products(const struct plan *plan)
-{
-    static const struct { enum product_name id; enum fast_product bit; } of[] = {
-        {PRODUCT_QUERIES, FAST_QUERIES}, {PRODUCT_KEYS, FAST_KEYS}, {PRODUCT_VALUES, FAST_VALUES},
-        {PRODUCT_OUTPUT, FAST_OUTPUT}, {PRODUCT_HIDDEN, FAST_HIDDEN}, {PRODUCT_DOWN, FAST_DOWN}};
-    unsigned products = 0;
-    for (int64_t i = 0; i < plan->count; i++)
-        for (size_t bit = 0; bit < sizeof of / sizeof *of; bit++) {
-            const struct plan_panels *const g = plan_panels_of(&plan->isas[i], of[bit].id);
-            products |= g != NULL && g->fast > 0 && g->word == 1 ? (unsigned)of[bit].bit : 0;
-        }
-    return products;
-}
-
-bool plan_fast_words(const struct plan *plan)
+bool plan_has_fast(const struct plan *plan)
 {
     bool fast = false;
     for (int64_t i = 0; i < plan->count; i++)
         for (const struct product *g = plan->isas[i].products; g < plan->isas[i].products + plan->isas[i].product_count;
              g++)
-            fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0 && g->panels.word > 1);
+            fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0);
     return fast;
 }
 

@@ -577,8 +577,7 @@ int64_t layout_elements(const struct layout *layout);
 
 /* Products that are fast and sums of floats in some instruction set, of enum fast_product; whether some are of whole
  * numbers, whose bits are those of classical ones */
-unsigned plan_fast_products(const struct plan *plan);
-bool plan_fast_words(const struct plan *plan);
+bool plan_has_fast(const struct plan *plan);
 /* The sets among `isas`, bits of isa_table, that the layer's pair can have: precision = bf16 needs bf16 dot products,
  * and some sets are for sums of products of whole numbers alone. */
 unsigned plan_isas(const struct layer *layer, unsigned isas);

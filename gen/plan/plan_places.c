@@ -515,11 +515,7 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const int64_t back = p->back.rows * p->back.width * f + /* a tile at the edge of a gradient, a block, ranges */
                          p->back.queries * f + (2 * p->back.queries + p->back.keys) * 2 * (int64_t)sizeof(size_t) +
                          (layer->train && layer->qk_norm != NORM_NONE ? 2 * finish : 0);
-    int64_t pairs = 0; /* of tiles of fast products, a byte each that says whether they are mixed */
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
-        if (g->kind == PRODUCT_PANELS && g->panels.fast > 0)
-            pairs = max(pairs, g->panels.group_rows / (2 * (g->panels.fast - 1)) + 1);
     p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back +
-                            pairs + scales, 64);
+                            scales, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }
