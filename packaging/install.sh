@@ -48,7 +48,7 @@ put 644 "$datadir/bash-completion/completions" attngen "$made/attngen.bash"
 put 644 "$datadir/bash-completion/completions" attnrun "$made/attngen.bash"
 put_all 644 "$datadir/fish/vendor_completions.d" "$made/attngen.fish" "$made/attnrun.fish"
 put_all 644 "$datadir/zsh/site-functions" "$made/_attngen"
-put_all 644 "$docdir" README.md CHANGELOG.md LICENSE
+put_all 644 "$docdir" README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE
 put_all 644 "$docdir/docs" docs/*.md docs/*.svg
 
 # the specs and the projects that use them, with their folders, but nothing that was built there

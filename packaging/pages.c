@@ -19,10 +19,10 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "base/diag.h"
+#include "base/version.h"
 #include "options/options.h"
-#include "diag.h"
-#include "isa.h"
-#include "version.h"
+#include "plan/isa.h"
 
 static const struct option_program *const programs[] = {&attngen_program, &attnrun_program};
 #define PROGRAMS (sizeof programs / sizeof *programs)

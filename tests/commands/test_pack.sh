@@ -58,7 +58,7 @@ program() { # OUT BLOCK WHAT…: pack_program with that block
     local out=$1 block=$2
     shift 2
     # shellcheck disable=SC2086
-    $CC -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror -I"$work" -I"$root/runtime" -D_GNU_SOURCE -DNAME=$name -DPREFIX=$upper \
+    $CC -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror -I"$work" -I"$root/gen" -I"$root/runtime" -D_GNU_SOURCE -DNAME=$name -DPREFIX=$upper \
         -DHEADER="\"$name.h\"" -DBLOCK="\"$block.h\"" -DSYMBOL=${name}_packed $tables -o "$out" \
         "$root/tests/commands/pack_program.c" "$@" $objects
 }
