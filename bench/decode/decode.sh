@@ -22,7 +22,7 @@ layer() {
     "$ATTNGEN" -o "$folder" "$folder/$name.layer"
     "$CC" -std=gnu11 -O2 -c -o "$folder/$name.o" "$folder/$name.c"
     "$CC" -std=gnu11 -O2 -Wall -Wextra -march=native -pthread -DNAME="$name" -DPREFIX="${name^^}" \
-        "-DHEADER=\"$name.h\"" "${@:2}" -I"$folder" -o "$folder/$name" "$here/decode.c" \
+        "-DHEADER=\"$name.h\"" "${@:2}" -I"$folder" -I"$here/../../gen" -I"$here/../../runtime" -o "$folder/$name" "$here/decode.c" \
         "$here/../../runtime/timing/peak.c" "$here/../../runtime/system/clock.c" "$folder/$name.o"
     for isa in ${DECODE_ISA:-avx512 avx2}; do
         "$folder/$name" "$isa" "${DECODE_SECONDS:-20}" "$first" "$second"

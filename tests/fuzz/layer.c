@@ -10,7 +10,7 @@
 
 #include "emit/emit.h"
 #include "plan/expect.h"
-#include "plan/explain.h"
+#include "emit/explain.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "plan/planfile.h"

@@ -202,7 +202,7 @@ make_runtime() {
     if [[ $emulator = node* ]]; then
         mkdir "$work/wasi"
         # of load.c what writes the shim alone; what the rest calls is not linked
-        ${CC:-gcc} -D_GNU_SOURCE -Iruntime -ffunction-sections -Wl,--gc-sections -o "$work/shim" \
+        ${CC:-gcc} -D_GNU_SOURCE -Igen -Iruntime -ffunction-sections -Wl,--gc-sections -o "$work/shim" \
             tests/targets/wasi/shim.c runtime/kernels/load.c -ldl || return
         for source in $wasi_sources; do
             object=$work/wasi/${source//\//_}
