@@ -1198,7 +1198,7 @@ static const struct { float odd, unit; } halfway[] = {{257, 1}, {2049, 1}, {1, 0
 static float number_to_store(size_t kind, float drawn, size_t column, size_t row)
 {
     switch (kind) {
-    case 0: return column == row % 7 ? NAN : drawn;
+    case 0: return column == row % 7 ? nanf("0x3fffff") : drawn; /* which a carry would turn into a zero */
     case 1: return column == row % 5 ? -INFINITY : drawn;
     case 2: return ldexpf(drawn, (int)(column * 13 % 60) - 30);
     case 3: return column == 0 ? 127 : nearbyintf(drawn * 16) / 2;
