@@ -370,9 +370,8 @@ int main(int argc, char **argv)
     words = task->words;
     prepare();
     const size_t count = parameters(), steps = (size_t)strtoul(argv[2], NULL, 10);
-    static float *p, *g;
-    p = memory(3 * count), g = memory(count);
-    float *m = p + count, *v = m + count;
+    static float *p; /* parameters, their moments, their gradients */
+    float *m = (p = memory(4 * count)) + count, *v = m + count, *g = v + count;
     struct progress at = {.state = strtoull(argv[3], NULL, 10) * 1000003 + 17, .parameters = count};
     double accuracy, rate = strtod(argv[4], NULL), begin = (double)clock();
     if (!load(argv[5], &at, p))
