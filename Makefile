@@ -42,13 +42,12 @@ link      = $(CC) $(CFLAGS) $(sanitize) $(LDFLAGS)
 installers := $(filter deps deps-test deps-peers,$(MAKECMDGOALS))
 
 # What each program is made of, and what both share (attnrun tune plans as attngen does, without templates).
-gen_sources := $(filter-out gen/main.c gen/embed.c,$(wildcard gen/*.c))
-own_sources := $(addprefix gen/,arguments.c checkpoint.c context.c emit.c explain.c import.c json_lua.c lines.c model.c output.c script.c)
+gen_sources := $(filter-out gen/main.c gen/emit/embed.c,$(wildcard gen/*.c gen/*/*.c))
 run_sources := $(filter-out runtime/attnrun.c,$(wildcard runtime/*.c runtime/*/*.c))
 gen_objects := $(gen_sources:%.c=$(BUILD)/%.o) $(BUILD)/gen/embedded.o
 run_objects := $(run_sources:%.c=$(BUILD)/%.o) $(BUILD)/runtime/embedded.o
-shared      := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(own_sources),$(gen_sources)))
-embedded    := $(wildcard templates/*.in gen/*.lua gen/families/*.lua)
+shared      := $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(addsuffix /*.c,$(addprefix gen/,base expression spec plan))))
+embedded    := $(wildcard templates/*/*.in gen/*/*.lua gen/model/families/*.lua)
 carried     := runtime/commands/selftest.in runtime/commands/packer.in runtime/inputs/draw.h $(wildcard runtime/reports/page/*)
 run_libs    := -ldl -lm -lpthread
 
@@ -135,8 +134,8 @@ $(BUILD)/runtime/embedded.c: files := runtime_files $(carried)
 $(BUILD)/runtime/embedded.c: $(carried)
 
 embeds := $(BUILD)/gen/embedded $(BUILD)/runtime/embedded
-$(embeds:=.c): %.c: $(BUILD)/embed %.list
-	$(BUILD)/embed $@ $(files)
+$(embeds:=.c): %.c: $(BUILD)/gen/embed %.list
+	$(BUILD)/gen/embed $@ $(files)
 
 $(embeds:=.o): %.o: %.c
 	$(compile) -Igen -c -o $@ $<
@@ -147,7 +146,7 @@ $(embeds:=.list): always
 	@mkdir -p $(@D)
 	@echo '$(files)' | cmp -s - $@ || echo '$(files)' > $@
 
-$(BUILD)/embed: gen/embed.c | lua
+$(BUILD)/gen/embed: gen/emit/embed.c | lua
 	@mkdir -p $(@D)
 	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -MMD -MP -o $@ $<
 
@@ -179,11 +178,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o timing/clock.o) $(shared)
+$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o timing/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
@@ -435,13 +434,13 @@ pages       := attngen.1 attnrun.1 attngen-layer.5
 packages    := attngen-config.cmake attngen-config-version.cmake attngen.pc
 completions := attngen.bash attngen.fish attnrun.fish _attngen
 share       := $(BUILD)/share
-version      = $(shell sed -n 's/.*ATTNGEN_VERSION "\(.*\)".*/\1/p' gen/version.h)
+version      = $(shell sed -n 's/.*ATTNGEN_VERSION "\(.*\)".*/\1/p' gen/base/version.h)
 
 .PHONY: shared-files uninstall
 shared-files: $(addprefix $(share)/,$(pages) $(packages) $(completions))
 
-tables := gen/arguments.c gen/options.c gen/number.c gen/isa.c gen/diag.c gen/text.c gen/nearest.c runtime/commands/options.c
-$(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h runtime/*/*.h)
+tables := gen/arguments.c gen/plan/isa.c $(addprefix gen/base/,options.c number.c diag.c text.c nearest.c) runtime/options/options.c
+$(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h gen/*/*.h runtime/*/*.h)
 	@mkdir -p $(share)
 	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -o $@ packaging/pages.c $(tables)
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/number.h"
-#include "../../gen/replace.h"
-#include "../../gen/text.h"
+#include "base/number.h"
+#include "base/replace.h"
+#include "base/text.h"
 #include "page.h"
 #include "system/process.h"
 #include "timing/timing.h"

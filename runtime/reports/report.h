@@ -6,7 +6,7 @@
 #ifndef ATTNRUN_REPORT_H
 #define ATTNRUN_REPORT_H
 
-#include "commands/options.h"
+#include "options/options.h"
 #include "record.h"
 
 /* How a column is shown to people. In CSV and JSON every number is plain. */

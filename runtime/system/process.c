@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "sha256.h"
-#include "timing/clock.h"
 
 static bool is_ignored(int signal)
 {

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "clock.h"
+#include "system/clock.h"
 #include "timing.h"
 
 #define TRIES 4              /* of one sample */

@@ -8,10 +8,10 @@
 #ifndef ATTNRUN_TIMING_H
 #define ATTNRUN_TIMING_H
 
-#include "clock.h"
 #include "inputs/inputs.h"
 #include "kernels/load.h"
 #include "quiet.h"
+#include "system/clock.h"
 
 #define DEFAULT_ROUNDS 15
 

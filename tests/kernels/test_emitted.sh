@@ -370,7 +370,7 @@ add_sanitized() {
     fi
     mkdir "$work/asking"
     cp -r "$root/templates" "$work/asking/templates"
-    for words in "$work"/asking/templates/simd_*.in; do
+    for words in "$work"/asking/templates/sets/simd_*.in; do
         sed -i 's|^#define vec_prefetch(p) .*|#define vec_prefetch(p) ((void)*(const volatile float *)(const void *)(p))|' "$words"
     done
     printf 'd_model = 16\nh = 1\nd_k = 8\nd_v = 1032\nseq_len = 24\n' >"$work/asking/short_slab.layer"

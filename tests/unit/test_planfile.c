@@ -15,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "diag.h"
-#include "isa.h"
-#include "layer.h"
-#include "plan.h"
-#include "planfile.h"
+#include "base/diag.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "plan/planfile.h"
+#include "spec/layer.h"
 
 #define SPEC "examples/tiny.layer"
 #define CPU "A CPU"

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#include "layer.h"
-#include "score.h"
-#include "visible.h"
+#include "spec/layer.h"
+#include "spec/score.h"
+#include "spec/visible.h"
 
 #define KEYS 13
 #define QUERIES 15
