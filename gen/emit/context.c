@@ -153,7 +153,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
     {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
     {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
-    {"v_tail", LAYOUT_V_TAIL}, {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
+    {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
     {"row_scales", LAYOUT_ROW_SCALES},
     {"attn_rows", LAYOUT_ATTN_ROWS}, {"attn_split", LAYOUT_ATTN_SPLIT}, {"y", LAYOUT_Y},
     {"given_q", LAYOUT_X}, {"given_k", LAYOUT_SOURCE},

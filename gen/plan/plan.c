@@ -1420,15 +1420,15 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
-    const int64_t whole = layer->d_v / lanes, vecs = p->cached.vecs;
+    const int64_t of_value = ceil_div(layer->d_v, lanes), vecs = p->cached.vecs;
     const int64_t taken = p->rounds_scores ? p->isa->word_registers[p->core_word == 4] : 0;
     const int64_t high = max(1, min(tile_rows(p->isa, vecs), (p->isa->registers - taken - vecs - 1) / vecs));
     const int64_t low_width = request_is_small(request) ? 1 : LONE_VECS; /* a lone row's values are read at once, too */
     const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
-    const int64_t wide = whole > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, whole) : 0;
+    const int64_t wide = of_value > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, of_value) : 0;
     const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
     p->cached.keys_in_order = key_rows > 1 && !request_is_small(request);
-    p->cached.values_in_order = wide > 0 || whole <= p->cached.vecs;
+    p->cached.values_in_order = wide > 0 || of_value <= p->cached.vecs;
     p->cached.many_rows = MANY_ROWS;
     p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));
     if (prefetches && p->cached.few_rows > 1)
@@ -1437,9 +1437,9 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
         p->cached.early = max(1, min(lanes, EARLY_BYTES / LINE_BYTES * lanes / p->cached.few_block)); /* evenly */
     }
-    const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= 2 * LONE_VECS * p->lanes;
+    const int64_t of_query = ceil_div(layer->d_k, lanes);
     p->cached.query_vecs = QUERY_VECS;
-    p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
+    p->cached.lone_vecs = of_query <= 2 * LONE_VECS ? of_query : 0;
     if (p->isa->half_target != NULL && group == 1 && p->cached.few_rows > 0 && !layer_stores_cache(layer) &&
         !request_is_small(request))
         p->cached.half_vecs = (p->isa->registers - 2 * DOT_KEYS) / 2;
@@ -1458,18 +1458,16 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         tiles_for_one(&p->cached.word_panels, ceil_div(layer->d_v, lanes), p->cached.vecs);
     }
     tiles_for_runs(&p->cached.tiles, p->cached.rows, group > 1 ? group : 3, min(high, p->cached.rows), 2);
-    if (whole > 0) {
-        tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
-        tiles_for_one(&p->cached.low_panels, whole, low_width);
-    }
+    tiles_for_one(&p->cached.panels, of_value, p->cached.vecs);
+    tiles_for_one(&p->cached.low_panels, of_value, low_width);
     if (p->cached.few_rows > 0)
         tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group,
                        min(p->cached.few_rows, p->cached.keys_in_order ? key_rows : tile_rows(p->isa, DOT_KEYS)), 2);
     if (p->cached.few_rows > 0 && wide > 0) {
         tiles_for_runs(&p->cached.few_tiles, p->cached.few_rows, group, min(p->cached.few_rows, wide), 2);
-        tiles_for_one(&p->cached.few_panels, whole, whole);
+        tiles_for_one(&p->cached.few_panels, of_value, of_value);
     }
-    const int64_t panels_from = whole > low_width ? 1 : 2; /* rows that have several */
+    const int64_t panels_from = of_value > low_width ? 1 : 2; /* rows that have several */
     p->cached.shared_rows = p->cached.values_in_order ? (wide > 0 ? wide : high) + 1 : panels_from;
     const bool windowed = layer->window_left != LAYER_UNBOUNDED;
     const int64_t reach = min(layer->cache_len, windowed ? layer->window_left + layer->seq_len : layer->cache_len);
@@ -1480,7 +1478,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     }
     if (p->cached.ahead > 0)
         prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
-    if (p->cached.ahead > 0 && whole > 0)
+    if (p->cached.ahead > 0)
         prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows);
 }
 
