@@ -223,7 +223,7 @@ static void test_bad_heads(void **state)
 static void test_kinds(void **state)
 {
     static const struct { const char *given, *says; } kinds[] = {
-        {"rope=half", "rope_dims=16, here no rope_dims; rope=half, here no rope"},
+        {"rope=half", "rope=half, here no rope; rope_dims=16, here no rope_dims"},
         {"qk_norm=rms", "qk_norm=rms, here no qk_norm"}, {"softcap=30", "softcap=true, here no softcap"},
         {"alibi=true", "alibi=true, here no alibi"}, {"relative=t5", "relative=t5, here no relative"},
         {"sink=true", "sink=true, here no sink"}, {"lse=true", "lse=true, here no lse"},
