@@ -163,7 +163,8 @@ KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_ALL, .has_meaning = has_blo
 KEY(NORM_SHARED, norm_shared, SWITCH, FIELD(norm_shared), .context = "NORM_SHARED", .restated = true,
     .has_meaning = has_norm_to_share, .by = {KEY_BLOCK, KEY_FFN},
     .idle = "only attention and feed-forward of block = parallel read the same rows; leave it out")
-KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_ATTENTION | OF_FFN, .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
+KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_ATTENTION | OF_FFN,
+    .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
     .has_meaning = may_have_ffn, .by = {KEY_BLOCK}, .idle = NO_BLOCK, .restated = true,
     .words = {{"none", FFN_NONE, NULL}, {"relu", FFN_RELU, NULL}, {"gelu", FFN_GELU, NULL},
               {"gelu_tanh", FFN_GELU_TANH, GELU_TANH_TOO}, {"silu", FFN_SILU, "swish"}, {"swiglu", FFN_SWIGLU, NULL},

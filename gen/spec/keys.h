@@ -57,7 +57,7 @@ struct key_word {
 struct key_row {
     const char *name;
     enum key_kind kind;
-    size_t offset;        /* FIELD(…): of the field that has the value; FIELD_NONE: layer.c makes what follows from it */
+    size_t offset;        /* FIELD(…): of the field with the value; FIELD_NONE: layer.c makes what follows from it */
     enum field_type type;
     double absent;        /* the value where the key is not given */
     struct key_word words[10]; /* of a WORD; a word of NULL ends them */
