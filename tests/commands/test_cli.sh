@@ -67,6 +67,7 @@ awk -F'|' '
                 print "no " word[i] " in the row of " key
     }' "$root/docs/spec.md" out >lacks
 check "docs/spec.md has each key with its words" test ! -s lacks
+rm lacks
 run 0 --version
 check "version" grep -Eqx 'attngen [0-9]+\.[0-9]+\.[0-9]+' out
 
