@@ -19,6 +19,7 @@
 #include "spec/fast.h"
 
 #define APART (FAST_APART * 1.001) /* squares are rounded */
+#define LAMBDA 2.5 /* without anything in common to other errors */
 #define ROUNDINGS 16               /* of the sums, the last additions and the bias */
 
 double fast_worst(const struct fast_norms *of)
@@ -32,7 +33,7 @@ double fast_drawn(const struct fast_norms *of, double largest, double own)
     const double rows = of->row + fmin(APART * of->row, of->largest_row);
     const double columns = of->column + fmin(APART * of->column, of->largest_column);
     const double value = fmin(APART * own, largest);
-    return BOUND_LAMBDA * BOUND_U * (rows * columns + sqrt(2 * (double)of->depth) * value);
+    return LAMBDA * BOUND_U * (rows * columns + sqrt(2 * (double)of->depth) * value);
 }
 
 double fast_largest(const double *numbers, size_t count, size_t step)
