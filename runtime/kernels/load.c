@@ -88,11 +88,6 @@ static const char shim_text[] =
     "#else\n"
     "#define SHIM_KEPT 0\n"
     "#endif\n"
-    "#ifdef @N_FAST_PRODUCTS\n"
-    "#define SHIM_FAST @N_FAST_PRODUCTS\n"
-    "#else\n"
-    "#define SHIM_FAST 0\n"
-    "#endif\n"
     "#if defined @N_D_IN && !defined @N_PACK_ONLY\n" /* layer = linear alone has it */
     "static int shim_column_of(const void *p, size_t c, float *o) { return (int)@n_column(p, c, o); }\n"
     "#else\n"
@@ -131,7 +126,6 @@ static const char shim_text[] =
     "    const char *(*backward_phase)(size_t);\n"
     "    int (*pack_part)(void *, const void *, size_t, size_t);\n"
     "    size_t kept;\n"
-    "    unsigned fast;\n"
     "};\n"
     "extern const struct shim_table attnrun_shim_table;\n"
     "const struct shim_table attnrun_shim_table = {\n"
@@ -140,8 +134,7 @@ static const char shim_text[] =
     "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES,\n"
     "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of, shim_column_of,\n"
     "    SHIM_SAVED, SHIM_GRADS, shim_backward_scratch_of, shim_backward_of, shim_backward_phases_of,\n"
-    "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of, shim_pack_part_of, SHIM_KEPT,\n"
-    "    SHIM_FAST\n"
+    "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of, shim_pack_part_of, SHIM_KEPT\n"
     "};\n";
 
 char *kernel_shim(const char *name)
@@ -248,8 +241,7 @@ struct folds kernel_folds(const struct kernel *kernel)
 {
     if (kernel->call == NULL)
         return (struct folds){0};
-    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values,
-                          .fast = kernel->call->fast_products};
+    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values};
 }
 
 /* Offsets of a tensor in its struct, and of its "|1" extents */

@@ -130,7 +130,6 @@ struct kernel_table {
     const char *(*back_phase_name)(size_t phase);
     int (*pack_part)(void *packed, const void *weights, size_t part, size_t parts);
     size_t kept_bytes; /* with source_kept; else 0 */
-    unsigned fast_products; /* of enum fast_product (gen/spec/fast.h) */
 };
 
 struct kernel {

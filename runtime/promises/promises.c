@@ -39,8 +39,6 @@ struct trial {
     void *base_y, *base_attn; /* of the first run */
     float *base_lse;
     void *base_cache[CACHE_PARTS];
-    struct reference reference; /* of `in`, if products are fast: hidden rows may then change how others are rounded */
-    struct bounds bounds;
     uint64_t seed;
     char *why;
     struct diag *diag;
@@ -917,27 +915,6 @@ static bool overflowed(const struct trial *t, double base)
     return promise_overflows(t->layer) && !isfinite(base);
 }
 
-/* Whether elements that nobody's poison reaches may change within the bound only: fast products mix rows. */
-static bool mixes_rows(const struct trial *t)
-{
-    return t->call->fast_products != 0;
-}
-
-/* Of y, attn and lse, those elements are within the bound of the inputs without poison. In the outputs of the call the
- * tainted ones are then those of the first run. */
-static bool unseen_within(struct trial *t, const char *what)
-{
-    struct comparison c = {0};
-    compare_y(&c, t->layer, t->in, &t->reference, &t->bounds, t->y.data, GATE_WORST | GATE_DRAWN);
-    if (attn_count(t) > 0)
-        compare_attn(&c, t->layer, t->in, &t->reference, &t->bounds, t->attn.data, GATE_WORST | GATE_DRAWN);
-    if (lse_count(t) > 0)
-        compare_lse(&c, t->layer, t->in, &t->reference, &t->bounds, t->lse.data, GATE_WORST | GATE_DRAWN);
-    return c.misses == 0 ||
-           violated(t, "%s in rows that nobody there sees: %s[%zu][%zu][%zu] is %.9g; the reference has %.9g", what,
-                    layer_tensor_name(c.tensor), c.index[0], c.index[1], c.index[2], c.actual, c.expected);
-}
-
 static bool check_poisoned_y(const struct poison *p, struct trial *t, enum demand demand, const char *what)
 {
     const bool of_x = demand != DEMAND_NOTHING; /* whatever becomes of scores */
@@ -952,9 +929,7 @@ static bool check_poisoned_y(const struct poison *p, struct trial *t, enum deman
             for (size_t c = first; c < first + step; c++) {
                 const size_t at = inputs_y_at(t->layer, t->in, row / n, row % n, c);
                 const double y = number_of(t, t->y.data, at), base = number_of(t, t->base_y, at);
-                if (mixes_rows(t) && taint != TAINT_NONE)
-                    element_put(t->layer->tensor_type, t->y.data, at, base);
-                if (taint == TAINT_NONE && !mixes_rows(t) && !(y == base || overflowed(t, base)))
+                if (taint == TAINT_NONE && !(y == base || overflowed(t, base)))
                     return violated(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
                                     what, row / n, row % n, c, base, y);
                 if (isfinite(y) && (taint == TAINT_OF_X ? of_x : taint >= least && demand != DEMAND_NOTHING))
@@ -984,9 +959,7 @@ static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum de
             if (!seen && attn != (t->layer->scores == SCORES_BIASED && !skipped ? -INFINITY : 0))
                 return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
                                 row / n / h, row / n % h, row % n, j, attn);
-            if (mixes_rows(t) && p->tainted[row])
-                element_put(t->layer->tensor_type, t->attn.data, at, base);
-            if (!p->tainted[row] && !mixes_rows(t) && !(attn == base || overflowed(t, base)))
+            if (!p->tainted[row] && !(attn == base || overflowed(t, base)))
                 return violated(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
                                 row / n / h, row / n % h, row % n, j);
         }
@@ -1003,14 +976,12 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
     const size_t n = t->in->n, h = (size_t)t->layer->h;
     float *const lse = t->lse.data;
     for (size_t row = 0; row < lse_count(t); row++) {
-        if (!p->tainted[row] && !mixes_rows(t) && !(lse[row] == t->base_lse[row] || overflowed(t, t->base_lse[row])))
+        if (!p->tainted[row] && !(lse[row] == t->base_lse[row] || overflowed(t, t->base_lse[row])))
             return violated(t, "%s in rows that nobody there sees changed lse[%zu][%zu][%zu] from %.9g to %.9g", what,
                             row / n / h, row / n % h, row % n, t->base_lse[row], lse[row]);
         if (p->read[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
             return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h,
                             row / n % h, row % n);
-        if (mixes_rows(t) && p->tainted[row])
-            lse[row] = t->base_lse[row];
     }
     return true;
 }
@@ -1021,7 +992,7 @@ static bool with_poison(struct trial *t, const float values[3], enum extent exte
     struct poison p;
     bool good = make_poison(&p, t, values, extent) && prepare(t, 12, 1) && forward(t, &p.in, what) &&
                 check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what) &&
-                check_poisoned_lse(&p, t, demand, what) && (!mixes_rows(t) || unseen_within(t, what));
+                check_poisoned_lse(&p, t, demand, what);
     poison_free(&p);
     return good;
 }
@@ -1240,81 +1211,6 @@ static bool stores_all_kinds(struct trial *t)
     reference_free(&reference);
     bounds_free(&bounds);
     inputs_free(&in);
-    return good;
-}
-
-/* ---- rows and columns of different sizes ------------------------------------------------------------------------- */
-
-/* Which lines are smaller. One alone: beside others of all sizes a kernel would mix none of their tiles. */
-static const struct sizes {
-    bool last;        /* the last of two rows that are mixed, else the first */
-    bool others;      /* all rows but that one, and its second half */
-    int row, column;  /* as powers of two; 0: as they are */
-    size_t of_column; /* which one */
-} sizes[] = {
-    {.row = -20}, {.row = -20, .last = true}, {.row = -20, .others = true},
-    {.column = -20, .of_column = 1}, {.column = -20, .of_column = 40}, {.row = -11, .column = -11, .of_column = 1}};
-
-static void scale_rows(float *x, size_t rows, size_t columns, const struct sizes *of)
-{
-    const size_t row = of->last ? rows / 2 * 2 - 1 : 1;
-    for (size_t at = 0; at < rows * columns; at++)
-        if (of->others ? at / columns != row || at % columns >= columns / 2 : at / columns == row)
-            x[at] = ldexpf(x[at], of->row);
-}
-
-static void scale_column(float *w, size_t in, size_t out, bool out_in, const struct sizes *of)
-{
-    for (size_t k = 0; k < in && of->of_column < out; k++) {
-        float *const at = w + (out_in ? of->of_column * in + k : k * out + of->of_column);
-        *at = ldexpf(*at, of->column);
-    }
-}
-
-static bool lines_of_sizes(struct trial *t, const struct sizes *of)
-{
-    static const char what[] = "a row or a column far smaller than others";
-    static const enum layer_tensor matrices[] = {TENSOR_W_Q, TENSOR_W_K, TENSOR_W_V, TENSOR_W_O, TENSOR_W_1,
-                                                 TENSOR_W_2};
-    const struct layer *layer = t->layer;
-    const void *const packed = t->packed;
-    struct inputs in;
-    struct guarded own = {0};
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
-    if (!inputs_copy(&in, layer, t->in, t->diag))
-        return false;
-    if (in.tensor[TENSOR_X] != NULL && in.n > 1)
-        scale_rows(in.tensor[TENSOR_X], in.n, (size_t)layer->d_model, of);
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
-        int64_t shape[4];
-        if (in.tensor[matrices[i]] != NULL && layer_weight_shape(layer, matrices[i], shape) == 2)
-            scale_column(in.tensor[matrices[i]], (size_t)shape[layer->out_in], (size_t)shape[!layer->out_in],
-                         layer->out_in, of);
-    }
-    const struct kernel_weights weights = kernel_weights_of(&in);
-    bool good = bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), true, t->diag) &&
-                guarded_make(&own, t->call->packed_bytes, KERNEL_ALIGNMENT) && prepare(t, 8, 1);
-    if (good && t->call->pack(own.data, &weights, t->call->isa(packed)) != KERNEL_OK)
-        good = violated(t, "%s: pack refuses them", what);
-    t->packed = own.data;
-    good = good && forward(t, &in, what);
-    t->packed = packed;
-    good = good && near_reference(t, &in, &reference, &bounds, GATE_WORST | GATE_DRAWN, what);
-    guarded_free(&own);
-    reference_free(&reference);
-    bounds_free(&bounds);
-    inputs_free(&in);
-    return good;
-}
-
-/* Fast products mix rows, and columns, whose sizes are alike. Where some are far smaller than others all results are
- * within the bound nevertheless. */
-static bool lines_of_all_sizes(struct trial *t)
-{
-    bool good = true;
-    for (size_t i = 0; good && mixes_rows(t) && i < sizeof sizes / sizeof *sizes; i++)
-        good = lines_of_sizes(t, &sizes[i]);
     return good;
 }
 
@@ -2031,7 +1927,6 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {with_nan_in_values, PROMISES_OF_VALUES},
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {stores_all_kinds, PROMISES_ALL},
-        {lines_of_all_sizes, PROMISES_ALL},
         {nothing_remembered, PROMISES_ALL},
         {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
@@ -2055,15 +1950,11 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     why[0] = '\0';
     if (!good)
         diag_environment(diag, NULL, "out of memory");
-    if (good && kernel->call->fast_products != 0)
-        good = bounds_compute(&t.reference, &t.bounds, layer, inputs, kernel_folds(kernel), true, diag);
     for (size_t p = 0; good && p < sizeof promises / sizeof *promises; p++)
         good = promises[p].of > which || promises[p].holds(&t);
     if (good && all && hash_inputs(&t) != hash)
         good = violated(&t, "an input or the packed block was written to");
     release(&t);
-    reference_free(&t.reference);
-    bounds_free(&t.bounds);
     free(t.base_y);
     free(t.base_attn);
     free(t.base_lse);
