@@ -680,9 +680,8 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         row->product[j] = LOG2_E * head->raw[at];
         row->log_a[j] = head->scores[at] - maximum - log(sum);
         row->d_worst[j] = LN_2 * e_worst + rescalings * (EXP_ERROR + 2 * U) + of_weight + 2 * U;
-        row->d_drawn[j] = LN_2 * of_reference +
-                          sqrt(square(LN_2) * e_drawn + rescalings * square(EXP_ERROR) +
-                               square(of_weight));
+        row->d_drawn[j] = LN_2 * of_reference + row->shorter +
+                          sqrt(square(LN_2) * e_drawn + (rescalings + !shorter) * square(EXP_ERROR));
         row->open = row->open || p->k_open[j] || e.open;
     }
     for (size_t j = 0; j < keys && row->unsure && p->layer->scores == SCORES_BIASED; j++)
