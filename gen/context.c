@@ -52,6 +52,7 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
     FIELD(plan_panels, behind), FIELD(plan_panels, fast), FIELD(plan_panels, fast_pairs),
     FIELD(plan_panels, fast_prefetch), FIELD(plan_panels, floats),
+    FIELD(plan_panels, floats_rows),
 };
 
 static const struct field lanes_fields[] = {

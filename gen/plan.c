@@ -35,7 +35,8 @@
 #define WIDE_VECS 4              /* of a panel of bytes, which low tiles take whole: one row is as fast as with 8, */
 #define TALL_VECS 2              /* and of its parts that high tiles take: 6 x 2 sums fill the registers */
 #define CONVERTED_ROWS 8         /* of tiles from which on weights become f32 as they are read: measured, Zen 5: 8 rows
-                                  * of i8 and bf16 take 2 % less time so, 4 and 6 take 5 % more; of i4 8 take 10 % more */
+                                  * of i8 and bf16 take 2 % less time so, 4 and 6 take 5 % more; of i4 8 take 10 % more
+                                  * from the third tile on */
 #define LOW_ROWS 2               /* of tiles that wait for their weights */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
 #define LEAST_TILE_WORDS 32      /* that tile registers are worth */
@@ -346,8 +347,8 @@ static bool wide_steps(const struct plan_isa *p, const struct plan_request *requ
            !request_asks(request, PLAN_PANEL_VECS);
 }
 
-/* A panel of narrow weights becomes f32 once for all tiles of a part, where these are several and L2 has room: with
- * i4, units of groups too. */
+/* A panel of narrow weights becomes f32 once for all tiles of a part, where these are two or three and more, and L2 has
+ * room: with i4, units of groups too. */
 static void plan_floats(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
                         int64_t rows)
 {
@@ -356,7 +357,9 @@ static void plan_floats(struct plan_panels *g, const struct plan_request *reques
     const int64_t floats = g->matrices * g->taps * depth * g->vecs * p->lanes;
     const bool fits = floats * (int64_t)element_size(TENSOR_F32) <= (int64_t)p->isa->l2_bytes / 2;
     const bool narrow = g->weights != TENSOR_F32 && g->word == 1 && !p->digits;
-    const bool pays = (grouped || g->rows < CONVERTED_ROWS) && min(rows, g->group_rows) >= 2 * g->rows;
+    const bool high = g->rows >= CONVERTED_ROWS;
+    g->floats_rows = (high ? 3 : 2) * g->rows;
+    const bool pays = (grouped || !high) && min(rows, g->group_rows) >= g->floats_rows;
     g->floats = narrow && fits && pays && !request_is_small(request) ? floats : 0;
 }
 

@@ -162,6 +162,7 @@ struct plan_panels {
     int64_t part_panels;  /* panels in one part */
     int64_t parts;        /* of a row group */
     int64_t floats;       /* of narrow weights: numbers that a panel's slab takes as f32; 0: tiles convert them */
+    int64_t floats_rows;  /* of a part, from which on its panels become f32 */
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
     const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
     int64_t behind;       /* floats of the packed block from that product's weights, scales and biases to these */

@@ -175,7 +175,7 @@ static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const 
                  " words, of others by vectors: ", g->heights.at[0].rows, g->heights.at[1].rows, p->tile_rows,
                  p->tile_words);
     if (g->floats > 0)
-        snprintf(floats, sizeof floats, "; for " D64 " rows and more a panel becomes f32 once", 2 * g->rows);
+        snprintf(floats, sizeof floats, "; for " D64 " rows and more a panel becomes f32 once", g->floats_rows);
     if (g->k_block < g->depth)
         snprintf(cut, sizeof cut, " in slabs of " D64, g->k_block);
     const int64_t unroll = min(g->unroll, g->k_block);
