@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "diag.h"
-#include "isa.h"
-#include "text.h"
+#include "base/diag.h"
+#include "base/text.h"
+#include "plan/isa.h"
 
 /* ---- the table ---- */
 
@@ -79,7 +79,7 @@ static const struct option_command commands[] = {
 };
 
 const struct option_program attngen_program = {"attngen", commands, sizeof commands / sizeof *commands, options,
-                                               sizeof options / sizeof *options, true};
+                                               sizeof options / sizeof *options, true, isa_list_in_help};
 
 /* ---- reading ---- */
 

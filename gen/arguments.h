@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "options.h"
+#include "base/options.h"
 
 struct diag;
 

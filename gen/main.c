@@ -11,20 +11,20 @@
 #include <strings.h>
 
 #include "arguments.h"
-#include "diag.h"
-#include "emit.h"
-#include "expect.h"
-#include "explain.h"
-#include "import.h"
-#include "isa.h"
-#include "layer.h"
-#include "model.h"
-#include "output.h"
-#include "plan.h"
-#include "planfile.h"
-#include "system.h"
-#include "version.h"
-#include "visible.h"
+#include "base/diag.h"
+#include "base/output.h"
+#include "base/system.h"
+#include "base/version.h"
+#include "emit/emit.h"
+#include "emit/explain.h"
+#include "model/import.h"
+#include "model/model.h"
+#include "plan/expect.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "plan/planfile.h"
+#include "spec/layer.h"
+#include "spec/visible.h"
 
 struct pair {
     struct layer *layer;
@@ -227,10 +227,10 @@ static const struct outline {
     const char *template_name, *ending;
     bool split, each; /* written with --split alone; one for each instruction set, which its name ends in */
 } outlines[] = {
-    {"kernel.c.in", ".c", false, false},
-    {"kernel_isa.c.in", ".c", true, true},
-    {"kernel_internal.h.in", "_internal.h", true, false},
-    {"kernel.h.in", ".h", false, false},
+    {"interface/kernel.c.in", ".c", false, false},
+    {"interface/kernel_isa.c.in", ".c", true, true},
+    {"interface/kernel_internal.h.in", "_internal.h", true, false},
+    {"interface/kernel.h.in", ".h", false, false},
 };
 
 static bool expand(struct emit *emit, const struct outline *outline, const char *name, size_t plan, struct job *job,
@@ -321,8 +321,8 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
 /* The model's own files, behind those of its layers. */
 static void make_model(struct job *job, FILE *rules)
 {
-    static const struct outline files[] = {{"model.c.in", "_model.c", false, false},
-                                           {"model.h.in", "_model.h", false, false}};
+    static const struct outline files[] = {{"model/model.c.in", "_model.c", false, false},
+                                           {"model/model.h.in", "_model.h", false, false}};
     const struct arguments *a = &job->arguments;
     struct layer **layers = NULL;
     struct emit *emit = emit_open(a->templates, &job->diag);

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "commands/options.h"
+#include "options/options.h"
 #include "diag.h"
 #include "isa.h"
 #include "version.h"
@@ -44,7 +44,7 @@ static const struct option_row *next_row(const struct option_program *program, c
         const struct option_row *row = &program->options[(*at)++];
         if (!(row->commands & command->bit))
             continue;
-        options_help_text(row, help);
+        options_help_text(program, row, help);
         return row;
     }
     return NULL;

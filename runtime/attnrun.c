@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../gen/nearest.h"
-#include "../gen/system.h"
-#include "../gen/version.h"
+#include "base/nearest.h"
+#include "base/system.h"
+#include "base/version.h"
+#include "commands/commands.h"
 #include "kernels/apart.h"
 #include "kernels/cache.h"
-#include "commands/commands.h"
 
 static const struct {
     unsigned bit;

@@ -26,7 +26,7 @@ done
 number=1000
 job() { echo "$((++number)) $*" >>"$work/jobs"; }
 
-tools=(gen/*.c runtime/*.c runtime/*/*.c)
+tools=(gen/*.c gen/*/*.c runtime/*.c runtime/*/*.c)
 tool_flags=(-std=c11 -D_GNU_SOURCE -Igen -Iruntime)
 for name in lua5.4 lua-5.4 lua54 lua; do
     # shellcheck disable=SC2207 # flags are words

@@ -31,7 +31,7 @@
 enum {
     H = CONSTANT(H), H_KV = CONSTANT(H_KV), D_K = CONSTANT(D_K), D_V = CONSTANT(D_V), LEN = CONSTANT(CACHE_LEN),
     SAMPLE_NS = 3000000, MOST_ROUNDS = 999,
-    OF_EXPONENTIAL = 10 /* operations for a score's weight, counted as multiply-adds; see `exp` in gen/expect.c */
+    OF_EXPONENTIAL = 10 /* operations for a score's weight, counted as multiply-adds; see `exp` in gen/plan/expect.c */
 };
 
 #ifdef RING

@@ -23,7 +23,7 @@ layer() {
     "$CC" -std=gnu11 -O2 -c -o "$folder/$name.o" "$folder/$name.c"
     "$CC" -std=gnu11 -O2 -Wall -Wextra -march=native -pthread -DNAME="$name" -DPREFIX="${name^^}" \
         "-DHEADER=\"$name.h\"" "${@:2}" -I"$folder" -o "$folder/$name" "$here/decode.c" \
-        "$here/../../runtime/timing/peak.c" "$here/../../runtime/timing/clock.c" "$folder/$name.o"
+        "$here/../../runtime/timing/peak.c" "$here/../../runtime/system/clock.c" "$folder/$name.o"
     for isa in ${DECODE_ISA:-avx512 avx2}; do
         "$folder/$name" "$isa" "${DECODE_SECONDS:-20}" "$first" "$second"
         echo

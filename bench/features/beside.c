@@ -16,12 +16,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../gen/layer.h"
-#include "../../gen/options.h"
-#include "commands/options.h"
+#include "base/options.h"
 #include "kernels/call.h"
 #include "kernels/compile.h"
-#include "timing/clock.h"
+#include "options/options.h"
+#include "spec/layer.h"
+#include "system/clock.h"
 #include "timing/timing.h"
 
 #define MAX_LAYERS 64

@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/isa.h"
-#include "../../gen/system.h"
+#include "base/system.h"
+#include "commands.h"
 #include "kernels/apart.h"
 #include "kernels/call.h"
-#include "commands.h"
-#include "timing/peak.h"
-#include "system/process.h"
-#include "reports/record.h"
+#include "plan/isa.h"
 #include "reference/reference.h"
+#include "reports/record.h"
+#include "system/process.h"
+#include "timing/peak.h"
 #include "timing/rounds.h"
 #include "timing/timing.h"
 

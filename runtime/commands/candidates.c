@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/diag.h"
-#include "../../gen/expect.h"
-#include "../../gen/isa.h"
-#include "../../gen/layer.h"
-#include "../../gen/planfile.h"
+#include "base/diag.h"
+#include "plan/expect.h"
+#include "plan/isa.h"
+#include "plan/planfile.h"
+#include "spec/layer.h"
 
 /* Expected and measured shares are within 5 points for most layers (docs/plan.md): 6 % of the time at 85 %, for both of
  * the two plans that are compared */

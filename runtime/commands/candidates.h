@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The plans that are worth measuring for a layer on one instruction set, chosen by the model (gen/expect.h).
+/* The plans that are worth measuring for a layer on one instruction set, chosen by the model (gen/plan/expect.h).
  *
  * Left out on purpose: compiling, checking, timing (tune.c).
  */
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../gen/request.h"
+#include "plan/request.h"
 
 struct layer;
 struct diag;

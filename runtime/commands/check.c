@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/isa.h"
-#include "../../gen/plan.h"
+#include "commands.h"
 #include "kernels/apart.h"
 #include "kernels/call.h"
-#include "commands.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "promises/verify_apart.h"
 
 #define ONE_SEQUENCE_FROM 5e8 /* multiply-adds; larger layers are checked with batch 1 */
 
@@ -171,7 +172,7 @@ static bool sums_fast(const struct layer *layer, struct diag *diag)
     if (layer->precision != PRECISION_I16)
         return false;
     struct plan *plan = plan_make(layer, isa_default(), diag);
-    const bool fast = plan != NULL && plan_fast_words(plan);
+    const bool fast = plan != NULL && plan_has_fast(plan);
     plan_free(plan);
     return fast;
 }

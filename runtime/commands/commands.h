@@ -3,7 +3,7 @@
 #ifndef ATTNRUN_COMMANDS_H
 #define ATTNRUN_COMMANDS_H
 
-#include "options.h"
+#include "options/options.h"
 
 int command_check(const struct options *options);
 int command_run(const struct options *options);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/isa.h"
 #include "commands.h"
 #include "kernels/call.h"
+#include "plan/isa.h"
 #include "reference/reference.h"
 #include "reports/gnuplot.h"
 #include "reports/picture.h"

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "commands.h"
-#include "../../gen/file.h"
-#include "system/process.h"
 #include "reports/journal.h"
 #include "reports/report.h"
 #include "sweep/vary.h"
+#include "system/process.h"
 
 struct merge {
     struct records records;    /* one a point */

@@ -11,12 +11,12 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../../gen/isa.h"
-#include "../../gen/name.h"
-#include "../../gen/replace.h"
-#include "../../gen/version.h"
+#include "base/name.h"
+#include "base/replace.h"
+#include "base/version.h"
 #include "commands.h"
 #include "kernels/call.h"
+#include "plan/isa.h"
 #include "system/process.h"
 
 enum format { FORMAT_C, FORMAT_BLOB };

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../../gen/embedded.h"
-#include "../../gen/isa.h"
-#include "../../gen/replace.h"
+#include "base/embedded.h"
+#include "base/replace.h"
 #include "commands.h"
+#include "plan/isa.h"
 #include "system/process.h"
 
 /* "scalar,avx2" of --isa, and the numbers that the emitted header gives them */
@@ -71,7 +71,7 @@ int command_pack_model(const struct options *options)
     compile.isa = strcmp(options->isa, "auto") == 0 ? NULL : options->isa;
     signals_hold(&before);
     char *folder = folder_make(&diag);
-    const struct embedded_file *packer = embedded_find(runtime_files, runtime_files_count, "packer.in");
+    const struct embedded_file *packer = embedded_find(runtime_files, runtime_files_count, "commands/packer.in");
     if (options->weights.path == NULL)
         diag_error(&diag, "--weights", "is missing; give the folder of the model, or its model.safetensors");
     else if (options->format != NULL || options->symbol != NULL)

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/call.h"
-#include "../../gen/isa.h"
 #include "commands.h"
 #include "inputs/elements.h"
+#include "kernels/call.h"
+#include "plan/isa.h"
 #include "reference/compare.h"
 #include "reference/gradient.h"
 #include "reference/stored.h"

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/arith.h"
-#include "../../gen/embedded.h"
-#include "../../gen/isa.h"
-#include "../../gen/replace.h"
-#include "../../gen/version.h"
+#include "base/arith.h"
+#include "base/embedded.h"
+#include "base/replace.h"
+#include "base/version.h"
 #include "commands.h"
-#include "reference/compare.h"
 #include "inputs/draw.h"
+#include "plan/isa.h"
+#include "reference/compare.h"
 #include "system/process.h"
 
 #define SAMPLE 4096           /* maximum of numbers of an output that are compared: 100 KB of text */
@@ -336,7 +336,7 @@ static void print_asserts(struct selftest *s)
 static void print_draw(struct selftest *s)
 {
     static const char from[] = "/* splitmix64 */", to[] = "\n#endif";
-    const struct embedded_file *file = embedded_find(runtime_files, runtime_files_count, "draw.h");
+    const struct embedded_file *file = embedded_find(runtime_files, runtime_files_count, "inputs/draw.h");
     const char *begin = strstr((const char *)file->data, from), *end = begin;
     for (const char *at = begin; (at = strstr(at, to)) != NULL; at++)
         end = at;
@@ -808,7 +808,7 @@ static const char *fill_in(struct selftest *s, const char *at)
 
 static void print_program(struct selftest *s)
 {
-    const char *at = (const char *)embedded_find(runtime_files, runtime_files_count, "selftest.in")->data;
+    const char *at = (const char *)embedded_find(runtime_files, runtime_files_count, "commands/selftest.in")->data;
     while (*at != '\0') {
         if (at[0] == '@' && at[1] == '@') {
             at = fill_in(s, at + 2);

@@ -15,18 +15,19 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "../../gen/expect.h"
-#include "../../gen/isa.h"
-#include "../../gen/planfile.h"
-#include "../../gen/replace.h"
-#include "kernels/apart.h"
-#include "timing/budget.h"
-#include "kernels/cache.h"
-#include "kernels/call.h"
+#include "base/replace.h"
 #include "candidates.h"
 #include "commands.h"
-#include "system/process.h"
+#include "kernels/apart.h"
+#include "kernels/cache.h"
+#include "kernels/call.h"
+#include "plan/expect.h"
+#include "plan/isa.h"
+#include "plan/planfile.h"
+#include "promises/verify_apart.h"
 #include "reports/record.h"
+#include "system/process.h"
+#include "timing/budget.h"
 #include "timing/timing.h"
 
 #define CHECKED_BATCH 2     /* sequences, at most */
@@ -191,7 +192,6 @@ static bool compute(struct tune *t, const struct kernel *kernel)
                                      .batch = t->draw.batch < CHECKED_BATCH ? t->draw.batch : CHECKED_BATCH,
                                      .pairs = inputs_pairs(t->layer, isa_of(t)->id)};
     const bool made = t->subject.layer != NULL && folds.scores == t->folds.scores && folds.values == t->folds.values &&
-                      folds.fast == t->folds.fast &&
                       t->subject.inputs.pairs == draw.pairs;
     if (!made) {
         subject_free(&t->subject);

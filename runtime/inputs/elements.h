@@ -6,7 +6,7 @@
 #ifndef ATTNRUN_ELEMENTS_H
 #define ATTNRUN_ELEMENTS_H
 
-#include "../../gen/layer.h"
+#include "spec/layer.h"
 
 /* Number `at` of an array of f32, bf16, f16 or i8. */
 double element_number(enum tensor_element type, const void *data, size_t at);

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/isa.h"
-#include "../../gen/number.h"
+#include "base/number.h"
 #include "draw.h"
 #include "elements.h"
+#include "plan/isa.h"
 
 static enum tensor_kind kind_of(enum layer_tensor tensor)
 {

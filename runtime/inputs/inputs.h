@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../gen/diag.h"
-#include "../../gen/layer.h"
-#include "../../gen/tensors.h"
+#include "base/diag.h"
+#include "base/tensors.h"
 #include "elements.h"
+#include "spec/layer.h"
 
 #define INPUTS_EXPECTED "expect." /* prefix of a cache tensor's name: what a call must leave in it */
 

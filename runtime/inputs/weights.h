@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../gen/diag.h"
-#include "../../gen/layer.h"
-#include "../../gen/tensors.h"
+#include "base/diag.h"
+#include "base/tensors.h"
+#include "spec/layer.h"
 
 struct weights_choice {
     const char *path;

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels in a process of their own, with a time limit: one that crashes or never ends loses only that process.
+/* How long a kernel may take in a process of its own.
  *
- * Left out on purpose: how a process is made and followed (process.h), what is printed of a failure.
+ * Left out on purpose: how a process is made and followed (process.h).
  */
 #ifndef ATTNRUN_APART_H
 #define ATTNRUN_APART_H
 
-#include "promises/verify.h"
+#include "inputs/inputs.h"
 
 /* Whether $ATTNRUN_LIMIT, if set, is valid; else the reason in `diag` */
 bool apart_limit_good(struct diag *diag);
 /* $ATTNRUN_LIMIT if it is set, else `seconds`. */
 double apart_seconds(double seconds);
-/* Time limit in seconds for so many calls: a minute and what they take at a very slow rate, or $ATTNRUN_LIMIT. 0:
- * none. */
+/* Multiply-adds of one call; a score counts 20 more, for its exponential. */
+double apart_work(const struct layer *layer, const struct inputs *inputs);
+/* Time limit in seconds for `work` multiply-adds: a minute and what they take at a very slow rate, or $ATTNRUN_LIMIT.
+ * 0: none. */
+double apart_work_limit(double work);
+/* The same for `calls` calls. */
 double apart_limit(const struct layer *layer, const struct inputs *inputs, double calls);
-/* The same for all calls of subject_verify(). */
-double apart_verify_limit(const struct subject *subject);
-
-/* subject_verify() in a process; if the process ends, the kernel has failed. VERDICT_NONE with the reason in `diag`. */
-struct findings apart_verify(const struct subject *subject, int isa, struct diag *diag);
 
 #endif

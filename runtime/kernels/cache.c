@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../gen/file.h"
-#include "../../gen/number.h"
-#include "../../gen/replace.h"
-#include "../../gen/system.h"
+#include "base/file.h"
+#include "base/number.h"
+#include "base/replace.h"
+#include "base/system.h"
 #include "system/process.h"
 #include "system/sha256.h"
 

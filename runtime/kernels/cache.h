@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "../../gen/diag.h"
+#include "base/diag.h"
 
 #define CACHE_KEY 64 /* hexadecimal digits */
 

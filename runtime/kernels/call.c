@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../../gen/isa.h"
-#include "../../gen/plan.h"
 #include "apart.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "system/cpu.h"
 #include "system/process.h"
-#include "timing/machine.h"
 
 /* Reads the separate file of weights, if there is one; they override those of the file of tensors. */
 static bool add_weights(struct call *call, const struct weights_choice *choice, struct diag *diag)
@@ -188,7 +188,7 @@ bool call_run(struct call *call, int *isa, const char *in, struct diag *diag)
 const char *call_why_skipped(const struct layer *layer, size_t isa_row)
 {
     if ((plan_isas(layer, isa_all()) >> isa_row & 1u) != 0)
-        return !machine_may_have(&isa_table[isa_row]) ? "this machine lacks it"
+        return !cpu_may_have(&isa_table[isa_row]) ? "this machine lacks it"
                : layer->precision == PRECISION_BF16   ? "this machine lacks it, or its dot product of bf16"
                : layer_sums_whole(layer)              ? "this machine lacks it, or its dot product of whole numbers"
                                                       : "this machine lacks it, or what the layer's types ask of it";

@@ -15,12 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../gen/file.h"
-#include "../../gen/isa.h"
-#include "../../gen/layer.h"
-#include "../../gen/plan.h"
-#include "../../gen/replace.h"
+#include "base/file.h"
+#include "base/replace.h"
 #include "cache.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "spec/layer.h"
 #include "system/process.h"
 #include "system/sha256.h"
 #include "world.h"

@@ -6,8 +6,8 @@
 #ifndef ATTNRUN_COMPILE_H
 #define ATTNRUN_COMPILE_H
 
-#include "../../gen/planfile.h"
 #include "load.h"
+#include "plan/planfile.h"
 
 struct compile_options {
     const char *attngen;   /* NULL: $ATTNGEN, else the one beside this program */

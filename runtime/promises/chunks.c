@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/arith.h"
-#include "../../gen/visible.h"
+#include "base/arith.h"
 #include "guarded.h"
 #include "promises.h"
 #include "reference/compare.h"
+#include "spec/visible.h"
 #include "verify.h"
 
 #define COMPARED_UP_TO 3e8 /* multiply-adds of all tokens: more would take the reference too long */

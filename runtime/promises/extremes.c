@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/arith.h"
+#include "base/arith.h"
 #include "reference/block.h"
 
 #define LOG2_E 1.4426950408889634

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../../gen/diag.h"
+#include "base/diag.h"
 
 struct fenced {
     void *data;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "../../gen/arith.h"
+#include "base/arith.h"
 #include "chunks.h"
 #include "extremes.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/arith.h"
 #include "backward.h"
+#include "base/arith.h"
 #include "chunks.h"
 #include "guarded.h"
 #include "promises.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How far a kernel in f32 may be from the reference, element by element: two gates, derived in bound.c.
  *
- * Left out on purpose: plans that compute something else than the equations with their weights plain or folded (fast
- * products, say).
+ * Left out on purpose: plans that compute something else than the equations with their weights plain or folded.
  */
 #ifndef ATTNRUN_BOUND_H
 #define ATTNRUN_BOUND_H
@@ -17,11 +16,11 @@
 #define BOUND_LAMBDA 2.5 /* bound.c says what it covers */
 #define BOUND_DEVIATIONS 6.5 /* standard deviations of sums that are compared one by one */
 #define BOUND_LOG2_E 1.4426950408889634
-#define BOUND_LOG 1e-9 /* the series for log in double (templates/sequence.in) */
+#define BOUND_LOG 1e-9 /* the series for log in double (templates/interface/sequence.in) */
 #define BOUND_TANH 4e-7 /* the quotient for tanh: 2.1e-8; in f32 up to 3.4e-7 (tests/unit/test_tanh.c) */
 #define BOUND_GELU 2.2e-7 /* times |a|, at most BOUND_GELU_FAR where a is negative (tests/unit/test_gelu.c) */
 #define BOUND_GELU_FAR 5.5
-#define BOUND_GELU_TANH 3e-7 /* of gelu_tanh, times 1 + |z|, z what tanh is taken of (templates/activation.in) */
+#define BOUND_GELU_TANH 3e-7 /* of gelu_tanh, times 1 + |z|, z what tanh is taken of (templates/steps/activation.in) */
 #define BOUND_SILU 1.2e-7 /* of silu, times 2 + |a| (likewise) */
 #define BOUND_VANISHED 1e-36 /* silu and gelu_tanh may be 0 where their exponential exceeds f32 */
 

@@ -12,8 +12,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../../gen/expression.h"
 #include "bound.h"
+#include "expression/expression.h"
 
 #define U BOUND_U
 #define MAX_NODES (8 * EXPRESSION_NODES)

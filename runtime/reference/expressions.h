@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The spec's expressions at one pair: their values in double, and the errors of a kernel in f32.
  *
- * Left out on purpose: the language (gen/expression.h).
+ * Left out on purpose: the language (gen/expression/expression.h).
  */
 #ifndef ATTNRUN_EXPRESSIONS_H
 #define ATTNRUN_EXPRESSIONS_H

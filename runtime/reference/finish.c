@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/layer.h"
+#include "spec/layer.h"
 
 #define TWO_PI 6.283185307179586476925286766559005768L
 

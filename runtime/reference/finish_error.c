@@ -8,10 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../../gen/layer.h"
 #include "block_error.h"
 #include "bound.h"
 #include "product.h"
+#include "spec/layer.h"
 
 #define U BOUND_U
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/arith.h"
+#include "base/arith.h"
 #include "product.h"
 
 /* A product of d terms in double, with the factor c, is off by at most (d + 4) 2^-53 |a||b|; |a||b| is at most the

@@ -51,11 +51,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/relative.h"
-#include "../../gen/score.h"
 #include "bound.h"
 #include "finish_error.h"
 #include "product.h"
+#include "spec/relative.h"
+#include "spec/score.h"
 #include "terms.h"
 
 #define U BOUND_U

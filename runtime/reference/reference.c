@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/score.h"
-#include "../../gen/visible.h"
 #include "dropout.h"
 #include "product.h"
+#include "spec/score.h"
+#include "spec/visible.h"
 #include "stored.h"
 #include "terms.h"
 

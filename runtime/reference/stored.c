@@ -251,10 +251,9 @@ void stored_free(struct inputs *to, const struct layer *layer)
         }
 }
 
-/* The scale of a row of i8 whose largest size is this; 0 for a row of zeros */
-static double scale_of(double largest)
+double stored_scale(double largest)
 {
-    return largest > 0 ? fmax((double)(float)(largest / 127), 0x1p-126) : 0;
+    return !isfinite(largest) ? NAN : largest > 0 ? fmax((double)(float)(largest / 127), 0x1p-126) : 0;
 }
 
 /* NaN of a row that is not finite. An error that is NaN bounds nothing. */
@@ -263,18 +262,17 @@ static double largest_of(const double *row, const double *error, double sign, si
     double largest = 0;
     for (size_t c = 0; c < count; c++) {
         const double off = error == NULL ? 0 : isnan(error[c]) ? INFINITY : sign * error[c];
-        largest = isfinite(row[c]) ? fmax(largest, fabs(row[c]) + off) : NAN;
+        largest = isfinite(row[c]) && !isnan(largest) ? fmax(largest, fabs(row[c]) + off) : NAN;
     }
     return largest;
 }
 
 double stored_row(enum tensor_element type, const double *from, double *to, size_t count)
 {
-    const double scale = type == TENSOR_I8 ? scale_of(largest_of(from, NULL, 0, count)) : 1;
-    const bool finite = type != TENSOR_I8 || isfinite(largest_of(from, NULL, 0, count));
+    const double scale = type == TENSOR_I8 ? stored_scale(largest_of(from, NULL, 0, count)) : 1;
     for (size_t c = 0; c < count; c++)
-        to[c] = !finite ? NAN : scale == 0 ? 0 : scale * element_rounded(type, from[c] / scale);
-    return finite ? scale : NAN;
+        to[c] = isnan(scale) ? NAN : scale == 0 ? 0 : scale * element_rounded(type, from[c] / scale);
+    return scale;
 }
 
 /* 0 between equal infinities */
@@ -287,7 +285,8 @@ static double distance(double a, double b)
 static void multiples_error(const double *from, const double *error, double *to, size_t count)
 {
     const double least = largest_of(from, error, -1, count), most = largest_of(from, error, 1, count);
-    const double low = scale_of(least), high = scale_of(most), scale = scale_of(largest_of(from, NULL, 0, count));
+    const double scale = stored_scale(largest_of(from, NULL, 0, count));
+    const double low = stored_scale(least), high = stored_scale(most);
     for (size_t c = 0; c < count; c++) {
         const double is = scale > 0 ? scale * element_rounded(TENSOR_I8, from[c] / scale) : 0;
         double off = 0;

@@ -20,6 +20,8 @@ void stored_free(struct inputs *to, const struct layer *layer);
  * nonzero one of its groups; 0 for other types. */
 double stored_column(enum tensor_element type, const float *from, float *to, size_t count, size_t tap);
 
+/* The scale of a row of an i8 cache whose largest size is this: 0 of zeros, NaN where one is not finite */
+double stored_scale(double largest);
 /* Rounds a key or value of a head to a cache's type, `count` numbers; `from` may be `to`. Returns the scale of i8. */
 double stored_row(enum tensor_element type, const double *from, double *to, size_t count);
 /* Errors of such a row if `from` has the errors `error`, number by number; non-finite where a number may be too

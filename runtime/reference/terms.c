@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../../gen/relative.h"
-#include "../../gen/score.h"
 #include "bound.h"
+#include "spec/relative.h"
+#include "spec/score.h"
 
 /* From BENT_FROM on kernels add 1/4 of a mask_add in place of log2(e) times it. Two numbers that differ there differ by
  * 2^104, and as they are added by 2^102 or a rounding: a rest of the score up to ABSORBED changes no order. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What each term of a score (gen/score.h) does to it: in double, and to what a kernel in f32 may be off by.
+/* What each term of a score (gen/spec/score.h) does to it: in double, and to what a kernel in f32 may be off by.
  *
- * Left out on purpose: masks of position (gen/visible.h), and lengths, behind which nothing is scored.
+ * Left out on purpose: masks of position (gen/spec/visible.h), and lengths, behind which nothing is scored.
  */
 #ifndef ATTNRUN_TERMS_H
 #define ATTNRUN_TERMS_H

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../gen/file.h"
+#include "base/file.h"
 #include "system/process.h"
 
 static bool failed(const struct journal *journal, const char *what, struct diag *diag)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/file.h"
-#include "../../gen/text.h"
+#include "base/file.h"
+#include "base/text.h"
 
 #define LABEL_LIMIT 16 /* maximum of characters of a label that are shown */
 

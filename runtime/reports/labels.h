@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../../gen/diag.h"
+#include "base/diag.h"
 
 struct labels {
     char **text; /* NULL: positions have numbers only */

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/embedded.h"
+#include "base/embedded.h"
+#include "columns.h"
 #include "timing/quiet.h"
-#include "report.h"
 
 #define MAX_STICKY 20 /* maximum width, in characters, of the columns that stay while a narrow screen scrolls */
 
@@ -156,7 +156,7 @@ static void print_head(FILE *out, const struct records *records, const struct co
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>", out);
     print_title(out, records, columns);
     fputs("</title>\n<style>\n", out);
-    print_file(out, "page.css");
+    print_file(out, "reports/page/page.css");
     print_sticky(out, records, columns);
     fputs("</style>\n</head>\n<body>\n<h1>", out);
     print_title(out, records, columns);
@@ -405,8 +405,8 @@ static void print_circumstances(FILE *out, const struct records *records, const 
 static void print_scripts(FILE *out)
 {
     fputs("<script>/*<![CDATA[*/\n", out);
-    print_file(out, "plots.js");
-    print_file(out, "page.js");
+    print_file(out, "reports/page/plots.js");
+    print_file(out, "reports/page/page.js");
     fputs("/*]]>*/</script>\n", out);
 }
 

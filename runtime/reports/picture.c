@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/file.h"
-#include "../../gen/replace.h"
+#include "base/file.h"
+#include "base/replace.h"
 #include "gnuplot.h"
 
 #define SHARP 500             /* pixels are repeated up to this size, as viewers blur enlarged images */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/json.h"
-#include "../../gen/number.h"
+#include "base/json.h"
+#include "base/number.h"
 
 /* ---- values by name -------------------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "../../gen/diag.h"
+#include "base/diag.h"
 
 /* Fields that several files read by name. Of a measured point: */
 #define FIELD_US "us"                   /* µs of a call, the median */

@@ -12,10 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../gen/isa.h"
 #include "kernels/apart.h"
 #include "kernels/call.h"
 #include "kernels/code.h"
+#include "plan/isa.h"
+#include "promises/verify_apart.h"
 #include "sweep.h"
 
 static bool compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/arith.h"
-#include "../../gen/isa.h"
-#include "../../gen/number.h"
-#include "../../gen/plan.h"
+#include "base/arith.h"
+#include "base/number.h"
 #include "kernels/call.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
 #include "sweep.h"
+#include "system/cpu.h"
 #include "system/sha256.h"
 
 /* Keys of a call, not of the spec. */
@@ -187,7 +188,7 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
 
 static bool is_possible(const struct layer *layer, size_t row)
 {
-    return (plan_isas(layer, 1u << row) != 0) && machine_may_have(&isa_table[row]);
+    return (plan_isas(layer, 1u << row) != 0) && cpu_may_have(&isa_table[row]);
 }
 
 /* The set of a point: what is given or varied, else the best, as far as the layer's types leave it. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/replace.h"
+#include "base/replace.h"
 #include "sweep.h"
 
 /* A layer that compiles quickly, in a folder of its own; its path, malloc'd */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "sweep.h"
-#include "timing/clock.h"
+#include "system/clock.h"
 
 #define PLAIN_PROGRESS_S 30 /* between two lines of progress where there is no terminal */
 #define LONG_S 600          /* whose first line comes at once */

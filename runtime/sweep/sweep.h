@@ -7,8 +7,8 @@
 #ifndef ATTNRUN_SWEEP_H
 #define ATTNRUN_SWEEP_H
 
-#include "commands/options.h"
 #include "kernels/load.h"
+#include "options/options.h"
 #include "reference/compare.h"
 #include "reports/journal.h"
 #include "system/process.h"

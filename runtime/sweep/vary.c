@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/number.h"
+#include "base/number.h"
 #include "inputs/inputs.h"
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "sha256.h"
-#include "timing/clock.h"
 
 static bool is_ignored(int signal)
 {
@@ -464,17 +464,27 @@ static bool is_left_over(const char *name, const char *place)
            kill((pid_t)process, 0) != 0 && errno == ESRCH;
 }
 
+/* Renames a folder before its removal: the compiler of a killed attnrun may still create files under the old name. */
+static void take_and_remove(const char *parent, const char *name)
+{
+    struct stat status;
+    char *path = path_join(parent, name), *taken = NULL;
+    if (path != NULL && lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+        asprintf(&taken, "%s/" FOLDER "%ld%s", parent, (long)getpid(), strchr(name + strlen(FOLDER), '-')) >= 0) {
+        if (rename(path, taken) == 0)
+            folder_remove(taken);
+        free(taken);
+    }
+    free(path);
+}
+
 static void remove_left_over(const char *parent, const char *place)
 {
     DIR *dir = opendir(parent);
     struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        struct stat status;
-        char *path = is_left_over(entry->d_name, place) ? path_join(parent, entry->d_name) : NULL;
-        if (path != NULL && lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid())
-            folder_remove(path);
-        free(path);
-    }
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (is_left_over(entry->d_name, place))
+            take_and_remove(parent, entry->d_name);
     if (dir != NULL)
         closedir(dir);
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "../../gen/diag.h"
+#include "base/diag.h"
 
 /* While held, SIGINT, SIGTERM and SIGHUP wait (and stop a child of process_run), so that temporary files can be
  * removed; on release the program dies of them. Those that are ignored stay ignored. */

@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-#include "../../gen/diag.h"
-#include "../../gen/isa.h"
+#include "base/diag.h"
+#include "plan/isa.h"
 
 struct machine {
     char *cpu;      /* "Intel(R) Xeon(R) …" */
@@ -21,7 +21,5 @@ struct machine {
 /* False with the reason in `diag`; machine_free() in any case. */
 bool machine_ask(struct machine *machine, struct diag *diag);
 void machine_free(struct machine *machine);
-/* False: it cannot run this instruction set. What types ask for besides is not looked at. */
-bool machine_may_have(const struct isa *isa);
 
 #endif

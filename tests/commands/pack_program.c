@@ -13,7 +13,7 @@
 
 #include HEADER
 #include BLOCK
-#include "../../gen/tensors.h"
+#include "base/tensors.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/tensors.h"
+#include "base/tensors.h"
 
 static void die(const char *what, const char *which)
 {

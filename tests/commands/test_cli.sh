@@ -40,6 +40,34 @@ for option in -o --isa --split --size --set --explain --batch --deps --templates
 done
 run 0 --keys
 check "keys" grep -Eqx 'rope +none, half or interleaved' out
+# key WORD…, of each key of docs/spec.md's table; then what --keys has and the table lacks
+awk -F'|' '
+    FNR == 1 { file++ }
+    file == 1 && /^## Keys/ { inside = 1 }
+    file == 1 && /^### / { inside = 0 }
+    file == 1 && inside && /^\| `/ {
+        for (i = split($2, name, "`"); i > 1; i -= 2)
+            row[name[i - 1]] = $0
+    }
+    file == 1 && /^\| `/ { masks = masks $2 }
+    file == 2 {
+        key = $1
+        sub(/ .*/, "", key)
+        values = substr($0, length(key) + 1)
+        sub(/^ +/, "", values)
+        known = key == "plan.*" ? "plan.…" : key
+        if (!(known in row))
+            print "no row for " key
+        if (values ~ /^(an? |the |how )/ && key != "mask")
+            next
+        sub(/^none, or any of /, "", values)
+        sub(/ joined by .*/, "", values)
+        for (i = split(values, word, /, | or /); i > 0; i--)
+            if (word[i] != "false" && index(key == "mask" ? masks : row[known], "`" word[i] "`") == 0)
+                print "no " word[i] " in the row of " key
+    }' "$root/docs/spec.md" out >lacks
+check "docs/spec.md has each key with its words" test ! -s lacks
+rm lacks
 run 0 --version
 check "version" grep -Eqx 'attngen [0-9]+\.[0-9]+\.[0-9]+' out
 
@@ -183,8 +211,8 @@ for odd in pipe /dev/zero .; do
     ends 3 timeout 20 "$attngen" --plan "$odd" tiny.layer;  says "$odd: error: is a d"
     ends 3 timeout 20 "$attngen" model "$odd";              says "$odd: error: is a d"
 done
-mkdir piped && mkfifo piped/kernel.c.in
-ends 3 timeout 20 "$attngen" --templates piped tiny.layer;  says "piped/kernel.c.in is a device, a pipe or a socket"
+mkdir -p piped/interface && mkfifo piped/interface/kernel.c.in
+ends 3 timeout 20 "$attngen" --templates piped tiny.layer;  says "piped/interface/kernel.c.in is a device, a pipe or a socket"
 # less and less memory: it ends well or says that there is none, and leaves nothing half done
 starved=0
 for ((kib = 16000; kib > 2000; kib -= 250)); do
@@ -268,27 +296,27 @@ printf 'odd/z.c:\n\t@echo again\ninclude odd.d\n' >rules
 check "what is left Make reads as it is" eval 'touch -d 2100-01-01 ok* && make -rf rules odd/z.c 2>err | grep -qx again'
 run 0 --deps tiny.d tiny.layer
 check "the rule without -o" grep -qx 'tiny.c tiny.h: tiny.layer' tiny.d
-mkdir own && cp "$root/templates"/*.in own
+cp -R "$root/templates" own
 run 0 -o made --deps made.d --templates own tiny.layer
-check "templates are in the rule" grep -q ' own/kernel.c.in' made.d
+check "templates are in the rule" grep -q ' own/interface/kernel.c.in' made.d
 printf 'made/tiny.c:\n\t@echo again\ninclude made.d\ninclude x.d\n' >rules
 check "make reads it" eval 'make -f rules made/tiny.c 2>err | grep -q "up to date"'
-touch -d 2100-01-01 own/kernel.c.in
+touch -d 2100-01-01 own/interface/kernel.c.in
 check "make sees a changed template" eval 'make -f rules made/tiny.c 2>err | grep -q again'
 
 # ---- templates ----
 
-run 3 --templates nowhere -o ten tiny.layer; says "nowhere/kernel.c.in"
+run 3 --templates nowhere -o ten tiny.layer; says "nowhere/interface/kernel.c.in"
 absent ten
 for lua in 'os.execute("touch made_by_lua")' 'end io.open("made_by_lua", "w") do' 'error(require("os"))'; do
-    cp "$root/templates/kernel.h.in" own && echo "\$ $lua" >>own/kernel.h.in
+    cp "$root/templates/interface/kernel.h.in" own/interface && echo "\$ $lua" >>own/interface/kernel.h.in
     run 2 --templates own -o ten tiny.layer
     absent made_by_lua
 done
-cp "$root/templates/kernel.h.in" own
-echo '$ no_such_name()' >>own/kernel.h.in
+cp "$root/templates/interface/kernel.h.in" own/interface
+echo '$ no_such_name()' >>own/interface/kernel.h.in
 run 2 --templates own -o ten tiny.layer
-says "own/kernel.h.in:$(wc -l <own/kernel.h.in): error: unknown name 'no_such_name'"
+says "own/interface/kernel.h.in:$(wc -l <own/interface/kernel.h.in): error: unknown name 'no_such_name'"
 absent ten
 
 # ---- expressions ----

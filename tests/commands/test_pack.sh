@@ -49,9 +49,9 @@ check "the list of instruction sets: $isas" test -n "$isas"
 # ---- the block ----
 
 "$attngen" -o . "$spec" >/dev/null || exit 3
-objects="$build/gen/tensors.o $build/gen/json.o $build/runtime/system/process.o $build/runtime/timing/clock.o $build/gen/filekind.o $build/gen/diag.o $build/gen/replace.o $build/gen/file.o $build/gen/text.o $build/runtime/system/sha256.o"
+objects="$build/gen/base/tensors.o $build/gen/base/json.o $build/runtime/system/process.o $build/runtime/system/clock.o $build/gen/base/filekind.o $build/gen/base/diag.o $build/gen/base/replace.o $build/gen/base/file.o $build/gen/base/text.o $build/runtime/system/sha256.o"
 # objects of a build with SANITIZE need its libraries
-nm $build/gen/diag.o | grep -q __asan && objects="$objects -fsanitize=address,undefined"
+nm $build/gen/base/diag.o | grep -q __asan && objects="$objects -fsanitize=address,undefined"
 upper=$(echo $name | tr a-z A-Z)
 tables= # of the layer, if it has any: -DTABLES=…
 program() { # OUT BLOCK WHAT…: pack_program with that block
@@ -154,7 +154,7 @@ if ! command -v $arm >/dev/null || ! $arm -print-file-name=libc.so | grep -q / |
     skip "no $arm with a libc, or no qemu-aarch64"
 else
     check "a program with the array of neon for AArch64" eval \
-        '(CC=$arm objects="-static $root/gen/tensors.c $root/gen/json.c $root/runtime/system/process.c $root/runtime/timing/clock.c $root/gen/filekind.c $root/gen/diag.c $root/gen/replace.c $root/gen/file.c $root/gen/text.c $root/runtime/system/sha256.c"
+        '(CC=$arm objects="-static $root/gen/base/tensors.c $root/gen/base/json.c $root/runtime/system/process.c $root/runtime/system/clock.c $root/gen/base/filekind.c $root/gen/base/diag.c $root/gen/base/replace.c $root/gen/base/file.c $root/gen/base/text.c $root/runtime/system/sha256.c"
           program arm neon neon.c $name.c)'
     check "the block of neon, packed here, is what NAME_pack makes there" qemu-aarch64 ./arm all.safetensors
     check "neon ran" eval 'qemu-aarch64 ./arm all.safetensors | grep -qx "neon: the same bits"'

@@ -221,7 +221,7 @@ NINJA
     how=(ninja -v)
     check "Ninja: builds" generated 1
     check "Ninja: nothing to do" generated 0
-    touch "my templates/kernel.c.in"
+    touch "my templates/interface/kernel.c.in"
     check "Ninja: a template was touched" generated 1
     check "Ninja: and now nothing to do" generated 0
 fi
@@ -292,7 +292,7 @@ if has "the CMake package" cmake make && mkdir "$work/package" && cd "$work/pack
     check "they run" answers
     how=(cmake --build p/out --verbose)
     check "nothing to do" generated 0
-    touch "my templates/kernel.h.in"
+    touch "my templates/interface/kernel.h.in"
     check "a template, which only the depfile names, was touched" generated 1
     check "and now nothing to do" generated 0
 fi

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "../../gen/expression.h"
+#include "expression/expression.h"
 
 #define LOG2_E 1.4426950408889634
 #define LARGE 1e6 /* up to here values and their terms stay near each other */

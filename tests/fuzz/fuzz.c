@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-#include "../../gen/expression.h"
-#include "../../gen/isa.h"
+#include "expression/expression.h"
+#include "plan/isa.h"
 
 void fuzz_fail(const char *file, int line, const char *condition, const char *format, ...)
 {

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/diag.h"
-#include "../../gen/layer.h"
-#include "../../gen/planfile.h"
+#include "base/diag.h"
+#include "plan/planfile.h"
+#include "spec/layer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,13 +8,13 @@
 
 #include <math.h>
 
-#include "../../gen/emit.h"
-#include "../../gen/expect.h"
-#include "../../gen/explain.h"
-#include "../../gen/isa.h"
-#include "../../gen/plan.h"
-#include "../../gen/planfile.h"
-#include "../../gen/visible.h"
+#include "emit/emit.h"
+#include "plan/expect.h"
+#include "plan/explain.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "plan/planfile.h"
+#include "spec/visible.h"
 
 #define MAX_COUNTED 40   /* positions that are counted one by one */
 #define MAX_EMITTED 200  /* widths whose text is made, */

@@ -12,11 +12,11 @@
 
 #include <sys/stat.h>
 
-#include "../../gen/text.h"
 #include "../../runtime/commands/commands.h"
 #include "../../runtime/reports/journal.h"
 #include "../../runtime/reports/record.h"
 #include "../../runtime/reports/report.h"
+#include "base/text.h"
 
 /* ---- what was written ------------------------------------------------------------------------------------------ */
 

@@ -4,8 +4,8 @@
  * A spec is refused with messages that say what would be right, or what was read is printed, read again and is the same; so
  * is the list of its options. What follows from a layer that was accepted is layer.c's.
  */
+#include "base/name.h"
 #include "fuzz.h"
-#include "../../gen/name.h"
 
 #define MAX_SETS 8
 static const char mark[] = "--set ";

@@ -11,9 +11,9 @@
 #include <math.h>
 
 #include "../../runtime/inputs/inputs.h"
-#include "../../runtime/system/process.h"
-#include "../../gen/tensors.h"
 #include "../../runtime/inputs/weights.h"
+#include "../../runtime/system/process.h"
+#include "base/tensors.h"
 
 static const char *const specs[] = {
     "name = a\nd_model = 2\nh = 1\nseq_len = 2\nbias = true\n",

@@ -9,12 +9,12 @@
  */
 #include "fuzz.h"
 
-#include "../../gen/isa.h"
-#include "../../gen/plan.h"
-#include "../../gen/planfile.h"
 #include "../../runtime/inputs/inputs.h"
-#include "../../runtime/commands/options.h"
+#include "../../runtime/options/options.h"
 #include "../../runtime/sweep/vary.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "plan/planfile.h"
 
 #define MAX_WORDS 16
 

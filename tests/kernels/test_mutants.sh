@@ -38,7 +38,7 @@ apply() { # MUTANT
             return text
         }
         function replace(    path, text, at, rest) {
-            path = folder "/templates/" file
+            ("echo " folder "/templates/" (file ~ "/" ? "" : "*/") file) | getline path
             text = slurp(path)
             sub(/\n$/, "", old); sub(/\n$/, "", new)
             at = index(text, old)
@@ -157,7 +157,7 @@ if [ $# -gt 0 ] && [ "$1" != all ]; then
     mutants=("${mutants[@]/#/tests/mutants/}")
     ls "${mutants[@]}" >/dev/null || exit 2
 fi
-texts=$(cat templates/* | cksum)
+texts=$(cat templates/*/* | cksum)
 for mutant in "${mutants[@]}"; do
     turn=$(cksum <<<"$texts $(basename "$mutant")")
     if [ ! "$every" ] && [ $((${turn%% *} % 2)) -ne 0 ]; then

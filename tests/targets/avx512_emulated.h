@@ -3,7 +3,7 @@
  * kernels are built from SIMDe's portable versions of the intrinsics, and chosen: the CPU and the operating system seem to
  * offer everything.
  *
- * For tests of results, not of speed. Left out on purpose: intrinsics that templates/simd_avx512.in does not use. Those
+ * For tests of results, not of speed. Left out on purpose: intrinsics that templates/sets/simd_avx512.in does not use. Those
  * below are missing in SIMDe 0.7.4; their semantics: Intel SDM volume 2, the instruction named beside each.
  */
 #ifndef AVX512_EMULATED_H

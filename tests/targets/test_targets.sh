@@ -53,7 +53,7 @@ few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_p
 optimised=" every_mask hf_phi_norm "
 wasi_flags="-std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
-wasi_sources=$(printf '%s\n' gen/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')
+wasi_sources=$(printf '%s\n' gen/*.c gen/*/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')
 
 asan="-fsanitize=address,undefined -fno-sanitize-recover=all"
 ubsan="-fsanitize=undefined -fsanitize-undefined-trap-on-error" # needs no library

@@ -29,12 +29,12 @@ static char *text_behind(const char *path, const char *key)
     return at + strlen(key);
 }
 
-/* As many as there are in "helpers.NAME = { ... }" of gen/context.lua, which must be `count`. */
+/* As many as there are in "helpers.NAME = { ... }" of gen/emit/context.lua, which must be `count`. */
 static void stored_coefficients(const char *name, double *c, int count)
 {
     char key[40];
     snprintf(key, sizeof key, "helpers.%s = {", name);
-    char *at = text_behind("gen/context.lua", key);
+    char *at = text_behind("gen/emit/context.lua", key);
     for (int k = 0; k < count; k++) {
         char *end;
         c[k] = strtod(at, &end);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../../gen/layer.h"
+#include "spec/layer.h"
 
 static struct layer *layer_of(const char *spec)
 {

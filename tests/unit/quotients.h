@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* x P(x^2) / Q(x^2) with the coefficients that gen/context.lua has, TERMS of P and of Q, whose first is 1: its error and its
+/* x P(x^2) / Q(x^2) with the coefficients that gen/emit/context.lua has, TERMS of P and of Q, whose first is 1: its error and its
  * value in f32, for the tests of such quotients.
  *
  * Left out on purpose: what it is near.
@@ -28,7 +28,7 @@ static struct quotient stored_quotient(const char *name)
     snprintf(key, sizeof key, "%s_Q", name);
     stored_coefficients(key, of.q, TERMS);
     snprintf(key, sizeof key, "helpers.%s_LIMIT =", name);
-    of.limit = strtod(text_behind("gen/context.lua", key), NULL);
+    of.limit = strtod(text_behind("gen/emit/context.lua", key), NULL);
     return of;
 }
 

@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "../../gen/diag.h"
-#include "../../gen/expect.h"
-#include "../../gen/isa.h"
 #include "../../runtime/commands/candidates.h"
+#include "base/diag.h"
 #include "layer_of.h"
+#include "plan/expect.h"
+#include "plan/isa.h"
 
 /* How many candidates ask for products of another kind */
 static size_t products_tried(const char *spec, size_t isa_row)

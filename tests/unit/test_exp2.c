@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The coefficients of 2^f in gen/context.lua, found again by Remez's algorithm, and the error of the whole
+/* The coefficients of 2^f in gen/emit/context.lua, found again by Remez's algorithm, and the error of the whole
  * exponentials in f32, as the vocabularies compute them, against what the bound allows.
  *
  * Left out on purpose: the emitted text itself; the arithmetic is repeated here, in the same order.

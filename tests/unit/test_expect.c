@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "diag.h"
-#include "expect.h"
-#include "isa.h"
-#include "layer.h"
-#include "plan.h"
+#include "base/diag.h"
+#include "plan/expect.h"
+#include "plan/isa.h"
+#include "plan/plan.h"
+#include "spec/layer.h"
 
 #define SPEC "examples/tiny.layer" /* the keys that a test needs are set over it */
 #define ALL_ISAS 0x17u /* scalar to avx512 without avxvnni: those that expect_knows */

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "diag.h"
-#include "expression.h"
+#include "base/diag.h"
+#include "expression/expression.h"
 
 #define MAX_NODES 4096
 #define LOG2_E 1.4426950408889634

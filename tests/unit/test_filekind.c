@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../gen/filekind.h"
+#include "base/filekind.h"
 
 #define BYTES(text) text, sizeof text - 1
 

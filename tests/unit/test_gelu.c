@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The quotient for gelu in gen/context.lua: its error alternates, so that no other quotient of these degrees has a much
- * smaller one (de la Vallée-Poussin), and in f32, in the order of templates/activation.in, gelu is as near as that says.
+/* The quotient for gelu in gen/emit/context.lua: its error alternates, so that no other quotient of these degrees has a much
+ * smaller one (de la Vallée-Poussin), and in f32, in the order of templates/steps/activation.in, gelu is as near as that says.
  *
  * Left out on purpose: the emitted text itself (attnrun check), and the activations that are an exponential (test_exp2.c).
  */

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/json.h"
-#include "../../gen/tensors.h"
 #include "../../runtime/reports/record.h"
+#include "base/json.h"
+#include "base/tensors.h"
 
 /* A scanner over a copy of exactly these bytes, so that a sanitizer sees a byte too many. */
 static struct json scan(char **copy, const char *text, size_t length)

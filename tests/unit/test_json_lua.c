@@ -17,7 +17,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
-#include "../../gen/json_lua.h"
+#include "model/json_lua.h"
 
 static lua_State *lua;
 

@@ -17,12 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "diag.h"
-#include "explain.h"
-#include "isa.h"
-#include "layer.h"
-#include "score.h"
-#include "visible.h"
+#include "base/diag.h"
+#include "emit/explain.h"
+#include "plan/isa.h"
+#include "spec/layer.h"
+#include "spec/score.h"
+#include "spec/visible.h"
 
 #define BASE "d_model = 64\nh = 4\nseq_len = 32\n"
 #define BROUGHT "input = projected\nh = 4\nd_k = 16\nseq_len = 32\n"

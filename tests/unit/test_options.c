@@ -16,10 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "diag.h"
-#include "file.h"
-#include "number.h"
-#include "options.h"
+#include "base/diag.h"
+#include "base/file.h"
+#include "base/number.h"
+#include "base/options.h"
 
 /* ---- numbers ---- */
 
@@ -79,7 +79,8 @@ static const struct option_row rows[] = {
 };
 static const struct option_command commands[] = {
     {"all", 1, "a spec", true, "", ""}, {"strict", 2, "one spec", false, "", ""}};
-static const struct option_program program = {"test", commands, 2, rows, sizeof rows / sizeof *rows, true};
+static const struct option_program program = {.name = "test", .commands = commands, .command_count = 2, .options = rows,
+                                              .option_count = sizeof rows / sizeof *rows, .once = true};
 
 /* Reads a line of words split at blanks; the message of what is wrong with it, "" where nothing is. */
 static const char *try(const struct option_command *command, const char *line, struct fields *fields,

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/json.h"
 #include "../../runtime/reports/page.h"
 #include "../../runtime/reports/record.h"
+#include "base/json.h"
 
 static const char awkward[] = "a \"quoted\" \\ text,\n\twith µ, <b>&amp;</b> and \x01";
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "../../gen/layer.h"
-#include "../../gen/relative.h"
+#include "spec/layer.h"
+#include "spec/relative.h"
 
 static struct layer t5_layer(int64_t buckets, int64_t distance, bool causal)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The quotient for tanh in gen/context.lua: its error alternates, so that no other quotient of these degrees has a much
- * smaller one (de la Vallée-Poussin), and in f32, in the order of templates/score_softcap.in, it is within what the bound
+/* The quotient for tanh in gen/emit/context.lua: its error alternates, so that no other quotient of these degrees has a much
+ * smaller one (de la Vallée-Poussin), and in f32, in the order of templates/score/score_softcap.in, it is within what the bound
  * allows.
  *
  * Left out on purpose: the emitted text itself, and the factors in it (attnrun check).

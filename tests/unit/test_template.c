@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "diag.h"
-#include "emit.h"
-#include "replace.h"
+#include "base/diag.h"
+#include "base/replace.h"
+#include "emit/emit.h"
 
 static char folder[] = "/tmp/attngen-test-XXXXXX";
 

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "../../gen/file.h"
 #include "../../runtime/system/process.h"
-#include "../../gen/tensors.h"
+#include "base/file.h"
+#include "base/tensors.h"
 
 /* A file in memory: header length, header, `data` zeros. */
 static unsigned char *make_file(const char *header, size_t data, size_t *size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists of tile heights (gen/tiles.h): what they hold, and every walk over them. */
+/* Lists of tile heights (gen/plan/tiles.h): what they hold, and every walk over them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "../../gen/tiles.h"
+#include "plan/tiles.h"
 
 /* "6!10 5 2 1": heights, and the rows left at which each stops */
 static void check_heights(const struct tile_heights *heights, const char *expected)

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../gen/layer.h"
 #include "../../runtime/sweep/vary.h"
+#include "spec/layer.h"
 
 /* The values of one --vary, joined by blanks; NULL when it is refused. */
 static char *values_of(const char *text)

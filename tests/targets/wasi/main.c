@@ -4,10 +4,10 @@
  */
 #include <dlfcn.h>
 
-#include "../../../gen/diag.h"
-#include "../../../gen/replace.h"
 #include "../../../runtime/commands/commands.h"
 #include "../../../runtime/system/process.h"
+#include "base/diag.h"
+#include "base/replace.h"
 
 extern const char attnrun_shim_table[];
 

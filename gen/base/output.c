@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* See output.h. */
+#include "base/output.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/diag.h"
+#include "base/replace.h"
+#include "base/system.h"
+
+const char output_number[] = "0x@attngen's.pair@";
+
+/* FNV-1a */
+void output_number_pair(struct output *output)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char number[sizeof output_number];
+    for (size_t i = 0; i < output->count; i++)
+        for (size_t at = 0; at < output->files[i].length; at++)
+            hash = (hash ^ (unsigned char)output->files[i].text[at]) * UINT64_C(0x100000001b3);
+    snprintf(number, sizeof number, "0x%016" PRIx64, hash);
+    for (size_t i = 0; i < output->count; i++)
+        for (char *at = output->files[i].text; (at = strstr(at, output_number)) != NULL;)
+            memcpy(at, number, sizeof number - 1);
+}
+
+bool output_add(struct output *output, const char *folder, const char *name, const char *ending,
+                char *text, size_t length)
+{
+    const char *slash = folder != NULL && folder[strlen(folder) - 1] != '/' ? "/" : "";
+    struct output_file *files = realloc(output->files, (output->count + 1) * sizeof *files);
+    char *path = NULL;
+    if (files != NULL)
+        output->files = files;
+    if (files == NULL || asprintf(&path, "%s%s%s%s", folder != NULL ? folder : "", slash, name, ending) < 0) {
+        free(text);
+        return false;
+    }
+    files[output->count++] = (struct output_file){path, text, length};
+    return true;
+}
+
+const char *output_shared_path(const struct output *one, const struct output *other)
+{
+    for (size_t i = 0; i < one->count; i++)
+        for (size_t j = 0; j < other->count; j++)
+            if (strcasecmp(one->files[i].path, other->files[j].path) == 0)
+                return one->files[i].path;
+    return NULL;
+}
+
+/* ---- rules ---- */
+
+/* The first character of a path that Make, Ninja or CMake reads otherwise, however it is written; NULL: none. Make
+ * expands ~ where a name begins, and takes a ) at the end for a member of an archive. */
+static const char *unspelled(const char *path)
+{
+    for (const char *c = path; *c != '\0'; c++)
+        if (*c == 127 || ((unsigned char)*c < ' ' && *c != '\t') || strchr(";|=%*?[<>^\"'&`", *c) != NULL ||
+            (*c == ')' && c[1] == '\0') || (*c == '~' && (c == path || c[-1] == '/')))
+            return c;
+    return NULL;
+}
+
+bool output_paths_spelled(const char *const *paths, size_t count, struct diag *diag)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *const odd = unspelled(paths[i]);
+        if (odd != NULL)
+            return diag_error(diag, paths[i], "Make, Ninja or CMake would misread the %s of this path in the rules of "
+                              "--deps; rename what has it, or leave --deps out",
+                              *odd < ' ' || *odd == 127 ? "control character" : (const char[]){*odd, '\0'});
+    }
+    return true;
+}
+
+/* Writes a path as Make, Ninja and CMake read it: backslashes count double, but only before what one of them quotes. */
+static void print_path(FILE *out, const char *path)
+{
+    for (const char *c = path; *c != '\0'; c++) {
+        const size_t backslashes = strspn(c, "\\");
+        const char *quoted = strchr(" \t#:", c[backslashes]);
+        if (*c == '\\' ? quoted != NULL : quoted != NULL && *quoted != '\0')
+            putc('\\', out);
+        else if (*c == '$')
+            putc('$', out);
+        putc(*c, out);
+    }
+}
+
+void output_print_rule(const struct output *output, const char *const *sources, size_t count,
+                       const char *const *templates, size_t template_count, FILE *out)
+{
+    for (size_t i = 0; i < output->count; i++) {
+        print_path(out, output->files[i].path);
+        fputs(i + 1 < output->count ? " " : ":", out);
+    }
+    for (size_t i = 0; i < count; i++) {
+        putc(' ', out);
+        print_path(out, sources[i]);
+    }
+    for (size_t i = 0; i < template_count; i++) {
+        fputs(" \\\n ", out);
+        print_path(out, templates[i]);
+    }
+    putc('\n', out);
+    for (size_t i = 0; i < template_count; i++) {
+        print_path(out, templates[i]);
+        fputs(":\n", out);
+    }
+}
+
+/* ---- files ---- */
+
+static bool make_folder(const char *folder, struct diag *diag)
+{
+    const int error = system_make_folders(folder, 0777);
+    if (error != 0)
+        diag_environment(diag, folder, "cannot be made a folder: %s", strerror(error == EEXIST ? ENOTDIR : error));
+    return error == 0;
+}
+
+void output_write(const struct output *outputs, size_t count, const char *folder, const char *deps, const char *rules,
+                  struct diag *diag)
+{
+    size_t used = 0, all = 1;
+    for (size_t p = 0; p < count; p++)
+        all += outputs[p].count;
+    struct file_text *files = calloc(all, sizeof *files);
+    for (size_t p = 0; files != NULL && p < count; p++)
+        for (size_t i = 0; i < outputs[p].count; i++) {
+            const struct output_file *f = &outputs[p].files[i];
+            files[used++] = (struct file_text){f->path, f->text, f->length};
+        }
+    if (files != NULL && deps != NULL)
+        files[used++] = (struct file_text){deps, rules, strlen(rules)};
+    if (files == NULL)
+        diag_environment(diag, NULL, "no memory for the list of files");
+    else if (folder == NULL || make_folder(folder, diag))
+        files_replace(files, used, diag);
+    free(files);
+}
+
+void output_free(struct output *output)
+{
+    for (size_t i = 0; i < output->count; i++) {
+        free(output->files[i].path);
+        free(output->files[i].text);
+    }
+    free(output->files);
+}

@@ -1,0 +1,313 @@
+-- SPDX-License-Identifier: MIT
+-- A template becomes a Lua chunk, the chunk becomes text.
+--
+--   $ lua           a line of Lua ("$" in column one, then a blank; or "$" alone)
+--   text ${expr}    anything else: emitted byte for byte, ${expr} replaced by its value
+--
+-- One template line is one Lua line, so Lua's own messages name the template's file and line. A name that is
+-- not there is an error, never an empty text. Left out on purpose: escapes, filters, whitespace control.
+
+-- raw table, table, function(name) -> text or nil, message; "dir/"; function(text) -> text
+local context, helpers, read, folder, wrap = ...
+local MOST_NESTED = 32 -- includes
+local MOST_COLUMNS = 120 -- of lines that joined() makes
+
+local out, depth = {}, 0 -- pieces of the text being made; how deep includes are nested
+
+-- The text of a value: integral numbers without a point, others with the nine digits that f32 needs.
+local function number_text(v)
+    if math.type(v) == "integer" then return ("%d"):format(v) end
+    if v == math.floor(v) then return ("%.0f"):format(v + 0.0) end -- + 0.0: no "-0"
+    return ("%.9g"):format(v)
+end
+
+local function checked(v, expression, level)
+    local kind = type(v)
+    if kind == "string" then return v end
+    if kind ~= "number" then
+        error(("${%s} is a %s; only numbers and strings have a text"):format(expression, kind), level)
+    elseif v ~= v or v == math.huge or v == -math.huge then
+        error(("${%s} is not finite; choose the literal with an if"):format(expression), level)
+    end
+    return number_text(v)
+end
+
+local function emit(text)
+    out[#out + 1] = checked(text, "emit", 3)
+end
+
+-- What a template's text and its expressions emit.
+local function put(text)
+    out[#out + 1] = text
+end
+local function value(v, expression)
+    out[#out + 1] = type(v) == "string" and v or checked(v, expression, 3)
+end
+
+-- What `lines`, a function, emits, with lines of one indentation that follow each other joined by blanks, up to
+-- MOST_COLUMNS.
+local function joined(lines)
+    local outer = out
+    out = {}
+    lines()
+    local text, line, indent = table.concat(out), "", ""
+    out = outer
+    for next_indent, rest in text:gmatch("( *)([^\n]*)\n") do
+        if line ~= "" and next_indent == indent and #line + 1 + #rest <= MOST_COLUMNS then
+            line = line .. " " .. rest
+        else
+            if line ~= "" then emit(line .. "\n") end
+            line, indent = next_indent .. rest, next_indent
+        end
+    end
+    emit(line .. (line ~= "" and "\n" or ""))
+end
+
+-- load() without the message handler, which Lua would call for some of load's own errors and not for others.
+local function load_text(code, name)
+    return select(2, pcall(load, code, name, "t"))
+end
+
+-- "${" at `open` is closed by the first "}" that leaves a complete Lua expression, as braces and strings may hold
+-- others. Without braces and strings it is the next "}", complete or not: loading the chunk finds out, then `careful`
+-- reports it.
+local function closing_brace(text, open, place, careful)
+    local simple = text:match("^[%w_.]+()}", open + 2)
+    if simple and not careful then return simple end
+    local plain, next_close = text:match("^([^{}\"'%[%]\n]*)()}", open + 2)
+    if plain and not careful and (not plain:find("[()]") or ("(" .. plain .. ")"):find("^%b()$")) then
+        return next_close
+    end
+    local line = text:match("^[^\n]*", open)
+    local close, first_message = 2, nil
+    while true do
+        close = line:find("}", close + 1, true)
+        if not close then error(place .. ": " .. (first_message or "'${' without a '}' on its line"), 0) end
+        local good, message = load_text("return (" .. line:sub(3, close - 1) .. "\n)", "=expression")
+        if good then return open + close - 1 end
+        first_message = first_message
+            or "bad expression in '${…}': " .. message:gsub("^[^:]*:%d+: ", ""):gsub("%s+", " ")
+    end
+end
+
+-- A template as Lua, and its texts: what stands between expressions and lines of Lua, and the expressions themselves.
+local function translate(name, text, careful)
+    local code, texts = { "local _put, _value, _texts, _ENV = ... " }, {}
+    local number, from, at = 1, 1, 0 -- line; what is not yet in `code`; the last "$"
+    local function keep(piece)
+        texts[#texts + 1] = piece
+        return #texts
+    end
+    local function flush(last)
+        if last < from then return end
+        local piece = text:sub(from, last)
+        local newlines = piece:find("\n", 1, true) and piece:gsub("[^\n]+", "") or ""
+        code[#code + 1] = "_put(_texts[" .. keep(piece) .. "])" .. newlines
+        number = number + #newlines
+    end
+    while true do
+        at = text:find("$", at + 1, true)
+        if not at then break end
+        local next = text:byte(at + 1)
+        if next == 123 then -- {
+            flush(at - 1)
+            local close = closing_brace(text, at, name .. ":" .. number, careful)
+            local expression = text:sub(at + 2, close - 1)
+            code[#code + 1] = "_value((" .. expression .. "), _texts[" .. keep(expression) .. "])"
+            from, at = close + 1, close
+        elseif at == 1 or text:byte(at - 1) == 10 then
+            flush(at - 1)
+            local last = text:find("\n", at, true) or #text
+            if next and not text:find("^%s", at + 1) then
+                local needs = "a line that begins with '$' is Lua and needs a blank after the '$'"
+                error(("%s:%d: %s"):format(name, number, needs), 0)
+            end
+            code[#code + 1] = text:sub(at + 1, last)
+            from, at, number = last + 1, last, number + 1
+        end
+    end
+    flush(#text)
+    local all = table.concat(code)
+    return all:sub(-1) == "\n" and all:sub(1, -2) or all, texts -- an error at the end is one of the last line
+end
+
+local chunks = {} -- template name → compiled chunk and its texts
+local function compile(name)
+    if not chunks[name] then
+        local text, message = read(name)
+        if not text then return nil, message end
+        local code, texts = translate(name, text)
+        local chunk, syntax = load_text(code, "@" .. name)
+        if not chunk then
+            translate(name, text, true) -- raises what is wrong with an expression
+            error(syntax, 0)
+        end
+        chunks[name] = { run = chunk, texts = texts }
+    end
+    return chunks[name]
+end
+
+-- pairs() in the order of the keys, numbers first, so that the output never depends on a table's order. `view`: what
+-- stands for t[key], where t itself is not to be seen.
+local function sorted_pairs(t, view)
+    local meta = getmetatable(t)
+    if meta and meta.sorted then return meta.sorted() end
+    local keys, i = {}, 0
+    for key in next, t do keys[#keys + 1] = key end
+    table.sort(keys, function(a, b)
+        if type(a) == type(b) then return a < b end
+        return type(a) == "number"
+    end)
+    return function()
+        i = i + 1
+        local key = keys[i]
+        if view and key ~= nil then return key, view(key) end
+        return key, t[key]
+    end
+end
+
+-- A view of a table of the context: nothing in it can be set, and what is not in it is an error.
+local function read_only(t, what)
+    if type(t) ~= "table" then return t end
+    local views = {}
+    local function view(key)
+        local v = t[key]
+        if type(v) ~= "table" then return v end
+        if not views[key] then views[key] = read_only(v, what .. "." .. key) end
+        return views[key]
+    end
+    return setmetatable({}, {
+        __index = function(_, key)
+            local v = t[key]
+            if type(v) == "table" then return view(key) end
+            if v == nil and key ~= #t + 1 then -- one past the end is nil, for ipairs
+                error(("'%s' has no field '%s'"):format(what, tostring(key)), 2)
+            end
+            return v
+        end,
+        __newindex = function(_, key)
+            error(("'%s.%s' cannot be set: the context is read-only"):format(what, tostring(key)), 2)
+        end,
+        __len = function() return #t end,
+        sorted = function() return sorted_pairs(t, view) end,
+    })
+end
+
+-- Left out: whatever would print an address or a random number, so that the output never differs between runs.
+local format = string.format
+function string.format(form, ...)
+    for i = 1, select("#", ...) do
+        local kind = type((select(i, ...)))
+        if kind == "table" or kind == "function" then
+            error(("bad argument #%d to 'format' (a %s has no text)"):format(i + 1, kind), 2)
+        end
+    end
+    if form:gsub("%%%%", ""):find("%%[-%d]*p") then error("'%p' prints an address", 2) end
+    return format(form, ...)
+end
+string.dump, math.random, math.randomseed = nil, nil, nil
+
+local builtins = {
+    string = read_only(string, "string"), table = read_only(table, "table"), math = read_only(math, "math"),
+    fmt = string.format, ipairs = ipairs, pairs = sorted_pairs, tonumber = tonumber, type = type,
+    select = select, error = error, emit = emit, joined = joined,
+    tostring = function(v)
+        if type(v) == "number" then return number_text(v) end
+        if type(v) == "table" or type(v) == "function" then error(("a %s has no text"):format(type(v)), 2) end
+        return tostring(v)
+    end,
+    assert = function(condition, message, ...)
+        if not condition then error(message or "assertion failed", 2) end
+        return condition, message, ...
+    end,
+}
+
+-- The names that every template sees, in one flat table.
+local function root_names()
+    local names = {}
+    for _, source in ipairs { builtins, helpers, context } do
+        for name, v in sorted_pairs(source) do
+            if names[name] ~= nil then error(("the context's name '%s' is taken"):format(name), 0) end
+            names[name] = source == context and read_only(v, name) or v
+        end
+    end
+    return setmetatable(names, { __index = function(_, name)
+        error(("unknown name '%s'"):format(tostring(name)), 2)
+    end })
+end
+
+local run
+
+-- The names of one expansion: `vars`, then what the includer sees, then the root's.
+local function scope_of(vars, parent)
+    local scope = setmetatable({}, { __index = parent })
+    for name, v in next, vars do scope[name] = v end
+    local function nested(name, inner)
+        if type(name) ~= "string" then error("include and capture need the name of a template", 3) end
+        if type(inner or {}) ~= "table" then error("the second argument is a table of names and values", 3) end
+        if depth == MOST_NESTED then error("includes are nested too deep: does a template include itself?", 3) end
+        local chunk, message = compile(name)
+        if not chunk then error(message, 3) end
+        run(chunk, scope_of(inner or {}, scope))
+    end
+    function scope.include(name, inner)
+        nested(name, inner)
+    end
+    function scope.capture(name, inner)
+        local outer = out
+        out = {}
+        nested(name, inner)
+        local text = table.concat(out)
+        out = outer
+        return text
+    end
+    return scope
+end
+
+function run(chunk, scope)
+    depth = depth + 1
+    chunk.run(put, value, chunk.texts, setmetatable({}, {
+        __index = scope,
+        __newindex = function(_, name)
+            error(("assignment to '%s', which is not a local; write 'local %s'"):format(name, name), 2)
+        end,
+    }))
+    depth = depth - 1
+end
+
+local root
+-- `plan`: nil, or which of the context's plans the template sees as `plan`
+local function expand(name, plan)
+    out, depth, root = {}, 0, root or root_names()
+    local chunk, message = compile(name)
+    if not chunk then error(message, 0) end
+    run(chunk, scope_of(plan and { plan = root.plans[plan] } or {}, root))
+    return wrap(table.concat(out))
+end
+
+-- The message handler: "name:line: message" becomes "dir/name:line\0message (included from …)".
+local function explain(message)
+    if type(message) ~= "string" then message = "error() was given a " .. type(message) end
+    if message:sub(1, 1) == "\0" then return message:sub(2) end -- of a user's file: "\0place\0message"
+    local name, line, text = message:match("^([^:\n]+):(%d+): (.*)$")
+    text = text or message
+    local from, level = {}, 2
+    while true do
+        local info = debug.getinfo(level, "Sl")
+        if not info then break end
+        local template = info.what == "main" and info.source:sub(2)
+        if template and chunks[template] then from[#from + 1] = template .. ":" .. info.currentline end
+        level = level + 1
+    end
+    if from[1] and name and from[1]:match("^(.*):%d+$") == name then table.remove(from, 1) end
+    if not name and from[1] then -- raised by a C function on a template's behalf
+        name, line = table.remove(from, 1):match("^(.*):(%d+)$")
+    end
+    if #from > 4 then from = { from[1], from[2], "…", from[#from] } end
+    if #from > 0 then text = text .. " (included from " .. table.concat(from, ", ") .. ")" end
+    if not name then return "\0" .. text end
+    if name ~= "emit/expand.lua" and name ~= "emit/context.lua" then name = folder .. name end
+    return name .. ":" .. line .. "\0" .. text
+end
+
+return expand, explain

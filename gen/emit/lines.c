@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* See lines.h. */
+#include "emit/lines.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <lauxlib.h>
+
+enum { MOST_OPEN = 1024 };
+
+struct scan {
+    bool comment;             /* the line ends inside a comment */
+    char open[MOST_OPEN];     /* brackets that are open */
+    int depth;                /* how many */
+    char last[3];             /* the last characters of code of the line */
+};
+
+static const char *find(const char *at, const char *end, const char *what)
+{
+    const char *found = at;
+    while ((found = memchr(found, what[0], (size_t)(end - found))) && (found + 1 == end || found[1] != what[1]))
+        found++;
+    return found;
+}
+
+/* The end of the literal that a quote at `at` opens; `at` where none closes it. */
+static const char *literal_end(const char *at, const char *end)
+{
+    for (const char *c = at + 1; c < end; c++) {
+        if (*c == '\\')
+            c++;
+        else if (*c == *at)
+            return c;
+    }
+    return at;
+}
+
+/* Reads a line: brackets, comments and the last characters of its code. */
+static void scan_line(lua_State *lua, struct scan *scan, const char *at, const char *end, bool macro)
+{
+    memset(scan->last, 0, sizeof scan->last);
+    if (scan->comment) {
+        const char *close = find(at, end, "*/");
+        at = close ? close + 2 : end;
+        scan->comment = !close;
+    }
+    for (; at < end; at++) {
+        if (*at == '\\' && at + 1 < end) {
+            at++;
+            continue;
+        }
+        if (*at == '"' || *at == '\'') {
+            const char *close = literal_end(at, end);
+            if (close > at) {
+                at = close;
+                continue;
+            }
+        } else if (*at == '/' && at + 1 < end && at[1] == '*') {
+            const char *close = find(at + 2, end, "*/");
+            scan->comment = !close;
+            if (!close)
+                return;
+            at = close + 1;
+            continue;
+        } else if (!macro && memchr("([{", *at, 3) != NULL) {
+            if (scan->depth == MOST_OPEN)
+                luaL_error(lua, "more than %d brackets are open", MOST_OPEN);
+            scan->open[scan->depth++] = *at;
+        } else if (!macro && memchr(")]}", *at, 3) != NULL) {
+            scan->depth -= scan->depth > 0;
+        }
+        memmove(scan->last, scan->last + 1, 2);
+        scan->last[2] = *at;
+    }
+}
+
+static bool goes_on(const struct scan *scan)
+{
+    const char *last = scan->last;
+    const bool logical = last[0] == ' ' && last[1] && last[2] && strchr("&|", last[1]) && strchr("&|", last[2]);
+
+    if (last[2] == ',')
+        return scan->depth > 0 && scan->open[scan->depth - 1] == '(';
+    return logical || (last[1] == ' ' && last[2] && strchr("?:=", last[2]));
+}
+
+static size_t columns(const char *at, size_t length)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += ((unsigned char)at[i] & 0xC0) != 0x80; /* of UTF-8: every byte but the continuations */
+    return count;
+}
+
+int lines_of_code(lua_State *lua)
+{
+    size_t length;
+    const char *at = luaL_checklstring(lua, 1, &length), *end = at + length;
+    const size_t most = (size_t)luaL_checkinteger(lua, 2);
+    char *line = lua_newuserdatauv(lua, length + 1, 0); /* the line that may still grow */
+    size_t used = 0;
+    lua_Integer count = 0;
+    struct scan scan = {0};
+    bool open = false;
+
+    lua_newtable(lua);
+    while (at <= end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *next = newline ? newline : end;
+        const bool macro = (at < next && *at == '#') || (count > 0 && used > 0 && line[used - 1] == '\\');
+        const char *text = at;
+        const size_t before = columns(line, used);
+
+        if (at == next && count > 1 && used == 0) {
+            at = next + 1;
+            continue;
+        }
+        if (open && !macro) {
+            while (text < next && *text == ' ')
+                text++;
+            open = before > most || before + (size_t)(next - text) < most;
+        }
+        if (open && !macro) {
+            line[used++] = ' ';
+        } else {
+            if (count > 0) {
+                lua_pushlstring(lua, line, used);
+                lua_rawseti(lua, -2, count);
+            }
+            count++;
+            used = 0;
+            text = at;
+        }
+        memcpy(line + used, text, (size_t)(next - text));
+        used += (size_t)(next - text);
+        scan_line(lua, &scan, at, next, macro);
+        open = !macro && !scan.comment && goes_on(&scan);
+        at = next + 1;
+    }
+    lua_pushlstring(lua, line, used);
+    lua_rawseti(lua, -2, count);
+    return 1;
+}
+
+int lines_words(lua_State *lua)
+{
+    size_t length;
+    const char *at = luaL_checklstring(lua, 1, &length), *end = at + length;
+    struct { const char *at; size_t length; } seen[256] = {{0}}; /* words that were marked a moment ago */
+
+    while (at < end) {
+        const char *from = at;
+        if (*at == '/' && at + 1 < end && at[1] == '*') {
+            const char *close = find(at + 2, end, "*/");
+            at = close ? close + 2 : at + 1;
+        } else if (isalpha((unsigned char)*at) || *at == '_') {
+            while (at < end && (isalnum((unsigned char)*at) || *at == '_'))
+                at++;
+            const size_t word = (size_t)(at - from), slot = (31 * word + 7 * (size_t)at[-1] + (size_t)*from) % 256;
+            if (seen[slot].length == word && memcmp(seen[slot].at, from, word) == 0)
+                continue;
+            seen[slot].at = from;
+            seen[slot].length = word;
+            lua_pushlstring(lua, from, word);
+            lua_pushboolean(lua, true);
+            lua_rawset(lua, 2);
+        } else {
+            at++;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,1023 @@
+-- SPDX-License-Identifier: MIT
+-- attngen import: what all families of models share. A family (families/NAME.lua) says which config keys are which keys
+-- of a spec and what its tensors are called; this file reads keys, writes specs and NAME.layers, and sees to it that
+-- every key and every tensor is accounted for. docs/models.md says what NAME.layers holds.
+--
+-- Left out on purpose: files, which are C's (import.c), and rules of specs: each spec is read by the rules of layer.c
+-- before anything is written. Texts are made of names that stand in these files, of numbers and of words; nothing of a
+-- model's text gets into them. What is wrong with a model is noted and told together, never a Lua error.
+
+local host = ... -- null: what JSON's null is; family(file); spec(file, text)
+
+local LAYERS_LIMIT = 1000 -- of a stack; a config that says more is no model's
+-- Rows that a head takes at a time, so that the arena holds few of them: panels are at their speed from some dozens on.
+local HEAD_ROWS, HEAD_SEQUENCES = 128, 16
+
+-- model_type, which names files unless --name says another → the family's file, what names of its classes begin with
+local families = {
+    bert = {"bert", "Bert"}, roberta = {"roberta", "Roberta"}, ["xlm-roberta"] = {"roberta", "XLMRoberta"},
+    camembert = {"roberta", "Camembert"}, distilbert = {"distilbert", "DistilBert"}, vit = {"vit", "ViT"},
+    gpt2 = {"gpt2", "GPT2"}, llama = {"llama", "Llama"}, mistral = {"mistral", "Mistral"}, qwen2 = {"qwen2", "Qwen2"},
+    qwen3 = {"qwen3", "Qwen3"}, gemma2 = {"gemma2", "Gemma2"}, t5 = {"t5", "T5"}, whisper = {"whisper", "Whisper"},
+}
+
+-- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
+-- or generate() read, and what a model returns besides.
+local idle = [[
+    _name_or_path _model_name_or_path _commit_hash _num_labels _attn_implementation _attn_implementation_autoset
+    _flash_attn_2_enabled attn_implementation model_type transformers_version torch_dtype dtype auto_map
+    custom_pipelines
+    dropout dropout_rate activation_dropout attention_dropout attention_probs_dropout_prob classifier_dropout
+    hidden_dropout_prob attn_pdrop embd_pdrop resid_pdrop qa_dropout seq_classif_dropout
+    bos_token eos_token pad_token name pad_token_id bos_token_id eos_token_id eos_token_ids sep_token_id
+    cls_token_id mask_token_id unk_token_id decoder_start_token_id
+    forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
+    use_cache return_dict output_attentions output_hidden_states output_past torchscript xla_device use_bfloat16
+    tf_legacy_loss gradient_checkpointing initializer_range initializer_factor init_std neftune_noise_alpha
+    chunk_size_feed_forward num_labels id2label label2id problem_type finetuning_task task_specific_params
+    tokenizer_class prefix predict_special_tokens n_special model_max_length max_sequence_length directionality
+    temperature top_k top_p typical_p num_beams num_beam_groups diversity_penalty do_sample early_stopping max_length
+    min_length max_new_tokens length_penalty repetition_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size
+    num_return_sequences output_scores return_dict_in_generate remove_invalid_values exponential_decay_length_penalty
+    epsilon_cutoff eta_cutoff encoder_repetition_penalty num_assistant_tokens num_assistant_tokens_schedule
+    assistant_confidence_threshold assistant_lookbehind target_lookbehind generation_config cache_implementation
+    alignment_heads is_multilingual lang_to_id language no_timestamps_token_id prev_sot_token_id return_timestamps task
+    task_to_id max_initial_timestamp_index
+    sbert_ce_default_activation_function sentence_transformers unsloth_fixed unsloth_version is_llama_config
+    transformers.js_config
+]]
+
+-- Keys of every config.json that would change what is computed, and the one value that does not.
+local settled = {
+    {"is_decoder", false, "the model is read as it stands alone"},
+    {"is_encoder_decoder", false, "the family has one stack"}, {"tie_encoder_decoder", false, "stacks share no layers"},
+    {"original_max_position_embeddings", nil, "it belongs into rope_parameters"},
+    {"per_layer_config", nil, "layers of other shapes than the rest are not read"},
+    {"rope_interleaved", false, "the family rotates halves of a head"},
+    {"add_cross_attention", false, "there is no other model whose tokens it would read"},
+    {"cross_attention_hidden_size", nil, "there is no other model whose tokens it would read"},
+    {"attention_bias", false, "the family has no such biases"}, {"mlp_bias", false, "the family has no such biases"},
+    {"use_sliding_window", false, "the family has no windows of this kind"},
+    {"use_mrope", false, "positions of images and of time are not known"},
+    {"use_bidirectional_attention", false, "queries see earlier keys alone"},
+}
+
+-- Objects that are not read at all, and what would be right.
+local refused = {
+    quantization_config = "quantised weights are not read; save the model as F32, F16 or BF16 (from_pretrained() " ..
+        "with dequantize=True where the method knows it, then save_pretrained())",
+    compression_config = "compressed weights are not read; save the model as F32, F16 or BF16",
+    adapter_config = "adapters are not read; merge them into the model (merge_and_unload()) and save that",
+}
+
+-- An activation by the names of transformers, and in a gated feed-forward.
+local activations = {
+    relu = "relu", gelu = "gelu", gelu_python = "gelu", gelu_new = "gelu_tanh", gelu_fast = "gelu_tanh",
+    gelu_pytorch_tanh = "gelu_tanh", gelu_python_tanh = "gelu_tanh", gelu_accurate = "gelu_tanh", silu = "silu",
+    swish = "silu",
+}
+local rows = {tanh = "tanh"} -- of a product of rows
+local gates = {gelu = "geglu", gelu_tanh = "geglu_tanh", silu = "swiglu"}
+local gated = {}
+for name, activation in pairs(activations) do
+    gated[name], rows[name] = gates[activation], activation
+end
+
+local ELEMENTS = {F32 = true, F16 = true, BF16 = true}
+
+---- texts ----
+
+-- A key or a name of the model's as a message repeats it: short, and every byte visible.
+local function show(text)
+    text = tostring(text)
+    local cut = #text > 80 and text:sub(1, 77) .. "..." or text
+    return (cut:gsub("[^\x20-\x7e]", function(byte) return ("\\x%02x"):format(byte:byte()) end))
+end
+
+-- A value of config.json in a message.
+local function show_value(value)
+    if value == host.null then
+        return "null"
+    elseif type(value) == "table" then
+        return #value > 0 and "a list" or "an object"
+    elseif type(value) == "string" then
+        return '"' .. show(value) .. '"'
+    end
+    return tostring(value)
+end
+
+-- The shortest decimal that is this number.
+local function number_text(value)
+    if math.type(value) == "integer" then
+        return tostring(value)
+    end
+    for digits = 6, 17 do
+        local text = ("%." .. digits .. "g"):format(value)
+        if tonumber(text) == value then
+            return text
+        end
+    end
+end
+
+local function sorted_keys(of)
+    local keys = {}
+    for key in pairs(of) do
+        keys[#keys + 1] = key
+    end
+    table.sort(keys)
+    return keys
+end
+
+-- "a, b or c"
+local function list(words)
+    local last = table.remove(words)
+    return #words > 0 and table.concat(words, ", ") .. " or " .. last or last
+end
+
+local function shape_text(shape)
+    local text = ""
+    for _, extent in ipairs(shape) do
+        text = text .. "[" .. extent .. "]"
+    end
+    return text == "" and "a single number" or text
+end
+
+---- config.json: an object whose keys are read one by one ----
+
+local Keys = {}
+Keys.__index = Keys
+
+local function new_keys(model, object, prefix)
+    local keys = setmetatable({model = model, object = object, prefix = prefix, known = {}}, Keys)
+    model.objects[#model.objects + 1] = keys
+    return keys
+end
+
+function Keys:wrong(key, text, ...)
+    self.bad = true
+    self.model:wrong("config", "%s%s " .. text, self.prefix, show(key), ...)
+end
+
+-- nil where it is absent, or null
+function Keys:get(key)
+    local value = self.object[key]
+    self.known[key] = true
+    if value ~= host.null then
+        return value
+    end
+end
+
+-- The same, of a key that has `default` (nil, false: none) where it is absent. Null is no way to say so.
+function Keys:read(key, default)
+    local value = self:get(key)
+    if self.object[key] == host.null and default then
+        self:wrong(key, "is null; write a value, or remove it for %s", show_value(default))
+    end
+    return value
+end
+
+-- Keys that change nothing here.
+function Keys:ignore(names)
+    for name in names:gmatch("%S+") do
+        self.known[name] = true
+    end
+end
+
+-- A whole number from `least` (1) to 2^31-1. A default of nil: it must be there; false: without it, nil.
+function Keys:size(key, default, least)
+    local value = self:read(key, default)
+    if value == nil and default == false then
+        return nil
+    elseif value == nil and default ~= nil then
+        return default
+    elseif value == nil then
+        self:wrong(key, "is missing; a whole number is needed")
+        return 1
+    end
+    local size = math.type(value) and math.tointeger(value)
+    if not size or size < (least or 1) or size > 0x7fffffff then
+        self:wrong(key, "is %s; a whole number from %d to 2147483647 is needed", show_value(value), least or 1)
+        return 1
+    end
+    return size
+end
+
+-- How many layers.
+function Keys:layers(key, default)
+    local count = self:size(key, default)
+    if count and count > LAYERS_LIMIT then
+        self:wrong(key, "is %d; at most %d layers are read", count, LAYERS_LIMIT)
+        return 1
+    end
+    return count
+end
+
+-- A number above 0, likewise; `below`, which no model reaches: nil is none.
+function Keys:number(key, default, below)
+    local value = self:read(key, default)
+    if value == nil and default == false then
+        return nil
+    elseif value == nil and default ~= nil then
+        return default
+    elseif not math.type(value) or not (value > 0 and value < (below or math.huge)) then
+        self:wrong(key, "is %s; a number above 0%s is needed", value == nil and "missing" or show_value(value),
+                   below and " and below " .. below or "")
+        return 1.0
+    end
+    return value
+end
+
+function Keys:flag(key, default)
+    local value = self:read(key, default)
+    if value == nil then
+        return default
+    elseif type(value) ~= "boolean" then
+        self:wrong(key, "is %s; true or false is needed", show_value(value))
+        return default
+    end
+    return value
+end
+
+-- What `map` makes of a word.
+function Keys:word(key, map, default)
+    local value = self:read(key, default)
+    if value == nil then
+        value = default
+    end
+    local ours = type(value) == "string" and map[value]
+    if not ours then
+        self:wrong(key, "is %s, which attngen does not know; %s are known",
+                   value == nil and "missing" or show_value(value), list(sorted_keys(map)))
+        return map[default]
+    end
+    return ours
+end
+
+-- A key that may only be absent, null or `value`.
+function Keys:only(key, value, why)
+    local is = self:get(key)
+    if is ~= nil and is ~= value then
+        local right = value == nil and "null" or show_value(value)
+        self:wrong(key, "is %s, which attngen does not know; it must be %s: %s", show_value(is), right, why)
+    end
+end
+
+-- An object within; nil where it is absent, or null.
+function Keys:inner(key)
+    local value = self:get(key)
+    if value == nil then
+        return nil
+    elseif type(value) ~= "table" then
+        self:wrong(key, "is %s; an object is needed", show_value(value))
+        return nil
+    end
+    return new_keys(self.model, value, self.prefix .. key .. ".")
+end
+
+-- Notes each key that nothing has read; not within an object that is wrong already, of which the rest was not read.
+function Keys:check_known()
+    if self.bad and self.prefix ~= "" then
+        return
+    end
+    for _, key in ipairs(sorted_keys(self.object)) do
+        if type(key) ~= "string" then
+            self:wrong(key, "is an item of a list; an object is needed")
+        elseif not self.known[key] and self.object[key] ~= host.null then
+            if not self.model.ignored[self.prefix .. key] then
+                self:wrong(key, "is not known of %s models; add --ignore %s%s if it changes nothing of what the " ..
+                           "model computes", self.model.family, self.prefix, show(key))
+            end
+            self.model.ignored[self.prefix .. key] = "met"
+        end
+    end
+end
+
+---- a text of "key = value" lines with comments behind them ----
+
+local Lines = {}
+Lines.__index = Lines
+
+function Lines:add(key, value, comment)
+    if value == nil then
+        return self
+    end
+    if math.type(value) then
+        value = number_text(value)
+    end
+    self[#self + 1] = {key, tostring(value), comment}
+    return self
+end
+
+function Lines:text()
+    local wide, far, out = 0, 0, {}
+    for _, line in ipairs(self) do
+        wide = math.max(wide, #line[1])
+        far = line[3] and math.max(far, #line[2]) or far
+    end
+    for _, line in ipairs(self) do
+        local text = ("%-" .. wide .. "s = %s"):format(line[1], line[2])
+        if line[3] then
+            text = ("%-" .. wide + 3 + far .. "s    # %s"):format(text, line[3])
+        end
+        out[#out + 1] = text
+    end
+    return table.concat(out, "\n") .. "\n"
+end
+
+---- the model ----
+
+local Model = {}
+Model.__index = Model
+
+Model.activations, Model.gated, Model.row_activations, Model.zeros, Model.null = activations, gated, rows, {}, host.null
+
+function Model:wrong(where, text, ...)
+    local problems = where == "weights" and self.weight_problems or self.problems
+    text = text:format(...)
+    if not problems[text] then -- two specs may read one key
+        problems[#problems + 1] = {where, text}
+        problems[text] = true
+    end
+end
+
+-- What another family's file returns.
+function Model:base(file)
+    return host.family("model/families/" .. file .. ".lua")
+end
+
+-- How many tokens a call brings and a cache holds, for `positions` of the model; `last`: there are no more, as they are
+-- learned. cache: of a stack that decodes.
+function Model:lengths(positions, last, cache)
+    local options = self.options
+    local seq, all = options.seq_len, options.cache_len
+    if not cache then
+        for _, key in ipairs{"cache", "cache_len", "cache_type"} do
+            if options[key] and options[key] ~= "none" then
+                self:wrong("", "--%s is for models that decode; %s models have nothing to keep", key:gsub("_", "-"),
+                           self.family)
+            end
+        end
+    end
+    cache = cache and (options.cache or "rows") or "none"
+    if cache == "none" then
+        if all and options.cache == "none" then
+            self:wrong("", "--cache-len is for a cache; with --cache none there is none")
+        end
+        if options.cache_type and options.cache == "none" then
+            self:wrong("", "--cache-type is for a cache; with --cache none there is none")
+        end
+        seq, all = seq or positions, nil
+    else
+        all = all or positions
+        seq = seq or math.min(512, all)
+    end
+    if last and math.max(seq, all or 0) > positions then
+        self:wrong("", "--%s %d is more than the %d positions that the model has learned",
+                   all and all > positions and "cache-len" or "seq-len", math.max(seq, all or 0), positions)
+    end
+    if all and seq > all then
+        self:wrong("", "--seq-len %d is more than the %d tokens of the cache; give a --cache-len of as many", seq, all)
+    end
+    self.seq_len = seq
+    return seq, all, cache
+end
+
+-- A spec, to be filled with add(): NAME_kind.layer.
+function Model:spec(kind, about)
+    local spec = setmetatable({name = self.name .. "_" .. kind, about = about, first = nil}, Lines)
+    spec:add("name", spec.name):add("weight_type", self.options.weight_type, "--weight-type")
+    spec:add("precision", self.options.precision, "--precision")
+    self.specs[#self.specs + 1] = spec
+    return spec
+end
+
+function Model:section(title)
+    local section = setmetatable({title = title, model = self}, Lines)
+    self.sections[#self.sections + 1] = section
+    return section
+end
+
+function Model:has(name)
+    return self.tensors[name] ~= nil
+end
+
+-- The first of the prefixes behind which the tensor `anchor` is.
+function Model:prefix(prefixes, anchor)
+    for _, prefix in ipairs(prefixes) do
+        if self:has(prefix .. anchor) then
+            return prefix
+        end
+    end
+    self:wrong("weights", "no tensor \"%s%s\"; is this a model of the family %s?", prefixes[1], anchor, self.family)
+    self.lost = true -- all others would be missing as well
+    return prefixes[1]
+end
+
+-- Tensors by a pattern that hold nothing that is learned, or nothing that is computed here.
+function Model:buffers(...)
+    for _, pattern in ipairs{...} do
+        self.idle_tensors[#self.idle_tensors + 1] = "^" .. pattern .. "$"
+    end
+end
+
+-- Notes that a tensor is read; its shape must be this one.
+function Model:take(name, shape)
+    local tensor = self.tensors[name]
+    self.used[name] = true
+    if tensor == nil then
+        if not self.lost then
+            self:wrong("weights", "no tensor \"%s\"; %s of %s is needed", name, shape_text(shape), self.family)
+        end
+        return
+    end
+    local same = #tensor == #shape
+    for i = 1, #shape do
+        same = same and tensor[i] == shape[i]
+    end
+    if not same then
+        self:wrong("weights", "tensor \"%s\" is %s; %s is needed", name, shape_text(tensor), shape_text(shape))
+    elseif not ELEMENTS[tensor.name] then
+        self:wrong("weights", "tensor \"%s\" is of %s; F32, F16 or BF16 is needed", name, tensor.name)
+    end
+end
+
+-- A line of a tensor of this shape: KEY = "NAME" WORDS.
+function Lines:weight(key, name, shape, words)
+    self.model:take(name, shape)
+    return self:add(key, '"' .. name .. '"' .. (words and " " .. words or ""))
+end
+
+-- A norm's lines: kind, eps and numbers; `shift` is nil under rms.
+function Lines:norm(kind, eps, gain, shift, width, words)
+    self:add("norm", kind):add("norm_eps", eps):weight("norm_g", gain, {width}, words)
+    if shift then
+        self:weight("norm_b", shift, {width})
+    end
+    return self
+end
+
+-- Columns `from` to behind `to` of what a fused matrix, or its bias, puts out: `of` in all.
+function Model:columns(name, from, to, of)
+    return {name = name, from = from, to = to, of = of}
+end
+
+-- A norm's weights that are stored less 1.
+function Model:plus_one(name)
+    return {name = name, plus_one = true}
+end
+
+-- Layer `index` of a stack: a spec, and for each of its tensors a name, zeros, columns() or plus_one(). `more`: lines
+-- in front, {key, value}.
+function Model:layer(stack, index, spec, weights, more)
+    local section = self:section(("%s layer %d"):format(stack, index))
+    section:add("spec", spec.name .. ".layer")
+    for _, line in ipairs(more or {}) do
+        section:add(line[1], line[2])
+    end
+    section.spec, section.weights = spec, weights
+    spec.users = spec.users or {}
+    table.insert(spec.users, {stack, index})
+end
+
+-- A product of rows as a layer of its own, NAME_kind.layer, and its section. `of`: d_in, d_out, rows of a call,
+-- activation, softcap; w and b, the names of its tensors (b nil: none), w with shape where that is not [out][in], and
+-- tied where it is the word embedding too. `behind`: adds lines behind those of the tensors.
+function Model:product(title, kind, about, of, behind)
+    local spec = self:spec(kind, about)
+    spec:add("layer", "linear"):add("d_in", of.d_in):add("d_out", of.d_out)
+    spec:add("seq_len", of.rows, "most rows of a call"):add("bias", of.b and "true" or nil)
+    spec:add("activation", of.activation):add("softcap", of.softcap):add("weight_layout", "out_in")
+    spec.out_in = true
+    local section = self:section(title):add("spec", spec.name .. ".layer")
+    section.spec, section.behind = spec, behind
+    section.weights = {w = {name = of.w, shape = of.shape, tied = of.tied}, b = of.b}
+    return section
+end
+
+-- A head of this name: of rows `rows` ("all", or the "first" of a sequence) of `from`. `of` as above, with scale of
+-- these rows.
+function Model:head(name, from, rows, of, behind)
+    of.rows = rows == "all" and math.min(self.seq_len, HEAD_ROWS) or HEAD_SEQUENCES
+    local section = self:product("head " .. name, name, "Head " .. name, of, behind)
+    return section:add("from", from):add("rows", rows):add("scale", of.scale)
+end
+
+local function is_idle(model, name)
+    for _, pattern in ipairs(model.idle_tensors) do
+        if name:find(pattern) then
+            return true
+        end
+    end
+    return false
+end
+
+-- What the class that config.json names computes: a set of the words that `classes` has for it. A class is called as
+-- its family, and then as a key of `classes`. Tensors by the patterns of `heads` are those of other classes where this
+-- one does not read them. `alone`: the class of a file without such tensors if config.json names none.
+function Model:class(classes, heads, alone)
+    local c, known, does = self.config, {}, {}
+    local names, start = c:get("architectures"), families[self.kind][2]
+    for i, ending in ipairs(sorted_keys(classes)) do
+        known[i] = start .. ending
+    end
+    self:buffers(table.unpack(heads))
+    local words
+    if names == nil or type(names) == "table" and next(names) == nil then
+        local head
+        for _, name in ipairs(sorted_keys(self.tensors)) do
+            head = head or is_idle(self, name) and not name:find("pooler.dense", 1, true) and name
+        end
+        words = alone and not head and classes[alone]
+        if not words then
+            c:wrong("architectures", "is missing%s; write the model's class, which is one of %s",
+                    head and (', and tensor "%s" is that of a head'):format(show(head)) or "", list(known))
+        end
+    elseif type(names) ~= "table" or type(names[1]) ~= "string" then
+        c:wrong("architectures", "is %s; a list of one class is needed", show_value(names))
+    else
+        for _, name in ipairs(names) do
+            if name ~= names[1] then
+                c:wrong("architectures", "has %s and %s; write the one that the model is", show_value(names[1]),
+                        show_value(name))
+                return does
+            end
+        end
+        words = names[1]:sub(1, #start) == start and classes[names[1]:sub(#start + 1)]
+        if not words then
+            c:wrong("architectures", "has %s, which attngen does not know; %s are known", show_value(names[1]),
+                    list(known))
+        end
+    end
+    for word in (words or ""):gmatch("%S+") do
+        does[word] = true
+    end
+    return does
+end
+
+-- The pooler, which a `base` class may do without: what it gives is then not asked for.
+function Model:pooler(does, prefix, width, pooled, activation)
+    local name = prefix .. "pooler.dense."
+    if does.pooler or does.base and self:has(name .. "weight") then
+        self:head("pooler", "encoder", "first", {d_in = width, d_out = pooled, activation = activation or "tanh",
+                                                 w = name .. "weight", b = name .. "bias"})
+    end
+end
+
+-- How many classes a classifier has.
+function Model:labels()
+    local c = self.config
+    local names, count = c:get("id2label"), c:size("num_labels", false)
+    local listed = 0
+    for _ in pairs(type(names) == "table" and names or {}) do
+        listed = listed + 1
+    end
+    if names and (listed == 0 or count and count ~= listed) then
+        c:wrong("id2label", "has %d classes%s", listed, count and ", and num_labels is " .. count or "")
+    end
+    return count or names and listed or 2
+end
+
+-- The classifier of a class: the head "NAME" of the tensor "NAME.weight" [classes][width]. `pooled`: the head that one
+-- of a sequence is computed from, nil where that is its first row.
+function Model:classes(does, width, pooled, name)
+    for word, row in pairs{classes = {name or "classifier", true}, choice = {name or "classifier", true, 1},
+                           tokens = {"classifier"}, spans = {"qa_outputs", false, 2},
+                           next = {"cls.seq_relationship", true, 2}} do
+        local tensor = self.tensors[row[1] .. ".weight"]
+        if does[word] then
+            local count = row[3] or self:labels()
+            if not row[3] and tensor and tensor[1] ~= count then
+                self.config:wrong("num_labels", "is %d, by itself, by id2label or by default, and tensor \"%s\" is %s",
+                                  count, row[1] .. ".weight", shape_text(tensor))
+            end
+            self:head(row[1]:match("^cls%.(.*)") or row[1]:match("^[^.]+"), row[2] and pooled or "encoder",
+                      row[2] and "first" or "all",
+                      {d_in = width, d_out = count, w = row[1] .. ".weight", b = row[1] .. ".bias"})
+        end
+    end
+end
+
+-- Words masked out: a layer, a norm, and logits by the word embedding. w, b, gain, shift, head, bias: names. `own`: the
+-- bias that the matrix of logits has besides, which is the one that counts; without it, and with tied words, `bias`.
+function Model:masked_words(word, vocab, width, of)
+    if of.own and (self:has(of.own) or not of.tied) then
+        of.bias = of.own
+    end
+    self:head("transform", "encoder", "all",
+              {d_in = width, d_out = width, activation = of.activation, w = of.w, b = of.b}, function(section)
+        section:norm("layer", of.eps, of.gain, of.shift, width)
+    end)
+    self:logits(of.head, word, vocab, width, of.tied, {from = "head transform", bias = of.bias})
+end
+
+-- The shape of the tensor that a spec's tensor of `shape` is taken from. The axis that a fused one is longer in is that
+-- of outputs.
+local function stored_shape(entry, shape, out_in)
+    local stored = {table.unpack(shape)}
+    if entry.of then
+        stored[#shape == 2 and not out_in and 2 or 1] = entry.of
+    end
+    return stored
+end
+
+-- The lines of a layer's tensors, in the order of the contract.
+local function fill_layer(model, section)
+    local spec, weights = section.spec, section.weights
+    local left = {}
+    for key in pairs(weights) do
+        left[key] = true
+    end
+    for _, tensor in ipairs(spec.tensors) do
+        local entry = weights[tensor.name]
+        left[tensor.name] = nil
+        assert(entry, spec.name .. " has no source of " .. tensor.name)
+        if entry == Model.zeros then
+            section:add(tensor.name, "zeros")
+        else
+            entry = type(entry) == "string" and {name = entry} or entry
+            local words = {}
+            if #tensor == 2 and tensor.name ~= "rel_bias" then
+                words[1] = spec.out_in and "out_in" or "in_out"
+            end
+            words[#words + 1] = entry.of and ("columns %d..%d"):format(entry.from, entry.to)
+            words[#words + 1] = entry.plus_one and "plus_one"
+            words[#words + 1] = entry.tied and "tied" or nil
+            section:weight(tensor.name, entry.name, entry.shape or stored_shape(entry, tensor, spec.out_in),
+                           #words > 0 and table.concat(words, " "))
+        end
+    end
+    if section.behind then
+        section:behind()
+    end
+    assert(next(left) == nil, spec.name .. " has no tensor " .. tostring(next(left)))
+end
+
+-- "layers 0 to 5 of the encoder", "layers 0, 2, 4 of the decoder"
+local function users_text(users)
+    local numbers, run = {}, true
+    for i, user in ipairs(users) do
+        numbers[i] = user[2]
+        run = run and user[2] == users[1][2] + i - 1
+    end
+    local text = #users > 2 and run and numbers[1] .. " to " .. numbers[#numbers] or table.concat(numbers, ", ")
+    if #text > 60 then
+        text = text:sub(1, 60):match("^.*,") .. " …"
+    end
+    return (#users > 1 and "layers " or "layer ") .. text .. " of the " .. users[1][1]
+end
+
+local function spec_text(model, spec)
+    return ("# %s%s.\n# Made by attngen import from the config.json of a %s model; "):format(spec.about,
+        spec.users and ": " .. users_text(spec.users) or "", model.family) .. "behind # the keys of that file.\n" ..
+        spec:text()
+end
+
+---- parts that families share ----
+
+-- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5).
+function Model:rope(spec, positions)
+    local config = self.config
+    local new, old = config:inner("rope_parameters"), config:inner("rope_scaling")
+    if new and old and next(old.object) then
+        for _, both in ipairs{{new, old}, {old, new}} do
+            for _, key in ipairs(sorted_keys(both[1].object)) do
+                local value, other = both[1].object[key], both[2].object[key]
+                if value ~= other and not old.bad then
+                    both[1]:wrong(key, "is %s, and %s%s is %s; leave one of the two objects", show_value(value),
+                                  both[2].prefix, key, other == nil and "missing" or show_value(other))
+                end
+                old.bad = old.bad or value ~= other
+            end
+        end
+        old.bad = true -- as it is not read
+    end
+    local from, name = new or old, new and "rope_parameters." or "rope_scaling."
+    local theta, theta_key = config:number("rope_theta", false), "rope_theta"
+    if from and from.object.rope_theta ~= nil then
+        local outer = theta
+        theta, theta_key = from:number("rope_theta"), name .. "rope_theta"
+        if outer and theta and outer ~= theta then
+            config:wrong("rope_theta", "is %s, and %s is %s; leave one of the two", show_value(outer), theta_key,
+                         show_value(theta))
+        end
+    end
+    spec:add("rope", "half"):add("rope_theta", theta or 10000, theta and theta_key or "no rope_theta")
+    config:only("partial_rotary_factor", 1, "the family rotates all columns of a head")
+    if not from then
+        return
+    end
+    from:only("partial_rotary_factor", 1, "the family rotates all columns of a head")
+    local kinds = {default = "none", linear = "linear", llama3 = "llama3", yarn = "yarn"}
+    local kind = from:word(from:get("rope_type") == nil and from:get("type") ~= nil and "type" or "rope_type", kinds,
+                           "default")
+    from:ignore("type rope_type original_max_position_embeddings")
+    if kind == "none" then
+        return
+    end
+    local function number(ours, key, default)
+        local value = from:number(key, default)
+        spec:add(ours, value or nil, from:get(key) ~= nil and name .. key or "default")
+    end
+    spec:add("rope_scaling", kind, name .. "rope_type")
+    number("rope_factor", "factor")
+    if kind ~= "linear" then
+        number("rope_original_len", "original_max_position_embeddings", positions)
+    end
+    if kind == "llama3" then
+        number("rope_low", "low_freq_factor")
+        number("rope_high", "high_freq_factor")
+    elseif kind == "yarn" then
+        number("rope_beta_fast", "beta_fast", 32)
+        number("rope_beta_slow", "beta_slow", 1)
+        spec:add("rope_truncate", from:flag("truncate", true), name .. "truncate")
+        number("rope_attention_factor", "attention_factor", false)
+        for _, key in ipairs{"attn_factor", "mscale", "mscale_all_dim"} do
+            from:only(key, nil, "write attention_factor, which is a spec's rope_attention_factor")
+        end
+    end
+end
+
+-- How far back a window reaches besides the query's own position, nil for no window, and which layers have one: a list
+-- of booleans, as layer_types says or, without it, `by_default(i)` of layers from 0 on. `fixed`: transformers does not
+-- ask layer_types, which may say nothing else.
+function Model:windows(count, size, by_default, fixed)
+    local kinds, windows = self.config:get("layer_types"), {}
+    if kinds ~= nil and (type(kinds) ~= "table" or #kinds ~= count) then
+        self.config:wrong("layer_types", "is %s; a list of %d kinds is needed, one for each layer", show_value(kinds),
+                          count)
+        kinds = nil
+    end
+    for i = 1, count do
+        local kind, default = kinds and kinds[i], size ~= nil and by_default(i - 1)
+        windows[i] = default
+        if kind == "full_attention" or kind == "sliding_attention" then
+            windows[i] = kind == "sliding_attention"
+            if windows[i] ~= default and (fixed or not size) then
+                self.config:wrong("layer_types", "has %s in layer %d, and the keys of windows say otherwise", kind,
+                                  i - 1)
+                break
+            end
+        elseif kind then
+            self.config:wrong("layer_types", "has %s; full_attention and sliding_attention are known", show_value(kind))
+            break
+        end
+    end
+    return size and size - 1, windows
+end
+
+-- The cache of a decoder's spec; `left`: how far back its window reaches.
+function Model:cache(spec, seq, all, cache, left)
+    spec:add("seq_len", seq, "maximum of tokens in a call")
+    if cache == "none" then
+        return
+    end
+    if cache == "ring" and left then
+        self.ring = true
+        spec:add("cache", "ring"):add("cache_len", seq + left, "seq_len and the window")
+    else
+        spec:add("cache", cache == "ring" and "rows" or cache):add("cache_len", all, "maximum of tokens of a sequence")
+        if cache == "paged" then
+            spec:add("page_len", 16, "attngen's choice")
+        end
+    end
+    spec:add("cache_type", self.options.cache_type, "--cache-type")
+end
+
+-- The mask of a decoder's self-attention: causal, what `more` adds to it, and padding, so that new tokens of sequences
+-- may be of different number.
+function Model:causal(spec, more)
+    spec:add("mask", "causal+padding" .. (more or ""))
+    return spec:add("pad_rows", "skipped", "rows from lengths[b] on are 0; computed: undefined")
+end
+
+-- What a call of such a decoder brings; `source`: the encoder's rows too.
+function Model:needs(cache, source)
+    return "ids lengths" .. (cache == "none" and "" or " past") .. (source and " source" or "")
+end
+
+-- The head that gives a logit for each word: a matrix of its own where the file has one, else the word embedding.
+-- `more`: {scale = …, softcap = …, bias = name, from = …}.
+function Model:logits(head, word, vocab, width, tied, more)
+    more = more or {}
+    local own = self:has(head) or not tied
+    if own and not self:has(head) and not self.lost then
+        self:wrong("weights", 'no tensor "%s"; %s of %s is needed, or tie_word_embeddings = true, by which it is "%s"',
+                   head, shape_text{vocab, width}, self.family, word)
+    end
+    self:head("logits", more.from or "decoder", "all",
+              {d_in = width, d_out = vocab, w = own and head or word, tied = not own, b = more.bias,
+               scale = more.scale, softcap = more.softcap})
+end
+
+---- from the model to texts ----
+
+local function check_all(model)
+    for _, key in ipairs(model.options.ignore) do
+        model.ignored[key] = "asked"
+    end
+    for _, object in ipairs(model.objects) do
+        object:check_known()
+    end
+    for _, key in ipairs(model.options.ignore) do
+        if model.ignored[key] ~= "met" then
+            model:wrong("", "--ignore %s: config.json has no such key that attngen does not know", show(key))
+        end
+    end
+end
+
+-- Reads each spec by attngen's own rules; false where one is refused, which C has noted.
+local function read_specs(model)
+    local good = true
+    for _, spec in ipairs(model.specs) do
+        spec.written = spec_text(model, spec)
+        spec.tensors, spec.cache = host.spec(spec.name .. ".layer", spec.written)
+        good = good and spec.tensors ~= nil
+    end
+    return good
+end
+
+local function check_left(model)
+    for _, name in ipairs(sorted_keys(model.tensors)) do
+        if not model.used[name] and not is_idle(model, name) then
+            model:wrong("weights", 'tensor "%s" %s is not known of %s models; what it does would be left out',
+                        show(name), shape_text(model.tensors[name]), model.family)
+        end
+    end
+end
+
+local function elements(shape)
+    local count = 1
+    for _, extent in ipairs(shape) do count = count * extent end
+    return count
+end
+
+-- What is worth knowing before the C of a model of more than a gigabyte is compiled; nil of smaller ones
+local function size_note(model)
+    local options, floats, packed, cache = model.options, 0, 0, 0
+    local bytes = ({bf16 = 2, f16 = 2, i8 = 1, i4 = 0.625})[options.weight_type] or
+                  ({bf16 = 2, i16 = 2, i8 = 1})[options.precision] or 4
+    for name in pairs(model.used) do
+        floats = floats + (model.tensors[name] and elements(model.tensors[name]) or 0)
+    end
+    for _, section in ipairs(model.sections) do
+        for _, tensor in ipairs(section.spec and section.spec.tensors or {}) do
+            packed = packed + elements(tensor) * bytes
+            floats = floats - elements(tensor) -- the rest stays in f32: embeddings, heads
+        end
+        cache = cache + (section.spec and section.spec.cache or 0)
+    end
+    packed = packed + math.max(0, floats) * 4
+    if packed + cache < 1e9 then return nil end
+    local text = ("about %.1f GB of packed weights"):format(packed / 1e9)
+    if cache == 0 then return text .. "; --weight-type makes that less" end
+    return ("%s, and %.1f GB of cache for each sequence; --weight-type, --cache-len and --cache-type make that less")
+        :format(text, cache / 1e9)
+end
+
+local function layers_text(model)
+    local top = setmetatable({}, Lines)
+    top:add("format", 2):add("name", model.name):add("family", model.family)
+    for _, line in ipairs(model.top) do
+        top:add(line[1], line[2], line[3])
+    end
+    local out = {("# A %s model: how its layers follow, and where their numbers lie. Made by attngen import.\n")
+        :format(model.family), top:text(), "\n[weights]\n"}
+    for _, file in ipairs(model.options.files) do
+        out[#out + 1] = ('file = "%s"\n'):format(file)
+    end
+    for _, section in ipairs(model.sections) do
+        out[#out + 1] = "\n[" .. section.title .. "]\n" .. section:text()
+    end
+    return table.concat(out)
+end
+
+local function new_model(config, tensors, options, kind)
+    local model = setmetatable({
+        options = options, tensors = tensors, problems = {}, weight_problems = {}, objects = {}, ignored = {},
+        specs = {}, sections = {}, used = {}, idle_tensors = {}, top = {}, kind = kind, family = families[kind][1],
+        name = options.name or kind:gsub("-", "_"),
+    }, Model)
+    model.config = new_keys(model, config, "")
+    model.config:ignore(idle)
+    for key, right in pairs(refused) do
+        if model.config:get(key) ~= nil then
+            model.config:wrong(key, "is there; %s", right)
+        end
+    end
+    return model
+end
+
+-- How sentence-transformers makes one row of a text's rows, by its name of the way, as NAME.layers says it
+local poolings = {cls = "cls", cls_token = "cls", mean = "mean", mean_tokens = "mean", max = "max", max_tokens = "max",
+                  mean_sqrt_len_tokens = "mean_sqrt_len", lasttoken = "last"}
+
+local function pooling_kind(model, folder)
+    local name = folder .. "/config.json"
+    local config, kind, faults = host.json(name), nil, {}
+    for _, key in ipairs(sorted_keys(type(config) == "table" and config or {})) do
+        local value = config[key]
+        local mode = key == "pooling_mode" and value or value == true and tostring(key):match("^pooling_mode_(.*)$")
+        if mode then
+            faults[#faults + 1] = (kind or not poolings[mode]) and key or nil
+            kind = poolings[mode] or kind
+        elseif value ~= false and key ~= "word_embedding_dimension" and key ~= "include_prompt" or
+               key == "include_prompt" and value == false then
+            faults[#faults + 1] = tostring(key)
+        end
+    end
+    if not kind or #faults > 0 then
+        model:wrong("", "%s %s; one of the modes cls_token, mean_tokens, max_tokens, mean_sqrt_len_tokens and " ..
+                    "lasttoken is built, alone", name, #faults > 0 and "has " .. show(list(faults)) or "names no mode")
+    end
+    return kind
+end
+
+-- modules.json of sentence-transformers: what is made of the last layer's rows. What is not built is refused.
+local function add_pooling(model)
+    local modules, kind, normalized = host.json("modules.json"), nil, nil
+    if modules ~= nil and (type(modules) ~= "table" or #modules == 0) then
+        model:wrong("", "modules.json is no list of modules")
+    end
+    for i, module in ipairs(type(modules) == "table" and modules or {}) do
+        local class = type(module) == "table" and type(module.type) == "string" and module.type:match("[%w_]+$") or ""
+        local path = type(module) == "table" and module.path
+        if class == "Pooling" and i > 1 and not kind and type(path) == "string" and path:find("^[%w_-]+/?$") then
+            kind = pooling_kind(model, (path:gsub("/$", "")))
+            if not kind then return end
+        elseif class == "Normalize" and kind and not normalized then
+            normalized = true
+        elseif class ~= "Transformer" or i > 1 or path ~= "" then
+            model:wrong("", "modules.json has a module %s in place %d, which is not built: Transformer, Pooling and " ..
+                        "Normalize are, in this order; import a copy without modules.json for the model alone",
+                        show(class), i)
+            return
+        end
+    end
+    local encodes, decodes = false, model.family == "vit" or model.family == "whisper"
+    for _, section in ipairs(model.sections) do
+        encodes = encodes or section.title == "encoder input"
+        decodes = decodes or section.title == "decoder input"
+    end
+    if kind and (decodes or not encodes) then
+        model:wrong("", "modules.json pools rows, which is built for encoders of tokens alone; import a copy " ..
+                    "without modules.json, and pool `hidden` in the program: by %s%s", kind,
+                    normalized and ", normalized" or "")
+    elseif kind then
+        model:section("encoder pooling"):add("kind", kind):add("normalize", normalized and "true" or "false")
+    end
+end
+
+-- What NAME.layers says of the model as a whole.
+function Model:say(key, value, comment)
+    self.top[#self.top + 1] = {key, value, comment}
+end
+
+-- The keys in `settled`, but those that the family has read.
+local function check_settled(model)
+    for _, row in ipairs(settled) do
+        if not model.config.known[row[1]] then
+            model.config:only(row[1], row[2], row[3])
+        end
+    end
+    local pruned = model.config:get("pruned_heads")
+    if pruned ~= nil and (type(pruned) ~= "table" or next(pruned) ~= nil) then
+        model.config:wrong("pruned_heads", "is not empty; layers of other shapes than the rest are not read")
+    end
+end
+
+-- (config, tensors, options) → problems, name, {{ending, text}…}
+return function(config, tensors, options)
+    local kind = config.model_type
+    if type(kind) ~= "string" or not families[kind] then
+        return {{"config", ("model_type is %s; attngen knows %s"):format(kind == nil and "missing" or show_value(kind),
+                                                                         list(sorted_keys(families)))}}, "", {}
+    end
+    local model = new_model(config, tensors, options, kind)
+    model:base(model.family)(model)
+    add_pooling(model)
+    check_settled(model)
+    check_all(model)
+    if options.cache == "ring" and not model.ring then
+        model:wrong("", "--cache ring is for layers with a window, and this model has none; give rows or paged")
+    end
+    if #model.problems > 0 then
+        return model.problems, model.name, {}
+    end
+    if #model.weight_problems == 0 and read_specs(model) then
+        for _, section in ipairs(model.sections) do
+            if section.spec then
+                fill_layer(model, section)
+            end
+        end
+        check_left(model)
+    end
+    if #model.weight_problems > 0 then
+        return model.weight_problems, model.name, {}
+    end
+    local files = {}
+    for _, spec in ipairs(model.specs) do
+        files[#files + 1] = {spec.name:sub(#model.name + 1) .. ".layer", spec.written}
+    end
+    files[#files + 1] = {".layers", layers_text(model)}
+    return {}, model.name, files, size_note(model)
+end

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/* One attention layer: what a spec file says, checked, with every default filled in.
+ *
+ * The generator and the runtime both read specs through this file and share nothing else (besides diag.h).
+ * Left out on purpose: how the layer is computed. That is plan.h's, and the keys that steer it
+ * ("plan.*") are only collected here.
+ */
+#ifndef ATTNGEN_LAYER_H
+#define ATTNGEN_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/nearest.h"
+
+struct diag;
+struct expression;
+
+enum layer_mask {
+    MASK_CAUSAL   = 1 << 0,
+    MASK_PADDING  = 1 << 1,
+    MASK_NO_SELF  = 1 << 2,
+    MASK_WINDOW   = 1 << 3,
+    MASK_BOOL     = 1 << 4,
+    MASK_ADDITIVE = 1 << 5,
+    MASK_PREFIX   = 1 << 6,
+    MASK_SEGMENTS = 1 << 7
+};
+
+/* The terms of a score in the order in which they are applied, masks in that of their bits; score.h has their table. */
+enum score_name {
+    SCORE_SCALE, SCORE_SOFTCAP, SCORE_ALIBI, SCORE_RELATIVE, SCORE_EXPRESSION,
+    SCORE_HIDING, /* an expression that may hide, or is long, in place of SCORE_EXPRESSION */
+    SCORE_CAUSAL, SCORE_PADDING, SCORE_NO_SELF, SCORE_WINDOW, SCORE_MASK_BOOL, SCORE_MASK_ADD, SCORE_PREFIX,
+    SCORE_SEGMENTS, SCORE_VISIBLE,
+    SCORE_TERMS
+};
+
+/* Tensors are of the first three, but those of a cache, which may be of the others too, and a caller's activations,
+ * which may be bf16 or f16. These are types of packed weights; of i8 each column of a matrix has a scale, of i4 each
+ * WEIGHT_GROUP rows of it, and no cache is of i4. An element of i4 is a byte: two numbers, or a quarter of a scale. */
+enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4 };
+#define WEIGHT_GROUP 32 /* of a product's depth, which is that of one tap */
+
+/* Of the operands of products with weights: f32, or whole numbers, a scale for each row and column, whose sums are
+ * exact. docs/types.md, "Integer products". */
+enum layer_precision { PRECISION_F32, PRECISION_I16, PRECISION_I8, PRECISION_BF16 };
+/* What a layer is; the other two are of each row alone, without attention. */
+enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR };
+enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
+enum layer_input { INPUT_SHARED, INPUT_SPLIT, INPUT_PROJECTED };
+enum layer_cache { CACHE_NONE, CACHE_ROWS, CACHE_RING, CACHE_PAGED };
+enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
+enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL };
+enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
+enum layer_rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN };
+enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
+/* What stands around attention: where norms are, and what the feed-forward reads. docs/block.md, "The equations". */
+enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
+enum layer_ffn {
+    FFN_NONE, FFN_RELU, FFN_GELU, FFN_GELU_TANH, FFN_SILU,
+    FFN_SWIGLU, FFN_GEGLU, FFN_GEGLU_TANH /* gated: silu, gelu and gelu_tanh of one product times another */
+};
+enum layer_activation {
+    ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_SILU, ACTIVATION_TANH
+};
+enum layer_scores { SCORES_NONE, SCORES_WEIGHTS, SCORES_RAW, SCORES_CAPPED, SCORES_BIASED };
+enum layer_width { WIDTH_NARROW, WIDTH_WIDE, WIDTH_GIVEN }; /* GIVEN: both d_k and d_v stand in the spec */
+
+#define LAYER_UNBOUNDED (-1) /* a window side that is not limited */
+
+/* A "plan.key = value" of the spec, as written; plan_make() knows the keys. */
+struct layer_option {
+    char *key;   /* with the "plan." */
+    char *value;
+    char *place; /* "file:line" or "--set key=value", for messages */
+};
+
+/* A "table.NAME = extent, extent…" of the spec: numbers that its expressions read. */
+#define LAYER_TABLES 8
+struct layer_table {
+    char *name;
+    int axes;
+    int64_t extent[4];
+};
+
+struct layer {
+    char *name; /* prefix of every emitted symbol */
+    enum layer_kind kind; /* without attention h, d_k and d_v are 1 and have no meaning */
+    int64_t d_model, h, h_kv, d_k, d_v, d_source, seq_len, source_len;
+    enum layer_width width;
+    bool d_k_given, d_v_given; /* given in the spec, not derived from width */
+    bool split;    /* input = split */
+    bool projected;   /* input = projected: a call brings q, k and v, and n and m are independent */
+    bool heads_first; /* heads = first: their axis is before that of tokens */
+    enum layer_offset offset; /* what is added to a query's row to make its position */
+    enum layer_cache cache; /* keys and values of earlier tokens, the caller's */
+    int64_t cache_len; /* most positions of a sequence, or rows of a ring; then source_len too. 0: no cache */
+    enum tensor_element cache_type; /* of the numbers in it: f32, bf16, f16 or i8 */
+    int64_t cache_apart; /* of a model's layer: bytes from a sequence's keys to those of the next; 0: side by side */
+    int64_t page_len, page_count; /* positions of a page, and pages of a sequence; 0 unless paged */
+    bool cross;    /* attention = cross */
+    bool source_kept; /* a call can leave out the source and use what an earlier one made of it; cross only */
+    bool self;     /* keys are the queries' own tokens: m = n. Neither cross nor projected */
+    bool tied;     /* w_k = tied */
+    bool identity; /* w_v = identity */
+    enum layer_w_o w_o;
+    int64_t conv_width; /* taps; meaningful for W_O_CONV only (default 3) */
+    unsigned mask;      /* enum layer_mask bits */
+    int64_t window_left, window_right; /* LAYER_UNBOUNDED or >= 0 */
+    bool pad_skipped;   /* pad_rows = skipped */
+    bool bias;
+    bool sink, lse;
+    bool train; /* the pair has a backward pass too */
+    double dropout; /* of weights in training: this share is zero; 0: there is none */
+    enum layer_scores scores; /* what `attn` holds */
+    enum layer_norm qk_norm;
+    double norm_eps; /* of qk_norm and of the block's norms */
+    struct {
+        enum layer_rope kind;
+        int64_t dims;      /* columns that are turned, even */
+        double theta;
+        bool given;        /* rope_positions = given */
+        enum layer_rope_scaling scaling;
+        double factor, original_len, low, high, beta_fast, beta_slow;
+        bool truncate;           /* yarn: from and to whole pairs of columns */
+        double attention_factor; /* of cos and sin; 1 but under yarn */
+    } rope;
+    enum layer_relative relative;
+    int64_t rel_buckets, rel_distance, rel_left, rel_right;
+    enum layer_block block;
+    bool block_rms;   /* norm = rms: the block's norms have no mean and no shift */
+    bool norm_shared; /* one norm for attention and feed-forward; parallel with a feed-forward only */
+    enum layer_ffn ffn;
+    int64_t d_ff;     /* 0: no feed-forward */
+    bool ffn_bias;
+    enum layer_activation activation; /* of layer = linear */
+    bool row_norm; /* layer = linear: its rows are normed before the product */
+    double cap;    /* layer = linear: y becomes cap tanh(y / cap); 0: it does not */
+    bool out_in; /* weight_layout = out_in */
+    enum tensor_element weight_type; /* of weights as they are packed: f32, bf16, f16, i8 or i4; f32 under precision */
+    enum layer_precision precision;
+    enum tensor_element tensor_type; /* of the caller's activations, x, source, q, k, v, y and attn: f32, bf16 or f16 */
+    union {
+        double scale;
+        double number[SCORE_TERMS]; /* by score term: its number; 0: none is given */
+    };
+
+    struct expression *score, *visible; /* NULL: the spec has none; expression.h */
+    struct expression *score_kernel, *visible_kernel; /* in the form for kernels */
+    struct layer_table tables[LAYER_TABLES]; /* in the spec's order */
+    size_t table_count;
+
+    struct layer_option *options;
+    size_t options_count;
+
+    char *text; /* every key given, --set applied: "key = value" a line, the name first, tables and plan.* last, plan.*
+                 * in their own order. A layer of the same text is the same layer. */
+
+    char *steering; /* spec_steering() */
+
+    /* derived */
+    int64_t d_in_q;  /* columns of x that one head reads: d_model, or d_model/h under split */
+    int64_t d_in_kv; /* columns of source that one head reads */
+    int64_t d_out;   /* columns of y: d_model, or h*d_v with w_o = none */
+    int64_t rel_width; /* numbers of a head in the table of relative = table */
+};
+
+static inline bool layer_attends(const struct layer *layer)
+{
+    return layer->kind == LAYER_ATTENTION;
+}
+static inline bool layer_is_linear(const struct layer *layer)
+{
+    return layer->kind == LAYER_LINEAR;
+}
+static inline bool layer_has_cache(const struct layer *layer)
+{
+    return layer->cache != CACHE_NONE;
+}
+/* Whether a call brings as many keys as queries: those of self-attention, those for a cache, or as many as `positions`
+ * serves both. */
+static inline bool layer_is_square(const struct layer *layer)
+{
+    return layer->self || layer_has_cache(layer) || (layer->projected && layer->rope.given);
+}
+/* Most tokens of a sequence whose keys and values one call computes. With a cache the others are in it. */
+static inline int64_t layer_new_keys(const struct layer *layer)
+{
+    return layer_has_cache(layer) ? layer->seq_len : layer->source_len;
+}
+/* Whether queries and keys are normed or rotated between projection and scores. */
+static inline bool layer_finishes(const struct layer *layer)
+{
+    return layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE;
+}
+
+/* Philox's words below this number drop a weight: floor(dropout 2^32); 0: none is dropped. */
+static inline uint32_t layer_dropped(const struct layer *layer)
+{
+    return (uint32_t)(layer->dropout * 0x1p32);
+}
+static inline bool layer_has_block(const struct layer *layer)
+{
+    return layer->block != BLOCK_NONE;
+}
+/* Whether attention (in parallel blocks the feed-forward too), or the first product of a layer without it, reads normed
+ * rows in place of x. */
+static inline bool layer_norms_first(const struct layer *layer)
+{
+    return layer->block >= BLOCK_PRE || layer->row_norm;
+}
+static inline bool layer_has_ffn(const struct layer *layer)
+{
+    return layer->ffn != FFN_NONE;
+}
+/* Whether the activation of one product is multiplied by another one. */
+static inline bool layer_ffn_gated(const struct layer *layer)
+{
+    return layer->ffn >= FFN_SWIGLU;
+}
+enum layer_activation layer_activation(const struct layer *layer);
+/* Whether weights are packed in another type than the caller's. */
+static inline bool layer_stores_weights(const struct layer *layer)
+{
+    return layer->weight_type != TENSOR_F32 || layer->precision != PRECISION_F32;
+}
+/* Whether the operands of products with weights are rounded; whether to whole numbers. */
+static inline bool layer_rounds(const struct layer *layer)
+{
+    return layer->precision != PRECISION_F32;
+}
+static inline bool layer_sums_whole(const struct layer *layer)
+{
+    return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
+}
+/* Whether products with weights of i4 or i8 read digits of rows (plan.h), on some set at least, unless a plan file has
+ * plan.typical_n: where calls of few tokens count; whether they read other numbers than those of the rows. */
+bool layer_reads_digits(const struct layer *layer);
+static inline bool layer_rounds_rows(const struct layer *layer)
+{
+    return layer_rounds(layer) || layer_reads_digits(layer);
+}
+/* The largest magnitude of those numbers, for a row of `count` of them. Under i16 it leaves a column room for twice as
+ * much, and the sum of products room for both. */
+int64_t layer_levels(const struct layer *layer, int64_t count);
+/* Likewise of a column. From FAST_NUMBERS on (fast.h) the sums that fast products form, of four numbers of a row or of
+ * a column, fit 16 bits: that depends on the layer alone, as plans must not change what is computed. */
+int64_t layer_column_levels(const struct layer *layer, int64_t count);
+/* Whether W_O reads rounded rows of Z: of all heads, or under conv of each head. */
+static inline bool layer_rounds_z(const struct layer *layer)
+{
+    return layer_rounds_rows(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
+}
+
+/* Whether exponentials of scores are polynomials of low degree: beside products of whole numbers without a cache;
+ * behind one where scores are such. */
+static inline bool layer_shortens_weights(const struct layer *layer)
+{
+    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer);
+}
+
+/* With a cache, calls of at most so many queries take a path of their own; 0: there is none, as plan.exact_chunks asks,
+ * or as so many heads share keys. */
+bool layer_exact_chunks(const struct layer *layer);
+int64_t layer_few_queries(const struct layer *layer);
+/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and behind a cache in calls
+ * of more than layer_few_queries() alone, in none with plan.exact_chunks. It depends on the set, as sums of bytes pay
+ * sooner. layer_score_levels(): the largest magnitude of such numbers of a query and of a key. */
+bool layer_rounds_scores(const struct layer *layer, bool pairs);
+/* Whether keys are rounded in a phase of their own; those of a cache are where they are met. */
+static inline bool layer_rounds_ahead(const struct layer *layer, bool pairs)
+{
+    return layer_rounds_scores(layer, pairs) && !layer_has_cache(layer);
+}
+int64_t layer_score_levels(const struct layer *layer, bool pairs);
+/* Likewise weighted sums, of values of at most so many levels and weights, which have no sign, of so many. No block of
+ * MOST_SUMMED keys exceeds 2^31. */
+#define MOST_SUMMED 256
+bool layer_rounds_values(const struct layer *layer, bool pairs);
+int64_t layer_value_levels(const struct layer *layer, bool pairs);
+int64_t layer_weight_levels(const struct layer *layer, bool pairs);
+/* Numbers of those in a word: bytes under i8, but on sets that sum `pairs` of products in 16 bits first. */
+static inline int64_t layer_core_word(const struct layer *layer, bool pairs)
+{
+    return layer->precision == PRECISION_I8 && !pairs ? 4 : 2;
+}
+/* Numbers of a 32-bit word, which is one step of a sum. */
+static inline int64_t layer_word(const struct layer *layer)
+{
+    return layer->precision == PRECISION_I8 ? 4 : layer_rounds(layer) ? 2 : 1;
+}
+/* Whether keys and values become other numbers in a cache. */
+static inline bool layer_stores_cache(const struct layer *layer)
+{
+    return layer->cache_type != TENSOR_F32;
+}
+/* Whether each row of a head in a cache has a scale. */
+static inline bool layer_scales_cache(const struct layer *layer)
+{
+    return layer->cache_type == TENSOR_I8;
+}
+/* Whether the caller's activations are of two bytes: floats for the kernel, rounded once where it writes them. */
+static inline bool layer_types_tensors(const struct layer *layer)
+{
+    return layer->tensor_type != TENSOR_F32;
+}
+/* How many norms the block has: n1 is the first. */
+int layer_norms(const struct layer *layer);
+
+/* The tensors of the contract, in the order of docs/spec.md's table. */
+enum layer_tensor {
+    TENSOR_X, TENSOR_SOURCE, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_LENGTHS, TENSOR_PAST, TENSOR_POSITIONS,
+    TENSOR_PAGE_TABLE,
+    TENSOR_PREFIX, TENSOR_SEGMENT, TENSOR_SEGMENT_Q, TENSOR_SEGMENT_K, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
+    TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
+    TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K,
+    TENSOR_N1_G, TENSOR_N1_B, TENSOR_N2_G, TENSOR_N2_B, TENSOR_N3_G, TENSOR_N3_B, TENSOR_N4_G, TENSOR_N4_B,
+    TENSOR_W_1, TENSOR_B_1, TENSOR_W_G, TENSOR_B_G, TENSOR_W_2, TENSOR_B_2,
+    TENSOR_W, TENSOR_B, /* of layer = linear */
+    TENSOR_REL_BIAS, TENSOR_SINK,
+    TENSOR_TABLE, /* and on: the tables of a spec, in its order */
+    TENSOR_TABLE_LAST = TENSOR_TABLE + LAYER_TABLES - 1,
+    TENSOR_Y, TENSOR_ATTN, TENSOR_LSE,
+    TENSOR_K_CACHE, TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE,
+    TENSOR_COUNT
+};
+
+enum tensor_kind {
+    TENSOR_OF_CALL,  /* each call brings it */
+    TENSOR_OF_PAIRS, /* likewise, a number for each query and key: [batch|1][h|1][n][m], two extents may be 1 */
+    TENSOR_WEIGHT, TENSOR_BIAS,
+    TENSOR_LEARNED, /* packed like those, in no other layout than its own */
+    TENSOR_NAMED,   /* likewise, a table that the spec names; the interface has all of them in one field */
+    TENSOR_OUTPUT,
+    TENSOR_CACHE  /* a call reads rows of it and writes those of its new tokens */
+};
+static inline bool tensor_is_packed(enum tensor_kind kind)
+{
+    return kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED || kind == TENSOR_NAMED;
+}
+
+/* train: the gradient of this tensor, of its shape and called "d" and its name, is what backward computes. That of y,
+ * `dy`, is what it is given. */
+bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor);
+/* Floats of a token that forward keeps for backward: z of each head, the score that its weights are relative to, and 1
+ * over their sum. 0: not `train`. */
+int64_t layer_kept(const struct layer *layer);
+
+/* What all layers share of a tensor's row; tensor.c's table has shapes and conditions besides. */
+struct layer_tensor_row {
+    const char *name; /* on disk and in the interface */
+    enum tensor_kind kind;
+    enum tensor_element type;
+    const char *field, *note; /* what the emitted header says behind its field and behind its shape; NULL: nothing; what
+                               * is behind a '|' holds in cross-attention */
+};
+const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
+const char *layer_tensor_name(enum layer_tensor tensor);
+/* The same but for tables: those are called as the spec calls them. */
+const char *layer_tensor_called(const struct layer *layer, enum layer_tensor tensor);
+/* What its elements are, and the bytes of one; of a cache that is the layer's cache_type, of activations its
+ * tensor_type. */
+enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor);
+size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor);
+size_t element_size(enum tensor_element element);
+const char *element_name(enum tensor_element element); /* "f32" */
+
+/* The masks of these bits as a spec names them: "causal+padding", "none". */
+#define LAYER_MASK_TEXT 80
+void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT]);
+
+/* Whether this layer has the tensor at all (w_k: not when tied; attn: only with scores; …). */
+bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor);
+
+/* The sizes that a call brings. */
+struct layer_call {
+    int64_t batch, n, m;
+    int64_t pages; /* of a paged cache */
+};
+/* Shape of a tensor as it lies on disk, weight_layout applied (out_in swaps the last two axes of matrices), "|1" not.
+ * Writes at most 4 extents, returns their number; 0 for a tensor that the layer does not have. */
+int layer_tensor_shape(const struct layer *layer, enum layer_tensor tensor, const struct layer_call *call,
+                       int64_t shape[4]);
+/* The same for weights and biases, which no call changes; 0 for others. */
+int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4]);
+/* "[batch or 1][12 or 1][n][m]" */
+#define LAYER_SHAPE_TEXT 120
+void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char text[LAYER_SHAPE_TEXT]);
+/* Whether one of its axes is exactly this letter, such as "n". */
+bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, const char *letter);
+
+/* Whether a spec may have this key; "plan.*" are not told apart here. */
+bool layer_knows_key(const char *key);
+/* Each key with what its value may be, one a line. */
+void layer_print_keys(FILE *out);
+/* The key that was perhaps meant. */
+struct nearest layer_nearest_key(const char *key);
+
+/* Reads and checks a spec file; `set` holds `set_count` "key=value" texts that override it.
+ * Collects every error in `diag` ("file:line: error: what is wrong; what would be right").
+ * Returns NULL when the spec is bad (diag has errors) or the file cannot be read (diag says so and
+ * diag->environment is set). The caller frees the layer with layer_free(). */
+struct layer *layer_read(const char *path, const char *const *set, size_t set_count, struct diag *diag);
+/* The same of a spec that is not on disk yet: `path` is where its text will be. NULL: it is there. */
+struct layer *layer_read_text(const char *path, const char *text, const char *const *set, size_t set_count,
+                              struct diag *diag);
+void layer_free(struct layer *layer);
+
+/* Multiply-adds of the plain layer for one sequence of n queries and m keys. Only the query-key pairs that
+ * causal, window and no_self together leave visible are counted, exactly and in closed form or O(n); what
+ * padding, bool and additive hide is known only at run time and not subtracted. No folding, no padding to tiles.
+ * With a cache m is what queries may look at at the end, cached keys and new ones; n of them are projected.
+ * w_k = tied in self-attention has k = 0, since K is Q; of a convolution only taps inside 0 … n-1 count. */
+struct layer_cost {
+    double q, k, v;      /* projections */
+    double scores;       /* Q K^T */
+    double values;       /* A V */
+    double output;       /* dense or conv */
+    double ffn;          /* w_1, w_g and w_2 */
+    double down;         /* w_2 alone, a part of that */
+    double linear;       /* w */
+    double total;
+};
+struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);
+
+/* W_O_CONV: rows of zeros before the first, and the pairs (t, r) whose t + r - pad is one of 0 … n-1. */
+int64_t layer_conv_pad(const struct layer *layer);
+int64_t layer_conv_taps(const struct layer *layer, int64_t n);
+
+/* Number of weights and biases, per product, of other learned tensors, and in all. */
+struct layer_parameters {
+    int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, w, b, learned, total;
+};
+struct layer_parameters layer_parameters(const struct layer *layer);
+/* Bytes of so many numbers of matrices, as they are packed, and of others, which are f32; of all parameters. Scales of
+ * columns are left out, those of i4's groups are not. */
+double layer_packed_bytes(const struct layer *layer, int64_t of_matrices, int64_t others);
+double layer_parameter_bytes(const struct layer *layer);
+
+#endif

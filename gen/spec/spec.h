@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* A spec as it was written: the value of each key and where it stood.
+ *
+ * The files that read specs share this: spec.c reads text into values by the rows of keys.h, spec_rules.c checks what
+ * keys may not say together, layer.c makes the layer. Left out on purpose: the meaning of "plan.*" keys (plan.h),
+ * includes, variables, quoting, any state.
+ */
+#ifndef ATTNGEN_SPEC_H
+#define ATTNGEN_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/diag.h"
+#include "spec/keys.h"
+#include "spec/layer.h"
+
+#define MAX_PLAN_KEYS 256
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* One "key = value", wherever it stood. */
+struct entry {
+    char *key; /* NULL: not given */
+    char *value;
+    char *place;  /* "file:line" or "--set key=value" */
+    size_t line;  /* 0: of a --set */
+    size_t column; /* in which the value begins, from 1 on */
+};
+
+struct spec {
+    const char *path;
+    const char *text; /* in place of the file's; NULL: the file is read */
+    struct diag *diag;
+    bool failed; /* no memory: stop */
+    struct entry given[KEY_COUNT];
+    struct entry plan[MAX_PLAN_KEYS];
+    size_t plan_count;
+    struct entry tables[LAYER_TABLES]; /* "table.NAME", in the order of the file */
+    size_t table_count;
+
+    bool bad[KEY_COUNT];      /* required and missing, or its value is wrong and has been reported */
+    int64_t value[KEY_COUNT]; /* what was written or, without that, the default; valid unless bad */
+    bool differs[KEY_COUNT];  /* from its default */
+    double real[KEY_COUNT];   /* the same of keys that are real numbers */
+};
+
+/* spec.c */
+/* The file, or the text in its place, then --set texts over it. `failed` where there is nothing more to say. */
+void spec_read(struct spec *spec, const char *const *set, size_t set_count);
+/* Every value that is given, and defaults that are no other key's. */
+void spec_values(struct spec *spec);
+void spec_check_name(struct spec *spec);
+/* "key=value" for each key that a plan depends on (enum key_steers), blanks between; of expressions and tables
+ * fingerprints, as they have blanks. NULL without memory. */
+char *spec_steering(const struct spec *spec, const struct layer *layer);
+void spec_fingerprint(const char *text, char fingerprint[17]);
+void spec_free(struct spec *spec);
+void spec_out_of_memory(struct spec *spec);
+/* The `length` bytes at `text` as a string; NULL without memory. */
+char *spec_copy(const char *text, size_t length);
+/* The file's stem: what stands between the last slash and the last dot. */
+char *spec_stem(const char *path);
+
+static inline bool is_given(const struct spec *spec, enum key key)
+{
+    return spec->given[key].key != NULL;
+}
+
+/* Where an error about this key belongs: its line, or the file if it is not written. */
+static inline const char *place_of(const struct spec *spec, enum key key)
+{
+    return is_given(spec, key) ? spec->given[key].place : spec->path;
+}
+/* Reports an error at the key's place; false. */
+#define wrong(spec, key, ...) diag_error((spec)->diag, place_of(spec, key), __VA_ARGS__)
+
+static inline bool is_attention(const struct spec *spec) { return spec->value[KEY_LAYER] == LAYER_ATTENTION; }
+static inline bool is_linear(const struct spec *spec) { return spec->value[KEY_LAYER] == LAYER_LINEAR; }
+/* Of layer = linear, which has none unless it is asked for. */
+static inline bool has_row_norm(const struct spec *spec)
+{
+    return is_linear(spec) && is_given(spec, KEY_NORM) && spec->value[KEY_NORM] != NORM_NONE;
+}
+static inline bool is_split(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_SPLIT; }
+static inline bool is_projected(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_PROJECTED; }
+static inline bool is_cached(const struct spec *spec) { return spec->value[KEY_CACHE] != CACHE_NONE; }
+static inline bool is_conv(const struct spec *spec) { return spec->value[KEY_W_O] == W_O_CONV; }
+static inline bool is_block(const struct spec *spec) { return spec->value[KEY_BLOCK] != BLOCK_NONE; }
+static inline bool is_ffn(const struct spec *spec) { return spec->value[KEY_FFN] != FFN_NONE; }
+/* Of a layer with projections; without them these keys are refused. */
+static inline bool is_cross(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_ATTENTION] == 1; }
+static inline bool is_tied(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_W_K] == 1; }
+static inline bool is_identity(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_W_V] == 1; }
+static inline bool is_wide(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_WIDTH] == 1; }
+
+static inline bool has_mask(const struct spec *spec, enum layer_mask mask)
+{
+    return (spec->value[KEY_MASK] & (int64_t)mask) != 0;
+}
+static inline bool has_window(const struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
+static inline bool has_rope(const struct spec *spec) { return spec->value[KEY_ROPE] != ROPE_NONE; }
+static inline bool has_buckets(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_T5; }
+static inline bool has_table(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_TABLE; }
+/* Whether the layer's kind has the key */
+static inline bool key_is_of(const struct spec *spec, enum key key)
+{
+    const unsigned of = key_rows[key].of != 0 ? key_rows[key].of : OF_ATTENTION;
+    return (of >> spec->value[KEY_LAYER] & 1u) != 0;
+}
+/* Whether the key has a meaning beside the others; true where one of those that say so is bad. */
+static inline bool has_meaning(const struct spec *spec, enum key key)
+{
+    const struct key_row *row = &key_rows[key];
+    bool bad = row->has_meaning == NULL;
+    for (size_t i = 0; i < COUNT_OF(row->by); i++)
+        bad = bad || (row->by[i] != KEY_NAME && spec->bad[row->by[i]]);
+    return bad || row->has_meaning(spec);
+}
+
+/* spec_rules.c */
+void spec_rules(struct spec *spec);
+
+/* spec_expressions.c */
+/* Fills the layer's tables and expressions, whose sizes are known by now; what is wrong is in diag. */
+void spec_expressions(struct spec *spec, struct layer *layer);
+
+#endif

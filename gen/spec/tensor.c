@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/* The tensors of a layer: one table of what each is called, made of and shaped like, and when a layer has it.
+ *
+ * A shape is written in the letters of docs/spec.md: "[batch|1][h|1][n][m]" is a mask whose first two extents may be 1.
+ * All that asks for names, shapes, types or presence reads this table: specs that are too large, --explain, the emitted
+ * header and its checks, what attnrun draws, reads from files and hands to a kernel.
+ */
+#include "spec/layer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "spec/score.h"
+
+static bool is_cross(const struct layer *layer) { return layer->cross; }
+static bool is_split(const struct layer *layer) { return layer->split; }
+static bool is_conv(const struct layer *layer) { return layer->w_o == W_O_CONV; }
+static bool always(const struct layer *layer) { (void)layer; return true; }
+static bool attends(const struct layer *layer) { return layer_attends(layer); }
+static bool is_linear(const struct layer *layer) { return layer_is_linear(layer); }
+static bool has_linear_bias(const struct layer *layer) { return is_linear(layer) && layer->bias; }
+static bool has_x(const struct layer *layer) { return !layer->projected; }
+static bool has_queries(const struct layer *layer) { return attends(layer) && has_x(layer); }
+static bool is_projected(const struct layer *layer) { return layer->projected; }
+static bool is_first(const struct layer *layer) { return layer->heads_first; }
+static bool is_first_y(const struct layer *layer) { return layer->heads_first && layer->w_o == W_O_NONE; }
+static bool is_last_y(const struct layer *layer)
+{
+    return layer->projected && !layer->heads_first && layer->w_o == W_O_NONE;
+}
+static bool has_past(const struct layer *layer) { return layer->offset == OFFSET_PAST; }
+static bool is_cached(const struct layer *layer) { return layer_has_cache(layer); }
+static bool is_cached_first(const struct layer *layer) { return is_cached(layer) && layer->heads_first; }
+static bool has_rows(const struct layer *layer) { return is_cached(layer) && layer->cache != CACHE_PAGED; }
+static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
+static bool has_scales(const struct layer *layer) { return layer_scales_cache(layer); }
+static bool has_positions(const struct layer *layer) { return layer->rope.given; }
+static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
+static bool is_self(const struct layer *layer) { return layer->self; }
+static bool has_segment(const struct layer *layer) { return has_segments(layer) && is_self(layer); }
+static bool has_two_segments(const struct layer *layer) { return has_segments(layer) && !is_self(layer); }
+static bool has_gains(const struct layer *layer)
+{
+    return layer->qk_norm != NORM_NONE && layer->qk_norm != NORM_L2;
+}
+static bool has_shifts(const struct layer *layer) { return layer->qk_norm == NORM_LAYER; }
+static bool is_rms_all(const struct layer *layer) { return layer->qk_norm == NORM_RMS_ALL; }
+static bool has_relative(const struct layer *layer) { return layer->relative != RELATIVE_NONE; }
+static bool is_table(const struct layer *layer) { return layer->relative == RELATIVE_TABLE; }
+static bool has_sink(const struct layer *layer) { return layer->sink; }
+static bool has_lse(const struct layer *layer) { return layer->lse; }
+static bool has_scores(const struct layer *layer) { return layer->scores != SCORES_NONE; }
+static bool has_keys(const struct layer *layer) { return !layer->tied && has_queries(layer); }
+static bool has_values(const struct layer *layer) { return !layer->identity && has_queries(layer); }
+static bool has_output(const struct layer *layer) { return attends(layer) && layer->w_o != W_O_NONE; }
+static bool has_bias(const struct layer *layer) { return layer->bias && has_queries(layer); }
+static bool has_key_bias(const struct layer *layer) { return layer->bias && has_keys(layer); }
+static bool has_value_bias(const struct layer *layer) { return layer->bias && has_values(layer); }
+static bool has_norm(const struct layer *layer, int number) { return layer_norms(layer) >= number; }
+static bool has_n1(const struct layer *layer) { return has_norm(layer, 1); }
+static bool has_n2(const struct layer *layer) { return has_norm(layer, 2); }
+static bool has_n3(const struct layer *layer) { return has_norm(layer, 3); }
+static bool has_n4(const struct layer *layer) { return has_norm(layer, 4); }
+static bool has_n1_shift(const struct layer *layer) { return has_n1(layer) && !layer->block_rms; }
+static bool has_n2_shift(const struct layer *layer) { return has_n2(layer) && !layer->block_rms; }
+static bool has_n3_shift(const struct layer *layer) { return has_n3(layer) && !layer->block_rms; }
+static bool has_n4_shift(const struct layer *layer) { return has_n4(layer) && !layer->block_rms; }
+static bool has_ffn(const struct layer *layer) { return layer_has_ffn(layer); }
+static bool has_gate(const struct layer *layer) { return layer_ffn_gated(layer); }
+static bool has_ffn_bias(const struct layer *layer) { return layer->ffn_bias; }
+static bool has_gate_bias(const struct layer *layer) { return layer->ffn_bias && has_gate(layer); }
+static bool has_output_bias(const struct layer *layer) { return layer->bias && has_output(layer); }
+
+/* Named and shaped by the spec: struct layer's tables. */
+#define TABLE(number) [TENSOR_TABLE + number] = {.shown = {"table_" #number, TENSOR_NAMED, TENSOR_F32, NULL, NULL}}
+_Static_assert(LAYER_TABLES == 8, "a row for each of them");
+static const struct layer_table *table_of(const struct layer *layer, enum layer_tensor tensor)
+{
+    return tensor >= TENSOR_TABLE && tensor <= TENSOR_TABLE_LAST && tensor - TENSOR_TABLE < layer->table_count
+               ? &layer->tables[tensor - TENSOR_TABLE] : NULL;
+}
+
+/* In the order of docs/spec.md's table, and of the fields of a call. */
+static const struct row {
+    struct layer_tensor_row shown;
+    const char *extents;
+    bool (*has)(const struct layer *layer); /* NULL: where a score term has it */
+    struct {
+        bool (*is)(const struct layer *layer); /* then its extents are */
+        const char *extents;
+    } variant[3]; /* the last that is, counts */
+} rows[TENSOR_COUNT] = {
+    [TENSOR_X] = {.shown = {"x", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_model]",
+                  .has = has_x},
+    [TENSOR_SOURCE] = {.shown = {"source", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL},
+                       .extents = "[batch][m][d_source]", .has = is_cross},
+    [TENSOR_Q] = {.shown = {"q", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][h][d_k]",
+                  .has = is_projected, .variant = {{is_first, "[batch][h][n][d_k]"}}},
+    [TENSOR_K] = {.shown = {"k", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_k]",
+                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"},
+                                                 {is_cached, "[batch][n][h_kv][d_k]"},
+                                                 {is_cached_first, "[batch][h_kv][n][d_k]"}}},
+    [TENSOR_V] = {.shown = {"v", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_v]",
+                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"},
+                                                 {is_cached, "[batch][n][h_kv][d_v]"},
+                                                 {is_cached_first, "[batch][h_kv][n][d_v]"}}},
+    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL,
+                                  " int32, 0 ... m: keys that exist|; memory past them is not touched"},
+                        .extents = "[batch]"},
+    [TENSOR_PAST] = {.shown = {"past", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32, 0 or more: position of query 0"},
+                     .extents = "[batch]", .has = has_past},
+    [TENSOR_POSITIONS] = {.shown = {"positions", TENSOR_OF_CALL, TENSOR_I32, NULL,
+                                    " int32: positions by which queries and keys are rotated"},
+                          .extents = "[batch][n]", .has = has_positions},
+    [TENSOR_PAGE_TABLE] = {.shown = {"page_table", TENSOR_OF_CALL, TENSOR_I32, NULL,
+                                     " int32: where pages of a sequence are; behind the last used one it is not read"},
+                           .extents = "[batch][page_count]", .has = has_pages},
+    [TENSOR_PREFIX] = {.shown = {"prefix", TENSOR_OF_CALL, TENSOR_I32, NULL,
+                                 " int32, 0 or more: so many first keys are seen by all"},
+                       .extents = "[batch]"},
+    [TENSOR_SEGMENT] = {.shown = {"segment", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each token"},
+                        .extents = "[batch][n]", .has = has_segment},
+    [TENSOR_SEGMENT_Q] = {.shown = {"segment_q", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each query"},
+                          .extents = "[batch][n]", .has = has_two_segments},
+    [TENSOR_SEGMENT_K] = {.shown = {"segment_k", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each key"},
+                          .extents = "[batch][m]", .has = has_two_segments},
+    [TENSOR_MASK_BOOL] = {.shown = {"mask_bool", TENSOR_OF_PAIRS, TENSOR_BOOL, "nonzero: visible",
+                                    " bytes, nonzero: visible"},
+                          .extents = "[batch|1][h|1][n][m]",
+                          .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}},
+    [TENSOR_MASK_ADD] = {.shown = {"mask_add", TENSOR_OF_PAIRS, TENSOR_F32, "added after the scale; -inf hides",
+                                   ", added to the scaled scores; -inf hides, a finite -1e9 does not"},
+                         .extents = "[batch|1][h|1][n][m]",
+                          .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}},
+    [TENSOR_W_Q] = {.shown = {"w_q", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_q][h*d_k]",
+                    .has = has_queries, .variant = {{is_split, "[h][d_in_q][d_k]"}}},
+    [TENSOR_B_Q] = {.shown = {"b_q", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h*d_k]", .has = has_bias},
+    [TENSOR_W_K] = {.shown = {"w_k", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_k]",
+                    .has = has_keys, .variant = {{is_split, "[h_kv][d_in_kv][d_k]"}}},
+    [TENSOR_B_K] = {.shown = {"b_k", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_k]",
+                    .has = has_key_bias},
+    [TENSOR_W_V] = {.shown = {"w_v", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_v]",
+                    .has = has_values, .variant = {{is_split, "[h_kv][d_in_kv][d_v]"}}},
+    [TENSOR_B_V] = {.shown = {"b_v", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_v]",
+                    .has = has_value_bias},
+    [TENSOR_W_O] = {.shown = {"w_o", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[h*d_v][d_model]",
+                    .has = has_output, .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}}},
+    [TENSOR_B_O] = {.shown = {"b_o", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                    .has = has_output_bias},
+    [TENSOR_G_Q] = {.shown = {"g_q", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_gains,
+                    .variant = {{is_rms_all, "[h*d_k]"}}},
+    [TENSOR_C_Q] = {.shown = {"c_q", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_shifts},
+    [TENSOR_G_K] = {.shown = {"g_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_gains,
+                    .variant = {{is_rms_all, "[h_kv*d_k]"}}},
+    [TENSOR_C_K] = {.shown = {"c_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_shifts},
+    [TENSOR_N1_G] = {.shown = {"n1_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n1},
+    [TENSOR_N1_B] = {.shown = {"n1_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                     .has = has_n1_shift},
+    [TENSOR_N2_G] = {.shown = {"n2_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n2},
+    [TENSOR_N2_B] = {.shown = {"n2_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                     .has = has_n2_shift},
+    [TENSOR_N3_G] = {.shown = {"n3_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n3},
+    [TENSOR_N3_B] = {.shown = {"n3_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                     .has = has_n3_shift},
+    [TENSOR_N4_G] = {.shown = {"n4_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n4},
+    [TENSOR_N4_B] = {.shown = {"n4_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                     .has = has_n4_shift},
+    [TENSOR_W_1] = {.shown = {"w_1", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_model][d_ff]",
+                    .has = has_ffn},
+    [TENSOR_B_1] = {.shown = {"b_1", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_ff]", .has = has_ffn_bias},
+    [TENSOR_W_G] = {.shown = {"w_g", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_model][d_ff]",
+                    .has = has_gate},
+    [TENSOR_B_G] = {.shown = {"b_g", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_ff]",
+                    .has = has_gate_bias},
+    [TENSOR_W_2] = {.shown = {"w_2", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_ff][d_model]",
+                    .has = has_ffn},
+    [TENSOR_B_2] = {.shown = {"b_2", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
+                    .has = has_ffn_bias},
+    [TENSOR_W] = {.shown = {"w", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_model][d_out]",
+                  .has = is_linear},
+    [TENSOR_B] = {.shown = {"b", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_out]", .has = has_linear_bias},
+    [TENSOR_REL_BIAS] = {.shown = {"rel_bias", TENSOR_LEARNED, TENSOR_F32, NULL,
+                                    ", added to scaled scores by j - p"}, .extents = "[rel_buckets][h]",
+                         .has = has_relative, .variant = {{is_table, "[h][rel_width]"}}},
+    [TENSOR_SINK] = {.shown = {"sink", TENSOR_LEARNED, TENSOR_F32, NULL,
+                                ", a score of each head that takes part in the softmax and adds no value"},
+                     .extents = "[h]", .has = has_sink},
+    TABLE(0), TABLE(1), TABLE(2), TABLE(3), TABLE(4), TABLE(5), TABLE(6), TABLE(7),
+    [TENSOR_Y] = {.shown = {"y", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_out]",
+                  .has = always, .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"}}},
+    [TENSOR_ATTN] = {.shown = {"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n][m]",
+                     .has = has_scores, .variant = {{is_cached, "[batch][h][n][cache_len]"}}},
+    [TENSOR_LSE] = {.shown = {"lse", TENSOR_OUTPUT, TENSOR_F32, NULL,
+                                ", the logarithm of the sum of exponentials; -infinity where it has none"},
+                    .extents = "[batch][h][n]", .has = has_lse},
+    [TENSOR_K_CACHE] = {.shown = {"k_cache", TENSOR_CACHE, TENSOR_F32, NULL, ", keys behind norm and rotation"},
+                        .extents = "[batch][h_kv][cache_len][d_k]", .has = has_rows},
+    [TENSOR_V_CACHE] = {.shown = {"v_cache", TENSOR_CACHE, TENSOR_F32, NULL, NULL},
+                        .extents = "[batch][h_kv][cache_len][d_v]", .has = has_rows},
+    [TENSOR_K_PAGES] = {.shown = {"k_pages", TENSOR_CACHE, TENSOR_F32, NULL, ", keys behind norm and rotation"},
+                        .extents = "[pages][h_kv][page_len][d_k]", .has = has_pages},
+    [TENSOR_V_PAGES] = {.shown = {"v_pages", TENSOR_CACHE, TENSOR_F32, NULL, NULL},
+                        .extents = "[pages][h_kv][page_len][d_v]", .has = has_pages},
+    [TENSOR_K_SCALE] = {.shown = {"k_scale", TENSOR_CACHE, TENSOR_F32, NULL, ", what keys are multiples of"},
+                        .extents = "[batch][h_kv][cache_len]", .has = has_scales,
+                        .variant = {{has_pages, "[pages][h_kv][page_len]"}}},
+    [TENSOR_V_SCALE] = {.shown = {"v_scale", TENSOR_CACHE, TENSOR_F32, NULL, ", what values are multiples of"},
+                        .extents = "[batch][h_kv][cache_len]", .has = has_scales,
+                        .variant = {{has_pages, "[pages][h_kv][page_len]"}}},
+};
+
+const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor)
+{
+    return &rows[tensor].shown;
+}
+
+const char *layer_tensor_name(enum layer_tensor tensor)
+{
+    return tensor < TENSOR_COUNT ? rows[tensor].shown.name : NULL;
+}
+
+const char *layer_tensor_called(const struct layer *layer, enum layer_tensor tensor)
+{
+    const struct layer_table *table = table_of(layer, tensor);
+    return table != NULL ? table->name : layer_tensor_name(tensor);
+}
+
+enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor)
+{
+    const bool cached = tensor >= TENSOR_K_CACHE && tensor <= TENSOR_V_PAGES;
+    const bool typed = tensor <= TENSOR_V || tensor == TENSOR_Y || tensor == TENSOR_ATTN;
+    return cached ? layer->cache_type : typed ? layer->tensor_type : rows[tensor].shown.type;
+}
+
+size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor)
+{
+    return element_size(layer_tensor_element(layer, tensor));
+}
+
+static const struct { const char *name; size_t size; } elements[] = {
+    [TENSOR_F32] = {"f32", 4}, [TENSOR_I32] = {"i32", 4}, [TENSOR_BOOL] = {"bool", 1},
+    [TENSOR_BF16] = {"bf16", 2}, [TENSOR_F16] = {"f16", 2}, [TENSOR_I8] = {"i8", 1},
+    [TENSOR_I4] = {"i4", 1}};
+
+size_t element_size(enum tensor_element element)
+{
+    return elements[element].size;
+}
+
+const char *element_name(enum tensor_element element)
+{
+    return elements[element].name;
+}
+
+bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
+{
+    bool has = false;
+    if (rows[tensor].shown.kind == TENSOR_NAMED)
+        return table_of(layer, tensor) != NULL;
+    if (rows[tensor].has != NULL)
+        return rows[tensor].has(layer);
+    for (enum score_name term = 0; term < SCORE_TERMS; term++)
+        has = has || (score_terms[term].tensor == tensor && score_has(layer, term));
+    return has;
+}
+
+bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor)
+{
+    const enum tensor_kind kind = rows[tensor].shown.kind;
+    const bool differs = kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED || tensor == TENSOR_X ||
+                         tensor == TENSOR_SOURCE;
+    return layer->train && differs && layer_has_tensor(layer, tensor);
+}
+
+int64_t layer_kept(const struct layer *layer)
+{
+    return layer->train ? layer->h * (layer->d_v + 2) : 0;
+}
+
+/* ---- letters --------------------------------------------------------------------------------------------- */
+
+/* One axis of a shape: the text between two brackets, without a "|1". */
+struct axis {
+    const char *text;
+    size_t length;
+    bool or_one;
+};
+
+static int axes_of(const char *extents, struct axis axes[4])
+{
+    int count = 0;
+    for (const char *open = extents; *open != '\0'; count++) {
+        const char *close = strchr(open, ']');
+        const size_t length = (size_t)(close - open) - 1;
+        const bool or_one = length > 2 && close[-2] == '|';
+        axes[count] = (struct axis){open + 1, or_one ? length - 2 : length, or_one};
+        open = close + 1;
+    }
+    return count;
+}
+
+static const char *extents_of(const struct layer *layer, enum layer_tensor tensor)
+{
+    const struct row *row = &rows[tensor];
+    const char *extents = row->extents;
+    for (size_t i = 0; i < sizeof row->variant / sizeof *row->variant; i++)
+        if (row->variant[i].is != NULL && row->variant[i].is(layer))
+            extents = row->variant[i].extents;
+    return extents;
+}
+
+static const struct { const char *letter; size_t offset; } sizes[] = {
+    {"d_model", offsetof(struct layer, d_model)}, {"d_source", offsetof(struct layer, d_source)},
+    {"h", offsetof(struct layer, h)}, {"h_kv", offsetof(struct layer, h_kv)},
+    {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
+    {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
+    {"d_out", offsetof(struct layer, d_out)}, {"d_ff", offsetof(struct layer, d_ff)},
+    {"conv_width", offsetof(struct layer, conv_width)},
+    {"rel_buckets", offsetof(struct layer, rel_buckets)}, {"rel_width", offsetof(struct layer, rel_width)},
+    {"cache_len", offsetof(struct layer, cache_len)}, {"page_len", offsetof(struct layer, page_len)},
+    {"page_count", offsetof(struct layer, page_count)},
+};
+static const struct { const char *letter; size_t offset; } call_sizes[] = {
+    {"batch", offsetof(struct layer_call, batch)}, {"n", offsetof(struct layer_call, n)},
+    {"m", offsetof(struct layer_call, m)}, {"pages", offsetof(struct layer_call, pages)},
+};
+
+static bool is_letter(const char *letter, const char *text, size_t length)
+{
+    return strlen(letter) == length && memcmp(letter, text, length) == 0;
+}
+
+/* False for a letter that only a call knows, if `call` is NULL. */
+static bool size_of(const struct layer *layer, const struct layer_call *call, const char *text, size_t length,
+                    int64_t *size)
+{
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (is_letter(sizes[i].letter, text, length)) {
+            memcpy(size, (const char *)layer + sizes[i].offset, sizeof *size);
+            return true;
+        }
+    for (size_t i = 0; call != NULL && i < sizeof call_sizes / sizeof *call_sizes; i++)
+        if (is_letter(call_sizes[i].letter, text, length)) {
+            memcpy(size, (const char *)call + call_sizes[i].offset, sizeof *size);
+            return true;
+        }
+    return false;
+}
+
+/* "h*d_k", "d_model/h", "n" */
+static bool extent_of(const struct layer *layer, const struct layer_call *call, const struct axis *axis,
+                      int64_t *extent)
+{
+    size_t first = 0;
+    int64_t second = 1;
+    while (first < axis->length && axis->text[first] != '*' && axis->text[first] != '/')
+        first++;
+    if (!size_of(layer, call, axis->text, first, extent))
+        return false;
+    if (first == axis->length)
+        return true;
+    const bool known = size_of(layer, call, axis->text + first + 1, axis->length - first - 1, &second);
+    *extent = axis->text[first] == '*' ? *extent * second : *extent / second;
+    return known;
+}
+
+/* out_in swaps the last two axes of matrices. */
+static int layer_axes(const struct layer *layer, enum layer_tensor tensor, struct axis axes[4])
+{
+    const bool named = rows[tensor].shown.kind == TENSOR_NAMED;
+    const int count = !named && layer_has_tensor(layer, tensor) ? axes_of(extents_of(layer, tensor), axes) : 0;
+    if (count > 1 && rows[tensor].shown.kind == TENSOR_WEIGHT && layer->out_in) {
+        const struct axis last = axes[count - 1];
+        axes[count - 1] = axes[count - 2];
+        axes[count - 2] = last;
+    }
+    return count;
+}
+
+int layer_tensor_shape(const struct layer *layer, enum layer_tensor tensor, const struct layer_call *call,
+                       int64_t shape[4])
+{
+    struct axis axes[4];
+    const struct layer_table *table = table_of(layer, tensor);
+    for (int i = 0; table != NULL && i < table->axes; i++)
+        shape[i] = table->extent[i];
+    if (table != NULL)
+        return table->axes;
+    const int count = layer_axes(layer, tensor, axes);
+    for (int i = 0; i < count; i++)
+        if (!extent_of(layer, call, &axes[i], &shape[i]))
+            return 0;
+    return count;
+}
+
+int layer_weight_shape(const struct layer *layer, enum layer_tensor tensor, int64_t shape[4])
+{
+    return layer_tensor_shape(layer, tensor, NULL, shape);
+}
+
+void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char text[LAYER_SHAPE_TEXT])
+{
+    struct axis axes[4];
+    const struct layer_table *table = table_of(layer, tensor);
+    const int count = table == NULL ? layer_axes(layer, tensor, axes) : 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; table != NULL && i < table->axes; i++)
+        used += (size_t)snprintf(text + used, LAYER_SHAPE_TEXT - used, "[%lld]", (long long)table->extent[i]);
+    for (int i = 0; i < count; i++) {
+        int64_t extent = 0;
+        char number[24];
+        const bool known = extent_of(layer, NULL, &axes[i], &extent);
+        if (is_self(layer) && is_letter("m", axes[i].text, axes[i].length))
+            axes[i].text = "n";
+        snprintf(number, sizeof number, "%lld", (long long)extent);
+        used += (size_t)snprintf(text + used, LAYER_SHAPE_TEXT - used, "[%.*s%s]",
+                                 known ? (int)strlen(number) : (int)axes[i].length, known ? number : axes[i].text,
+                                 axes[i].or_one && !(known && extent == 1) ? " or 1" : "");
+    }
+}
+
+bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, const char *letter)
+{
+    struct axis axes[4];
+    const bool named = rows[tensor].shown.kind == TENSOR_NAMED;
+    const int count = named ? 0 : axes_of(extents_of(layer, tensor), axes);
+    bool has = false;
+    for (int i = 0; i < count; i++)
+        has = has || is_letter(letter, axes[i].text, axes[i].length);
+    return has;
+}

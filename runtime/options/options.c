@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands of attnrun and their options as tables. */
+#include "options.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "plan/isa.h"
+
+static const struct option_command commands[] = {
+    {"check", COMMAND_CHECK, "a spec", true, "SPEC… [OPTION…]",
+     "generates and compiles the layer's kernels, runs every instruction set of this machine on random inputs, and\n"
+     "compares with the reference within the derived bound; checks the promises of the interface too"},
+    {"run", COMMAND_RUN, "one spec", false,
+     "SPEC --in A.safetensors [--weights W.safetensors] [--out B.safetensors] [OPTION…]",
+     "runs the layer on the tensors of a file; compares y and attn if the file has them"},
+    {"bench", COMMAND_BENCH, "a spec", true, "SPEC… [OPTION…]",
+     "times the whole layer and each step on one core, and the peak of that core in the same rounds"},
+    {"tune", COMMAND_TUNE, "one spec", false, "SPEC -o FILE [OPTION…]",
+     "checks and measures plans that may be faster on this machine, times the best again against the default, and\n"
+     "writes a plan file for attngen --plan; if nothing is gained the file keeps the default"},
+    {"selftest", COMMAND_SELFTEST, "one spec", false, "SPEC [-o NAME_test.c] [OPTION…]",
+     "writes a C program that tests the layer's pair on the machine where it runs, against the reference's results,\n"
+     "which it contains: it prints ok, or the first difference; its first comment says how to build it"},
+    {"heatmap", COMMAND_HEATMAP, "one spec", false, "SPEC --in A.safetensors -o F.svg [--head I] [OPTION…]",
+     "runs the layer on the tensors of a file and draws the attention weights of each head; needs gnuplot"},
+    {"sweep", COMMAND_SWEEP, "one spec", false, "SPEC --vary KEY=VALUES [--vary KEY=VALUES]… [OPTION…]",
+     "compiles, checks and times every combination of the values; prints a table, writes CSV, JSON lines, a page"},
+    {"merge", COMMAND_MERGE, "a file of JSON lines", true, "A.jsonl B.jsonl… [OPTION…]",
+     "joins the JSON lines of a sweep's shards and says what is missing; refuses results of different sweeps"},
+    {"pack", COMMAND_PACK, "one spec", false, "SPEC --weights W.safetensors --isa LIST [-o FILE] [OPTION…]",
+     "packs the weights for instruction sets that this machine need not have, and writes a block for each, as a C\n"
+     "array or as a binary file with an assembler stub; NAME_open chooses the best one for its machine"},
+};
+
+/* groups of commands that share options */
+#define COMPILING \
+    (COMMAND_CHECK | COMMAND_RUN | COMMAND_BENCH | COMMAND_HEATMAP | COMMAND_SWEEP | COMMAND_PACK | COMMAND_TUNE)
+#define GENERATING (COMPILING | COMMAND_SELFTEST)
+#define PLANNED (COMMAND_CHECK | COMMAND_RUN | COMMAND_BENCH | COMMAND_HEATMAP | COMMAND_SELFTEST | COMMAND_PACK)
+#define DRAWING (COMMAND_CHECK | COMMAND_BENCH | COMMAND_SWEEP | COMMAND_SELFTEST | COMMAND_TUNE)
+#define TIMED (COMMAND_BENCH | COMMAND_SWEEP)
+#define TABLES (COMMAND_SWEEP | COMMAND_MERGE)
+#define OF_WEIGHTS (COMMAND_PACK | COMMAND_RUN | COMMAND_HEATMAP)
+#define FIELD(name) offsetof(struct options, name)
+
+static const struct option_row rows[] = {
+    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isa),
+     .commands = COMMAND_CHECK | COMMAND_BENCH,
+     .help = "all, or some of %a, joined by commas; default: those that attngen emits"},
+    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isa),
+     .commands = COMMAND_RUN | COMMAND_HEATMAP | COMMAND_SWEEP | COMMAND_TUNE,
+     .help = "all, or some of %a, joined by commas; default: the best of those that attngen emits"},
+    {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isa),
+     .commands = COMMAND_PACK, .needed = COMMAND_PACK,
+     .help = "all, or some of %a, joined by commas: a block for each; auto: those that programs on a machine "
+             "like this choose among"},
+    {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = GENERATING,
+     .help = "set a key of the spec, overriding the file"},
+    {.name = "in", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(in),
+     .commands = COMMAND_RUN | COMMAND_HEATMAP, .needed = COMMAND_RUN | COMMAND_HEATMAP,
+     .help = "the layer's tensors, as safetensors"},
+    {.name = "out", .letter = 'o', .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(out),
+     .commands = COMMAND_RUN, .help = "write y (and attn) there, as safetensors"},
+    {.name = "out", .letter = 'o', .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(out),
+     .commands = COMMAND_SELFTEST, .help = "the program; default: NAME_test.c"},
+    {.name = "out", .letter = 'o', .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(out),
+     .commands = COMMAND_HEATMAP, .needed = COMMAND_HEATMAP, .help = "the picture, as SVG"},
+    {.name = "out", .letter = 'o', .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(out),
+     .commands = COMMAND_PACK, .help = "ends in .c, .S or .bin; default: NAME_packed.c"},
+    {.name = "out", .letter = 'o', .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(out),
+     .commands = COMMAND_TUNE, .needed = COMMAND_TUNE, .help = "the plan file"},
+    {.name = "plan", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(compile.plan), .commands = PLANNED,
+     .help = "build kernels with the plan of this file, which attnrun tune wrote"},
+    {.name = "budget", .argument = "SECONDS", .kind = OPTION_SECONDS, .field = FIELD(budget), .min = 0, .max = 3600,
+     .commands = COMMAND_TUNE,
+     .help = "time for one instruction set; default: 60; 0: as long as one other plan takes"},
+    {.name = "head", .argument = "I", .kind = OPTION_SIZE, .field = FIELD(head), .min = 0, .max = INT32_MAX,
+     .commands = COMMAND_HEATMAP, .help = "draw only this head, from 0 on; default: all"},
+    {.name = "sequence", .argument = "I", .kind = OPTION_SIZE, .field = FIELD(sequence), .min = 0, .max = INT32_MAX,
+     .commands = COMMAND_HEATMAP, .help = "which sequence of the batch, from 0 on; default: 0"},
+    {.name = "scale", .argument = "linear|sqrt|log", .kind = OPTION_WORD, .field = FIELD(scale),
+     .commands = COMMAND_HEATMAP, .help = "colour against weight, log over four decades; default: sqrt"},
+    {.name = "labels", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(labels), .commands = COMMAND_HEATMAP,
+     .help = "names of the positions of x, one a line"},
+    {.name = "source-labels", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(source_labels),
+     .commands = COMMAND_HEATMAP, .help = "names of the positions of source, one a line"},
+    {.name = "format", .argument = "c|blob", .kind = OPTION_WORD, .field = FIELD(format), .commands = COMMAND_PACK,
+     .help = "c: an array; blob: FILE.bin, and FILE.S that includes it; both with a header; default: by the suffix of "
+             "FILE"},
+    {.name = "symbol", .argument = "NAME", .kind = OPTION_TEXT, .field = FIELD(symbol), .commands = COMMAND_PACK,
+     .help = "the name of the block; default: NAME_packed"},
+    {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
+     .commands = COMMAND_PACK,
+     .help = "the weights: safetensors of the layer or of a model, with attngen's, torch's or Hugging Face's names; "
+             "needed unless the layer has none; with --all the model's folder"},
+    {.name = "all", .kind = OPTION_FLAG, .field = FIELD(all), .commands = COMMAND_PACK,
+     .help = "pack a whole model into one file, for NAME_model_open: the spec is NAME.layers of attngen import, and -o "
+             "the file; default: NAME.packed"},
+    {.name = "weights", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(weights.path),
+     .commands = COMMAND_RUN | COMMAND_HEATMAP,
+     .help = "the weights, overriding those of --in: safetensors of the layer or of a model, with attngen's, torch's "
+             "or Hugging Face's names"},
+    {.name = "prefix", .argument = "TEXT", .kind = OPTION_TEXT, .field = FIELD(weights.prefix), .commands = OF_WEIGHTS,
+     .help = "prefix of the layer's names in the file of weights, such as h.0.attn."},
+    {.name = "zero-bias", .kind = OPTION_FLAG, .field = FIELD(weights.zero_bias), .commands = OF_WEIGHTS,
+     .help = "a bias that the file of weights lacks is zero"},
+    {.name = "norm-plus-one", .kind = OPTION_FLAG, .field = FIELD(weights.norm_plus_one), .commands = OF_WEIGHTS,
+     .help = "add 1 to the file's weights of norms, which Gemma stores minus 1"},
+    {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_RUN,
+     .help = "compute by the double-precision reference instead of a kernel"},
+    {.name = "backward", .kind = OPTION_FLAG, .field = FIELD(backward), .commands = COMMAND_BENCH,
+     .help = "time the backward pass of layers with train = true"},
+    {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_BENCH,
+     .help = "time the double-precision reference too"},
+    {.name = "vary", .argument = "KEY=VALUES", .kind = OPTION_PAIRS, .field = FIELD(vary),
+     .commands = COMMAND_SWEEP, .needed = COMMAND_SWEEP,
+     .help = "a key of the spec, isa, n, m, batch or past, and its values: 1,2,4 or 256:1024:64 (first:last:step); "
+             "repeat it for the next key"},
+    {.name = "csv", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(csv), .commands = TABLES,
+     .help = "the table with every column, as CSV; -: to the standard output"},
+    {.name = "json", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(json_lines), .commands = TABLES,
+     .help = "JSON lines, one for each point, written when it is checked and replaced when it is timed; -: to the "
+             "standard output, when it is timed"},
+    {.name = "html", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(html), .commands = TABLES,
+     .help = "one self-contained page with the table and plots"},
+    {.name = "resume", .kind = OPTION_FLAG, .field = FIELD(resume), .commands = COMMAND_SWEEP,
+     .help = "continue where the file of --json ends"},
+    {.name = "shard", .argument = "I/N", .kind = OPTION_TEXT, .field = FIELD(shard), .commands = COMMAND_SWEEP,
+     .help = "only the I-th of N parts of the points; see attnrun merge"},
+    {.name = "seed", .argument = "S", .kind = OPTION_NUMBER, .field = FIELD(seed), .min = 0, .max = UINT64_MAX,
+     .commands = DRAWING, .help = "seed of the random inputs; default: 1"},
+    {.name = "init", .argument = "xavier|normal", .kind = OPTION_WORD, .field = FIELD(init_name),
+     .commands = COMMAND_CHECK | TIMED | COMMAND_TUNE, .help = "distribution of the random weights"},
+    {.name = "batch", .argument = "B", .kind = OPTION_SIZE, .field = FIELD(batch), .min = 0, .max = INT32_MAX,
+     .commands = DRAWING, .help = "sequences; default: 1; check and selftest: 2, or 1 for a large layer"},
+    {.name = "n", .argument = "N", .kind = OPTION_SIZE, .field = FIELD(n), .min = 0, .max = INT32_MAX,
+     .commands = DRAWING & ~COMMAND_BENCH,
+     .help = "queries; default: seq_len; sweep with a cache: 1; selftest: at most 37, fewer for a large layer"},
+    {.name = "n", .argument = "N[,N...]", .kind = OPTION_COUNTS, .field = FIELD(queries), .commands = COMMAND_BENCH,
+     .help = "queries, each number in turn; default: seq_len, with a cache also 1"},
+    {.name = "past", .argument = "P[,P...]", .kind = OPTION_COUNTS, .field = FIELD(pasts), .commands = COMMAND_BENCH,
+     .help = "positions that a cache holds, each number in turn; default: 0 for seq_len queries, and for one query a "
+             "quarter, a half and all but one of cache_len"},
+    {.name = "m", .argument = "M", .kind = OPTION_SIZE, .field = FIELD(m), .min = 0, .max = INT32_MAX,
+     .commands = DRAWING, .help = "keys in cross-attention; default: source_len; selftest: at most n + 6"},
+    {.name = "lengths", .argument = "L[,L...]", .kind = OPTION_COUNTS, .field = FIELD(lengths),
+     .commands = COMMAND_BENCH | COMMAND_SELFTEST,
+     .help = "keys of each sequence, with a padding mask; default: all; selftest: all of the first, random for others"},
+    {.name = "rounds", .argument = "R", .kind = OPTION_SIZE, .field = FIELD(rounds), .min = 1, .max = 1000000,
+     .commands = TIMED, .help = "minimum number of measurements; default: 15"},
+    {.name = "seconds", .argument = "S", .kind = OPTION_SECONDS, .field = FIELD(seconds), .min = 0, .max = 3600,
+     .commands = TIMED, .help = "approximate time to measure a kernel; default: 1"},
+    {.name = "json", .kind = OPTION_FLAG, .field = FIELD(json), .commands = COMMAND_BENCH | COMMAND_TUNE,
+     .help = "one JSON object a line"},
+    {.name = "against", .argument = "f32", .kind = OPTION_WORD, .field = FIELD(against), .commands = COMMAND_CHECK,
+     .help = "also print what the layer's number types cost: how far y is from that of the same layer in f32"},
+    {.name = "quiet", .kind = OPTION_FLAG, .field = FIELD(quiet), .commands = COMMAND_CHECK,
+     .help = "print only failures and the last line"},
+    {.name = "cache", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(compile.cache), .commands = COMPILING,
+     .help = "keep compiled kernels there, in a folder that only you can write to; default: $XDG_CACHE_HOME/attngen"},
+    {.name = "templates", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(compile.templates),
+     .commands = GENERATING, .help = "read the generator's templates from DIR"},
+    {.name = "attngen", .argument = "PATH", .kind = OPTION_FILE, .field = FIELD(compile.attngen),
+     .commands = GENERATING, .help = "the generator; default: $ATTNGEN, or the one beside attnrun"},
+    {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = ~0u, .help = "this text"},
+};
+
+const struct option_program attnrun_program = {"attnrun", commands, sizeof commands / sizeof *commands, rows,
+                                               sizeof rows / sizeof *rows, false, isa_list_in_help};
+
+bool options_parse(struct options *options, int argc, char **argv, const struct option_command *command,
+                   struct diag *diag)
+{
+    struct option_texts specs;
+    *options = (struct options){.seed = 1, .batch = UNSET, .n = UNSET, .m = UNSET, .rounds = UNSET, .head = UNSET,
+                                .sequence = UNSET, .seconds = 1, .budget = 60};
+    const bool good = options_read(&attnrun_program, command, argc, argv, options, &specs, diag);
+    options->specs = specs.text;
+    options->spec_count = specs.count;
+    options->compile.set = options->set.text;
+    options->compile.set_count = options->set.count;
+    options->init = options->init_name != NULL && strcmp(options->init_name, "normal") == 0 ? INIT_NORMAL : INIT_XAVIER;
+    options->each_isa = options->isa != NULL;
+    options->compile.isa = options->isa;
+    if (options->isa != NULL && strcmp(options->isa, "all") == 0 &&
+        command->bit != COMMAND_PACK) /* which reads it itself */
+        options->isa = NULL;
+    return good;
+}
+
+void options_free(struct options *options)
+{
+    options_forget(&attnrun_program, options);
+}
+
+bool options_lists(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = list; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* For programs on a machine of this kind: the sets of attngen's default that such a machine may have, and the last
+ * resort if there is one */
+#if defined(__x86_64__)
+#define ISAS_HERE "scalar,avx2,avxvnni,avx512"
+#elif defined(__aarch64__)
+#define ISAS_HERE "neon"
+#else
+#define ISAS_HERE "scalar"
+#endif
+
+unsigned options_blocks(const struct options *options, unsigned possible, struct diag *diag)
+{
+    const bool here = strcmp(options->isa, "auto") == 0, all = strcmp(options->isa, "all") == 0;
+    const char *text = here ? ISAS_HERE : options->isa;
+    const unsigned rows = isa_parse_list(text, diag); /* scalar is in, asked for or not */
+    unsigned blocks = 0;
+    for (size_t row = 0; diag->errors == 0 && row < isa_count; row++)
+        if ((rows >> row & 1u) != 0 && (all || options_lists(text, isa_table[row].name)))
+            blocks |= 1u << row;
+    return here || all ? blocks & possible : blocks;
+}
+
+bool options_name_isa(const struct options *options, const char *name)
+{
+    return options_lists(options->isa, name);
+}
+
+bool options_want_isa(const struct options *options, const char *name)
+{
+    return options->isa == NULL || options_name_isa(options, name);
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The rooms (folders) of gen/, runtime/ and templates/: a file includes files of its own room and of lower ones alone.
+#
+#   tests/test_rooms.sh
+set -u
+cd "$(dirname "$0")/.." || exit 3
+unbuilt=yes
+. tests/checks.sh
+
+# Lowest first. What lies beside the rooms may include every one; runtime/ has those of gen/ that attnrun links below its own.
+gen="base expression spec plan emit model"
+runtime="base expression spec plan system inputs reference kernels timing promises options reports sweep commands"
+templates="sets score tiles steps interface model"
+
+# upwards FOLDER ROOMS…: the includes of FOLDER that lead to a higher room or to none, one a line
+upwards() {
+    local folder=$1
+    shift
+    grep -rEo '#include "[^"]+"|(include|capture)\((fmt\()?"[^"]+"' --include='*.[ch]' --include='*.in' "$folder" |
+        awk -F: -v folder="$folder/" -v rooms="$*" '
+        function room(path) { return substr(path, 1, index(path, "/") - 1) }
+        BEGIN { for (i = split(rooms, name, / /); i > 0; i--) rank[name[i]] = i }
+        {
+            from = room(substr($1, length(folder) + 1))
+            split($2, part, "\"")
+            to = room(part[2])
+            if (to != "" && from != "" && (!(to in rank) || rank[to] > rank[from]))
+                print $1 " includes " part[2]
+        }'
+}
+
+mkdir -p "$work/house/low" "$work/house/high"
+echo '#include "high/roof.h"' >"$work/house/low/wall.c"
+echo '#include "low/wall.h"' >"$work/house/high/roof.c"
+check "the check finds an upward include, and that one alone" \
+    test "$(cd "$work" && upwards house low high)" = "house/low/wall.c includes high/roof.h"
+
+for folder in gen runtime templates; do
+    check "$folder: no include of a higher room" test -z "$(upwards $folder ${!folder} | tee "$work/log")"
+    cat "$work/log"
+done
+tally
