@@ -1451,7 +1451,9 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
     const int64_t wide = of_value > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, of_value) : 0;
     const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
-    p->cached.keys_in_order = key_rows > 1 && !request_is_small(request);
+    /* Keys that fill no whole vectors begin anywhere in a line, so loads take two: higher tiles load less often */
+    p->cached.keys_in_order = key_rows > 1 && (layer->d_k % lanes == 0 || key_rows > DOT_KEYS) &&
+                             !request_is_small(request);
     p->cached.values_in_order = wide > 0 || of_value <= p->cached.vecs;
     p->cached.many_rows = MANY_ROWS;
     p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));
