@@ -20,9 +20,9 @@
 
 #include "arguments.h"
 #include "options/options.h"
-#include "diag.h"
-#include "isa.h"
-#include "version.h"
+#include "base/diag.h"
+#include "plan/isa.h"
+#include "base/version.h"
 
 static const struct option_program *const programs[] = {&attngen_program, &attnrun_program};
 #define PROGRAMS (sizeof programs / sizeof *programs)
