@@ -52,7 +52,8 @@ static const struct field panels_fields[] = {
     FIELD(plan_panels, prefetch_after), FIELD(plan_panels, in_order), FIELD(plan_panels, halves),
     FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
     FIELD(plan_panels, behind), FIELD(plan_panels, fast), FIELD(plan_panels, fast_pairs),
-    FIELD(plan_panels, fast_prefetch),
+    FIELD(plan_panels, fast_prefetch), FIELD(plan_panels, floats),
+    FIELD(plan_panels, floats_rows),
 };
 
 static const struct field lanes_fields[] = {
@@ -160,7 +161,7 @@ static const struct { const char *name; enum layout_name of; } places[] = {
     {"given_q", LAYOUT_X}, {"given_k", LAYOUT_SOURCE},
     {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K},
     {"turns", LAYOUT_TURNS}, {"hidden", LAYOUT_HIDDEN}, {"gates", LAYOUT_GATES},
-    {"row_sums", LAYOUT_ROW_SUMS}, {"seven", LAYOUT_SEVEN},
+    {"panel", LAYOUT_PANEL}, {"row_sums", LAYOUT_ROW_SUMS}, {"seven", LAYOUT_SEVEN},
     {"back_w_q", LAYOUT_BACK_W_Q}, {"back_w_k", LAYOUT_BACK_W_K}, {"back_w_v", LAYOUT_BACK_W_V},
     {"back_w_o", LAYOUT_BACK_W_O}, {"d_queries", LAYOUT_D_QUERIES}, {"d_keys", LAYOUT_D_KEYS},
     {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"d_distances", LAYOUT_D_DISTANCES}, {"d_sink", LAYOUT_D_SINK},
@@ -404,6 +405,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
             PUSH_FIELDS(emit, &g->lanes, lanes_fields);
             emit_set_integer(emit, "behind", 0);
             emit_set_integer(emit, "fast", 0);
+            emit_set_integer(emit, "floats", 0);
             emit_set_boolean(emit, "gaps", false);
         } else {
             PUSH_FIELDS(emit, &g->panels, panels_fields);
@@ -603,6 +605,7 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0);
     emit_set_boolean(emit, "has_fast", fast);
+    emit_set_boolean(emit, "owns", fast || p->layouts[LAYOUT_PANEL].name != NULL); /* places of the worker's */
     emit_set_boolean(emit, "at_once", p->at_once);
     emit_set_boolean(emit, "fetches_values", p->fetches_values);
     emit_set_boolean(emit, "two_pass", p->two_pass);

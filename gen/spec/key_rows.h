@@ -113,15 +113,15 @@ KEY(ROPE_SCALING, rope_scaling, WORD, FIELD(rope.scaling), .steers = STEERS_NOTH
     .words = {{"none", SCALING_NONE, NULL}, {"linear", SCALING_LINEAR, NULL}, {"llama3", SCALING_LLAMA3, NULL},
               {"yarn", SCALING_YARN, NULL}},
     .nicknames = {{"rope_type", ""}})
-KEY(ROPE_FACTOR, rope_factor, POSITIVE, FIELD(rope.factor), .absent = 1, .steers = STEERS_NOTHING, OF_ROPE)
-KEY(ROPE_ORIGINAL_LEN, rope_original_len, POSITIVE, FIELD(rope.original_len), .steers = STEERS_NOTHING, OF_ROPE)
-KEY(ROPE_LOW, rope_low, POSITIVE, FIELD(rope.low), .absent = 1, .steers = STEERS_NOTHING, OF_ROPE)
-KEY(ROPE_HIGH, rope_high, POSITIVE, FIELD(rope.high), .absent = 4, .steers = STEERS_NOTHING, OF_ROPE)
-KEY(ROPE_BETA_FAST, rope_beta_fast, POSITIVE, FIELD(rope.beta_fast), .absent = 32, .steers = STEERS_NOTHING, OF_ROPE)
-KEY(ROPE_BETA_SLOW, rope_beta_slow, POSITIVE, FIELD(rope.beta_slow), .absent = 1, .steers = STEERS_NOTHING, OF_ROPE)
-KEY(ROPE_TRUNCATE, rope_truncate, SWITCH, FIELD(rope.truncate), .absent = true, .steers = STEERS_NOTHING, OF_ROPE)
-KEY(ROPE_ATTENTION_FACTOR, rope_attention_factor, POSITIVE, FIELD(rope.attention_factor), .steers = STEERS_NOTHING,
-    .context = "ROPE_FACTOR", OF_ROPE, .nicknames = {{"attn_factor mscale attention_factor", ""}})
+KEY(ROPE_FACTOR, rope_factor, POSITIVE, FIELD(rope.factor), .absent = 1, OF_SCALING(LINEAR | LLAMA3 | YARN))
+KEY(ROPE_ORIGINAL_LEN, rope_original_len, POSITIVE, FIELD(rope.original_len), OF_SCALING(LLAMA3 | YARN))
+KEY(ROPE_LOW, rope_low, POSITIVE, FIELD(rope.low), .absent = 1, OF_SCALING(LLAMA3))
+KEY(ROPE_HIGH, rope_high, POSITIVE, FIELD(rope.high), .absent = 4, OF_SCALING(LLAMA3))
+KEY(ROPE_BETA_FAST, rope_beta_fast, POSITIVE, FIELD(rope.beta_fast), .absent = 32, OF_SCALING(YARN))
+KEY(ROPE_BETA_SLOW, rope_beta_slow, POSITIVE, FIELD(rope.beta_slow), .absent = 1, OF_SCALING(YARN))
+KEY(ROPE_TRUNCATE, rope_truncate, SWITCH, FIELD(rope.truncate), .absent = true, OF_SCALING(YARN))
+KEY(ROPE_ATTENTION_FACTOR, rope_attention_factor, POSITIVE, FIELD(rope.attention_factor), OF_SCALING(YARN),
+    .context = "ROPE_FACTOR", .nicknames = {{"attn_factor mscale attention_factor", ""}})
 KEY(SCALE, scale, FACTOR, FIELD(scale), .steers = STEERS_NOTHING, .context = "SCALE",
     .nicknames = {{"query_pre_attn_scalar", ", 1 over its root"},
                   {"softmax_scale scaling attention_multiplier", ""}})

@@ -32,6 +32,10 @@ static bool has_norm_to_share(const struct spec *spec)
     .idle = "the mask has no window; leave it out, or add window to the mask"
 #define OF_ROPE .has_meaning = has_rope, .by = {KEY_ROPE}, \
     .idle = "nothing is rotated; leave it out, or write rope = half"
+#define OF_SCALING(of) OF_ROPE, .steers = STEERS_NOTHING, .scalings = of
+#define LINEAR (1u << SCALING_LINEAR)
+#define LLAMA3 (1u << SCALING_LLAMA3)
+#define YARN (1u << SCALING_YARN)
 #define OF_BUCKETS .has_meaning = has_buckets, .by = {KEY_RELATIVE}, \
     .idle = "only relative = t5 has buckets; leave it out, or write relative = t5"
 #define OF_TABLE .has_meaning = has_table, .by = {KEY_RELATIVE}, \

@@ -69,6 +69,7 @@ struct key_row {
     enum key by[2];       /* the keys that it reads; KEY_NAME: none */
     const char *idle;     /* why the key has no meaning, and what would be right */
     bool restated;        /* the default may be written all the same */
+    unsigned scalings;    /* of rope_scaling that use the key; 0: it is none of theirs */
     const char *untrained; /* it has no gradient: what to write under train = true */
     struct { const char *theirs, *hint; } nicknames[3]; /* keys of config.json (docs/spec.md) and arguments of PyTorch
                            * and ONNX that are this key, and what a message says behind it */

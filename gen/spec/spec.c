@@ -339,44 +339,22 @@ void spec_check_name(struct spec *spec)
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
 
-/* A whole number in decimal, min … MAX_SIZE; -1 if it is not one. */
-static int64_t whole_number(const char *text, uint64_t min)
+/* A size from 1; a number of positions from 0; how far a window reaches to one side. */
+static bool read_whole(struct spec *spec, enum key key, const char *text)
 {
-    uint64_t number;
-    return number_whole(text, strlen(text), min, MAX_SIZE, &number) ? (int64_t)number : -1;
-}
-
-static bool read_size(struct spec *spec, enum key key, const char *text)
-{
-    spec->value[key] = whole_number(text, 1);
-    if (spec->value[key] < 0)
-        wrong(spec, key, "%s = '%s' is not a size; write a whole number from 1 to 2147483647", key_rows[key].name,
-              show(text).text);
-    return spec->value[key] >= 0;
-}
-
-/* How far a window reaches to one side. */
-static bool read_reach(struct spec *spec, enum key key, const char *text)
-{
-    if (strcmp(text, "unbounded") == 0) {
+    const enum key_kind kind = key_rows[key].kind;
+    uint64_t number = 0;
+    if (kind == KIND_REACH && strcmp(text, "unbounded") == 0) {
         spec->value[key] = LAYER_UNBOUNDED;
         return true;
     }
-    spec->value[key] = whole_number(text, 0);
-    if (spec->value[key] < 0)
-        wrong(spec, key, "%s = '%s' is not a number of positions; write a whole number from 0 to 2147483647, or "
-              "unbounded", key_rows[key].name, show(text).text);
-    return spec->value[key] >= 0;
-}
-
-/* A number of positions, 0 or more. */
-static bool read_count(struct spec *spec, enum key key, const char *text)
-{
-    spec->value[key] = whole_number(text, 0);
-    if (spec->value[key] < 0)
-        wrong(spec, key, "%s = '%s' is not a number of positions; write a whole number from 0 to 2147483647",
-              key_rows[key].name, show(text).text);
-    return spec->value[key] >= 0;
+    const bool good = number_whole(text, strlen(text), kind == KIND_SIZE, MAX_SIZE, &number);
+    spec->value[key] = good ? (int64_t)number : -1;
+    if (!good)
+        wrong(spec, key, "%s = '%s' is not a %s; write a whole number from %d to 2147483647%s", key_rows[key].name,
+              show(text).text, kind == KIND_SIZE ? "size" : "number of positions", kind == KIND_SIZE,
+              kind == KIND_REACH ? ", or unbounded" : "");
+    return good;
 }
 
 /* A number above 0 that is one in f32 too. */
@@ -475,21 +453,16 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
         } else if (length == 4 && memcmp(part, "none", 4) == 0) {
             return diag_error(spec->diag, place, "mask joins none to another mask; write none alone, or leave it out");
         } else {
-            char *unknown = spec_copy(part, length);
-            char known[100], meant[NEAREST_TEXT], joined[MAX_SHOWN + 1];
+            char unknown[MAX_SHOWN + 2], known[100], meant[NEAREST_TEXT], joined[MAX_SHOWN + 1];
             struct nearest nearest = key_nearest_word(key, part, length);
+            snprintf(unknown, sizeof unknown, "%.*s", (int)length, part);
             key_list_words(key, known, sizeof known);
-            if (unknown != NULL && key_our_word(key, unknown) != NULL)
+            if (key_our_word(key, unknown) != NULL)
                 nearest.word = key_our_word(key, unknown);
-            if (unknown != NULL && strpbrk(unknown, ",|& ") != NULL)
-                nearest.word = joined_masks(unknown, joined);
-            if (unknown == NULL)
-                spec_out_of_memory(spec);
-            else
-                diag_error(spec->diag, place, "mask '%s' is not known; write none, or any of %s joined by +%s",
-                           show(unknown).text, known, nearest_add(&nearest, meant));
-            free(unknown);
-            return false;
+            if (strpbrk(unknown, ",|& ") != NULL)
+                nearest.word = length <= MAX_SHOWN ? joined_masks(unknown, joined) : NULL;
+            return diag_error(spec->diag, place, "mask '%s' is not known; write none, or any of %s joined by +%s",
+                              show(unknown).text, known, nearest_add(&nearest, meant));
         }
     }
     spec->value[key] = (int64_t)mask;
@@ -546,7 +519,7 @@ static bool read_nothing(struct spec *spec, enum key key, const char *text)
 }
 
 static bool (*const readers[])(struct spec *spec, enum key key, const char *text) = {
-    [KIND_NAME] = read_nothing, [KIND_SIZE] = read_size, [KIND_REACH] = read_reach, [KIND_COUNT] = read_count,
+    [KIND_NAME] = read_nothing, [KIND_SIZE] = read_whole, [KIND_REACH] = read_whole, [KIND_COUNT] = read_whole,
     [KIND_MASK] = read_mask, [KIND_WORD] = read_word, [KIND_SWITCH] = read_word, [KIND_EXPRESSION] = read_nothing,
     [KIND_FACTOR] = read_factor, [KIND_CAP] = read_cap, [KIND_POSITIVE] = read_positive, [KIND_SHARE] = read_share};
 

@@ -273,42 +273,31 @@ static void rule_rope_dims(struct spec *spec)
     }
 }
 
-#define OF_LINEAR_SCALING (1u << SCALING_LINEAR)
-#define OF_LLAMA3 (1u << SCALING_LLAMA3)
-#define OF_YARN (1u << SCALING_YARN)
-
-/* Which scalings have the key, and whether they have no default for it. */
-static const struct scaling_number {
-    enum key key;
-    unsigned of;
-    bool required;
-    const char *example;
-} scaling_numbers[] = {
-    {KEY_ROPE_FACTOR, OF_LINEAR_SCALING | OF_LLAMA3 | OF_YARN, true, "rope_scaling = linear, llama3 or yarn"},
-    {KEY_ROPE_ORIGINAL_LEN, OF_LLAMA3 | OF_YARN, true, "rope_scaling = llama3 or yarn"},
-    {KEY_ROPE_LOW, OF_LLAMA3, false, "rope_scaling = llama3"},
-    {KEY_ROPE_HIGH, OF_LLAMA3, false, "rope_scaling = llama3"},
-    {KEY_ROPE_BETA_FAST, OF_YARN, false, "rope_scaling = yarn"},
-    {KEY_ROPE_BETA_SLOW, OF_YARN, false, "rope_scaling = yarn"},
-    {KEY_ROPE_TRUNCATE, OF_YARN, false, "rope_scaling = yarn"},
-    {KEY_ROPE_ATTENTION_FACTOR, OF_YARN, false, "rope_scaling = yarn"},
-};
+/* "linear, llama3 or yarn": the scalings that use a key */
+static void list_scalings(unsigned scalings, char text[40])
+{
+    size_t used = 0;
+    for (int64_t s = SCALING_LINEAR; s <= SCALING_YARN; s++)
+        if ((scalings >> s & 1u) != 0)
+            used += (size_t)snprintf(text + used, 40 - used, "%s%s", used == 0 ? "" : s == SCALING_YARN ? " or " : ", ",
+                                     key_word(KEY_ROPE_SCALING, s));
+}
 
 static void rule_rope_scaling(struct spec *spec)
 {
-    const unsigned scaling = 1u << spec->value[KEY_ROPE_SCALING];
-    const char *word = key_word(KEY_ROPE_SCALING, spec->value[KEY_ROPE_SCALING]);
-    if (!has_rope(spec))
-        return;
-    for (const struct scaling_number *n = scaling_numbers; n < scaling_numbers + COUNT_OF(scaling_numbers); n++) {
-        const char *key = key_rows[n->key].name;
-        if (is_given(spec, n->key) && (n->of & scaling) == 0)
-            diag_error(spec->diag, place_of(spec, n->key),
-                       "%s is given, but rope_scaling = %s does not use it; leave it out, or write %s", key, word,
-                       n->example);
-        else if (!is_given(spec, n->key) && n->required && (n->of & scaling) != 0)
+    const int64_t scaling = spec->value[KEY_ROPE_SCALING];
+    const char *word = key_word(KEY_ROPE_SCALING, scaling);
+    for (enum key key = 0; key < KEY_COUNT && has_rope(spec); key++) {
+        const struct key_row *row = &key_rows[key];
+        const bool used = (row->scalings >> scaling & 1u) != 0;
+        char scalings[40];
+        list_scalings(row->scalings, scalings);
+        if (is_given(spec, key) && row->scalings != 0 && !used)
+            wrong(spec, key, "%s is given, but rope_scaling = %s does not use it; leave it out, or write "
+                  "rope_scaling = %s", row->name, word, scalings);
+        else if (!is_given(spec, key) && used && (key == KEY_ROPE_FACTOR || key == KEY_ROPE_ORIGINAL_LEN))
             wrong(spec, KEY_ROPE_SCALING, "rope_scaling = %s needs %s, which is missing; write for example %s = %d",
-                  word, key, key, n->key == KEY_ROPE_FACTOR ? 8 : 8192);
+                  word, row->name, row->name, key == KEY_ROPE_FACTOR ? 8 : 8192);
     }
 }
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "../../runtime/commands/commands.h"
+#include "../../runtime/reports/columns.h"
 #include "../../runtime/reports/journal.h"
 #include "../../runtime/reports/record.h"
 #include "../../runtime/reports/report.h"
