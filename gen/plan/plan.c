@@ -33,6 +33,9 @@
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
 #define WIDE_VECS 4              /* of a panel of bytes, which low tiles take whole: one row is as fast as with 8, */
 #define TALL_VECS 2              /* and of its parts that high tiles take: 6 x 2 sums fill the registers */
+#define CONVERTED_ROWS 8         /* of tiles from which on weights become f32 as they are read: measured, Zen 5: 8 rows
+                                  * of i8 and bf16 take 2 % less time so, 4 and 6 take 5 % more; of i4 8 take 10 % more
+                                  * from the third tile on */
 #define LOW_ROWS 2               /* of tiles that wait for their weights */
 #define MAX_PREFETCH 4           /* lines an iteration: more would fill the line buffers that the loads need */
 #define LEAST_TILE_WORDS 32      /* that tile registers are worth */
@@ -341,6 +344,22 @@ static bool wide_steps(const struct plan_isa *p, const struct plan_request *requ
            !request_asks(request, PLAN_PANEL_VECS);
 }
 
+/* A panel of narrow weights becomes f32 once for all tiles of a part, where these are two or three and more, and L2 has
+ * room: with i4, units of groups too. */
+static void plan_floats(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
+                        int64_t rows)
+{
+    const bool grouped = g->weights == TENSOR_I4;
+    const int64_t depth = g->k_block + (grouped ? ceil_div(g->k_block, WEIGHT_GROUP) : 0);
+    const int64_t floats = g->matrices * g->taps * depth * g->vecs * p->lanes;
+    const bool fits = floats * (int64_t)element_size(TENSOR_F32) <= (int64_t)p->isa->l2_bytes / 2;
+    const bool narrow = g->weights != TENSOR_F32 && g->word == 1 && !p->digits;
+    const bool high = g->rows >= CONVERTED_ROWS;
+    g->floats_rows = (high ? 3 : 2) * g->rows;
+    const bool pays = (grouped || !high) && min(rows, g->group_rows) >= g->floats_rows;
+    g->floats = narrow && fits && pays && !request_is_small(request) ? floats : 0;
+}
+
 /* Rows of a product in a typical call of a full sequence */
 static int64_t unasked_tokens(const struct plan_panels *g, const struct plan_request *request, int64_t tokens)
 {
@@ -403,6 +422,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
         g->finish = complete_heads(g, g->vecs * p->lanes);
         g->part_panels = min(g->groups * g->panels, round_up(g->part_panels, g->finish));
     }
+    plan_floats(g, request, p, rows);
     if (fast)
         plan_fast(g, request, p, rows);
 }
@@ -932,15 +952,17 @@ static int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int6
 
 static void prefetch_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p)
 {
-    if (g->k_block / 2 < UNROLL_PREFETCH || g->weights == TENSOR_I4 || p->digits) /* few bytes, read in sequence */
+    const bool grouped = g->weights == TENSOR_I4 && g->floats == 0;
+    if (g->k_block / 2 < UNROLL_PREFETCH || grouped || p->digits) /* few bytes, read in sequence */
         return;
     if (takes_registers(p, g->word, g->depth))
         return;
-    if (!request_asks(request, PLAN_UNROLL))
+    if (!request_asks(request, PLAN_UNROLL) && g->weights != TENSOR_I4)
         g->unroll = UNROLL_PREFETCH;
     const int64_t unroll = min(g->unroll, g->k_block);
     if (g->k_block / unroll >= 2 && (g->panels > 1 || g->tail_vecs == 0)) /* a loop whose iterations can prefetch */
-        g->prefetch = ceil_div(unroll * g->vecs * p->lanes, line_weights(g->weights) * PREFETCH_TILES);
+        g->prefetch = ceil_div(unroll * packed_steps(p, g->weights, WEIGHT_GROUP) * g->vecs * p->lanes,
+                               WEIGHT_GROUP * line_weights(g->weights) * PREFETCH_TILES);
 }
 
 static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -958,10 +980,11 @@ static void prefetch_lanes(struct plan_lanes *g, const struct plan_request *requ
 
 /* Bytes from where the prefetching of a panel begins to the end of the last line that it touches, of the second matrix
  * too. The last iteration's lines may lie behind the panel. */
-static int64_t prefetch_reach(const struct plan_panels *g, int64_t lanes)
+static int64_t prefetch_reach(const struct plan_panels *g, const struct plan_isa *p)
 {
     const int64_t iterations = g->k_block / min(g->unroll, g->k_block);
-    const int64_t slab = (ceil_div(g->depth, g->k_block) - 1) * g->k_block * g->vecs * lanes;
+    const int64_t before = (ceil_div(g->depth, g->k_block) - 1) * g->k_block;
+    const int64_t slab = packed_steps(p, g->weights, before) * g->vecs * p->lanes;
     const int64_t weights = slab + (g->matrices - 1) * g->panel_size / g->matrices;
     return weights * (int64_t)element_size(g->weights) + PREFETCH_TILES * iterations * g->prefetch * LINE_BYTES;
 }
@@ -972,7 +995,7 @@ static void prefetch_inside(struct plan_panels *g, const struct plan_isa *p, int
     const int64_t whole = g->columns / (g->vecs * p->lanes);
     const int64_t behind = whole == 0 ? g->group_size : g->group_size - (whole - 1) * g->panel_size; /* from there on */
     const int64_t from = at + (g->groups * g->group_size - behind) * (int64_t)element_size(g->weights);
-    while (g->prefetch > 0 && from + prefetch_reach(g, p->lanes) > p->bytes[OWNER_PACKED])
+    while (g->prefetch > 0 && from + prefetch_reach(g, p) > p->bytes[OWNER_PACKED])
         g->prefetch--;
 }
 
@@ -992,7 +1015,7 @@ static void prefetch_across(struct plan_isa *p)
             continue;
         if (next < p->products + p->product_count) {
             const int64_t to = p->layouts[LAYOUT_WEIGHTS + next->id].at;
-            if (to > from && to + prefetch_reach(panels, p->lanes) <= p->bytes[OWNER_PACKED])
+            if (to > from && to + prefetch_reach(panels, p) <= p->bytes[OWNER_PACKED])
                 panels->prefetch_after = (to - from) / size;
         }
         if (panels->panels == 1 && panels->prefetch_after == 0)
@@ -1128,7 +1151,8 @@ static bool alike(const struct plan_panels *a, const struct plan_panels *b)
            a->rest == b->rest && a->unroll == b->unroll && a->unroll_rest == b->unroll_rest &&
            (a->panels > 1) == (b->panels > 1) &&
            a->tail_vecs == b->tail_vecs && a->tail_lanes == b->tail_lanes && a->a_row == b->a_row && a->a_k == b->a_k &&
-           a->prefetch == b->prefetch && a->inputs == b->inputs && a->a_scale == b->a_scale && a->fast == b->fast;
+           a->prefetch == b->prefetch && a->inputs == b->inputs && a->a_scale == b->a_scale && a->fast == b->fast &&
+           a->floats == b->floats;
 }
 
 /* All but tensors that a function for parts of a product depends on, where tiles are shared; biases follow weights.
@@ -1427,7 +1451,9 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
     const int64_t wide = of_value > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, of_value) : 0;
     const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
-    p->cached.keys_in_order = key_rows > 1 && !request_is_small(request);
+    /* Keys that fill no whole vectors begin anywhere in a line, so loads take two: higher tiles load less often */
+    p->cached.keys_in_order = key_rows > 1 && (layer->d_k % lanes == 0 || key_rows > DOT_KEYS) &&
+                             !request_is_small(request);
     p->cached.values_in_order = wide > 0 || of_value <= p->cached.vecs;
     p->cached.many_rows = MANY_ROWS;
     p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));

@@ -69,6 +69,7 @@ enum layout_name {
     /* words of whole numbers, and behind those of a row its scale */
     LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_KEYS, LAYOUT_ROUNDED_VALUES, LAYOUT_ROUNDED_Z,
     LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
+    LAYOUT_PANEL,                      /* of narrow weights as f32 */
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
@@ -160,6 +161,8 @@ struct plan_panels {
     int64_t finish;       /* panels after which heads are complete, to be normed and rotated; 0: nothing is */
     int64_t part_panels;  /* panels in one part */
     int64_t parts;        /* of a row group */
+    int64_t floats;       /* of narrow weights: numbers that a panel's slab takes as f32; 0: tiles convert them */
+    int64_t floats_rows;  /* of a part, from which on its panels become f32 */
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
     const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
     int64_t behind;       /* floats of the packed block from that product's weights, scales and biases to these */

@@ -414,15 +414,22 @@ static void place_typed(struct plan_isa *p, const struct layer *layer)
                   layer->source_len);
 }
 
-/* What fast products have: sums of the rows of a group, as long as these, and seven products of tiles */
-static void place_fast(struct plan_isa *p)
+/* What products have: a panel as f32; fast ones sums of the rows of a group, as long as these, and seven products of
+ * tiles */
+static void place_products(struct plan_isa *p)
 {
-    int64_t rows = 0, seven = 0;
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
-        if (g->kind == PRODUCT_PANELS && g->panels.fast > 0) {
+    int64_t panel = 0, rows = 0, seven = 0;
+    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+        if (g->kind != PRODUCT_PANELS)
+            continue;
+        panel = max(panel, g->panels.floats);
+        if (g->panels.fast > 0) {
             rows = max(rows, g->panels.group_rows * g->panels.a_row);
             seven = max(seven, 7 * g->panels.fast * g->panels.vecs * p->lanes);
         }
+    }
+    if (panel > 0)
+        place_new(p, LAYOUT_PANEL, "panel as f32", OWNER_WORKER, 1, panel);
     if (rows > 0) {
         place_new(p, LAYOUT_ROW_SUMS, "row sums", OWNER_WORKER, 1, rows);
         place_new(p, LAYOUT_SEVEN, "seven products", OWNER_WORKER, 1, seven);
@@ -435,7 +442,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     const int64_t end = place_block(p, layer->source_kept);
     place_attention(p, layer);
     place_inputs(p, layer);
-    place_fast(p);
+    place_products(p);
     if (layer->train)
         place_back(p, layer);
     p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], end);

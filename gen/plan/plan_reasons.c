@@ -169,22 +169,24 @@ static void explain_weights(struct plan_isa *p, const struct layer *layer)
 /* The reason of a product, without its name. */
 static void panels_text(char text[REASON_TEXT], const struct plan_isa *p, const struct plan_panels *g)
 {
-    char cut[64] = "", size[32], registers[100] = "";
+    char cut[64] = "", size[32], registers[100] = "", floats[80] = "";
     if (g->heights.at[0].registers > 0)
         snprintf(registers, sizeof registers, "sums of " D64 " or " D64 " rows by tile registers of " D64 " x " D64
                  " words, of others by vectors: ", g->heights.at[0].rows, g->heights.at[1].rows, p->tile_rows,
                  p->tile_words);
+    if (g->floats > 0)
+        snprintf(floats, sizeof floats, "; for " D64 " rows and more a panel becomes f32 once", g->floats_rows);
     if (g->k_block < g->depth)
         snprintf(cut, sizeof cut, " in slabs of " D64, g->k_block);
     const int64_t unroll = min(g->unroll, g->k_block);
     snprintf(text, REASON_TEXT,
              "%stile " D64 " x " D64 " (" D64 " accumulators), panels of " D64 " columns x " D64 " deep (%s)%s; row "
-             "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s%s%s",
+             "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s%s%s%s",
              registers, g->rows, g->tall_vecs * p->lanes, g->rows * g->tall_vecs, g->vecs * p->lanes, g->depth,
              bytes_text(size, g->panel_size * (int64_t)element_size(g->weights)), cut, g->group_rows,
              why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels),
-             g->tall_vecs < g->vecs ? "; low tiles are as wide as a panel" : "",
+             g->tall_vecs < g->vecs ? "; low tiles are as wide as a panel" : "", floats,
              g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "",
              g->in_order == 0 ? "" : g->halves == 0 ? "; tiles of one or two rows read it in the order of memory"
              : "; tiles of one or two rows read it in the order of memory, of one by halves of vectors");

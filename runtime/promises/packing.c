@@ -265,6 +265,8 @@ static bool overflowing_products(struct packing *p)
     const bool gains = layer_has_tensor(layer, TENSOR_G_Q), norms = layer->qk_norm != NORM_NONE;
     const bool scales_keys = layer->tied && !layer->cross && !gains; /* in each call, as the queries are the keys */
     const enum layer_tensor scaled = gains ? TENSOR_G_Q : TENSOR_W_Q;
+    const bool bf16 = layer->weight_type == TENSOR_BF16 || layer->precision == PRECISION_BF16;
+    const double most = bf16 && !gains ? 0x1.fep127 : FLT_MAX; /* that is finite before the scale */
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const float sign = products[i] < 0 ? -1.0f : 1.0f;
         const double of_scores = sqrt(fabs(products[i]) / scale), of_values = sqrt(fabs(products[i]));
@@ -276,7 +278,7 @@ static bool overflowing_products(struct packing *p)
             !refuses_product(p, TENSOR_W_V, TENSOR_W_O, (float)of_values, sign * (float)of_values))
             return false;
         if (p->in->tensor[scaled] != NULL && !p->call->folds_scores && !scales_keys && gains == norms &&
-            scale > 1.001 && !refuses_product(p, scaled, scaled, 0, sign * FLT_MAX))
+            scale * most > 1.001 * FLT_MAX && !refuses_product(p, scaled, scaled, 0, sign * (float)most))
             return false;
     }
     return true;

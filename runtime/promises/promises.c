@@ -53,6 +53,12 @@ bool promise_violated(char why[300], const char *format, ...)
     return false;
 }
 
+static const char *error_text(const struct trial *t, int error)
+{
+    const char *text = t->call->strerror(error);
+    return text != NULL ? text : "(no text)";
+}
+
 static size_t y_count(const struct trial *t)
 {
     return inputs_count(t->layer, t->in, TENSOR_Y);
@@ -1154,14 +1160,16 @@ static bool rows_at_the_ends(struct trial *t)
 
 /* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */
 
+/* Halfway between neighbours of bf16, of f16, and of its subnormals; where f16 ends */
+static const struct { float odd, unit; } halfway[] = {{257, 1}, {2049, 1}, {1, 0x1p-25f}, {4095, 16}};
+
 #define KINDS_STORED 6
 /* Rows that a cache stores beside those at the ends: non-finite ones; numbers of all sizes in one row; halfway between
  * whole numbers, and between neighbours of bf16 and f16, the last of them where f16 ends. */
 static float number_to_store(size_t kind, float drawn, size_t column, size_t row)
 {
-    static const struct { float odd, unit; } halfway[] = {{257, 1}, {2049, 1}, {1, 0x1p-25f}, {4095, 16}};
     switch (kind) {
-    case 0: return column == row % 7 ? NAN : drawn;
+    case 0: return column == row % 7 ? nanf("0x3fffff") : drawn; /* which a carry would turn into a zero */
     case 1: return column == row % 5 ? -INFINITY : drawn;
     case 2: return ldexpf(drawn, (int)(column * 13 % 60) - 30);
     case 3: return column == 0 ? 127 : nearbyintf(drawn * 16) / 2;
@@ -1208,6 +1216,104 @@ static bool stores_all_kinds(struct trial *t)
                                  "differs", what, layer_tensor_name(c.tensor), c.index[0], c.index[1], c.index[2],
                                  c.index[3], c.actual, c.expected));
     }
+    reference_free(&reference);
+    bounds_free(&bounds);
+    inputs_free(&in);
+    return good;
+}
+
+/* ---- columns of weights that packing rounds ---------------------------------------------------------------------- */
+
+/* layer = linear returns columns as they were given, or as weight_type rounds them: those at the edges of panels, and
+ * random ones. */
+static bool columns_are_right(struct trial *t)
+{
+    const struct layer *layer = t->layer;
+    const size_t in = (size_t)layer->d_model, out = (size_t)layer->d_out;
+    struct random random = {t->seed ^ 0x636F6C};
+    struct guarded row;
+    struct inputs stored;
+    if (!stored_make(&stored, layer, t->in))
+        return diag_environment(t->diag, NULL, "out of memory");
+    if (!guarded_make(&row, in * sizeof(float), sizeof(float))) {
+        stored_free(&stored, layer);
+        return diag_environment(t->diag, NULL, "out of memory");
+    }
+    const float *w = inputs_floats(&stored, TENSOR_W);
+    bool good = true;
+    for (size_t i = 0; good && i < 64; i++) {
+        const size_t column = (i < 17 ? i : i < 34 ? out + 16 - i : random_bits(&random)) % out;
+        guarded_fill(&row);
+        const int error = t->call->column(t->packed, column, row.data);
+        good = error == KERNEL_OK || violated(t, "column %zu returns %d (%s)", column, error, error_text(t, error));
+        for (size_t k = 0; good && k < in; k++) {
+            const float *given = &w[layer->out_in ? column * in + k : k * out + column];
+            good = memcmp((const float *)row.data + k, given, sizeof *given) == 0 ||
+                   violated(t, "column %zu has %.9g in row %zu, which was given as %.9g", column,
+                            ((const float *)row.data)[k], k, *given);
+        }
+        good = good && (guarded_zones_intact(&row) || violated(t, "column %zu wrote outside its numbers", column));
+    }
+    guarded_free(&row);
+    stored_free(&stored, layer);
+    return good;
+}
+
+#define KINDS_OF_COLUMNS 9
+/* Zeros; numbers below the least scale; one far larger than the others; halfway between whole numbers of i8, and of i4,
+ * with largest ones of both signs; halfway between neighbours of bf16 and f16; subnormals of f16. */
+static float number_of_column(size_t kind, float drawn, size_t row)
+{
+    switch (kind) {
+    case 0: return 0;
+    case 1: return drawn * 0x1p-130f;
+    case 2: return row % 37 == 5 ? 300 * drawn : drawn;
+    case 3: return 0x1p-8f * (row == 0 ? 127 : fmaxf(-126.5f, fminf(126.5f, nearbyintf(256 * drawn) / 2)));
+    case 4: return 0x1p-5f * (row % 32 > 1 ? fmaxf(-7.5f, fminf(7.5f, nearbyintf(32 * drawn) / 2))
+                                           : row % 2 == row / 32 % 2 ? 8 : -8);
+    case 5: return copysignf(halfway[row % 3].odd + 2 * (float)(row / 3 % 16), drawn) *
+                   (row % 3 < 2 ? 0x1p-12f : halfway[2].unit);
+    case 6: return ldexpf(drawn, -8 - (int)(row % 16));
+    default: return drawn;
+    }
+}
+
+static bool packs_columns_of_all_kinds(struct trial *t)
+{
+    static const char what[] = "columns of weights of zeros, tiny, uneven and halfway numbers";
+    const struct layer *layer = t->layer;
+    const struct trial own = *t;
+    struct guarded packed = {0};
+    struct reference reference = {.y = NULL};
+    struct bounds bounds = {.y_worst = NULL};
+    struct inputs in;
+    if (!layer_stores_weights(layer))
+        return true;
+    if (!inputs_copy(&in, layer, t->in, t->diag))
+        return false;
+    for (enum layer_tensor w = 0; w < TENSOR_COUNT; w++) {
+        int64_t shape[4];
+        const int axes = layer_tensor_row(w)->kind == TENSOR_WEIGHT ? layer_weight_shape(layer, w, shape) : 0;
+        for (size_t at = 0; axes > 1 && at < inputs_count(layer, &in, w); at++) {
+            const size_t last = at % (size_t)shape[axes - 1], before = at / (size_t)shape[axes - 1];
+            const size_t row = (layer->out_in ? last : before) % (size_t)shape[axes - 2 + layer->out_in];
+            const size_t column = layer->out_in ? before : last;
+            float *const number = (float *)in.tensor[w] + at;
+            *number = number_of_column((column + t->seed) % KINDS_OF_COLUMNS, *number, row);
+        }
+    }
+    const struct kernel_weights weights = kernel_weights_of(&in);
+    bool good = bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), true, t->diag) &&
+                guarded_make(&packed, t->call->packed_bytes, KERNEL_ALIGNMENT) && prepare(t, 8, 1);
+    if (good && t->call->pack(packed.data, &weights, t->call->isa(t->packed)) != KERNEL_OK)
+        good = violated(t, "%s: pack refuses them", what);
+    t->packed = packed.data;
+    t->in = &in;
+    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && forward(t, &in, what) &&
+           near_reference(t, &in, &reference, &bounds, GATE_WORST, what);
+    t->packed = own.packed;
+    t->in = own.in;
+    guarded_free(&packed);
     reference_free(&reference);
     bounds_free(&bounds);
     inputs_free(&in);
@@ -1434,12 +1540,6 @@ static bool untouched(struct trial *t, const char *what)
     return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse) &&
             guarded_untouched(&t->scratch)) ||
            violated(t, "%s: refused, but something was written", what);
-}
-
-static const char *error_text(const struct trial *t, int error)
-{
-    const char *text = t->call->strerror(error);
-    return text != NULL ? text : "(no text)";
 }
 
 /* Each of the four functions that take a call must refuse it. Phases and parts do not get the scratch. */
@@ -1830,50 +1930,26 @@ static bool column_refused(void *context, int expected, const char *what)
                                          error_text(c->trial, error), expected);
 }
 
-/* layer = linear returns columns as they were given, or as weight_type rounds them: those at the edges of panels, and
- * random ones. */
 static bool columns_come_back(struct trial *t)
 {
-    const struct layer *layer = t->layer;
-    const size_t in = (size_t)layer->d_model, out = (size_t)layer->d_out;
-    struct random random = {t->seed ^ 0x636F6C};
+    const size_t in = (size_t)t->layer->d_model;
     struct guarded row;
-    struct inputs stored;
-    if (!layer_is_linear(layer))
+    if (!layer_is_linear(t->layer))
         return true;
-    if (!stored_make(&stored, layer, t->in))
+    if (!columns_are_right(t))
+        return false;
+    if (!guarded_make(&row, in * sizeof(float), sizeof(float)))
         return diag_environment(t->diag, NULL, "out of memory");
-    if (!guarded_make(&row, in * sizeof(float), sizeof(float))) {
-        stored_free(&stored, layer);
-        return diag_environment(t->diag, NULL, "out of memory");
-    }
-    const float *w = inputs_floats(&stored, TENSOR_W);
-    bool good = true;
-    for (size_t i = 0; good && i < 64; i++) {
-        const size_t column = (i < 17 ? i : i < 34 ? out + 16 - i : random_bits(&random)) % out;
-        guarded_fill(&row);
-        const int error = t->call->column(t->packed, column, row.data);
-        good = error == KERNEL_OK || violated(t, "column %zu returns %d (%s)", column, error, error_text(t, error));
-        for (size_t k = 0; good && k < in; k++) {
-            const float *given = &w[layer->out_in ? column * in + k : k * out + column];
-            good = memcmp((const float *)row.data + k, given, sizeof *given) == 0 ||
-                   violated(t, "column %zu has %.9g in row %zu, which was given as %.9g", column,
-                            ((const float *)row.data)[k], k, *given);
-        }
-        good = good && (guarded_zones_intact(&row) || violated(t, "column %zu wrote outside its numbers", column));
-    }
     struct column_call call = {t, t->packed, row.data, 0};
     const struct misuse pointers[] = {{"packed", &call.packed, KERNEL_ALIGNMENT, MISUSE_NEEDED},
                                       {"out", &call.to, sizeof(float), MISUSE_NEEDED}};
-    guarded_fill(&row);
-    good = good && misuse_refused(pointers, 2, column_refused, &call);
+    bool good = misuse_refused(pointers, 2, column_refused, &call);
     for (int i = 0; good && i < 2; i++) {
-        call.column = i == 0 ? out : SIZE_MAX;
+        call.column = i == 0 ? (size_t)t->layer->d_out : SIZE_MAX;
         good = column_refused(&call, KERNEL_SIZE, "a column after the last");
     }
     good = good && (guarded_untouched(&row) || violated(t, "column: refused, but it wrote its numbers"));
     guarded_free(&row);
-    stored_free(&stored, layer);
     return good;
 }
 
@@ -1927,6 +2003,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {with_nan_in_values, PROMISES_OF_VALUES},
         {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {stores_all_kinds, PROMISES_ALL},
+        {packs_columns_of_all_kinds, PROMISES_ALL},
         {nothing_remembered, PROMISES_ALL},
         {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},

@@ -170,22 +170,6 @@ bool block_product(double *out, const double *a, size_t rows, const struct block
     return good;
 }
 
-bool block_places(double *out, const double *a, size_t rows, const struct block_matrix *m, const float *bias)
-{
-    double *panel = malloc(m->in * PANEL * sizeof *panel + 1), b[PANEL], sum[PANEL];
-    for (size_t first = 0; panel != NULL && first < m->columns; first += PANEL) {
-        const size_t columns = m->columns - first < PANEL ? m->columns - first : PANEL;
-        fill_panel(panel, m, first, columns, BLOCK_VALUE);
-        for (size_t c = 0; c < columns; c++)
-            b[c] = bias != NULL ? (double)bias[first + c] : 0;
-        for (size_t r = 0; r < rows; r++)
-            product_places(out + r * m->columns + first, sum, a + r * m->in, panel, b, m->in, columns);
-    }
-    const bool good = panel != NULL;
-    free(panel);
-    return good;
-}
-
 /* out = a w + b */
 static bool affine(double *out, const double *a, size_t rows, const struct layer *layer, const struct inputs *in,
                    enum layer_tensor w, enum layer_tensor b)

@@ -47,8 +47,6 @@ struct block_matrix {
 };
 bool block_product(double *out, const double *a, size_t rows, const struct block_matrix *matrix,
                    enum block_weight which);
-/* out [rows][columns] = product_places() of a w + bias; no bias: NULL. */
-bool block_places(double *out, const double *a, size_t rows, const struct block_matrix *matrix, const float *bias);
 /* w_1, w_g, w_2 or w. */
 struct block_matrix block_matrix(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
 

@@ -219,7 +219,7 @@ static void digits_errors(const double *a, size_t rows, size_t columns, double *
         (void)frexp(largest * (1 + 0x1p-6), &exponent); /* near a power of two the next one */
         const double unit = fmax(ldexp(1, exponent - 23), 0x1p-126);
         for (size_t at = first; at < first + count; at++) {
-            drawn[at] = sqrt(square(drawn[at]) + square(BOUND_DEVIATIONS * unit) / 12);
+            drawn[at] = sqrt(square(drawn[at]) + square(BOUND_LAMBDA * unit) / 12);
             worst[at] += isfinite(largest) ? unit / 2 : 0;
         }
         first += count;
@@ -282,26 +282,23 @@ static void round_errors(const struct steps *s, const double *a, const double *w
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
-/* Errors of a w + b = `value`, into `to`; `number` is that of the norm that made a, or 0. Where y shows such sums one
- * by one, as without attention, statistical errors are at least the deviations of their own roundings. */
+/* Errors of a w + b = `value`, into `to`; `number` is that of the norm that made a, or 0. */
 static bool product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
                            enum layer_tensor w, enum layer_tensor b, const double *value, struct block_error *to)
 {
     struct block_matrix m = block_matrix(s->layer, s->in, w);
     const struct norm_rounding *of = s->rounding;
     const size_t count = s->rows * m.in;
-    const double spread = block_more_spread(s->layer), walk = of->lambda * U * spread, root = sqrt((double)m.in + 1);
+    const double walk = of->lambda * U * block_more_spread(s->layer), root = sqrt((double)m.in + 1);
     const double gamma = gamma_of(m.in + 2 + block_more_roundings(s->layer));
     const double small = of->omega * (double)(m.in + 1) +
                          block_small_scales(s->layer, s->in, w, a, s->rows, m.in, 1, of->omega);
     const float *bias = inputs_floats(s->in, b);
-    const bool shown = !layer_attends(s->layer) && (w == TENSOR_W || w == TENSOR_W_2);
     double *size = calloc(s->rows * m.columns + 1, sizeof *size);
-    double *places = calloc(shown ? s->rows * m.columns : 1, sizeof *places);
     m.more = of->phi / U;
     memset(to->worst, 0, s->rows * m.columns * sizeof *to->worst);
     memset(to->drawn, 0, s->rows * m.columns * sizeof *to->drawn);
-    bool good = size != NULL && places != NULL && (!shown || block_places(places, a, s->rows, &m, bias));
+    bool good = size != NULL;
     for (size_t at = 0; at < count; at++)
         s->work[at] = fabs(a[at]) + m.more;
     good = good && block_product(size, s->work, s->rows, &m, BLOCK_SIZE) &&
@@ -317,15 +314,13 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
         const double sum = size[at] + bias_size + m.more, reach = sum + to->worst[at];
         const double common = square(of_a->common[r]) * (square(value[at]) + square(bias_size));
         to->worst[at] += gamma * reach + small;
-        const double deviations = shown ? BOUND_DEVIATIONS * spread * sqrt(places[at] / 3) : 0;
-        const double own = fmax(walk * (sum + root * fabs(value[at])), deviations);
+        const double own = walk * (sum + root * fabs(value[at]));
         to->drawn[at] = sqrt(to->drawn[at] + common + square(own)) + small;
         to->drawn[at] = drawn_within(s->layer, to->drawn[at], to->worst[at]);
         to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) * inputs_spread(s->in, w) <= FLT_MAX);
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
     free(size);
-    free(places);
     return good;
 }
 

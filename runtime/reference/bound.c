@@ -37,24 +37,14 @@
  *
  * The statistical gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of random
  * data grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
- * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different
- * origin are added in root sum square. LAMBDA covers the largest of a few million elements; over random
- * layers the largest error is 0.1 to 0.5 of this gate. Where keys of a row have equal weights, to u times their sum,
- * the roundings of that sum are not random: each may be u. In e_y the errors of a row's weights are common to all
- * columns: for k weights their squares are a sum of k - 1 squares of normals, which exceeds its mean s by more than
- * 2 LAMBDA s / sqrt(k - 1) + 2 LAMBDA^2 s / (k - 1) only once in e^(LAMBDA^2) (Laurent and Massart 2000, lemma 1); k
- * is (sum e_a^2)^2 / sum e_a^4, which counts the large errors. The largest of C columns is at sqrt(2 ln C) deviations;
- * LAMBDA allows the sqrt(2 ln MILLIONS) of independent elements. Where a weight may be off by more than SATURATED (all
- * visible keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors
- * of few columns of a query, and relative ones, move the scores of all keys together: common_errors(). Errors of
- * numbers that a query or a key is projected from move all its columns together, and the score of a token's query and
- * key by both: shared_errors(). The sum of a row's weights moves as they do: mean_error(). Errors of short exponentials
- * follow the scores: periodic_errors().
- *
- * Keys and values in a cache are compared one by one. Some of them are small sums with large partial sums, which
- * sum |a||b| + sqrt(K) |sum a b| does not show. A rounding is uniform over half a last place, h, to each side, so those
- * of one sum have the variance sum h^2 / 3, with the partial sums in the order of the columns, and products rounded
- * too. The gate is at least BOUND_DEVIATIONS times its root.
+ * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different origin
+ * are added in root sum square. 2.5 for LAMBDA covers the largest of a few million elements; twice that covers what
+ * they have in common as well, as those of weights in all columns of y. Errors of few columns of a query, and relative
+ * ones, move the scores of all keys together: common_errors(). Those of numbers that a query or a key is projected from
+ * move all its columns together: columns_share(). Where keys of a row have equal weights, to u times their sum, the
+ * roundings of that sum are not random: each may be u. Where a weight may be off by more than SATURATED (all visible
+ * keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors of
+ * short exponentials may follow the scores: their sizes are added.
  *
  * Folded weights give the same layer with other weights (fold.h), and the same propagation. Keys and values are then
  * source rows, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. |w| of such a
@@ -104,16 +94,11 @@
 #define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
 #define EXP_ERROR BOUND_EXP2
 #define LAMBDA BOUND_LAMBDA
-#define EVEN (5.52 / 1.7320508) /* deviations of one in 4*10^6, of an error spread evenly up to 1 */
 #define LOG2_E BOUND_LOG2_E
 #define LN_2 0.6931471805599453
-#define PI 3.141592653589793
 #define RANGE 128 /* beyond it a sum of weights might overflow, and the kernel uses the largest score for M */
 #define SATURATED 0.1
-#define EQUIOSCILLATION 3.9 /* 5.52 deviations of an error that a minimax polynomial has: its largest by sqrt(2) */
-#define WAVES 8 /* Fourier coefficients of that error which are counted one by one */
 #define FEW_COLUMNS 4 /* of a head's queries: each error moves all scores of a row by much */
-#define MILLIONS 4e6
 
 /* An error in the worst case and in the statistical gate */
 struct pair {
@@ -154,8 +139,6 @@ struct propagation {
         double *worst, *squares;     /* [rows][heads d_k] */
     } all[2];                        /* rms_all: what errors of x add to all heads' columns of queries, of keys; else
                                       * NULL */
-    double *z_spread;                /* [rows]: the factor by which the squares of z.drawn may exceed their mean, in
-                                      * y */
     double *z_open;                  /* [rows][d_v]: as y_open */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */
@@ -163,7 +146,7 @@ struct propagation {
     double *moved[2]; /* how far packing moves a head's weights */
     struct {
         struct pair z;         /* [rows][h d_v] of all heads of a sequence, under precision */
-        double *open, *spread; /* likewise, and [rows]: the largest of a head */
+        double *open;          /* likewise */
         double *scale;         /* [batch][rows] relative error of the scale of a row that W_O reads */
         double small;          /* error in y of products of scales that are subnormal */
     } heads;
@@ -191,9 +174,8 @@ static void free_all(struct propagation *p)
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares, p->v_unit,  p->v_unit_least, p->q_common,
-                        p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach,
-                        p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.spread, p->heads.scale};
+                        p->t_squares, p->v_unit,  p->v_unit_least, p->q_common, p->k_common, p->moved[0],
+                        p->moved[1],  p->q_reach, p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.scale};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
         free(arrays[a]);
     free(p->q_open);
@@ -350,11 +332,11 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
            room(&p->t_worst, rows * m) && room(&p->t_squares, rows * m) && room(&p->q_common, rows) &&
            room(&p->k_common, m) &&
-           room(&p->v_unit, m) && room(&p->v_unit_least, m) && room(&p->q_reach, rows) && room(&p->z_spread, rows) &&
+           room(&p->v_unit, m) && room(&p->v_unit_least, m) && room(&p->q_reach, rows) &&
            (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b))) &&
            (!layer_rounds_z(layer) ||
             (room(&p->heads.z.worst, all_z) && room(&p->heads.z.drawn, all_z) && room(&p->heads.open, all_z) &&
-             room(&p->heads.spread, rows) && room(&p->heads.scale, p->in->batch * rows)));
+             room(&p->heads.scale, p->in->batch * rows)));
 }
 
 static void fill(double *out, double value, size_t count)
@@ -444,24 +426,6 @@ static const double *moved_projection(const struct propagation *p, double *moved
     return moved;
 }
 
-/* A projection that a cache shows: its statistical errors are at least the deviations of its own roundings. */
-static bool shown_one_by_one(const struct propagation *p, struct pair error, const struct projection *of)
-{
-    const double spread = block_more_spread(p->plain);
-    double *work;
-    if (!room(&work, 2 * of->d))
-        return false;
-    for (size_t r = 0; r < of->rows; r++) {
-        product_places(work, work + of->d, of->a + r * of->in, of->w, of->b, of->in, of->d);
-        for (size_t c = 0; c < of->d; c++) {
-            double *drawn = &error.drawn[r * of->d + c];
-            *drawn = fmax(*drawn, BOUND_DEVIATIONS * spread * sqrt(work[c] / 3));
-        }
-    }
-    free(work);
-    return true;
-}
-
 /* Errors of factor * (a w + b) with so many roundings besides those of the sum; `packed` if the factor is multiplied
  * into w beforehand */
 static void projection_error(struct propagation *p, struct pair error, double *size, const double *value,
@@ -524,10 +488,25 @@ static void score_scales(struct propagation *p, const struct reference_head *hea
     }
 }
 
-/* t_size = sum |cQ||K|, t_worst = sum (|cQ| + e_q)(|K| + e_k), t_squares = sum (e_q K)^2 + (cQ e_k)^2 */
+/* Whether columns of a query or a key may share errors whose signs do not mix: with tied keys, numbers with errors meet
+ * their own weights again, and of a row of whole numbers or of bf16 one alone may be off. */
+static bool columns_share(const struct propagation *p, const struct reference_head *head, size_t rows)
+{
+    const struct operand *const of[] = {&p->x, &p->s};
+    const size_t counts[] = {rows * (size_t)p->layer->d_in_q, (head->keys - head->cached) * (size_t)p->layer->d_in_kv};
+    bool any = false;
+    for (int side = 0; side < 2; side++)
+        for (size_t at = 0; of[side]->squares != NULL && at < counts[side]; at++)
+            any = any || of[side]->squares[at] > 0;
+    return any && (p->layer->tied || layer_rounds_rows(p->plain)) && !p->folded.folds.scores;
+}
+
+/* t_size = sum |cQ||K|, t_worst = sum (|cQ| + e_q)(|K| + e_k), t_squares = sum (e_q K)^2 + (cQ e_k)^2; where columns
+ * share errors (sum e_q |K| + |cQ| e_k)^2 */
 static bool score_sums(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const size_t keys = head->keys, d = (size_t)p->layer->d_k;
+    const bool shares = columns_share(p, head, rows);
     double *b;
     if (!room(&b, keys * d))
         return false;
@@ -538,16 +517,18 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
         double *const out[] = {p->t_size, p->t_worst, p->t_squares, p->t_squares};
         for (size_t at = 0; at < rows * d; at++) {
             const double q = c * fabs(head->q[at]);
-            const double f[] = {q, q + p->q.worst[at], square(p->q.drawn[at]), square(q)};
-            p->absolute_a[at] = f[sum];
+            const double f[] = {q, q + p->q.worst[at], p->q.drawn[at], q};
+            p->absolute_a[at] = sum < 2 || shares ? f[sum] : square(f[sum]);
         }
         for (size_t at = 0; at < keys * d; at++) {
             const double k = fabs(head->k[at]);
-            const double f[] = {k, k + p->k.worst[at], square(k), square(p->k.drawn[at])};
-            b[at] = f[sum];
+            const double f[] = {k, k + p->k.worst[at], k, p->k.drawn[at]};
+            b[at] = sum < 2 || shares ? f[sum] : square(f[sum]);
         }
         transposed_product(p, out[sum], b, rows, keys, d);
     }
+    for (size_t at = 0; shares && at < rows * keys; at++)
+        p->t_squares[at] = square(p->t_squares[at]);
     for (size_t r = 0; r < rows && layer_scales_cache(p->layer); r++) {
         p->q_reach[r] = 0;
         for (size_t at = r * d; at < (r + 1) * d; at++)
@@ -559,164 +540,6 @@ static bool score_sums(struct propagation *p, const struct reference_head *head,
     return true;
 }
 
-/* Numbers of `rows` rows that are projected by w [in][d], each with its squared error, and `others` rows that scores
- * multiply the results by */
-struct shared {
-    const double *squares, *w, *other;
-    size_t rows, others, in, d;
-    const struct finish *finish; /* norm and rotation of each row's results; NULL: neither */
-    bool few;                    /* of such a row only numbers count whose error is at least half of its largest */
-};
-
-/* The numbers of a row that count: copies of their weights and squared errors. Returns how many. */
-static size_t take_counted(const struct shared *of, const double *squares, double *w, double *to_squares)
-{
-    double least = 0;
-    size_t count = 0;
-    for (size_t i = 0; of->few && i < of->in; i++)
-        least = fmax(least, squares[i] / 4);
-    for (size_t i = 0; i < of->in; i++)
-        if (squares[i] > 0 && squares[i] >= least) {
-            memcpy(w + count * of->d, of->w + i * of->d, of->d * sizeof *w);
-            to_squares[count++] = squares[i];
-        }
-    return count;
-}
-
-/* What a row's results are multiplied by, before norm and rotation: as a whole, and by column alone */
-static void taken_back(const struct propagation *p, const struct shared *of, size_t row, const double *other,
-                       double *whole, double *own)
-{
-    if (of->finish != NULL) {
-        finish_back(p->layer, of->finish, row, other, whole, own);
-        return;
-    }
-    memcpy(whole, other, of->d * sizeof *whole);
-    memcpy(own, other, of->d * sizeof *own);
-}
-
-/* more[row][other] = sum_i e_i^2 ((c sum_d w_id whole_d)^2 - sum_d (c w_id own_d)^2): what the error of a number adds
- * to squares of errors as all columns have it, above what it adds with a sign of its own in each column. `whole` and
- * `own` are what taken_back() makes of `other`. */
-static bool shared_squares(const struct propagation *p, double *more, const struct shared *of, double c)
-{
-    const size_t d = of->d, in = of->in, others = of->others, each = of->finish != NULL ? 1 : of->rows;
-    double *work;
-    if (!room(&work, 2 * d + 2 * (d + in) * others + 2 * in * d + in))
-        return false;
-    double *whole = work, *own = whole + d;
-    double *factors = own + d, *factor_squares = factors + d * others;               /* [d][others] */
-    double *together = factor_squares + d * others, *apart = together + in * others; /* [in][others] */
-    double *w_squares = apart + in * others, *own_w = w_squares + in * d, *own_squares = own_w + in * d;
-    for (size_t first = 0; first < of->rows; first += each) {
-        const double *w = of->w, *squares = of->squares + first * in;
-        size_t count = in;
-        if (of->finish != NULL) {
-            count = take_counted(of, squares, own_w, own_squares);
-            w = own_w;
-            squares = own_squares;
-        }
-        for (size_t at = 0; at < count * d; at++)
-            w_squares[at] = square(w[at]);
-        for (size_t j = 0; count > 0 && j < others; j++) {
-            taken_back(p, of, first, of->other + j * d, whole, own);
-            for (size_t k = 0; k < d; k++) {
-                factors[k * others + j] = c * whole[k];
-                factor_squares[k * others + j] = square(c * own[k]);
-            }
-        }
-        memset(together, 0, 2 * in * others * sizeof *together);
-        product_add(together, others, w, d, factors, others, count, d, others);
-        product_add(apart, others, w_squares, d, factor_squares, others, count, d, others);
-        for (size_t at = 0; at < count * others; at++)
-            together[at] = square(together[at]) - apart[at];
-        product_add(more + first * others, others, squares, count, together, others, each, count, others);
-    }
-    free(work);
-    return true;
-}
-
-/* sum_d c w_id whole_d of all numbers i of a row; `work`: [2][d] */
-static void moved_by(const struct propagation *p, double *to, const struct shared *of, size_t row, size_t other,
-                     double *work, double c)
-{
-    taken_back(p, of, row, of->other + other * of->d, work, work + of->d);
-    for (size_t i = 0; i < of->in; i++) {
-        to[i] = 0;
-        for (size_t k = 0; k < of->d; k++)
-            to[i] += c * of->w[i * of->d + k] * work[k];
-    }
-}
-
-/* The query and the key of one token are made of the same numbers, whose errors move their score by both. */
-static bool own_key_errors(struct propagation *p, const struct reference_head *head, const size_t *row,
-                           const struct shared *q, const struct shared *k, double c)
-{
-    const size_t in = q->in;
-    double *work;
-    if (!room(&work, 2 * in + 2 * q->d))
-        return false;
-    for (size_t r = 0; r < q->rows; r++) {
-        const size_t t = row[r], j = head->cached + t;
-        double both = 0;
-        if (t >= k->rows)
-            continue;
-        moved_by(p, work, q, r, j, work + 2 * in, c);
-        moved_by(p, work + in, k, t, r, work + 2 * in, c);
-        for (size_t i = 0; i < in; i++)
-            both += 2 * q->squares[r * in + i] * work[i] * work[in + i];
-        p->t_squares[r * head->keys + j] += fmax(0, both);
-    }
-    free(work);
-    return true;
-}
-
-/* Whether all columns of a query, or of a key, share errors of the numbers that they are made of, and the signs of
- * columns do not mix them: with tied keys those numbers meet their own weights again, and of a row of whole numbers or
- * of bf16 one alone may be off. */
-static bool columns_share(const struct propagation *p, bool keys)
-{
-    const double *errors = keys ? p->s.worst : p->x.worst;
-    return (p->layer->tied || layer_rounds_rows(p->plain)) && !p->folded.folds.scores && errors != NULL;
-}
-
-static struct shared shared_by(const struct propagation *p, const struct reference_head *head, bool keys, size_t rows)
-{
-    return (struct shared){.squares = keys ? p->s.squares : p->x.squares, .w = keys ? head->w_k : head->w_q,
-                           .other = keys ? head->q : head->k, .rows = keys ? head->keys - head->cached : rows,
-                           .others = keys ? rows : head->keys, .d = (size_t)p->layer->d_k,
-                           .in = (size_t)(keys ? p->layer->d_in_kv : p->layer->d_in_q),
-                           .finish = !layer_finishes(p->layer) ? NULL : keys ? &head->finish_k : &head->finish_q,
-                           .few = !p->layer->tied};
-}
-
-/* What t_squares lack where columns share errors */
-static bool shared_errors(struct propagation *p, const struct reference_head *head, const struct rows *rows, double c)
-{
-    const struct layer *layer = p->layer;
-    const size_t keys = head->keys, cached = head->cached;
-    const bool same = !p->plain->cross && (!layer->split || layer->h == layer->h_kv); /* x and s are the same numbers */
-    bool good = true, any = false;
-    for (int side = 0; good && side < 2; side++) {
-        const struct shared of = shared_by(p, head, side, rows->count);
-        double *more, sum = 0;
-        for (size_t at = 0; columns_share(p, side) && at < of.rows * of.in; at++)
-            sum += of.squares[at];
-        if (sum == 0)
-            continue;
-        any = true;
-        good = room(&more, of.rows * of.others) && shared_squares(p, more, &of, c);
-        for (size_t at = 0; good && at < of.rows * of.others; at++) {
-            const size_t own = at / of.others, other = at % of.others;
-            const size_t r = side ? other : own, j = side ? cached + own : other;
-            p->t_squares[r * keys + j] += fmax(0, more[at]);
-        }
-        free(more);
-    }
-    const struct shared q = shared_by(p, head, false, rows->count), k = shared_by(p, head, true, rows->count);
-    return good && (!any || !same || own_key_errors(p, head, rows->row, &q, &k, c));
-}
-
 /* A row's softmax, for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one more key, of value
  * 0. */
 struct row {
@@ -726,7 +549,7 @@ struct row {
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
     double *slope;   /* [keys] of T by the product, where errors of the query are common to all keys; */
     double *product; /* scale q k in T's unit, likewise */
-    double periodic; /* error of a weight by a polynomial of low degree, with period 1 in T; 0: there is none */
+    double shorter;  /* error of a weight by a polynomial of low degree; 0: there is none */
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */
     bool unsure;    /* f32 may see other keys, or find numbers where the reference has none: nothing is promised */
@@ -827,7 +650,6 @@ static void score_errors(const struct propagation *p, const struct reference_hea
     const double of_weight = !shorter                               ? EXP_ERROR
                              : p->layer->precision == PRECISION_I16 ? BOUND_WEIGHT_I16
                                                                     : BOUND_WEIGHT_I8;
-    const double swing = shorter ? EQUIOSCILLATION : 1;
     const double range = LOG2_E * (maximum - minimum);
     const double rescalings = score_falls(p->layer) ? 2 * fmin(7, floor(range / score_lift(p->layer)))
                                                     : fmin(4, floor(range / score_lift(p->layer)));
@@ -835,7 +657,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         if (row->visible[j])
             sum += exp(head->scores[first + j] - maximum);
     sum += row->sink ? exp(head->sink - maximum) : 0;
-    row->periodic = shorter ? of_weight : 0;
+    row->shorter = shorter ? of_weight : 0;
     double last = -1;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
@@ -858,9 +680,8 @@ static void score_errors(const struct propagation *p, const struct reference_hea
         row->product[j] = LOG2_E * head->raw[at];
         row->log_a[j] = head->scores[at] - maximum - log(sum);
         row->d_worst[j] = LN_2 * e_worst + rescalings * (EXP_ERROR + 2 * U) + of_weight + 2 * U;
-        row->d_drawn[j] = LN_2 * of_reference +
-                          sqrt(square(LN_2) * e_drawn + rescalings * square(EXP_ERROR) +
-                               square(swing * of_weight));
+        row->d_drawn[j] = LN_2 * of_reference + row->shorter +
+                          sqrt(square(LN_2) * e_drawn + (rescalings + !shorter) * square(EXP_ERROR));
         row->open = row->open || p->k_open[j] || e.open;
     }
     for (size_t j = 0; j < keys && row->unsure && p->layer->scores == SCORES_BIASED; j++)
@@ -906,23 +727,10 @@ static void weight_errors(struct row *row)
     }
 }
 
-/* The factor by which the squares of a row of y, of so many columns, may exceed their mean */
-static double spread_of(const struct row *row, size_t columns)
-{
-    double squares = 0, fourths = 0;
-    for (size_t j = 0; j < row->keys + row->sink; j++)
-        if (takes_part(row, j)) {
-            squares += square(row->e_drawn[j]);
-            fourths += square(square(row->e_drawn[j]));
-        }
-    const double count = fourths > 0 ? fmax(1, square(squares) / fourths - 1) : INFINITY;
-    const double spread = 1 + 2 * LAMBDA / sqrt(count) + 2 * square(LAMBDA) / count;
-    return fmax(1, spread * log((double)columns) / log(MILLIONS));
-}
-
 /* Sums and maxima over the visible keys, in each column of the values */
 struct columns {
     double *worst, *squares, *size; /* sum e_a |V - Z| + (A + e_a) e_v, of both gates; sum A |V| */
+    double *apart;                  /* sum A |V - Z| */
     double *reach;                  /* sum (A + e_a)(|V| + e_v) */
     double *far, *high;             /* the largest |V - Z| + e_v and |V| + e_v, for the hull */
 };
@@ -934,12 +742,13 @@ WIDE static void add_key(const struct columns *of, double a, double e_a, double 
 {
     const double near = a + e_a, walk = e_drawn * e_drawn, a_squared = a * a;
     double *restrict worst = of->worst, *restrict squares = of->squares, *restrict size = of->size;
-    double *restrict reach = of->reach, *restrict far = of->far, *restrict high = of->high;
+    double *restrict reach = of->reach, *restrict far = of->far, *restrict high = of->high, *restrict apart = of->apart;
     for (size_t c = 0; c < d_v; c++) {
         const double off = v[c] - z[c], distance = fabs(off) + v_worst[c], length = fabs(v[c]) + v_worst[c];
         worst[c] += e_a * fabs(off) + near * v_worst[c];
         squares[c] += walk * off * off + a_squared * v_drawn[c] * v_drawn[c];
         size[c] += a * fabs(v[c]);
+        apart[c] += a * fabs(off);
         reach[c] += near * length;
         far[c] = distance > far[c] ? distance : far[c];
         high[c] = length > high[c] ? length : high[c];
@@ -962,106 +771,6 @@ WIDE static void add_common(double *restrict squares, double *restrict sums, dou
     }
     for (size_t c = 0; c < d_v; c++)
         squares[c] += square(LN_2 * error * sums[c]);
-}
-
-/* A key's place in the period of a short exponential */
-struct place {
-    double fraction;
-    size_t key;
-};
-
-static int compare_places(const void *a, const void *b)
-{
-    const struct place *const x = a, *const y = b;
-    return (x->fraction > y->fraction) - (x->fraction < y->fraction);
-}
-
-static void waves_at(double fraction, double waves[2 * WAVES])
-{
-    for (size_t k = 0; k < WAVES; k++) {
-        waves[2 * k] = cos((double)(k + 1) * 2 * PI * fraction);
-        waves[2 * k + 1] = sin((double)(k + 1) * 2 * PI * fraction);
-    }
-}
-
-/* One key's share: sums [2 WAVES][d_v] of by (V - Z) times waves, of the same times its place, and of squares */
-WIDE static void add_waves(double *restrict sums, double *restrict placed, double *restrict squares,
-                           const double *restrict waves, double by, double fraction, const double *restrict v,
-                           const double *restrict z, size_t d_v)
-{
-    for (size_t wave = 0; wave < 2 * WAVES; wave++)
-        for (size_t c = 0; c < d_v; c++)
-            sums[wave * d_v + c] += by * waves[wave] * (v[c] - z[c]);
-    for (size_t c = 0; c < d_v; c++) {
-        placed[c] += by * fraction * (v[c] - z[c]);
-        squares[c] += by * by * (v[c] - z[c]) * (v[c] - z[c]);
-    }
-}
-
-/* A sawtooth from 1 to -1 that jumps back at one key's place, but for its first WAVES coefficients 2 / (pi k): the
- * largest sum so far. `below`: sum of by (V - Z) over the keys at lower places. */
-WIDE static void add_jump(double *restrict most, const double *restrict below, const double *restrict placed,
-                          const double *restrict sums, const double *restrict waves, size_t d_v)
-{
-    for (size_t c = 0; c < d_v; c++) {
-        double sum = -2 * (placed[c] + below[c]);
-        for (size_t k = 0; k < WAVES; k++)
-            sum -= 2 / (PI * (double)(k + 1)) *
-                   (sums[(2 * k + 1) * d_v + c] * waves[2 * k] - sums[2 * k * d_v + c] * waves[2 * k + 1]);
-        most[c] = fmax(most[c], fabs(sum));
-    }
-}
-
-/* What squares of z lack where errors of short exponentials do not add up as if their signs were random. The error of
- * a weight is a function f of T - M with the period 1, so that of z is sum_j A_j f(T_j - M) (V_j - Z): one part for
- * each Fourier coefficient of f, at most |f_k| |sum_j A_j e^(2 pi i k T_j) (V_j - Z)|. Where keys and values are made
- * of few numbers V_j follows T_j, and these sums do not grow like the root of the number of keys. For degree 2 f jumps
- * by 2, which takes all coefficients; its part is found for a jump at each key. `work`: [2 WAVES + 4][d_v] */
-static bool periodic_errors(const struct propagation *p, const struct reference_head *head, const struct row *row,
-                            size_t r, double *squares, double *work)
-{
-    static const double of_degree[][WAVES] = {BOUND_WAVES_I8, BOUND_WAVES_I16};
-    const bool jumps = p->layer->precision != PRECISION_I16;
-    const double *share = of_degree[!jumps], *z;
-    const size_t d_v = (size_t)p->layer->d_v;
-    double *const placed = work + 2 * WAVES * d_v, *const apart = placed + d_v, *const below = apart + d_v;
-    double *const jump = below + d_v, rest = 0.5, waves[2 * WAVES];
-    struct place *places = malloc((row->keys + 1) * sizeof *places);
-    size_t count = 0;
-    if (places == NULL)
-        return false;
-    z = head->z + r * d_v;
-    memset(work, 0, (2 * WAVES + 4) * d_v * sizeof *work);
-    for (size_t j = 0; j < row->keys; j++)
-        if (row->visible[j]) {
-            const double t = LOG2_E * head->scores[r * row->keys + j];
-            places[count] = (struct place){t - floor(t), j};
-            waves_at(places[count].fraction, waves);
-            add_waves(work, placed, apart, waves, head->weights[r * row->keys + j], places[count].fraction,
-                      head->v + j * d_v, z, d_v);
-            count++;
-        }
-    if (jumps)
-        qsort(places, count, sizeof *places, compare_places);
-    for (size_t n = 0; jumps && n < count; n++) {
-        const double by = head->weights[r * row->keys + places[n].key], *const v = head->v + places[n].key * d_v;
-        waves_at(places[n].fraction, waves);
-        add_jump(jump, below, placed, work, waves, d_v);
-        for (size_t c = 0; c < d_v; c++)
-            below[c] += by * (v[c] - z[c]);
-        add_jump(jump, below, placed, work, waves, d_v);
-    }
-    for (int k = 0; k < WAVES; k++)
-        rest -= share[k];
-    for (size_t c = 0; c < d_v; c++) {
-        double sum = jump[c];
-        for (size_t k = 0; k < WAVES; k++)
-            sum += sqrt(2 * share[k]) * hypot(work[2 * k * d_v + c], work[(2 * k + 1) * d_v + c]);
-        squares[c] += square(row->periodic) *
-                      fmax(0, square(sum) - square(EQUIOSCILLATION) * (1 - 2 * rest) * apart[c]);
-    }
-    free(places);
-    return true;
 }
 
 /* What errors of the query, which all keys share, add to the squares of z: those of few columns, and relative ones of
@@ -1093,7 +802,7 @@ static bool values_overflow(const struct propagation *p, const struct row *row, 
  * of keys have units of their own, which are no larger. Weights below 2^-114 of the largest count for nothing. The
  * largest of a row is a whole number of units, if errors cannot make another one the largest: rows of one key, and
  * those whose other weights vanish, show scales within their own roundings. Errors of weights that have many units are
- * spread evenly over one, so EVEN deviations are allowed; of weights of a unit or two they are not. */
+ * spread evenly over one; of weights of a unit or two they are not. */
 static void rounded_weights_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
                                   size_t r, size_t c, double *worst, double *drawn)
 {
@@ -1120,10 +829,10 @@ static void rounded_weights_error(const struct propagation *p, const struct refe
             squares += square(half) * (weight < 4 * unit ? 3 : 1);
         }
     *worst += halves + 0x1p-113 * keys;
-    *drawn += EVEN * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * halves) + 0x1p-113 * keys;
+    *drawn += LAMBDA * (sqrt(squares) + (keys > 0 ? row->alike / keys : 0) * halves) + 0x1p-113 * keys;
 }
 
-static bool value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
+static void value_errors(struct propagation *p, const struct reference_head *head, const struct row *row, size_t r,
                          double *work)
 {
     const size_t d_v = (size_t)p->layer->d_v, keys = row->keys;
@@ -1131,14 +840,14 @@ static bool value_errors(struct propagation *p, const struct reference_head *hea
     const bool whole = head->exact_v != NULL; /* products and their unit are rounded as well */
     const double rounding = 2 * gamma_of(keys + row->sink + 8 + scaled + (whole ? 4 : 0));
     const double root = walk_of(keys + row->sink, row->alike);
-    const double *none = work + 4 * d_v, *z = head->z + r * d_v;
+    const double *none = work + 5 * d_v, *z = head->z + r * d_v;
     double *worst = p->z.worst + r * d_v, *drawn = p->z.drawn + r * d_v, *open = p->z_open + r * d_v;
     const struct columns of = {.worst = worst, .squares = drawn, .size = work, .reach = work + d_v,
-                               .far = work + 2 * d_v, .high = work + 3 * d_v};
+                               .far = work + 2 * d_v, .high = work + 3 * d_v, .apart = work + 4 * d_v};
     memset(worst, 0, d_v * sizeof *worst);
     memset(drawn, 0, d_v * sizeof *drawn);
     memset(open, 0, d_v * sizeof *open);
-    memset(work, 0, 5 * d_v * sizeof *work);
+    memset(work, 0, 6 * d_v * sizeof *work);
     bool any = false;
     for (size_t j = 0; j < keys; j++)
         if (row->visible[j]) {
@@ -1149,16 +858,14 @@ static bool value_errors(struct propagation *p, const struct reference_head *hea
     if (any && row->sink)
         add_key(&of, exp(row->log_a[keys]), row->e_worst[keys], row->e_drawn[keys], none, none, none, z, d_v);
     if (any && !row->open && !row->saturated)
-        common_errors(p, head, row, r, drawn, work + 5 * d_v);
-    if (any && !row->open && !row->saturated && row->periodic > 0 &&
-        !periodic_errors(p, head, row, r, drawn, work + 5 * d_v))
-        return false;
+        common_errors(p, head, row, r, drawn, work + 6 * d_v);
     const bool indicator = p->folded.indicator && !row->sink; /* not a sum of weights, but exactly 1 or 0 */
     for (size_t c = 0; any && c < d_v - indicator; c++) {
         const double reach = fmin(of.reach[c], of.high[c]), denormal = (double)keys * p->omega * (scaled ? 128 : 1);
         open[c] = row->open || !((double)keys * reach <= FLT_MAX) || values_overflow(p, row, c);
         worst[c] = fmin(worst[c], of.far[c]) + rounding * reach + denormal;
-        drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (of.size[c] + 2 * root * fabs(z[c])) + denormal;
+        drawn[c] = sqrt(drawn[c]) + LAMBDA * U * (of.size[c] + 2 * root * fabs(z[c])) + denormal +
+                   2 * row->shorter * of.apart[c];
         if (whole)
             rounded_weights_error(p, head, row, r, c, &worst[c], &drawn[c]);
         if (row->saturated || open[c] != 0)
@@ -1168,59 +875,25 @@ static bool value_errors(struct propagation *p, const struct reference_head *hea
         worst[d_v - 1] = drawn[d_v - 1] = 0;
     for (size_t c = 0; row->unsure && c < d_v; c++)
         promise_nothing(worst, drawn, open, c);
-    return true;
-}
-
-/* What errors of a query do to the logarithm of the sum of a row's weights: by them sum_j A_j T_j moves as the score
- * of one key would, sum_j A_j slope_j K_j. `key`: [d_k], `work`: [2][d_k] */
-static double mean_error(const struct propagation *p, const struct reference_head *head, const struct row *row,
-                         size_t r, double *key, double *work)
-{
-    const size_t d_k = (size_t)p->layer->d_k;
-    const double c = fabs(p->plain->scale) * LOG2_E;
-    double product = 0, squares = 0, shared = 0;
-    memset(key, 0, d_k * sizeof *key);
-    for (size_t j = 0; j < row->keys; j++) {
-        const double by = row->visible[j] ? head->weights[r * row->keys + j] * row->slope[j] : 0;
-        for (size_t d = 0; by != 0 && d < d_k; d++)
-            key[d] += by * head->k[j * d_k + d];
-        product += by != 0 ? by * row->product[j] : 0;
-    }
-    for (size_t d = 0; d < d_k; d++)
-        squares += square(p->q.drawn[r * d_k + d] * key[d]);
-    if (columns_share(p, false)) {
-        const struct shared of = shared_by(p, head, false, r + 1);
-        taken_back(p, &of, r, key, work, work + d_k);
-        for (size_t i = 0; i < of.in; i++) {
-            double whole = 0, own = 0;
-            for (size_t d = 0; d < d_k; d++) {
-                whole += c * of.w[i * d_k + d] * work[d];
-                own += square(c * of.w[i * d_k + d] * work[d_k + d]);
-            }
-            shared += of.squares[r * of.in + i] * (square(whole) - own);
-        }
-    }
-    return LN_2 * sqrt(squares + fmax(0, shared) + square(p->q_common[r] * product));
 }
 
 /* Errors of attn: e_a and the rounding of the sum and the division; none for hidden keys. Those that come from the
  * query move a weight and the sum together. */
 static void attn_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head,
-                        const struct row *row, size_t r, double *work)
+                        const struct row *row, size_t r)
 {
     const size_t m = inputs_columns(p->layer, p->in), rows = reference->z_rows.count;
     const size_t at = ((head->b * (size_t)p->layer->h + head->i) * rows + r) * m;
     const double rounding = gamma_of(row->keys + 8), root = walk_of(row->keys, row->alike);
-    const double mean = mean_error(p, head, row, r, work, work + (size_t)p->layer->d_k);
-    double common = square(LAMBDA * U * (root + 1));
+    double of_sum = LAMBDA * U * (root + 1);
     for (size_t j = 0; j < row->keys + row->sink; j++)
         if (takes_part(row, j))
-            common += square(row->e_drawn[j]);
+            of_sum += row->e_drawn[j];
     for (size_t j = 0; j < row->keys; j++)
         if (row->visible[j]) {
             const double a = head->weights[r * row->keys + j];
             p->bounds->attn_worst[at + j] = row->e_worst[j] + rounding * (a + row->e_worst[j]);
-            p->bounds->attn_drawn[at + j] = sqrt(square(row->e_drawn[j] + a * mean) + square(a) * common);
+            p->bounds->attn_drawn[at + j] = row->e_drawn[j] + a * of_sum;
             p->bounds->attn_open[at + j] = row->open;
             if (row->saturated || row->open)
                 p->bounds->attn_drawn[at + j] = INFINITY;
@@ -1256,12 +929,10 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
     const size_t keys = head->keys, rows = reference->z_rows.count;
     double *work;
     const size_t each = keys + p->layer->sink;
-    const size_t more = max_size((9 + 2 * WAVES) * (size_t)p->layer->d_v, 3 * (size_t)p->layer->d_k);
-    if (!room(&work, 7 * each + more))
+    if (!room(&work, 7 * each + 7 * (size_t)p->layer->d_v))
         return false;
     p->shown_rows = rows;
-    bool good = true;
-    for (size_t r = 0; good && r < rows; r++) {
+    for (size_t r = 0; r < rows; r++) {
         struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
                           .d_worst = work + each, .d_drawn = work + 2 * each, .e_worst = work + 3 * each,
                           .e_drawn = work + 4 * each, .slope = work + 5 * each, .product = work + 6 * each};
@@ -1269,15 +940,14 @@ static bool attention_errors(struct propagation *p, const struct reference *refe
         row.unsure = row_unsure(p, head, &row, r);
         score_errors(p, head, &row, r);
         weight_errors(&row);
-        p->z_spread[r] = spread_of(&row, (size_t)p->layer->d_model);
-        good = value_errors(p, head, &row, r, work + 7 * each);
+        value_errors(p, head, &row, r, work + 7 * each);
         if (reference->attn != NULL && head->shown == NULL)
-            attn_errors(p, reference, head, &row, r, work + 7 * each);
+            attn_errors(p, reference, head, &row, r);
         if (reference->lse != NULL)
             lse_errors(p, reference, head, &row, r);
     }
     free(work);
-    return good;
+    return true;
 }
 
 /* Number of products that one element of y sums */
@@ -1323,7 +993,7 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
     absolutes(a, head->z, count);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_size + offset);
     for (size_t at = 0; at < count; at++)
-        a[at] = square(p->z.drawn[at]) * (layer->w_o == W_O_NONE ? 1 : p->z_spread[at / d_v]);
+        a[at] = square(p->z.drawn[at]);
     for (size_t at = 0; layer->w_o != W_O_NONE && at < weights; at++)
         w[at] = square(w[at]);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_squares + offset);
@@ -1347,8 +1017,6 @@ static void keep_errors(struct propagation *p, const struct reference_head *head
     reference_keep_head(p->heads.z.worst, p->z.worst, layer, head->i, rows);
     reference_keep_head(p->heads.z.drawn, p->z.drawn, layer, head->i, rows);
     reference_keep_head(p->heads.open, p->z_open, layer, head->i, rows);
-    for (size_t r = 0; r < rows; r++)
-        p->heads.spread[r] = head->i == 0 ? p->z_spread[r] : fmax(p->heads.spread[r], p->z_spread[r]);
     if (head->i + 1 < h)
         return;
     for (size_t r = 0; layer_sums_whole(layer) && layer->w_o == W_O_DENSE && r < rows; r++) {
@@ -1385,7 +1053,6 @@ static void merge_all_errors(struct propagation *p, const struct reference *refe
 {
     const size_t rows = reference->z_rows.count;
     struct reference_head of = *head;
-    memcpy(p->z_spread, p->heads.spread, rows * sizeof *p->z_spread);
     for (of.i = 0; of.i < (size_t)p->plain->h; of.i++) {
         reference_take_head(p->z.worst, p->heads.z.worst, p->plain, of.i, rows);
         reference_take_head(p->z.drawn, p->heads.z.drawn, p->plain, of.i, rows);
@@ -1440,7 +1107,6 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
     /* a number that is rounded the other way moves all columns at once */
     const double most = p->layer->projected ? 1 : p->shared;
     const struct finish_error e = {.layer = p->layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
-                                   .deviations = keys && layer_has_cache(p->layer) ? BOUND_DEVIATIONS : 0,
                                    .lambda = LAMBDA, .most = most, .depth = depth, .worst = error.worst,
                                    .drawn = error.drawn,
                                    .all_worst = p->all[keys].worst, .all_squares = p->all[keys].squares,
@@ -1585,9 +1251,6 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
                          1, 2, false);
     if (!p->layer->identity)
         projection_error(p, of_v, p->v_size + cached * d_v, head_v, &v, 1, 2, false);
-    if (layer_has_cache(p->layer) &&
-        !(shown_one_by_one(p, of_k, &k) && (p->layer->identity || shown_one_by_one(p, of_v, &v))))
-        return false;
     for (size_t j = cached; j < head->keys; j++) {
         const bool open = p->s.open != NULL && p->s.open[j - cached];
         p->k_open[j] = overflows(p->k_size + j * d_k, k_reach, d_k) || open;
@@ -1721,16 +1384,14 @@ static void cache_errors(const struct propagation *p, const struct reference_hea
     }
 }
 
-/* A step of a cache has a fixed size and a sign: sums with it may be as many deviations off as the largest of a few
- * million elements. */
+/* A step of a cache has a fixed size and a sign. */
 static void widen_steps(struct propagation *p, const struct reference_head *head)
 {
-    const double factor = sqrt(2 * log(MILLIONS));
     for (int values = 0; values < 2; values++) {
         const size_t d = inputs_cache_width(p->layer, values);
         double *drawn = values ? p->v.drawn : p->k.drawn;
         for (size_t at = head->cached * d; at < head->keys * d; at++)
-            drawn[at] *= factor;
+            drawn[at] *= LAMBDA;
     }
 }
 
@@ -1757,7 +1418,7 @@ static bool observe(void *context, const struct reference *reference, const stru
     if (head->new_kv)
         round_value_errors(p, head);
     if (!round_score_errors(p, head, rows, c) || !score_sums(p, head, rows, c) ||
-        !shared_errors(p, head, &reference->z_rows, c) || !attention_errors(p, reference, head))
+        !attention_errors(p, reference, head))
         return false;
     if (head->all_z == NULL)
         merge_errors(p, reference, head);

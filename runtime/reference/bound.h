@@ -10,11 +10,7 @@
 #define BOUND_EXP2 2.5e-7 /* of 2^x, the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
 #define BOUND_WEIGHT_I16 7.52e-5 /* of weights beside products of whole numbers; with a cache, of whole scores */
 #define BOUND_WEIGHT_I8 1.726e-3
-/* The first Fourier coefficients of these errors: twice the squares of their sizes, the largest error being 1 */
-#define BOUND_WAVES_I8 {0.4137, 0.0079, 0.0120, 0.0091, 0.0066, 0.0049, 0.0037, 0.0029}
-#define BOUND_WAVES_I16 {0.2438, 0.1593, 0.0488, 0.0177, 0.0077, 0.0038, 0.0021, 0.0012}
-#define BOUND_LAMBDA 2.5 /* bound.c says what it covers */
-#define BOUND_DEVIATIONS 6.5 /* standard deviations of sums that are compared one by one */
+#define BOUND_LAMBDA 5.0 /* bound.c says what it covers */
 #define BOUND_LOG2_E 1.4426950408889634
 #define BOUND_LOG 1e-9 /* the series for log in double (templates/interface/sequence.in) */
 #define BOUND_TANH 4e-7 /* the quotient for tanh: 2.1e-8; in f32 up to 3.4e-7 (tests/unit/test_tanh.c) */

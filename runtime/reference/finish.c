@@ -159,30 +159,3 @@ void finish_rows(const struct layer *layer, const struct finish *of, double *to)
             *second = a * turn->sine + b * turn->cosine;
         }
 }
-
-void finish_back(const struct layer *layer, const struct finish *of, size_t row, const double *factors, double *whole,
-                 double *own)
-{
-    const size_t d = of->d;
-    memcpy(own, factors, d * sizeof *own);
-    if (of->turns != NULL)
-        finish_turn_back(layer, of->turns + row * (size_t)layer->rope.dims / 2, own);
-    memcpy(whole, own, d * sizeof *whole);
-    if (layer->qk_norm == NORM_NONE)
-        return;
-    const struct norm norm = finish_norm(layer);
-    size_t count;
-    const double *columns = finish_columns(of, row, &count), *x = of->from + row * d;
-    const struct norm_row by = norm_of(&norm, columns, count);
-    const bool l2 = norm.kind == NORM_ROW_L2, fixed = l2 && by.divisor * by.divisor > by.squares; /* by eps */
-    double sum = 0, along = 0;
-    for (size_t c = 0; c < d; c++) {
-        own[c] *= (of->gain != NULL ? of->gain[c] : 1) / by.divisor;
-        sum += own[c];
-        along += own[c] * (x[c] - by.middle);
-    }
-    for (size_t c = 0; c < d; c++)
-        whole[c] = own[c] - (norm.kind == NORM_ROW_LAYER ? sum / (double)d : 0) -
-                   (of->all != NULL || fixed ? 0 : (x[c] - by.middle) * along / (by.divisor * by.divisor *
-                                                                                 (l2 ? 1 : (double)d)));
-}

@@ -36,12 +36,6 @@ void finish_turns(const struct layer *layer, int64_t position, struct turn *turn
 /* Rotates the columns of one row back. */
 void finish_turn_back(const struct layer *layer, const struct turn *turns, double *row);
 
-/* Factors on a row's columns after norm and rotation become factors on those before, to first order: `whole`; `own`:
- * but for what a column does to the mean and the divisor of its row. Under rms_all, whose divisor other heads share,
- * these are the same. */
-void finish_back(const struct layer *layer, const struct finish *of, size_t row, const double *factors, double *whole,
-                 double *own);
-
 /* The norm of qk_norm; and the columns of one row that it covers, with their number */
 struct norm finish_norm(const struct layer *layer);
 const double *finish_columns(const struct finish *of, size_t row, size_t *count);

@@ -74,11 +74,8 @@ static void turned_error(const struct finish_error *e, const double value[2], co
     const double turned = (ANGLE_OF_KERNEL + ANGLE_OF_REFERENCE * (1 + angle)) * e->layer->rope.attention_factor;
     const double small = turned * (a + b) + 2 * e->omega + e->phi * (2 + a + b + by_a + by_b);
     *to_worst = by_a * worst[0] + by_b * worst[1] + gamma_of(3) * (by_a * a + by_b * b) + small;
-    double places = square(half_place(by[0] * value[0] + by[1] * value[1])); /* squares of what a rounding may be */
-    for (int i = 0; i < 2; i++)
-        places += square(half_place(by[i] * value[i])) + square(half_place(by[i]) * value[i]);
-    const double own = fmax(e->lambda * U * size, e->deviations * sqrt(places / 3));
-    *to_drawn = sqrt(square(by_a * drawn[0]) + square(by_b * drawn[1]) + square(own)) + small;
+    *to_drawn = sqrt(square(by_a * drawn[0]) + square(by_b * drawn[1]) + square(e->lambda * U * size)) +
+                small;
 }
 
 /* `value`: of one row, normed and times factor; errors likewise. */

@@ -15,7 +15,6 @@ struct finish_error {
     double factor;             /* for queries |scale| log2(e), which packing multiplies into gains; 1 for keys, and
                                 * if the projection contains it already */
     double omega, phi, lambda; /* as in bound.h */
-    double deviations;         /* of the roundings of a rotation, which a cache shows one by one; 0: none does */
     double most;               /* statistical errors are at most so many times the worst case */
     size_t depth;              /* number of products in a sum of the projection */
     double *worst, *drawn;     /* [rows][d] */

@@ -62,7 +62,7 @@
 #define TINY 0x1p-100
 #define SATURATED 0.1
 #define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
-#define LAMBDA (2 * BOUND_LAMBDA) /* sums of sums: twice that of one product */
+#define LAMBDA BOUND_LAMBDA
 
 /* A matrix with its errors. `size` is the sum of |a||b| for its rounding. */
 struct quantity {

@@ -4,7 +4,6 @@
  */
 #include "product.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "wide.h"
@@ -67,35 +66,4 @@ WIDE static void add_scaled(double *restrict y, double a, const double *restrict
 void axpy(double *restrict y, double a, const double *restrict x, size_t count)
 {
     add_scaled(y, a, x, count);
-}
-
-double half_place(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits &= UINT64_C(0x7FF0000000000000);
-    memcpy(&x, &bits, sizeof x);
-    return 0x1p-24 * x;
-}
-
-WIDE static void place_squares(double *restrict squares, double *restrict sum, const double *a,
-                               const double *restrict w, const double *b, size_t in, size_t d)
-{
-    for (size_t c = 0; c < d; c++) {
-        squares[c] = 0;
-        sum[c] = b[c];
-    }
-    for (size_t k = 0; k < in; k++)
-        for (size_t c = 0; c < d; c++) {
-            const double product = a[k] * w[k * d + c], of_product = half_place(product);
-            sum[c] += product;
-            const double of_sum = half_place(sum[c]);
-            squares[c] += of_sum * of_sum + of_product * of_product;
-        }
-}
-
-void product_places(double *restrict squares, double *restrict sum, const double *a, const double *restrict w,
-                    const double *b, size_t in, size_t d)
-{
-    place_squares(squares, sum, a, w, b, in, d);
 }

@@ -195,6 +195,17 @@ for generator in Ninja "Unix Makefiles"; do
         ladder "$example, $generator"
         touch "$here/bin/attngen"
         check "$example, $generator: a new attngen" generated 1
+        if [ $example = cmake ]; then
+            touch average.layer
+            check "$example, $generator: a spec that was touched is not configured anew" eval 'generated 1 &&
+                not grep -q -i -e "re-running cmake" -e "configuring done" "$work/commands"'
+            echo 'name = other' >>average.layer
+            check "$example, $generator: another name asks for another build" eval \
+                'not rebuild >"$work/said" 2>&1 && tr -s " \n" " " <"$work/said" | grep -q "another name; build again"'
+            check "$example, $generator: which has its files" eval 'not rebuild >"$work/said" 2>&1; test -s "$(find out -name other.c)"'
+            sed -i '/^name = other/d' average.layer
+            check "$example, $generator: and the old name again" eval 'not rebuild >"$work/said" 2>&1; rebuild && answers'
+        fi
         check "$example, $generator: the tests of the project" eval '(cd out && ctest)'
     done
 done

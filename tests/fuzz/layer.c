@@ -9,11 +9,12 @@
 #include <math.h>
 
 #include "emit/emit.h"
-#include "plan/expect.h"
 #include "emit/explain.h"
+#include "plan/expect.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "plan/planfile.h"
+#include "spec/keys.h"
 #include "spec/visible.h"
 
 #define MAX_COUNTED 40   /* positions that are counted one by one */
@@ -40,17 +41,13 @@ static bool maybe(struct bytes *in, unsigned of)
     return take(in) < of;
 }
 
-static void write_mask(FILE *out, unsigned mask)
+/* A word of the key, from the one at `first` on; no word at `end`, where that is not 0, or after it */
+static const char *word_of(struct bytes *in, enum key key, size_t first, size_t end)
 {
-    static const char *const names[] = {"causal", "padding", "no_self", "window",
-                                        "bool", "additive", "prefix", "segments"};
-    const char *joint = "mask = ";
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (mask >> i & 1) {
-            fprintf(out, "%s%s", joint, names[i]);
-            joint = "+";
-        }
-    fputs(*joint == '+' ? "\n" : "", out);
+    size_t count = first;
+    while (key_words(key)[count].word != NULL && (end == 0 || count < end))
+        count++;
+    return key_words(key)[first + take_below(in, count - first)].word;
 }
 
 static void draw_window(struct bytes *in, FILE *out, unsigned mask)
@@ -60,10 +57,10 @@ static void draw_window(struct bytes *in, FILE *out, unsigned mask)
             fprintf(out, "window_%s = %lld\n", side == 0 ? "left" : "right", (long long)draw_size(in) - 1);
 }
 
-static void draw_word(struct bytes *in, FILE *out, const char *key, const char *const words[], size_t count)
+static void draw_word(struct bytes *in, FILE *out, enum key key, size_t end)
 {
     if (maybe(in, 128))
-        fprintf(out, "%s = %s\n", key, words[take_below(in, count)]);
+        fprintf(out, "%s = %s\n", key_rows[key].name, word_of(in, key, 0, end));
 }
 
 /* A value that a key of the plan may have, or may not. */
@@ -128,9 +125,8 @@ static void draw_size_of(struct bytes *in, FILE *out, const char *key, unsigned 
 
 static void draw_rope(struct bytes *in, FILE *out)
 {
-    static const char *const rope[] = {"half", "interleaved"}, *const scaling[] = {"linear", "llama3", "yarn"};
     static const char *const numbers[] = {"rope_low", "rope_high", "rope_beta_fast", "rope_beta_slow", "rope_attention_factor"};
-    fprintf(out, "rope = %s\n", rope[take_below(in, 2)]);
+    fprintf(out, "rope = %s\n", word_of(in, KEY_ROPE, 1, 0));
     if (rather(in, 100))
         fputs("rope_positions = given\n", out);
     draw_size_of(in, out, "rope_dims", 100, 2);
@@ -138,7 +134,7 @@ static void draw_rope(struct bytes *in, FILE *out)
     const size_t which = take_below(in, 4);
     if (which == 3)
         return;
-    fprintf(out, "rope_scaling = %s\n", scaling[which]);
+    fprintf(out, "rope_scaling = %s\n", key_words(KEY_ROPE_SCALING)[which + 1].word);
     draw_real(in, out, "rope_factor", 250);
     draw_real(in, out, "rope_original_len", which == 0 ? 5 : 250);
     if (rather(in, which == 2 ? 100 : 2))
@@ -150,12 +146,10 @@ static void draw_rope(struct bytes *in, FILE *out)
 /* The bits of masks that it adds; perhaps another word for scores. */
 static unsigned draw_more_kinds(struct bytes *in, FILE *out, bool other_source, const char **shown)
 {
-    static const char *const norm[] = {"rms", "layer", "l2", "rms_all"}, *const offset[] = {"none", "past", "end"};
-    static const char *const scores[] = {"raw", "capped", "biased", "weights"};
     if (rather(in, other_source ? 100 : 5))
-        fprintf(out, "offset = %s\n", offset[take_below(in, 3)]);
+        fprintf(out, "offset = %s\n", word_of(in, KEY_OFFSET, 0, 0));
     if (rather(in, 60))
-        fprintf(out, "qk_norm = %s\n", norm[take_below(in, 4)]);
+        fprintf(out, "qk_norm = %s\n", word_of(in, KEY_QK_NORM, 1, 0));
     draw_real(in, out, "norm_eps", 30);
     if (rather(in, 90))
         draw_rope(in, out);
@@ -174,21 +168,14 @@ static unsigned draw_more_kinds(struct bytes *in, FILE *out, bool other_source, 
         draw_size_of(in, out, "rel_right", 200, 1);
     }
     if (rather(in, 60))
-        *shown = scores[take_below(in, 4)];
+        *shown = word_of(in, KEY_SCORES, 2, 0);
     return rather(in, 40) ? 1u << 6 | 1u : rather(in, 40) ? 1u << 7 : 0;
 }
 
 static char *draw_spec(struct bytes *in, size_t *length)
 {
-    static const char *const width[] = {"narrow", "wide"}, *const input[] = {"shared", "split"};
-    static const char *const w_k[] = {"dense", "tied"}, *const w_v[] = {"dense", "identity"};
-    static const char *const w_o[] = {"dense", "none", "conv"}, *const either[] = {"true", "false"};
-    static const char *const heads[] = {"last", "first"};
-    static const char *const layout[] = {"in_out", "out_in"};
-    static const char *const types[] = {"f32", "bf16", "f16", "i8", "i4"};
-    static const char *const precisions[] = {"f32", "i16", "i8", "bf16"};
     static const char *const scale[] = {"0", "1", "-0.5", "1e30", "-2.3e38", "1e-30", "0x1p-3", "3.402823e38"};
-    char *text = NULL;
+    char *text = NULL, masks[LAYER_MASK_TEXT];
     FILE *out = open_memstream(&text, length);
     REQUIRE(out != NULL);
     const int64_t h = 1 + (int64_t)take_below(in, 16), d = draw_size(in);
@@ -201,9 +188,9 @@ static char *draw_spec(struct bytes *in, size_t *length)
     if (maybe(in, 60))
         fprintf(out, "h_kv = %lld\n", (long long)(h / (1 + take(in) % 4)));
     if (projected)
-        draw_word(in, out, "heads", heads, 2);
+        draw_word(in, out, KEY_HEADS, 0);
     else
-        draw_word(in, out, "width", width, 2);
+        draw_word(in, out, KEY_WIDTH, 0);
     if (projected || maybe(in, 40))
         fprintf(out, "d_k = %lld\n", (long long)draw_size(in));
     if (maybe(in, 40))
@@ -211,7 +198,7 @@ static char *draw_spec(struct bytes *in, size_t *length)
     if (projected)
         fputs("input = projected\n", out);
     else
-        draw_word(in, out, "input", input, 2);
+        draw_word(in, out, KEY_INPUT, 2);
     if (projected || maybe(in, 100)) {
         cross = !projected;
         fputs(cross ? "attention = cross\n" : "", out);
@@ -221,26 +208,28 @@ static char *draw_spec(struct bytes *in, size_t *length)
             fprintf(out, "source_len = %lld\n", (long long)draw_size(in));
     }
     if (!projected) {
-        draw_word(in, out, "w_k", w_k, 2);
-        draw_word(in, out, "w_v", w_v, 2);
+        draw_word(in, out, KEY_W_K, 0);
+        draw_word(in, out, KEY_W_V, 0);
     }
     const size_t output = take_below(in, 3);
     if (!projected || output != 1)
         fprintf(out, "d_model = %lld\n", (long long)d_model);
-    fprintf(out, "w_o = %s\n", w_o[output]);
+    fprintf(out, "w_o = %s\n", key_word(KEY_W_O, (int64_t)output));
     if (output == 2 && maybe(in, 128))
         fprintf(out, "conv_width = %lld\n", (long long)draw_size(in));
-    draw_word(in, out, "bias", either, 2);
-    draw_word(in, out, "scale", scale, sizeof scale / sizeof *scale);
-    const char *shown = maybe(in, 128) ? either[take_below(in, 2)] : NULL;
-    draw_word(in, out, "weight_layout", layout, 2);
-    draw_word(in, out, "weight_type", types, 5);
-    draw_word(in, out, "precision", precisions, 4);
+    draw_word(in, out, KEY_BIAS, 0);
+    if (maybe(in, 128))
+        fprintf(out, "scale = %s\n", scale[take_below(in, sizeof scale / sizeof *scale)]);
+    const char *shown = maybe(in, 128) ? word_of(in, KEY_SCORES, 0, 2) : NULL;
+    draw_word(in, out, KEY_WEIGHT_LAYOUT, 0);
+    draw_word(in, out, KEY_WEIGHT_TYPE, 0);
+    draw_word(in, out, KEY_PRECISION, 0);
     draw_plan(in, out);
-    write_mask(out, mask | (rather(in, 128) ? draw_more_kinds(in, out, cross || projected, &shown) : 0));
+    layer_mask_text(mask | (rather(in, 128) ? draw_more_kinds(in, out, cross || projected, &shown) : 0), masks);
+    fprintf(out, "mask = %s\n", masks);
     if (shown != NULL)
         fprintf(out, "scores = %s\n", shown);
-    draw_word(in, out, "tensor_type", types, 3);
+    draw_word(in, out, KEY_TENSOR_TYPE, 0);
     REQUIRE(fclose(out) == 0);
     return text;
 }
@@ -451,11 +440,11 @@ static void check_emitted(const struct layer *layer, size_t isa_row, bool split)
     emit_set_string(emit, "PAIR", "0x0123456789abcdef");
     emit_set_boolean(emit, "SPLIT_FILES", split);
     plan_context(plan, layer, emit);
-    check_file_emitted(emit, "kernel.c.in", 0, layer);
-    check_file_emitted(emit, "kernel.h.in", 0, layer);
+    check_file_emitted(emit, "interface/kernel.c.in", 0, layer);
+    check_file_emitted(emit, "interface/kernel.h.in", 0, layer);
     if (split) {
-        check_file_emitted(emit, "kernel_internal.h.in", 0, layer);
-        check_file_emitted(emit, "kernel_isa.c.in", (size_t)plan->count, layer);
+        check_file_emitted(emit, "interface/kernel_internal.h.in", 0, layer);
+        check_file_emitted(emit, "interface/kernel_isa.c.in", (size_t)plan->count, layer);
     }
     emit_close(emit);
     plan_free(plan);

@@ -30,7 +30,7 @@
 #include "dice.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
-#include "spec/layer.h"
+#include "spec/keys.h"
 
 extern char **environ;
 
@@ -90,45 +90,32 @@ enum shape {
     SHAPE_WIDE    /* heads so wide that scores are summed in slabs and values lie in blocks, and few tokens */
 };
 
+/* What a draft has of a key, by kinds of keys. Not given: NULL, 0, for COUNT and REACH -1, for FACTOR NaN. */
+typedef const char *draft_NAME, *draft_WORD, *draft_SWITCH;
+typedef int64_t draft_SIZE, draft_COUNT, draft_REACH;
+typedef unsigned draft_MASK;
+typedef double draft_FACTOR, draft_CAP, draft_POSITIVE, draft_SHARE;
+typedef char draft_EXPRESSION[400];
+
 struct draft {
+#define KEY(id, key, kind, ...) draft_##kind key;
+#include "spec/key_rows.h"
+#undef KEY
     enum shape shape;
-    int64_t d_model, h, h_kv, d_k, d_v, d_source, seq_len, source_len; /* 0: not given */
-    bool split, cross, tied, identity, wide;
-    const char *w_o;
-    int64_t conv_width; /* 0: not given */
-    unsigned mask;
-    int64_t window_left, window_right; /* -1: not given */
-    double scale;
-    bool scale_given, bias, out_in;
-    bool projected, heads_first, pad_skipped, rope_given, alibi, sink, lse, train;
-    const char *scores, *offset, *qk_norm, *rope, *rope_scaling, *rope_truncate, *relative; /* NULL: not given */
-    const char *cache, *exact_chunks;             /* likewise */
-    const char *block, *norm, *ffn, *ffn_bias, *norm_shared; /* likewise */
-    const char *layer, *activation;               /* likewise: one without attention */
-    const char *precision, *weight_type, *cache_type, *tensor_type; /* likewise */
-    int64_t d_out;
-    int64_t d_ff;                                 /* 0: not given */
-    int64_t cache_len, page_len;                  /* 0: not given */
-    int64_t rope_dims, rel_buckets, rel_distance; /* likewise */
-    int64_t rel_left, rel_right;                  /* -1: not given */
-    double dropout; /* 0: not given */
-    double norm_eps, rope_theta, rope_factor, rope_original_len, rope_low, rope_high, rope_beta_fast, rope_beta_slow;
-    double rope_attention_factor, softcap; /* 0: not given, as of those before */
-    int64_t unroll, query_vecs, key_block, group_rows, depth_slab; /* 0: not given */
-    int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows; /* likewise */
-    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size, *products; /* NULL: not given */
-    char score[400], visible[400]; /* empty: not given */
+    const char *exact_chunks; /* NULL: not given, as of the other words of the plan; of its numbers 0 */
+    int64_t unroll, query_vecs, key_block, group_rows, depth_slab;
+    int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows;
+    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size, *products;
     bool crowded; /* called with a batch of many short sequences */
 };
+#define NOTHING_DRAWN .window_left = -1, .window_right = -1, .rel_left = -1, .rel_right = -1, .scale = NAN
 
 static const struct {
     unsigned bit;
-    const char *word;
     double chance;
 } masks[] = { /* the last two are of more kinds */
-    {MASK_CAUSAL, "causal", 0.3}, {MASK_PADDING, "padding", 0.4}, {MASK_NO_SELF, "no_self", 0.15},
-    {MASK_WINDOW, "window", 0.25}, {MASK_BOOL, "bool", 0.2},      {MASK_ADDITIVE, "additive", 0.2},
-    {MASK_PREFIX, "prefix", 0.4},     {MASK_SEGMENTS, "segments", 0.15},
+    {MASK_CAUSAL, 0.3}, {MASK_PADDING, 0.4}, {MASK_NO_SELF, 0.15}, {MASK_WINDOW, 0.25}, {MASK_BOOL, 0.2},
+    {MASK_ADDITIVE, 0.2}, {MASK_PREFIX, 0.4}, {MASK_SEGMENTS, 0.15},
 };
 #define MASKS (sizeof masks / sizeof *masks)
 
@@ -146,18 +133,18 @@ static void draw_kind(struct dice *dice, struct draft *d)
 {
     const bool plain = chance(dice, 0.25);
     d->shape = chance(dice, 0.82) ? SHAPE_USUAL : (enum shape)PICK(dice, SHAPE_DEEP, SHAPE_STRIDE, SHAPE_LONG, SHAPE_WIDE, SHAPE_WIDE);
-    d->split = !plain && chance(dice, 0.25);
-    d->cross = !plain && chance(dice, 0.35);
-    d->tied = !plain && chance(dice, 0.15);
-    d->identity = !plain && chance(dice, 0.15);
-    d->w_o = plain || chance(dice, 0.4) ? "dense" : chance(dice, 0.4) ? "none" : "conv";
-    if (strcmp(d->w_o, "conv") == 0 && chance(dice, 0.8))
+    d->input = !plain && chance(dice, 0.25) ? "split" : NULL;
+    d->attention = !plain && chance(dice, 0.35) ? "cross" : NULL;
+    d->w_k = !plain && chance(dice, 0.15) ? "tied" : NULL;
+    d->w_v = !plain && chance(dice, 0.15) ? "identity" : NULL;
+    d->w_o = plain || chance(dice, 0.4) ? NULL : chance(dice, 0.4) ? "none" : "conv";
+    if (is(d->w_o, "conv") && chance(dice, 0.8))
         d->conv_width = between(dice, 1, 5);
-    d->wide = chance(dice, 0.2);
+    d->width = chance(dice, 0.2) ? "wide" : NULL;
     d->crowded = chance(dice, 0.25);
-    d->bias = chance(dice, 0.5);
+    d->bias = chance(dice, 0.5) ? "true" : NULL;
     d->scores = chance(dice, 0.3) ? "true" : NULL;
-    d->out_in = chance(dice, 0.3);
+    d->weight_layout = chance(dice, 0.3) ? "out_in" : NULL;
 }
 
 /* d_model and h, the one dividing the other: half of the time d_model lies at an edge, half of the time a head. */
@@ -183,48 +170,47 @@ static int64_t wide_head(struct dice *dice)
 
 static void draw_widths(struct dice *dice, struct draft *d)
 {
-    const bool divides = d->split || strcmp(d->w_o, "conv") == 0;
+    const bool divides = is(d->input, "split") || is(d->w_o, "conv");
     const int64_t max = d->shape == SHAPE_DEEP ? 5 : 70;
     draw_divided(dice, d);
     if (d->shape == SHAPE_STRIDE) {
         d->d_model = d->h = PICK(dice, 4, 8, 16);
         d->d_k = 512 / d->h;
-        d->d_v = d->identity ? 0 : chance(dice, 0.5) ? d->d_k : near_edge(dice, 40);
-        d->wide = false;
+        d->d_v = d->w_v ? 0 : chance(dice, 0.5) ? d->d_k : near_edge(dice, 40);
+        d->width = NULL;
     } else if (d->shape == SHAPE_WIDE) {
         d->h = PICK(dice, 1, 2, 3, 4);
         d->d_model = d->h * near_edge(dice, chance(dice, 0.6) ? 24 / d->h : 260 / d->h);
         d->d_k = chance(dice, 0.7) ? wide_head(dice) : near_edge(dice, 40);
-        d->d_v = d->identity ? 0 : d->d_k <= 40 || chance(dice, 0.7) ? wide_head(dice) : near_edge(dice, 40);
+        d->d_v = d->w_v ? 0 : d->d_k <= 40 || chance(dice, 0.7) ? wide_head(dice) : near_edge(dice, 40);
     } else if (d->shape == SHAPE_DEEP || chance(dice, 0.55)) {
         d->d_k = near_edge(dice, max);
-        if (!d->identity && (d->shape == SHAPE_DEEP || chance(dice, 0.7)))
+        if (!d->w_v && (d->shape == SHAPE_DEEP || chance(dice, 0.7)))
             d->d_v = near_edge(dice, max);
         if (d->d_v > 0 && chance(dice, 0.15) && d->shape != SHAPE_DEEP)
             d->d_k = 0;
     }
-    const bool both = d->d_k > 0 && (d->d_v > 0 || d->identity);
-    d->wide = d->wide && !both && d->shape == SHAPE_USUAL;
-    if (!divides && (both || d->wide) && chance(dice, 0.5) && d->shape != SHAPE_STRIDE && d->shape != SHAPE_WIDE)
+    const bool both = d->d_k > 0 && (d->d_v > 0 || d->w_v);
+    d->width = !both && d->shape == SHAPE_USUAL ? d->width : NULL;
+    if (!divides && (both || d->width) && chance(dice, 0.5) && d->shape != SHAPE_STRIDE && d->shape != SHAPE_WIDE)
         d->d_model = d->shape == SHAPE_DEEP ? PICK(dice, 1025, 1031, 2047) : near_edge(dice, 130);
-    if (!d->split && !d->tied && !d->identity && chance(dice, 0.4))
+    if (!is(d->input, "split") && !d->w_k && !d->w_v && chance(dice, 0.4))
         d->h_kv = divisor(dice, d->h, d->h);
-    if (d->cross && !d->tied && chance(dice, 0.5))
-        d->d_source = d->split ? d->h * near_edge(dice, 130 / d->h) : near_edge(dice, 130);
+    if (d->attention && !d->w_k && chance(dice, 0.5))
+        d->d_source = is(d->input, "split") ? d->h * near_edge(dice, 130 / d->h) : near_edge(dice, 130);
 }
 
 static void draw_lengths(struct dice *dice, struct draft *d)
 {
     const bool is_long = d->shape == SHAPE_LONG;
-    d->seq_len = is_long && !d->cross ? between(dice, 200, 600) : near_edge(dice, d->shape == SHAPE_USUAL ? 140 : 40);
-    if (d->cross && (is_long || chance(dice, 0.8)))
+    d->seq_len = is_long && !d->attention ? between(dice, 200, 600) : near_edge(dice, d->shape == SHAPE_USUAL ? 140 : 40);
+    if (d->attention && (is_long || chance(dice, 0.8)))
         d->source_len = is_long ? between(dice, 200, 1200) : near_edge(dice, 140);
 }
 
 static void draw_masks(struct dice *dice, struct draft *d, bool more_kinds)
 {
     const unsigned more = MASK_PREFIX | MASK_SEGMENTS;
-    d->window_left = d->window_right = -1;
     for (size_t i = 0; i < MASKS; i++)
         if ((more_kinds || !(masks[i].bit & more)) && chance(dice, masks[i].chance))
             d->mask |= masks[i].bit;
@@ -253,13 +239,13 @@ static void draw_masks(struct dice *dice, struct draft *d, bool more_kinds)
 /* q, k and v of a call: what only projections have is not given. */
 static void draw_projected(struct dice *dice, struct draft *d)
 {
-    d->projected = true;
-    d->heads_first = chance(dice, 0.5);
-    d->split = d->cross = d->tied = d->identity = d->wide = false;
+    d->input = "projected";
+    d->heads = chance(dice, 0.5) ? "first" : NULL;
+    d->attention = d->w_k = d->w_v = d->width = NULL;
     d->d_source = 0;
     if (d->d_k == 0)
         d->d_k = d->d_v > 0 && chance(dice, 0.5) ? d->d_v : near_edge(dice, d->shape == SHAPE_DEEP ? 5 : 70);
-    if (strcmp(d->w_o, "none") == 0)
+    if (is(d->w_o, "none"))
         d->d_model = 0;
     if (d->h_kv == 0 && chance(dice, 0.4))
         d->h_kv = divisor(dice, d->h, d->h);
@@ -287,14 +273,14 @@ static void draw_scaling(struct dice *dice, struct draft *d)
 
 static void draw_rope(struct dice *dice, struct draft *d)
 {
-    const int64_t width = d->d_k > 0 ? d->d_k : d->wide ? d->d_model : d->d_model / d->h;
+    const int64_t width = d->d_k > 0 ? d->d_k : d->width ? d->d_model : d->d_model / d->h;
     if (width < 2)
         return;
     d->rope = WORD(dice, "half", "interleaved");
     if (width % 2 != 0 || chance(dice, 0.5))
         d->rope_dims = 2 * between(dice, 1, width / 2);
     d->rope_theta = REAL(dice, 0.5, 1.5, 100, 10000, 500000);
-    d->rope_given = chance(dice, 0.25);
+    d->rope_positions = chance(dice, 0.25) ? "given" : NULL;
     if (chance(dice, 0.4))
         draw_scaling(dice, d);
 }
@@ -319,11 +305,11 @@ static void draw_relative(struct dice *dice, struct draft *d)
 static void draw_cache(struct dice *dice, struct draft *d)
 {
     d->cache = WORD(dice, "rows", "rows", "ring", "paged", "paged");
-    d->cross = false;
+    d->attention = NULL;
     d->d_source = d->source_len = d->conv_width = 0;
     d->mask &= ~(unsigned)MASK_SEGMENTS;
     if (is(d->w_o, "conv"))
-        d->w_o = "dense";
+        d->w_o = NULL;
     if (chance(dice, 0.6)) /* tokens that see no later ones */
         d->mask = (d->mask | MASK_CAUSAL) & ~(unsigned)MASK_PREFIX;
     d->cache_len = d->seq_len + (chance(dice, 0.2) ? 0 : d->shape == SHAPE_LONG ? between(dice, 200, 900)
@@ -344,47 +330,47 @@ static void draw_cache(struct dice *dice, struct draft *d)
 /* What a layer may have since there are more kinds of attention, each by itself. */
 static void draw_more_kinds(struct dice *dice, struct draft *d)
 {
-    if ((d->cross || d->projected) && d->cache == NULL && chance(dice, 0.5))
+    if ((d->attention || is(d->input, "projected")) && d->cache == NULL && chance(dice, 0.5))
         d->offset = WORD(dice, "past", "end");
-    d->pad_skipped = (d->mask & MASK_PADDING) && !d->cross && !d->projected && chance(dice, 0.4);
+    d->pad_rows = (d->mask & MASK_PADDING) && !d->attention && !is(d->input, "projected") && chance(dice, 0.4) ? "skipped" : NULL;
     if (chance(dice, 0.25)) {
         d->qk_norm = WORD(dice, "rms", "layer", "l2", "rms_all");
         d->norm_eps = REAL(dice, 0.6, 1e-12, 1e-6, 1e-5, 0.01);
     }
-    if (!d->cross && chance(dice, 0.3))
+    if (!d->attention && chance(dice, 0.3))
         draw_rope(dice, d);
     d->softcap = REAL(dice, 0.15, 0.5, 1, 5, 30);
-    d->alibi = chance(dice, 0.15);
+    d->alibi = chance(dice, 0.15) ? "true" : NULL;
     if (chance(dice, 0.2))
         draw_relative(dice, d);
-    d->sink = chance(dice, 0.15);
-    d->lse = chance(dice, 0.2);
+    d->sink = chance(dice, 0.15) ? "true" : NULL;
+    d->lse = chance(dice, 0.2) ? "true" : NULL;
     if (chance(dice, 0.3) && !is(d->cache, "ring"))
         d->scores = WORD(dice, "weights", "raw", "capped", "biased");
     if (chance(dice, 0.2))
         draw_score(dice, &(struct text){d->score, 0, sizeof d->score});
     if (chance(dice, 0.2))
         draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
-    if (d->rope_given && d->projected)
+    if (d->rope_positions && is(d->input, "projected"))
         d->source_len = 0; /* such a call has m = n */
 }
 
 /* What a layer with gradients has of more kinds, each by itself. */
 static void draw_trained(struct dice *dice, struct draft *d)
 {
-    if (!d->cross && chance(dice, 0.4))
+    if (!d->attention && chance(dice, 0.4))
         draw_rope(dice, d);
-    d->alibi = chance(dice, 0.3);
+    d->alibi = chance(dice, 0.3) ? "true" : NULL;
     if ((d->mask & MASK_CAUSAL) && chance(dice, 0.25))
         d->mask |= MASK_PREFIX;
     if (chance(dice, 0.15))
         d->mask |= MASK_SEGMENTS;
-    if (d->cross && chance(dice, 0.4))
+    if (d->attention && chance(dice, 0.4))
         d->offset = WORD(dice, "past", "end");
-    d->pad_skipped = (d->mask & MASK_PADDING) && !d->cross && chance(dice, 0.4);
+    d->pad_rows = (d->mask & MASK_PADDING) && !d->attention && chance(dice, 0.4) ? "skipped" : NULL;
     d->softcap = REAL(dice, 0.2, 0.5, 1, 5, 30);
-    d->sink = chance(dice, 0.2);
-    d->lse = chance(dice, 0.15);
+    d->sink = chance(dice, 0.2) ? "true" : NULL;
+    d->lse = chance(dice, 0.15) ? "true" : NULL;
     if (chance(dice, 0.25))
         draw_relative(dice, d);
     if (chance(dice, 0.15))
@@ -394,10 +380,10 @@ static void draw_trained(struct dice *dice, struct draft *d)
 /* A block around attention, of layers that bring x and have as many columns of attention. */
 static void draw_block(struct dice *dice, struct draft *d)
 {
-    if (d->projected)
+    if (is(d->input, "projected"))
         return;
     if (is(d->w_o, "none"))
-        d->w_o = "dense";
+        d->w_o = NULL;
     d->block = WORD(dice, "post", "pre", "parallel", "sandwich");
     d->norm = chance(dice, 0.45) ? "rms" : chance(dice, 0.2) ? "layer" : NULL;
     if (d->qk_norm == NULL)
@@ -417,16 +403,15 @@ static void draw_rows(struct dice *dice, struct draft *d)
 {
     const struct draft drawn = *d;
     const bool deep = chance(dice, 0.12);
-    *d = (struct draft){.layer = WORD(dice, "ffn", "linear"), .window_left = -1, .window_right = -1, .rel_left = -1,
-                        .rel_right = -1, .w_o = "dense", .crowded = chance(dice, 0.2)};
+    *d = (struct draft){NOTHING_DRAWN, .layer = WORD(dice, "ffn", "linear"), .crowded = chance(dice, 0.2)};
     d->d_model = deep ? PICK(dice, 1023, 1024, 1025, 1536) : near_edge(dice, 200);
     d->seq_len = chance(dice, 0.25) ? 1 : near_edge(dice, d->crowded ? 30 : 90);
-    d->out_in = chance(dice, 0.4);
+    d->weight_layout = chance(dice, 0.4) ? "out_in" : NULL;
     d->mask = chance(dice, 0.45) ? MASK_PADDING : 0;
-    d->pad_skipped = d->mask != 0 && chance(dice, 0.75);
+    d->pad_rows = d->mask != 0 && chance(dice, 0.75) ? "skipped" : NULL;
     if (is(d->layer, "linear")) {
         d->d_out = near_edge(dice, 300);
-        d->bias = chance(dice, 0.5);
+        d->bias = chance(dice, 0.5) ? "true" : NULL;
         d->activation = WORD(dice, "relu", "gelu", "gelu_tanh", "silu", "tanh", "none", NULL);
         d->norm = WORD(dice, "layer", "rms", "none", NULL);
         d->norm_eps = d->norm == NULL || is(d->norm, "none") ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
@@ -516,23 +501,22 @@ static void draw_fast(struct dice *dice, struct draft *d)
         d->d_out = d->d_out > 0 ? between(dice, 192, 300) : d->d_out;
         return;
     }
-    d->wide = d->split = false;
+    d->width = d->input = NULL;
     d->d_k = (256 + d->h - 1) / d->h + 1;
     d->d_k -= d->d_k % 2;
-    d->d_v = d->identity ? 0 : d->d_k;
+    d->d_v = d->w_v ? 0 : d->d_k;
     d->rope_dims = d->rope_dims > d->d_k ? 0 : d->rope_dims;
     d->conv_width = 0;
     if (is(d->w_o, "conv"))
-        d->w_o = "dense";
+        d->w_o = NULL;
 }
 
 static void draw_layer(struct dice *dice, struct draft *d, const struct options *options)
 {
     const bool cached = options->cached, in_block = options->blocks, train = options->train;
     static const double scales[] = {0, 1, -0.5, 0.125, 0.3, 2.5, 1e-3, -3, 20};
-    *d = (struct draft){0};
+    *d = (struct draft){NOTHING_DRAWN};
     const bool more_kinds = (chance(dice, 0.6) || cached) && !train, caches = chance(dice, 0.2) || cached;
-    d->rel_left = d->rel_right = -1;
     draw_kind(dice, d);
     draw_widths(dice, d);
     draw_lengths(dice, d);
@@ -547,7 +531,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if (in_block || (chance(&of_block, 0.25) && more_kinds))
         draw_block(&of_block, d);
     struct dice of_train = {mix(dice->state ^ 0x747261696E)}; /* likewise */
-    d->train = train || (chance(&of_train, 0.4) && !more_kinds && d->block == NULL);
+    d->train = train || (chance(&of_train, 0.4) && !more_kinds && d->block == NULL) ? "true" : NULL;
     if (d->train)
         d->dropout = REAL(&of_train, 0.4, 0.1, 0.5, 0.25, 0.9, 1e-9);
     if (d->train)
@@ -558,14 +542,15 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         d->norm_eps = REAL(&of_norm, 0.6, 1e-12, 1e-6, 0.01, 1);
     }
     draw_plan(dice, d);
-    d->scale_given = chance(dice, 0.4);
+    const bool scaled = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
+    d->scale = scaled ? d->scale : NAN;
     struct dice of_rows = {mix(dice->state ^ 0x726F7773)}; /* likewise */
     if (options->rows || (chance(&of_rows, 0.1) && !cached && !in_block && !d->train))
         draw_rows(&of_rows, d);
     static const char *const types[] = {"f32", "bf16", "f16", "i8", "i4"};
     struct dice of_types = {mix(dice->state ^ 0x7479706573)}; /* likewise */
-    const bool no_weights = d->layer == NULL && d->projected && is(d->w_o, "none");
+    const bool no_weights = d->layer == NULL && is(d->input, "projected") && is(d->w_o, "none");
     if (chance(&of_types, 0.3) && !d->train && !no_weights)
         d->weight_type = types[between(&of_types, 0, 4)];
     struct dice of_products = {mix(dice->state ^ 0x70726F64)}; /* likewise */
@@ -589,7 +574,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
     const bool words = is(d->precision, "i16");
     const bool may = d->cache == NULL && !d->train && d->weight_type == NULL && words;
-    if (may && !d->crowded && !d->pad_skipped && !d->projected && d->shape == SHAPE_USUAL &&
+    if (may && !d->crowded && !d->pad_rows && !is(d->input, "projected") && d->shape == SHAPE_USUAL &&
         (chance(&of_fast, 0.5) || options->fast))
         draw_fast(&of_fast, d);
 }
@@ -602,92 +587,48 @@ static void add_number(struct text *text, const char *key, int64_t value, int64_
         add(text, "%s = %lld\n", key, (long long)value);
 }
 
-/* One of two words; the default is left out most of the time. */
-static void add_word(struct text *text, struct dice *dice, const char *key, bool given, const char *word,
-                     const char *otherwise)
-{
-    const bool restated = chance(dice, 0.1);
-    if (given || restated)
-        add(text, "%s = %s\n", key, given ? word : otherwise);
-}
-
-static void add_real(struct text *text, const char *key, double value)
-{
-    if (value != 0)
-        add(text, "%s = %.17g\n", key, value);
-}
-
 static void add_given(struct text *text, const char *key, const char *word)
 {
     if (word != NULL)
         add(text, "%s = %s\n", key, word);
 }
 
-static void add_masks(struct text *text, struct dice *dice, const struct draft *d)
+/* Keys whose default is written now and then, of layers that have them */
+static bool may_restate(const struct draft *d, enum key key)
 {
-    if (d->mask == 0 && !chance(dice, 0.1))
-        return;
-    add(text, "mask = %s", d->mask == 0 ? "none" : "");
-    const char *joint = "";
-    for (size_t i = 0; i < MASKS; i++)
-        if (d->mask & masks[i].bit) {
-            add(text, "%s%s", joint, masks[i].word);
-            joint = "+";
-        }
-    add(text, "\n");
+    const bool attends = d->layer == NULL, projected = is(d->input, "projected");
+    switch (key) {
+    case KEY_WIDTH: return attends && !projected && !(d->d_k > 0 && d->d_v > 0);
+    case KEY_ATTENTION: case KEY_W_K: case KEY_W_V: return attends && !projected;
+    case KEY_HEADS: return projected;
+    case KEY_INPUT: case KEY_W_O: case KEY_SCORES: return attends;
+    case KEY_BIAS: return !is(d->layer, "ffn");
+    default: return key == KEY_WEIGHT_LAYOUT;
+    }
 }
 
-static void add_rope(struct text *text, const struct draft *d)
+static void add_word(struct text *text, struct dice *dice, const struct draft *d, enum key key, const char *word)
 {
-    add_given(text, "rope", d->rope);
-    add_number(text, "rope_dims", d->rope_dims, 0);
-    add_real(text, "rope_theta", d->rope_theta);
-    add_given(text, "rope_positions", d->rope_given ? "given" : NULL);
-    add_given(text, "rope_scaling", d->rope_scaling);
-    add_real(text, "rope_factor", d->rope_factor);
-    add_real(text, "rope_original_len", d->rope_original_len);
-    add_real(text, "rope_low", d->rope_low);
-    add_real(text, "rope_high", d->rope_high);
-    add_real(text, "rope_beta_fast", d->rope_beta_fast);
-    add_real(text, "rope_beta_slow", d->rope_beta_slow);
-    add_given(text, "rope_truncate", d->rope_truncate);
-    add_real(text, "rope_attention_factor", d->rope_attention_factor);
+    const bool restated = may_restate(d, key) && chance(dice, 0.1);
+    add_given(text, key_rows[key].name, word != NULL || !restated ? word : key_words(key)->word);
+}
+
+static void add_mask(struct text *text, struct dice *dice, unsigned mask)
+{
+    char words[LAYER_MASK_TEXT];
+    layer_mask_text(mask, words);
+    add_given(text, "mask", mask != 0 || chance(dice, 0.1) ? words : NULL);
+}
+
+static void add_real(struct text *text, enum key key, double value, bool given)
+{
+    if (given)
+        add(text, "%s = %.17g\n", key_rows[key].name, value);
 }
 
 static bool reads(const struct draft *d, const char *table)
 {
     return strstr(d->score, table) != NULL || strstr(d->visible, table) != NULL;
-}
-
-static void add_more_kinds(struct text *text, const struct draft *d)
-{
-    add_given(text, "offset", d->offset);
-    add_given(text, "pad_rows", d->pad_skipped ? "skipped" : NULL);
-    add_given(text, "qk_norm", d->qk_norm);
-    add_real(text, "norm_eps", d->norm_eps);
-    add_rope(text, d);
-    add_real(text, "softcap", d->softcap);
-    add_given(text, "alibi", d->alibi ? "true" : NULL);
-    add_given(text, "relative", d->relative);
-    add_number(text, "rel_buckets", d->rel_buckets, 0);
-    add_number(text, "rel_distance", d->rel_distance, 0);
-    add_number(text, "rel_left", d->rel_left, -1);
-    add_number(text, "rel_right", d->rel_right, -1);
-    add_given(text, "sink", d->sink ? "true" : NULL);
-    add_given(text, "lse", d->lse ? "true" : NULL);
-    add_given(text, "train", d->train ? "true" : NULL);
-    add_real(text, "dropout", d->dropout);
-    add_given(text, "score", d->score[0] != '\0' ? d->score : NULL);
-    add_given(text, "visible", d->visible[0] != '\0' ? d->visible : NULL);
-    if (reads(d, "tau["))
-        add(text, "table.tau = %lld\n", (long long)d->h);
-    add_given(text, "table.grid", reads(d, "grid[") ? "3, 5" : NULL);
-    add_given(text, "block", d->block);
-    add_given(text, "norm", d->norm);
-    add_given(text, "norm_shared", d->norm_shared);
-    add_given(text, "ffn", d->ffn);
-    add_number(text, "d_ff", d->d_ff, 0);
-    add_given(text, "ffn_bias", d->ffn_bias);
 }
 
 static void add_plan(struct text *text, const struct draft *d)
@@ -713,71 +654,35 @@ static void add_plan(struct text *text, const struct draft *d)
     add_given(text, "plan.products", d->products);
 }
 
-static void write_rows(struct text *text, struct dice *dice, const struct draft *d)
+static void write_spec(struct text *text, struct dice *dice, const struct draft *drawn)
 {
-    const bool linear = is(d->layer, "linear");
-    add_given(text, "layer", d->layer);
-    add_number(text, linear ? "d_in" : "d_model", d->d_model, 0);
-    add_number(text, "d_out", d->d_out, 0);
-    add_number(text, "seq_len", d->seq_len, 0);
-    add_masks(text, dice, d);
-    if (linear)
-        add_word(text, dice, "bias", d->bias, "true", "false");
-    add_given(text, "activation", d->activation);
-    add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
-    add_given(text, "weight_type", d->weight_type);
-    add_given(text, "precision", d->precision);
-    add_given(text, "tensor_type", d->tensor_type);
-    add_more_kinds(text, d);
-}
-
-static void write_spec(struct text *text, struct dice *dice, const struct draft *d)
-{
-    const bool both = d->d_k > 0 && d->d_v > 0;
+    const struct draft *d = drawn;
+    struct draft linear = *drawn;
+    if (is(drawn->layer, "linear")) {
+        linear.d_in = linear.d_model;
+        linear.d_model = 0;
+        d = &linear;
+    }
     text->used = 0;
-    if (d->layer != NULL) {
-        write_rows(text, dice, d);
-        add_plan(text, d);
-        return;
-    }
-    add_number(text, "d_model", d->d_model, 0);
-    add_number(text, "h", d->h, 0);
-    add_number(text, "h_kv", d->h_kv, 0);
-    if (!both && !d->projected)
-        add_word(text, dice, "width", d->wide, "wide", "narrow");
-    add_number(text, "d_k", d->d_k, 0);
-    add_number(text, "d_v", d->d_v, 0);
-    add_word(text, dice, "input", d->split || d->projected, d->projected ? "projected" : "split", "shared");
-    if (d->projected)
-        add_word(text, dice, "heads", d->heads_first, "first", "last");
-    else
-        add_word(text, dice, "attention", d->cross, "cross", "self");
-    add_number(text, "d_source", d->d_source, 0);
-    add_number(text, "seq_len", d->seq_len, 0);
-    add_number(text, "source_len", d->source_len, 0);
-    add_given(text, "cache", d->cache);
-    add_given(text, "cache_type", d->cache_type);
-    add_number(text, "cache_len", d->cache_len, 0);
-    add_number(text, "page_len", d->page_len, 0);
+#define ADD_NAME(id, value) add_given(text, key_rows[id].name, value)
+#define ADD_WORD(id, value) add_word(text, dice, d, id, value)
+#define ADD_SWITCH ADD_WORD
+#define ADD_SIZE(id, value) add_number(text, key_rows[id].name, value, 0)
+#define ADD_COUNT(id, value) add_number(text, key_rows[id].name, value, -1)
+#define ADD_REACH ADD_COUNT
+#define ADD_MASK(id, value) add_mask(text, dice, value)
+#define ADD_FACTOR(id, value) add_real(text, id, value, !isnan(value))
+#define ADD_CAP(id, value) add_real(text, id, value, (value) != 0)
+#define ADD_POSITIVE ADD_CAP
+#define ADD_SHARE ADD_CAP
+#define ADD_EXPRESSION(id, value) add_given(text, key_rows[id].name, *(value) != '\0' ? (value) : NULL)
+#define KEY(id, key, kind, ...) ADD_##kind(KEY_##id, d->key);
+#include "spec/key_rows.h"
+#undef KEY
+    if (reads(d, "tau["))
+        add(text, "table.tau = %lld\n", (long long)d->h);
+    add_given(text, "table.grid", reads(d, "grid[") ? "3, 5" : NULL);
     add_given(text, "plan.exact_chunks", d->exact_chunks);
-    add_masks(text, dice, d);
-    add_number(text, "window_left", d->window_left, -1);
-    add_number(text, "window_right", d->window_right, -1);
-    if (!d->projected) {
-        add_word(text, dice, "w_k", d->tied, "tied", "dense");
-        add_word(text, dice, "w_v", d->identity, "identity", "dense");
-    }
-    add_word(text, dice, "w_o", strcmp(d->w_o, "dense") != 0, d->w_o, "dense");
-    add_number(text, "conv_width", d->conv_width, 0);
-    add_word(text, dice, "bias", d->bias, "true", "false");
-    if (d->scale_given)
-        add(text, "scale = %g\n", d->scale);
-    add_word(text, dice, "scores", d->scores != NULL, d->scores, "false");
-    add_word(text, dice, "weight_layout", d->out_in, "out_in", "in_out");
-    add_given(text, "weight_type", d->weight_type);
-    add_given(text, "precision", d->precision);
-    add_given(text, "tensor_type", d->tensor_type);
-    add_more_kinds(text, d);
     add_plan(text, d);
 }
 
@@ -836,7 +741,7 @@ static void draw_call(struct dice *dice, struct call *call, const struct draft *
         call->n = short_length(dice, layer->seq_len);
         call->m = chance(dice, 0.1) ? layer->source_len : short_length(dice, layer->source_len);
     }
-    if (d->rope_given && d->projected)
+    if (d->rope_positions && is(d->input, "projected"))
         call->m = call->n = min(call->n, layer->source_len);
     call->seed = bits(dice) % 1000000;
     call->init = chance(dice, 0.7) ? "xavier" : "normal";
@@ -1046,13 +951,13 @@ static void finish(struct sweep *sweep, struct job *job, int status)
 /* ---- what was drawn -------------------------------------------------------------------------------------------- */
 
 #define FEATURES(F) \
-    F("h_kv < h", d->h_kv > 0 && d->h_kv < d->h) F("wide", d->wide) F("d_k", d->d_k > 0) F("d_v", d->d_v > 0) \
-    F("d_k alone", d->d_k > 0 && d->d_v == 0 && !d->identity) F("d_v alone", d->d_v > 0 && d->d_k == 0) \
-    F("split", d->split) F("cross", d->cross) F("d_source", d->d_source > 0) F("tied", d->tied) \
-    F("identity", d->identity) F("w_o none", strcmp(d->w_o, "none") == 0) F("conv", strcmp(d->w_o, "conv") == 0) \
+    F("h_kv < h", d->h_kv > 0 && d->h_kv < d->h) F("wide", d->width) F("d_k", d->d_k > 0) F("d_v", d->d_v > 0) \
+    F("d_k alone", d->d_k > 0 && d->d_v == 0 && !d->w_v) F("d_v alone", d->d_v > 0 && d->d_k == 0) \
+    F("split", is(d->input, "split")) F("cross", d->attention) F("d_source", d->d_source > 0) F("tied", d->w_k) \
+    F("identity", d->w_v) F("w_o none", is(d->w_o, "none")) F("conv", is(d->w_o, "conv")) \
     F("conv, even taps", d->conv_width > 0 && d->conv_width % 2 == 0) F("conv, one tap", d->conv_width == 1) \
-    F("bias", d->bias) F("scale", d->scale_given) F("scale 0", d->scale_given && d->scale == 0) \
-    F("scores", d->scores != NULL) F("out_in", d->out_in) F("bf16", is(d->weight_type, "bf16")) \
+    F("bias", d->bias) F("scale", !isnan(d->scale)) F("scale 0", d->scale == 0) \
+    F("scores", d->scores != NULL) F("out_in", d->weight_layout) F("bf16", is(d->weight_type, "bf16")) \
     F("f16", is(d->weight_type, "f16")) F("i8", is(d->weight_type, "i8")) F("i4", is(d->weight_type, "i4")) \
     F("products of i8", is(d->precision, "i8")) F("products of i16", is(d->precision, "i16")) \
     F("products of bf16", is(d->precision, "bf16")) F("no mask", d->mask == 0) F("causal", d->mask & MASK_CAUSAL) \
@@ -1075,26 +980,26 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("many short sequences in blocks", d->crowded && is(d->value_layout, "blocks")) \
     F("many short sequences, Z in blocks", d->crowded && is(d->z_layout, "blocks")) \
     F("folded, Z in rows", is(d->fold, "on") && is(d->z_layout, "rows")) \
-    F("folded, tied", d->tied && is(d->fold, "on")) F("folded, split", d->split && is(d->fold, "on")) \
+    F("folded, tied", d->w_k && is(d->fold, "on")) F("folded, split", is(d->input, "split") && is(d->fold, "on")) \
     F("folded, h_kv < h", d->h_kv > 0 && d->h_kv < d->h && is(d->fold, "on")) \
-    F("folded, bias", d->bias && is(d->fold, "on")) F("folded, out_in", d->out_in && is(d->fold, "on")) \
-    F("folded, conv", is(d->w_o, "conv") && is(d->fold, "on")) F("folded, cross", d->cross && is(d->fold, "on")) \
-    F("projected", d->projected) F("projected, heads first", d->projected && d->heads_first) \
-    F("projected, w_o none", d->projected && is(d->w_o, "none")) F("projected, conv", d->projected && is(d->w_o, "conv")) \
-    F("offset past", is(d->offset, "past")) F("offset end", is(d->offset, "end")) F("pad_rows skipped", d->pad_skipped) \
+    F("folded, bias", d->bias && is(d->fold, "on")) F("folded, out_in", d->weight_layout && is(d->fold, "on")) \
+    F("folded, conv", is(d->w_o, "conv") && is(d->fold, "on")) F("folded, cross", d->attention && is(d->fold, "on")) \
+    F("projected", is(d->input, "projected")) F("projected, heads first", is(d->input, "projected") && d->heads) \
+    F("projected, w_o none", is(d->input, "projected") && is(d->w_o, "none")) F("projected, conv", is(d->input, "projected") && is(d->w_o, "conv")) \
+    F("offset past", is(d->offset, "past")) F("offset end", is(d->offset, "end")) F("pad_rows skipped", d->pad_rows) \
     F("qk_norm rms", is(d->qk_norm, "rms")) F("qk_norm layer", is(d->qk_norm, "layer")) \
     F("qk_norm l2", is(d->qk_norm, "l2")) F("qk_norm rms_all", is(d->qk_norm, "rms_all")) F("norm_eps", d->norm_eps > 0) \
     F("rope half", is(d->rope, "half")) F("rope interleaved", is(d->rope, "interleaved")) F("rope_dims", d->rope_dims > 0) \
-    F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_given) F("linear", is(d->rope_scaling, "linear")) \
+    F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_positions) F("linear", is(d->rope_scaling, "linear")) \
     F("llama3", is(d->rope_scaling, "llama3")) F("yarn", is(d->rope_scaling, "yarn")) \
     F("not truncated", d->rope_truncate != NULL) F("softcap", d->softcap > 0) F("alibi", d->alibi) \
     F("t5", is(d->relative, "t5")) F("t5, causal", is(d->relative, "t5") && d->mask & MASK_CAUSAL) \
     F("table", is(d->relative, "table")) F("sink", d->sink) F("prefix", d->mask & MASK_PREFIX) \
-    F("segments", d->mask & MASK_SEGMENTS) F("segments, cross", (d->mask & MASK_SEGMENTS) && d->cross) \
+    F("segments", d->mask & MASK_SEGMENTS) F("segments, cross", (d->mask & MASK_SEGMENTS) && d->attention) \
     F("raw", is(d->scores, "raw")) F("capped", is(d->scores, "capped")) F("biased", is(d->scores, "biased")) \
     F("lse", d->lse) F("lse, sink", d->lse && d->sink) F("rope and qk_norm", d->rope != NULL && d->qk_norm != NULL) \
-    F("rope, tied", d->rope != NULL && d->tied) F("qk_norm, tied", d->qk_norm != NULL && d->tied) \
-    F("rope, split", d->rope != NULL && d->split) F("rope, h_kv < h", d->rope != NULL && d->h_kv > 0 && d->h_kv < d->h) \
+    F("rope, tied", d->rope != NULL && d->w_k) F("qk_norm, tied", d->qk_norm != NULL && d->w_k) \
+    F("rope, split", d->rope != NULL && is(d->input, "split")) F("rope, h_kv < h", d->rope != NULL && d->h_kv > 0 && d->h_kv < d->h) \
     F("alibi, offset", d->alibi && d->offset != NULL) F("relative, offset", d->relative != NULL && d->offset != NULL) \
     F("causal, offset", (d->mask & MASK_CAUSAL) && d->offset != NULL) \
     F("window, offset", (d->mask & MASK_WINDOW) && d->offset != NULL) \
@@ -1106,38 +1011,38 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("tensors of bf16", is(d->tensor_type, "bf16")) F("tensors of f16", is(d->tensor_type, "f16")) \
     F("cache of bf16", is(d->cache_type, "bf16")) F("cache of f16", is(d->cache_type, "f16")) \
     F("cache of i8", is(d->cache_type, "i8")) F("cache, exact chunks", is(d->exact_chunks, "true")) \
-    F("cache, products of integers", d->cache != NULL && (is(d->precision, "i8") || is(d->precision, "i16"))) F("cache, projected", d->cache != NULL && d->projected) \
-    F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->tied) \
-    F("cache, identity", d->cache != NULL && d->identity) F("cache, scores", d->cache != NULL && d->scores != NULL) \
+    F("cache, products of integers", d->cache != NULL && (is(d->precision, "i8") || is(d->precision, "i16"))) F("cache, projected", d->cache != NULL && is(d->input, "projected")) \
+    F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->w_k) \
+    F("cache, identity", d->cache != NULL && d->w_v) F("cache, scores", d->cache != NULL && d->scores != NULL) \
     F("cache, rope", d->cache != NULL && d->rope != NULL) \
     F("post", is(d->block, "post")) F("pre", is(d->block, "pre")) F("parallel", is(d->block, "parallel")) \
     F("sandwich", is(d->block, "sandwich")) F("norm rms", is(d->norm, "rms")) F("norm_shared", d->norm_shared != NULL) \
     F("relu", is(d->ffn, "relu")) F("gelu", is(d->ffn, "gelu")) F("gelu_tanh", is(d->ffn, "gelu_tanh")) \
     F("silu", is(d->ffn, "silu")) F("swiglu", is(d->ffn, "swiglu")) F("geglu", is(d->ffn, "geglu")) \
     F("geglu_tanh", is(d->ffn, "geglu_tanh")) F("block without ffn", d->block != NULL && d->ffn == NULL) \
-    F("ffn_bias", is(d->ffn_bias, "true")) F("block, cross", d->block != NULL && d->cross) \
+    F("ffn_bias", is(d->ffn_bias, "true")) F("block, cross", d->block != NULL && d->attention) \
     F("block, conv", d->block != NULL && is(d->w_o, "conv")) F("block, cache", d->block != NULL && d->cache != NULL) \
-    F("block, folded", d->block != NULL && is(d->fold, "on")) F("block, split", d->block != NULL && d->split) \
-    F("block, rows skipped", d->block != NULL && d->pad_skipped) \
-    F("block, identity", d->block != NULL && d->identity) F("block, tied", d->block != NULL && d->tied) \
+    F("block, folded", d->block != NULL && is(d->fold, "on")) F("block, split", d->block != NULL && is(d->input, "split")) \
+    F("block, rows skipped", d->block != NULL && d->pad_rows) \
+    F("block, identity", d->block != NULL && d->w_v) F("block, tied", d->block != NULL && d->w_k) \
     F("train, prefix", d->train && d->mask & MASK_PREFIX) F("train, segments", d->train && d->mask & MASK_SEGMENTS) \
-    F("train, offset", d->train && d->offset != NULL) F("train, positions", d->train && d->rope_given) \
+    F("train, offset", d->train && d->offset != NULL) F("train, positions", d->train && d->rope_positions) \
     F("train, softcap", d->train && d->softcap > 0) F("train, sink", d->train && d->sink) \
     F("train, relative", d->train && d->relative != NULL) F("train, qk_norm", d->train && d->qk_norm != NULL) \
     F("train, softcap and relative", d->train && d->softcap > 0 && d->relative != NULL) \
-    F("train, rows skipped", d->train && d->pad_skipped) \
+    F("train, rows skipped", d->train && d->pad_rows) \
     F("train, visible", d->train && d->visible[0] != '\0') \
     F("train", d->train) F("train, dropout", d->train && d->dropout > 0) \
     F("train, rope", d->train && d->rope != NULL) F("train, alibi", d->train && d->alibi) \
-    F("train, cross", d->train && d->cross) F("train, conv", d->train && is(d->w_o, "conv")) \
-    F("train, split", d->train && d->split) F("train, tied", d->train && d->tied) \
-    F("train, identity", d->train && d->identity) F("train, h_kv", d->train && d->h_kv > 0) \
-    F("train, out_in", d->train && d->out_in) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
+    F("train, cross", d->train && d->attention) F("train, conv", d->train && is(d->w_o, "conv")) \
+    F("train, split", d->train && is(d->input, "split")) F("train, tied", d->train && d->w_k) \
+    F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
+    F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
     F("layer ffn", is(d->layer, "ffn")) F("layer linear", is(d->layer, "linear")) \
     F("linear, normed", is(d->layer, "linear") && d->norm_eps > 0) F("linear, activation", d->activation != NULL) \
     F("linear, softcap", is(d->layer, "linear") && d->softcap > 0) \
-    F("linear, rows skipped", is(d->layer, "linear") && d->pad_skipped) \
-    F("ffn, rows skipped", is(d->layer, "ffn") && d->pad_skipped) \
+    F("linear, rows skipped", is(d->layer, "linear") && d->pad_rows) \
+    F("ffn, rows skipped", is(d->layer, "ffn") && d->pad_rows) \
     F("one row", d->layer != NULL && d->seq_len == 1) \
     F("visible, segments", d->visible[0] != '\0' && d->mask & MASK_SEGMENTS) F("table.NAME", reads(d, "tau[") || reads(d, "grid["))
 

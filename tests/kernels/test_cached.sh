@@ -59,6 +59,14 @@ for type in bf16=uint16_t f16=uint16_t "i8=int8_t -DSCALED"; do
     check "${type%%=*}: three pairs compile" program false d_k=6 d_v=7 "cache_type = ${type%%=*}"
     check "${type%%=*}: rows, ring and paged agree in calls of one token" "$work/program" 1
 done
+# tiles of few tokens convert weights, those of a long call read what its first tile has left as f32
+elements=
+for type in i4 i8 bf16; do
+    in_turn
+    check "weights of $type: three pairs compile" program true d_k=18 d_v=33 "weight_type = $type" plan.typical_n=8 \
+        plan.panel_rows=2
+    check "weights of $type: rows, ring and paged agree in calls of any sizes" "$work/program" 8 1 7 0
+done
 # a row that shares its keys with no other has products of its own where a vector of keys lies side by side
 left=25 heads=4 elements=
 isas=$here

@@ -37,8 +37,10 @@ apply() { # MUTANT
                 fail("there is no template " path)
             return text
         }
-        function replace(    path, text, at, rest) {
-            ("echo " folder "/templates/" (file ~ "/" ? "" : "*/") file) | getline path
+        function replace(    finds, path, text, at, rest) {
+            finds = "echo " folder "/templates/" (file ~ "/" ? "" : "*/") file
+            finds | getline path
+            close(finds)
             text = slurp(path)
             sub(/\n$/, "", old); sub(/\n$/, "", new)
             at = index(text, old)

@@ -288,53 +288,12 @@ static void error_in_f32_is_allowed(void **state)
         check_error_in_f32(&powers[i]);
 }
 
-/* Twice the square of a Fourier coefficient of the relative error of 2^t, which has the period 1 */
-static double wave_share(const long double c[TERMS], const struct interval *interval, int k)
-{
-    const int steps = 1 << 16;
-    const long double turn = 2 * acosl(-1) * k / steps;
-    long double cosines = 0, sines = 0, largest = 0;
-    for (int s = 0; s < steps; s++) {
-        const long double e = relative_error(c, interval->from + (s + 0.5L) / steps);
-        cosines += e * cosl(turn * s) / steps;
-        sines += e * sinl(turn * s) / steps;
-        largest = fmaxl(largest, fabsl(e));
-    }
-    return (double)(2 * (cosines * cosines + sines * sines) / (largest * largest));
-}
-
-/* What the bound says of errors that follow scores: their coefficients, and a jump by twice the largest for degree 2
- * alone. */
-static void waves_are_as_said(void **state)
-{
-    for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
-        const struct interval *const of = &intervals[i];
-        long double c[TERMS];
-        if (of->degree > 3)
-            continue;
-        remez(of, c);
-        char *at = text_behind("runtime/reference/bound.h", of->degree == 2 ? "#define BOUND_WAVES_I8 {"
-                                                                             : "#define BOUND_WAVES_I16 {");
-        int k = 0;
-        for (; *at != '}'; k++) {
-            const double said = strtod(at, &at), share = wave_share(c, of, k + 1);
-            at += strspn(at, ", ");
-            if (!(fabs(said - share) <= 1e-4))
-                fail_msg("%s: coefficient %d has %.4f of the error; bound.h says %.4f", of->name, k + 1, share, said);
-        }
-        assert_int_equal(k, 8);
-        const long double from = relative_error(c, of->from), to = relative_error(c, of->to);
-        assert_true(of->degree == 2 ? fabsl(from + to) < 1e-3L * fabsl(from) : fabsl(from - to) < 1e-3L * fabsl(from));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coefficients_are_minimax),
         cmocka_unit_test(error_in_f32_is_allowed),
         cmocka_unit_test(ends_are_as_said),
-        cmocka_unit_test(waves_are_as_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

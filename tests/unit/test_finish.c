@@ -210,47 +210,6 @@ static void naive_rows_are_within_their_bound(void **state)
     assert_true(nearest[0] > 0.3 && nearest[1] > 0.3);
 }
 
-/* Of millions of numbers that a cache shows one by one some are off by more than lambda u of their size, none by more than
- * the deviations of their own roundings allow. */
-static void rotations_in_a_cache_are_within_their_gate(void **state)
-{
-    enum { D = 64, ROWS = 32, TURNS = 1000 };
-    struct random random = {11};
-    struct trial t = {.layer = layer_of("d_model = 64\nh = 1\nseq_len = 4\nrope = half\n"), .factor = 1};
-    double exact[ROWS * D], worst[ROWS * D], drawn[2][ROWS * D], common[ROWS], nearest[2] = {0};
-    unsigned char open[ROWS] = {0};
-    assert_true(finish_allocate(&t.of, t.layer, ROWS, 1));
-    for (int i = 0; i < TURNS; i++) {
-        for (size_t at = 0; at < ROWS * D; at++)
-            t.of.from[at] = (float)random_normal(&random);
-        for (size_t r = 0; r < ROWS; r++)
-            finish_turns(t.layer, (int64_t)(1000 * random_uniform(&random)), t.of.turns + r * D / 2);
-        finish_rows(t.layer, &t.of, exact);
-        for (int shown = 0; shown < 2; shown++) {
-            memset(worst, 0, sizeof worst);
-            memset(drawn[shown], 0, sizeof drawn[shown]);
-            const struct finish_error e = {.layer = t.layer, .of = &t.of, .factor = 1, .omega = 0x1p-149,
-                                           .lambda = LAMBDA, .most = 1,
-                                           .deviations = shown ? BOUND_DEVIATIONS : 0, .depth = 1, .worst = worst,
-                                           .drawn = drawn[shown], .common = common, .open = open};
-            assert_true(finish_errors(&e));
-        }
-        for (size_t r = 0; r < ROWS; r++) {
-            float y[D], x[D];
-            for (size_t c = 0; c < D; c++)
-                x[c] = (float)t.of.from[r * D + c];
-            naive_row(&t, r, x, y);
-            for (size_t c = 0; c < D; c++)
-                for (int shown = 0; shown < 2; shown++)
-                    nearest[shown] = fmax(nearest[shown], fabs(y[c] - exact[r * D + c]) / drawn[shown][r * D + c]);
-        }
-    }
-    print_message("nearest to the gate of lambda %.2f, to that of a cache %.2f\n", nearest[0], nearest[1]);
-    assert_true(nearest[0] > 0.95 && nearest[1] < 0.95);
-    finish_free(&t.of);
-    layer_free(t.layer);
-}
-
 /* A row of zeros has no error, rows that overflow are open. */
 static void ends_of_the_range_are_seen(void **state)
 {
@@ -284,7 +243,6 @@ int main(void)
         cmocka_unit_test(norms_are_their_formulas),
         cmocka_unit_test(rotations_are_their_formulas),
         cmocka_unit_test(naive_rows_are_within_their_bound),
-        cmocka_unit_test(rotations_in_a_cache_are_within_their_gate),
         cmocka_unit_test(ends_of_the_range_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

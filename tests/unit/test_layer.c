@@ -20,6 +20,7 @@
 #include "base/diag.h"
 #include "emit/explain.h"
 #include "plan/isa.h"
+#include "spec/keys.h"
 #include "spec/layer.h"
 #include "spec/score.h"
 #include "spec/visible.h"
@@ -1061,6 +1062,27 @@ static void test_diag(void **state)
     assert_int_equal(diag.errors, 0);
 }
 
+/* What the rows of keys must be: the default is a word, no word stands twice, no other program's key is two of ours. */
+static void test_rows_of_keys(void **state)
+{
+    for (enum key key = 0; key < KEY_COUNT; key++) {
+        const struct key_row *row = &key_rows[key];
+        if (key_words(key)->word != NULL)
+            assert_non_null(key_word(key, (int64_t)row->absent));
+        for (const struct key_word *w = key_words(key); w->word != NULL; w++)
+            assert_ptr_equal(key_find_word(key, w->word), w);
+        assert_int_equal(key_find(row->name), key);
+        for (size_t i = 0; i < sizeof row->nicknames / sizeof *row->nicknames && row->nicknames[i].theirs != NULL; i++) {
+            char *theirs = strdup(row->nicknames[i].theirs), *next = theirs;
+            for (const char *one, *hint; (one = strsep(&next, " ")) != NULL;) {
+                assert_int_equal(key_nickname(one, &hint), key);
+                assert_int_equal(key_find(one), KEY_COUNT);
+            }
+            free(theirs);
+        }
+    }
+}
+
 /* Each term of scores says how its derivative is made: one that is not a sum bends, or says of itself that it has none;
  * a layer with such a term cannot train. */
 static void test_gradients_of_terms(void **state)
@@ -1103,6 +1125,7 @@ int main(void)
         cmocka_unit_test(test_projected_combinations), cmocka_unit_test(test_rope_combinations),
         cmocka_unit_test(test_position_combinations),
         cmocka_unit_test(test_narrow_heads), cmocka_unit_test(test_gradients_of_terms),
+        cmocka_unit_test(test_rows_of_keys),
         cmocka_unit_test(test_diag),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
