@@ -93,10 +93,13 @@ static bool foreign_blocks(struct packing *p)
 /* A block as NAME_PACK_ONLY packs it: calls accept it as it is, and also its second header, which open returns. */
 static void pack_elsewhere(struct packing *p, void *block)
 {
-    struct kernel_header *header = memcpy(block, p->good, p->packed.bytes);
-    header[1] = header[0];
-    header[0].magic = KERNEL_ELSEWHERE;
-    header[1].magic = KERNEL_OPENED;
+    struct kernel_header headers[2]; /* a block may lie off its boundary */
+    memcpy(block, p->good, p->packed.bytes);
+    memcpy(&headers[0], block, sizeof headers[0]);
+    headers[1] = headers[0];
+    headers[0].magic = KERNEL_ELSEWHERE;
+    headers[1].magic = KERNEL_OPENED;
+    memcpy(block, headers, sizeof headers);
 }
 
 /* Complete blocks that were copied to an illegal address, and their second header */
