@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Emits every example, vector and imported model by two builds of attngen and compares the texts: with every instruction
-# set, fast, small and split; --explain; the examples with other number types, gradients and fast products too; the
+# set, fast, small and split; --explain; the examples with other number types and gradients too; the
 # messages of what is refused as well. Both builds read the specs of this tree.
 #
 #     tests/same.sh REV      REV: a revision of git, built below $BUILD/same     BUILD=build ATTNGEN=build/attngen JOBS=2
@@ -30,7 +30,7 @@ plan() {
         echo "$name/split --isa all --split $spec"
         echo "$name/explain --explain $spec"
         case $spec in examples/*) ;; *) continue ;; esac
-        for set in precision=i8 precision=i16 weight_type=i4 weight_type=i8 plan.products=fast train=true cache_type=i8; do
+        for set in precision=i8 precision=i16 weight_type=i4 weight_type=i8 train=true cache_type=i8; do
             echo "$name/$set --isa all --set $set $spec"
         done
     done

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Medians, quartiles and the fastest call of each point beside its expected share: a table, the CSV, and the points that are
-# too low. Needs quantile.awk. Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS
+# too low; then each point's fastest call over that of the next larger one, and the points that take longer. Needs
+# quantile.awk. Files: points ("DIMENSION VALUE"), expected ("… ISA SHARE BOUND"), measured ("… ISA MICROSECONDS
 # SHARE FASTEST PEAK GFLOPS", see layer.awk).
 
 FNR == 1 { file++ }
@@ -71,7 +72,32 @@ END {
         low, measured, limit
     for (i = 1; i <= low; i++)
         print fault[i]
+    printf "\nfastest call over that of the next larger value\n%-9s %6s %6s", "dimension", "value", "next"
+    for (k = 1; k <= isas; k++)
+        printf isa[k] in measures ? "  %-7s" : "", isa[k]
+    print ""
+    slow = 0
+    for (i = 1; i < points; i++) {
+        split(point[i], p, " ")
+        split(point[i + 1], next_point, " ")
+        if (p[1] != next_point[1])
+            continue
+        line = sprintf("%-9s %6s %6s", p[1], p[2], next_point[2])
+        for (k = 1; k <= isas; k++) {
+            a = point[i] " " isa[k]
+            b = point[i + 1] " " isa[k]
+            ratio = a in fastest && b in fastest ? fastest[a] / fastest[b] : 0
+            line = line (isa[k] in measures ? sprintf("  %-7.3f", ratio) : "")
+            if (ratio > 1 + slower / 100)
+                longer[++slow] = sprintf("%s %s: %s takes %.3f of the time of %s", isa[k], p[1], p[2], ratio, \
+                                         next_point[2])
+        }
+        print line
+    }
+    printf "\n%d points take more than %g %% longer than the next larger one\n", slow, slower
+    for (i = 1; i <= slow; i++)
+        print longer[i]
     for (i = 1; i <= losses; i++)
         print "bench-flat: not measured: " lost[i] > "/dev/stderr"
-    exit (losses > 0 ? 3 : low > 0 ? 1 : 0)
+    exit (losses > 0 ? 3 : low + slow > 0 ? 1 : 0)
 }

@@ -9,10 +9,10 @@ set datafile missing NaN # the other dimensions and sets: lines pass over them
 set key bottom right
 set yrange [0:100]
 set ylabel 'share of the FMA peak, %'
-set xlabel dimension eq 'dk' ? 'd_k = d_v' : dimension[1:5] eq 'batch' ? 'batch, n = '.dimension[6:] : dimension
+set xlabel dimension eq 'dk' || dimension eq 'step' ? 'd_k = d_v' : dimension[1:5] eq 'batch' ? 'batch, n = '.dimension[6:] : dimension
 set grid
 set bmargin 4
-if (dimension ne 'dk') set logscale x 2
+if (dimension ne 'dk' && dimension ne 'step') set logscale x 2
 column_of(isa, value) = (strcol(1) eq dimension && strcol(3) eq isa) ? value : NaN
 colour(i) = word('#d95f02 #1b6ca8 #4d9221', i)
 plot for [i=1:words(isas)] csv using 2:(column_of(word(isas, i), 100*$7)) skip 1 with lines dt 2 lw 2 \

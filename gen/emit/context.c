@@ -824,16 +824,11 @@ static void push_layer(struct emit *emit, const struct layer *layer)
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit)
 {
     push_layer(emit, layer);
-    emit_set_boolean(emit, "FAST", plan_fast_products(plan) != 0);
-    emit_set_boolean(emit, "FAST_WORDS", plan_fast_words(plan));
-    emit_set_integer(emit, "FAST_PRODUCTS", plan_fast_products(plan));
+    emit_set_boolean(emit, "FAST", plan_has_fast(plan));
     emit_set_integer(emit, "FAST_AHEAD", FAST_AHEAD);
     emit_set_integer(emit, "FAST_NUMBERS", FAST_NUMBERS);
     emit_set_integer(emit, "FAST_LEVELS", FAST_LEVELS);
     emit_set_integer(emit, "FAST_ROWS", FAST_ROWS);
-    emit_set_number(emit, "FAST_APART", FAST_APART);
-    emit_set_number(emit, "FAST_LEAST", (double)FAST_LEAST);
-    emit_set_number(emit, "FAST_MOST", (double)FAST_MOST);
     emit_set_boolean(emit, "DIGITS", plan->digits); /* on some set products with weights read digits of rows */
     emit_set_integer(emit, "DIGIT_GROUP", WEIGHT_GROUP);
     emit_set_integer(emit, "DIGIT_STEPS", DIGIT_STEPS(layer->weight_type));

@@ -103,8 +103,8 @@ end
 function helpers.tile(of)
     local all = { a_split = 0, a_far = 0, ahead = 0, init = "zero", resume = false, from = false,
         scatter = false, tail = 0, stepped = false,
-        weights = false, terms = {}, b_type = "float", b_of = "weights", b_line = 16, scaled = "", group = 0,
-        in_order = 0, rounded = "", corrected = false, a_scale = 0, exact = false, begun = false }
+        weights = false, terms = {}, b_type = "float", b_of = "weights", b_line = 16, b_load = false, scaled = "",
+        group = 0, in_order = 0, rounded = "", corrected = false, a_scale = 0, exact = false, begun = false }
     for name, v in pairs(of) do all[name] = v end
     return all
 end

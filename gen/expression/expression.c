@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "expression/expression_nodes.h"
 
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453

@@ -15,7 +15,6 @@
 #include "base/diag.h"
 #include "base/nearest.h"
 #include "base/number.h"
-#include "expression/expression_nodes.h"
 
 #define MAX_SHOWN 40 /* characters of the text that a message repeats */
 

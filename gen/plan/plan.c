@@ -18,8 +18,7 @@
 
 #define PART_MULTIPLY_ADDS 1e6   /* least work of a part: about 10 us on one core */
 #define MAX_GROUP_ROWS 512
-#define FAST_DEPTH 96            /* steps, */
-#define FAST_COLUMNS 192         /* and columns from which on seven products take less time than eight (Zen 4) */
+#define FAST_COLUMNS 192         /* columns from which on seven products take less time than eight (Zen 4) */
 #define FAST_UNASKED 256         /* tokens of a sequence for those of whole numbers that nobody asked for: with fewer,
                                   * what seven products save is lost where others use L3 (Zen 4) */
 #define FAST_PART 768            /* columns of a part of a fast product, which forms sums of its rows once */
@@ -275,8 +274,7 @@ static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weight
     return steps / WEIGHT_GROUP * (scale + WEIGHT_GROUP / 2) + (rest > 0 ? scale + left : 0);
 }
 
-/* Why a product is classical where fast ones are asked for; NULL: it is fast. `tokens` of a full sequence, or of whole
- * numbers, whose sums are exact, of a group of rows */
+/* Why a product is classical where fast ones are asked for; NULL: it is fast. `tokens`: rows of a group */
 static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
 {
     if (g->groups > 1 || g->taps > 1)
@@ -287,12 +285,12 @@ static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
         return "its rows lie in blocks";
     if (g->depth % g->k_block != 0 || g->k_block % 2 != 0)
         return "the depth has no even slabs";
-    if (g->word > 1 ? g->inputs < FAST_NUMBERS : g->k_block < FAST_DEPTH)
+    if (g->inputs < FAST_NUMBERS)
         return "the depth is too small";
     if (g->columns < FAST_COLUMNS)
         return "there are too few columns";
     if (tokens < FAST_ROWS)
-        return g->word > 1 ? "a group of rows has too few tokens" : "a sequence has too few tokens";
+        return "a group of rows has too few tokens";
     return NULL;
 }
 
@@ -300,8 +298,7 @@ static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
 static int64_t fast_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
                          int64_t vecs)
 {
-    const int64_t fit = g->word > 1 ? word_rows(p, vecs) : tile_rows(p->isa, vecs);
-    return max(2, min(request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row)), fit));
+    return max(2, min(request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row)), word_rows(p, vecs)));
 }
 
 /* Vectors of a panel of a fast product: as many accumulators as possible, as no blocks of tokens limit heights. 14 x 2
@@ -311,7 +308,7 @@ static int64_t fast_vecs(const struct plan_request *request, const struct plan_i
     int64_t best = 2;
     for (int64_t vecs = 3; vecs <= 4; vecs++)
         if (vecs * fast_rows(request, p, g, vecs) >= best * fast_rows(request, p, g, best) &&
-            (g->word == 1 || word_rows(p, vecs) > 1))
+            word_rows(p, vecs) > 1)
             best = vecs;
     return best;
 }
@@ -368,7 +365,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
     g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), grouped ? WEIGHT_GROUP : 8));
     const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
     const int64_t of_fast = choose_group_rows(request, p, operand * 7 / 4, rows); /* rows beside their sums */
-    g->classical = p->fast ? stays_classical(g, to_end ? min(rows, of_fast) : tokens) : NULL;
+    g->classical = p->fast ? stays_classical(g, min(rows, of_fast)) : NULL;
     if (g->classical == NULL && p->unasked && unasked_tokens(g, request, tokens) < FAST_UNASKED)
         g->classical = "few rows are typical";
     const bool fast = p->fast && g->classical == NULL;
@@ -407,7 +404,7 @@ static void plan_panels(struct plan_panels *g, const struct plan_request *reques
         g->part_panels = min(g->groups * g->panels, round_up(g->part_panels, g->finish));
     }
     if (fast)
-        plan_fast(g, request, p, to_end ? rows : tokens);
+        plan_fast(g, request, p, rows);
 }
 
 static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
@@ -1426,15 +1423,15 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
     p->cached.low_vecs = request_is_small(request) ? 1 : 4;
     /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
-    const int64_t whole = layer->d_v / lanes, vecs = p->cached.vecs;
+    const int64_t of_value = ceil_div(layer->d_v, lanes), vecs = p->cached.vecs;
     const int64_t taken = p->rounds_scores ? p->isa->word_registers[p->core_word == 4] : 0;
     const int64_t high = max(1, min(tile_rows(p->isa, vecs), (p->isa->registers - taken - vecs - 1) / vecs));
     const int64_t low_width = request_is_small(request) ? 1 : LONE_VECS; /* a lone row's values are read at once, too */
     const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
-    const int64_t wide = whole > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, whole) : 0;
+    const int64_t wide = of_value > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, of_value) : 0;
     const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
     p->cached.keys_in_order = key_rows > 1 && !request_is_small(request);
-    p->cached.values_in_order = wide > 0 || whole <= p->cached.vecs;
+    p->cached.values_in_order = wide > 0 || of_value <= p->cached.vecs;
     p->cached.many_rows = MANY_ROWS;
     p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));
     if (prefetches && p->cached.few_rows > 1)
@@ -1443,9 +1440,9 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
         p->cached.early = max(1, min(lanes, EARLY_BYTES / LINE_BYTES * lanes / p->cached.few_block)); /* evenly */
     }
-    const bool lone = layer->d_k % p->lanes == 0 && layer->d_k <= 2 * LONE_VECS * p->lanes;
+    const int64_t of_query = ceil_div(layer->d_k, lanes);
     p->cached.query_vecs = QUERY_VECS;
-    p->cached.lone_vecs = lone ? layer->d_k / p->lanes : 0;
+    p->cached.lone_vecs = of_query <= 2 * LONE_VECS ? of_query : 0;
     if (p->isa->half_target != NULL && group == 1 && p->cached.few_rows > 0 && !layer_stores_cache(layer) &&
         !request_is_small(request))
         p->cached.half_vecs = (p->isa->registers - 2 * DOT_KEYS) / 2;
@@ -1464,18 +1461,16 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
         tiles_for_one(&p->cached.word_panels, ceil_div(layer->d_v, lanes), p->cached.vecs);
     }
     tiles_for_runs(&p->cached.tiles, p->cached.rows, group > 1 ? group : 3, min(high, p->cached.rows), 2);
-    if (whole > 0) {
-        tiles_for_one(&p->cached.panels, whole, p->cached.vecs);
-        tiles_for_one(&p->cached.low_panels, whole, low_width);
-    }
+    tiles_for_one(&p->cached.panels, of_value, p->cached.vecs);
+    tiles_for_one(&p->cached.low_panels, of_value, low_width);
     if (p->cached.few_rows > 0)
         tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group,
                        min(p->cached.few_rows, p->cached.keys_in_order ? key_rows : tile_rows(p->isa, DOT_KEYS)), 2);
     if (p->cached.few_rows > 0 && wide > 0) {
         tiles_for_runs(&p->cached.few_tiles, p->cached.few_rows, group, min(p->cached.few_rows, wide), 2);
-        tiles_for_one(&p->cached.few_panels, whole, whole);
+        tiles_for_one(&p->cached.few_panels, of_value, of_value);
     }
-    const int64_t panels_from = whole > low_width ? 1 : 2; /* rows that have several */
+    const int64_t panels_from = of_value > low_width ? 1 : 2; /* rows that have several */
     p->cached.shared_rows = p->cached.values_in_order ? (wide > 0 ? wide : high) + 1 : panels_from;
     const bool windowed = layer->window_left != LAYER_UNBOUNDED;
     const int64_t reach = min(layer->cache_len, windowed ? layer->window_left + layer->seq_len : layer->cache_len);
@@ -1486,7 +1481,7 @@ static void plan_cached(struct plan_isa *p, const struct layer *layer, const str
     }
     if (p->cached.ahead > 0)
         prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
-    if (p->cached.ahead > 0 && whole > 0)
+    if (p->cached.ahead > 0)
         prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows);
 }
 
@@ -1684,25 +1679,14 @@ static void plan_rowwise(struct plan_isa *p, const struct layer *layer, const st
 
 /* ---- one instruction set ---- */
 
-/* Why no product of a layer is fast, if they are asked for; NULL: some may be. Those of whole numbers have the same
- * bits, so promises do not matter. */
-static const char *not_fast(const struct layer *layer, const struct plan_request *request, bool folds)
+/* Why no product of a layer is fast, if they are asked for; NULL: some may be. */
+static const char *not_fast(const struct layer *layer, const struct plan_request *request)
 {
-    if (layer->precision == PRECISION_I16)
-        return layer_types_tensors(layer) ? "y of two bytes is rounded block by block"
-             : layer->pad_skipped         ? "rows of several sequences follow each other without padding"
-             : request_is_small(request)  ? "small code has one shape of tiles"
-                                          : NULL;
-    return layer_has_cache(layer)        ? "a cache promises the same bits however a sequence is cut into calls"
-         : layer->train                  ? "gradients are of classical products"
-         : layer_stores_weights(layer)   ? "packed weights are of fewer bits"
-         : layer_types_tensors(layer)    ? "tensor_type promises the bits of f32, rounded once"
-         : layer->pad_skipped            ? "rows of several sequences follow each other without padding"
-         : layer->source_kept            ? "kept sources promise the bits of those that are brought"
-         : folds                         ? "products of weights that are folded have larger numbers"
-         : layer_is_linear(layer)        ? "the rows of all sequences are one matrix"
-         : request_is_small(request)     ? "small code has one shape of tiles"
-                                         : NULL;
+    return layer->precision != PRECISION_I16 ? "only precision = i16 has exact sums"
+         : layer_types_tensors(layer)        ? "y of two bytes is rounded block by block"
+         : layer->pad_skipped                ? "rows of several sequences follow each other without padding"
+         : request_is_small(request)         ? "small code has one shape of tiles"
+                                             : NULL;
 }
 
 /* The kind of products of a layer that does not say: fast ones where no bit changes, of FAST_UNASKED rows and more, but
@@ -1737,7 +1721,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->tile_rows = isa->tile_rows;
     p->tile_words = isa->tile_words;
     if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer)) == PLAN_SEVEN) {
-        p->not_fast = not_fast(layer, request, p->fold->scores || p->fold->values);
+        p->not_fast = not_fast(layer, request);
         p->fast = p->not_fast == NULL;
         p->unasked = !request_asks(request, PLAN_PRODUCT_KIND);
     }
@@ -1950,27 +1934,13 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     return plan;
 }
 
-unsigned plan_fast_products(const struct plan *plan)
-{
-    static const struct { enum product_name id; enum fast_product bit; } of[] = {
-        {PRODUCT_QUERIES, FAST_QUERIES}, {PRODUCT_KEYS, FAST_KEYS}, {PRODUCT_VALUES, FAST_VALUES},
-        {PRODUCT_OUTPUT, FAST_OUTPUT}, {PRODUCT_HIDDEN, FAST_HIDDEN}, {PRODUCT_DOWN, FAST_DOWN}};
-    unsigned products = 0;
-    for (int64_t i = 0; i < plan->count; i++)
-        for (size_t bit = 0; bit < sizeof of / sizeof *of; bit++) {
-            const struct plan_panels *const g = plan_panels_of(&plan->isas[i], of[bit].id);
-            products |= g != NULL && g->fast > 0 && g->word == 1 ? (unsigned)of[bit].bit : 0;
-        }
-    return products;
-}
-
-bool plan_fast_words(const struct plan *plan)
+bool plan_has_fast(const struct plan *plan)
 {
     bool fast = false;
     for (int64_t i = 0; i < plan->count; i++)
         for (const struct product *g = plan->isas[i].products; g < plan->isas[i].products + plan->isas[i].product_count;
              g++)
-            fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0 && g->panels.word > 1);
+            fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0);
     return fast;
 }
 

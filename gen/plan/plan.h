@@ -71,7 +71,7 @@ enum layout_name {
     LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
-    LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_V_TAIL, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
+    LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
     LAYOUT_ROW_SCALES,                 /* likewise: of a block of keys and values, and of their whole numbers */
     LAYOUT_PARTIALS,                   /* sums of segments, where each is a part */
     LAYOUT_RAW_QUERIES, LAYOUT_RAW_KEYS, /* train: rows before their norm */
@@ -485,7 +485,7 @@ struct plan_isa {
         bool keys_in_order, values_in_order; /* few rows read them one after the other; queries stay in registers */
         int64_t shared_rows; /* of few, from so many on: all read the values of value_keys keys before the next ones */
         struct tile_heights few_tiles; /* for the values of few rows, as wide as a value; none: `tiles` serve as well */
-        struct tile_heights panels, low_panels, few_panels; /* whole vectors of a value, as widths */
+        struct tile_heights panels, low_panels, few_panels; /* vectors of a value, as widths */
     } cached;
     /* A layer without a cache, calls of at most cached.few_queries queries: templates/steps/few.in. */
     struct {
@@ -579,8 +579,7 @@ int64_t layout_elements(const struct layout *layout);
 
 /* Products that are fast and sums of floats in some instruction set, of enum fast_product; whether some are of whole
  * numbers, whose bits are those of classical ones */
-unsigned plan_fast_products(const struct plan *plan);
-bool plan_fast_words(const struct plan *plan);
+bool plan_has_fast(const struct plan *plan);
 /* The sets among `isas`, bits of isa_table, that the layer's pair can have: precision = bf16 needs bf16 dot products,
  * and some sets are for sums of products of whole numbers alone. */
 unsigned plan_isas(const struct layer *layer, unsigned isas);

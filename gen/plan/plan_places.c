@@ -240,8 +240,6 @@ static void place_cached(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, rows, p->cached.o_row);
     place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, rows, p->cached.o_row);
     place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + (p->rounds_values ? 3 : 2) * lanes, up);
-    if (layer->d_v % lanes != 0)
-        place_new(p, LAYOUT_V_TAIL, "v_tail", OWNER_WORKER, block, lanes);
     const int64_t scales = (layer_scales_cache(layer) ? 2 : 0) + p->rounds_scores + p->rounds_values;
     if (scales > 0)
         place_new(p, LAYOUT_ROW_SCALES, "row_scales", OWNER_WORKER, scales, block);
@@ -517,11 +515,7 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const int64_t back = p->back.rows * p->back.width * f + /* a tile at the edge of a gradient, a block, ranges */
                          p->back.queries * f + (2 * p->back.queries + p->back.keys) * 2 * (int64_t)sizeof(size_t) +
                          (layer->train && layer->qk_norm != NORM_NONE ? 2 * finish : 0);
-    int64_t pairs = 0; /* of tiles of fast products, a byte each that says whether they are mixed */
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
-        if (g->kind == PRODUCT_PANELS && g->panels.fast > 0)
-            pairs = max(pairs, g->panels.group_rows / (2 * (g->panels.fast - 1)) + 1);
     p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back +
-                            pairs + scales, 64);
+                            scales, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

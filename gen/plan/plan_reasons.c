@@ -231,20 +231,14 @@ static void explain_fast(struct plan_isa *p)
         const struct plan_panels *const of = &p->products[i].panels;
         if (p->products[i].kind != PRODUCT_PANELS)
             continue;
-        if (of->classical == NULL && of->word > 1)
+        if (of->classical == NULL)
             snprintf(text[i], sizeof text[i],
                      "fast products, seven of two tiles of " D64 " or " D64 " rows and two panels, " D64 " words deep, "
                      "in place of eight, from " D64 " tokens on; " D64 " of " D64 " panels. Sums are exact, bits "
                      "those of classical products, whose packed weights are half as large (plan.products)", of->fast,
                      of->fast - 1, of->k_block / 2, (int64_t)FAST_ROWS, 2 * of->fast_pairs, of->panels);
-        else if (of->classical != NULL)
-            snprintf(text[i], sizeof text[i], "classical products, as %s", of->classical);
         else
-            snprintf(text[i], sizeof text[i],
-                     "fast products, seven of two tiles of " D64 " or " D64 " rows and two panels, " D64 " steps deep, "
-                     "in place of eight, from " D64 " tokens of a sequence on; " D64 " of " D64 " panels. Rows whose "
-                     "sizes are more than %d times apart, and non-finite ones, stay classical", of->fast, of->fast - 1,
-                     of->k_block / 2, (int64_t)FAST_ROWS, 2 * of->fast_pairs, of->panels, FAST_APART);
+            snprintf(text[i], sizeof text[i], "classical products, as %s", of->classical);
     }
     explain_alike(p, text);
 }

@@ -172,7 +172,7 @@ static bool sums_fast(const struct layer *layer, struct diag *diag)
     if (layer->precision != PRECISION_I16)
         return false;
     struct plan *plan = plan_make(layer, isa_default(), diag);
-    const bool fast = plan != NULL && plan_fast_words(plan);
+    const bool fast = plan != NULL && plan_has_fast(plan);
     plan_free(plan);
     return fast;
 }

@@ -192,7 +192,6 @@ static bool compute(struct tune *t, const struct kernel *kernel)
                                      .batch = t->draw.batch < CHECKED_BATCH ? t->draw.batch : CHECKED_BATCH,
                                      .pairs = inputs_pairs(t->layer, isa_of(t)->id)};
     const bool made = t->subject.layer != NULL && folds.scores == t->folds.scores && folds.values == t->folds.values &&
-                      folds.fast == t->folds.fast &&
                       t->subject.inputs.pairs == draw.pairs;
     if (!made) {
         subject_free(&t->subject);

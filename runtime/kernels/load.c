@@ -88,11 +88,6 @@ static const char shim_text[] =
     "#else\n"
     "#define SHIM_KEPT 0\n"
     "#endif\n"
-    "#ifdef @N_FAST_PRODUCTS\n"
-    "#define SHIM_FAST @N_FAST_PRODUCTS\n"
-    "#else\n"
-    "#define SHIM_FAST 0\n"
-    "#endif\n"
     "#if defined @N_D_IN && !defined @N_PACK_ONLY\n" /* layer = linear alone has it */
     "static int shim_column_of(const void *p, size_t c, float *o) { return (int)@n_column(p, c, o); }\n"
     "#else\n"
@@ -131,7 +126,6 @@ static const char shim_text[] =
     "    const char *(*backward_phase)(size_t);\n"
     "    int (*pack_part)(void *, const void *, size_t, size_t);\n"
     "    size_t kept;\n"
-    "    unsigned fast;\n"
     "};\n"
     "extern const struct shim_table attnrun_shim_table;\n"
     "const struct shim_table attnrun_shim_table = {\n"
@@ -140,8 +134,7 @@ static const char shim_text[] =
     "    shim_isa_of, shim_open_of, shim_name_of, shim_text_of, @N_FOLDS_SCORES, @N_FOLDS_VALUES,\n"
     "    shim_merge_of, SHIM_FEW, shim_reset_of, shim_move_of, shim_column_of,\n"
     "    SHIM_SAVED, SHIM_GRADS, shim_backward_scratch_of, shim_backward_of, shim_backward_phases_of,\n"
-    "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of, shim_pack_part_of, SHIM_KEPT,\n"
-    "    SHIM_FAST\n"
+    "    shim_backward_parts_of, shim_backward_run_of, shim_backward_phase_of, shim_pack_part_of, SHIM_KEPT\n"
     "};\n";
 
 char *kernel_shim(const char *name)
@@ -248,8 +241,7 @@ struct folds kernel_folds(const struct kernel *kernel)
 {
     if (kernel->call == NULL)
         return (struct folds){0};
-    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values,
-                          .fast = kernel->call->fast_products};
+    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values};
 }
 
 /* Offsets of a tensor in its struct, and of its "|1" extents */
@@ -290,16 +282,21 @@ struct kernel_weights kernel_weights_of(const struct inputs *in)
     return weights;
 }
 
-const void *kernel_argument(const struct kernel_args *args, enum layer_tensor tensor)
+void *kernel_place(struct kernel_args *args, enum layer_tensor tensor)
 {
-    const void *at;
-    memcpy(&at, (const char *)args + fields[tensor].at, sizeof at);
-    return at;
+    return (char *)args + fields[tensor].at;
+}
+
+const float **kernel_weight(const struct layer *layer, struct kernel_weights *weights, enum layer_tensor tensor)
+{
+    const enum tensor_kind kind = layer_tensor_row(tensor)->kind;
+    const bool has = !(tensor == TENSOR_W || tensor == TENSOR_B) || layer_is_linear(layer); /* the last fields */
+    return has && tensor_is_packed(kind) && kind != TENSOR_NAMED ? (void *)((char *)weights + fields[tensor].at) : NULL;
 }
 
 void kernel_set_argument(struct kernel_args *args, enum layer_tensor tensor, const void *at)
 {
-    memcpy((char *)args + fields[tensor].at, &at, sizeof at);
+    memcpy(kernel_place(args, tensor), &at, sizeof at);
 }
 
 void kernel_set_extents(struct kernel_args *args, enum layer_tensor tensor, size_t batch, size_t h)
@@ -338,7 +335,10 @@ float **kernel_gradient(const struct layer *layer, struct kernel_grads *grads, e
         [TENSOR_W_Q] = offsetof(struct kernel_grads, dw_q), [TENSOR_B_Q] = offsetof(struct kernel_grads, db_q),
         [TENSOR_W_K] = offsetof(struct kernel_grads, dw_k), [TENSOR_B_K] = offsetof(struct kernel_grads, db_k),
         [TENSOR_W_V] = offsetof(struct kernel_grads, dw_v), [TENSOR_B_V] = offsetof(struct kernel_grads, db_v),
-        [TENSOR_W_O] = offsetof(struct kernel_grads, dw_o), [TENSOR_B_O] = offsetof(struct kernel_grads, db_o)};
+        [TENSOR_W_O] = offsetof(struct kernel_grads, dw_o), [TENSOR_B_O] = offsetof(struct kernel_grads, db_o),
+        [TENSOR_W_1] = offsetof(struct kernel_grads, dw_1), [TENSOR_B_1] = offsetof(struct kernel_grads, db_1),
+        [TENSOR_W_G] = offsetof(struct kernel_grads, dw_g), [TENSOR_B_G] = offsetof(struct kernel_grads, db_g),
+        [TENSOR_W_2] = offsetof(struct kernel_grads, dw_2), [TENSOR_B_2] = offsetof(struct kernel_grads, db_2)};
     for (enum layer_tensor t = 0; t < tensor; t++)
         before += layer_tensor_row(t)->kind == TENSOR_LEARNED && layer_has_gradient(layer, t);
     if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED)
@@ -357,7 +357,7 @@ struct kernel_args kernel_args_of_sequence(const struct layer *layer, const stru
         const bool scale = t == TENSOR_K_SCALE || t == TENSOR_V_SCALE;
         if (tensor_is_packed(layer_tensor_row(t)->kind) || (scale && !layer_scales_cache(layer)))
             continue;
-        first = kernel_argument(&args, t);
+        memcpy(&first, kernel_place(&args, t), sizeof first);
         const bool pages = t == TENSOR_K_PAGES || t == TENSOR_V_PAGES;
         const bool paged = pages || (scale && layer->cache == CACHE_PAGED); /* one memory for all of them */
         if (first == NULL || extent <= 1 || paged)

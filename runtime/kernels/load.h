@@ -130,7 +130,6 @@ struct kernel_table {
     const char *(*back_phase_name)(size_t phase);
     int (*pack_part)(void *packed, const void *weights, size_t part, size_t parts);
     size_t kept_bytes; /* with source_kept; else 0 */
-    unsigned fast_products; /* of enum fast_product (gen/spec/fast.h) */
 };
 
 struct kernel {
@@ -161,8 +160,10 @@ struct kernel_outputs {
 };
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
                                   struct kernel_outputs outputs);
-/* A tensor of a call; for K_SCALE and V_SCALE only where the layer has them, as others have other fields there. */
-const void *kernel_argument(const struct kernel_args *args, enum layer_tensor tensor);
+/* The field of a tensor of a call; for K_SCALE and V_SCALE only where the layer has them, as others have other fields
+ * there. Of a weight; NULL: no weight, or a table, or the layer's struct lacks it. */
+void *kernel_place(struct kernel_args *args, enum layer_tensor tensor);
+const float **kernel_weight(const struct layer *layer, struct kernel_weights *weights, enum layer_tensor tensor);
 void kernel_set_argument(struct kernel_args *args, enum layer_tensor tensor, const void *at);
 /* The extents of a mask over pairs; no other tensor has them. */
 void kernel_set_extents(struct kernel_args *args, enum layer_tensor tensor, size_t batch, size_t h);

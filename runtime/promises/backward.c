@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "guarded.h"
+#include "misuse.h"
 #include "promises.h"
 #include "reference/gradient.h"
 
@@ -397,45 +398,63 @@ static bool check_hidden(struct pass *p)
 
 /* ---- wrong calls ---- */
 
-static bool expect(struct pass *p, const char *what, int error, int expected)
+struct backward_call {
+    struct pass *p;
+    const void *packed, *args, *grads;
+    void *scratch;
+    size_t phase;
+};
+
+static bool backward_refused(void *context, int expected, const char *what)
 {
-    return error == expected || promise_violated(p->why, "backward with %s returns \"%s\", not \"%s\"", what,
-                                                 p->call->strerror(error), p->call->strerror(expected));
+    const struct backward_call *c = context;
+    const struct kernel_table *call = c->p->call;
+    const int run = call->back_run(c->packed, c->args, c->grads, c->scratch, c->phase, 0, 0);
+    const int error = expected == KERNEL_PART ? run : call->backward(c->packed, c->args, c->grads, c->scratch);
+    return (error == expected && run == expected) ||
+           promise_violated(c->p->why, "backward, %s: returns \"%s\", a part \"%s\", not \"%s\"", what,
+                            call->strerror(error), call->strerror(run), call->strerror(expected));
+}
+
+/* Whether gradients are as prepare() left them */
+static bool is_prepared(const struct pass *p, struct guarded *to)
+{
+    bool good = guarded_untouched(&p->back);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const bool zeroed = layer_has_gradient(p->layer, t) && is_weight(t);
+        good = good && (zeroed || to[t].data == NULL || guarded_untouched(&to[t]));
+        for (size_t i = 0; zeroed && i < to[t].bytes; i++)
+            good = good && ((const unsigned char *)to[t].data)[i] == 0;
+    }
+    return good || promise_violated(p->why, "backward: refused, but something was written");
 }
 
 static bool check_refusals(struct pass *p)
 {
     struct kernel_args args = args_of(p, p->in);
-    const struct kernel_grads grads = grads_of(p, p->gradient);
-    struct kernel_grads wrong = grads;
-    float *scratch = p->back.data;
-    const void *packed = p->of->packed;
-    if (p->in->batch == 0 || p->in->n == 0)
+    struct kernel_grads grads = grads_of(p, p->gradient);
+    struct backward_call call = {p, p->of->packed, &args, &grads, p->back.data, 0};
+    struct misuse rows[2 * MISUSE_ROWS];
+    size_t count = misuse_of_args(p->layer, &args, rows);
+    rows[count - 1].use = MISUSE_NEEDED; /* saved */
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const bool has = layer_has_gradient(p->layer, t);
+        if ((has || layer_tensor_row(t)->kind != TENSOR_LEARNED) && kernel_gradient(p->layer, &grads, t) != NULL)
+            rows[count++] = (struct misuse){layer_tensor_name(t), kernel_gradient(p->layer, &grads, t), sizeof(float),
+                                            has ? MISUSE_OPTIONAL : MISUSE_UNUSED};
+    }
+    rows[count++] = (struct misuse){"dy", &grads.dy, sizeof(float), MISUSE_NEEDED};
+    rows[count++] = (struct misuse){"packed", &call.packed, KERNEL_ALIGNMENT, MISUSE_NEEDED};
+    rows[count++] = (struct misuse){"args", &call.args, 1, MISUSE_NEEDED};
+    rows[count++] = (struct misuse){"grads", &call.grads, 1, MISUSE_NEEDED};
+    rows[count++] = (struct misuse){"scratch", &call.scratch, KERNEL_ALIGNMENT, MISUSE_NEEDED};
+    if (p->in->batch == 0 || p->in->n == 0 || p->in->m == 0)
         return true;
-    if (!expect(p, "grads = NULL", p->call->backward(packed, &args, NULL, scratch), KERNEL_NULL) ||
-        !expect(p, "scratch = NULL", p->call->backward(packed, &args, &grads, NULL), KERNEL_NULL))
+    prepare(p, p->gradient);
+    if (!misuse_refused(rows, count, backward_refused, &call))
         return false;
-    wrong.dy = NULL;
-    if (!expect(p, "dy = NULL", p->call->backward(packed, &args, &wrong, scratch), KERNEL_NULL))
-        return false;
-    wrong = grads;
-    wrong.dx = (void *)((char *)wrong.dx + 1);
-    if (!expect(p, "dx off its boundary", p->call->backward(packed, &args, &wrong, scratch), KERNEL_ALIGN))
-        return false;
-    wrong = grads;
-    wrong.dw_1 = wrong.dx;
-    if (!expect(p, "dw_1, which no layer has", p->call->backward(packed, &args, &wrong, scratch), KERNEL_UNUSED))
-        return false;
-    wrong = grads;
-    wrong.dsource = wrong.dx;
-    if (!p->layer->cross &&
-        !expect(p, "dsource without source", p->call->backward(packed, &args, &wrong, scratch), KERNEL_UNUSED))
-        return false;
-    const size_t phases = p->call->back_phases(packed, &args);
-    if (!expect(p, "a phase too many", p->call->back_run(packed, &args, &grads, scratch, phases, 0, 0), KERNEL_PART))
-        return false;
-    args.saved = NULL;
-    return expect(p, "saved = NULL", p->call->backward(packed, &args, &grads, scratch), KERNEL_NULL);
+    call.phase = p->call->back_phases(p->of->packed, &args);
+    return backward_refused(&call, KERNEL_PART, "a phase too many") && is_prepared(p, p->gradient);
 }
 
 /* Runs forward in parts, last to first, by workers in turn. */

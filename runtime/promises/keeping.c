@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "guarded.h"
+#include "misuse.h"
 #include "promises.h"
 
 #define WORKERS 3
@@ -201,6 +202,17 @@ static bool other_headers(struct keeping *k)
     return good;
 }
 
+struct kept_call {
+    struct keeping *keeping;
+    const struct kernel_args *args;
+};
+
+static bool kept_refused(void *context, int expected, const char *what)
+{
+    const struct kept_call *c = context;
+    return one_refused(c->keeping, c->args, expected, what);
+}
+
 static bool refuses(struct keeping *k)
 {
     const struct kernel_args good_args = args_of(k, k->in, k->out, false, k->other);
@@ -219,14 +231,11 @@ static bool refuses(struct keeping *k)
     args.kept_blocks = SIZE_MAX;
     good = good && one_refused(k, &args, KERNEL_SIZE, "blocks beyond all memory");
     args = good_args;
-    args.kept = (char *)args.kept + KERNEL_ALIGNMENT / 4;
-    good = good && one_refused(k, &args, KERNEL_ALIGN, "kept off its boundary");
-    args = good_args;
-    args.kept_of = (const int32_t *)((uintptr_t)args.kept_of + 1);
-    good = good && one_refused(k, &args, KERNEL_ALIGN, "kept_of off its boundary");
-    args = good_args;
+    struct kept_call call = {k, &args};
+    const struct misuse pointers[] = {{"kept", &args.kept, KERNEL_ALIGNMENT, MISUSE_NEEDED},
+                                      {"kept_of", &args.kept_of, sizeof(int32_t), MISUSE_OPTIONAL}};
+    good = good && misuse_refused(pointers, 2, kept_refused, &call);
     args.kept = NULL;
-    good = good && one_refused(k, &args, KERNEL_NULL, "kept_of without kept");
     args.source = args_of(k, k->in, k->out, true, NULL).source;
     args.kept_blocks = 0;
     good = good && one_refused(k, &args, KERNEL_NULL, "kept_of without kept, beside a source");

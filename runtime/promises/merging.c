@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "guarded.h"
+#include "misuse.h"
 #include "promises.h"
 
 #define TOLERANCE 2e-7 /* of the larger y, and of lse, as the header says */
@@ -161,28 +162,49 @@ static bool keeps_nan(struct merging *m)
     return good;
 }
 
+/* What merge is given */
+struct merge_call {
+    struct merging *m;
+    const void *packed, *y_a, *y_b;
+    const float *lse_a, *lse_b;
+    void *y;
+    float *lse;
+    size_t batch, n;
+};
+
+static bool merge_refused(void *context, int expected, const char *what)
+{
+    const struct merge_call *c = context;
+    return returns(c->m, c->m->call->merge(c->packed, c->y_a, c->lse_a, c->y_b, c->lse_b, c->y, c->lse, c->batch, c->n),
+                   expected, what);
+}
+
 static bool refuses(struct merging *m)
 {
-    void *y = m->y_out.data;
-    float *lse = m->lse_out.data;
-    const size_t batch = m->in->batch, n = m->n, above = (size_t)m->layer->seq_len + 1;
+    struct merge_call call = {m, m->packed, m->y, m->y_b, m->lse, m->lse_b, m->y_out.data, m->lse_out.data,
+                              m->in->batch, m->n};
+    const size_t of_y = layer_tensor_size(m->layer, TENSOR_Y);
+    const struct misuse rows[] = {
+        {"y_a", &call.y_a, of_y, MISUSE_NEEDED}, {"lse_a", &call.lse_a, sizeof(float), MISUSE_NEEDED},
+        {"y_b", &call.y_b, of_y, MISUSE_NEEDED}, {"lse_b", &call.lse_b, sizeof(float), MISUSE_NEEDED},
+        {"y", &call.y, of_y, MISUSE_NEEDED}, {"lse", &call.lse, sizeof(float), MISUSE_NEEDED},
+        {"packed", &call.packed, KERNEL_ALIGNMENT, MISUSE_NEEDED}}; /* which is read for its sinks alone */
+    const struct { const char *what; size_t batch, n; int expected; } sizes[] = {
+        {"n = seq_len + 1", call.batch, (size_t)m->layer->seq_len + 1, KERNEL_SIZE},
+        {"a huge batch", SIZE_MAX / 2, call.n, KERNEL_SIZE},
+        {"n = 0", call.batch, 0, KERNEL_OK}, {"batch = 0", 0, call.n, KERNEL_OK}};
     guarded_fill(&m->y_out);
     guarded_fill(&m->lse_out);
-    return returns(m, m->call->merge(m->packed, NULL, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_NULL,
-                   "no y") &&
-           returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, NULL, y, lse, batch, n), KERNEL_NULL, "no lse") &&
-           returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, above), KERNEL_SIZE,
-                   "n = seq_len + 1") &&
-           returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, SIZE_MAX / 2, n), KERNEL_SIZE,
-                   "a huge batch") &&
-           returns(m,
-                   m->call->merge(m->packed, (const char *)m->y + 1, m->lse, m->y_b, m->lse_b, y, lse,
-                                  batch, n),
-                   KERNEL_ALIGN, "y off its boundary") &&
-           returns(m, m->call->merge(m->packed, NULL, NULL, NULL, NULL, NULL, NULL, batch, 0), KERNEL_OK, "n = 0") &&
-           returns(m, m->call->merge(m->packed, NULL, NULL, NULL, NULL, NULL, NULL, 0, n), KERNEL_OK, "batch = 0") &&
-           ((guarded_untouched(&m->y_out) && guarded_untouched(&m->lse_out)) ||
-            violated(m, "merge: refused, but something was written"));
+    bool good = misuse_refused(rows, sizeof rows / sizeof *rows - !m->layer->sink, merge_refused, &call);
+    for (size_t i = 0; good && i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].expected == KERNEL_OK) /* tensors without elements may be NULL */
+            call = (struct merge_call){.m = m, .packed = m->packed};
+        call.batch = sizes[i].batch;
+        call.n = sizes[i].n;
+        good = merge_refused(&call, sizes[i].expected, sizes[i].what);
+    }
+    return good && ((guarded_untouched(&m->y_out) && guarded_untouched(&m->lse_out)) ||
+                    violated(m, "merge: refused, but something was written"));
 }
 
 bool merging_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *in, const void *packed,

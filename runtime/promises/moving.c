@@ -7,6 +7,7 @@
 
 #include "base/arith.h"
 #include "guarded.h"
+#include "misuse.h"
 #include "promises.h"
 
 #define BATCH 6
@@ -262,27 +263,77 @@ static bool resets(struct moving *m)
 
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
-static void *off(void *at)
+/* A call of both functions, or of the move alone */
+struct moving_call {
+    struct moving *m;
+    struct kernel_cache cache;
+    const void *of; /* &cache */
+    void *from;
+    bool of_reset;
+};
+
+static uint64_t hash_of(const struct moving *m)
 {
-    return (char *)at + 1;
+    const struct guarded *all[] = {&m->past, &m->table, &m->from, &m->free_pages, &m->cache[0], &m->cache[1],
+                                   &m->cache[2], &m->cache[3]};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t at = 0; at < all[i]->bytes; at++)
+            hash = (hash ^ ((const unsigned char *)all[i]->data)[at]) * 0x100000001b3u;
+    return hash;
 }
 
-/* Both functions refuse it, or only the move; nothing is written. */
-static bool refused(struct moving *m, struct kernel_cache cache, void *from, int expected, bool of_reset,
-                    const char *what)
+static bool move_refused(void *context, int expected, const char *what)
 {
-    int error = m->call->cache_move(&cache, from);
-    if (error != expected)
-        return violated(m, "cache_move, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
-    error = of_reset ? m->call->cache_reset(&cache) : expected;
-    if (error != expected)
-        return violated(m, "cache_reset, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
-    for (int part = 0; part < inputs_cache_parts(m->layer); part++)
-        if (memcmp(m->cache[part].data, m->before.tensor[inputs_cache_of(m->layer, part)],
-                   m->cache[part].bytes) != 0)
-            return violated(m, "cache_move or cache_reset, %s: refused, but the cache was written", what);
-    return memcmp(m->from.data, m->wanted, sizeof m->wanted) == 0 ||
-           violated(m, "cache_move, %s: refused, but from was written", what);
+    struct moving_call *c = context;
+    struct moving *m = c->m;
+    const char *const names[] = {"cache_move", "cache_reset"};
+    const uint64_t hash = hash_of(m);
+    for (int reset = 0; reset <= c->of_reset; reset++) {
+        const int error = reset ? m->call->cache_reset(c->of) : m->call->cache_move((void *)(uintptr_t)c->of, c->from);
+        if (error != expected)
+            return violated(m, "%s, %s: returns %d (%s), not %d", names[reset], what, error, m->call->strerror(error),
+                            expected);
+    }
+    return hash_of(m) == hash || violated(m, "cache_move or cache_reset, %s: refused, but something was written", what);
+}
+
+static bool refused(struct moving *m, struct kernel_cache cache, int expected, bool of_reset, const char *what)
+{
+    struct moving_call call = {m, cache, &call.cache, m->from.data, of_reset};
+    return move_refused(&call, expected, what);
+}
+
+/* Each pointer NULL, given without use, or off its boundary */
+static bool refuses_pointers(struct moving *m)
+{
+    const size_t number = sizeof(int32_t);
+    const int paged = is_paged(m) ? MISUSE_NEEDED : MISUSE_UNUSED;
+    struct moving_call call = {m, cache_of(m), &call.cache, m->from.data, true};
+    struct kernel_cache *c = &call.cache;
+    const struct misuse from = {"from", &call.from, number, MISUSE_NEEDED}, rows[] = {
+        {"k", &c->k, layer_tensor_size(m->layer, inputs_cache_of(m->layer, 0)), MISUSE_NEEDED},
+        {"v", &c->v, layer_tensor_size(m->layer, inputs_cache_of(m->layer, 1)), MISUSE_NEEDED},
+        {"past", &c->past, number, MISUSE_NEEDED}, {"page_table", &c->page_table, number, paged},
+        {"free_pages", &c->free_pages, number, paged == MISUSE_NEEDED && c->free_count == 0 ? MISUSE_OPTIONAL : paged},
+        {"k_scale", &c->k_scale, sizeof(float), MISUSE_NEEDED}, {"v_scale", &c->v_scale, sizeof(float), MISUSE_NEEDED}};
+    const size_t count = sizeof rows / sizeof *rows - (layer_scales_cache(m->layer) ? 0 : 2);
+    if (!misuse_refused(rows, count, move_refused, &call))
+        return false;
+    call.of = NULL;
+    if (!move_refused(&call, KERNEL_NULL, "cache = NULL"))
+        return false;
+    call.of = c;
+    c->batch = SIZE_MAX;
+    if (!move_refused(&call, KERNEL_SIZE, "a huge batch"))
+        return false;
+    *c = cache_of(m);
+    c->pages = SIZE_MAX;
+    if (is_paged(m) && !move_refused(&call, KERNEL_SIZE, "pages = SIZE_MAX"))
+        return false;
+    *c = cache_of(m);
+    call.of_reset = false;
+    return misuse_refused(&from, 1, move_refused, &call);
 }
 
 /* Two sequences that share a partly filled page before the call. */
@@ -301,7 +352,7 @@ static bool refuses_shared(struct moving *m)
     draw_from(m, 0);
     struct kernel_cache cache = cache_of(m);
     cache.free_count = 0;
-    return refused(m, cache, m->from.data, KERNEL_SIZE, false, "a partly filled page that two sequences have already");
+    return refused(m, cache, KERNEL_SIZE, false, "a partly filled page that two sequences have already");
 }
 
 /* An invalid page number, the last one of a sequence */
@@ -319,7 +370,7 @@ static bool refuses_pages(struct moving *m, struct kernel_cache cache)
     bool good = true;
     for (int below = 0; good && below < 2; below++) {
         *page = below ? -1 : (int32_t)cache.pages;
-        good = refused(m, cache, m->from.data, KERNEL_LENGTH, false, "a page number that is none");
+        good = refused(m, cache, KERNEL_LENGTH, false, "a page number that is none");
     }
     *page = kept;
     return good;
@@ -330,60 +381,35 @@ static bool refuses(struct moving *m)
     if (!prepare(m))
         return false;
     draw_from(m, 3); /* copies of one sequence */
-    struct kernel_cache cache = cache_of(m), good = cache;
+    struct kernel_cache cache = cache_of(m);
+    const struct kernel_cache good = cache;
     int32_t *from = m->from.data, *past = m->past.data, kept;
-    cache.k = NULL;
-    if (!refused(m, cache, from, KERNEL_NULL, true, "k = NULL"))
-        return false;
-    cache = good;
-    cache.past = NULL;
-    if (!refused(m, cache, from, KERNEL_NULL, true, "past = NULL"))
-        return false;
-    cache = good;
-    cache.v = off(cache.v);
-    const bool bounded = layer_tensor_size(m->layer, inputs_cache_of(m->layer, 1)) > 1;
-    if (bounded && !refused(m, cache, from, KERNEL_ALIGN, true, "v off its boundary"))
-        return false;
-    for (int values = 0; layer_scales_cache(m->layer) && values < 2; values++) {
-        cache = good;
-        void **scale = values ? &cache.v_scale : &cache.k_scale, *const at = *scale;
-        *scale = NULL;
-        if (!refused(m, cache, from, KERNEL_NULL, true, "a scale = NULL"))
-            return false;
-        *scale = off(at);
-        if (!refused(m, cache, from, KERNEL_ALIGN, true, "a scale off its boundary"))
-            return false;
-    }
-    cache = good;
-    if (!refused(m, good, NULL, KERNEL_NULL, false, "from = NULL"))
+    if (!refuses_pointers(m))
         return false;
     m->wanted[BATCH - 1] = from[BATCH - 1] = BATCH;
-    if (!refused(m, good, from, KERNEL_LENGTH, false, "from[b] = batch"))
+    if (!refused(m, good, KERNEL_LENGTH, false, "from[b] = batch"))
         return false;
     draw_from(m, 3);
     kept = past[BATCH - 1];
     past[BATCH - 1] = -1;
-    if (!refused(m, good, from, KERNEL_LENGTH, false, "a past of -1"))
+    if (!refused(m, good, KERNEL_LENGTH, false, "a past of -1"))
         return false;
     past[BATCH - 1] = (int32_t)(m->layer->cache_len + 1);
-    if (m->layer->cache != CACHE_RING && !refused(m, good, from, KERNEL_LENGTH, false, "a past beyond the cache's end"))
+    if (m->layer->cache != CACHE_RING && !refused(m, good, KERNEL_LENGTH, false, "a past beyond the cache's end"))
         return false;
     past[BATCH - 1] = kept;
     if (!is_paged(m))
         return true;
-    cache.v = good.v;
-    cache.page_table = NULL;
-    if (!refused(m, cache, from, KERNEL_NULL, true, "page_table = NULL") || !refuses_pages(m, good))
+    if (!refuses_pages(m, good))
         return false;
-    cache = good;
     cache.free_count = 0;
     const bool partly = past[m->wanted[0]] % m->layer->page_len != 0;
-    if (partly && !refused(m, cache, from, KERNEL_SIZE, false, "no free page for a copy"))
+    if (partly && !refused(m, cache, KERNEL_SIZE, false, "no free page for a copy"))
         return false;
     if (!refuses_shared(m))
         return false;
     ((int32_t *)m->free_pages.data)[0] = (int32_t)good.pages;
-    return m->free_count == 0 || refused(m, good, from, KERNEL_LENGTH, false, "a free page that is none");
+    return m->free_count == 0 || refused(m, good, KERNEL_LENGTH, false, "a free page that is none");
 }
 
 bool moving_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *weights, uint64_t seed,

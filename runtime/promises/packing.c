@@ -11,6 +11,7 @@
 
 #include "fenced.h"
 #include "guarded.h"
+#include "misuse.h"
 #include "plan/isa.h"
 #include "promises.h"
 
@@ -89,7 +90,16 @@ static bool foreign_blocks(struct packing *p)
     return not_taken(p, header, KERNEL_PACKED, "a packed block with another magic number");
 }
 
-/* A complete block that was copied to an illegal address */
+/* A block as NAME_PACK_ONLY packs it: calls accept it as it is, and also its second header, which open returns. */
+static void pack_elsewhere(struct packing *p, void *block)
+{
+    struct kernel_header *header = memcpy(block, p->good, p->packed.bytes);
+    header[1] = header[0];
+    header[0].magic = KERNEL_ELSEWHERE;
+    header[1].magic = KERNEL_OPENED;
+}
+
+/* Complete blocks that were copied to an illegal address, and their second header */
 static bool misplaced_block(struct packing *p)
 {
     struct guarded place;
@@ -98,6 +108,9 @@ static bool misplaced_block(struct packing *p)
         char *block = (char *)place.data + offset;
         memcpy(block, p->good, p->packed.bytes);
         good = not_taken(p, block, KERNEL_ALIGN, "a packed block off its boundary");
+        pack_elsewhere(p, block);
+        good = good && (offset == sizeof(struct kernel_header) ||
+                        not_taken(p, block + sizeof(struct kernel_header), KERNEL_ALIGN, "a header off its boundary"));
     }
     guarded_free(&place);
     return good;
@@ -105,63 +118,59 @@ static bool misplaced_block(struct packing *p)
 
 /* ---- wrong weights ---------------------------------------------------------------------------------------------- */
 
-static bool pack_refuses(struct packing *p, const struct kernel_weights *weights, size_t offset, int isa, int expected,
+static bool pack_refuses(struct packing *p, const struct kernel_weights *weights, int isa, int expected,
                          const char *what)
 {
-    int error = p->call->pack((char *)p->packed.data + offset, weights, isa);
+    int error = p->call->pack(p->packed.data, weights, isa);
     if (error != expected)
         return violated(p, "pack with %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
     return guarded_zones_intact(&p->packed) || violated(p, "pack with %s wrote outside packed", what);
 }
 
-/* NULL stays NULL. */
-static const float *off(const void *tensor)
+/* Weights for a call, whose addresses may be changed, those of tables too */
+struct given {
+    struct kernel_weights weights;
+    const float *tables[LAYER_TABLES];
+};
+
+static void give(const struct packing *p, struct given *given)
 {
-    return (const float *)((uintptr_t)tensor + (tensor != NULL ? 2 : 0));
+    given->weights = kernel_weights_of(p->in);
+    memcpy(given->tables, &p->in->tensor[TENSOR_TABLE], p->layer->table_count * sizeof *given->tables);
+    given->weights.tables = p->layer->table_count > 0 ? given->tables : NULL;
 }
 
-#define WEIGHTS 30
-
-static const enum layer_tensor tensors[WEIGHTS] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K,
-                                                   TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
-                                                   TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K,
-                                                   TENSOR_N1_G, TENSOR_N1_B, TENSOR_N2_G, TENSOR_N2_B,
-                                                   TENSOR_N3_G, TENSOR_N3_B, TENSOR_N4_G, TENSOR_N4_B,
-                                                   TENSOR_W_1, TENSOR_B_1, TENSOR_W_G, TENSOR_B_G,
-                                                   TENSOR_W_2, TENSOR_B_2, TENSOR_REL_BIAS, TENSOR_SINK,
-                                                   TENSOR_W, TENSOR_B};
-
-static const float **member_of(struct kernel_weights *w, size_t i)
+/* The address of a weight that the layer has; NULL: it is none. */
+static const float **place_of(const struct packing *p, struct given *given, enum layer_tensor tensor)
 {
-    const float **const members[WEIGHTS] = {&w->w_q, &w->b_q, &w->w_k, &w->b_k, &w->w_v, &w->b_v, &w->w_o, &w->b_o,
-                                            &w->g_q, &w->c_q, &w->g_k, &w->c_k, &w->n1_g, &w->n1_b, &w->n2_g, &w->n2_b,
-                                            &w->n3_g, &w->n3_b, &w->n4_g, &w->n4_b, &w->w_1, &w->b_1, &w->w_g, &w->b_g,
-                                            &w->w_2, &w->b_2, &w->rel_bias, &w->sink, &w->w, &w->b};
-    return members[i];
+    if (p->in->tensor[tensor] == NULL)
+        return NULL;
+    return layer_tensor_row(tensor)->kind == TENSOR_NAMED ? &given->tables[tensor - TENSOR_TABLE]
+                                                          : kernel_weight(p->layer, &given->weights, tensor);
 }
 
 /* The first weight that the layer has; NULL: none. */
 static float *first_weight(const struct packing *p)
 {
     float *first = NULL;
-    for (size_t i = WEIGHTS; i-- > 0;)
-        first = p->in->tensor[tensors[i]] != NULL ? p->in->tensor[tensors[i]] : first;
+    for (enum layer_tensor t = TENSOR_COUNT; t-- > 0;)
+        first = tensor_is_packed(layer_tensor_row(t)->kind) && p->in->tensor[t] != NULL ? p->in->tensor[t] : first;
     return first;
 }
 
 /* A non-finite weight: the block that was valid before is no longer. */
-static bool nonfinite_weight(struct packing *p, size_t i, size_t at, float value)
+static bool nonfinite_weight(struct packing *p, enum layer_tensor t, size_t at, float value)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
-    float *values = p->in->tensor[tensors[i]];
+    float *values = p->in->tensor[t];
     const float kept = values[at];
     char what[48];
-    snprintf(what, sizeof what, "non-finite %s", layer_tensor_name(tensors[i]));
+    snprintf(what, sizeof what, "non-finite %s", layer_tensor_name(t));
     memcpy(p->packed.data, p->good, p->packed.bytes);
     values[at] = value;
-    const bool good = pack_refuses(p, &weights, 0, p->isa, KERNEL_NONFINITE, what);
+    const bool good = pack_refuses(p, &weights, p->isa, KERNEL_NONFINITE, what);
     values[at] = kept;
-    snprintf(what, sizeof what, "a block that pack refused for its %s", layer_tensor_name(tensors[i]));
+    snprintf(what, sizeof what, "a block that pack refused for its %s", layer_tensor_name(t));
     return good && not_taken(p, p->packed.data, KERNEL_PACKED, what);
 }
 
@@ -172,64 +181,60 @@ static float too_large(const struct layer *layer)
     return layer->weight_type == TENSOR_F16 ? 65520 : bf16 ? 0x1.ffp127f : INFINITY;
 }
 
-/* The last of `count` numbers of a tensor; if packing is quick, also the first and random ones */
-static bool nonfinite_weights(struct packing *p, size_t i, size_t count)
+/* The last number of each weight; if packing is quick, also the first and random ones */
+static bool nonfinite_weights(struct packing *p)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY};
-    struct random random = {count + i};
-    const bool rounds = layer_tensor_row(tensors[i])->kind == TENSOR_WEIGHT;
-    bool good = nonfinite_weight(p, i, count - 1, values[2 * (i % 2)]) &&
-                (!rounds || nonfinite_weight(p, i, 0, too_large(p->layer)));
-    for (size_t more = 0; good && more < 4 && (double)p->packed.bytes < SMALL_BLOCK; more++)
-        good = nonfinite_weight(p, i, more > 0 ? random_bits(&random) % count : 0, values[(more + i + 1) % 3]);
-    return good;
-}
-
-/* The tables of a spec: all or one of them NULL or off its boundary; given to a layer that has none */
-static bool wrong_tables(struct packing *p)
-{
-    struct kernel_weights weights = kernel_weights_of(p->in);
-    const float *tables[LAYER_TABLES] = {NULL};
-    const size_t count = p->layer->table_count;
-    for (size_t i = 0; i < count; i++)
-        tables[i] = weights.tables[i];
-    weights.tables = count > 0 ? NULL : tables;
-    bool good = pack_refuses(p, &weights, 0, p->isa, count > 0 ? KERNEL_NULL : KERNEL_UNUSED,
-                             count > 0 ? "no tables" : "unused tables");
-    weights.tables = tables;
-    for (size_t i = 0; good && i < count; i++) {
-        const float *const table = tables[i];
-        tables[i] = NULL;
-        good = pack_refuses(p, &weights, 0, p->isa, KERNEL_NULL, "no table");
-        tables[i] = off(table);
-        good = good && pack_refuses(p, &weights, 0, p->isa, KERNEL_ALIGN, "a table off its boundary");
-        tables[i] = table;
-    }
-    return good;
-}
-
-/* Each weight in turn NULL (or given, if the layer has none), off its boundary, and non-finite */
-static bool wrong_weights(struct packing *p)
-{
-    const size_t fields = layer_is_linear(p->layer) ? WEIGHTS : WEIGHTS - 2; /* others lack the last ones */
-    for (size_t i = 0; i < fields; i++) {
-        struct kernel_weights weights = kernel_weights_of(p->in);
-        const float **member = member_of(&weights, i);
-        const float *values = *member;
-        const size_t count = inputs_count(p->layer, p->in, tensors[i]);
-        char what[40];
-        snprintf(what, sizeof what, "%s %s", values != NULL ? "no" : "an unused", layer_tensor_name(tensors[i]));
-        *member = values != NULL ? NULL : p->good;
-        if (!pack_refuses(p, &weights, 0, p->isa, values != NULL ? KERNEL_NULL : KERNEL_UNUSED, what))
-            return false;
-        if (values == NULL)
+    bool good = true;
+    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
+        const enum tensor_kind kind = layer_tensor_row(t)->kind;
+        const size_t count = inputs_count(p->layer, p->in, t);
+        struct random random = {count + t};
+        if (!tensor_is_packed(kind) || p->in->tensor[t] == NULL)
             continue;
-        snprintf(what, sizeof what, "%s off its boundary", layer_tensor_name(tensors[i]));
-        *member = off(values);
-        if (!pack_refuses(p, &weights, 0, p->isa, KERNEL_ALIGN, what) || !nonfinite_weights(p, i, count))
-            return false;
+        good = nonfinite_weight(p, t, count - 1, values[2 * (t % 2)]) &&
+               (kind != TENSOR_WEIGHT || nonfinite_weight(p, t, 0, too_large(p->layer)));
+        for (size_t more = 0; good && more < 4 && (double)p->packed.bytes < SMALL_BLOCK; more++)
+            good = nonfinite_weight(p, t, more > 0 ? random_bits(&random) % count : 0, values[(more + t + 1) % 3]);
     }
-    return wrong_tables(p);
+    return good;
+}
+
+/* A call of pack, or of pack_part */
+struct pack_call {
+    struct packing *p;
+    void *packed;
+    const void *weights;
+    bool parts;
+};
+
+static bool pack_refused(void *context, int expected, const char *what)
+{
+    const struct pack_call *c = context;
+    const struct kernel_table *call = c->p->call;
+    const int error = c->parts ? call->pack_part(c->packed, c->weights, 0, 1)
+                               : call->pack(c->packed, c->weights, c->p->isa);
+    return error == expected || violated(c->p, "pack%s, %s: returns %d (%s), not %d", c->parts ? "_part" : "", what,
+                                         error, call->strerror(error), expected);
+}
+
+/* Each pointer in turn NULL, or given without use, or off its boundary */
+static bool wrong_pointers(struct packing *p)
+{
+    struct given given;
+    struct misuse rows[MISUSE_ROWS];
+    bool good = true;
+    give(p, &given);
+    memcpy(p->packed.data, p->good, p->packed.bytes);
+    for (int parts = 0; good && parts <= (p->call->pack_part != NULL); parts++) {
+        struct pack_call call = {p, p->packed.data, &given.weights, parts};
+        size_t count = misuse_of_weights(p->layer, &given.weights, given.tables, rows);
+        rows[count++] = (struct misuse){"packed", &call.packed, KERNEL_ALIGNMENT, MISUSE_NEEDED};
+        rows[count++] = (struct misuse){"weights", &call.weights, 1, MISUSE_NEEDED};
+        good = misuse_refused(rows, count, pack_refused, &call);
+    }
+    return good && (memcmp(p->packed.data, p->good, p->packed.bytes) == 0 ||
+                    violated(p, "pack: refused for a pointer, but the block was written"));
 }
 
 /* Finite weights whose product with each other, if they are folded, or with the scale is too large are refused too. The
@@ -246,7 +251,7 @@ static bool refuses_product(struct packing *p, enum layer_tensor a, enum layer_t
     snprintf(what, sizeof what, "%s and %s whose product is too large", layer_tensor_name(a), layer_tensor_name(b));
     *first = value_a;
     *second = value_b;
-    const bool good = pack_refuses(p, &weights, 0, p->isa, KERNEL_NONFINITE, what);
+    const bool good = pack_refuses(p, &weights, p->isa, KERNEL_NONFINITE, what);
     *second = kept_b;
     *first = kept_a;
     return good;
@@ -280,9 +285,7 @@ static bool overflowing_products(struct packing *p)
 static bool wrong_packing(struct packing *p)
 {
     const struct kernel_weights weights = kernel_weights_of(p->in);
-    return pack_refuses(p, &weights, 0, 99, KERNEL_ISA, "isa 99") &&
-           pack_refuses(p, &weights, 32, p->isa, KERNEL_ALIGN, "packed off its boundary") &&
-           pack_refuses(p, NULL, 0, p->isa, KERNEL_NULL, "weights = NULL") && wrong_weights(p) &&
+    return pack_refuses(p, &weights, 99, KERNEL_ISA, "isa 99") && wrong_pointers(p) && nonfinite_weights(p) &&
            overflowing_products(p);
 }
 
@@ -290,9 +293,10 @@ static bool wrong_packing(struct packing *p)
 
 static void negate(struct packing *p)
 {
-    for (size_t i = 0; i < WEIGHTS; i++)
-        for (size_t k = 0; p->in->tensor[tensors[i]] != NULL && k < inputs_count(p->layer, p->in, tensors[i]); k++)
-            ((float *)p->in->tensor[tensors[i]])[k] *= -1;
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        for (size_t k = 0; tensor_is_packed(layer_tensor_row(t)->kind) && p->in->tensor[t] != NULL &&
+                           k < inputs_count(p->layer, p->in, t); k++)
+            ((float *)p->in->tensor[t])[k] *= -1;
 }
 
 static bool part_returns(struct packing *p, void *packed, const void *weights, size_t part, size_t parts, int expected,
@@ -334,10 +338,7 @@ static bool wrong_parts(struct packing *p)
     struct kernel_header *header = p->packed.data;
     float *weight = first_weight(p), kept = 0;
     memcpy(block, p->good, p->packed.bytes);
-    if (!part_returns(p, NULL, &weights, 0, 1, KERNEL_NULL, "no block") ||
-        !part_returns(p, block, NULL, 0, 1, KERNEL_NULL, "no weights") ||
-        !part_returns(p, block + 32, &weights, 0, 1, KERNEL_ALIGN, "a block off its boundary") ||
-        !part_returns(p, block, &weights, 0, 0, KERNEL_PART, "no parts") ||
+    if (!part_returns(p, block, &weights, 0, 0, KERNEL_PART, "no parts") ||
         !part_returns(p, block, &weights, 2, 2, KERNEL_PART, "two parts"))
         return false;
     header->layer ^= 1;
@@ -395,48 +396,49 @@ static void *map(size_t bytes, int protection)
 struct packing_call {
     const struct packing *p;
     void *packed;
-    struct kernel_weights weights;
+    struct given given;
 };
 
 static void pack_weights(void *context)
 {
     const struct packing_call *c = context;
-    c->p->call->pack(c->packed, &c->weights, c->p->isa);
+    c->p->call->pack(c->packed, &c->given.weights, c->p->isa);
 }
 
 /* The process crashes when it reads the last weight. */
 static bool cut_off(struct packing *p, void *packed, const float *unreadable)
 {
-    struct packing_call call = {p, packed, kernel_weights_of(p->in)};
-    size_t last = 0;
-    for (size_t i = 0; i < WEIGHTS; i++)
-        last = *member_of(&call.weights, i) != NULL ? i : last;
-    *member_of(&call.weights, last) = unreadable;
+    struct packing_call call = {.p = p, .packed = packed};
+    enum layer_tensor last = 0;
+    give(p, &call.given);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        last = place_of(p, &call.given, t) != NULL ? t : last;
+    *place_of(p, &call.given, last) = unreadable;
     memcpy(packed, p->good, p->packed.bytes);
     bool lived;
     if (!fenced_call(pack_weights, &call, &lived, p->diag))
         return false;
-    return (!lived || violated(p, "pack did not read %s", layer_tensor_name(tensors[last]))) &&
+    return (!lived || violated(p, "pack did not read %s", layer_tensor_name(last))) &&
            not_taken(p, packed, KERNEL_PACKED, "a block whose packing was cut off");
 }
 
 /* Each weight ends, or begins, where readable memory ends or begins. */
 static bool weights_read_within(struct packing *p, enum fence fence)
 {
-    struct packing_call call = {p, p->packed.data, kernel_weights_of(p->in)};
-    struct fenced fences[WEIGHTS] = {{0}};
+    struct packing_call call = {.p = p, .packed = p->packed.data};
+    struct fenced fences[TENSOR_COUNT] = {{0}};
     bool good = true, lived = true;
-    for (size_t i = 0; good && i < WEIGHTS; i++) {
-        const float **member = member_of(&call.weights, i);
-        if (*member == NULL)
+    give(p, &call.given);
+    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
+        const float **place = place_of(p, &call.given, t);
+        if (place == NULL)
             continue;
-        good = fenced_make(&fences[i], *member, inputs_count(p->layer, p->in, tensors[i]) * sizeof(float), fence) ||
-               no_memory(p);
-        *member = fences[i].data;
+        good = fenced_make(&fences[t], *place, inputs_count(p->layer, p->in, t) * sizeof(float), fence) || no_memory(p);
+        *place = fences[t].data;
     }
     good = good && fenced_call(pack_weights, &call, &lived, p->diag);
-    for (size_t i = 0; i < WEIGHTS; i++)
-        fenced_free(&fences[i]);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        fenced_free(&fences[t]);
     return good && (lived || violated(p, "pack reads outside a weight, writes to one, or crashes"));
 }
 
@@ -445,8 +447,9 @@ static bool packing_cut_off(struct packing *p)
     size_t max = 1;
     if (first_weight(p) == NULL)
         return true;
-    for (size_t i = 0; i < WEIGHTS; i++) {
-        const size_t bytes = inputs_count(p->layer, p->in, tensors[i]) * sizeof(float);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
+        const bool packed = tensor_is_packed(layer_tensor_row(t)->kind);
+        const size_t bytes = packed ? inputs_count(p->layer, p->in, t) * sizeof(float) : 0;
         max = bytes > max ? bytes : max;
     }
     void *packed = map(p->packed.bytes, PROT_READ | PROT_WRITE), *unreadable = map(max, PROT_NONE);
@@ -461,26 +464,27 @@ static bool packing_cut_off(struct packing *p)
 /* Weights that are no more aligned than they must be give the same block. */
 static bool packs_again(struct packing *p)
 {
-    struct kernel_weights weights = kernel_weights_of(p->in);
-    struct guarded moved[WEIGHTS] = {{0}};
+    struct given given;
+    struct guarded moved[TENSOR_COUNT] = {{0}};
     bool good = true;
-    for (size_t i = 0; good && i < WEIGHTS; i++) {
-        const float **member = member_of(&weights, i);
-        const size_t bytes = inputs_count(p->layer, p->in, tensors[i]) * sizeof(float);
-        if (*member == NULL)
+    give(p, &given);
+    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
+        const float **place = place_of(p, &given, t);
+        const size_t bytes = place != NULL ? inputs_count(p->layer, p->in, t) * sizeof(float) : 0;
+        if (place == NULL)
             continue;
-        good = guarded_make(&moved[i], bytes, sizeof(float)) || no_memory(p);
+        good = guarded_make(&moved[t], bytes, sizeof(float)) || no_memory(p);
         if (good)
-            *member = memcpy(moved[i].data, *member, bytes);
+            *place = memcpy(moved[t].data, *place, bytes);
     }
     guarded_fill(&p->packed); /* as the good one was */
-    const int error = good ? p->call->pack(p->packed.data, &weights, p->isa) : KERNEL_OK;
+    const int error = good ? p->call->pack(p->packed.data, &given.weights, p->isa) : KERNEL_OK;
     if (error != KERNEL_OK)
         good = violated(p, "pack from other addresses returns %d (%s)", error, p->call->strerror(error));
     good = good && (memcmp(p->packed.data, p->good, p->packed.bytes) == 0 ||
                     violated(p, "packed again, a block has other bytes"));
-    for (size_t i = 0; i < WEIGHTS; i++)
-        guarded_free(&moved[i]);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        guarded_free(&moved[t]);
     return good;
 }
 
@@ -676,14 +680,10 @@ static bool opens_what_agrees(struct packing *p, struct kernel_header *elsewhere
     return true;
 }
 
-/* A block as NAME_PACK_ONLY packs it: calls accept it as it is, and also its second header, which open returns. */
 static bool packed_elsewhere(struct packing *p)
 {
     struct kernel_header *header = p->packed.data;
-    memcpy(header, p->good, p->packed.bytes);
-    header[1] = header[0];
-    header[0].magic = KERNEL_ELSEWHERE;
-    header[1].magic = KERNEL_OPENED;
+    pack_elsewhere(p, header);
     return opens(p, header, p->packed.bytes, KERNEL_OK, &header[1], "a block that was packed elsewhere") &&
            computes_alike(p, header, "a block that was packed elsewhere") &&
            computes_alike(p, &header[1], "a block that was packed elsewhere and opened") &&

@@ -168,8 +168,6 @@ bool rounding_holds(const struct kernel *kernel, const struct layer *layer, cons
                     struct diag *diag)
 {
     bool good = true;
-    if (plain->call->fast_products != 0) /* the layer in f32 sums in another order */
-        return true;
     for (enum numbers numbers = 0; good && numbers < (layer_is_linear(layer) ? NUMBERS : WHOLE); numbers++) {
         struct pair p = {.isa = isa, .why = why};
         good = holds(&p, kernel, layer, plain, plain_layer, in, numbers, diag);

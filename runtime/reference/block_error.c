@@ -19,8 +19,6 @@
 #include <string.h>
 
 #include "bound.h"
-#include "fast_error.h"
-#include "spec/fast.h"
 #include "stored.h"
 
 #define U BOUND_U
@@ -52,7 +50,6 @@ struct steps {
     const struct inputs *in;
     const struct norm_rounding *rounding;
     size_t rows;
-    unsigned fast; /* products, of enum fast_product */
     double *work; /* as many numbers as the widest rows have */
 };
 
@@ -285,40 +282,6 @@ static void round_errors(const struct steps *s, const double *a, const double *w
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
-/* What a fast product adds. Rows may be mixed with those of another chunk, which are taken to be twice as large. */
-static bool fast_product_errors(const struct steps *s, const double *a, const struct block_error *of_a,
-                                const struct block_matrix *m, const double *value, struct block_error *to)
-{
-    struct fast_norms norms = {.depth = m->in,
-                               .largest_column = fast_largest_column(m->w, m->in, m->columns, m->out_in)};
-    double *const columns = calloc(2 * m->columns + 1, sizeof *columns);
-    if (columns == NULL)
-        return false;
-    double *const of_columns = columns + m->columns;
-    for (size_t r = 0; r < s->rows; r++)
-        norms.largest_row = fmax(norms.largest_row, 2 * fast_norm(a + r * m->in, m->in, 1));
-    const double largest = fast_largest(value, s->rows * m->columns, 1);
-    for (size_t c = 0; c < m->columns; c++) {
-        columns[c] = fast_column(m->w, m->in, m->columns, m->out_in, c);
-        of_columns[c] = fast_largest(value + c, s->rows, m->columns);
-    }
-    for (size_t r = 0; r < s->rows; r++) {
-        const double own = fast_largest(value + r * m->columns, m->columns, 1);
-        const double row = fast_norm(a + r * m->in, m->in, 1), off = fast_norm(of_a->worst + r * m->in, m->in, 1);
-        for (size_t c = 0; c < m->columns; c++) {
-            const size_t at = r * m->columns + c;
-            norms.column = columns[c];
-            norms.row = row + off;
-            to->worst[at] += fast_worst(&norms);
-            norms.row = row;
-            const double drawn = fast_drawn(&norms, largest, fmin(own, of_columns[c]));
-            to->drawn[at] = drawn_within(s->layer, sqrt(square(to->drawn[at]) + square(drawn)), to->worst[at]);
-        }
-    }
-    free(columns);
-    return true;
-}
-
 /* Errors of a w + b = `value`, into `to`; `number` is that of the norm that made a, or 0. Where y shows such sums one
  * by one, as without attention, statistical errors are at least the deviations of their own roundings. */
 static bool product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
@@ -361,8 +324,6 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
         to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) * inputs_spread(s->in, w) <= FLT_MAX);
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
-    if (good && (s->fast & (w == TENSOR_W_2 ? FAST_DOWN : FAST_HIDDEN)) != 0)
-        good = fast_product_errors(s, a, of_a, &m, value, to);
     free(size);
     free(places);
     return good;
@@ -516,11 +477,11 @@ static bool feed_forward_errors(const struct steps *s, const struct block_chunk 
 }
 
 bool block_errors(const struct block_chunk *k, const struct layer *layer, const struct inputs *in,
-                  const struct norm_rounding *rounding, unsigned fast, struct block_error *error)
+                  const struct norm_rounding *rounding, struct block_error *error)
 {
     const struct block_norms norms = block_norms(layer);
     const size_t widest = (size_t)(layer->d_ff > layer->d_model ? layer->d_ff : layer->d_model); /* that is read */
-    struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = k->rows, .fast = fast,
+    struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = k->rows,
                       .work = malloc((k->rows * widest + 1) * sizeof *s.work)};
     struct errors e;
     bool good = make_errors(&e, &s) && s.work != NULL;

@@ -22,10 +22,10 @@ void block_error_free(struct block_error *error);
 void block_norm_errors(const struct layer *layer, const struct inputs *inputs, const struct norm_rounding *rounding,
                        int number, const double *x, size_t rows, struct block_error *error);
 
-/* Errors of one computed chunk: from those of attention to those of y; `fast`: products, of enum fast_product.
+/* Errors of one computed chunk: from those of attention to those of y.
  * False when out of memory. */
 bool block_errors(const struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs,
-                  const struct norm_rounding *rounding, unsigned fast, struct block_error *error);
+                  const struct norm_rounding *rounding, struct block_error *error);
 
 /* Adds errors common to a row's columns to the columns themselves; `value`: the normed rows */
 void block_settle(const struct layer *layer, const struct inputs *inputs, int number, const double *value, size_t rows,

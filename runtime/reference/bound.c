@@ -91,11 +91,9 @@
 #include "base/arith.h"
 #include "block_error.h"
 #include "expressions.h"
-#include "fast_error.h"
 #include "finish_error.h"
 #include "fold.h"
 #include "product.h"
-#include "spec/fast.h"
 #include "spec/score.h"
 #include "stored.h"
 #include "terms.h"
@@ -146,8 +144,6 @@ struct propagation {
     struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
     double *q_size, *k_size, *v_size;
     double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
-    double *row_norms, *column_norms, *column_largest; /* of a fast product; [rows] or [keys], [d_k] or [d_v] */
-    double *z_squares;               /* [batch][rows]: of fast output, squares of a row of Z with its errors */
     double *v_unit, *v_unit_least;   /* [keys]: scale of a value in weighted sums of whole numbers, at most and least */
     double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
@@ -195,8 +191,7 @@ static void free_all(struct propagation *p)
     double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
                         p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
                         p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares, p->v_unit,  p->v_unit_least, p->q_common, p->row_norms, p->column_norms,
-                        p->column_largest, p->z_squares,
+                        p->t_squares, p->v_unit,  p->v_unit_least, p->q_common,
                         p->k_common, p->z_spread, p->moved[0], p->moved[1], p->q_reach,
                         p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.spread, p->heads.scale};
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
@@ -354,9 +349,7 @@ static bool allocate(struct propagation *p, const struct reference *reference)
            room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
            room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
            room(&p->t_worst, rows * m) && room(&p->t_squares, rows * m) && room(&p->q_common, rows) &&
-           room(&p->k_common, m) && room(&p->row_norms, max_size(rows, m)) &&
-           room(&p->column_norms, max_size(d_k, d_v)) && room(&p->column_largest, max_size(d_k, d_v)) &&
-           room(&p->z_squares, 2 * p->in->batch * rows) &&
+           room(&p->k_common, m) &&
            room(&p->v_unit, m) && room(&p->v_unit_least, m) && room(&p->q_reach, rows) && room(&p->z_spread, rows) &&
            (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b))) &&
            (!layer_rounds_z(layer) ||
@@ -409,7 +402,6 @@ struct projection {
     const struct operand *operand; /* errors of a, if it has any */
     const double *moved; /* [in][d] how far packing moves w; NULL: not at all */
     enum layer_tensor tensor; /* that has w */
-    double largest_column;    /* of the whole matrix, of a fast product; else 0 */
 };
 
 /* size = |a||w| + |b| */
@@ -470,32 +462,6 @@ static bool shown_one_by_one(const struct propagation *p, struct pair error, con
     return true;
 }
 
-/* Norms of the rows and columns of a fast product, whose sizes are in absolute_a and absolute_b; those of rows with
- * their errors */
-static struct fast_norms measure(const struct propagation *p, const struct projection *of, const double *value)
-{
-    struct fast_norms norms = {.depth = of->in, .largest_column = of->largest_column};
-    for (size_t c = 0; of->largest_column > 0 && c < of->d; c++) {
-        p->column_norms[c] = fast_norm(p->absolute_b + c, of->in, of->d);
-        p->column_largest[c] = fast_largest(value + c, of->rows, of->d);
-    }
-    for (size_t r = 0; of->largest_column > 0 && r < of->rows; r++) {
-        const double off = of->operand != NULL && of->operand->worst != NULL
-                               ? fast_norm(of->operand->worst + r * of->in, of->in, 1) : 0;
-        p->row_norms[r] = fast_norm(p->absolute_a + r * of->in, of->in, 1) + off;
-        norms.largest_row = fmax(norms.largest_row, p->row_norms[r]);
-    }
-    return norms;
-}
-
-/* The largest norm of a column, of a product that is fast; else 0 */
-static double largest_column(const struct propagation *p, enum fast_product product, enum layer_tensor w,
-                             int64_t in, int64_t columns)
-{
-    return (p->folds.fast & product) == 0
-               ? 0 : fast_largest_column(inputs_floats(p->in, w), (size_t)in, (size_t)columns, p->plain->out_in);
-}
-
 /* Errors of factor * (a w + b) with so many roundings besides those of the sum; `packed` if the factor is multiplied
  * into w beforehand */
 static void projection_error(struct propagation *p, struct pair error, double *size, const double *value,
@@ -505,31 +471,21 @@ static void projection_error(struct propagation *p, struct pair error, double *s
     const double worst = gamma_of(in + roundings + block_more_roundings(p->plain)), large = fmax(1, factor);
     const double root = sqrt((double)in + 1), step = LAMBDA * U * block_more_spread(p->plain);
     projection_size(p, size, of);
-    struct fast_norms norms = measure(p, of, value);
-    const double largest = fast_largest(value, of->largest_column > 0 ? rows * d : 0, 1);
     operand_errors(p, error, value, of);
     if (of->moved != NULL)
         product_add(error.worst, d, p->absolute_a, in, of->moved, d, rows, in, d);
     for (size_t r = 0; r < rows; r++) {
-        const double own = fast_largest(value + r * d, of->largest_column > 0 ? d : 0, 1);
         double denormal = (double)(in + 1);
         for (size_t k = 0; packed && k < in; k++)
             denormal += fabs(of->a[r * in + k]);
         denormal *= p->omega * large;
         denormal += block_small_scales(p->plain, p->in, of->tensor, of->a + r * in, 1, in, factor, p->omega);
         for (size_t at = r * d; at < (r + 1) * d; at++) {
-            double walk = step * (size[at] + root * fabs(value[at])), fast = 0;
+            const double walk = step * (size[at] + root * fabs(value[at]));
             const double moved = error.worst[at];
-            if (of->largest_column > 0) {
-                norms.row = p->row_norms[r];
-                norms.column = p->column_norms[at - r * d];
-                fast = fast_worst(&norms);
-                const double near = fmin(own, p->column_largest[at - r * d]);
-                walk = sqrt(square(walk) + square(fast_drawn(&norms, largest, near)));
-            }
             const double both = error.drawn[at] != 0 ? sqrt(square(walk) + error.drawn[at]) : walk;
             size[at] += moved;
-            error.worst[at] = factor * (worst * size[at] + moved + fast) + denormal;
+            error.worst[at] = factor * (worst * size[at] + moved) + denormal;
             error.drawn[at] = factor * both + denormal;
         }
     }
@@ -1358,9 +1314,6 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
         w[at] += p->moved[0][at];
     }
     for (size_t at = 0; at < count; at++) {
-        double *const of_row = p->z_squares + 2 * (head->b * reference->z_rows.count + at / d_v);
-        of_row[0] += square(fabs(head->z[at]) + p->z.worst[at]);
-        of_row[1] += square(head->z[at]);
         a[at] = p->z.worst[at] + rounding * (fabs(head->z[at]) + p->z.worst[at]);
     }
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->bounds->y_worst + offset);
@@ -1546,9 +1499,7 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
                                  .in = (size_t)p->layer->d_in_q, .d = (size_t)p->layer->d_k, .operand = &p->x,
                                  .tensor = TENSOR_W_Q,
                                  .moved = moved_projection(p, p->moved[0], head->w_q, TENSOR_W_Q, d_in,
-                                                           (size_t)p->layer->d_k, head->i, (size_t)p->layer->h),
-                                 .largest_column = largest_column(p, FAST_QUERIES, TENSOR_W_Q, p->layer->d_in_q,
-                                                                  p->layer->h * p->layer->d_k)};
+                                                           (size_t)p->layer->d_k, head->i, (size_t)p->layer->h)};
     const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
     const double factor = packed ? c : 1, spread = inputs_spread(p->in, TENSOR_W_Q);
     const double reach = (1 + gamma_of(q.in + 5 + block_more_roundings(p->plain))) * fmax(spread, factor);
@@ -1604,13 +1555,9 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     const size_t h_kv = (size_t)p->layer->h_kv, i = head->i * h_kv / (size_t)p->layer->h;
     const enum layer_tensor w_k = p->layer->tied ? TENSOR_W_Q : TENSOR_W_K;
     struct projection k = {.a = head->s, .w = head->w_k, .b = head->b_k, .rows = fresh, .in = in, .d = d_k,
-                           .operand = &p->s, .tensor = w_k,
-                           .largest_column = largest_column(p, FAST_KEYS, w_k, p->layer->d_in_kv,
-                                                            p->layer->h_kv * p->layer->d_k)};
+                           .operand = &p->s, .tensor = w_k};
     struct projection v = {.a = head->s, .w = head->w_v, .b = head->b_v, .rows = fresh, .in = in, .d = d_v,
-                           .operand = &p->s, .tensor = TENSOR_W_V,
-                           .largest_column = largest_column(p, FAST_VALUES, TENSOR_W_V, p->layer->d_in_kv,
-                                                            p->layer->h_kv * p->layer->d_v)};
+                           .operand = &p->s, .tensor = TENSOR_W_V};
     if (!p->layer->projected)
         k.moved = moved_projection(p, p->moved[0], head->w_k, w_k, in, d_k, i, h_kv);
     if (!p->layer->projected && !p->layer->identity)
@@ -1841,7 +1788,7 @@ static bool block_tail_errors(const struct propagation *p, const struct referenc
             most[at / d] = fmax(most[at / d], b->y_open[first * d + at]);
         }
         good = block_compute(&chunk, p->plain, p->in) &&
-               block_errors(&chunk, p->plain, p->in, &rounding, p->folds.fast, &e);
+               block_errors(&chunk, p->plain, p->in, &rounding, &e);
         for (size_t at = 0; at < chunk.rows * d; at++) {
             b->y_worst[first * d + at] = e.worst[at];
             b->y_drawn[first * d + at] = e.drawn[at];
@@ -1884,38 +1831,6 @@ static bool row_errors(struct propagation *p, const struct reference *reference)
     return true;
 }
 
-/* What a fast output adds to y_worst, and its square to y_squares */
-static bool fast_output_errors(struct propagation *p, const struct reference *reference)
-{
-    const struct layer *layer = p->layer;
-    const size_t rows = p->in->batch * reference->z_rows.count, in = merge_length(layer), d = (size_t)layer->d_model;
-    const float *w = inputs_floats(p->in, TENSOR_W_O);
-    const double *y = reference_attention(reference);
-    double *columns, largest_row = 0, of_row = 0;
-    if (!room(&columns, 2 * d))
-        return false;
-    double *const of_columns = columns + d;
-    for (size_t r = 0; r < rows; r++)
-        largest_row = fmax(largest_row, sqrt(p->z_squares[2 * r + 1]));
-    const double largest = fast_largest(y, rows * d, 1);
-    struct fast_norms norms = {.depth = in, .largest_row = largest_row,
-                               .largest_column = fast_largest_column(w, in, d, layer->out_in)};
-    for (size_t c = 0; c < d; c++) {
-        columns[c] = fast_column(w, in, d, layer->out_in, c);
-        of_columns[c] = fast_largest(y + c, rows, d);
-    }
-    for (size_t at = 0; at < rows * d; at++) {
-        of_row = at % d == 0 ? fast_largest(y + at, d, 1) : of_row;
-        norms.column = columns[at % d];
-        norms.row = sqrt(p->z_squares[at / d * 2]);
-        p->bounds->y_worst[at] += fast_worst(&norms);
-        norms.row = sqrt(p->z_squares[at / d * 2 + 1]);
-        p->y_squares[at] += square(fast_drawn(&norms, largest, fmin(of_row, of_columns[at % d])));
-    }
-    free(columns);
-    return true;
-}
-
 /* Errors of the bias and the last sum, once all heads are merged; and of the block around them */
 static bool finish(struct propagation *p, const struct reference *reference)
 {
@@ -1927,8 +1842,6 @@ static bool finish(struct propagation *p, const struct reference *reference)
     const double denormal = (double)(length + 1) * p->omega + taps * p->heads.small;
     const double walk = LAMBDA * U * block_more_spread(p->plain);
     const float *b_o = inputs_floats(p->in, TENSOR_B_O);
-    if ((p->folds.fast & FAST_OUTPUT) != 0 && !fast_output_errors(p, reference))
-        return false;
     for (size_t at = 0; at < count; at++) {
         const double bias = b_o != NULL ? fabs((double)b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
         double *y_worst = &p->bounds->y_worst[at], *y_drawn = &p->bounds->y_drawn[at];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How far a kernel in f32 may be from the reference, element by element: two gates, derived in bound.c.
  *
- * Left out on purpose: plans that compute something else than the equations with their weights plain or folded (fast
- * products, say).
+ * Left out on purpose: plans that compute something else than the equations with their weights plain or folded.
  */
 #ifndef ATTNRUN_BOUND_H
 #define ATTNRUN_BOUND_H

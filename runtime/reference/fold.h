@@ -21,7 +21,6 @@
 
 struct folds {
     bool scores, values;
-    unsigned fast; /* products that are fast, of enum fast_product: no weights are folded then */
 };
 
 struct folded {

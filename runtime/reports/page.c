@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/embedded.h"
-#include "report.h"
+#include "columns.h"
 #include "timing/quiet.h"
 
 #define MAX_STICKY 20 /* maximum width, in characters, of the columns that stay while a narrow screen scrolls */

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "system/clock.h"
-#include "timing.h"
 
 #define TRIES 4              /* of one sample */
 #define COARSE 30            /* minimum of clock steps in a sample, so that one step is at most 3 % of it */
@@ -116,4 +115,20 @@ struct quiet quiet_of(const struct sample *samples, size_t count, double median,
     quiet.cpu_share = cpu / wall;
     quiet.disturbed |= quiet.cpu_share < QUIET_MEDIAN_SHARE;
     return quiet;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double l = *(const double *)a, r = *(const double *)b;
+    return (l > r) - (l < r);
+}
+
+void sort_ascending(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, ascending);
+}
+
+double quantile(const double *sorted, size_t count, double q)
+{
+    return sorted[(size_t)(q * (double)(count - 1) + 0.5)];
 }

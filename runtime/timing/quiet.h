@@ -57,4 +57,9 @@ struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count,
 /* Summary of the samples that were kept */
 struct quiet quiet_of(const struct sample *samples, size_t count, double median, double min);
 
+/* Sorts the values. */
+void sort_ascending(double *values, size_t count);
+/* The q-quantile of sorted values. */
+double quantile(const double *sorted, size_t count, double q);
+
 #endif

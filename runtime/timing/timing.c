@@ -223,19 +223,3 @@ size_t rounds_for(double fitting, size_t min)
 }
 
 /* ---- statistics ------------------------------------------------------------------------------------------------ */
-
-static int ascending(const void *a, const void *b)
-{
-    const double l = *(const double *)a, r = *(const double *)b;
-    return (l > r) - (l < r);
-}
-
-void sort_ascending(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, ascending);
-}
-
-double quantile(const double *sorted, size_t count, double q)
-{
-    return sorted[(size_t)(q * (double)(count - 1) + 0.5)];
-}

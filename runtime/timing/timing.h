@@ -65,9 +65,4 @@ void timed_free(struct timed *timed);
 /* Number of rounds to measure: as many as fit the time, at least `min`, at most 1000 */
 size_t rounds_for(double fitting, size_t min);
 
-/* Sorts the values. */
-void sort_ascending(double *values, size_t count);
-/* The q-quantile of sorted values. */
-double quantile(const double *sorted, size_t count, double q);
-
 #endif

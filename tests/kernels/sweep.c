@@ -509,11 +509,11 @@ static void draw_fast(struct dice *dice, struct draft *d)
 {
     d->products = "fast";
     d->size = d->fold = NULL;
-    d->d_model = d->precision != NULL ? PICK(dice, 192, 194, 204, 256) : PICK(dice, 96, 144, 192, 256);
+    d->d_model = PICK(dice, 192, 194, 204, 256);
     d->seq_len = between(dice, 64, 110);
     if (d->layer != NULL) {
         d->d_ff = d->d_ff > 0 ? between(dice, 256, 300) : 0;
-        d->d_out = d->d_out > 0 && d->precision != NULL ? between(dice, 192, 300) : d->d_out;
+        d->d_out = d->d_out > 0 ? between(dice, 192, 300) : d->d_out;
         return;
     }
     d->wide = d->split = false;
@@ -588,9 +588,9 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         d->tensor_type = types[between(&of_tensors, 0, 2)];
     struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
     const bool words = is(d->precision, "i16");
-    const bool may = d->cache == NULL && !d->train && d->weight_type == NULL && (d->precision == NULL || words);
+    const bool may = d->cache == NULL && !d->train && d->weight_type == NULL && words;
     if (may && !d->crowded && !d->pad_skipped && !d->projected && d->shape == SHAPE_USUAL &&
-        (chance(&of_fast, words ? 0.5 : 0.15) || options->fast))
+        (chance(&of_fast, 0.5) || options->fast))
         draw_fast(&of_fast, d);
 }
 
@@ -1070,8 +1070,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("plan.panel_depth", d->panel_depth > 0) F("plan.lane_rows", d->lane_rows > 0) \
     F("plan.score_rows", d->score_rows > 0) F("plan.value_rows", d->value_rows > 0) \
     F("plan.batch_rows", d->batch_rows > 0) F("plan.softmax two_pass", is(d->softmax, "two_pass")) \
-    F("plan.products fast", is(d->products, "fast")) \
-    F("plan.products fast, i16", is(d->products, "fast") && is(d->precision, "i16")) F("plan.size small", is(d->size, "small")) F("plan.size small alone", is(d->size, "small") && !d->fold && !d->prefetch) \
+    F("plan.products fast", is(d->products, "fast")) F("plan.size small", is(d->size, "small")) F("plan.size small alone", is(d->size, "small") && !d->fold && !d->prefetch) \
     F("many short sequences", d->crowded) \
     F("many short sequences in blocks", d->crowded && is(d->value_layout, "blocks")) \
     F("many short sequences, Z in blocks", d->crowded && is(d->z_layout, "blocks")) \

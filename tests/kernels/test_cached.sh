@@ -36,7 +36,7 @@ program() {
         tests/kernels/cached_program.c "$work"/kv_{rows,ring,paged}.c
 }
 
-for widths in "d_k=6 d_v=7" "d_k=18 d_v=33"; do
+for widths in "d_k=6 d_v=7" "d_k=18 d_v=33" "d_k=30 d_v=127"; do
     # shellcheck disable=SC2086 # two words
     check "$widths, exact chunks: three pairs compile" program true $widths
     check "$widths, exact chunks: rows, ring and paged agree in calls of any sizes" "$work/program" 8 1 7 0

@@ -74,7 +74,7 @@ also() {
 says() { grep -qF -- "$2" "$1"; } # FILE TEXT
 also i4 vit_patches weight_type=i4
 also i4_decode llama_decode weight_type=i4
-also fast bert_block plan.products=fast
+also fast bert_block precision=i16 plan.products=fast
 also i8_products tiny precision=i8
 also bf16_products tiny precision=bf16
 also f16_weights tiny weight_type=f16

@@ -1185,21 +1185,19 @@ static void test_sets_of_dots(void **state)
 }
 
 /* Fast products of whole numbers are taken unasked where calls are of many tokens and sums of four numbers fit 16 bits;
- * those of floats only where they are asked for. Tiles fit the registers, t is behind the panels. */
+ * there are none of floats. Tiles fit the registers, t is behind the panels. */
 static void test_fast_products(void **state)
 {
-    enum { NONE, WORDS, FLOATS };
+    enum { NONE, WORDS };
     static const struct { const char *set[4]; int fast; } cases[] = {
         {{"precision=i16"}, NONE}, {{"precision=i16", "seq_len=256"}, WORDS},
         {{"precision=i16", "plan.products=fast"}, WORDS},
         {{"precision=i16", "plan.products=classical", "seq_len=256"}, NONE},
         {{"precision=i8", "plan.products=fast"}, NONE},
-        {{"precision=f32"}, NONE}, {{"plan.products=fast"}, FLOATS},
+        {{"precision=f32"}, NONE}, {{"plan.products=fast"}, NONE},
         {{"precision=i16", "d_model=188", "seq_len=256"}, NONE},
-        {{"plan.products=fast", "d_model=188"}, FLOATS},
         {{"precision=i16", "plan.products=fast", "seq_len=63", "plan.batch_rows=1"}, NONE},
         {{"precision=i16", "plan.products=fast", "seq_len=40", "plan.batch_rows=80"}, WORDS},
-        {{"plan.products=fast", "seq_len=40", "plan.batch_rows=80"}, NONE},
         {{"precision=i16", "seq_len=256", "plan.typical_n=1"}, NONE},
         {{"precision=i16", "plan.products=fast", "seq_len=256", "plan.group_rows=48"}, WORDS},
         {{"precision=i16", "seq_len=256", "plan.typical_n=256"}, WORDS},
@@ -1226,8 +1224,7 @@ static void test_fast_products(void **state)
         }
         struct layer *layer = read_layer(&s);
         struct plan *plan = make_plan(layer);
-        assert_int_equal(plan_fast_words(plan), cases[i].fast == WORDS);
-        assert_int_equal(plan_fast_products(plan) != 0, cases[i].fast == FLOATS);
+        assert_int_equal(plan_has_fast(plan), cases[i].fast == WORDS);
         for (const struct plan_isa *p = plan->isas; p < plan->isas + plan->count; p++)
             for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
                 const struct plan_panels *const of = &g->panels;
@@ -1238,9 +1235,8 @@ static void test_fast_products(void **state)
                 }
                 const bool of_source = g->id == PRODUCT_KEYS || g->id == PRODUCT_VALUES;
                 assert_true(!p->unasked || (of_source ? layer->source_len : layer->seq_len) >= 256);
-                assert_true(of->word == 1 || of->group_rows >= 64); /* shorter groups take classical products */
-                assert_true(of->word == 1 ||
-                            of->fast * of->vecs <= p->isa->registers - of->vecs - 1 - p->word_registers);
+                assert_true(of->group_rows >= 64); /* shorter groups take classical products */
+                assert_true(of->fast * of->vecs <= p->isa->registers - of->vecs - 1 - p->word_registers);
                 assert_int_equal(layout_elements(sums), 2 * of->fast_pairs * of->depth * of->vecs * p->lanes);
                 assert_true(sums->at + layout_elements(sums) * 4 <= p->bytes[OWNER_PACKED]);
                 assert_true(sums->element == of->weights && of->depth % 2 == 0);
