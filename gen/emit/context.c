@@ -321,14 +321,8 @@ static void push_phases(struct emit *emit, const char *name, const struct plan_i
 
 static void push_need(struct emit *emit, const struct isa_need *need)
 {
-    static const char *const registers[] = {
-        [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx",
-        [ISA_LEAF_7_ECX] = "leaf_7_ecx", [ISA_LEAF_7_EDX] = "leaf_7_edx",
-        [ISA_LEAF_7_1_EAX] = "leaf_7_1_eax", [ISA_XCR0] = "xcr0"};
     emit_begin_item(emit);
-    emit_set_string(emit, "name", need->name);
-    emit_set_string(emit, "where", registers[need->where]);
-    emit_set_integer(emit, "bits", need->bits);
+    PUSH(emit, NULL, isa_need, need);
     emit_end(emit);
 }
 

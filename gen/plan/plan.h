@@ -8,6 +8,9 @@
  * [depth][width]; a row group is the run of tokens that stays in L2 while all panels pass over it. The steps of a layer
  * are products, in the order in which they are taken; what they read and write are layouts.
  *
+ * Templates see the fields of these structs under the same names: gen/emit/names.awk reads this file. Those with "not
+ * for templates" in their comment are left out.
+ *
  * Left out on purpose: text. The templates spell; nothing here prints C.
  */
 #ifndef ATTNGEN_PLAN_H
