@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* generate MODEL.safetensors COUNT < IDS: the ids of a prompt's tokens; prints the ids of the COUNT tokens that GPT-2 finds
  * likeliest behind it, one after the other. */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "gpt2_model.h"
 
+/* On 64 bytes, for the program's whole life; C11's aligned_alloc is not on Windows. */
 static void *aligned(size_t bytes)
 {
-    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+    char *memory = malloc(bytes + 63);
+    return memory != NULL ? memory + (-(uintptr_t)memory & 63) : NULL;
 }
 
 int main(int argc, char **argv)

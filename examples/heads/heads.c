@@ -35,12 +35,12 @@ static void must(int good, const char *what)
 }
 static void check(int error) { must(error == 0, attention_strerror(error)); }
 
+/* On 64 bytes, for the program's whole life; C11's aligned_alloc is not on Windows. */
 static float *memory(size_t floats)
 {
-    const size_t bytes = (floats * sizeof(float) + 63) / 64 * 64;
-    float *at = aligned_alloc(64, bytes);
+    char *at = calloc(floats + 16, sizeof(float));
     must(at != NULL, "no memory");
-    return memset(at, 0, bytes);
+    return (float *)(void *)(at + (-(uintptr_t)at & 63));
 }
 
 /* ---- random numbers: SplitMix64 of Steele, Lea and Flood ---- */
@@ -370,7 +370,8 @@ int main(int argc, char **argv)
     words = task->words;
     prepare();
     const size_t count = parameters(), steps = (size_t)strtoul(argv[2], NULL, 10);
-    float *p = memory(3 * count), *m = p + count, *v = m + count, *g = memory(count);
+    static float *p; /* parameters, their moments, their gradients */
+    float *m = (p = memory(4 * count)) + count, *v = m + count, *g = v + count;
     struct progress at = {.state = strtoull(argv[3], NULL, 10) * 1000003 + 17, .parameters = count};
     double accuracy, rate = strtod(argv[4], NULL), begin = (double)clock();
     if (!load(argv[5], &at, p))
@@ -394,6 +395,5 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < at.points; i++)
         printf("%s[%.5f, %.5f]", i > 0 ? ", " : "", at.losses[i], at.accuracies[i]);
     printf("]}\n");
-    free(p), free(g);
     return fflush(stdout) == 0 ? 0 : 3;
 }

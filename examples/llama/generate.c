@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /* generate MODEL.packed COUNT < PROMPTS: a prompt a line, as the ids of its tokens; prints the ids of the COUNT tokens that
  * the model finds likeliest behind each, a line each. All prompts are under way at once: one call, then a step for all. */
-#include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include "llama_model.h"
+#include "map.h"
 
 enum { MOST = 32, LINE = 1 << 16 }; /* prompts */
 
+/* On 64 bytes, for the program's whole life; C11's aligned_alloc is not on Windows. */
 static void *aligned(size_t bytes)
 {
-    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+    char *memory = malloc(bytes + 63);
+    return memory != NULL ? memory + (-(uintptr_t)memory & 63) : NULL;
 }
 
 int main(int argc, char **argv)
 {
-    struct stat of;
-    const int file = argc == 3 ? open(argv[1], O_RDONLY) : -1;
-    if (file < 0 || fstat(file, &of) != 0)
+    size_t size = 0;
+    const void *packed = argc == 3 ? map(argv[1], &size) : NULL;
+    if (packed == NULL)
         return fprintf(stderr, "usage: generate MODEL.packed COUNT < PROMPTS, with a file that can be read\n"), 2;
-    const size_t size = (size_t)of.st_size, count = (size_t)strtoul(argv[2], NULL, 10);
-    const void *packed = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0); /* shared by all that map it */
+    const size_t count = (size_t)strtoul(argv[2], NULL, 10);
     llama_model m;
     int error = llama_model_open(&m, packed, size);
 

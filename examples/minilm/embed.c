@@ -2,10 +2,18 @@
 /* embed MODEL.safetensors [vectors] < IDS: a sentence a line, as the ids of its tokens; prints how alike each is to the
  * first one, the cosine of their embeddings; or its embedding, of length 1. */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "minilm_model.h"
+
+/* On 64 bytes, for the program's whole life; C11's aligned_alloc is not on Windows. */
+static void *aligned(size_t bytes)
+{
+    char *memory = malloc(bytes + 63);
+    return memory != NULL ? memory + (-(uintptr_t)memory & 63) : NULL;
+}
 
 int main(int argc, char **argv)
 {
@@ -15,8 +23,7 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: embed MODEL.safetensors [vectors] < IDS, with a model that can be read\n"), 2;
     const size_t size = (size_t)ftell(model);
     void *bytes = malloc(size), *work = malloc(MINILM_MODEL_WORK_BYTES);
-    void *file = aligned_alloc(64, MINILM_MODEL_BYTES(1));
-    void *arena = aligned_alloc(64, (MINILM_MODEL_ARENA_BYTES(1) + 63) / 64 * 64);
+    void *file = aligned(MINILM_MODEL_BYTES(1)), *arena = aligned(MINILM_MODEL_ARENA_BYTES(1));
     rewind(model);
     if (!bytes || !work || !file || !arena || fread(bytes, 1, size, model) != size)
         return fprintf(stderr, "%s cannot be read, or no memory\n", argv[1]), 3;

@@ -13,6 +13,7 @@
 #include "plan/plan.h"
 #include "spec/fast.h"
 #include "spec/finish.h"
+#include "spec/keys.h"
 #include "spec/layer.h"
 #include "spec/relative.h"
 #include "spec/rope.h"
@@ -451,17 +452,27 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     emit_end(emit);
 }
 
-static const struct { const char *name; size_t at; } layer_fields[] = {
-    {"D_MODEL", offsetof(struct layer, d_model)}, {"H", offsetof(struct layer, h)},
-    {"H_KV", offsetof(struct layer, h_kv)}, {"D_K", offsetof(struct layer, d_k)},
-    {"D_V", offsetof(struct layer, d_v)}, {"D_SOURCE", offsetof(struct layer, d_source)},
-    {"SEQ_LEN", offsetof(struct layer, seq_len)}, {"SOURCE_LEN", offsetof(struct layer, source_len)},
-    {"CACHE_LEN", offsetof(struct layer, cache_len)}, {"PAGE_LEN", offsetof(struct layer, page_len)},
-    {"PAGE_COUNT", offsetof(struct layer, page_count)}, {"CACHE_APART", offsetof(struct layer, cache_apart)},
-    {"CONV_WIDTH", offsetof(struct layer, conv_width)}, {"D_IN_Q", offsetof(struct layer, d_in_q)},
-    {"D_IN_KV", offsetof(struct layer, d_in_kv)}, {"D_OUT", offsetof(struct layer, d_out)},
-    {"D_FF", offsetof(struct layer, d_ff)},
-};
+/* The fields of keys, and those that follow from them */
+static void push_keys(struct emit *emit, const struct layer *layer)
+{
+    emit_set_integer(emit, "PAGE_COUNT", layer->page_count);
+    emit_set_integer(emit, "CACHE_APART", layer->cache_apart);
+    emit_set_integer(emit, "D_IN_Q", layer->d_in_q);
+    emit_set_integer(emit, "D_IN_KV", layer->d_in_kv);
+    for (enum key key = 0; key < KEY_COUNT; key++) {
+        const char *name = key_rows[key].context;
+        const enum field_type type = name != NULL ? key_rows[key].type : FIELD_NONE;
+        const int64_t whole = key_whole(layer, key);
+        if (type == FIELD_SWITCH)
+            emit_set_boolean(emit, name, whole != 0);
+        else if (type == FIELD_WHOLE)
+            emit_set_integer(emit, name, whole);
+        else if (type == FIELD_REAL)
+            emit_set_number(emit, name, key_real(layer, key));
+        else if (type == FIELD_WORD)
+            emit_set_string(emit, name, whole != 0 ? key_word(key, whole) : "");
+    }
+}
 
 /* The rules by which kernels test positions. */
 static void push_rules(struct emit *emit, const struct layer *layer)
@@ -492,7 +503,7 @@ static void push_words(struct emit *emit, const struct layer *layer, const struc
     struct visible_rule rules[VISIBLE_RULES];
     struct layer alone = *layer;
     char text[100];
-    size_t used = (size_t)snprintf(text, sizeof text, "%s", text_or_empty(term->word));
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", term->mask != 0 ? key_word(KEY_MASK, term->mask) : "");
     alone.mask = term->mask;
     const int count = term->reaches ? visible_rules(&alone, rules) : 0;
     for (int i = 0; i < count; i++)
@@ -688,19 +699,11 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
 /* Norm and rotation of queries and keys. */
 static void push_finish(struct emit *emit, const struct layer *layer)
 {
-    static const char *const norms[] = {[NORM_NONE] = "", [NORM_RMS] = "rms", [NORM_LAYER] = "layer", [NORM_L2] = "l2",
-                                        [NORM_RMS_ALL] = "rms_all"};
-    static const char *const ropes[] = {[ROPE_NONE] = "", [ROPE_HALF] = "half", [ROPE_INTERLEAVED] = "interleaved"};
     const bool turns = layer->rope.kind != ROPE_NONE;
     emit_set_boolean(emit, "FINISHES", layer_finishes(layer));
     emit_set_boolean(emit, "FINISH_COPIES", layer->projected); /* from the caller's rows */
-    emit_set_string(emit, "NORM", norms[layer->qk_norm]);
     emit_set_boolean(emit, "NORM_GAINS", layer_has_tensor(layer, TENSOR_G_Q));
-    emit_set_number(emit, "NORM_EPS", layer->norm_eps);
-    emit_set_string(emit, "ROPE", ropes[layer->rope.kind]);
     emit_set_integer(emit, "ROPE_DIMS", turns ? layer->rope.dims : 0);
-    emit_set_number(emit, "ROPE_FACTOR", layer->rope.attention_factor);
-    emit_set_boolean(emit, "ROPE_GIVEN", layer->rope.given);
     /* the packed block may lack a row's cosines and sines: a phase of their own makes them */
     emit_set_boolean(emit, "ROPE_MADE",
                      turns && !layer->projected && (layer->rope.given || layer_has_cache(layer)));
@@ -724,24 +727,19 @@ static void push_finish(struct emit *emit, const struct layer *layer)
 static void push_layer(struct emit *emit, const struct layer *layer)
 {
     emit_set_string(emit, "NAME", layer->name);
-    for (size_t i = 0; i < sizeof layer_fields / sizeof *layer_fields; i++)
-        emit_set_integer(emit, layer_fields[i].name, READ(int64_t, (const char *)layer + layer_fields[i].at));
+    push_keys(emit, layer);
     const struct { const char *name; bool value; } flags[] = {
-        {"SPLIT", layer->split}, {"CROSS", layer->cross}, {"TIED", layer->tied}, {"IDENTITY", layer->identity},
-        {"SOURCE_KEPT", layer->source_kept},
-        {"BIAS", layer->bias}, {"SCORES", layer->scores}, {"OUT_IN", layer->out_in},
+        {"SPLIT", layer->split}, {"SCORES", layer->scores},
         {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
         {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
         {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"SKIPS", layer->pad_skipped}, {"PREFIX", (layer->mask & MASK_PREFIX) != 0},
+        {"PREFIX", (layer->mask & MASK_PREFIX) != 0},
         {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
         {"PAST", layer->offset == OFFSET_PAST}, {"CACHED", layer_has_cache(layer)},
         {"RING", layer->cache == CACHE_RING}, {"PAGED", layer->cache == CACHE_PAGED},
         {"SELF", layer->self}, {"PROJECTED", layer->projected},
-        {"HEADS_FIRST", layer->heads_first},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
-        {"SINK", layer->sink}, {"LSE", layer->lse}, {"TRAIN", layer->train},
         {"DROPOUT", layer_dropped(layer) > 0},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
@@ -749,8 +747,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
         {"MASKS_PLACED", score_masks_placed(layer)},
         {"SCORES_FALL_TO_LOWEST", layer->score != NULL || score_has(layer, SCORE_MASK_ADD)},
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
-        {"BLOCK_RMS", layer->block_rms}, {"NORM_SHARED", layer->norm_shared}, {"NORMS_FIRST", layer_norms_first(layer)},
-        {"GATED", layer_ffn_gated(layer)}, {"FFN_BIAS", layer->ffn_bias},
+        {"BLOCK_RMS", layer->block_rms}, {"NORMS_FIRST", layer_norms_first(layer)},
+        {"GATED", layer_ffn_gated(layer)},
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
         {"STORED", layer_stores_weights(layer)},
@@ -761,25 +759,15 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
-    static const char *const shown[] = {[SCORES_NONE] = "", [SCORES_WEIGHTS] = "", [SCORES_RAW] = "raw",
-                                        [SCORES_CAPPED] = "capped", [SCORES_BIASED] = "biased"};
-    static const char *const blocks[] = {[BLOCK_NONE] = "", [BLOCK_POST] = "post", [BLOCK_PRE] = "pre",
-                                         [BLOCK_PARALLEL] = "parallel", [BLOCK_SANDWICH] = "sandwich"};
-    static const char *const activations[] = {
-        [ACTIVATION_NONE] = "", [ACTIVATION_RELU] = "relu", [ACTIVATION_GELU] = "gelu",
-        [ACTIVATION_GELU_TANH] = "gelu_tanh", [ACTIVATION_SILU] = "silu", [ACTIVATION_TANH] = "tanh"};
-    emit_set_string(emit, "BLOCK", blocks[layer->block]);
-    emit_set_string(emit, "ACTIVATION", activations[layer_activation(layer)]); /* "": there is none */
+    const enum layer_activation activation = layer_activation(layer);
+    emit_set_string(emit, "ACTIVATION", activation != ACTIVATION_NONE ? key_word(KEY_ACTIVATION, activation) : "");
     emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
-    /* of packed weights, and what C has for it */
-    static const char *const precisions[] = {[PRECISION_I16] = "i16", [PRECISION_I8] = "i8", [PRECISION_BF16] = "bf16",
-                                             [PRECISION_F32] = ""};
-    emit_set_string(emit, "ROUNDED", precisions[layer->precision]); /* "": products are of f32 */
     emit_set_boolean(emit, "SHORT_WEIGHTS", layer_shortens_weights(layer)); /* their exponentials */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer, false));
     emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer, false));
     emit_set_boolean(emit, "PAIRS_ROUND_SCORES", layer_rounds_scores(layer, true)); /* on sets that sum pairs first */
     emit_set_boolean(emit, "PAIRS_ROUND_VALUES", layer_rounds_values(layer, true));
+    /* of packed weights, and what C has for it */
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
     emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));
@@ -791,8 +779,8 @@ static void push_layer(struct emit *emit, const struct layer *layer)
     emit_set_string(emit, "CACHE_TYPE", element_name(layer->cache_type));
     emit_set_integer(emit, "CACHE_ELEMENT_BYTES", (int64_t)element_size(layer->cache_type));
     emit_set_string(emit, "CACHE_ELEMENT", word_of(layer->cache_type));
-    emit_set_string(emit, "SHOWN", shown[layer->scores]); /* scores that attn has in place of weights */
-    emit_set_number(emit, "SCALE", layer->scale);
+    /* scores that attn has in place of weights */
+    emit_set_string(emit, "SHOWN", layer->scores > SCORES_WEIGHTS ? key_word(KEY_SCORES, layer->scores) : "");
     emit_set_integer(emit, "DROPPED", layer_dropped(layer));
     emit_set_number(emit, "KEPT_FACTOR", 1 / (1 - layer->dropout));
     char equation[SCORE_TEXT];

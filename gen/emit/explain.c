@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "spec/finish.h"
+#include "spec/keys.h"
 #include "spec/layer.h"
 #include "spec/score.h"
 #include "spec/visible.h"
@@ -309,7 +310,7 @@ static void explain_position(const struct layer *l, const struct score_term *ter
     struct text words = rule_words(l, &rules[0]);
     for (int i = 1; i < count; i++)
         words = write_text("%.150s and %.150s", words.text, rule_words(l, &rules[i]).text);
-    line(out, "mask %s: query t sees key j only if %s%s", term->word, words.text,
+    line(out, "mask %s: query t sees key j only if %s%s", key_word(KEY_MASK, term->mask), words.text,
          rules[0].lifted ? "; pairs are counted without a prefix" : "");
 }
 
@@ -318,7 +319,7 @@ static void explain_pairs(const struct layer *l, const struct score_term *term, 
 {
     const double n = (double)l->seq_len, m = (double)l->source_len, size = (double)layer_tensor_size(l, term->tensor);
     line(out, "%s %s: known at run time; reads %s a sequence, or %s if all heads share it",
-         term->word != NULL ? "mask" : "term", term->word != NULL ? term->word : term->name,
+         term->mask != 0 ? "mask" : "term", term->mask != 0 ? key_word(KEY_MASK, term->mask) : term->name,
          in_bytes((double)l->h * n * m * size).text, in_bytes(n * m * size).text);
 }
 
@@ -344,8 +345,8 @@ static void explain_masks(const struct layer *l, FILE *out)
     for (enum score_name i = 0; i < SCORE_TERMS; i++) {
         const struct score_term *term = &score_terms[i];
         if (term->place == SCORE_COUNTED && score_has(l, i))
-            line(out, "mask %s: only keys %s; at half length %s pairs remain (%.1f %%)", term->word, term->sees,
-                 counted(half).text, 100 * half / (n * m));
+            line(out, "mask %s: only keys %s; at half length %s pairs remain (%.1f %%)",
+                 key_word(KEY_MASK, term->mask), term->sees, counted(half).text, 100 * half / (n * m));
         if (term->place == SCORE_EVERYWHERE && term->tensor < TENSOR_COUNT && score_has(l, i))
             explain_pairs(l, term, out);
     }
@@ -445,13 +446,9 @@ static const char *block_equation(const struct layer *l)
     return l->norm_shared ? "y = x + att(n1(x)) + ffn(n1(x))" : equations[l->block][layer_has_ffn(l)];
 }
 
-static const char *const activations[] = {
-    [ACTIVATION_NONE] = "", [ACTIVATION_RELU] = "relu", [ACTIVATION_GELU] = "gelu",
-    [ACTIVATION_GELU_TANH] = "gelu_tanh", [ACTIVATION_SILU] = "silu", [ACTIVATION_TANH] = "tanh"};
-
 static void explain_ffn(const struct layer *l, const struct figures *f, FILE *out)
 {
-    const char *act = activations[layer_activation(l)];
+    const char *act = key_word(KEY_ACTIVATION, layer_activation(l));
     const bool gated = layer_ffn_gated(l), bias = l->ffn_bias;
     const long long n = (long long)l->seq_len, d = (long long)l->d_model, d_ff = (long long)l->d_ff;
     if (gated)
@@ -505,7 +502,8 @@ static void explain_linear(const struct layer *l, const struct figures *f, FILE 
     const long long n = (long long)l->seq_len;
     struct text of = write_text("%s W%s", l->row_norm ? "n1(x)" : "x", l->bias ? " + b" : "");
     if (l->activation != ACTIVATION_NONE || l->cap != 0)
-        of = write_text("%s(%s)", activations[l->activation], of.text);
+        of = write_text("%s(%s)", l->activation != ACTIVATION_NONE ? key_word(KEY_ACTIVATION, l->activation) : "",
+                        of.text);
     if (l->cap != 0)
         of = write_text("%.9g tanh(%s / %.9g)", l->cap, of.text, l->cap);
     head_line(l, out, STEP_LINEAR, write_text("y = %s", of.text));
@@ -552,7 +550,6 @@ static void total_line(FILE *out, const char *name, double parameters, double by
 /* The cache, and what a step of one token takes where it is nearly full: memory counts there. */
 static void explain_cache(const struct layer *l, FILE *out)
 {
-    static const char *const kinds[] = {"", "rows", "ring", "paged"};
     const double scales = layer_scales_cache(l) ? 2 * FLOAT_BYTES : 0;
     const double row = (double)l->h_kv * ((double)(l->d_k + l->d_v) * (double)element_size(l->cache_type) + scales);
     int64_t left, right;
@@ -563,7 +560,7 @@ static void explain_cache(const struct layer *l, FILE *out)
     if (l->cache == CACHE_PAGED)
         pages = write_text("; pages of %lld, at most %lld of them", (long long)l->page_len, (long long)l->page_count);
     fputs("\nThe cache\n\n", out);
-    line_at(out, 2, write_text("%s of %lld positions%s%s, %s each, %s a sequence%s", kinds[l->cache],
+    line_at(out, 2, write_text("%s of %lld positions%s%s, %s each, %s a sequence%s", key_word(KEY_CACHE, l->cache),
                                (long long)l->cache_len, layer_stores_cache(l) ? " in " : "",
                                layer_stores_cache(l) ? element_name(l->cache_type) : "", in_bytes(row).text,
                                in_bytes(row * (double)l->cache_len).text, pages.text).text);

@@ -20,41 +20,6 @@ _Static_assert(PLAN_SPEC < MAX_LINE && PLAN_TEXT < MAX_LINE, "what is written ca
 
 /* ---- the layer as a line ---- */
 
-/* Everything that a plan depends on: sizes, and what the rows of keys say (spec.c); not what the spec itself asks of a
- * plan. */
-static void spec_text(const struct layer *l, char text[PLAN_SPEC])
-{
-    static const char *const scores[] = {[SCORES_NONE] = "false", [SCORES_WEIGHTS] = "true", [SCORES_RAW] = "raw",
-                                         [SCORES_CAPPED] = "capped", [SCORES_BIASED] = "biased"};
-    static const char *const outputs[] = {[W_O_DENSE] = "dense", [W_O_NONE] = "none", [W_O_CONV] = "conv"};
-    char mask[LAYER_MASK_TEXT];
-    layer_mask_text(l->mask, mask);
-    const char *input = l->projected ? l->heads_first ? "projected_first" : "projected" : l->split ? "split" : "shared";
-    int used = snprintf(text, PLAN_SPEC,
-                        "d_model=%" PRId64 " h=%" PRId64 " h_kv=%" PRId64 " d_k=%" PRId64 " d_v=%" PRId64 " input=%s"
-                        " attention=%s d_source=%" PRId64 " seq_len=%" PRId64 " source_len=%" PRId64 " mask=%s",
-                        l->d_model, l->h, l->h_kv, l->d_k, l->d_v, input, l->cross ? "cross" : "self", l->d_source,
-                        l->seq_len, l->source_len, mask);
-    if ((l->mask & MASK_WINDOW) != 0) {
-        const struct { const char *name; int64_t reach; } sides[] = {{"left", l->window_left},
-                                                                     {"right", l->window_right}};
-        for (int i = 0; i < 2; i++)
-            used += sides[i].reach == LAYER_UNBOUNDED
-                  ? snprintf(text + used, PLAN_SPEC - (size_t)used, " window_%s=unbounded", sides[i].name)
-                  : snprintf(text + used, PLAN_SPEC - (size_t)used, " window_%s=%" PRId64, sides[i].name,
-                             sides[i].reach);
-    }
-    used += snprintf(text + used, PLAN_SPEC - (size_t)used, " w_k=%s w_v=%s w_o=%s", l->tied ? "tied" : "dense",
-                     l->identity ? "identity" : "dense", outputs[l->w_o]);
-    if (l->w_o == W_O_CONV)
-        used += snprintf(text + used, PLAN_SPEC - (size_t)used, " conv_width=%" PRId64, l->conv_width);
-    used += snprintf(text + used, PLAN_SPEC - (size_t)used, " bias=%s scores=%s", l->bias ? "true" : "false",
-                     scores[l->scores]);
-    if (l->rope.kind != ROPE_NONE)
-        used += snprintf(text + used, PLAN_SPEC - (size_t)used, " rope_dims=%" PRId64, l->rope.dims);
-    snprintf(text + used, PLAN_SPEC - (size_t)used, "%s", l->steering);
-}
-
 /* The value of `key` in such a line, and its length; NULL if it is not there. */
 static const char *find_word(const char *line, const char *key, size_t key_length, size_t *length)
 {
@@ -263,7 +228,7 @@ static void read_lines(struct reader *r, char *text, size_t length)
 static void check_head(struct reader *r, const struct layer *layer)
 {
     const char *path = r->file->path, *theirs = r->head[HEAD_SPEC];
-    char ours[PLAN_SPEC], fingerprint[17], differences[2 * PLAN_SPEC];
+    char fingerprint[17], differences[2 * PLAN_SPEC];
     for (int i = 0; i < HEAD_KEYS; i++)
         if (r->head_line[i] == 0) {
             diag_error(r->diag, path, "has no %s; attnrun tune writes one", head_names[i]);
@@ -281,10 +246,8 @@ static void check_head(struct reader *r, const struct layer *layer)
                    r->head[HEAD_FINGERPRINT], fingerprint);
         return;
     }
-    if (layer != NULL) {
-        spec_text(layer, ours);
-        list_differences(theirs, ours, differences, sizeof differences);
-    }
+    if (layer != NULL)
+        list_differences(theirs, layer->steering, differences, sizeof differences);
     if (layer != NULL && differences[0] != '\0') {
         diag_error(r->diag, place_at(r, r->head_line[HEAD_SPEC]),
                    "the plan is for another layer: %s; tune this one, attnrun tune SPEC -o FILE", differences);
@@ -354,10 +317,9 @@ static void print_request(const struct plan_request *request, FILE *out)
 
 void plan_file_print(const struct plan_file *file, const struct layer *layer, FILE *out)
 {
-    char spec[PLAN_SPEC], fingerprint[17];
-    spec_text(layer, spec);
-    spec_fingerprint(spec, fingerprint);
-    fprintf(out, "format = %s\nspec = %s\nfingerprint = %s\n", FORMAT, spec, fingerprint);
+    char fingerprint[17];
+    spec_fingerprint(layer->steering, fingerprint);
+    fprintf(out, "format = %s\nspec = %s\nfingerprint = %s\n", FORMAT, layer->steering, fingerprint);
     print_request(&file->common, out);
     for (size_t i = 0; i < isa_count; i++)
         if (file->isa[i].line != 0) {

@@ -23,7 +23,7 @@
 #include "plan/request.h"
 
 #define PLAN_TEXT 256 /* of a CPU's or compiler's name, with the zero byte */
-#define PLAN_SPEC 1536 /* of the line that tells a layer */
+#define PLAN_SPEC 2000 /* of the line that tells a layer */
 
 struct plan_section {
     size_t line; /* where it begins; 0: there is none */

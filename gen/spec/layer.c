@@ -21,109 +21,40 @@ static int64_t value_or(const struct spec *spec, enum key key, int64_t otherwise
     return is_given(spec, key) ? spec->value[key] : otherwise;
 }
 
-static void fill_rope(struct layer *layer, const struct spec *spec)
-{
-    const double factor = spec->real[KEY_ROPE_FACTOR];
-    const bool yarn = spec->value[KEY_ROPE_SCALING] == SCALING_YARN;
-    layer->rope.kind = (enum layer_rope)spec->value[KEY_ROPE];
-    layer->rope.dims = value_or(spec, KEY_ROPE_DIMS, layer->d_k);
-    layer->rope.theta = spec->real[KEY_ROPE_THETA];
-    layer->rope.given = spec->value[KEY_ROPE_POSITIONS] == 1;
-    layer->rope.scaling = (enum layer_rope_scaling)spec->value[KEY_ROPE_SCALING];
-    layer->rope.factor = factor;
-    layer->rope.original_len = spec->real[KEY_ROPE_ORIGINAL_LEN];
-    layer->rope.low = spec->real[KEY_ROPE_LOW];
-    layer->rope.high = spec->real[KEY_ROPE_HIGH];
-    layer->rope.beta_fast = spec->real[KEY_ROPE_BETA_FAST];
-    layer->rope.beta_slow = spec->real[KEY_ROPE_BETA_SLOW];
-    layer->rope.truncate = spec->value[KEY_ROPE_TRUNCATE] == 1;
-    layer->rope.attention_factor = is_given(spec, KEY_ROPE_ATTENTION_FACTOR) ? spec->real[KEY_ROPE_ATTENTION_FACTOR]
-                                 : yarn ? rope_attention_factor(factor) : 1;
-}
-
-/* By the places of their words */
-static const enum tensor_element element_types[] = {TENSOR_F32, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4};
 #define LEVELS_SQUARED (INT64_C(1) << 33) /* levels^2 times the numbers of a row, of i16: four times 2^31 */
 
-/* A layer without attention: what is not here is 0, or none. */
+/* A layer without attention: what is not here, and no key of it, is 0 or none. */
 static void fill_rows(struct layer *layer, const struct spec *spec)
 {
     layer->self = true;
     layer->d_model = layer->d_source = layer->d_in_q = layer->d_in_kv = spec->value[KEY_D_MODEL];
-    layer->d_out = layer->kind == LAYER_LINEAR ? spec->value[KEY_D_OUT] : layer->d_model;
+    layer->d_out = layer_is_linear(layer) ? layer->d_out : layer->d_model;
     layer->h = layer->h_kv = layer->d_k = layer->d_v = layer->conv_width = 1;
+    layer->cap = spec->real[KEY_SOFTCAP];
+    layer->number[SCORE_SOFTCAP] = 0; /* there are no scores */
     layer->scale = 1;
-    layer->seq_len = layer->source_len = spec->value[KEY_SEQ_LEN];
-    layer->mask = (unsigned)spec->value[KEY_MASK];
+    layer->source_len = layer->seq_len;
     layer->window_left = layer->window_right = LAYER_UNBOUNDED;
-    layer->pad_skipped = spec->value[KEY_PAD_ROWS] == 1;
-    layer->bias = spec->value[KEY_BIAS] == 1;
-    layer->block = (enum layer_block)spec->value[KEY_BLOCK];
     layer->row_norm = has_row_norm(spec);
-    layer->block_rms = spec->value[KEY_NORM] == NORM_WORD_RMS;
-    layer->norm_eps = spec->real[KEY_NORM_EPS];
-    layer->ffn = (enum layer_ffn)spec->value[KEY_FFN];
-    layer->d_ff = spec->value[KEY_D_FF];
-    layer->ffn_bias = spec->value[KEY_FFN_BIAS] == 1;
-    layer->activation = (enum layer_activation)spec->value[KEY_ACTIVATION];
-    layer->cap = spec->real[KEY_TERMS + SCORE_SOFTCAP];
-    layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
-    layer->weight_type = element_types[spec->value[KEY_WEIGHT_TYPE]];
-    layer->precision = (enum layer_precision)spec->value[KEY_PRECISION];
 }
 
+/* The fields that keys have, then what follows from them. */
 static void fill(struct layer *layer, const struct spec *spec)
 {
-    layer->kind = (enum layer_kind)spec->value[KEY_LAYER];
-    layer->tensor_type = element_types[spec->value[KEY_TENSOR_TYPE]];
+    for (enum key key = 0; key < KEY_COUNT; key++)
+        if (key_is_of(spec, key))
+            key_set(layer, key, spec->value[key], spec->real[key]);
+    layer->block_rms = spec->value[KEY_NORM] == NORM_RMS;
     if (!layer_attends(layer)) {
         fill_rows(layer, spec);
         return;
     }
-    layer->d_model = spec->value[KEY_D_MODEL];
-    layer->h = spec->value[KEY_H];
-    layer->h_kv = spec->value[KEY_H_KV];
-    layer->d_source = spec->value[KEY_D_SOURCE];
-    layer->seq_len = spec->value[KEY_SEQ_LEN];
-    layer->source_len = spec->value[KEY_SOURCE_LEN];
-    layer->cache = (enum layer_cache)spec->value[KEY_CACHE];
-    layer->cache_len = spec->value[KEY_CACHE_LEN];
-    layer->page_len = spec->value[KEY_PAGE_LEN];
-    layer->cache_type = is_cached(spec) ? element_types[spec->value[KEY_CACHE_TYPE]] : TENSOR_F32;
     layer->page_count = layer->page_len > 0 ? (layer->cache_len + layer->page_len - 1) / layer->page_len : 0;
     layer->split = is_split(spec);
-    layer->cross = is_cross(spec);
-    layer->source_kept = spec->value[KEY_SOURCE_KEPT] == 1;
-    layer->tied = is_tied(spec);
-    layer->identity = is_identity(spec);
-    layer->w_o = (enum layer_w_o)spec->value[KEY_W_O];
-    layer->conv_width = spec->value[KEY_CONV_WIDTH];
-    layer->mask = (unsigned)spec->value[KEY_MASK];
-    layer->window_left = spec->value[KEY_WINDOW_LEFT];
-    layer->window_right = spec->value[KEY_WINDOW_RIGHT];
-    layer->bias = spec->value[KEY_BIAS] == 1;
-    layer->scores = spec->value[KEY_SCORES] <= SCORES_BIASED ? (enum layer_scores)spec->value[KEY_SCORES]
-                                                             : SCORES_WEIGHTS; /* scores = true */
     layer->projected = is_projected(spec);
     layer->self = !layer->cross && !layer->projected;
-    layer->heads_first = spec->value[KEY_HEADS] == 1;
-    layer->offset = is_cached(spec) ? OFFSET_PAST : (enum layer_offset)spec->value[KEY_OFFSET];
-    layer->pad_skipped = spec->value[KEY_PAD_ROWS] == 1;
-    layer->sink = spec->value[KEY_SINK] == 1;
-    layer->lse = spec->value[KEY_LSE] == 1;
-    layer->train = spec->value[KEY_TRAIN] == 1;
-    layer->dropout = spec->real[KEY_DROPOUT];
-    layer->qk_norm = (enum layer_norm)spec->value[KEY_QK_NORM];
-    layer->norm_eps = spec->real[KEY_NORM_EPS];
-    layer->block = (enum layer_block)spec->value[KEY_BLOCK];
-    layer->block_rms = spec->value[KEY_NORM] == NORM_WORD_RMS;
-    layer->norm_shared = spec->value[KEY_NORM_SHARED] == 1;
-    layer->ffn = (enum layer_ffn)spec->value[KEY_FFN];
-    layer->d_ff = spec->value[KEY_D_FF];
+    layer->offset = is_cached(spec) ? OFFSET_PAST : layer->offset;
     layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
-    layer->out_in = spec->value[KEY_WEIGHT_LAYOUT] == 1;
-    layer->weight_type = element_types[spec->value[KEY_WEIGHT_TYPE]];
-    layer->precision = (enum layer_precision)spec->value[KEY_PRECISION];
 
     const int64_t parts = layer->split ? layer->h : 1;
     if (layer->projected && layer->w_o == W_O_NONE)
@@ -138,20 +69,15 @@ static void fill(struct layer *layer, const struct spec *spec)
                                  : value_or(spec, KEY_D_V, layer->projected ? layer->d_k : from_width);
     layer->d_k_given = is_given(spec, KEY_D_K);
     layer->d_v_given = is_given(spec, KEY_D_V);
-    layer->width = is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) ? WIDTH_GIVEN
-                 : is_wide(spec) ? WIDTH_WIDE : WIDTH_NARROW;
+    layer->width = layer->d_k_given && layer->d_v_given ? WIDTH_GIVEN : layer->width;
     layer->d_out = layer->w_o == W_O_NONE ? layer->h * layer->d_v : layer->d_model;
-    fill_rope(layer, spec);
-    layer->relative = (enum layer_relative)spec->value[KEY_RELATIVE];
-    layer->rel_buckets = spec->value[KEY_REL_BUCKETS];
-    layer->rel_distance = spec->value[KEY_REL_DISTANCE];
-    layer->rel_left = spec->value[KEY_REL_LEFT];
-    layer->rel_right = spec->value[KEY_REL_RIGHT];
+    layer->rope.dims = value_or(spec, KEY_ROPE_DIMS, layer->d_k);
+    if (!is_given(spec, KEY_ROPE_ATTENTION_FACTOR))
+        layer->rope.attention_factor =
+            layer->rope.scaling == SCALING_YARN ? rope_attention_factor(layer->rope.factor) : 1;
     layer->rel_width = layer->rel_left + layer->rel_right + 1;
-    memcpy(layer->number, spec->real + KEY_TERMS, sizeof layer->number);
-    layer->number[SCORE_ALIBI] = spec->value[KEY_ALIBI] == 1;
     layer->number[SCORE_RELATIVE] = layer->relative != RELATIVE_NONE;
-    if (!is_given(spec, KEY_TERMS + SCORE_SCALE))
+    if (!is_given(spec, KEY_SCALE))
         layer->scale = 1.0 / sqrt((double)layer->d_k);
 }
 
@@ -172,7 +98,7 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
     fprintf(out, "name = %s\n", layer->name);
     for (size_t i = KEY_NAME + 1; i < KEY_COUNT; i++)
         if (is_given(spec, i))
-            fprintf(out, "%s = %s\n", spec_key_name(i), spec->given[i].value);
+            fprintf(out, "%s = %s\n", key_rows[i].name, spec->given[i].value);
     for (size_t i = 0; i < spec->table_count; i++)
         fprintf(out, "%s = %s\n", spec->tables[i].key, spec->tables[i].value);
     for (size_t i = 0; i < spec->plan_count; i++)
@@ -193,7 +119,7 @@ static bool fill_texts(struct layer *layer, const struct spec *spec)
     const struct entry *name = &spec->given[KEY_NAME];
     layer->name = name->key != NULL ? spec_copy(name->value, strlen(name->value)) : spec_stem(spec->path);
     layer->text = layer->name != NULL ? given_text(layer, spec) : NULL;
-    layer->steering = spec_steering(spec);
+    layer->steering = spec_steering(spec, layer);
     if (layer->text == NULL || layer->steering == NULL)
         return false;
     if (spec->plan_count == 0)
@@ -286,10 +212,11 @@ static struct layer *make_layer(struct spec *spec)
 {
     const size_t errors = spec->diag->errors;
     struct layer *layer = calloc(1, sizeof *layer);
+    if (layer != NULL)
+        fill(layer, spec);
     if (layer == NULL || !fill_texts(layer, spec)) {
         spec_out_of_memory(spec);
     } else {
-        fill(layer, spec);
         spec_expressions(spec, layer);
         check_totals(layer, spec);
         check_rounding(layer, spec);
@@ -472,19 +399,6 @@ int layer_norms(const struct layer *layer)
     if (!layer_attends(layer))
         return layer->row_norm ? 1 : norms;
     return layer_has_ffn(layer) && !layer->norm_shared ? 2 * norms : norms;
-}
-
-/* ---- masks ----------------------------------------------------------------------------------------------- */
-
-void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT])
-{
-    size_t used = 0;
-    for (size_t i = 0; i < SCORE_TERMS; i++)
-        if ((mask & score_terms[i].mask) != 0)
-            used += (size_t)snprintf(text + used, LAYER_MASK_TEXT - used, "%s%s", used > 0 ? "+" : "",
-                                     score_terms[i].word);
-    if (used == 0)
-        snprintf(text, LAYER_MASK_TEXT, "none");
 }
 
 /* ---- costs ----------------------------------------------------------------------------------------------- */

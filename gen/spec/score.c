@@ -9,8 +9,8 @@
 #include <string.h>
 
 const struct score_term score_terms[SCORE_TERMS] = {
-    [SCORE_SCALE] = {"scale", .key = "scale", .place = SCORE_PACKED, .tensor = TENSOR_COUNT, .gradient = GRADIENT_ONE},
-    [SCORE_SOFTCAP] = {"softcap", .key = "softcap", .place = SCORE_TILES, .tensor = TENSOR_COUNT,
+    [SCORE_SCALE] = {"scale", .place = SCORE_PACKED, .tensor = TENSOR_COUNT, .gradient = GRADIENT_ONE},
+    [SCORE_SOFTCAP] = {"softcap", .place = SCORE_TILES, .tensor = TENSOR_COUNT,
                        .equation = "# tanh(@ / #)", .bends = true, .operations = 22, .gradient = GRADIENT_SLOPE},
     [SCORE_ALIBI] = {"alibi", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "@ - slope_i |p - j|",
                      .falls = true, .placed = true, .operations = 3, .gradient = GRADIENT_ONE},
@@ -20,22 +20,22 @@ const struct score_term score_terms[SCORE_TERMS] = {
                           .placed = true},
     [SCORE_HIDING] = {"hiding", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .equation = "score(@)",
                       .sees = "its score is not -infinity", .lifts = true, .placed = true},
-    [SCORE_CAUSAL] = {"causal", .word = "causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
+    [SCORE_CAUSAL] = {"causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
                       .gradient = GRADIENT_ZERO},
-    [SCORE_PADDING] = {"padding", .word = "padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
+    [SCORE_PADDING] = {"padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
                        .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]", .gradient = GRADIENT_ZERO},
-    [SCORE_NO_SELF] = {"no_self", .word = "no_self", .mask = MASK_NO_SELF, .place = SCORE_EDGES,
+    [SCORE_NO_SELF] = {"no_self", .mask = MASK_NO_SELF, .place = SCORE_EDGES,
                        .tensor = TENSOR_COUNT, .gradient = GRADIENT_ZERO},
-    [SCORE_WINDOW] = {"window", .word = "window", .mask = MASK_WINDOW, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
+    [SCORE_WINDOW] = {"window", .mask = MASK_WINDOW, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
                       .reaches = true, .gradient = GRADIENT_ZERO},
-    [SCORE_MASK_BOOL] = {"mask_bool", .word = "bool", .mask = MASK_BOOL, .place = SCORE_EVERYWHERE,
+    [SCORE_MASK_BOOL] = {"mask_bool", .mask = MASK_BOOL, .place = SCORE_EVERYWHERE,
                          .tensor = TENSOR_MASK_BOOL, .sees = "mask_bool is not 0", .gradient = GRADIENT_ZERO},
-    [SCORE_MASK_ADD] = {"mask_add", .word = "additive", .mask = MASK_ADDITIVE, .place = SCORE_EVERYWHERE,
+    [SCORE_MASK_ADD] = {"mask_add", .mask = MASK_ADDITIVE, .place = SCORE_EVERYWHERE,
                         .tensor = TENSOR_MASK_ADD, .operand = "added", .equation = "@ + mask_add$",
                         .sees = "mask_add is not -infinity", .lifts = true, .gradient = GRADIENT_ZERO},
-    [SCORE_PREFIX] = {"prefix", .word = "prefix", .mask = MASK_PREFIX, .place = SCORE_EDGES,
+    [SCORE_PREFIX] = {"prefix", .mask = MASK_PREFIX, .place = SCORE_EDGES,
                       .tensor = TENSOR_PREFIX, .gradient = GRADIENT_ZERO},
-    [SCORE_SEGMENTS] = {"segments", .word = "segments", .mask = MASK_SEGMENTS, .place = SCORE_EDGES,
+    [SCORE_SEGMENTS] = {"segments", .mask = MASK_SEGMENTS, .place = SCORE_EDGES,
                         .tensor = TENSOR_COUNT, .sees = "both are of one segment", .gradient = GRADIENT_ZERO},
     [SCORE_VISIBLE] = {"visible", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .sees = "visible is true",
                        .placed = true, .gradient = GRADIENT_ZERO},
@@ -130,15 +130,6 @@ double score_slope(const struct layer *layer, int64_t head)
         power *= 2;
     return head < power ? exp2(-8 * (double)(head + 1) / (double)power)
                         : exp2(-4 * (double)(2 * (head - power) + 1) / (double)power);
-}
-
-enum score_name score_of_word(const char *word, size_t length)
-{
-    enum score_name term = 0;
-    while (term < SCORE_TERMS && (score_terms[term].word == NULL || strlen(score_terms[term].word) != length ||
-                                  memcmp(score_terms[term].word, word, length) != 0))
-        term++;
-    return term;
 }
 
 /* `pattern` with its marks replaced. */

@@ -33,9 +33,7 @@ enum score_gradient {
 
 struct score_term {
     const char *name;     /* "mask_add": of its hook */
-    const char *key;      /* of the number in the spec that it is; NULL: none */
-    const char *word;     /* in the spec's `mask`; NULL: none */
-    unsigned mask;        /* bit of struct layer's mask; 0: none */
+    unsigned mask;        /* bit of struct layer's mask, a word of the key `mask` (key_rows.h); 0: none */
     enum score_place place;
     enum layer_tensor tensor; /* TENSOR_COUNT: none */
     const char *operand;  /* [key][lane] of a worker's scratch that the hook fills from the tensor; NULL: none */
@@ -76,8 +74,6 @@ bool score_falls(const struct layer *layer);
 int score_lift(const struct layer *layer);
 /* SCORE_ALIBI: the slope of a head. */
 double score_slope(const struct layer *layer, int64_t head);
-/* The term that the spec's `mask` calls by this word of so many characters; SCORE_TERMS: none. */
-enum score_name score_of_word(const char *word, size_t length);
 
 /* The equation from `scaled` on, an expression for scale q·k: with "[t][j]" for indices "… + mask_add[t][j]". */
 #define SCORE_TEXT 200

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A spec as it was written: the value of each key and where it stood.
  *
- * The files that read specs share this: spec.c reads text into values, spec_rules.c checks what keys may not say
- * together, layer.c makes the layer. Left out on purpose: the meaning of "plan.*" keys (plan.h), includes, variables,
- * quoting, any state.
+ * The files that read specs share this: spec.c reads text into values by the rows of keys.h, spec_rules.c checks what
+ * keys may not say together, layer.c makes the layer. Left out on purpose: the meaning of "plan.*" keys (plan.h),
+ * includes, variables, quoting, any state.
  */
 #ifndef ATTNGEN_SPEC_H
 #define ATTNGEN_SPEC_H
@@ -13,26 +13,11 @@
 #include <stdint.h>
 
 #include "base/diag.h"
+#include "spec/keys.h"
 #include "spec/layer.h"
 
 #define MAX_PLAN_KEYS 256
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
-enum key {
-    KEY_NAME, KEY_LAYER, KEY_D_IN, KEY_D_OUT,
-    KEY_D_MODEL, KEY_H, KEY_H_KV, KEY_WIDTH, KEY_D_K, KEY_D_V, KEY_INPUT, KEY_HEADS, KEY_ATTENTION,
-    KEY_D_SOURCE, KEY_SEQ_LEN, KEY_SOURCE_LEN, KEY_SOURCE_KEPT, KEY_CACHE, KEY_CACHE_TYPE, KEY_CACHE_LEN,
-    KEY_PAGE_LEN, KEY_OFFSET, KEY_MASK, KEY_WINDOW_LEFT, KEY_WINDOW_RIGHT, KEY_PAD_ROWS,
-    KEY_W_K, KEY_W_V, KEY_W_O, KEY_CONV_WIDTH, KEY_BIAS, KEY_QK_NORM, KEY_NORM_EPS,
-    KEY_ROPE, KEY_ROPE_DIMS, KEY_ROPE_THETA, KEY_ROPE_POSITIONS, KEY_ROPE_SCALING, KEY_ROPE_FACTOR,
-    KEY_ROPE_ORIGINAL_LEN, KEY_ROPE_LOW, KEY_ROPE_HIGH, KEY_ROPE_BETA_FAST, KEY_ROPE_BETA_SLOW, KEY_ROPE_TRUNCATE,
-    KEY_ROPE_ATTENTION_FACTOR,
-    KEY_TERMS, /* and on, by enum score_name: the numbers of score terms */
-    KEY_ALIBI = KEY_TERMS + SCORE_TERMS, KEY_RELATIVE, KEY_REL_BUCKETS, KEY_REL_DISTANCE, KEY_REL_LEFT, KEY_REL_RIGHT,
-    KEY_SCORE, KEY_VISIBLE, KEY_SINK, KEY_SCORES, KEY_LSE, KEY_TRAIN, KEY_DROPOUT,
-    KEY_BLOCK, KEY_NORM, KEY_NORM_SHARED, KEY_FFN, KEY_D_FF, KEY_FFN_BIAS, KEY_ACTIVATION,
-    KEY_WEIGHT_LAYOUT, KEY_WEIGHT_TYPE, KEY_PRECISION, KEY_TENSOR_TYPE, KEY_COUNT
-};
 
 /* One "key = value", wherever it stood. */
 struct entry {
@@ -66,14 +51,12 @@ void spec_read(struct spec *spec, const char *const *set, size_t set_count);
 /* Every value that is given, and defaults that are no other key's. */
 void spec_values(struct spec *spec);
 void spec_check_name(struct spec *spec);
-/* " key=value" for each key that a plan depends on and that is not at its default, but for the sizes that planfile.c
- * writes; of expressions and tables fingerprints, as they have blanks. NULL without memory. */
-char *spec_steering(const struct spec *spec);
+/* "key=value" for each key that a plan depends on (enum key_steers), blanks between; of expressions and tables
+ * fingerprints, as they have blanks. NULL without memory. */
+char *spec_steering(const struct spec *spec, const struct layer *layer);
 void spec_fingerprint(const char *text, char fingerprint[17]);
 void spec_free(struct spec *spec);
 void spec_out_of_memory(struct spec *spec);
-/* NULL: of a score term that has no number. */
-const char *spec_key_name(enum key key);
 /* The `length` bytes at `text` as a string; NULL without memory. */
 char *spec_copy(const char *text, size_t length);
 /* The file's stem: what stands between the last slash and the last dot. */
@@ -92,15 +75,12 @@ static inline const char *place_of(const struct spec *spec, enum key key)
 /* Reports an error at the key's place; false. */
 #define wrong(spec, key, ...) diag_error((spec)->diag, place_of(spec, key), __VA_ARGS__)
 
-/* The words of `norm`, by their places */
-enum norm_word { NORM_WORD_LAYER, NORM_WORD_RMS, NORM_WORD_NONE };
-
 static inline bool is_attention(const struct spec *spec) { return spec->value[KEY_LAYER] == LAYER_ATTENTION; }
 static inline bool is_linear(const struct spec *spec) { return spec->value[KEY_LAYER] == LAYER_LINEAR; }
 /* Of layer = linear, which has none unless it is asked for. */
 static inline bool has_row_norm(const struct spec *spec)
 {
-    return is_linear(spec) && is_given(spec, KEY_NORM) && spec->value[KEY_NORM] != NORM_WORD_NONE;
+    return is_linear(spec) && is_given(spec, KEY_NORM) && spec->value[KEY_NORM] != NORM_NONE;
 }
 static inline bool is_split(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_SPLIT; }
 static inline bool is_projected(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_PROJECTED; }
@@ -113,6 +93,30 @@ static inline bool is_cross(const struct spec *spec) { return !is_projected(spec
 static inline bool is_tied(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_W_K] == 1; }
 static inline bool is_identity(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_W_V] == 1; }
 static inline bool is_wide(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_WIDTH] == 1; }
+
+static inline bool has_mask(const struct spec *spec, enum layer_mask mask)
+{
+    return (spec->value[KEY_MASK] & (int64_t)mask) != 0;
+}
+static inline bool has_window(const struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
+static inline bool has_rope(const struct spec *spec) { return spec->value[KEY_ROPE] != ROPE_NONE; }
+static inline bool has_buckets(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_T5; }
+static inline bool has_table(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_TABLE; }
+/* Whether the layer's kind has the key */
+static inline bool key_is_of(const struct spec *spec, enum key key)
+{
+    const unsigned of = key_rows[key].of != 0 ? key_rows[key].of : OF_ATTENTION;
+    return (of >> spec->value[KEY_LAYER] & 1u) != 0;
+}
+/* Whether the key has a meaning beside the others; true where one of those that say so is bad. */
+static inline bool has_meaning(const struct spec *spec, enum key key)
+{
+    const struct key_row *row = &key_rows[key];
+    bool bad = row->has_meaning == NULL;
+    for (size_t i = 0; i < COUNT_OF(row->by); i++)
+        bad = bad || (row->by[i] != KEY_NAME && spec->bad[row->by[i]]);
+    return bad || row->has_meaning(spec);
+}
 
 /* spec_rules.c */
 void spec_rules(struct spec *spec);

@@ -12,11 +12,6 @@
 #define LOG2_E 1.4426950408889634
 #define L2_LEAST 0x1p-60
 
-static bool has_mask(const struct spec *spec, enum layer_mask mask)
-{
-    return (spec->value[KEY_MASK] & (int64_t)mask) != 0;
-}
-
 /* Whether d_k or d_v is d_model / h because nothing else says what it is. */
 static bool has_narrow_width(const struct spec *spec)
 {
@@ -54,142 +49,17 @@ static void near_divisors(int64_t whole, int64_t part, char *text, size_t size)
 
 /* ---- keys that say nothing ------------------------------------------------------------------------------- */
 
-static bool has_source(const struct spec *spec) { return is_cross(spec) || is_projected(spec); }
-static bool has_own_source_len(const struct spec *spec) { return has_source(spec) || is_cached(spec); }
-static bool has_offset(const struct spec *spec) { return has_source(spec) || is_cached(spec); }
-static bool is_paged(const struct spec *spec) { return spec->value[KEY_CACHE] == CACHE_PAGED; }
-static bool has_projections(const struct spec *spec) { return !is_projected(spec); }
-static bool has_width(const struct spec *spec) { return !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE; }
-static bool has_window(const struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
-static bool has_block_norm(const struct spec *spec) { return is_block(spec) || is_linear(spec); }
-static bool has_norm(const struct spec *spec)
-{
-    return spec->value[KEY_QK_NORM] != NORM_NONE || is_block(spec) || has_row_norm(spec);
-}
-static bool may_have_ffn(const struct spec *spec) { return is_block(spec) || !is_attention(spec); }
-static bool has_norm_to_share(const struct spec *spec)
-{
-    return spec->value[KEY_BLOCK] == BLOCK_PARALLEL && is_ffn(spec);
-}
-static bool has_rope(const struct spec *spec) { return spec->value[KEY_ROPE] != ROPE_NONE; }
-static bool has_buckets(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_T5; }
-static bool has_table(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_TABLE; }
-
-#define BROUGHT "input = projected brings q, k and v as they are; leave it out"
-#define NO_SOURCE "self-attention has no source; leave it out, or write attention = cross"
-#define NO_WINDOW "the mask has no window; leave it out, or add window to the mask"
-#define NO_BLOCK "there is no block around attention; leave it out, or write block = pre, post, parallel or sandwich"
-#define NO_FFN "there is no feed-forward; leave it out, or write for example ffn = gelu"
-#define NO_ROPE "nothing is rotated; leave it out, or write rope = half"
-#define NO_BUCKETS "only relative = t5 has buckets; leave it out, or write relative = t5"
-#define NO_TABLE "only relative = table has sides; leave it out, or write relative = table"
-
-/* A key that has a meaning only where another one says so. */
-static const struct idle {
-    enum key key;
-    bool (*has_meaning)(const struct spec *spec);
-    enum key by[2]; /* what that reads */
-    const char *reason;
-    bool restated; /* its first word, the default, may be written all the same */
-} idle_keys[] = {
-    {KEY_WIDTH, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
-    {KEY_ATTENTION, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
-    {KEY_D_SOURCE, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
-    {KEY_W_K, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
-    {KEY_W_V, has_projections, {KEY_INPUT, KEY_INPUT}, BROUGHT, false},
-    {KEY_D_MODEL, has_width, {KEY_INPUT, KEY_W_O},
-     "input = projected has no x and w_o = none no W_O; leave it out, or write w_o = dense", false},
-    {KEY_HEADS, is_projected, {KEY_INPUT, KEY_INPUT},
-     "only q, k and v of a call have an axis of heads; leave it out, or write input = projected", false},
-    {KEY_D_SOURCE, has_source, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
-    {KEY_SOURCE_LEN, has_own_source_len, {KEY_ATTENTION, KEY_INPUT}, NO_SOURCE, false},
-    {KEY_SOURCE_KEPT, is_cross, {KEY_ATTENTION, KEY_INPUT},
-     "only attention = cross has keys and values of a source to keep; leave it out, or write attention = cross", true},
-    {KEY_CACHE_TYPE, is_cached, {KEY_CACHE, KEY_CACHE},
-     "there is no cache; leave it out, or write cache = rows", true},
-    {KEY_CACHE_LEN, is_cached, {KEY_CACHE, KEY_CACHE},
-     "there is no cache; leave it out, or write cache = rows", false},
-    {KEY_PAGE_LEN, is_paged, {KEY_CACHE, KEY_CACHE},
-     "only cache = paged has pages; leave it out, or write cache = paged", false},
-    {KEY_OFFSET, has_offset, {KEY_ATTENTION, KEY_INPUT},
-     "in self-attention a query's position is its row; leave it out, or write attention = cross", true},
-    {KEY_WINDOW_LEFT, has_window, {KEY_MASK, KEY_MASK}, NO_WINDOW, false},
-    {KEY_WINDOW_RIGHT, has_window, {KEY_MASK, KEY_MASK}, NO_WINDOW, false},
-    {KEY_CONV_WIDTH, is_conv, {KEY_W_O, KEY_W_O},
-     "there is no convolution; leave it out, or write w_o = conv", false},
-    {KEY_NORM_EPS, has_norm, {KEY_QK_NORM, KEY_BLOCK},
-     "there is no norm; leave it out, or write qk_norm = rms or a block", false},
-    {KEY_ROPE_DIMS, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_ROPE_THETA, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_ROPE_POSITIONS, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, true},
-    {KEY_ROPE_SCALING, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, true},
-    {KEY_ROPE_FACTOR, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_ROPE_ORIGINAL_LEN, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_ROPE_LOW, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_ROPE_HIGH, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_ROPE_BETA_FAST, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_ROPE_BETA_SLOW, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_ROPE_TRUNCATE, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_ROPE_ATTENTION_FACTOR, has_rope, {KEY_ROPE, KEY_ROPE}, NO_ROPE, false},
-    {KEY_NORM, has_block_norm, {KEY_BLOCK, KEY_BLOCK}, NO_BLOCK, true},
-    {KEY_FFN, may_have_ffn, {KEY_BLOCK, KEY_BLOCK}, NO_BLOCK, true},
-    {KEY_D_FF, is_ffn, {KEY_FFN, KEY_FFN}, NO_FFN, false},
-    {KEY_FFN_BIAS, is_ffn, {KEY_FFN, KEY_FFN}, NO_FFN, true},
-    {KEY_NORM_SHARED, has_norm_to_share, {KEY_BLOCK, KEY_FFN},
-     "only attention and feed-forward of block = parallel read the same rows; leave it out", true},
-    {KEY_REL_BUCKETS, has_buckets, {KEY_RELATIVE, KEY_RELATIVE}, NO_BUCKETS, false},
-    {KEY_REL_DISTANCE, has_buckets, {KEY_RELATIVE, KEY_RELATIVE}, NO_BUCKETS, false},
-    {KEY_REL_LEFT, has_table, {KEY_RELATIVE, KEY_RELATIVE}, NO_TABLE, false},
-    {KEY_REL_RIGHT, has_table, {KEY_RELATIVE, KEY_RELATIVE}, NO_TABLE, false},
-};
-
-/* Keys of layers without attention, and who has them; all other keys are attention's alone. */
-#define OF_FFN (1u << LAYER_FFN)
-#define OF_LINEAR (1u << LAYER_LINEAR)
-#define OF_ATTENTION (1u << LAYER_ATTENTION)
-static const struct {
-    enum key key;
-    unsigned of;
-    const char *reason; /* why others do not have it; NULL: they have no attention */
-} row_keys[] = {
-    {KEY_NAME, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL}, {KEY_LAYER, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
-    {KEY_SEQ_LEN, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL}, {KEY_MASK, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
-    {KEY_PAD_ROWS, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL}, {KEY_NORM, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
-    {KEY_NORM_EPS, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
-    {KEY_WEIGHT_LAYOUT, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
-    {KEY_WEIGHT_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
-    {KEY_PRECISION, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
-    {KEY_TENSOR_TYPE, OF_ATTENTION | OF_FFN | OF_LINEAR, NULL},
-    {KEY_D_IN, OF_LINEAR, "only layer = linear has it; write d_model"},
-    {KEY_D_OUT, OF_LINEAR, "only layer = linear has it, y of others is d_model wide; leave it out"},
-    {KEY_ACTIVATION, OF_LINEAR, "only layer = linear has it; leave it out, or say it with ffn"},
-    {KEY_D_MODEL, OF_ATTENTION | OF_FFN, "the widths of layer = linear are d_in and d_out; write those"},
-    {KEY_FFN, OF_ATTENTION | OF_FFN, "layer = linear is one matrix; leave it out, or write layer = ffn"},
-    {KEY_D_FF, OF_ATTENTION | OF_FFN, "layer = linear is one matrix; leave it out, or write layer = ffn"},
-    {KEY_FFN_BIAS, OF_ATTENTION | OF_FFN, "layer = linear is one matrix; write bias"},
-    {KEY_BLOCK, OF_ATTENTION | OF_FFN,
-     "layer = linear adds nothing to x; leave it out, or write norm = layer or rms for a norm before it"},
-    {KEY_BIAS, OF_ATTENTION | OF_LINEAR, "the matrices of layer = ffn are those of the feed-forward; write ffn_bias"},
-    {KEY_TERMS + SCORE_SOFTCAP, OF_ATTENTION | OF_LINEAR, "layer = ffn has no scores to cap; leave it out"},
-};
-
-/* Whether a layer without attention may have the key; reports it if not. */
+/* Whether the layer's kind may have the key; reports it if not. */
 static bool has_key(struct spec *spec, enum key key)
 {
-    const char *kind = spec->value[KEY_LAYER] == LAYER_LINEAR ? "linear" : "ffn", *reason = NULL;
-    unsigned of = OF_ATTENTION;
-    for (size_t i = 0; i < COUNT_OF(row_keys); i++)
-        if (row_keys[i].key == key) {
-            of = row_keys[i].of;
-            reason = row_keys[i].reason;
-        }
-    if (spec->bad[KEY_LAYER] || (of >> spec->value[KEY_LAYER] & 1u) != 0)
+    const struct key_row *row = &key_rows[key];
+    if (spec->bad[KEY_LAYER] || key_is_of(spec, key))
         return true;
-    if (reason != NULL)
-        wrong(spec, key, "%s is given, but %s", spec_key_name(key), reason);
+    if (row->elsewhere != NULL)
+        wrong(spec, key, "%s is given, but %s", row->name, row->elsewhere);
     else
         wrong(spec, key, "%s is given, but layer = %s has no attention; leave it out, or write layer = attention",
-              spec_key_name(key), kind);
+              row->name, key_word(KEY_LAYER, spec->value[KEY_LAYER]));
     return false;
 }
 
@@ -203,25 +73,24 @@ static void check_kind_keys(struct spec *spec)
                    "%s is given, but only expressions of attention read tables; leave it out", spec->tables[0].key);
 }
 
-/* Layers without attention say it by other keys. */
-static const char *idle_reason(const struct spec *spec, const struct idle *idle)
+/* Layers without attention, and those without projections, say it by other keys. */
+static const char *idle_reason(const struct spec *spec, enum key key)
 {
-    if (is_linear(spec) && idle->key == KEY_NORM_EPS)
+    if (is_linear(spec) && key == KEY_NORM_EPS)
         return "there is no norm; leave it out, or write norm = layer or rms";
-    if (!is_attention(spec) && (idle->key == KEY_NORM_EPS || idle->key == KEY_NORM))
+    if (!is_attention(spec) && (key == KEY_NORM_EPS || key == KEY_NORM))
         return "block = none has no norm; leave it out, or write block = pre, post or sandwich";
-    return idle->reason;
+    return is_projected(spec) && key == KEY_D_SOURCE ? KEY_IS_BROUGHT : key_rows[key].idle;
 }
 
 static void check_idle_keys(struct spec *spec)
 {
-    for (const struct idle *idle = idle_keys; idle < idle_keys + COUNT_OF(idle_keys); idle++) {
-        const enum key key = idle->key;
-        const bool default_word = idle->restated && (spec->bad[key] || spec->value[key] == 0);
+    for (enum key key = 0; key < KEY_COUNT; key++) {
+        const bool default_word = key_rows[key].restated &&
+                                  (spec->bad[key] || spec->value[key] == (int64_t)key_rows[key].absent);
         const bool refused = spec->bad[key] && !is_attention(spec); /* that is said already */
-        if (is_given(spec, key) && !refused && !spec->bad[idle->by[0]] && !spec->bad[idle->by[1]] && !default_word &&
-            !idle->has_meaning(spec))
-            wrong(spec, key, "%s is given, but %s", spec_key_name(key), idle_reason(spec, idle));
+        if (is_given(spec, key) && !refused && !default_word && !has_meaning(spec, key))
+            wrong(spec, key, "%s is given, but %s", key_rows[key].name, idle_reason(spec, key));
     }
 }
 
@@ -427,13 +296,12 @@ static const struct scaling_number {
 
 static void rule_rope_scaling(struct spec *spec)
 {
-    static const char *const words[] = {"none", "linear", "llama3", "yarn"};
     const unsigned scaling = 1u << spec->value[KEY_ROPE_SCALING];
-    const char *word = words[spec->value[KEY_ROPE_SCALING]];
+    const char *word = key_word(KEY_ROPE_SCALING, spec->value[KEY_ROPE_SCALING]);
     if (!has_rope(spec))
         return;
     for (const struct scaling_number *n = scaling_numbers; n < scaling_numbers + COUNT_OF(scaling_numbers); n++) {
-        const char *key = spec_key_name(n->key);
+        const char *key = key_rows[n->key].name;
         if (is_given(spec, n->key) && (n->of & scaling) == 0)
             diag_error(spec->diag, place_of(spec, n->key),
                        "%s is given, but rope_scaling = %s does not use it; leave it out, or write %s", key, word,
@@ -488,7 +356,7 @@ static void rule_rope_fast(struct spec *spec)
 /* Squares of what is as small as eps must keep their bits in f32, and the scale over eps must be finite. */
 static void rule_l2(struct spec *spec)
 {
-    const enum key of_scale = KEY_TERMS + SCORE_SCALE;
+    const enum key of_scale = KEY_SCALE;
     const bool scaled = is_given(spec, of_scale); /* else by 1 at most */
     const double eps = spec->real[KEY_NORM_EPS], scale = scaled ? fabs(spec->real[of_scale]) : 1;
     if (spec->value[KEY_QK_NORM] != NORM_L2)
@@ -542,7 +410,7 @@ static void rule_table(struct spec *spec)
 
 static void rule_norm(struct spec *spec)
 {
-    if (is_block(spec) && spec->value[KEY_NORM] == NORM_WORD_NONE)
+    if (is_block(spec) && spec->value[KEY_NORM] == NORM_NONE)
         wrong(spec, KEY_NORM, "norm = none, but a block has norms; write norm = layer or rms, or block = none");
 }
 
@@ -604,37 +472,13 @@ static void rule_precision(struct spec *spec)
 
 /* ---- gradients ------------------------------------------------------------------------------------------- */
 
-static bool trains_cached(const struct spec *spec) { return is_cached(spec); }
-static bool trains_kept(const struct spec *spec) { return spec->value[KEY_SOURCE_KEPT] == 1; }
-static bool trains_score(const struct spec *spec) { return is_given(spec, KEY_SCORE); }
-static bool trains_types(const struct spec *spec) { return spec->value[KEY_WEIGHT_TYPE] != 0; }
-static bool trains_tensors(const struct spec *spec) { return spec->value[KEY_TENSOR_TYPE] != 0; }
-static bool trains_rounding(const struct spec *spec) { return spec->value[KEY_PRECISION] != PRECISION_F32; }
-
-/* What gradients do not support yet. */
-static const struct {
-    enum key key;
-    bool (*has)(const struct spec *spec);
-    const char *instead;
-} untrained[] = {
-    {KEY_INPUT, is_projected, "input = shared or split"},
-    {KEY_CACHE, trains_cached, "cache = none"},
-    {KEY_SOURCE_KEPT, trains_kept, "source_kept = false"},
-    {KEY_SCORE, trains_score, "no score"},
-    {KEY_BLOCK, is_block, "block = none"},
-    {KEY_WEIGHT_TYPE, trains_types, "weight_type = f32"},
-    {KEY_PRECISION, trains_rounding, "precision = f32"},
-    {KEY_TENSOR_TYPE, trains_tensors, "tensor_type = f32"},
-};
-
 static void rule_train(struct spec *spec)
 {
-    for (size_t i = 0; spec->value[KEY_TRAIN] == 1 && i < COUNT_OF(untrained); i++)
-        if (!spec->bad[untrained[i].key] && untrained[i].has(spec))
-            diag_error(spec->diag, place_of(spec, untrained[i].key),
-                       "%s = %s has no gradient yet, and train = true needs one for every key; write %s, or leave out "
-                       "train", spec_key_name(untrained[i].key), spec->given[untrained[i].key].value,
-                       untrained[i].instead);
+    for (enum key key = 0; spec->value[KEY_TRAIN] == 1 && key < KEY_COUNT; key++)
+        if (key_rows[key].untrained != NULL && !spec->bad[key] && spec->differs[key] &&
+            !(key == KEY_INPUT && is_split(spec)))
+            wrong(spec, key, "%s = %s has no gradient yet, and train = true needs one for every key; write %s, or "
+                  "leave out train", key_rows[key].name, spec->given[key].value, key_rows[key].untrained);
 }
 
 static void rule_dropout(struct spec *spec)
@@ -683,7 +527,7 @@ static const struct rule rules[] = {
     {NEEDS(KEY_ROPE, KEY_ROPE_THETA, KEY_ROPE_FACTOR, KEY_ROPE_DIMS, KEY_D_K, KEY_D_MODEL, KEY_H, KEY_WIDTH,
            KEY_INPUT),
      rule_rope_fast},
-    {NEEDS(KEY_QK_NORM, KEY_NORM_EPS, KEY_TERMS + SCORE_SCALE), rule_l2},
+    {NEEDS(KEY_QK_NORM, KEY_NORM_EPS, KEY_SCALE), rule_l2},
     {NEEDS(KEY_BLOCK, KEY_INPUT, KEY_W_O), rule_block},
     {NEEDS(KEY_NORM, KEY_BLOCK), rule_norm},
     {NEEDS(KEY_RELATIVE, KEY_REL_BUCKETS), rule_buckets},

@@ -40,6 +40,34 @@ for option in -o --isa --split --size --set --explain --batch --deps --templates
 done
 run 0 --keys
 check "keys" grep -Eqx 'rope +none, half or interleaved' out
+# key WORD…, of each key of docs/spec.md's table; then what --keys has and the table lacks
+awk -F'|' '
+    FNR == 1 { file++ }
+    file == 1 && /^## Keys/ { inside = 1 }
+    file == 1 && /^### / { inside = 0 }
+    file == 1 && inside && /^\| `/ {
+        for (i = split($2, name, "`"); i > 1; i -= 2)
+            row[name[i - 1]] = $0
+    }
+    file == 1 && /^\| `/ { masks = masks $2 }
+    file == 2 {
+        key = $1
+        sub(/ .*/, "", key)
+        values = substr($0, length(key) + 1)
+        sub(/^ +/, "", values)
+        known = key == "plan.*" ? "plan.…" : key
+        if (!(known in row))
+            print "no row for " key
+        if (values ~ /^(an? |the |how )/ && key != "mask")
+            next
+        sub(/^none, or any of /, "", values)
+        sub(/ joined by .*/, "", values)
+        for (i = split(values, word, /, | or /); i > 0; i--)
+            if (word[i] != "false" && index(key == "mask" ? masks : row[known], "`" word[i] "`") == 0)
+                print "no " word[i] " in the row of " key
+    }' "$root/docs/spec.md" out >lacks
+check "docs/spec.md has each key with its words" test ! -s lacks
+rm lacks
 run 0 --version
 check "version" grep -Eqx 'attngen [0-9]+\.[0-9]+\.[0-9]+' out
 

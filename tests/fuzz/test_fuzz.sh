@@ -45,7 +45,7 @@ options() {
     options=(-timeout=60 -rss_limit_mb=3000 "-artifact_prefix=$folder/found/$1-")
     case $1 in
         layer | calls | models) options+=(-max_len=256) ;;
-        *) options+=(-max_len=2048 "-dict=tests/fuzz/$1.dict") ;;
+        *) options+=(-max_len=2048 "-dict=$folder/$1.dict") ;;
     esac
 }
 
@@ -120,6 +120,9 @@ if ! make -s -j "$JOBS" BUILD="$programs" CC="$cc" CFLAGS="$level -g1 -fsanitize
 fi
 
 mkdir -p "$folder/found" "${names[@]/#/$folder/corpus/}"
+cp tests/fuzz/*.dict "$folder"
+sed -nE 's/^KEY\([A-Z0-9_]+, ([a-z0-9_]+),.*/"\1 = "/p' gen/spec/key_rows.h >>"$folder/spec.dict"
+grep -oE '\{"[a-z0-9_]+", ' gen/spec/key_rows.h | tr -d '{, ' | sort -u >>"$folder/spec.dict"
 if [ $keeping -eq 1 ]; then
     for name in "${names[@]}"; do keep "$name" || exit 1; done
     exit

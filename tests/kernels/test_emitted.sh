@@ -99,17 +99,21 @@ one_symbols() {
         END { exit bad || own == 0 }' "$log" || fail "symbols of $1 with $2"
 }
 
-# The header before anything else, twice, as C and as C++.
+# The header before anything else, twice, as C and as C++, whose sizes are no casts; the pair as C++ is refused.
 one_headers() {
     upper=$(echo "$1" | tr '[:lower:]' '[:upper:]')
     printf '#include "%s.h"\n#include "%s.h"\nint used = %s_OK;\n' "$1" "$1" "$upper" >"$result.c"
-    cp "$result.c" "$result.cc"
+    { cat "$result.c"; grep -oE "^#define ${upper}_[A-Z_]*(BYTES|APART|BYTES_FOR.workers.) " "$work/$1.h" |
+        sed 's/#define \(.*\) /static_assert(\1 > 0, "");/; s/workers/2/'; } >"$result.cc"
     # shellcheck disable=SC2086
     $2 $strict -fsyntax-only -I"$work" "$result.c" >"$log" 2>&1 || fail "$1.h alone as C with $2"
     command -v "$CXX" >/dev/null 2>&1 || return 0
     for standard in c++11 c++17; do
         # shellcheck disable=SC2086
-        $CXX -std=$standard ${strict#* } -fsyntax-only -I"$work" "$result.cc" >"$log" 2>&1 || fail "$1.h as $standard with $CXX"
+        $CXX -std=$standard ${strict#* } -Wold-style-cast -fsyntax-only -I"$work" "$result.cc" >"$log" 2>&1 ||
+            fail "$1.h as $standard with $CXX"
+        $CXX -std=$standard -fsyntax-only -x c++ "$work/$1.c" >"$log" 2>&1 && fail "$1.c is taken as C++"
+        grep -m 1 error: "$log" | grep -q "$1.c is C11, not C++" || fail "$1.c does not say that it is no C++"
     done
 }
 

@@ -116,7 +116,7 @@ check "a folder without a model is an error" sh -c '! make -s -C examples/minilm
 
 example() { # NAME MODEL OUT: builds one
     make -s -C "examples/$1" ATTNGEN="$ATTNGEN" ATTNRUN="$ATTNRUN" OUT="$3" MODEL="$root/tests/models/imports/$2" \
-        ISA=scalar CFLAGS="-O0 -Wpedantic -Werror" all
+        ISA=scalar CFLAGS="-O0 -Wpedantic -Werror" "${@:4}" all
 }
 check "examples/gpt2 builds" example gpt2 gpt2 "$work/example_gpt2"
 generate() { "$work/example_gpt2/generate" "$root/tests/models/imports/gpt2/model.safetensors" "$@" 2>"$work/error"; }
@@ -127,6 +127,13 @@ check "as many tokens as asked for" test "$(wc -l <"$work/four")" -eq 4
 check "which follow from a longer prompt too" cmp "$work/two" <(tail -n 2 "$work/four")
 echo 3 4 5 6 | generate 40 >"$work/text"
 check "more than the model has positions for are an error" grep -q 'above the 12 tokens of the cache' "$work/error"
+if command -v tcc >/dev/null; then
+    CC=tcc check "examples/gpt2 builds with tcc" example gpt2 gpt2 "$work/example_tcc" CC=tcc CFLAGS=
+    echo 3 4 5 6 | "$work/example_tcc/generate" "$root/tests/models/imports/gpt2/model.safetensors" 4 >"$work/text" 2>"$log"
+    check "and says the same" cmp "$work/text" "$work/four"
+else
+    skip "a model with tcc: it is not here" 2
+fi
 check "examples/llama builds" example llama llama_bias "$work/example_llama"
 generate() { "$work/example_llama/generate" "$work/example_llama/llama.packed" "$@" 2>"$work/error"; }
 printf '3 4 5 6\n7\n8 9\n' | generate 5 >"$work/together"
@@ -185,6 +192,13 @@ check "and nothing is written" test ! -e "$work/none"
 "${CC:-gcc}" -std=c11 -O0 -DBERT_MODEL_PACK_ONLY -DBERT_LAYER_PACK_ONLY -DBERT_POOLER_PACK_ONLY -I"$work/bert" -shared -fPIC -Wl,-z,defs -o "$work/pack.so" \
     "$work/bert"/bert_*.c -lm >"$log" 2>&1
 result $? "packing alone links"
+
+grep -oE '^#define BERT_MODEL_[A-Z_]*BYTES[^ ]* ' "$work/bert/bert_model.h" |
+    sed '1s/^/#include "bert_model.h"\n/; s/#define \(.*\) /static_assert(\1 > 0, "");/; s/(\(workers\|isas\))/(2)/' >"$work/h.cc"
+check "the header as C++, with sizes that are no casts" "${CXX:-g++}" -Wall -Wextra -Wpedantic -Wold-style-cast -Werror \
+    -I"$work/bert" -fsyntax-only "$work/h.cc"
+check "the model as C++ is refused" eval '! "${CXX:-g++}" -x c++ -I"$work/bert" -fsyntax-only "$work/bert/bert_model.c" 2>"$log" &&
+    grep -m 1 error: "$log" | grep -q "is C11"'
 
 # attnrun pack --all, for sets that this machine need not have
 packed() { "$ATTNRUN" pack --all "$@" >"$work/text" 2>&1; }

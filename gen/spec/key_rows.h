@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* The keys of a spec, each a row: KEY(NAME, name, kind, columns…), in the order of `attngen --keys`.
+ *
+ * Who includes this defines KEY, and may leave out the columns: keys.h makes an enumeration of the rows, keys.c the
+ * table key_rows, the random sweep a draft of a spec. keys.h says what each column means; a column that is left out is
+ * 0, and a plan depends on the key. docs/spec.md has a line for each key.
+ */
+KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL)
+KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL,
+    .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, NULL}, {"linear", LAYER_LINEAR, NULL}})
+KEY(D_IN, d_in, SIZE, .steers = STEERS_NOTHING, /* d_model has its value */
+    .of = OF_LINEAR, .elsewhere = "only layer = linear has it; write d_model")
+KEY(D_OUT, d_out, SIZE, FIELD(d_out), .context = "D_OUT", .of = OF_LINEAR,
+    .elsewhere = "only layer = linear has it, y of others is d_model wide; leave it out")
+KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .steers = STEERS_ALWAYS, .context = "D_MODEL",
+    .of = OF_ATTENTION | OF_FFN, .elsewhere = "the widths of layer = linear are d_in and d_out; write those",
+    .has_meaning = has_width, .by = {KEY_INPUT, KEY_W_O},
+    .idle = "input = projected has no x and w_o = none no W_O; leave it out, or write w_o = dense",
+    .nicknames = {{"hidden_size n_embd embed_dim n_embed emb_dim dim model_dim hidden_dim", ""}})
+KEY(H, h, SIZE, FIELD(h), .steers = STEERS_ALWAYS, .context = "H",
+    .nicknames = {{"num_attention_heads n_head n_heads num_heads nhead q_num_heads heads_q", ""}})
+KEY(H_KV, h_kv, SIZE, FIELD(h_kv), .steers = STEERS_ALWAYS, .context = "H_KV",
+    .nicknames = {{"num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_num_heads num_query_groups enable_gqa",
+                   ""}})
+KEY(WIDTH, width, WORD, FIELD(width), .steers = STEERS_NOTHING, BROUGHT, /* d_k and d_v have what follows */
+    .words = {{"narrow", WIDTH_NARROW, NULL}, {"wide", WIDTH_WIDE, NULL}})
+KEY(D_K, d_k, SIZE, FIELD(d_k), .steers = STEERS_ALWAYS, .context = "D_K",
+    .nicknames = {{"head_dim d_kv head_size d_head dim_head qk_head_dim v_head_dim", " and 'd_v'"}})
+KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V")
+KEY(INPUT, input, WORD, .steers = STEERS_ALWAYS, .untrained = "input = shared or split",
+    .words = {{"shared", INPUT_SHARED, NULL}, {"split", INPUT_SPLIT, NULL}, {"projected", INPUT_PROJECTED, NULL}})
+KEY(HEADS, heads, WORD, FIELD(heads_first), .steers = STEERS_NOTHING, .context = "HEADS_FIRST", /* a part of input's */
+    .words = {{"last", false, NULL}, {"first", true, NULL}}, .has_meaning = is_projected, .by = {KEY_INPUT},
+    .idle = "only q, k and v of a call have an axis of heads; leave it out, or write input = projected")
+KEY(ATTENTION, attention, WORD, FIELD(cross), .steers = STEERS_ALWAYS, .context = "CROSS", BROUGHT,
+    .words = {{"self", false, NULL}, {"cross", true, NULL}},
+    .nicknames = {{"is_cross_attention cross_attention add_cross_attention", ", as in attention = cross"}})
+KEY(D_SOURCE, d_source, SIZE, FIELD(d_source), .steers = STEERS_ALWAYS, .context = "D_SOURCE",
+    .has_meaning = is_cross, .by = {KEY_INPUT, KEY_ATTENTION}, .idle = NO_SOURCE,
+    .nicknames = {{"kdim vdim encoder_hidden_size cross_attention_dim", ", with attention = cross"}})
+KEY(SEQ_LEN, seq_len, SIZE, FIELD(seq_len), .steers = STEERS_ALWAYS, .context = "SEQ_LEN", .of = OF_ALL,
+    .nicknames = {{"max_position_embeddings n_positions n_ctx max_seq_len max_length context_length block_size", ""}})
+KEY(SOURCE_LEN, source_len, SIZE, FIELD(source_len), .steers = STEERS_ALWAYS, .context = "SOURCE_LEN",
+    .has_meaning = has_own_keys, .by = {KEY_ATTENTION, KEY_INPUT}, .idle = NO_SOURCE)
+KEY(SOURCE_KEPT, source_kept, SWITCH, FIELD(source_kept), .context = "SOURCE_KEPT",
+    .untrained = "source_kept = false", .has_meaning = is_cross, .by = {KEY_ATTENTION, KEY_INPUT}, .restated = true,
+    .idle = "only attention = cross has keys and values of a source to keep; leave it out, or write attention = cross")
+KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none",
+    .words = {{"none", CACHE_NONE, NULL}, {"rows", CACHE_ROWS, "true static dynamic"},
+              {"ring", CACHE_RING, "sliding sliding_window rolling"}, {"paged", CACHE_PAGED, NULL}},
+    .nicknames = {{"use_cache past_key_values kv_cache", ""}})
+KEY(CACHE_TYPE, cache_type, WORD, FIELD(cache_type), OF_CACHE, .restated = true,
+    .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
+              {"i8", TENSOR_I8, I8_TOO}})
+KEY(CACHE_LEN, cache_len, SIZE, FIELD(cache_len), .context = "CACHE_LEN", OF_CACHE)
+KEY(PAGE_LEN, page_len, SIZE, FIELD(page_len), .context = "PAGE_LEN", .has_meaning = is_paged, .by = {KEY_CACHE},
+    .idle = "only cache = paged has pages; leave it out, or write cache = paged")
+KEY(OFFSET, offset, WORD, FIELD(offset), .restated = true,
+    .words = {{"none", OFFSET_NONE, NULL}, {"past", OFFSET_PAST, NULL}, {"end", OFFSET_END, NULL}},
+    .has_meaning = has_own_keys, .by = {KEY_ATTENTION, KEY_INPUT},
+    .idle = "in self-attention a query's position is its row; leave it out, or write attention = cross")
+KEY(MASK, mask, MASK, FIELD(mask), .steers = STEERS_ALWAYS, .of = OF_ALL,
+    .words = {{"none", 0, "full bidirectional false off no"},
+              {"causal", MASK_CAUSAL, "is_causal causal_mask look_ahead lower_triangular tril autoregressive "
+               "unidirectional true"},
+              {"padding", MASK_PADDING, "pad key_padding_mask padding_mask attention_mask lengths"},
+              {"no_self", MASK_NO_SELF, NULL}, {"window", MASK_WINDOW, "sliding_window sliding local local_window swa"},
+              {"bool", MASK_BOOL, "boolean mask_bool"}, {"additive", MASK_ADDITIVE, "attn_mask float mask_add bias"},
+              {"prefix", MASK_PREFIX, "prefix_lm"}, {"segments", MASK_SEGMENTS, "documents document packed"}},
+    .nicknames = {{"causal is_causal is_decoder unidirectional", ", as in mask = causal"},
+                  {"attn_mask attention_mask mask_type", ", with padding, bool or additive"},
+                  {"key_padding_mask padding", ", as in mask = padding"}})
+KEY(WINDOW_LEFT, window_left, REACH, FIELD(window_left), .absent = LAYER_UNBOUNDED, .steers = STEERS_MEANT, OF_WINDOW,
+    .nicknames = {{"sliding_window window window_size attention_window local_window_size",
+                   ", one less, with mask = causal+window"}})
+KEY(WINDOW_RIGHT, window_right, REACH, FIELD(window_right), .absent = LAYER_UNBOUNDED, .steers = STEERS_MEANT,
+    OF_WINDOW)
+KEY(PAD_ROWS, pad_rows, WORD, FIELD(pad_skipped), .context = "SKIPS", .of = OF_ALL,
+    .words = {{"computed", false, NULL}, {"skipped", true, NULL}})
+KEY(W_K, w_k, WORD, FIELD(tied), .steers = STEERS_ALWAYS, .context = "TIED", BROUGHT,
+    .words = {{"dense", false, NULL}, {"tied", true, NULL}})
+KEY(W_V, w_v, WORD, FIELD(identity), .steers = STEERS_ALWAYS, .context = "IDENTITY", BROUGHT,
+    .words = {{"dense", false, NULL}, {"identity", true, NULL}})
+KEY(W_O, w_o, WORD, FIELD(w_o), .steers = STEERS_ALWAYS,
+    .words = {{"dense", W_O_DENSE, NULL}, {"none", W_O_NONE, NULL}, {"conv", W_O_CONV, NULL}})
+KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEERS_MEANT, .context = "CONV_WIDTH",
+    .has_meaning = is_conv, .by = {KEY_W_O}, .idle = "there is no convolution; leave it out, or write w_o = conv")
+KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS", .of = OF_ATTENTION | OF_LINEAR,
+    .elsewhere = "the matrices of layer = ffn are those of the feed-forward; write ffn_bias",
+    .nicknames = {{"attention_bias qkv_bias use_bias add_bias_linear", ""}})
+KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM",
+    .words = {{"none", NORM_NONE, NULL}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm true"},
+              {"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"l2", NORM_L2, NULL},
+              {"rms_all", NORM_RMS_ALL, NULL}},
+    .nicknames = {{"qk_layernorm use_qk_norm", ""}})
+KEY(NORM_EPS, norm_eps, POSITIVE, FIELD(norm_eps), .absent = 1e-6, .steers = STEERS_NOTHING, .context = "NORM_EPS",
+    .of = OF_ALL, .has_meaning = has_norm, .by = {KEY_QK_NORM, KEY_BLOCK},
+    .idle = "there is no norm; leave it out, or write qk_norm = rms or a block",
+    .nicknames = {{"rms_norm_eps", ", with qk_norm = rms where q and k are normed, norm = rms in a block"},
+                  {"layer_norm_eps layer_norm_epsilon eps", ""}})
+KEY(ROPE, rope, WORD, FIELD(rope.kind), .context = "ROPE",
+    .words = {{"none", ROPE_NONE, NULL}, {"half", ROPE_HALF, "true neox llama rotate_half default"},
+              {"interleaved", ROPE_INTERLEAVED, "gptj"}},
+    .nicknames = {{"rotary do_rotary use_rope", ", half or interleaved"},
+                  {"rotary_interleaved rope_interleaved", ", as in rope = interleaved"}})
+KEY(ROPE_DIMS, rope_dims, SIZE, FIELD(rope.dims), .steers = STEERS_MEANT, OF_ROPE,
+    .nicknames = {{"partial_rotary_factor rotary_pct", ", that times d_k"}, {"rotary_dim", ""}})
+KEY(ROPE_THETA, rope_theta, POSITIVE, FIELD(rope.theta), .absent = 10000, .steers = STEERS_NOTHING, OF_ROPE,
+    .nicknames = {{"rotary_emb_base rope_base rotary_base", ""}})
+KEY(ROPE_POSITIONS, rope_positions, WORD, FIELD(rope.given), .context = "ROPE_GIVEN", OF_ROPE, .restated = true,
+    .words = {{"offset", false, NULL}, {"given", true, NULL}})
+KEY(ROPE_SCALING, rope_scaling, WORD, FIELD(rope.scaling), .steers = STEERS_NOTHING, OF_ROPE, .restated = true,
+    .words = {{"none", SCALING_NONE, NULL}, {"linear", SCALING_LINEAR, NULL}, {"llama3", SCALING_LLAMA3, NULL},
+              {"yarn", SCALING_YARN, NULL}},
+    .nicknames = {{"rope_type", ""}})
+KEY(ROPE_FACTOR, rope_factor, POSITIVE, FIELD(rope.factor), .absent = 1, .steers = STEERS_NOTHING, OF_ROPE)
+KEY(ROPE_ORIGINAL_LEN, rope_original_len, POSITIVE, FIELD(rope.original_len), .steers = STEERS_NOTHING, OF_ROPE)
+KEY(ROPE_LOW, rope_low, POSITIVE, FIELD(rope.low), .absent = 1, .steers = STEERS_NOTHING, OF_ROPE)
+KEY(ROPE_HIGH, rope_high, POSITIVE, FIELD(rope.high), .absent = 4, .steers = STEERS_NOTHING, OF_ROPE)
+KEY(ROPE_BETA_FAST, rope_beta_fast, POSITIVE, FIELD(rope.beta_fast), .absent = 32, .steers = STEERS_NOTHING, OF_ROPE)
+KEY(ROPE_BETA_SLOW, rope_beta_slow, POSITIVE, FIELD(rope.beta_slow), .absent = 1, .steers = STEERS_NOTHING, OF_ROPE)
+KEY(ROPE_TRUNCATE, rope_truncate, SWITCH, FIELD(rope.truncate), .absent = true, .steers = STEERS_NOTHING, OF_ROPE)
+KEY(ROPE_ATTENTION_FACTOR, rope_attention_factor, POSITIVE, FIELD(rope.attention_factor), .steers = STEERS_NOTHING,
+    .context = "ROPE_FACTOR", OF_ROPE, .nicknames = {{"attn_factor mscale attention_factor", ""}})
+KEY(SCALE, scale, FACTOR, FIELD(scale), .steers = STEERS_NOTHING, .context = "SCALE",
+    .nicknames = {{"query_pre_attn_scalar", ", 1 over its root"},
+                  {"softmax_scale scaling attention_multiplier", ""}})
+KEY(SOFTCAP, softcap, CAP, FIELD(number[SCORE_SOFTCAP]), .steers = STEERS_IF_ANY, .of = OF_ATTENTION | OF_LINEAR,
+    .elsewhere = "layer = ffn has no scores to cap; leave it out",
+    .nicknames = {{"attn_logit_softcapping logit_softcapping", ""}})
+KEY(ALIBI, alibi, SWITCH, FIELD(number[SCORE_ALIBI]), .nicknames = {{"use_alibi", ""}})
+KEY(RELATIVE, relative, WORD, FIELD(relative),
+    .words = {{"none", RELATIVE_NONE, NULL}, {"t5", RELATIVE_T5, "T5 bucketed true"},
+              {"table", RELATIVE_TABLE, NULL}})
+KEY(REL_BUCKETS, rel_buckets, SIZE, FIELD(rel_buckets), .absent = 32, OF_BUCKETS,
+    .nicknames = {{"relative_attention_num_buckets", ", with relative = t5"}})
+KEY(REL_DISTANCE, rel_distance, SIZE, FIELD(rel_distance), .absent = 128, .steers = STEERS_NOTHING, OF_BUCKETS,
+    .nicknames = {{"relative_attention_max_distance", ", with relative = t5"}})
+KEY(REL_LEFT, rel_left, COUNT, FIELD(rel_left), OF_TABLE)
+KEY(REL_RIGHT, rel_right, COUNT, FIELD(rel_right), OF_TABLE)
+KEY(SCORE, score, EXPRESSION, .untrained = "no score", .nicknames = {{"score_mod", ""}})
+KEY(VISIBLE, visible, EXPRESSION, .nicknames = {{"mask_mod block_mask", ""}})
+KEY(SINK, sink, SWITCH, FIELD(sink), .context = "SINK", .nicknames = {{"attention_sinks", ""}})
+KEY(SCORES, scores, WORD, FIELD(scores), .steers = STEERS_ALWAYS,
+    .words = {{"false", SCORES_NONE, NULL}, {"true", SCORES_WEIGHTS, NULL}, {"raw", SCORES_RAW, NULL},
+              {"capped", SCORES_CAPPED, NULL}, {"biased", SCORES_BIASED, NULL}, {"weights", SCORES_WEIGHTS, NULL}},
+    .nicknames = {{"qk_matmul_output_mode output_attentions need_weights", ""}})
+KEY(LSE, lse, SWITCH, FIELD(lse), .context = "LSE")
+KEY(TRAIN, train, SWITCH, FIELD(train), .context = "TRAIN")
+KEY(DROPOUT, dropout, SHARE, FIELD(dropout), .steers = STEERS_IF_ANY,
+    .nicknames = {{"attention_dropout attn_pdrop attention_probs_dropout_prob dropout_p", ", with train = true"}})
+KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_ATTENTION | OF_FFN,
+    .elsewhere = "layer = linear adds nothing to x; leave it out, or write norm = layer or rms for a norm before it",
+    .words = {{"none", BLOCK_NONE, NULL}, {"post", BLOCK_POST, "post_norm postnorm true"},
+              {"pre", BLOCK_PRE, "pre_norm prenorm norm_first"}, {"parallel", BLOCK_PARALLEL, NULL},
+              {"sandwich", BLOCK_SANDWICH, NULL}},
+    .nicknames = {{"norm_first pre_norm", ", as in block = pre"}})
+KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_ALL, .has_meaning = has_block_norm, .by = {KEY_BLOCK},
+    .idle = NO_BLOCK, .restated = true,
+    .words = {{"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm"},
+              {"none", NORM_NONE, NULL}},
+    .nicknames = {{"norm_type normalization", ""}})
+KEY(NORM_SHARED, norm_shared, SWITCH, FIELD(norm_shared), .context = "NORM_SHARED", .restated = true,
+    .has_meaning = has_norm_to_share, .by = {KEY_BLOCK, KEY_FFN},
+    .idle = "only attention and feed-forward of block = parallel read the same rows; leave it out")
+KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_ATTENTION | OF_FFN,
+    .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
+    .has_meaning = may_have_ffn, .by = {KEY_BLOCK}, .idle = NO_BLOCK, .restated = true,
+    .words = {{"none", FFN_NONE, NULL}, {"relu", FFN_RELU, NULL}, {"gelu", FFN_GELU, NULL},
+              {"gelu_tanh", FFN_GELU_TANH, GELU_TANH_TOO}, {"silu", FFN_SILU, "swish"}, {"swiglu", FFN_SWIGLU, NULL},
+              {"geglu", FFN_GEGLU, NULL}, {"geglu_tanh", FFN_GEGLU_TANH, NULL}},
+    .nicknames = {{"hidden_act hidden_activation activation_function", ""}})
+KEY(D_FF, d_ff, SIZE, FIELD(d_ff), .context = "D_FF", OF_FEED_FORWARD,
+    .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
+    .nicknames = {{"intermediate_size ffn_dim n_inner dim_feedforward ffn_hidden_size d_inner inner_dim mlp_dim", ""}})
+KEY(FFN_BIAS, ffn_bias, SWITCH, FIELD(ffn_bias), .context = "FFN_BIAS", OF_FEED_FORWARD, .restated = true,
+    .elsewhere = ONE_MATRIX "write bias", .nicknames = {{"mlp_bias", ""}})
+KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR,
+    .elsewhere = "only layer = linear has it; leave it out, or say it with ffn",
+    .words = {{"none", ACTIVATION_NONE, NULL}, {"relu", ACTIVATION_RELU, NULL}, {"gelu", ACTIVATION_GELU, NULL},
+              {"gelu_tanh", ACTIVATION_GELU_TANH, GELU_TANH_TOO}, {"silu", ACTIVATION_SILU, "swish"},
+              {"tanh", ACTIVATION_TANH, NULL}})
+KEY(WEIGHT_LAYOUT, weight_layout, WORD, FIELD(out_in), .steers = STEERS_NOTHING, .context = "OUT_IN", .of = OF_ALL,
+    .words = {{"in_out", false, "tensorflow jax keras"}, {"out_in", true, "torch pytorch"}})
+KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ALL, .untrained = "weight_type = f32",
+    .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
+              {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
+    .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})
+KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF_ALL, .untrained = "precision = f32",
+    .words = {{"f32", PRECISION_F32, F32_TOO}, {"i16", PRECISION_I16, I16_TOO}, {"i8", PRECISION_I8, I8_TOO},
+              {"bf16", PRECISION_BF16, BF16_TOO}})
+KEY(TENSOR_TYPE, tensor_type, WORD, FIELD(tensor_type), .of = OF_ALL, .untrained = "tensor_type = f32",
+    .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO}})

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of key_rows.h with what their columns share, and what is read off them. */
+#include "spec/keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "spec/score.h"
+#include "spec/spec.h"
+
+/* ---- when keys have a meaning ---------------------------------------------------------------------------------- */
+
+static bool has_projections(const struct spec *spec) { return !is_projected(spec); }
+static bool has_own_keys(const struct spec *spec) { return is_cross(spec) || is_projected(spec) || is_cached(spec); }
+static bool has_width(const struct spec *spec) { return !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE; }
+static bool is_paged(const struct spec *spec) { return spec->value[KEY_CACHE] == CACHE_PAGED; }
+static bool has_block_norm(const struct spec *spec) { return is_block(spec) || is_linear(spec); }
+static bool has_norm(const struct spec *spec)
+{
+    return spec->value[KEY_QK_NORM] != NORM_NONE || is_block(spec) || has_row_norm(spec);
+}
+static bool may_have_ffn(const struct spec *spec) { return is_block(spec) || !is_attention(spec); }
+static bool has_norm_to_share(const struct spec *spec)
+{
+    return spec->value[KEY_BLOCK] == BLOCK_PARALLEL && is_ffn(spec);
+}
+
+#define BROUGHT .has_meaning = has_projections, .by = {KEY_INPUT}, .idle = KEY_IS_BROUGHT
+#define OF_CACHE .has_meaning = is_cached, .by = {KEY_CACHE}, \
+    .idle = "there is no cache; leave it out, or write cache = rows"
+#define OF_WINDOW .has_meaning = has_window, .by = {KEY_MASK}, \
+    .idle = "the mask has no window; leave it out, or add window to the mask"
+#define OF_ROPE .has_meaning = has_rope, .by = {KEY_ROPE}, \
+    .idle = "nothing is rotated; leave it out, or write rope = half"
+#define OF_BUCKETS .has_meaning = has_buckets, .by = {KEY_RELATIVE}, \
+    .idle = "only relative = t5 has buckets; leave it out, or write relative = t5"
+#define OF_TABLE .has_meaning = has_table, .by = {KEY_RELATIVE}, \
+    .idle = "only relative = table has sides; leave it out, or write relative = table"
+#define OF_FEED_FORWARD .of = OF_ATTENTION | OF_FFN, .has_meaning = is_ffn, .by = {KEY_FFN}, \
+    .idle = "there is no feed-forward; leave it out, or write for example ffn = gelu"
+#define NO_SOURCE "self-attention has no source; leave it out, or write attention = cross"
+#define NO_BLOCK "there is no block around attention; leave it out, or write block = pre, post, parallel or sandwich"
+#define ONE_MATRIX "layer = linear is one matrix; "
+
+/* What others call number types */
+#define F32_TOO "float32 float fp32"
+#define BF16_TOO "bfloat16"
+#define F16_TOO "float16 half fp16"
+#define I16_TOO "int16"
+#define I8_TOO "int8 q8"
+#define I4_TOO "int4 q4"
+#define GELU_TANH_TOO "gelu_new gelu_pytorch_tanh gelu_fast"
+
+#define FIELD_TYPE(field) \
+    _Generic(((struct layer *)0)->field, bool: FIELD_SWITCH, int64_t: FIELD_WHOLE, double: FIELD_REAL, \
+             default: FIELD_WORD)
+#define FIELD(field) .offset = offsetof(struct layer, field), .type = FIELD_TYPE(field)
+#define KEY(id, key, of_kind, ...) [KEY_##id] = {.name = #key, .kind = KIND_##of_kind, __VA_ARGS__},
+const struct key_row key_rows[KEY_COUNT] = {
+#include "spec/key_rows.h"
+};
+
+/* ---- words ----------------------------------------------------------------------------------------------------- */
+
+/* Whether `word` is one of `words`, which blanks part. */
+static bool is_of(const char *words, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = words; at != NULL && length > 0 && (at = strstr(at, word)) != NULL; at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+const struct key_word *key_words(enum key key)
+{
+    static const struct key_word of_switch[] = {
+        {"false", false, "no off 0 n none"}, {"true", true, "yes on 1 y"}, {NULL, 0, NULL}};
+    return key_rows[key].kind == KIND_SWITCH ? of_switch : key_rows[key].words;
+}
+
+const char *key_word(enum key key, int64_t value)
+{
+    const struct key_word *w = key_words(key);
+    while (w->word != NULL && w->value != value)
+        w++;
+    return w->word;
+}
+
+const struct key_word *key_find_word(enum key key, const char *text)
+{
+    const struct key_word *w = key_words(key);
+    while (w->word != NULL && strcmp(w->word, text) != 0)
+        w++;
+    return w->word != NULL ? w : NULL;
+}
+
+const char *key_our_word(enum key key, const char *text)
+{
+    for (const struct key_word *w = key_words(key); w->word != NULL; w++)
+        if (is_of(w->theirs, text))
+            return w->word;
+    return NULL;
+}
+
+/* "none" may not be joined to a mask. */
+static const struct key_word *listed_words(enum key key)
+{
+    return key_words(key) + (key_rows[key].kind == KIND_MASK);
+}
+
+void key_list_words(enum key key, char *text, size_t size)
+{
+    const struct key_word *const first = listed_words(key);
+    size_t used = 0;
+    for (const struct key_word *w = first; w->word != NULL && used < size; w++) {
+        const char *joint = w == first ? "" : w[1].word == NULL ? " or " : ", ";
+        used += (size_t)snprintf(text + used, size - used, "%s%s", joint, w->word);
+    }
+}
+
+struct nearest key_nearest_word(enum key key, const char *text, size_t length)
+{
+    struct nearest nearest = nearest_to(text, length);
+    for (const struct key_word *w = listed_words(key); w->word != NULL; w++)
+        nearest_offer(&nearest, w->word);
+    return nearest;
+}
+
+void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT])
+{
+    size_t used = (size_t)snprintf(text, LAYER_MASK_TEXT, "%s", mask == 0 ? "none" : "");
+    for (const struct key_word *w = listed_words(KEY_MASK); w->word != NULL; w++)
+        if ((mask & (unsigned)w->value) != 0)
+            used += (size_t)snprintf(text + used, LAYER_MASK_TEXT - used, "%s%s", used > 0 ? "+" : "", w->word);
+}
+
+/* ---- fields ---------------------------------------------------------------------------------------------------- */
+
+int64_t key_whole(const struct layer *layer, enum key key)
+{
+    const void *field = (const char *)layer + key_rows[key].offset;
+    const enum field_type type = key_rows[key].type;
+    return type == FIELD_SWITCH ? *(const bool *)field : type == FIELD_WHOLE ? *(const int64_t *)field
+         : type == FIELD_WORD ? (int64_t)*(const unsigned *)field : 0;
+}
+
+double key_real(const struct layer *layer, enum key key)
+{
+    return *(const double *)(const void *)((const char *)layer + key_rows[key].offset);
+}
+
+void key_set(struct layer *layer, enum key key, int64_t whole, double real)
+{
+    void *field = (char *)layer + key_rows[key].offset;
+    switch (key_rows[key].type) {
+    case FIELD_NONE: break;
+    case FIELD_SWITCH: *(bool *)field = whole != 0; break;
+    case FIELD_WHOLE: *(int64_t *)field = whole; break;
+    case FIELD_WORD: *(unsigned *)field = (unsigned)whole; break;
+    case FIELD_REAL: *(double *)field = kind_is_real(key_rows[key].kind) ? real : (double)whole; break;
+    }
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------------- */
+
+enum key key_find(const char *name)
+{
+    enum key key = 0;
+    while (key < KEY_COUNT && strcmp(key_rows[key].name, name) != 0)
+        key++;
+    return key;
+}
+
+enum key key_nickname(const char *theirs, const char **hint)
+{
+    for (enum key key = 0; key < KEY_COUNT; key++)
+        for (size_t i = 0; i < COUNT_OF(key_rows[key].nicknames); i++)
+            if (is_of(key_rows[key].nicknames[i].theirs, theirs)) {
+                *hint = key_rows[key].nicknames[i].hint;
+                return key;
+            }
+    return KEY_COUNT;
+}
+
+struct nearest layer_nearest_key(const char *key)
+{
+    struct nearest nearest = nearest_to(key, strlen(key));
+    for (enum key k = 0; k < KEY_COUNT; k++)
+        nearest_offer(&nearest, key_rows[k].name);
+    return nearest;
+}
+
+void layer_print_keys(FILE *out)
+{
+    static const char *const values[] = {
+        [KIND_NAME] = "a C identifier", [KIND_SIZE] = "a whole number from 1",
+        [KIND_REACH] = "a whole number from 0, or unbounded", [KIND_COUNT] = "a whole number from 0",
+        [KIND_MASK] = "none, or any of %s joined by +", [KIND_WORD] = "%s", [KIND_SWITCH] = "%s",
+        [KIND_EXPRESSION] = "an expression", [KIND_FACTOR] = "a number", [KIND_CAP] = "a number above 0, or none",
+        [KIND_POSITIVE] = "a number above 0", [KIND_SHARE] = "a number from 0, below 1"};
+    for (enum key key = 0; key < KEY_COUNT; key++) {
+        char words[200] = "";
+        const char *value = values[key_rows[key].kind], *mark = strchr(value, '%');
+        const int before = mark != NULL ? (int)(mark - value) : (int)strlen(value);
+        key_list_words(key, words, sizeof words);
+        fprintf(out, "%-22s %.*s%s%s\n", key_rows[key].name, before, value, words, mark != NULL ? mark + 2 : "");
+    }
+    fprintf(out, "%-22s %s\n", "table.NAME", "the extents of a table that expressions read, as in 2, 8");
+    fprintf(out, "%-22s %s\n", "plan.*", "how the kernel is built; the most common is plan.size = small");
+}
