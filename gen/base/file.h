@@ -12,8 +12,8 @@
 struct diag;
 
 /* What is read whole. Each is a file on disk, of a size that has a limit. */
-enum file_whole { WHOLE_SPEC, WHOLE_LAYERS, WHOLE_PLAN, WHOLE_TEMPLATE, WHOLE_CONFIG, WHOLE_INDEX, WHOLE_RESULTS,
-                  WHOLE_LABELS, WHOLE_OURS };
+enum file_whole { WHOLE_SPEC, WHOLE_LAYERS, WHOLE_PLAN, WHOLE_TEMPLATE, WHOLE_CONFIG, WHOLE_RESULTS, WHOLE_LABELS,
+                  WHOLE_OURS };
 
 /* Its bytes, malloc'd, with a zero byte after them that `size` does not count; NULL with the reason in `diag`. */
 char *file_read(const char *path, enum file_whole kind, size_t *size, struct diag *diag);

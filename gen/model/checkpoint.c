@@ -273,7 +273,7 @@ static bool read_index(struct checkpoint *checkpoint, const char *folder, struct
 {
     const char *place = checkpoint->weights_path;
     size_t size;
-    char *text = file_read(place, WHOLE_INDEX, &size, diag);
+    char *text = file_read(place, WHOLE_CONFIG, &size, diag);
     if (text == NULL)
         return false;
     struct index index = {.json = json_begin(text, size)};

@@ -7,12 +7,12 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "kernels/apart.h"
+#include "kernels/cache.h"
 #include "kernels/call.h"
 #include "kernels/code.h"
 #include "plan/isa.h"
@@ -60,6 +60,7 @@ static void compile_all(void *context, FILE *answer)
 {
     const struct job *job = context;
     const struct timespec moment = {.tv_nsec = 10000000};
+    const pid_t parent = getpid();
     cpu_set_t cores;
     sigset_t before;
     const size_t count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? (size_t)CPU_COUNT(&cores) : 1;
@@ -70,8 +71,8 @@ static void compile_all(void *context, FILE *answer)
     signals_hold(&before);
     for (size_t i = 0; i < step; i++)
         if ((child[i] = fork()) == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGTERM);
-            fill_cache(job, i, step);
+            if (process_end_with(parent))
+                fill_cache(job, i, step);
             _exit(0);
         }
     for (size_t i = 0; i < step; i++)
@@ -89,6 +90,8 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
     const struct point *pairs[GROUP_POINTS];
     struct job job = {s, pairs, 0};
     struct process_result result;
+    struct diag quiet = {0};
+    struct cache cache;
     for (size_t i = 0, j; i < count; i++) { /* calls of other sizes have the same pair */
         for (j = 0; j < job.count && (strcmp(points[i]->settings, pairs[j]->settings) != 0 ||
                                       strcmp(points[i]->isa, pairs[j]->isa) != 0);)
@@ -96,6 +99,12 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
         if (j == job.count)
             pairs[job.count++] = points[i];
     }
+    cache_open(&cache, s->options->compile.cache, &quiet); /* what is wrong with it, a point says */
+    const bool kept = cache.folder >= 0;
+    cache_close(&cache);
+    diag_free(&quiet);
+    if (!kept)
+        return true;
     sweep_begin_work(s, "compiling", NULL, job.count);
     const bool good = process_call(&result, compile_all, &job, sweep_tick, diag);
     free(result.output);

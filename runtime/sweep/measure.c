@@ -126,7 +126,7 @@ static bool end_group(struct sweep *s, struct group *g, struct diag *diag)
     bool good = call_time(answers, s, g->point, g->count, diag);
     for (size_t i = 0; good && i < g->count; i++)
         good = end_point(s, g, i, &answers[i], diag);
-    sweep_end_work(s, &s->progress.time, (double)g->count * time_weight(s));
+    sweep_end_work(s, &s->progress.time, (double)g->count * sweep_time_weight(s));
     good = good && journal_mend(&s->journal, diag); /* lines of points that are lost */
     *g = (struct group){0};
     s->progress.checked = 0;

@@ -36,7 +36,7 @@ static void show_left(FILE *out, const struct sweep *s)
         fprintf(out, "about %.1f h left", left / 3600);
 }
 
-double time_weight(const struct sweep *s)
+double sweep_time_weight(const struct sweep *s)
 {
     return 0.1 + s->options->seconds;
 }
@@ -49,7 +49,7 @@ void sweep_begin_progress(struct sweep *s)
         if (!s->point[i].done && s->point[i].reason == NULL && s->point[i].lacks == NULL) {
             s->progress.compile.all += COMPILE_S;
             s->progress.check.all += s->point[i].weight;
-            s->progress.time.all += time_weight(s);
+            s->progress.time.all += sweep_time_weight(s);
         }
     if (s->progress.compile.all + s->progress.check.all + s->progress.time.all > LONG_S)
         s->progress.shown -= 1e6 * PLAIN_PROGRESS_S;

@@ -117,7 +117,7 @@ bool sweep_add_result(struct sweep *s, struct point *p, enum status status, cons
 /* progress.c */
 
 void sweep_begin_progress(struct sweep *s);
-double time_weight(const struct sweep *s); /* of a point */
+double sweep_time_weight(const struct sweep *s); /* of a point */
 /* On a terminal one line that is overwritten; otherwise an occasional line */
 void sweep_show_progress(struct sweep *s);
 void sweep_clear_progress(const struct sweep *s);

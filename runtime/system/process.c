@@ -349,16 +349,22 @@ bool process_run(struct process_result *result, char *const argv[], const char *
     return follow(result, argv[0], ends[0], child, false, NULL, NULL, diag);
 }
 
+bool process_end_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, is_ignored(SIGTERM) ? SIGKILL : SIGTERM);
+    return getppid() == parent;
+}
+
 /* The child's side: it ends when the parent does, and a signal ends it at once. */
 static _Noreturn void answer_and_leave(int output, pid_t parent, void (*work)(void *, FILE *), void *context)
 {
     sigset_t none;
     FILE *answer = fdopen(output, "wb");
-    prctl(PR_SET_PDEATHSIG, is_ignored(SIGTERM) ? SIGKILL : SIGTERM);
+    const bool attended = process_end_with(parent);
     signal(SIGALRM, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (answer == NULL || getppid() != parent)
+    if (answer == NULL || !attended)
         _exit(EXIT_ENVIRONMENT);
     work(context, answer);
     _exit(fclose(answer) == 0 ? EXIT_GOOD : EXIT_ENVIRONMENT);

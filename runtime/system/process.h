@@ -37,6 +37,9 @@ bool process_run(struct process_result *result, char *const argv[], const char *
 bool process_call(struct process_result *result, void (*work)(void *context, FILE *answer), void *context,
                   void (*tick)(void *context), struct diag *diag);
 
+/* In a process that `parent` has forked: a signal ends it when that ends. False: it has ended already. */
+bool process_end_with(pid_t parent);
+
 /* In such a process: SIGALRM ends it when more than so many seconds pass from now on; 0: nothing does. */
 void process_limit(double seconds);
 

@@ -337,6 +337,33 @@ prints '^ +1 +1 +ok +100\.00~ '
 prints '^ +5 +5 +ok +103\.00  '
 prints '^~: the median is 5 to 30 % above the minimum'
 
+# ---- nothing ahead of time where nothing can be kept ----
+
+printf '#!/bin/sh\necho >>"%s/made"\nexec "%s" "$@"\n' "$work" "$ATTNGEN" >generator
+chmod +x generator
+mkdir -m 777 open open/attngen # a folder to which others may write is not ours
+chmod 777 open/attngen
+XDG_CACHE_HOME=$work/open run 0 sweep small.layer --vary h=1,2 "${quick[@]}" --attngen "$work/generator"
+check "the version, and each pair as it is checked and as it is timed" test "$(wc -l <made)" -eq 5
+
+# ---- processes that compile end with their sweep, though it ignores SIGTERM ----
+
+cat >cc <<'CC'
+#!/bin/sh
+for last; do :; done
+case $last in *.c) echo "$PPID $$" >"$0.worker" && exec sleep 30 ;; esac
+exec cc "$@"
+CC
+chmod +x cc
+(trap '' TERM && CC=$work/cc exec "$attnrun" sweep small.layer --vary h=2 "${quick[@]}" --cache "$work/ends" >out 2>err </dev/null) &
+for ((turns = 0; turns < 600; turns++)); do [ -s cc.worker ] && break; sleep 0.05; done
+kill -9 $! && wait $! 2>/dev/null
+read -r worker sleeper <cc.worker
+ended() { ! grep -qs '^State:.[^ZX]' "/proc/$worker/status"; }
+for ((turns = 0; turns < 100; turns++)); do ended && break; sleep 0.05; done
+check "its compiling process has ended" ended
+kill "$sleeper"
+
 # ---- folders of killed runs ----
 
 mkdir temporary
