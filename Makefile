@@ -97,7 +97,14 @@ $(BUILD)/attnrun: $(BUILD)/runtime/attnrun.o $(run_objects) $(shared)
 
 $(BUILD)/%.o: %.c | lua
 	@mkdir -p $(@D)
-	$(compile) -Igen -Iruntime $(LUA_CFLAGS) -c -o $@ $<
+	$(compile) -Igen -Iruntime -I$(BUILD)/gen $(LUA_CFLAGS) -c -o $@ $<
+
+# The names by which templates see the fields of these headers' structs
+named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h plan/plan.h)
+$(BUILD)/gen/emit/context.o: $(BUILD)/gen/emit/names.h
+$(BUILD)/gen/emit/names.h: gen/emit/names.awk $(named)
+	@mkdir -p $(@D)
+	awk -f gen/emit/names.awk $(named) > $@
 
 # Files as byte arrays: templates and Lua files; the texts of attnrun. The list is written down so that a file that is
 # gone is noticed.

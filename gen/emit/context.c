@@ -20,176 +20,111 @@
 #include "spec/score.h"
 #include "spec/visible.h"
 
-struct field {
-    const char *name;
-    size_t offset;
+/* A field of a struct, as names.awk writes them into emit/names.h */
+struct named {
+    const char *name;  /* NULL ends a struct's list */
+    size_t at;         /* bytes from the struct's first */
+    enum {
+        NAMED_INT64, NAMED_INT, NAMED_UNSIGNED, NAMED_SIZE, NAMED_DOUBLE, NAMED_BOOL, NAMED_TEXT, NAMED_WORD,
+        NAMED_LAYOUT, NAMED_STRUCT, NAMED_POINTER
+    } kind;
+    const char *const *words;   /* of a NAMED_WORD */
+    const struct named *fields; /* of the struct, or the struct that the pointer leads to */
+    size_t size, extent;        /* of an array: bytes of an element, and elements; 0: it is none */
+    const char *const *keys;    /* names of its elements; NULL: they are a list */
+    size_t count_at, count_size; /* where that list's length is, and how many bytes it has; 0: all elements */
 };
-#define FIELD(type, name) {#name, offsetof(struct type, name)}
 
-static void push_fields(struct emit *emit, const void *base, const struct field *fields, size_t count)
+#include "emit/names.h"
+
+static void push_stream(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name of);
+
+#define READ(type, at) (*(const type *)(const void *)(at))
+
+static void push_named(struct emit *emit, const struct plan_isa *p, const char *base, const struct named *fields);
+
+static void push_value(struct emit *emit, const struct plan_isa *p, const struct named *f, const char *name,
+                       const char *at)
 {
-    for (size_t i = 0; i < count; i++) {
-        int64_t value;
-        memcpy(&value, (const char *)base + fields[i].offset, sizeof value);
-        emit_set_integer(emit, fields[i].name, value);
+    switch (f->kind) {
+    case NAMED_INT64:
+        emit_set_integer(emit, name, READ(int64_t, at));
+        break;
+    case NAMED_INT:
+        emit_set_integer(emit, name, READ(int, at));
+        break;
+    case NAMED_UNSIGNED:
+        emit_set_integer(emit, name, READ(unsigned, at));
+        break;
+    case NAMED_SIZE:
+        emit_set_integer(emit, name, (int64_t)READ(size_t, at));
+        break;
+    case NAMED_DOUBLE:
+        emit_set_number(emit, name, READ(double, at));
+        break;
+    case NAMED_BOOL:
+        emit_set_boolean(emit, name, READ(bool, at));
+        break;
+    case NAMED_TEXT:
+        emit_set_string(emit, name, READ(char *, at) != NULL ? READ(char *, at) : "");
+        break;
+    case NAMED_WORD:
+        emit_set_string(emit, name, f->words[READ(unsigned, at)]);
+        break;
+    case NAMED_LAYOUT:
+        push_stream(emit, p, name, READ(enum layout_name, at));
+        break;
+    case NAMED_STRUCT:
+    case NAMED_POINTER:
+        emit_begin_table(emit, name);
+        push_named(emit, p, f->kind == NAMED_POINTER ? READ(char *, at) : at, f->fields);
+        emit_end(emit);
     }
 }
-#define PUSH_FIELDS(emit, base, fields) push_fields(emit, base, fields, sizeof fields / sizeof fields[0])
 
-static const struct field panels_fields[] = {
-    FIELD(plan_panels, depth), FIELD(plan_panels, inputs), FIELD(plan_panels, word),
-    FIELD(plan_panels, a_scale), FIELD(plan_panels, levels),
-    FIELD(plan_panels, packed_depth), FIELD(plan_panels, matrices),
-    FIELD(plan_panels, k_block), FIELD(plan_panels, taps), FIELD(plan_panels, groups),
-    FIELD(plan_panels, columns), FIELD(plan_panels, vecs), FIELD(plan_panels, rows),
-    FIELD(plan_panels, tall_vecs), FIELD(plan_panels, low_rows), FIELD(plan_panels, rest), FIELD(plan_panels, slabs),
-    FIELD(plan_panels, last_slab), FIELD(plan_panels, panels), FIELD(plan_panels, whole), FIELD(plan_panels, last_vecs),
-    FIELD(plan_panels, tail_lanes), FIELD(plan_panels, panel_size), FIELD(plan_panels, group_size),
-    FIELD(plan_panels, a_row), FIELD(plan_panels, a_k), FIELD(plan_panels, a_group), FIELD(plan_panels, a_tap),
-    FIELD(plan_panels, a_block), FIELD(plan_panels, c_row), FIELD(plan_panels, c_group), FIELD(plan_panels, c_split),
-    FIELD(plan_panels, tile_row), FIELD(plan_panels, parts_split),
-    FIELD(plan_panels, group_rows), FIELD(plan_panels, prefetch), FIELD(plan_panels, prefetch_tile),
-    FIELD(plan_panels, prefetch_after), FIELD(plan_panels, in_order), FIELD(plan_panels, halves),
-    FIELD(plan_panels, finish), FIELD(plan_panels, part_panels), FIELD(plan_panels, parts),
-    FIELD(plan_panels, behind), FIELD(plan_panels, fast), FIELD(plan_panels, fast_pairs),
-    FIELD(plan_panels, fast_prefetch), FIELD(plan_panels, floats),
-    FIELD(plan_panels, floats_rows),
-};
-
-static const struct field lanes_fields[] = {
-    FIELD(plan_lanes, depth), FIELD(plan_lanes, groups), FIELD(plan_lanes, a_group), FIELD(plan_lanes, columns),
-    FIELD(plan_lanes, unroll), FIELD(plan_lanes, unroll_rest),
-    {"height_0", offsetof(struct plan_lanes, height[0])}, {"height_1", offsetof(struct plan_lanes, height[1])},
-    {"count_0", offsetof(struct plan_lanes, count[0])}, {"count_1", offsetof(struct plan_lanes, count[1])},
-    FIELD(plan_lanes, tiles), FIELD(plan_lanes, group_rows), FIELD(plan_lanes, pair),
-    FIELD(plan_lanes, prefetch), FIELD(plan_lanes, prefetch_tile), FIELD(plan_lanes, prefetch_end),
-    FIELD(plan_lanes, part_tiles), FIELD(plan_lanes, parts),
-};
-
-static const struct field isa_fields[] = {
-    FIELD(plan_isa, lanes), FIELD(plan_isa, tile_rows), FIELD(plan_isa, tile_words),
-    FIELD(plan_isa, vecs), FIELD(plan_isa, block), FIELD(plan_isa, rows),
-    FIELD(plan_isa, rows_single), FIELD(plan_isa, key_block), FIELD(plan_isa, words_room),
-    FIELD(plan_isa, values_room), FIELD(plan_isa, core_word), FIELD(plan_isa, score_levels),
-    FIELD(plan_isa, value_levels), FIELD(plan_isa, weight_levels),
-    FIELD(plan_isa, word), FIELD(plan_isa, corrections), FIELD(plan_isa, neighbours),
-    FIELD(plan_isa, prefetch_keys), FIELD(plan_isa, prefetch_queries),
-    FIELD(plan_isa, unroll_scores), FIELD(plan_isa, unroll_values),
-    FIELD(plan_isa, part_blocks), FIELD(plan_isa, score_slabs), FIELD(plan_isa, last_slab),
-    FIELD(plan_isa, depth_slab), FIELD(plan_isa, z_front), FIELD(plan_isa, z_back),
-    FIELD(plan_isa, batch_rows), FIELD(plan_isa, batch_sources), FIELD(plan_isa, turn_width),
-    {"held_q_all", offsetof(struct plan_isa, held.queries)}, {"held_keys", offsetof(struct plan_isa, held.keys)},
-    {"held_values", offsetof(struct plan_isa, held.values)},
-    {"held_raw_q", offsetof(struct plan_isa, held.raw_queries)},
-    {"held_raw_k", offsetof(struct plan_isa, held.raw_keys)},
-    FIELD(plan_isa, turn_rows), FIELD(plan_isa, stack), FIELD(plan_isa, stack_plain),
-    {"packed_bytes", offsetof(struct plan_isa, bytes[OWNER_PACKED])},
-    {"cached_block", offsetof(struct plan_isa, cached.key_block)},
-    {"few_block", offsetof(struct plan_isa, cached.few_block)}, {"s_row", offsetof(struct plan_isa, cached.s_row)},
-    {"segment", offsetof(struct plan_isa, cached.segment)}, {"segments", offsetof(struct plan_isa, cached.segments)},
-    {"row_queries", offsetof(struct plan_isa, cached.queries)}, {"row_count", offsetof(struct plan_isa, cached.rows)},
-    {"split", offsetof(struct plan_isa, cached.split)}, {"few_rows", offsetof(struct plan_isa, cached.few_rows)},
-    {"few_queries", offsetof(struct plan_isa, cached.few_queries)}, {"ahead", offsetof(struct plan_isa, cached.ahead)},
-    {"few_keys", offsetof(struct plan_isa, few.keys)}, {"few_rows_once", offsetof(struct plan_isa, few.rows)},
-    {"few_values", offsetof(struct plan_isa, few.values)}, {"many_rows", offsetof(struct plan_isa, cached.many_rows)},
-    {"ahead_keys", offsetof(struct plan_isa, cached.ahead_keys)},
-    {"early", offsetof(struct plan_isa, cached.early)}, {"shared_rows", offsetof(struct plan_isa, cached.shared_rows)},
-    {"lone_vecs", offsetof(struct plan_isa, cached.lone_vecs)},
-    {"half_vecs", offsetof(struct plan_isa, cached.half_vecs)},
-    {"query_vecs", offsetof(struct plan_isa, cached.query_vecs)}, FIELD(plan_isa, norm_sums),
-    {"value_keys", offsetof(struct plan_isa, cached.value_keys)},
-    {"value_keys_of_many", offsetof(struct plan_isa, cached.value_keys_of_many)},
-    {"sweep_keys", offsetof(struct plan_isa, cached.sweep_keys)},
-    {"swept_keys", offsetof(struct plan_isa, cached.swept_keys)},
-    {"early_floats", offsetof(struct plan_isa, cached.early_floats)},
-    {"row_vecs", offsetof(struct plan_isa, cached.vecs)}, {"low_vecs", offsetof(struct plan_isa, cached.low_vecs)},
-    {"q_rows_row", offsetof(struct plan_isa, cached.q_row)}, {"o_row", offsetof(struct plan_isa, cached.o_row)},
-    {"q_words_row", offsetof(struct plan_isa, cached.words_row)},
-    {"back_rows", offsetof(struct plan_isa, back.rows)}, {"back_strip", offsetof(struct plan_isa, back.strip)},
-    {"back_vecs", offsetof(struct plan_isa, back.vecs)},
-    {"back_width", offsetof(struct plan_isa, back.width)}, {"back_unroll", offsetof(struct plan_isa, back.unroll)},
-    {"back_k_row", offsetof(struct plan_isa, back.k_row)}, {"back_v_row", offsetof(struct plan_isa, back.v_row)},
-    {"back_queries", offsetof(struct plan_isa, back.queries)}, {"back_keys", offsetof(struct plan_isa, back.keys)},
-    {"back_key_row", offsetof(struct plan_isa, back.key_row)},
-    {"back_part_rows", offsetof(struct plan_isa, back.part_rows)},
-    {"back_tokens", offsetof(struct plan_isa, back.tokens)}, {"back_once", offsetof(struct plan_isa, back.once)},
-    {"back_ahead", offsetof(struct plan_isa, back.ahead)}, {"back_prefetch", offsetof(struct plan_isa, back.prefetch)},
-    {"chunk_rows", offsetof(struct plan_isa, back.chunk_rows)},
-    {"chunk_columns", offsetof(struct plan_isa, back.chunk_columns)},
-    {"relative_row", offsetof(struct plan_isa, relative.row)},
-    {"relative_zero", offsetof(struct plan_isa, relative.zero)},
-    {"relative_low", offsetof(struct plan_isa, relative.low)},
-    {"relative_high", offsetof(struct plan_isa, relative.high)},
-    {"relative_back_row", offsetof(struct plan_isa, relative.back_row)},
-    {"relative_back_zero", offsetof(struct plan_isa, relative.back_zero)},
-    {"relative_back_high", offsetof(struct plan_isa, relative.back_high)},
-};
-
-static const struct field height_fields[] = {
-    FIELD(tile_height, rows), FIELD(tile_height, count), {"stop_0", offsetof(struct tile_height, stop[0])},
-    {"stop_1", offsetof(struct tile_height, stop[1])}, FIELD(tile_height, unroll), FIELD(tile_height, prefetch),
-    FIELD(tile_height, registers),
-};
-
-static void push_heights(struct emit *emit, const char *name, const struct tile_heights *heights)
+/* The fields of a struct, into the table that is open */
+static void push_named(struct emit *emit, const struct plan_isa *p, const char *base, const struct named *f)
 {
-    emit_begin_table(emit, name);
-    for (int64_t i = 0; i < heights->count; i++) {
-        emit_begin_item(emit);
-        PUSH_FIELDS(emit, &heights->at[i], height_fields);
+    for (; f->name != NULL; f++) {
+        const char *const at = base + f->at;
+        if (f->extent == 0) {
+            push_value(emit, p, f, f->name, at);
+            continue;
+        }
+        const size_t count = f->count_size == 0 ? f->extent
+                             : f->count_size == sizeof(int) ? (size_t)READ(int, base + f->count_at)
+                                                            : (size_t)READ(int64_t, base + f->count_at);
+        if (*f->name != '\0') /* else the struct is the list */
+            emit_begin_table(emit, f->name);
+        for (size_t i = 0; i < count; i++)
+            push_value(emit, p, f, f->keys != NULL ? f->keys[i] : NULL, at + i * f->size);
+        if (*f->name != '\0')
+            emit_end(emit);
+    }
+}
+#define PUSH(emit, p, type, of) push_named(emit, p, (const char *)(of), names_##type)
+
+/* at.NAME: where each layout begins, in elements; stride.NAME.AXIS; 0 where the plan does not have it */
+static void push_layouts(struct emit *emit, const struct plan_isa *p)
+{
+    const size_t count = sizeof words_layout_name / sizeof *words_layout_name;
+    const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
+    emit_set_integer(emit, "s_t", transpose != NULL ? layout_at(p, transpose->writes) : 0);
+    emit_begin_table(emit, "at");
+    for (size_t i = LAYOUT_X; i < count; i++)
+        if (words_layout_name[i] != NULL)
+            emit_set_integer(emit, words_layout_name[i], layout_at(p, i));
+    emit_end(emit);
+    emit_begin_table(emit, "stride");
+    for (size_t i = LAYOUT_X; i < count; i++) {
+        if (words_layout_name[i] == NULL)
+            continue;
+        emit_begin_table(emit, words_layout_name[i]);
+        for (int axis = 0; axis < AXES; axis++)
+            emit_set_integer(emit, words_layout_axis[axis], p->layouts[i].stride[axis]);
         emit_end(emit);
     }
     emit_end(emit);
-}
-
-/* Places in elements, and strides, as templates call them: 0 of what the plan does not have. */
-static const struct { const char *name; enum layout_name of; } places[] = {
-    {"q_all", LAYOUT_QUERIES}, {"keys", LAYOUT_KEYS}, {"values", LAYOUT_VALUES}, {"z", LAYOUT_Z},
-    {"raw_q", LAYOUT_RAW_QUERIES}, {"raw_k", LAYOUT_RAW_KEYS}, {"d_norm_q", LAYOUT_D_NORM_Q},
-    {"d_norm_k", LAYOUT_D_NORM_K},
-    {"kept", LAYOUT_KEPT}, {"kept_source", LAYOUT_KEPT_SOURCE},
-    {"ranges", LAYOUT_RANGES}, {"turned", LAYOUT_TURNED}, {"turned_keys", LAYOUT_TURNED_KEYS},
-    {"scores", LAYOUT_SCORES}, {"visible", LAYOUT_VISIBLE}, {"operands", LAYOUT_OPERANDS}, {"tile", LAYOUT_TILE},
-    {"queries", LAYOUT_Q_T}, {"words_at", LAYOUT_ROUNDED_KEYS},
-    {"value_words", LAYOUT_ROUNDED_VALUES},
-    {"relative", LAYOUT_RELATIVE}, {"relative_back", LAYOUT_RELATIVE_BACK},
-    {"sink", LAYOUT_SINK}, {"g_q", LAYOUT_G_Q},
-    {"q_rows", LAYOUT_Q_ROWS}, {"k_t", LAYOUT_K_T},
-    {"dots", LAYOUT_DOTS}, {"totals", LAYOUT_TOTALS}, {"state", LAYOUT_STATE},
-    {"row_scales", LAYOUT_ROW_SCALES},
-    {"attn_rows", LAYOUT_ATTN_ROWS}, {"attn_split", LAYOUT_ATTN_SPLIT}, {"y", LAYOUT_Y},
-    {"given_q", LAYOUT_X}, {"given_k", LAYOUT_SOURCE},
-    {"partials", LAYOUT_PARTIALS}, {"c_q", LAYOUT_C_Q}, {"g_k", LAYOUT_G_K}, {"c_k", LAYOUT_C_K},
-    {"turns", LAYOUT_TURNS}, {"hidden", LAYOUT_HIDDEN}, {"gates", LAYOUT_GATES},
-    {"panel", LAYOUT_PANEL}, {"row_sums", LAYOUT_ROW_SUMS}, {"seven", LAYOUT_SEVEN},
-    {"back_w_q", LAYOUT_BACK_W_Q}, {"back_w_k", LAYOUT_BACK_W_K}, {"back_w_v", LAYOUT_BACK_W_V},
-    {"back_w_o", LAYOUT_BACK_W_O}, {"d_queries", LAYOUT_D_QUERIES}, {"d_keys", LAYOUT_D_KEYS},
-    {"d_values", LAYOUT_D_VALUES}, {"d_z", LAYOUT_D_Z}, {"d_distances", LAYOUT_D_DISTANCES}, {"d_sink", LAYOUT_D_SINK},
-    {"k_panels", LAYOUT_K_PANELS}, {"v_panels", LAYOUT_V_PANELS},
-    {"k_blocks", LAYOUT_K_BLOCKS}, {"q_strips", LAYOUT_Q_STRIPS}, {"dz_strips", LAYOUT_DZ_STRIPS},
-    {"q_panels", LAYOUT_Q_PANELS}, {"dz_panels", LAYOUT_DZ_PANELS}, {"back_p", LAYOUT_BACK_P},
-    {"back_ds", LAYOUT_BACK_DS}, {"back_strips", LAYOUT_BACK_STRIPS}, {"strips", LAYOUT_STRIPS},
-    {"back_sees", LAYOUT_BACK_SEES}, {"panels_of", LAYOUT_PANELS}, {"spare", LAYOUT_SPARE},
-};
-static const struct { const char *name; enum layout_name of; enum layout_axis axis; } steps[] = {
-    {"d_distances_row", LAYOUT_D_DISTANCES, AXIS_TOKEN},
-    {"q_row", LAYOUT_QUERIES, AXIS_TOKEN}, {"q_head", LAYOUT_QUERIES, AXIS_HEAD}, {"k_row", LAYOUT_KEYS, AXIS_TOKEN},
-    {"k_head", LAYOUT_KEYS, AXIS_HEAD}, {"words_row", LAYOUT_ROUNDED_KEYS, AXIS_TOKEN},
-    {"words_head", LAYOUT_ROUNDED_KEYS, AXIS_HEAD},
-    {"value_words_head", LAYOUT_ROUNDED_VALUES, AXIS_HEAD}, {"value_words_row", LAYOUT_ROUNDED_VALUES, AXIS_TOKEN},
-    {"z_row", LAYOUT_Z, AXIS_TOKEN}, {"v_row", LAYOUT_VALUES, AXIS_TOKEN},
-    {"v_head", LAYOUT_VALUES, AXIS_HEAD}, {"v_feature", LAYOUT_VALUES, AXIS_FEATURE},
-    {"v_block", LAYOUT_VALUES, AXIS_BLOCK},
-};
-
-static void push_layouts(struct emit *emit, const struct plan_isa *p)
-{
-    const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
-    emit_set_integer(emit, "s_t", transpose != NULL ? layout_at(p, transpose->writes) : 0);
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        emit_set_integer(emit, places[i].name, layout_at(p, places[i].of));
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        emit_set_integer(emit, steps[i].name, p->layouts[steps[i].of].stride[steps[i].axis]);
 }
 
 /* A matrix of rows: its owner, its offset there and its row stride, in elements; false: the plan has none. */
@@ -210,67 +145,17 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
     emit_end(emit);
 }
 
-/* Norms of a block's rows, in order; `label` is the prefix of their functions' names. */
-static void push_rows(struct emit *emit, const struct plan_isa *p)
+/* Products of a kind, in order, with their struct's fields; `label` is the prefix of their functions' names. */
+static void push_kind(struct emit *emit, const struct plan_isa *p, const char *name, enum product_kind kind,
+                      const struct named *fields)
 {
-    emit_begin_table(emit, "rows_of");
+    emit_begin_table(emit, name);
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind != PRODUCT_ROWS)
+        if (g->kind != kind)
             continue;
         emit_begin_item(emit);
         emit_set_string(emit, "label", g->label);
-        emit_set_boolean(emit, "widens", g->rows.widens);
-        emit_set_boolean(emit, "narrows", g->rows.narrows);
-        emit_set_integer(emit, "once", g->rows.once);
-        emit_set_integer(emit, "part_rows", g->rows.part_rows);
-        emit_begin_table(emit, "steps");
-        for (int64_t i = 0; i < g->rows.steps; i++) {
-            const int64_t gain = LAYOUT_NORMS + 2 * (g->rows.step[i].norm - 1);
-            emit_begin_item(emit);
-            emit_set_integer(emit, "norm", g->rows.step[i].norm);
-            emit_set_integer(emit, "gain", layout_at(p, (enum layout_name)gain));
-            emit_set_integer(emit, "shift", layout_at(p, (enum layout_name)(gain + 1)));
-            push_stream(emit, p, "from", g->rows.step[i].from);
-            push_stream(emit, p, "residual", g->rows.step[i].residual);
-            push_stream(emit, p, "to", g->rows.step[i].to);
-            emit_end(emit);
-        }
-        emit_end(emit);
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
-static const struct field round_fields[] = {
-    FIELD(plan_round, heads), FIELD(plan_round, numbers), FIELD(plan_round, head), FIELD(plan_round, row),
-    FIELD(plan_round, word), FIELD(plan_round, room), FIELD(plan_round, levels), FIELD(plan_round, once),
-    FIELD(plan_round, part_rows),
-};
-
-static const struct field operand_fields[] = {
-    FIELD(sum_operand, head), FIELD(sum_operand, row), FIELD(sum_operand, numbers),
-};
-
-static const struct field through_fields[] = {
-    FIELD(plan_through, heads), FIELD(plan_through, d_row), FIELD(plan_through, columns), FIELD(plan_through, c_row),
-};
-
-static const struct field sum_fields[] = {
-    FIELD(plan_sum, zero), FIELD(plan_sum, heads), FIELD(plan_sum, taps), FIELD(plan_sum, c_head),
-    FIELD(plan_sum, c_row), FIELD(plan_sum, part_rows), FIELD(plan_sum, chunks), FIELD(plan_sum, parts),
-    FIELD(plan_sum, bias_heads),
-};
-
-/* Rows that become words, in order */
-static void push_rounds(struct emit *emit, const struct plan_isa *p)
-{
-    emit_begin_table(emit, "rounds");
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind != PRODUCT_ROUND)
-            continue;
-        emit_begin_item(emit);
-        emit_set_string(emit, "label", g->label);
-        PUSH_FIELDS(emit, &g->round, round_fields);
+        push_named(emit, p, (const char *)&g->panels, fields);
         push_stream(emit, p, "from", g->reads[0]);
         push_stream(emit, p, "to", g->writes);
         emit_end(emit);
@@ -285,7 +170,7 @@ static void push_operand(struct emit *emit, const struct plan_isa *p, const char
     emit_begin_table(emit, name);
     emit_set_string(emit, "caller", p->layouts[layout].owner == OWNER_CALLER ? p->layouts[layout].name : "");
     emit_set_integer(emit, "at", layout_at(p, layout));
-    PUSH_FIELDS(emit, of, operand_fields);
+    PUSH(emit, p, sum_operand, of);
     emit_end(emit);
 }
 
@@ -298,9 +183,7 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
             continue;
         emit_begin_item(emit);
         emit_set_string(emit, "name", g->label);
-        PUSH_FIELDS(emit, &g->sum, sum_fields);
-        emit_set_boolean(emit, "of_source", g->sum.of_source);
-        emit_set_boolean(emit, "joins", g->sum.joins);
+        PUSH(emit, p, plan_sum, &g->sum);
         push_operand(emit, p, "a", g->reads[0], &g->sum.of[0]);
         push_operand(emit, p, "b", g->reads[1], &g->sum.of[1]);
         push_operand(emit, p, "bias", g->reads[g->sum.zero], &g->sum.bias);
@@ -309,38 +192,19 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
-/* First operands of backward's tiles, which operand serves each reader, and the products that form dx and dsource */
-static void push_back(struct emit *emit, const struct plan_isa *p)
+/* The products that form dx and dsource */
+static void push_through(struct emit *emit, const struct plan_isa *p)
 {
-    static const char *const reads[BACK_READS] = {"strips", "turned", "block", "dy", "dq", "dk", "dv"};
-    emit_begin_table(emit, "back_operands");
-    for (const struct back_operand *of = p->back.operands; of < p->back.operands + p->back.operand_count; of++) {
-        emit_begin_item(emit);
-        emit_set_string(emit, "name", of->name);
-        emit_set_integer(emit, "row", of->row);
-        emit_set_integer(emit, "step", of->step);
-        emit_set_boolean(emit, "ranged", of->ranged);
-        emit_set_boolean(emit, "apart", of->apart);
-        emit_end(emit);
-    }
-    emit_end(emit);
-    emit_begin_table(emit, "back_reads");
-    for (int i = 0; i < BACK_READS && p->back.operand_count > 0; i++)
-        if (p->back.read[i] >= 0)
-            emit_set_integer(emit, reads[i], p->back.read[i] + 1);
-    emit_end(emit);
     emit_begin_table(emit, "through");
     for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
         if (g->id < PRODUCT_THROUGH_Q || g->id > PRODUCT_THROUGH_V)
             continue;
         emit_begin_item(emit);
         emit_set_string(emit, "to", p->layouts[g->writes].name);
-        emit_set_string(emit, "read", reads[g->through.read]);
         emit_set_integer(emit, "d", layout_at(p, g->reads[0]));
         emit_set_boolean(emit, "weights", g->reads[1] != LAYOUT_NONE);
         emit_set_integer(emit, "w", layout_at(p, g->reads[1]));
-        PUSH_FIELDS(emit, &g->through, through_fields);
-        emit_set_boolean(emit, "adds", g->through.adds);
+        PUSH(emit, p, plan_through, &g->through);
         emit_end(emit);
     }
     emit_end(emit);
@@ -358,8 +222,7 @@ static void push_widens(struct emit *emit, const struct layer *layer, const stru
         emit_begin_item(emit);
         emit_set_string(emit, "label", g->label);
         emit_set_string(emit, "tensor", names[g->id - PRODUCT_WIDEN_X]);
-        emit_set_integer(emit, "numbers", g->widen.numbers);
-        emit_set_integer(emit, "part_rows", g->widen.part_rows);
+        PUSH(emit, p, plan_widen, &g->widen);
         emit_set_integer(emit, "at", layout_at(p, g->writes));
         emit_set_integer(emit, "row", p->layouts[g->writes].stride[AXIS_TOKEN]);
         emit_end(emit);
@@ -399,27 +262,19 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
         push_stream(emit, p, "to", g->writes);
         push_stream(emit, p, "residual", (g->epilogue & EPILOGUE_RESIDUAL) != 0 ? g->reads[1] : LAYOUT_NONE);
         const bool lanes = g->kind == PRODUCT_LANES;
-        emit_set_string(emit, "parts_of", lanes ? g->label : g->panels.parts_of);
-        emit_set_boolean(emit, "parts_placed", !lanes && g->panels.parts_placed);
         if (lanes) {
-            PUSH_FIELDS(emit, &g->lanes, lanes_fields);
+            PUSH(emit, p, plan_lanes, &g->lanes);
+            emit_set_string(emit, "parts_of", g->label);
+            emit_set_boolean(emit, "parts_placed", false);
             emit_set_integer(emit, "behind", 0);
             emit_set_integer(emit, "fast", 0);
             emit_set_integer(emit, "floats", 0);
             emit_set_boolean(emit, "gaps", false);
         } else {
-            PUSH_FIELDS(emit, &g->panels, panels_fields);
-            push_heights(emit, "heights", &g->panels.heights);
-            emit_set_string(emit, "tiles", g->panels.tiles);
-            emit_set_boolean(emit, "tile_places", g->panels.tile_places);
-            emit_set_boolean(emit, "c_of_call", g->panels.c_of_call);
+            PUSH(emit, p, plan_panels, &g->panels);
             const bool adds_x = g->reads[1] == LAYOUT_X && p->layouts[LAYOUT_X].owner == OWNER_CALLER;
             emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller || g->panels.narrows ||
                                            (adds_x && g->panels.ends));
-            emit_set_boolean(emit, "narrows", g->panels.narrows);
-            emit_set_boolean(emit, "apart", g->panels.apart);
-            emit_set_boolean(emit, "from_caller", g->panels.from_caller);
-            emit_set_boolean(emit, "to_caller", g->panels.to_caller);
             emit_set_boolean(emit, "activates", (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0);
         }
         emit_end(emit);
@@ -468,14 +323,8 @@ static void push_phases(struct emit *emit, const char *name, const struct plan_i
 
 static void push_need(struct emit *emit, const struct isa_need *need)
 {
-    static const char *const registers[] = {
-        [ISA_LEAF_1_ECX] = "leaf_1_ecx", [ISA_LEAF_7_EBX] = "leaf_7_ebx",
-        [ISA_LEAF_7_ECX] = "leaf_7_ecx", [ISA_LEAF_7_EDX] = "leaf_7_edx",
-        [ISA_LEAF_7_1_EAX] = "leaf_7_1_eax", [ISA_XCR0] = "xcr0"};
     emit_begin_item(emit);
-    emit_set_string(emit, "name", need->name);
-    emit_set_string(emit, "where", registers[need->where]);
-    emit_set_integer(emit, "bits", need->bits);
+    PUSH(emit, NULL, isa_need, need);
     emit_end(emit);
 }
 
@@ -563,54 +412,16 @@ static void push_known(struct emit *emit, const struct layer *layer, bool digits
 static void push_isa(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
 {
     emit_begin_item(emit);
-    emit_set_string(emit, "isa", p->isa->name);
-    emit_set_integer(emit, "id", p->isa->id);
+    PUSH(emit, p, plan_isa, p);
     push_guard(emit, p->isa, layer);
-    emit_set_string(emit, "header", p->isa->header != NULL ? p->isa->header : "");
     push_runs_on(emit, p->isa, layer, p->digits);
     push_needs(emit, p, layer);
-    emit_set_string(emit, "vocabulary", p->isa->vocabulary);
-    PUSH_FIELDS(emit, p, isa_fields);
     push_layouts(emit, p);
-    push_heights(emit, "score_tiles", &p->score_tiles[PLAN_WIDE]);
-    push_heights(emit, "score_tiles_single", &p->score_tiles[PLAN_SINGLE]);
-    push_heights(emit, "value_tiles", &p->value_tiles[PLAN_WIDE]);
-    push_heights(emit, "value_tiles_single", &p->value_tiles[PLAN_SINGLE]);
-    push_heights(emit, "row_tiles", &p->cached.tiles);
-    push_heights(emit, "dot_tiles", &p->cached.dot_tiles);
-    push_heights(emit, "few_tiles", &p->cached.few_tiles);
-    push_heights(emit, "few_panels", &p->cached.few_panels);
-    emit_set_boolean(emit, "keys_in_order", p->cached.keys_in_order);
-    emit_set_boolean(emit, "values_in_order", p->cached.values_in_order);
-    push_heights(emit, "panels", &p->cached.panels);
-    push_heights(emit, "low_panels", &p->cached.low_panels);
-    push_heights(emit, "word_panels", &p->cached.word_panels);
-    push_heights(emit, "back_heights", &p->back.heights);
-    emit_set_boolean(emit, "digits", p->digits);
-    emit_set_boolean(emit, "joint", p->joint);
-    emit_set_boolean(emit, "lone_tiles", p->isa->lone_tiles);
-    emit_set_boolean(emit, "fma_rows", p->isa->fma_rows);
-    emit_set_boolean(emit, "paired_rows", p->isa->paired_rows);
-    emit_set_integer(emit, "held_rows", p->isa->held_rows);
-    emit_set_boolean(emit, "ends_iterations", p->isa->ends_iterations);
-    emit_set_boolean(emit, "prefetches", p->isa->prefetches);
-    emit_set_boolean(emit, "z_rows", p->z_rows);
-    emit_set_boolean(emit, "z_in_q", p->z_in_q);
-    emit_set_boolean(emit, "holds", p->holds);
-    emit_set_boolean(emit, "value_blocks", p->value_blocks);
-    emit_set_boolean(emit, "rounds_scores", p->rounds_scores);
-    emit_set_boolean(emit, "rounds_values", p->rounds_values);
-    emit_set_boolean(emit, "scales_weights", p->scales_weights);
     bool fast = false;
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0);
     emit_set_boolean(emit, "has_fast", fast);
     emit_set_boolean(emit, "owns", fast || p->layouts[LAYOUT_PANEL].name != NULL); /* places of the worker's */
-    emit_set_boolean(emit, "at_once", p->at_once);
-    emit_set_boolean(emit, "fetches_values", p->fetches_values);
-    emit_set_boolean(emit, "two_pass", p->two_pass);
-    emit_set_boolean(emit, "peeks", p->peeks);
-    emit_set_boolean(emit, "masked_apart", p->masked_apart);
     bool narrows = false; /* some panels write y in two bytes */
     for (const struct product *g = p->products; g < p->products + p->product_count; g++)
         narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
@@ -619,9 +430,9 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_phases(emit, "phases", p, false);
     push_phases(emit, "back_phases", p, true);
     push_sums(emit, p);
-    push_back(emit, p);
-    push_rows(emit, p);
-    push_rounds(emit, p);
+    push_through(emit, p);
+    push_kind(emit, p, "rows_of", PRODUCT_ROWS, names_plan_rows);
+    push_kind(emit, p, "rounds", PRODUCT_ROUND, names_plan_round);
     push_widens(emit, layer, p);
     push_norms(emit, layer, p);
     const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
@@ -640,24 +451,16 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
         emit_end(emit);
     }
     emit_end(emit);
-    emit_begin_table(emit, "reasons");
-    for (int r = 0; r < p->reason_count; r++) {
-        emit_begin_item(emit);
-        emit_set_string(emit, "text", p->reasons[r]);
-        emit_end(emit);
-    }
-    emit_end(emit);
     emit_end(emit);
 }
 
 /* The fields of keys, and those that follow from them */
 static void push_keys(struct emit *emit, const struct layer *layer)
 {
-    static const struct field fields[] = {
-        {"PAGE_COUNT", offsetof(struct layer, page_count)}, {"CACHE_APART", offsetof(struct layer, cache_apart)},
-        {"D_IN_Q", offsetof(struct layer, d_in_q)}, {"D_IN_KV", offsetof(struct layer, d_in_kv)},
-    };
-    PUSH_FIELDS(emit, layer, fields);
+    emit_set_integer(emit, "PAGE_COUNT", layer->page_count);
+    emit_set_integer(emit, "CACHE_APART", layer->cache_apart);
+    emit_set_integer(emit, "D_IN_Q", layer->d_in_q);
+    emit_set_integer(emit, "D_IN_KV", layer->d_in_kv);
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const char *name = key_rows[key].context;
         const enum field_type type = name != NULL ? key_rows[key].type : FIELD_NONE;

@@ -94,7 +94,7 @@ function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or 
 function helpers.fast_sets(plans)
     local sets = {}
     for _, plan in ipairs(plans) do
-        if plan.has_fast then sets[#sets + 1] = "COMPILES_" .. plan.isa:upper() end
+        if plan.has_fast then sets[#sets + 1] = "COMPILES_" .. plan.isa.name:upper() end
     end
     return table.concat(sets, " || ")
 end

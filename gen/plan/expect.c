@@ -293,8 +293,8 @@ static void count_norms(const struct model *m, struct work *w, const struct prod
     const struct layer *l = m->layer;
     const int64_t lanes = m->plan->lanes;
     const double all = (double)ceil_div(l->d_model, lanes), passes = l->block_rms ? 1 : 2;
-    for (int64_t i = 0; i < g->rows.steps; i++) {
-        const enum layout_name streams[] = {g->rows.step[i].from, g->rows.step[i].residual, g->rows.step[i].to};
+    for (int i = 0; i < g->rows.step_count; i++) {
+        const enum layout_name streams[] = {g->rows.steps[i].from, g->rows.steps[i].residual, g->rows.steps[i].to};
         w->loads += rows * all * (passes + 2 + (streams[1] != LAYOUT_NONE ? 1 : 0));
         w->operations += rows * all * (3 * passes + 2);
         w->overhead += rows * passes * (m->core->transpose * (double)lanes + NORM_CYCLES / (double)lanes);

@@ -65,7 +65,8 @@ struct isa {
     const char *guard;      /* preprocessor condition under which the code can be compiled, NULL: always */
     const char *header;     /* of the compiler's intrinsics, NULL: none */
     const char *runs_on;    /* for the reader of the emitted file */
-    struct isa_need needs[ISA_NEEDS]; /* of the machine; none: what can be compiled (guard) can be run */
+    struct isa_need needs[ISA_NEEDS]; /* of the machine; none: what can be compiled (guard) can be run. Not for
+                             * templates, which see what the layer needs besides, too */
     bool optional;          /* emitted only where --isa asks for it */
     bool dots_only;         /* only in pairs with sums of products of whole numbers: others would have another's code */
     int tile_rows;          /* rows of a tile register, whose products are of bytes; 0: there are none. Programs ask the

@@ -824,10 +824,13 @@ static struct product *add_rows(struct plan_isa *p, const struct layer *layer, e
 static void add_norm(struct product *product, int64_t norm, enum layout_name from, enum layout_name residual,
                      enum layout_name to)
 {
-    product->rows.step[product->rows.steps].norm = norm;
-    product->rows.step[product->rows.steps].from = from;
-    product->rows.step[product->rows.steps].residual = residual;
-    product->rows.step[product->rows.steps++].to = to;
+    const enum layout_name gain = LAYOUT_NORMS + 2 * ((enum layout_name)norm - 1);
+    product->rows.steps[product->rows.step_count].norm = norm;
+    product->rows.steps[product->rows.step_count].from = from;
+    product->rows.steps[product->rows.step_count].residual = residual;
+    product->rows.steps[product->rows.step_count].to = to;
+    product->rows.steps[product->rows.step_count].gain = gain;
+    product->rows.steps[product->rows.step_count++].shift = gain + 1;
     product->reads[0] = from;
     product->reads[1] = residual != LAYOUT_NONE ? residual : product->reads[1];
     product->writes = to;

@@ -8,6 +8,9 @@
  * [depth][width]; a row group is the run of tokens that stays in L2 while all panels pass over it. The steps of a layer
  * are products, in the order in which they are taken; what they read and write are layouts.
  *
+ * Templates see the fields of these structs under the same names: gen/emit/names.awk reads this file. Those with "not
+ * for templates" in their comment are left out.
+ *
  * Left out on purpose: text. The templates spell; nothing here prints C.
  */
 #ifndef ATTNGEN_PLAN_H
@@ -117,7 +120,7 @@ struct layout {
 struct plan_panels {
     enum tensor_element element; /* of A; sums are f32 */
     enum tensor_element weights; /* of W; of another type than f32 they have scales, one for each column */
-    bool bias;
+    bool bias;            /* not for templates */
     int64_t matrices;     /* 2: of gates too, whose panels lie before those of what they gate, in turn; else 1 */
     int64_t depth;        /* K: length of one reduction (one tap of a convolution), in steps */
     int64_t word;         /* numbers of a step: 1, or under precision those of a 32-bit word */
@@ -242,8 +245,9 @@ struct plan_rows {
     struct {
         int64_t norm; /* 1 ... 4 */
         enum layout_name from, residual, to; /* `to` gets the norm of `from`, plus `residual` where there is one */
-    } step[2];
-    int64_t steps;
+        enum layout_name gain, shift;
+    } steps[2];
+    int step_count;
     bool widens, narrows; /* tensor_type: rows of x are the caller's; y is rounded to the caller's */
     int64_t once;      /* rows at a time, at most as many as there are lanes */
     int64_t part_rows; /* of one part */
@@ -266,7 +270,7 @@ struct back_operand {
 
 /* A weight's gradient, matrix by matrix: c[i][k] += sum over tokens of of[0][token][i] of[1][token][k] */
 struct plan_sum {
-    struct sum_operand of[2];
+    struct sum_operand of[2]; /* not for templates: context.c says whose they are */
     int64_t zero;       /* which of the two is 0 for a token that nothing sees, or that sees nothing */
     int64_t heads;      /* matrices; of a convolution as many for each head as it has taps */
     int64_t taps;       /* of a convolution; else 0 */
@@ -274,7 +278,7 @@ struct plan_sum {
     int64_t part_rows;     /* rows of a part, several chunks of them for the same columns */
     int64_t chunks, parts; /* parts of a matrix, and of all */
     int64_t bias_heads; /* of the bias beside it, a sum of rows of the gradient by heads as they lie; 0: none */
-    struct sum_operand bias;
+    struct sum_operand bias; /* not for templates, as above */
     bool of_source;     /* the tokens are keys */
     bool joins;         /* added to the gradient ahead of it, by its parts */
 };
@@ -304,7 +308,7 @@ struct product {
         struct plan_sum sum;
         struct plan_through through;
         struct plan_widen widen;
-    };
+    }; /* by `kind`; not for templates */
 };
 
 /* Phases of a call, then of backward. Workers wait for each other between two phases. */
@@ -345,7 +349,7 @@ enum task_over {
 struct plan_task {
     enum task_kind kind;
     const char *word, *name;       /* as templates and as --explain have it */
-    const struct product *product; /* of a TASK_PRODUCT */
+    const struct product *product; /* of a TASK_PRODUCT; not for templates */
     enum task_over over;
     bool of_keys;         /* the tokens are keys */
     int64_t size, more;   /* more: rows beside the tokens, the zeros at both ends of z (convolution) */
@@ -377,7 +381,7 @@ enum { PLAN_WIDE, PLAN_SINGLE, PLAN_WIDTHS }; /* tiles as wide as a query block,
 struct plan_isa {
     const struct isa *isa;
     const struct plan_fold *fold;
-    struct plan_request request; /* of the spec and the plan file */
+    struct plan_request request; /* of the spec and the plan file; not for templates */
     enum tensor_element weights; /* as packed, of products of floats */
     bool steps;          /* weights take fewer bytes for the sake of steps of one token, whose time then counts too */
     bool digits;         /* products with weights read digits of rows (struct plan) */
@@ -415,11 +419,12 @@ struct plan_isa {
     int64_t batch_rows, batch_sources; /* queries and keys that are projected as one matrix, at most; 0: one by one */
     int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources if more */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
-    struct product products[PLAN_PRODUCTS]; /* those that the layer has, in order */
+    struct product products[PLAN_PRODUCTS]; /* those that the layer has, in order; not for templates */
     int product_count;
-    struct plan_phase phases[PLAN_PHASES]; /* those that the layer has, in order; the same for all ISAs but for tasks */
+    struct plan_phase phases[PLAN_PHASES]; /* those that the layer has, in order; the same for all ISAs but for tasks;
+                                            * not for templates */
     int phase_count;
-    struct layout layouts[LAYOUTS];
+    struct layout layouts[LAYOUTS]; /* not for templates, which see `at` and `stride` of each */
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     int64_t norm_sums;   /* side by side over a row of a block's norm, as each addition waits for the one before */
     bool peeks;          /* scores fall with the distance: the nearest keys are met first, for the largest score */
@@ -526,7 +531,7 @@ struct plan {
                   * in groups with a scale each, and sum them exactly: one token then reads weights as fast as memory
                   * gives them */
     int64_t count; /* ISAs, scalar first, best last */
-    struct plan_isa isas[PLAN_ISAS];
+    struct plan_isa isas[PLAN_ISAS]; /* not for templates, which see `plans` */
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
     int64_t kept_bytes; /* of a sequence; likewise; 0: nothing is kept */
     int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections and it has

@@ -248,13 +248,13 @@ static void check_back(const struct layer *layer, const struct plan_isa *p)
 /* Rows that are normed, step by step: what one reads was written before, or is the caller's. */
 static void check_norms(const struct plan_isa *p, const struct product *g, bool written[LAYOUTS])
 {
-    assert_true(g->rows.steps > 0);
-    for (int64_t i = 0; i < g->rows.steps; i++) {
-        const enum layout_name of[] = {g->rows.step[i].from, g->rows.step[i].residual};
+    assert_true(g->rows.step_count > 0);
+    for (int64_t i = 0; i < g->rows.step_count; i++) {
+        const enum layout_name of[] = {g->rows.steps[i].from, g->rows.steps[i].residual};
         for (int k = 0; k < 2; k++)
             assert_true(of[k] == LAYOUT_NONE || written[of[k]] || p->layouts[of[k]].owner == OWNER_CALLER);
-        assert_true(g->rows.step[i].norm >= 1 && p->layouts[g->rows.step[i].to].name != NULL);
-        written[g->rows.step[i].to] = true;
+        assert_true(g->rows.steps[i].norm >= 1 && p->layouts[g->rows.steps[i].to].name != NULL);
+        written[g->rows.steps[i].to] = true;
     }
 }
 
