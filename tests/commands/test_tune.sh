@@ -177,7 +177,7 @@ absent x
 # whoever asks something of a plan loses a key, but for the scalar kernel, which candidates do not check
 for what in 'broken keys -= keys > 1;' 'crashing __builtin_trap();'; do
     cp -r "$root/templates" "${what%% *}"
-    fault='$ if plan.isa ~= "scalar" and plan.reasons[1].text:find("^from the") then\n    '${what#* }'\n$ end'
+    fault='$ if plan.isa.name ~= "scalar" and plan.reasons[1]:find("^from the") then\n    '${what#* }'\n$ end'
     sed -i "/^TARGET static void values_\${vecs}x_\${ISA}(/,/^{/ s/^{/{\n$fault/" "${what%% *}/steps/values.in"
 done
 if [ "$isa" = scalar ]; then
