@@ -349,7 +349,7 @@ bool process_run(struct process_result *result, char *const argv[], const char *
     return follow(result, argv[0], ends[0], child, false, NULL, NULL, diag);
 }
 
-bool process_end_with(pid_t parent)
+bool process_end_with(long parent)
 {
     prctl(PR_SET_PDEATHSIG, is_ignored(SIGTERM) ? SIGKILL : SIGTERM);
     return getppid() == parent;

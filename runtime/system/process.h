@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/types.h>
 
 #include "base/diag.h"
 
@@ -39,7 +38,7 @@ bool process_call(struct process_result *result, void (*work)(void *context, FIL
                   void (*tick)(void *context), struct diag *diag);
 
 /* In a process that `parent` has forked: a signal ends it when that ends. False: it has ended already. */
-bool process_end_with(pid_t parent);
+bool process_end_with(long parent);
 
 /* In such a process: SIGALRM ends it when more than so many seconds pass from now on; 0: nothing does. */
 void process_limit(double seconds);
