@@ -42,6 +42,7 @@ needs='
 build  has_compiler           gcc                        gcc                       gcc                      gcc                  gcc
 build  has_libc               libc6-dev                  glibc-devel               glibc                    musl-dev             -
 build  pkg-config             pkg-config                 pkgconf                   pkgconf                  pkgconf              pkgconf
+build  awk                    mawk                       gawk                      gawk                     gawk                 gawk
 build  has_lua                liblua5.4-dev              lua-devel                 lua54                    lua5.4-dev           lua@5.4
 test   has_cmocka             libcmocka-dev              libcmocka-devel           cmocka                   cmocka-dev           cmocka
 test   clang                  clang                      clang                     clang                    clang                llvm

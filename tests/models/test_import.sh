@@ -178,7 +178,7 @@ model bert; echo '[]' >m/config.json; refused 2 'is no JSON object'
 model bert; : >m/config.json; refused 2 'the text ends before the value does'
 model bert; printf '{"a": 1\0}' >m/config.json; refused 2 "config.json: error: byte"
 model bert; printf '{"a":%0100000d}' 0 | tr 0 '[' >m/config.json; refused 2 'nested more than 64 deep'
-model bert; { printf '{"a":"'; head -c 1100000 /dev/zero | tr '\0' x; printf '"}'; } >m/config.json; refused 2 'longer than 1 MiB'
+model bert; { printf '{"a":"'; head -c 16800000 /dev/zero | tr '\0' x; printf '"}'; } >m/config.json; refused 2 'longer than 16 MiB'
 
 model gpt2
 refused 2 '--seq-len 13 is more than the 12 positions that the model has learned' --seq-len 13
