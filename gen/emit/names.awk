@@ -8,8 +8,8 @@
 #   - structs, also those that a pointer leads to; an anonymous union's fields stand among those of its struct
 #   - arrays, as lists counted from 1: of all elements, or of `thing_count` elements for `things`; by words where the
 #     length is the last name of an enumeration. A struct of `count` and `at` alone is such a list itself.
-# Left out: pointers to other types, and what has "not for templates" in the comment behind it.
-# The fields of struct layer and struct plan are in upper case, as each template sees them without a prefix.
+# Left out: pointers to other types; fields whose comment says "not for templates"; struct layer and struct plan, of
+# which context.c sets what templates see.
 
 {
     if (FNR == 1)
@@ -32,7 +32,7 @@ function read_header(    word) {
     for (at = 1; at <= tokens; at++)
         if (token[at] == "enum" && (token[at + 1] == "{" || token[at + 2] == "{"))
             read_enum(token[at + 1] == "{" ? "" : token[at + 1])
-        else if (token[at] == "struct" && token[at + 2] == "{") {
+        else if (token[at] == "struct" && token[at + 2] == "{" && token[at + 1] !~ /^(layer|plan)$/) {
             word = token[at + 1]
             at += 2
             read_struct(word, "", "names_" word)
@@ -162,7 +162,7 @@ function offset(outer, path, name) {
 function print_field(outer, path, name, kind, extent, count, listed,    of) {
     of = "((struct " outer " *)0)->" path
     printf "    {.name = \"%s\", .at = %s, .kind = NAMED_%s", \
-        listed ? "" : (outer == "layer" || outer == "plan") && path == "" ? toupper(name) : name, \
+        listed ? "" : name, \
         offset(outer, path, name), kind
     if (extent != "") {
         printf ",\n     .size = sizeof *%s%s, .extent = sizeof %s%s / sizeof *%s%s", of, name, of, name, of, name

@@ -34,7 +34,7 @@ enum key_steers {
     STEERS,         /* its value, where it is not the default */
     STEERS_IF_ANY,  /* "true", where it is not the default */
     STEERS_ALWAYS,  /* the field's value, with defaults that are other keys' */
-    STEERS_MEANT,   /* likewise, where the key has a meaning */
+    STEERS_MEANT,   /* the field's value, where the layer's other keys give the key a meaning */
     STEERS_NOTHING  /* no plan depends on it */
 };
 
@@ -71,8 +71,9 @@ struct key_row {
     bool restated;        /* the default may be written all the same */
     unsigned scalings;    /* of rope_scaling that use the key; 0: it is none of theirs */
     const char *untrained; /* it has no gradient: what to write under train = true */
-    struct { const char *theirs, *hint; } nicknames[3]; /* keys of config.json (docs/spec.md) and arguments of PyTorch
-                           * and ONNX that are this key, and what a message says behind it */
+    /* theirs: a key of config.json (docs/spec.md), or an argument of PyTorch or ONNX, with this meaning; hint: the text
+     * that a message adds after the key's name */
+    struct { const char *theirs, *hint; } nicknames[3];
 };
 extern const struct key_row key_rows[KEY_COUNT];
 
@@ -96,7 +97,7 @@ void key_set(struct layer *layer, enum key key, int64_t whole, double real);
 
 /* The key of this name; KEY_COUNT: there is none. */
 enum key key_find(const char *name);
-/* The key that others call so, and what to say behind its name; KEY_COUNT: none is known. */
+/* The key whose row has this foreign name, and the text that a message adds after the key's name; KEY_COUNT: none. */
 enum key key_nickname(const char *theirs, const char **hint);
 
 #endif

@@ -108,7 +108,7 @@ static inline bool key_is_of(const struct spec *spec, enum key key)
     const unsigned of = key_rows[key].of != 0 ? key_rows[key].of : OF_ATTENTION;
     return (of >> spec->value[KEY_LAYER] & 1u) != 0;
 }
-/* Whether the key has a meaning beside the others; true where one of those that say so is bad. */
+/* Whether the layer's other keys give this key a meaning; true where one of these has a bad value. */
 static inline bool has_meaning(const struct spec *spec, enum key key)
 {
     const struct key_row *row = &key_rows[key];
