@@ -656,6 +656,7 @@ static const struct condition {
     {"plain", is_plain},  {"cache", has_cache}, {"scales", has_scales}, {"weight", has_weight}, {"lengths", has_lengths},
 };
 
+#define WORD_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789"
 #define is_word(row, at, length) (strlen((row).word) == (length) && memcmp((row).word, at, length) == 0)
 
 /* Prints what a word becomes; returns the text after it. */
@@ -672,7 +673,7 @@ static const char *skip_unless(const struct selftest *s, const char *at)
 {
     const bool wanted = *at != '!';
     at += !wanted;
-    const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789");
+    const size_t length = strspn(at, WORD_CHARACTERS);
     bool holds = false;
     for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
         holds = holds || (is_word(conditions[i], at, length) && conditions[i].holds(s));
@@ -687,7 +688,8 @@ static void print_program(struct selftest *s)
         if (strncmp(at, "@@-", 3) == 0) {
             at = strchr(at, '\n') + 1; /* a comment of the text itself */
         } else if (strncmp(at, "@@", 2) == 0) {
-            at = fill_in(s, fillers, sizeof fillers / sizeof *fillers, at + 2, strspn(at + 2, "abcdefghijklmnopqrstuvwxyz"));
+            const size_t length = strspn(at + 2, WORD_CHARACTERS);
+            at = fill_in(s, fillers, sizeof fillers / sizeof *fillers, at + 2, length);
             at += *at == '\n';
         } else if (strncmp(at, "@?", 2) == 0) {
             at = skip_unless(s, at + 2);
