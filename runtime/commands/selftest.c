@@ -652,8 +652,9 @@ static const struct condition {
     const char *word;
     bool (*holds)(const struct selftest *s);
 } conditions[] = {
-    {"pairs", has_pairs}, {"f16", has_f16},     {"bf16", has_bf16},     {"both", has_both},     {"short", has_short},
-    {"plain", is_plain},  {"cache", has_cache}, {"scales", has_scales}, {"weight", has_weight}, {"lengths", has_lengths},
+    {"pairs", has_pairs}, {"f16", has_f16},     {"bf16", has_bf16},     {"both", has_both},
+    {"short", has_short}, {"plain", is_plain},  {"cache", has_cache},   {"scales", has_scales},
+    {"weight", has_weight}, {"lengths", has_lengths},
 };
 
 #define WORD_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789"
