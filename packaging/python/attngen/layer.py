@@ -150,7 +150,7 @@ class Layer:
 
     def bench(self, isa: Optional[str] = None, **options: Any) -> "list[dict[str, Any]]":
         """Times the layer and each step: a dict for each instruction set and step, with name, isa, step ("layer" is
-        the whole), us, gflops, share of the core's peak and more. Options are those of attnrun bench: batch=4, n=[1, 64]."""
+        the whole), us, gflops, share of the core's peak and more. Options: those of attnrun bench, as in n=[1, 64]."""
         said = self._run("attnrun", ["bench", "--json", *option_words({"isa": isa, **options})])
         return [json.loads(line) for line in said.splitlines()]
 
