@@ -123,7 +123,7 @@ static const char *path_of(lua_State *lua)
     return importer->path;
 }
 
-/* path(name) → the file's path, and whether it is there: true of a dangling link too, as reading it reports the error */
+/* path(name) → the file's path, and whether it is there, as a dangling link is: reading it reports the error */
 static int find_file(lua_State *lua)
 {
     struct stat status;
@@ -189,8 +189,7 @@ static bool nothing_wanted(const char *name, const void *context)
     return false;
 }
 
-/* tensors(name) → by name the tensors that the header of this file has, {name = type, extents…}; nil with an error in
- * diag */
+/* tensors(name) → by name the tensors of this file's header, {name = type, extents…}; nil with an error in diag */
 static int read_tensors(lua_State *lua)
 {
     struct importer *importer = importer_of(lua);
