@@ -895,8 +895,8 @@ end
 
 local function new_model(checkpoint, kind)
     local model = setmetatable({
-        tensors = checkpoint.tensors, files = checkpoint.files, problems = {}, weight_problems = {}, objects = {},
-        ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, top = {}, kind = kind,
+        options = options, tensors = checkpoint.tensors, files = checkpoint.files, problems = {}, weight_problems = {},
+        objects = {}, ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, top = {}, kind = kind,
         family = families[kind][1], name = options.name or kind:gsub("-", "_"),
     }, Model)
     model.places = {config = checkpoint.config_path, weights = checkpoint.weights_path, [""] = "attngen import"}
