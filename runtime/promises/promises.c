@@ -1156,7 +1156,7 @@ static bool rows_of_kinds(struct trial *t, bool alone)
     return good;
 }
 
-/* layer = linear of rows with one infinite number: its activation's and softcap's limits, where the reference has any */
+/* layer = linear of rows with an infinite number: limits of its activation and softcap, where the reference has any */
 static bool limits_at_infinity(struct trial *t)
 {
     static const char what[] = "rows of x with an infinite number";
