@@ -17,6 +17,7 @@
 #include "commands.h"
 #include "kernels/call.h"
 #include "plan/isa.h"
+#include "plan/plan.h"
 #include "system/process.h"
 
 enum format { FORMAT_C, FORMAT_BLOB };
