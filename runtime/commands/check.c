@@ -10,6 +10,7 @@
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "promises/verify_apart.h"
+#include "system/memory.h"
 
 #define ONE_SEQUENCE_FROM 5e8 /* multiply-adds; larger layers are checked with batch 1 */
 
@@ -186,9 +187,7 @@ static bool make_plain(struct check *c)
                             : sums_fast(c->layer, &c->diag) ? "plan.products=classical" : NULL;
     if (c->diag.errors > 0 || other == NULL || options.plan != NULL)
         return c->diag.errors == 0;
-    const char **set = malloc((options.set_count + 1) * sizeof *set);
-    if (set == NULL)
-        return diag_environment(&c->diag, NULL, "out of memory");
+    const char **set = memory_get(options.set_count + 1, sizeof *set);
     size_t count = 0;
     for (size_t i = 0; i < options.set_count; i++)
         if (strncmp(options.set[i], other, strcspn(other, "=")) != 0)

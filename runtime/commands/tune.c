@@ -25,7 +25,7 @@
 #include "plan/isa.h"
 #include "plan/planfile.h"
 #include "promises/verify_apart.h"
-#include "reports/record.h"
+#include "system/memory.h"
 #include "system/process.h"
 #include "timing/budget.h"
 #include "timing/timing.h"
@@ -123,33 +123,15 @@ static void print_request(const struct plan_request *request, FILE *out)
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
 
-static char *file_text(const struct tune *t, const struct plan_file *file)
+static bool write_file(const struct tune *t, const struct plan_file *file, const char *path)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL)
-        return NULL;
+    struct text text;
+    FILE *out = text_begin(&text);
     fprintf(out, "# Written by attnrun tune for the layer %s: batch %zu, n %zu, m %zu on one core.\n"
                  "# attngen --plan reads it; what a section does not name is decided as without it.\n",
             t->layer->name, t->draw.batch, t->draw.n, t->draw.m);
     plan_file_print(file, t->layer, out);
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-static bool write_file(const struct tune *t, const struct plan_file *file, const char *path)
-{
-    char *text = file_text(t, file);
-    bool good = text != NULL;
-    if (!good)
-        diag_environment(t->diag, path, "out of memory");
-    good = good && file_replace(path, &(struct piece){text, strlen(text)}, 1, t->diag);
-    free(text);
-    return good;
+    return text_write(&text, path, t->diag);
 }
 
 static void set_request(struct plan_file *file, size_t row, const struct plan_request *request)
@@ -170,7 +152,7 @@ static void slot_free(struct slot *slot)
 }
 
 /* --set arguments for the request, after those of the command line */
-static bool request_words(struct words *words, const struct options *options, const struct plan_request *request)
+static void request_words(struct words *words, const struct options *options, const struct plan_request *request)
 {
     char value[24], text[64];
     for (size_t i = 0; i < options->compile.set_count; i++)
@@ -181,7 +163,6 @@ static bool request_words(struct words *words, const struct options *options, co
                      plan_value_text((enum plan_key)key, request->value[key], value));
             words_add(words, text);
         }
-    return !words->failed;
 }
 
 /* Computes reference and bounds, for every kernel that folds and packs in the same way. */
@@ -276,22 +257,13 @@ static void run_errand(void *context, FILE *answer)
         fputc('.', answer);
 }
 
-/* Whether a kernel that one process compiles is in the cache for the next */
-static bool is_kept(const struct tune *t)
-{
-    struct cache cache;
-    const bool kept = cache_open(&cache, t->options->compile.cache, t->diag) && cache.folder >= 0;
-    cache_close(&cache);
-    return kept;
-}
-
 /* compile_kernel() that ends by that time, if there is a cache. False if interrupted, or if it had to be stopped, which
  * is noted. */
 static bool compile_in_time(struct tune *t, struct kernel *kernel, const struct compile_options *options, double until)
 {
     struct errand errand = {t, options, until};
     struct process_result result;
-    if (!isinf(until) && is_kept(t)) {
+    if (!isinf(until) && cache_keeps(t->options->compile.cache)) {
         if (!process_call(&result, run_errand, &errand, NULL, t->diag))
             return false;
         free(result.output);
@@ -314,8 +286,6 @@ static bool compile_plan(struct tune *t, struct kernel *kernel, const struct pla
     if (file != NULL) {
         folder = folder_make(t->diag);
         path = folder != NULL ? path_join(folder, "tuned.plan") : NULL;
-        if (folder != NULL && path == NULL)
-            diag_environment(t->diag, NULL, "out of memory");
         good = path != NULL && write_file(t, file, path);
         options.plan = path;
     }
@@ -577,7 +547,7 @@ static bool join_key(void *context, size_t number, double until)
     struct tune *t = context;
     struct plan_request both = t->slots[0].request;
     plan_request_add(&both, &t->gained[number]);
-    if (!candidates_add(&t->candidates, t->layer, t->row, (int64_t)t->draw.batch, &both))
+    if (!candidates_add(&t->candidates, &both))
         return true; /* measured already */
     if (!slot_fill(t, &t->slots[1], &t->candidates.item[t->candidates.count - 1].request, compile_until(t, until)))
         return false;
@@ -699,7 +669,7 @@ static void print_json(const struct tune *t, const struct gain *v, const struct 
 {
     printf("{\"name\":\"%s\",\"isa\":\"%s\",\"default_us\":%.5g,\"tuned_us\":%.5g,\"ratio\":%.4f,\"ratio_low\":%.4f,"
            "\"ratio_high\":%.4f,\"gained\":%s,\"modelled\":%zu,\"measured\":%zu,"
-           "\"dropped\":%zu,\"" FIELD_DISTURBED "\":%d,\"plan\":\"", t->layer->name,
+           "\"dropped\":%zu,\"disturbed\":%d,\"plan\":\"", t->layer->name,
            isa_of(t)->name, v->default_us, v->tuned_us, v->ratio, v->low, v->high, is_worth(v) ? "true" : "false",
            t->candidates.considered, t->measured, t->dropped, v->disturbed);
     print_request(request, stdout);
@@ -886,12 +856,7 @@ static bool choose_draw(struct tune *t)
 int command_tune(const struct options *options)
 {
     struct diag diag = {0};
-    struct tune *t = calloc(1, sizeof *t);
-    int code;
-    if (t == NULL) {
-        diag_environment(&diag, NULL, "out of memory");
-        return diag_report(&diag, stderr);
-    }
+    struct tune *t = memory_get(1, sizeof *t);
     t->options = options;
     t->spec = options->specs[0];
     t->diag = &diag;
@@ -899,7 +864,7 @@ int command_tune(const struct options *options)
     t->layer = layer_read(t->spec, options->compile.set, options->compile.set_count, &diag);
     if (t->layer != NULL && choose_draw(t) && file_possible(options->out, &diag))
         tune_all(t);
-    code = diag_report(&diag, stderr);
+    int code = diag_report(&diag, stderr);
     if (code == EXIT_GOOD && t->wrong > 0)
         code = EXIT_CHECK_FAILED;
     subject_free(&t->subject);

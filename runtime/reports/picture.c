@@ -373,9 +373,6 @@ bool picture_draw(const struct picture *p, const char *path, struct diag *diag)
         pixels = path_join(folder, "pixels.rgb");
         script = path_join(folder, "heatmap.gnuplot");
         picture = path_join(folder, "heatmap.svg");
-        good = pixels != NULL && script != NULL && picture != NULL;
-        if (!good)
-            diag_environment(diag, NULL, "out of memory");
     }
     good = good && write_pixels(p, &layout, pixels, diag) &&
            write_script(p, &layout, script, pixels, picture, diag) && gnuplot_run(script, diag) &&

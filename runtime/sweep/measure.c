@@ -12,6 +12,7 @@
 #include "kernels/apart.h"
 #include "kernels/call.h"
 #include "sweep.h"
+#include "system/memory.h"
 
 #define GROUP_BYTES ((size_t)2 << 30)       /* for the layers of a group, and at most a quarter of the memory */
 
@@ -176,10 +177,8 @@ static bool add_without_kernel(struct sweep *s, struct point *p, struct diag *di
 
 bool sweep_measure(struct sweep *s, struct diag *diag)
 {
-    struct group *group = calloc(1, sizeof *group);
-    bool good = group != NULL;
-    if (!good)
-        diag_environment(diag, NULL, "out of memory");
+    struct group *group = memory_get(1, sizeof *group);
+    bool good = true;
     sweep_begin_progress(s);
     for (size_t i = 0; good && i < s->count; i++)
         good = s->point[i].done || add_without_kernel(s, &s->point[i], diag);
