@@ -191,9 +191,8 @@ static void print_plots(FILE *out, const struct records *records, const struct c
 static void print_column_head(FILE *out, const struct records *records, const struct columns *columns, size_t c)
 {
     const struct column *column = &columns->column[c];
-    print_html(out, column_is_text(column, records) ? "<th scope=\"col\" class=\"text\" aria-sort=\"none\" data-name=\"%s\""
-                                                    : "<th scope=\"col\" aria-sort=\"none\" data-name=\"%s\"",
-               column->name);
+    fputs(column_is_text(column, records) ? "<th scope=\"col\" class=\"text\"" : "<th scope=\"col\"", out);
+    print_html(out, " aria-sort=\"none\" data-name=\"%s\"", column->name);
     fputs(is_axis(columns, c) ? " data-axis=\"\"" : "", out);
     if (column->text != NULL)
         print_html(out, " title=\"%s\"", column->text);
