@@ -23,7 +23,7 @@ static const struct option_command commands[] = {
      "writes a C program that tests the layer's pair on the machine where it runs, against the reference's results,\n"
      "which it contains: it prints ok, or the first difference; its first comment says how to build it"},
     {"heatmap", COMMAND_HEATMAP, "one spec", false, "SPEC --in A.safetensors -o F.svg [--head I] [OPTION…]",
-     "runs the layer on the tensors of a file and draws the attention weights of each head; needs gnuplot"},
+     "runs the layer on the tensors of a file and draws the attention weights of each head"},
     {"sweep", COMMAND_SWEEP, "one spec", false, "SPEC --vary KEY=VALUES [--vary KEY=VALUES]… [OPTION…]",
      "compiles, checks and times every combination of the values; prints a table, writes CSV, JSON lines, a page"},
     {"merge", COMMAND_MERGE, "a file of JSON lines", true, "A.jsonl B.jsonl… [OPTION…]",
