@@ -13,6 +13,7 @@
 #include "draw.h"
 #include "elements.h"
 #include "plan/isa.h"
+#include "system/memory.h"
 
 static enum tensor_kind kind_of(enum layer_tensor tensor)
 {
@@ -72,17 +73,14 @@ size_t inputs_y_at(const struct layer *layer, const struct inputs *in, size_t b,
     return (b * in->n + t) * (size_t)layer->d_out + column;
 }
 
-bool inputs_order_y(const struct layer *layer, const struct inputs *in, double *numbers)
+void inputs_order_y(const struct layer *layer, const struct inputs *in, double *numbers)
 {
     const size_t count = inputs_count(layer, in, TENSOR_Y), d_out = (size_t)layer->d_out;
-    double *ordered = malloc(count * sizeof *ordered + 1);
-    for (size_t i = 0; ordered != NULL && i < count; i++)
+    double *ordered = memory_get(count, sizeof *ordered);
+    for (size_t i = 0; i < count; i++)
         ordered[inputs_y_at(layer, in, i / d_out / in->n, i / d_out % in->n, i % d_out)] = numbers[i];
-    if (ordered != NULL && count > 0)
-        memcpy(numbers, ordered, count * sizeof *ordered);
-    const bool good = ordered != NULL;
+    memcpy(numbers, ordered, count * sizeof *ordered);
     free(ordered);
-    return good;
 }
 
 int64_t inputs_position(const struct layer *layer, const struct inputs *in, size_t b, size_t t)
@@ -183,8 +181,8 @@ size_t *inputs_new_rows(const struct layer *layer, const struct inputs *in, bool
 {
     const size_t width = (size_t)(values ? layer->d_v : layer->d_k), h_kv = (size_t)layer->h_kv;
     const size_t rows = inputs_count(layer, in, inputs_cache_of(layer, values)) / width;
-    size_t *number = calloc(rows + 1, sizeof *number);
-    for (size_t b = 0; number != NULL && b < in->batch; b++)
+    size_t *number = memory_get(rows, sizeof *number);
+    for (size_t b = 0; b < in->batch; b++)
         for (size_t i = 0; i < h_kv; i++)
             for (size_t t = 0; t < inputs_keys(in, b); t++) {
                 const int64_t position = inputs_position(layer, in, b, t);
@@ -288,6 +286,24 @@ bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inpu
         if (in->tensor[t] != NULL)
             memcpy(in->tensor[t], from->tensor[t], inputs_bytes(layer, in, t));
     return true;
+}
+
+bool inputs_fit(const struct layer *layer, const struct inputs_draw *draw, bool timed, const char *place,
+                struct diag *diag)
+{
+    const size_t errors = diag->errors;
+    const bool has_m = !layer_is_square(layer);
+    if (draw->n > (size_t)layer->seq_len)
+        diag_error(diag, place, "n = %zu is past seq_len = %lld; ask for less", draw->n, (long long)layer->seq_len);
+    if (has_m && draw->m > (size_t)layer->source_len)
+        diag_error(diag, place, "m = %zu is past source_len = %lld; ask for less", draw->m,
+                   (long long)layer->source_len);
+    if (timed && (draw->n < 1 || draw->batch < 1 || (has_m && draw->m < 1)))
+        diag_error(diag, place, "n, m and batch must be at least 1; without them there is nothing to time");
+    if (layer_has_cache(layer) && draw->past_given && draw->past + (int64_t)draw->n > inputs_positions(layer))
+        diag_error(diag, place, "past = %lld leaves no room for n = %zu of %lld positions; ask for less",
+                   (long long)draw->past, draw->n, (long long)inputs_positions(layer));
+    return diag->errors == errors;
 }
 
 /* ---- drawing --------------------------------------------------------------------------------------------------- */
