@@ -292,9 +292,11 @@ static bool prepare(struct bench *b, const struct layer *layer, const struct ker
         .seed = o->seed, .init = o->init, .full_lengths = true, .batch = o->batch != UNSET ? o->batch : 1,
         .n = b->wanted.n, .past_given = layer_has_cache(layer), .past = b->wanted.past,
         .m = o->m != UNSET ? o->m : (size_t)layer->source_len};
-    return timed_make(&b->timed, layer, call, &draw, diag) &&
-           (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag)) &&
-           (!o->backward || timed_backward(&b->timed, diag));
+    const bool good = timed_make(&b->timed, layer, call, &draw, diag) &&
+                      (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag));
+    if (good && o->backward)
+        timed_backward(&b->timed);
+    return good;
 }
 
 /* The reference on the same inputs: one line, the fastest of three runs, or of one if that takes long */
@@ -369,23 +371,16 @@ static void bench_here(void *context, FILE *answer)
 /* A kernel that ended its process. */
 static int report_crash(const struct job *job, const char *why)
 {
-    const struct options *o = job->options;
-    const char *isa = job->call->isa_name(job->isa);
-    fprintf(stderr, "FAILED  %s %s: %s\n  repeat: ", job->layer->name, isa, why);
-    compile_print_variables(stderr);
-    fputs("attnrun bench ", stderr);
-    compile_print_word(job->spec, stderr);
-    fprintf(stderr, "%s --isa %s --seed %llu", o->backward ? " --backward" : "", isa, (unsigned long long)o->seed);
-    if (o->batch != UNSET)
-        fprintf(stderr, " --batch %zu", o->batch);
-    if (o->queries != NULL || layer_has_cache(job->layer))
-        fprintf(stderr, " --n %zu", job->wanted.n);
-    if (layer_has_cache(job->layer))
-        fprintf(stderr, " --past %lld", (long long)job->wanted.past);
-    if (o->m != UNSET)
-        fprintf(stderr, " --m %zu", o->m);
-    compile_print_options(&o->compile, stderr);
-    fputc('\n', stderr);
+    struct options only = *job->options;
+    char n[24], past[24];
+    const bool cached = layer_has_cache(job->layer);
+    snprintf(n, sizeof n, "%zu", job->wanted.n);
+    snprintf(past, sizeof past, "%lld", (long long)job->wanted.past);
+    only.isa = job->call->isa_name(job->isa);
+    only.queries = only.queries != NULL || cached ? n : NULL;
+    only.pasts = cached ? past : NULL;
+    fprintf(stderr, "FAILED  %s %s: %s\n", job->layer->name, only.isa, why);
+    options_repeat(&only, COMMAND_BENCH, job->spec, stderr);
     return EXIT_CHECK_FAILED;
 }
 

@@ -11,7 +11,6 @@
 #include "kernels/call.h"
 #include "plan/isa.h"
 #include "reference/reference.h"
-#include "reports/gnuplot.h"
 #include "reports/picture.h"
 #include "system/memory.h"
 
@@ -191,7 +190,7 @@ int command_heatmap(const struct options *options)
     struct compile_options compile;
     const char **set = memory_get(options->compile.set_count + 1, sizeof *set);
     find_scale(&map);
-    const bool good = is_svg(&map) && gnuplot_find("heatmap", &map.diag) && read_call(&map, &compile, set) &&
+    const bool good = is_svg(&map) && read_call(&map, &compile, set) &&
            choose(&map) && read_all_labels(&map) &&
            compile_kernel(&map.call.kernel, options->specs[0], map.call.layer->name, &compile, &map.diag) &&
            run_kernel(&map);

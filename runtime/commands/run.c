@@ -310,26 +310,13 @@ static void compare_outputs(struct job *job, const char *who)
         printf("%s: computed\n", who);
 }
 
-/* A kernel that computed nothing. */
+/* A kernel that computed nothing; no name: the best. */
 static void report_no_result(struct job *job, const char *name)
 {
-    const struct options *o = job->options;
-    printf("FAILED  %s: %s\n  repeat: ", name != NULL ? name : "the best instruction set", job->call.why);
-    compile_print_variables(stdout);
-    printf("attnrun run ");
-    compile_print_word(o->specs[0], stdout);
-    printf(" --in ");
-    compile_print_word(o->in, stdout);
-    printf("%s", o->weights.path != NULL ? " --weights " : "");
-    compile_print_word(o->weights.path, stdout);
-    printf("%s", o->weights.prefix != NULL ? " --prefix " : "");
-    compile_print_word(o->weights.prefix, stdout);
-    printf("%s", o->weights.zero_bias ? " --zero-bias" : "");
-    printf("%s", o->weights.norm_plus_one ? " --norm-plus-one" : "");
-    if (name != NULL)
-        printf(" --isa %s", name);
-    compile_print_options(&o->compile, stdout);
-    printf("\n");
+    struct options only = *job->options;
+    only.isa = name;
+    printf("FAILED  %s: %s\n", name != NULL ? name : "the best instruction set", job->call.why);
+    options_repeat(&only, COMMAND_RUN, only.specs[0], stdout);
     job->missed = job->violated = true;
 }
 

@@ -188,7 +188,7 @@ static bool compute(struct tune *t, const struct kernel *kernel)
 static void report_wrong(struct tune *t, const struct findings *f, const struct plan_request *request)
 {
     const struct comparison *const both[] = {&f->y, &f->attn};
-    struct compile_options compile = t->options->compile;
+    struct options only = *t->options;
     struct words words = {0};
     fprintf(stderr, "FAILED  %s %s: ", t->layer->name, isa_of(t)->name);
     print_request(request, stderr);
@@ -197,17 +197,13 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
             fputs("\n  ", stderr);
             comparison_print_miss(both[i], stderr);
         }
-    fprintf(stderr, "%s%s\n  repeat: ", f->why[0] != '\0' ? "\n  " : "", f->why);
-    compile_print_variables(stderr);
-    fprintf(stderr, "attnrun check %s --isa %s --seed %llu --n %zu", t->spec, isa_of(t)->name,
-            (unsigned long long)t->draw.seed, t->draw.n);
-    if (!layer_is_square(t->layer))
-        fprintf(stderr, " --m %zu", t->draw.m);
+    fprintf(stderr, "%s%s\n", f->why[0] != '\0' ? "\n  " : "", f->why);
     request_words(&words, t->options, request);
-    compile.set = (const char *const *)words.word;
-    compile.set_count = words.count;
-    compile_print_options(&compile, stderr);
-    fputc('\n', stderr);
+    only.isa = isa_of(t)->name;
+    only.n = t->draw.n;
+    only.m = layer_is_square(t->layer) ? UNSET : t->draw.m;
+    only.set = (struct option_texts){(const char **)words.word, words.count};
+    options_repeat(&only, COMMAND_CHECK, t->spec, stderr);
     words_free(&words);
 }
 
@@ -794,7 +790,7 @@ static unsigned rows_here(struct tune *t)
     }
     void *packed = large_pages(kernel.call->packed_bytes);
     const struct kernel_weights weights = kernel_weights_of(&inputs);
-    for (size_t i = 0; packed != NULL && i < isa_count; i++)
+    for (size_t i = 0; i < isa_count; i++)
         if (options_want_isa(t->options, isa_table[i].name) &&
             kernel.call->pack(packed, &weights, isa_table[i].id) != KERNEL_ISA)
             rows |= 1u << i;
@@ -840,17 +836,9 @@ static void tune_all(struct tune *t)
 
 static bool choose_draw(struct tune *t)
 {
-    const struct options *o = t->options;
-    const struct layer *l = t->layer;
-    t->draw = (struct inputs_draw){.seed = o->seed, .init = o->init, .full_lengths = true,
-                                   .batch = given_or(o->batch, 1), .n = given_or(o->n, l->seq_len)};
-    t->draw.m = !layer_is_square(l) ? given_or(o->m, l->source_len) : t->draw.n;
-    if (t->draw.n >= 1 && t->draw.m >= 1 && t->draw.batch >= 1 && t->draw.n <= (size_t)l->seq_len &&
-        t->draw.m <= (size_t)l->source_len)
-        return true;
-    return diag_error(t->diag, t->spec, "batch %zu, n %zu, m %zu: what is timed needs 1 or more of each, and at most n "
-                      "%lld, m %lld", t->draw.batch, t->draw.n, t->draw.m, (long long)l->seq_len,
-                      (long long)l->source_len);
+    t->draw = options_draw(t->options, t->layer, 1);
+    t->draw.full_lengths = true;
+    return inputs_fit(t->layer, &t->draw, true, t->spec, t->diag);
 }
 
 int command_tune(const struct options *options)

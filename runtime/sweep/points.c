@@ -145,21 +145,14 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
     if (layer_has_cache(layer)) { /* a step at the end of the cache, unless sizes are given */
         p->past = call_number(s, p->number, "past", 0, max(0, layer->cache_len - (int64_t)p->n), diag);
         p->m = (size_t)p->past + p->n;
-        if ((int64_t)p->m > inputs_positions(layer))
-            diag_error(diag, "past", "past = %lld leaves no room for n = %zu of %lld positions; ask for less",
-                       (long long)p->past, p->n, (long long)inputs_positions(layer));
     } else if (axes_find(&s->axes, "past") != NULL) {
         diag_error(diag, "past", "past is for a layer with a cache; this one has none");
     }
     p->costs = has_types(s, layer);
     if (varies_m && layer_is_square(layer))
         diag_error(diag, "m", "m is for attention = cross; in self-attention it is n");
-    if (p->n > (size_t)layer->seq_len)
-        diag_error(diag, "n", "n = %zu is past seq_len = %lld; ask for less", p->n, (long long)layer->seq_len);
-    if (p->m > (size_t)layer->source_len && !layer_has_cache(layer))
-        diag_error(diag, "m", "m = %zu is past source_len = %lld; ask for less", p->m, (long long)layer->source_len);
-    if (p->n < 1 || p->m < 1 || p->batch < 1)
-        diag_error(diag, "n", "n, m and batch must be at least 1; without them there is nothing to time");
+    const struct inputs_draw draw = sweep_draw(s, p, true);
+    inputs_fit(layer, &draw, true, "call", diag);
 }
 
 static bool is_possible(const struct layer *layer, size_t row)

@@ -141,11 +141,10 @@ static size_t plan_rounds(struct timed *timed, size_t count, double seconds, siz
     return rounds_for(1e6 * seconds * (double)count / round, min);
 }
 
-bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min,
-                    struct diag *diag)
+void rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min)
 {
     if (count == 0)
-        return true;
+        return;
     const int core = pin_to_this_core();
     const size_t rounds = plan_rounds(timed, count, seconds, min);
     double *operations = memory_get(count, sizeof *operations);
@@ -153,12 +152,9 @@ bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, d
     for (size_t i = 0; i < count; i++)
         operations[i] = operations_of(&timed[i]);
     settle_clock(timed[0].isa);
-    const bool good = kernels.memory != NULL || diag_environment(diag, NULL, "out of memory");
-    if (good)
-        rounds_take(timings, count, rounds, operations, take_kernel, &kernels);
-    for (size_t i = 0; good && i < count; i++)
+    rounds_take(timings, count, rounds, operations, take_kernel, &kernels);
+    for (size_t i = 0; i < count; i++)
         timings[i].core = core;
     free(operations);
     free((void *)kernels.memory);
-    return good;
 }

@@ -34,8 +34,7 @@ struct timing timing_of(const struct sample *samples, size_t rounds, double oper
 void rounds_take(struct timing *timings, size_t count, size_t rounds, const double *operations,
                  struct sample (*take)(void *context, size_t kernel), void *context);
 
-/* Measures packed kernels for about `seconds` each and at least so many rounds. False with the reason in `diag`. */
-bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min,
-                    struct diag *diag);
+/* Measures packed kernels for about `seconds` each and at least so many rounds. */
+void rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min);
 
 #endif
