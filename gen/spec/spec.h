@@ -58,8 +58,6 @@ char *spec_steering(struct spec *spec, const struct layer *layer);
 void spec_fingerprint(const char *text, char fingerprint[17]);
 void spec_free(struct spec *spec);
 void spec_out_of_memory(struct spec *spec);
-/* The `length` bytes at `text` as a string; NULL without memory. */
-char *spec_copy(const char *text, size_t length);
 /* The file's stem: what stands between the last slash and the last dot. */
 char *spec_stem(const char *path);
 
