@@ -100,7 +100,8 @@ $(BUILD)/%.o: %.c | lua
 	$(compile) -Igen -Iruntime -I$(BUILD)/gen $(LUA_CFLAGS) -c -o $@ $<
 
 # The names by which templates see the fields of these headers' structs
-named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h plan/plan.h)
+named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h \
+             $(addprefix plan/,layouts.h step_panels.h step_cached.h step_back.h steps.h plan.h))
 $(BUILD)/gen/emit/context.o: $(BUILD)/gen/emit/names.h
 $(BUILD)/gen/emit/names.h: gen/emit/names.awk $(named)
 	@mkdir -p $(@D)
@@ -158,11 +159,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
+$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/memory.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/memory.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
