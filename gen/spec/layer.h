@@ -312,23 +312,14 @@ static inline bool layer_types_tensors(const struct layer *layer)
 /* How many norms the block has: n1 is the first. */
 int layer_norms(const struct layer *layer);
 
-/* The tensors of the contract, in the order of docs/spec.md's table. */
+/* The tensors of the contract. TENSOR_TABLE and on: the tables of a spec, in its order. */
+#define TENSOR(id, ...) TENSOR_##id,
 enum layer_tensor {
-    TENSOR_X, TENSOR_SOURCE, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_LENGTHS, TENSOR_PAST, TENSOR_POSITIONS,
-    TENSOR_PAGE_TABLE,
-    TENSOR_PREFIX, TENSOR_SEGMENT, TENSOR_SEGMENT_Q, TENSOR_SEGMENT_K, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
-    TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
-    TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K,
-    TENSOR_N1_G, TENSOR_N1_B, TENSOR_N2_G, TENSOR_N2_B, TENSOR_N3_G, TENSOR_N3_B, TENSOR_N4_G, TENSOR_N4_B,
-    TENSOR_W_1, TENSOR_B_1, TENSOR_W_G, TENSOR_B_G, TENSOR_W_2, TENSOR_B_2,
-    TENSOR_W, TENSOR_B, /* of layer = linear */
-    TENSOR_REL_BIAS, TENSOR_SINK,
-    TENSOR_TABLE, /* and on: the tables of a spec, in its order */
-    TENSOR_TABLE_LAST = TENSOR_TABLE + LAYER_TABLES - 1,
-    TENSOR_Y, TENSOR_ATTN, TENSOR_LSE,
-    TENSOR_K_CACHE, TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE,
-    TENSOR_COUNT
+#include "spec/tensor_rows.h"
+    TENSOR_COUNT,
+    TENSOR_TABLE = TENSOR_TABLE_0, TENSOR_TABLE_LAST = TENSOR_TABLE_7
 };
+#undef TENSOR
 
 enum tensor_kind {
     TENSOR_OF_CALL,  /* each call brings it */
