@@ -26,7 +26,8 @@ TENSOR(SEGMENT, segment, OF_CALL, I32, "[batch][n]", has_segment, .shown.note = 
 TENSOR(SEGMENT_Q, segment_q, OF_CALL, I32, "[batch][n]", has_two_segments, .shown.note = " int32: of each query")
 TENSOR(SEGMENT_K, segment_k, OF_CALL, I32, "[batch][m]", has_two_segments, .shown.note = " int32: of each key")
 TENSOR(MASK_BOOL, mask_bool, OF_PAIRS, BOOL, "[batch|1][h|1][n][m]", NULL, .mask = MASK_BOOL,
-       .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}, .shown.field = "nonzero: visible", .shown.note = " bytes, nonzero: visible")
+       .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}, .shown.field = "nonzero: visible",
+       .shown.note = " bytes, nonzero: visible")
 TENSOR(MASK_ADD, mask_add, OF_PAIRS, F32, "[batch|1][h|1][n][m]", NULL, .mask = MASK_ADDITIVE,
        .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}, .shown.field = "added after the scale; -inf hides",
        .shown.note = ", added to the scaled scores; -inf hides, a finite -1e9 does not")
