@@ -212,7 +212,7 @@ function Keys:layers(key, default)
     return count
 end
 
--- A number above 0, likewise; `below`, which no model reaches: nil is none.
+-- A number above 0, with a default as of size(); `below`: a limit that no model reaches, nil is none.
 function Keys:number(key, default, below)
     local value = self:read(key, default)
     if value == nil and default == false then
