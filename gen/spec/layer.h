@@ -349,8 +349,8 @@ struct layer_tensor_row {
     const char *name; /* on disk and in the interface */
     enum tensor_kind kind;
     enum tensor_element type;
-    const char *field, *note; /* words of the emitted header after the field and after the shape; NULL: none; those after
-                               * a '|' hold in cross-attention */
+    const char *field, *note; /* words of the emitted header after the field and after the shape; NULL: none; words
+                               * after a '|' hold in cross-attention */
 };
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);

@@ -483,14 +483,31 @@ static bool (*const readers[])(struct spec *spec, enum key key, const char *text
     [KIND_MASK] = read_mask, [KIND_WORD] = read_word, [KIND_SWITCH] = read_word, [KIND_EXPRESSION] = read_nothing,
     [KIND_FACTOR] = read_factor, [KIND_CAP] = read_cap, [KIND_POSITIVE] = read_positive, [KIND_SHARE] = read_share};
 
-/* A size that is not written takes another's value, and is bad where that one is. */
-static void size_default(struct spec *spec, enum key key, enum key from)
+/* A key that must be given, and is not, is bad; so is one that perhaps must be, of which nothing is said. */
+static void check_required(struct spec *spec, enum key key)
 {
-    if (is_given(spec, key))
+    const struct key_row *row = &key_rows[key];
+    if (is_given(spec, key) || row->example == NULL || !key_is_of(spec, key))
         return;
-    spec->value[key] = spec->value[from];
-    if (spec->bad[from])
-        spec->bad[key] = true;
+    spec->bad_read = false;
+    const bool wanted = row->needed != NULL ? row->needed(spec) : row->has_meaning == NULL || row->has_meaning(spec);
+    if (wanted && !spec->bad_read)
+        diag_error(spec->diag, spec->path, "%s is missing; write for example %s = %s", row->name, row->name,
+                   row->example);
+    spec->bad[key] = wanted || spec->bad_read;
+}
+
+/* A key that is not given takes the value of another one, and is bad where that one is. */
+static void take_default(struct spec *spec, enum key key)
+{
+    for (size_t i = 0; i < COUNT_OF(key_rows[key].from) && !is_given(spec, key); i++) {
+        const enum key from = key_rows[key].from[i];
+        if (from == KEY_NAME || !key_is_of(spec, from) || !has_meaning(spec, from))
+            continue;
+        spec->value[key] = spec->value[from];
+        spec->bad[key] = spec->bad[key] || spec->bad[from];
+        return;
+    }
 }
 
 void spec_values(struct spec *spec)
@@ -507,29 +524,10 @@ void spec_values(struct spec *spec)
         spec->differs[key] = spec->value[key] != (int64_t)row->absent || spec->real[key] != row->absent ||
                              row->kind == KIND_EXPRESSION || key == KEY_NORM; /* of a linear layer any is one */
     }
-    const bool attends = is_attention(spec) && !spec->bad[KEY_LAYER], linear = is_linear(spec);
-    const bool has_width = !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE;
-    const bool unknown = spec->bad[KEY_INPUT] || (is_projected(spec) && spec->bad[KEY_W_O]);
-    const struct { enum key key; const char *example; bool required; } required[] = {
-        {KEY_D_MODEL, "d_model = 768", (attends && has_width && !unknown) || spec->value[KEY_LAYER] == LAYER_FFN},
-        {KEY_H, "h = 12", attends}, {KEY_D_K, "d_k = 64", attends && is_projected(spec)},
-        {KEY_D_IN, "d_in = 768", linear}, {KEY_D_OUT, "d_out = 50257", linear}, {KEY_SEQ_LEN, "seq_len = 512", true},
-        {KEY_CACHE_LEN, "cache_len = 2048", attends && is_cached(spec)},
-        {KEY_PAGE_LEN, "page_len = 16", attends && spec->value[KEY_CACHE] == CACHE_PAGED},
-        {KEY_D_FF, "d_ff = 3072", !linear && is_ffn(spec) && !spec->bad[KEY_FFN]}};
-    for (size_t i = 0; i < COUNT_OF(required); i++)
-        if (required[i].required && !is_given(spec, required[i].key)) {
-            diag_error(spec->diag, spec->path, "%s is missing; write for example %s", key_rows[required[i].key].name,
-                       required[i].example);
-            spec->bad[required[i].key] = true;
-        }
-    if (linear)
-        size_default(spec, KEY_D_MODEL, KEY_D_IN);
-    if (unknown && !is_given(spec, KEY_D_MODEL))
-        spec->bad[KEY_D_MODEL] = true; /* perhaps there is none, so nothing is said about it */
-    size_default(spec, KEY_H_KV, KEY_H);
-    size_default(spec, KEY_D_SOURCE, KEY_D_MODEL);
-    size_default(spec, KEY_SOURCE_LEN, is_cached(spec) ? KEY_CACHE_LEN : KEY_SEQ_LEN);
+    for (enum key key = 0; key < KEY_COUNT; key++)
+        check_required(spec, key);
+    for (enum key key = 0; key < KEY_COUNT; key++)
+        take_default(spec, key);
 }
 
 /* FNV-1a, 64 bits. */
