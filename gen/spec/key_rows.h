@@ -13,7 +13,8 @@ KEY(D_IN, d_in, SIZE, .steers = STEERS_NOTHING, .example = "768", /* d_model has
 KEY(D_OUT, d_out, SIZE, FIELD(d_out), .example = "50257", .context = "D_OUT", .of = OF_LINEAR,
     .elsewhere = "only layer = linear has it, y of others is d_model wide; leave it out")
 KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .from = {KEY_D_IN}, .example = "768", .steers = STEERS_ALWAYS,
-    .context = "D_MODEL", .of = OF_ATTENTION | OF_FFN, .elsewhere = "the widths of layer = linear are d_in and d_out; write those",
+    .context = "D_MODEL", .of = OF_ATTENTION | OF_FFN,
+    .elsewhere = "the widths of layer = linear are d_in and d_out; write those",
     .has_meaning = has_width,
     .idle = "input = projected has no x and w_o = none no W_O; leave it out, or write w_o = dense",
     .nicknames = {{"hidden_size n_embd embed_dim n_embed emb_dim dim model_dim hidden_dim", ""}})
