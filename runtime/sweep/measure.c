@@ -86,8 +86,8 @@ static bool call_time(struct timed_point *answers, struct sweep *s, struct point
 {
     enum status status;
     char reason[REASON];
-    if (!sweep_ask(s, time_points, (const struct point *const *)points, count, answers, count * sizeof *answers, "timed",
-                   &status, reason, diag))
+    if (!sweep_ask(s, time_points, (const struct point *const *)points, count, answers, count * sizeof *answers,
+                   "timed", &status, reason, diag))
         return false;
     for (size_t i = 0; status != STATUS_OK && i < count; i++) {
         answers[i].status = status;

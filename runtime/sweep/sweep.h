@@ -135,8 +135,8 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
 bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
                          struct diag *diag);
 struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool full);
-/* Calls `work` on the points in a process of its own and takes its answers, of `bytes` in all. False when interrupted or
- * when no process can be started; else *status is OK, or the point is lost or failed, and `reason` says how. */
+/* Calls `work` on the points in a process of its own and takes its answers, of `bytes` in all. False when interrupted
+ * or when no process can be started; else *status is OK, or the points are lost or failed, and `reason` says how. */
 bool sweep_ask(struct sweep *s, void (*work)(void *context, FILE *answer), const struct point *const *points,
                size_t count, void *answers, size_t bytes, const char *during, enum status *status, char reason[REASON],
                struct diag *diag);
