@@ -13,6 +13,7 @@
 #include "base/diag.h"
 #include "plan/expect.h"
 #include "plan/isa.h"
+#include "plan/plan.h"
 #include "plan/planfile.h"
 #include "spec/layer.h"
 #include "system/memory.h"
@@ -79,10 +80,10 @@ struct outcome {
 static void settle_fast(struct plan_isa *p)
 {
     bool any = false;
-    for (int i = 0; i < p->product_count; i++)
-        any = any || (p->products[i].kind == PRODUCT_PANELS && p->products[i].panels.classical == NULL);
-    for (int i = 0; !any && i < p->product_count; i++)
-        p->products[i].panels.classical = NULL;
+    for (int i = 0; i < p->step_count; i++)
+        any = any || (p->steps[i].kind == KIND_PANELS && p->steps[i].panels.classical == NULL);
+    for (int i = 0; !any && i < p->step_count; i++)
+        p->steps[i].panels.classical = NULL;
     p->fast = p->fast && any;
 }
 

@@ -17,7 +17,9 @@
 #include "commands.h"
 #include "kernels/call.h"
 #include "plan/isa.h"
+#include "plan/plan.h"
 #include "system/memory.h"
+#include "system/process.h"
 
 enum format { FORMAT_C, FORMAT_BLOB };
 
