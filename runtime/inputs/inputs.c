@@ -866,7 +866,8 @@ static bool check_numbers(const struct inputs *in, enum layer_tensor tensor, siz
     for (size_t b = 0; numbers != NULL && b < in->batch; b++)
         if (numbers[b] < 0 || (size_t)numbers[b] > max)
             return diag_error(diag, place, max < INT32_MAX ? "%s[%zu] = %d; 0 to %zu are possible"
-                              : "%s[%zu] = %d; 0 or more is possible", layer_tensor_name(tensor), b, (int)numbers[b], max);
+                                                           : "%s[%zu] = %d; 0 or more is possible",
+                              layer_tensor_name(tensor), b, (int)numbers[b], max);
     return true;
 }
 

@@ -46,7 +46,7 @@ static const struct column fixed[] = {
     {"disturbed", NULL, COLUMN_TEXT, "%.0f", NULL, 0},  /* 1: the machine was, even after repeats */
     {"gflops", "GFLOP/s", COLUMN_RATE, "%.5g", "two operations a multiply-add", 0},
     {"peak_gflops", NULL, COLUMN_RATE, "%.5g", NULL, 0},
-    {"memory_gbs", "GB/s", COLUMN_RATE, "%.4g", NULL, COLUMN_RARE}, /* how fast the core read memory beside the samples */
+    {"memory_gbs", "GB/s", COLUMN_RATE, "%.4g", NULL, COLUMN_RARE}, /* of reading, beside the samples */
     {"share", "of peak", COLUMN_SHARE, "%.4g", "share of the core's multiply-add peak", 0},
     {"error", NULL, COLUMN_RATIO, "%.4g", NULL, 0},
     {"error_of_gate", "error/gate", COLUMN_RATIO, "%.4g", "largest error as a share of the statistical gate", 0},
