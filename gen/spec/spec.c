@@ -103,7 +103,7 @@ static struct entry *slot_among(struct spec *spec, struct entry *entries, size_t
     while (i < count && strcmp(key, entries[i].key) != 0)
         i++;
     if (i == limit)
-        diag_error(spec->diag, place, full, (int)limit);
+        diag_error(spec->diag, place, "more than %zu %s", limit, full);
     return i < limit ? &entries[i] : NULL;
 }
 
@@ -114,10 +114,10 @@ static struct entry *slot_of(struct spec *spec, const char *place, const char *k
         return &spec->given[key_find(key)];
     if (is_table_key(key))
         return slot_among(spec, spec->tables, spec->table_count, LAYER_TABLES, place, key,
-                          "more than %d tables; write at most that many, perhaps one with another axis");
+                          "tables; write at most that many, perhaps one with another axis");
     if (is_plan_key(key))
         return slot_among(spec, spec->plan, spec->plan_count, MAX_PLAN_KEYS, place, key,
-                          "more than %d plan keys; write at most that many");
+                          "plan keys; write at most that many");
     unknown_key(spec, place, key);
     return NULL;
 }
