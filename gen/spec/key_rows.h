@@ -54,7 +54,8 @@ KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none",
 KEY(CACHE_TYPE, cache_type, WORD, FIELD(cache_type), OF_CACHE, .restated = true,
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}})
-KEY(CACHE_LEN, cache_len, SIZE, FIELD(cache_len), .example = "2048", .needed = means_cache, .context = "CACHE_LEN", OF_CACHE)
+KEY(CACHE_LEN, cache_len, SIZE, FIELD(cache_len), .example = "2048", .needed = means_cache,
+    .context = "CACHE_LEN", OF_CACHE)
 KEY(PAGE_LEN, page_len, SIZE, FIELD(page_len), .example = "16", .context = "PAGE_LEN", .has_meaning = is_paged,
     .idle = "only cache = paged has pages; leave it out, or write cache = paged")
 KEY(OFFSET, offset, WORD, FIELD(offset), .restated = true,
