@@ -18,7 +18,7 @@
 #include "kernels/call.h"
 #include "plan/isa.h"
 #include "reference/reference.h"
-#include "reports/record.h"
+#include "system/memory.h"
 #include "system/process.h"
 #include "timing/peak.h"
 #include "timing/rounds.h"
@@ -81,9 +81,8 @@ struct bench {
     struct bench_call wanted;
     struct timed timed;
     size_t rounds;
-    double *us[STEPS], *peak, *room; /* [rounds] */
-    struct sample *samples;   /* [rounds]: samples of whole calls */
-    double now[STEPS];        /* µs of the current round */
+    struct sample *samples[STEPS]; /* [rounds]: µs of the step; all else is of the whole round */
+    double now[STEPS];             /* µs of the current round */
 };
 
 /* ---- measuring ------------------------------------------------------------------------------------------------- */
@@ -159,34 +158,23 @@ static void take_rounds(struct bench *b)
 {
     size_t again = b->rounds;
     for (size_t r = 0; r < b->rounds; r++) {
-        b->samples[r] = sample_quietly(take_round, b, &again);
-        b->peak[r] = b->samples[r].peak;
-        for (size_t s = 0; s < STEPS; s++)
-            b->us[s][r] = b->now[s];
+        const struct sample round = sample_quietly(take_round, b, &again);
+        for (size_t s = 0; s < STEPS; s++) {
+            b->samples[s][r] = round;
+            b->samples[s][r].us = b->now[s];
+        }
     }
 }
 
-/* Whether the machine was disturbed while the layer was measured */
-static bool layer_is_disturbed(const struct bench *b)
+static void measure(struct bench *b)
 {
-    memcpy(b->room, b->us[0], b->rounds * sizeof *b->room);
-    sort_ascending(b->room, b->rounds);
-    return quiet_of(b->samples, b->rounds, quantile(b->room, b->rounds, 0.5), b->room[0]).disturbed;
-}
-
-static bool measure(struct bench *b)
-{
-    bool good = (b->peak = calloc(b->rounds, sizeof *b->peak)) != NULL;
-    good = (b->room = calloc(b->rounds, sizeof *b->room)) != NULL && good;
-    good = (b->samples = calloc(b->rounds, sizeof *b->samples)) != NULL && good;
+    bool wanted = true;
     for (size_t s = 0; s < STEPS; s++)
-        good = (b->us[s] = calloc(b->rounds, sizeof **b->us)) != NULL && good;
-    bool wanted = good;
+        b->samples[s] = memory_get(b->rounds, sizeof **b->samples);
     for (int take = 0; wanted && take <= ROUNDS_AGAIN; take++) {
         take_rounds(b);
-        wanted = layer_is_disturbed(b);
+        wanted = timing_of(b->samples[0], b->rounds, 0).quiet.disturbed;
     }
-    return good;
 }
 
 /* ---- reporting ------------------------------------------------------------------------------------------------- */
@@ -231,52 +219,30 @@ static void print_cached(const struct bench *b, size_t step, double us, bool jso
         printf(" %.4g MB %.1f GB/s", bytes / 1e6, gigabytes);
 }
 
-/* False without memory. */
-static bool report_step(struct bench *b, size_t step, double multiply_adds)
+static void report_step(struct bench *b, size_t step, double multiply_adds)
 {
-    const double flops = 2 * multiply_adds * (double)b->timed.inputs.batch;
+    const struct timing t = timing_of(b->samples[step], b->rounds,
+                                      2 * multiply_adds * (double)b->timed.inputs.batch);
     const char *name = b->timed.layer->name, *isa = b->timed.isa;
-    double *us = b->us[step];
-    double *share = malloc(b->rounds * sizeof *share), *peaks = malloc(b->rounds * sizeof *peaks);
-    if (share == NULL || peaks == NULL) {
-        free(share);
-        free(peaks);
-        return false;
-    }
-    for (size_t r = 0; r < b->rounds; r++) { /* before anything is sorted */
-        peaks[r] = b->peak[r];
-        share[r] = b->peak[r] > 0 && us[r] > 0 ? flops / (1e3 * us[r]) / b->peak[r] : 0;
-    }
-    sort_ascending(us, b->rounds);
-    sort_ascending(share, b->rounds);
-    sort_ascending(peaks, b->rounds);
-    const double peak = quantile(peaks, b->rounds, 0.5), of_peak = quantile(share, b->rounds, 0.5);
-    const double median = quantile(us, b->rounds, 0.5), min = us[0];
-    const double spread = quantile(us, b->rounds, 0.75) - quantile(us, b->rounds, 0.25);
-    const double gflops = median > 0 ? flops / (1e3 * median) : 0;
-    const struct quiet quiet = quiet_of(b->samples, b->rounds, median, min);
+    const double spread = t.us_q3 - t.us_q1;
     char cpu_share[40] = "";
-    if (!isnan(quiet.cpu_share))
-        snprintf(cpu_share, sizeof cpu_share, "\"" FIELD_CPU_SHARE "\":%.4g,", quiet.cpu_share);
+    if (!isnan(t.quiet.cpu_share))
+        snprintf(cpu_share, sizeof cpu_share, "\"cpu_share\":%.4g,", t.quiet.cpu_share);
     /* at the end of the line, so that scripts need not expect it; short steps always vary */
-    const char *star = quiet.disturbed ? " *" : step == 0 && median > SURE_RATIO * min ? " ~" : "";
+    const char *star = t.quiet.disturbed ? " *" : step == 0 && t.us > SURE_RATIO * t.us_min ? " ~" : "";
     if (b->options->json) {
         printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",", name, isa, steps[step].name);
-        print_cached(b, step, median, true);
-        printf("\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,"
-               "%s\"" FIELD_SWITCHES "\":%zu,\"" FIELD_DISTURBED "\":%d,"
-               "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n",
-               median, min, spread, cpu_share, quiet.switches, quiet.disturbed, gflops, peak, of_peak);
+        print_cached(b, step, t.us, true);
+        printf("\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,%s\"switches\":%zu,\"disturbed\":%d,"
+               "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n", t.us, t.us_min, spread, cpu_share,
+               t.quiet.switches, t.quiet.disturbed, t.gflops, t.peak, t.share);
     } else {
-        printf("%-18s %-7s %-12s %11.2f %11.2f %10.2f", name, isa, steps[step].name, median, min, spread);
+        printf("%-18s %-7s %-12s %11.2f %11.2f %10.2f", name, isa, steps[step].name, t.us, t.us_min, spread);
         if (multiply_adds > 0)
-            printf(" %9.1f %9.1f %6.1f%%", gflops, peak, 100 * of_peak);
-        print_cached(b, step, median, false);
+            printf(" %9.1f %9.1f %6.1f%%", t.gflops, t.peak, 100 * t.share);
+        print_cached(b, step, t.us, false);
         printf("%s\n", star);
     }
-    free(share);
-    free(peaks);
-    return true;
 }
 
 static struct layer_cost plain_cost(const struct bench *b)
@@ -285,14 +251,12 @@ static struct layer_cost plain_cost(const struct bench *b)
                                inputs_reach(b->timed.layer, &b->timed.inputs));
 }
 
-static bool report(struct bench *b)
+static void report(struct bench *b)
 {
     const struct layer_cost cost = plain_cost(b);
-    bool good = true;
     for (size_t s = 0; s < STEPS; s++)
-        if (s == 0 || b->us[s][0] > 0) /* steps that the kernel has */
-            good = report_step(b, s, (b->timed.backward ? steps[s].back : steps[s].work)(cost)) && good;
-    return good;
+        if (s == 0 || b->samples[s][0].us > 0) /* steps that the kernel has */
+            report_step(b, s, (b->timed.backward ? steps[s].back : steps[s].work)(cost));
 }
 
 /* ---- one layer ------------------------------------------------------------------------------------------------- */
@@ -313,14 +277,11 @@ static bool bench_isa(struct bench *b, int isa, struct diag *diag)
         return false;
     }
     calibrate(b);
-    if (!measure(b) || !report(b))
-        diag_environment(diag, NULL, "out of memory");
+    measure(b);
+    report(b);
     process_limit(0);
-    free(b->peak);
-    free(b->room);
-    free(b->samples);
     for (size_t s = 0; s < STEPS; s++)
-        free(b->us[s]);
+        free(b->samples[s]);
     return true;
 }
 
@@ -331,9 +292,11 @@ static bool prepare(struct bench *b, const struct layer *layer, const struct ker
         .seed = o->seed, .init = o->init, .full_lengths = true, .batch = o->batch != UNSET ? o->batch : 1,
         .n = b->wanted.n, .past_given = layer_has_cache(layer), .past = b->wanted.past,
         .m = o->m != UNSET ? o->m : (size_t)layer->source_len};
-    return timed_make(&b->timed, layer, call, &draw, diag) &&
-           (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag)) &&
-           (!o->backward || timed_backward(&b->timed, diag));
+    const bool good = timed_make(&b->timed, layer, call, &draw, diag) &&
+                      (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag));
+    if (good && o->backward)
+        timed_backward(&b->timed);
+    return good;
 }
 
 /* The reference on the same inputs: one line, the fastest of three runs, or of one if that takes long */
@@ -408,23 +371,16 @@ static void bench_here(void *context, FILE *answer)
 /* A kernel that ended its process. */
 static int report_crash(const struct job *job, const char *why)
 {
-    const struct options *o = job->options;
-    const char *isa = job->call->isa_name(job->isa);
-    fprintf(stderr, "FAILED  %s %s: %s\n  repeat: ", job->layer->name, isa, why);
-    compile_print_variables(stderr);
-    fputs("attnrun bench ", stderr);
-    compile_print_word(job->spec, stderr);
-    fprintf(stderr, "%s --isa %s --seed %llu", o->backward ? " --backward" : "", isa, (unsigned long long)o->seed);
-    if (o->batch != UNSET)
-        fprintf(stderr, " --batch %zu", o->batch);
-    if (o->queries != NULL || layer_has_cache(job->layer))
-        fprintf(stderr, " --n %zu", job->wanted.n);
-    if (layer_has_cache(job->layer))
-        fprintf(stderr, " --past %lld", (long long)job->wanted.past);
-    if (o->m != UNSET)
-        fprintf(stderr, " --m %zu", o->m);
-    compile_print_options(&o->compile, stderr);
-    fputc('\n', stderr);
+    struct options only = *job->options;
+    char n[24], past[24];
+    const bool cached = layer_has_cache(job->layer);
+    snprintf(n, sizeof n, "%zu", job->wanted.n);
+    snprintf(past, sizeof past, "%lld", (long long)job->wanted.past);
+    only.isa = job->call->isa_name(job->isa);
+    only.queries = only.queries != NULL || cached ? n : NULL;
+    only.pasts = cached ? past : NULL;
+    fprintf(stderr, "FAILED  %s %s: %s\n", job->layer->name, only.isa, why);
+    options_repeat(&only, COMMAND_BENCH, job->spec, stderr);
     return EXIT_CHECK_FAILED;
 }
 

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elements.h"
+#include "system/memory.h"
+
 enum role { Q, K, V, O, ROLES };
 #define PARTS (2 * (size_t)ROLES + LEARNED + OF_BLOCK + LAYER_TABLES) /* weights, biases, others, tables */
 /* Layouts of matrices: as weight_layout says; [out][in]; [in][out]; [out][in] by groups, each with its queries, its key
@@ -120,43 +123,19 @@ struct search {
 
 /* ---- element types --------------------------------------------------------------------------------------------- */
 
-static float float_of_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-float weights_float_of_bf16(uint16_t bits)
-{
-    return float_of_bits((uint32_t)bits << 16);
-}
-
-/* 1 + 5 + 10 bits. Shifted to an f32's places, exponent and fraction give 2^-112 of the number, subnormal or not, so a
- * product corrects them. Infinity and NaN have the exponent 31. */
-float weights_float_of_f16(uint16_t bits)
-{
-    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff) << 13;
-    const bool finite = (bits & 0x7c00) != 0x7c00;
-    const float size = finite ? float_of_bits(rest) * 0x1p112f : float_of_bits(rest | 0x7f800000u);
-    uint32_t size_bits;
-    memcpy(&size_bits, &size, sizeof size_bits);
-    return float_of_bits(sign | size_bits);
-}
-
 static bool is_read(enum tensor_type type)
 {
     return type == TYPE_F32 || type == TYPE_F16 || type == TYPE_BF16 || type == TYPE_F64;
 }
 
+/* Exact: every f16 and bf16 is an f32. */
 static float element(const struct tensor *tensor, int64_t at)
 {
-    switch (tensor->type) {
-    case TYPE_F16: return weights_float_of_f16(((const uint16_t *)tensor->data)[at]);
-    case TYPE_BF16: return weights_float_of_bf16(((const uint16_t *)tensor->data)[at]);
-    case TYPE_F64: return (float)((const double *)tensor->data)[at];
-    default: return ((const float *)tensor->data)[at];
-    }
+    if (tensor->type == TYPE_F64)
+        return (float)((const double *)tensor->data)[at];
+    const enum tensor_element type = tensor->type == TYPE_F16    ? TENSOR_F16
+                                     : tensor->type == TYPE_BF16 ? TENSOR_BF16 : TENSOR_F32;
+    return (float)element_number(type, tensor->data, (size_t)at);
 }
 
 /* ---- which layer of the file ----------------------------------------------------------------------------------- */
@@ -287,7 +266,7 @@ static bool find_layer(struct search *s)
             list(found, sizeof found, "%s\"%s\" (%s)", name, conventions[c].authors);
             if (count++ == 0) {
                 s->convention = &conventions[c];
-                s->module = strndup(name, (size_t)length);
+                s->module = text_join("%.*s", (int)length, name);
             }
         }
     }
@@ -296,9 +275,7 @@ static bool find_layer(struct search *s)
     else if (count > 1)
         diag_error(s->diag, s->place, "weights of %zu layers: %s; choose one by the beginning of its names, as in "
                    "--prefix %s", count, found, s->module != NULL && s->module[0] != '\0' ? s->module : "NAME.");
-    else if (s->module == NULL)
-        diag_environment(s->diag, s->place, "out of memory");
-    return count == 1 && s->module != NULL;
+    return count == 1;
 }
 
 /* ---- which tensors, and what they hold ------------------------------------------------------------------------- */
@@ -420,14 +397,9 @@ static const struct tensor *find_shared(const struct search *s, const char *name
 {
     struct search first = *s;
     const size_t before = strcspn(s->module, "0123456789"), digits = strspn(s->module + before, "0123456789");
-    const size_t size = strlen(s->module) + 2;
     int count = 0;
-    const struct tensor *tensor = NULL;
-    first.module = malloc(size);
-    if (first.module != NULL && digits > 0) {
-        snprintf(first.module, size, "%.*s0%s", (int)before, s->module, s->module + before + digits);
-        tensor = find(&first, names, &count);
-    }
+    first.module = text_join("%.*s0%s", (int)before, s->module, s->module + before + digits);
+    const struct tensor *tensor = digits > 0 ? find(&first, names, &count) : NULL;
     free(first.module);
     return tensor;
 }
@@ -586,10 +558,10 @@ static bool make_tensor(const struct search *s, const struct part *part, const s
     to->rank = layer_weight_shape(s->layer, part->tensor, to->shape);
     for (int i = 0; i < to->rank; i++)
         to->bytes *= (size_t)to->shape[i];
-    to->name = strdup(layer_tensor_called(s->layer, part->tensor));
+    to->name = text_copy(layer_tensor_called(s->layer, part->tensor));
     to->data = calloc(1, to->bytes);
     weights->count++;
-    if (to->name == NULL || to->data == NULL)
+    if (to->data == NULL)
         return diag_environment(s->diag, s->place, "out of memory");
     if (part->name == NULL)
         return true; /* zeros: the file has none */
@@ -628,10 +600,8 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
     }
     if (path == NULL)
         return diag_error(diag, "attnrun pack", "pack needs --weights FILE; see attnrun help pack");
-    *weights = (struct tensors){.items = calloc(PARTS, sizeof *weights->items)};
-    if (weights->items == NULL)
-        diag_environment(diag, path, "out of memory");
-    bool good = weights->items != NULL && tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&
+    *weights = (struct tensors){.items = memory_get(PARTS, sizeof *weights->items)};
+    bool good = tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&
                 choose_tensors(&s) && tensors_read_some(&file, path, is_chosen, &s, diag);
     for (size_t i = 0; good && i < s.count; i++)
         good = make_tensor(&s, &s.parts[i], &file, weights);

@@ -7,69 +7,80 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/text.h"
+#include "system/memory.h"
 #include "timing/quiet.h"
 
 /* Every field of a result except the varied keys, which come after the point */
 static const struct column fixed[] = {
-    {"point", "point", COLUMN_TEXT},
-    {"status", "status", COLUMN_TEXT},
-    {"isa", NULL, COLUMN_TEXT},
-    {"n", NULL, COLUMN_TEXT},
-    {"m", NULL, COLUMN_TEXT},
-    {"batch", NULL, COLUMN_TEXT},
-    {"parameters", "params", COLUMN_COUNT},
-    {"parameters_q", "q", COLUMN_COUNT},
-    {"parameters_k", "k", COLUMN_COUNT},
-    {"parameters_v", "v", COLUMN_COUNT},
-    {"parameters_o", "o", COLUMN_COUNT},
-    {"parameters_ffn", NULL, COLUMN_COUNT},
-    {"multiply_adds", "mult-adds", COLUMN_COUNT},
-    {"packed_bytes", "packed", COLUMN_BYTES},
-    {"scratch_bytes", "scratch", COLUMN_BYTES},
-    {"code_bytes", "code", COLUMN_BYTES},
-    {FIELD_FOLDED, "folded", COLUMN_TEXT},
-    {FIELD_US, "µs", COLUMN_US},
-    {FIELD_US_MIN, "min", COLUMN_US},
-    {"us_low", NULL, COLUMN_US},
-    {"us_q1", NULL, COLUMN_US},
-    {FIELD_US_Q3, NULL, COLUMN_US},
-    {"us_high", NULL, COLUMN_US},
-    {"us_max", "max", COLUMN_US},
-    {FIELD_OVER_MIN, "µs/min", COLUMN_TIMES},
-    {FIELD_RANK, "rank", COLUMN_TEXT},
-    {"samples", NULL, COLUMN_TEXT},
-    {"outliers", "outliers", COLUMN_TEXT},
-    {FIELD_CPU_SHARE, NULL, COLUMN_SHARE},
-    {FIELD_SWITCHES, NULL, COLUMN_COUNT},
-    {FIELD_DISTURBED, NULL, COLUMN_TEXT},
-    {"gflops", "GFLOP/s", COLUMN_RATE},
-    {"peak_gflops", NULL, COLUMN_RATE},
-    {FIELD_MEMORY, "GB/s", COLUMN_RATE},
-    {"share", "of peak", COLUMN_SHARE},
-    {"error", NULL, COLUMN_RATIO},
-    {"error_of_gate", "error/gate", COLUMN_RATIO},
-    {"error_of_bound", "error/bound", COLUMN_RATIO},
-    {FIELD_AGAINST_F32, "against f32", COLUMN_RATIO},
-    {FIELD_AGAINST_F32_LARGEST, "largest", COLUMN_RATIO},
-    {"compile_s", "compile", COLUMN_SECONDS},
-    {"cache", NULL, COLUMN_TEXT},
-    {"core", NULL, COLUMN_TEXT},
-    {"cpu", NULL, COLUMN_TEXT},
-    {"compiler", NULL, COLUMN_TEXT},
-    {"flags", NULL, COLUMN_TEXT},
-    {"kernel", NULL, COLUMN_TEXT},
-    {"version", NULL, COLUMN_TEXT},
-    {"when", NULL, COLUMN_TEXT},
-    {"sweep", NULL, COLUMN_TEXT},
-    {"id", NULL, COLUMN_TEXT},
-    {"shard", NULL, COLUMN_TEXT},
-    {"spec", NULL, COLUMN_TEXT},
-    {"settings", NULL, COLUMN_TEXT},
-    {"reason", NULL, COLUMN_TEXT},
+    {"point", "point", COLUMN_TEXT, "%.0f", "number of the point: the last key varies fastest", false},
+    {"status", "status", COLUMN_TEXT, NULL, "ok, illegal, skipped, failed", false},
+    {"isa", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"n", NULL, COLUMN_TEXT, "%.0f", NULL, false},
+    {"m", NULL, COLUMN_TEXT, "%.0f", NULL, false},
+    {"batch", NULL, COLUMN_TEXT, "%.0f", NULL, false},
+    {"parameters", "params", COLUMN_COUNT, "%.0f", "weights and biases", false},
+    {"parameters_q", "q", COLUMN_COUNT, "%.0f", NULL, true},
+    {"parameters_k", "k", COLUMN_COUNT, "%.0f", NULL, true},
+    {"parameters_v", "v", COLUMN_COUNT, "%.0f", NULL, true},
+    {"parameters_o", "o", COLUMN_COUNT, "%.0f", NULL, true},
+    {"parameters_ffn", NULL, COLUMN_COUNT, "%.0f", "parameters of the feed-forward", false},
+    {"multiply_adds", "mult-adds", COLUMN_COUNT, "%.0f", "multiply-adds of a call of the plain layer", false},
+    {"packed_bytes", "packed", COLUMN_BYTES, "%.0f", "bytes of the packed weights", false},
+    {"scratch_bytes", "scratch", COLUMN_BYTES, "%.0f", "bytes of one worker's scratch", false},
+    {"code_bytes", "code", COLUMN_BYTES, "%.0f", NULL, true},
+    {"folded", "folded", COLUMN_TEXT, NULL, "which weights are multiplied with each other when they are packed", false},
+    {"us", "µs", COLUMN_US, "%.6g", "microseconds of a call, the median", false},
+    {"us_min", "min", COLUMN_US, "%.6g", "microseconds of the fastest call", false},
+    {"us_low", NULL, COLUMN_US, "%.6g", NULL, false},
+    {"us_q1", NULL, COLUMN_US, "%.6g", NULL, false},
+    {"us_q3", NULL, COLUMN_US, "%.6g", NULL, false},
+    {"us_high", NULL, COLUMN_US, "%.6g", NULL, false},
+    {"us_max", "max", COLUMN_US, "%.6g", NULL, true},
+    {"us_over_min", "µs/min", COLUMN_TIMES, "%.4g", "the median over the minimum: how sure it is", false},
+    {"rank", "rank", COLUMN_TEXT, "%.0f",
+     "1, and the number of points that are surely faster; equal ranks cannot be told apart", false},
+    {"samples", NULL, COLUMN_TEXT, "%.0f", NULL, false},
+    {"outliers", "outliers", COLUMN_TEXT, "%.0f", NULL, true},
+    {"cpu_share", NULL, COLUMN_SHARE, "%.4g", NULL, false}, /* CPU over wall time of the samples; none: not known */
+    {"switches", NULL, COLUMN_COUNT, "%.0f", NULL, false},  /* involuntary context switches during them */
+    {"disturbed", NULL, COLUMN_TEXT, "%.0f", NULL, false},  /* 1: the machine was, even after repeats */
+    {"gflops", "GFLOP/s", COLUMN_RATE, "%.5g", "two operations a multiply-add", false},
+    {"peak_gflops", NULL, COLUMN_RATE, "%.5g", NULL, false},
+    {"memory_gbs", "GB/s", COLUMN_RATE, "%.4g", NULL, true}, /* how fast the core read memory beside the samples */
+    {"share", "of peak", COLUMN_SHARE, "%.4g", "share of the core's multiply-add peak", false},
+    {"error", NULL, COLUMN_RATIO, "%.4g", NULL, false},
+    {"error_of_gate", "error/gate", COLUMN_RATIO, "%.4g", "largest error as a share of the statistical gate", false},
+    {"error_of_bound", "error/bound", COLUMN_RATIO, "%.4g", "largest error as a share of the worst-case bound", false},
+    {"against_f32", "against f32", COLUMN_RATIO, "%.4g",
+     "how far y is from that of the same layer in f32: root mean square, of that one's", false},
+    {"against_f32_largest", "largest", COLUMN_RATIO, "%.4g",
+     "the largest such distance, of the same root mean square", false},
+    {"compile_s", "compile", COLUMN_SECONDS, "%.3f", NULL, true},
+    {"cache", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"core", NULL, COLUMN_TEXT, "%.0f", NULL, false},
+    {"cpu", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"compiler", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"flags", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"kernel", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"version", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"when", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"sweep", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"id", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"shard", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"spec", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"settings", NULL, COLUMN_TEXT, NULL, NULL, false},
+    {"reason", NULL, COLUMN_TEXT, NULL, NULL, false},
 };
 
 #define FIXED (sizeof fixed / sizeof *fixed)
+
+void column_add(struct record *record, const char *name, double number)
+{
+    size_t i = 0;
+    while (strcmp(fixed[i].name, name) != 0)
+        i++;
+    record_number(record, name, fixed[i].format, number);
+}
 
 bool column_differs(const struct records *records, const char *name)
 {
@@ -83,11 +94,13 @@ bool column_differs(const struct records *records, const char *name)
     return false;
 }
 
-static bool is_varied(const struct columns *columns, const char *name)
+bool columns_vary(const struct columns *columns, const char *key, size_t length)
 {
-    for (size_t i = 0; i < columns->varied; i++)
-        if (strcmp(columns->column[columns->first_varied + i].name, name) == 0)
+    for (size_t i = 0; i < columns->varied; i++) {
+        const char *name = columns->column[columns->first_varied + i].name;
+        if (strlen(name) == length && strncmp(name, key, length) == 0)
             return true;
+    }
     return false;
 }
 
@@ -103,7 +116,7 @@ bool is_of_machine(const char *name)
 /* The machine is a column in the table only if there are several; the cost of types only if it was measured. */
 static const char *head_of(const struct records *records, const struct column *column)
 {
-    bool has = strncmp(column->name, FIELD_AGAINST_F32, strlen(FIELD_AGAINST_F32)) != 0;
+    bool has = strncmp(column->name, "against_f32", strlen("against_f32")) != 0;
     for (size_t i = 0; i < records->count; i++)
         has = has || record_get(&records->record[i], column->name) != NULL;
     if (!has)
@@ -111,27 +124,21 @@ static const char *head_of(const struct records *records, const struct column *c
     return is_of_machine(column->name) && column_differs(records, column->name) ? column->name : column->head;
 }
 
-bool columns_make(struct columns *columns, const struct records *records)
+void columns_make(struct columns *columns, const struct records *records)
 {
-    const char *vary = records->count > 0 ? record_get(&records->record[0], "vary") : NULL;
-    *columns = (struct columns){.keys = strdup(vary != NULL ? vary : ""), .first_varied = 1};
-    size_t room = FIXED + 1;
-    for (const char *c = columns->keys; c != NULL && *c != '\0'; c++)
-        room += *c == ',';
-    columns->column = calloc(room, sizeof *columns->column);
-    if (columns->keys == NULL || columns->column == NULL)
-        return false;
+    const char *vary = records->count > 0 ? record_get_text(&records->record[0], "vary") : "";
+    *columns = (struct columns){.keys = text_copy(vary), .first_varied = 1};
+    columns->column = memory_get(FIXED + 1 + strlen(vary), sizeof *columns->column);
     columns->column[columns->count++] = fixed[0];
     for (char *rest = NULL, *key = strtok_r(columns->keys, ",", &rest); key != NULL; key = strtok_r(NULL, ",", &rest)) {
-        columns->column[columns->count++] = (struct column){key, key, COLUMN_TEXT};
+        columns->column[columns->count++] = (struct column){.name = key, .head = key, .kind = COLUMN_TEXT};
         columns->varied++;
     }
     for (size_t i = 1; i < FIXED; i++)
-        if (!is_varied(columns, fixed[i].name)) {
+        if (!columns_vary(columns, fixed[i].name, strlen(fixed[i].name))) {
             columns->column[columns->count] = fixed[i];
             columns->column[columns->count++].head = head_of(records, &fixed[i]);
         }
-    return true;
 }
 
 void columns_free(struct columns *columns)
@@ -166,12 +173,12 @@ static void show_bytes(double value, char *text, size_t size)
 
 bool is_disturbed(const struct record *record)
 {
-    return record_get_number(record, FIELD_DISTURBED) == 1;
+    return record_get_number(record, "disturbed") == 1;
 }
 
 const char *mark_of(const struct record *record)
 {
-    const double us = record_get_number(record, FIELD_US), least = record_get_number(record, FIELD_US_MIN);
+    const double us = record_get_number(record, "us"), least = record_get_number(record, "us_min");
     return is_disturbed(record) ? "*" : us > SURE_RATIO * least ? "~" : "";
 }
 
@@ -206,7 +213,7 @@ int text_width(const char *text)
 void column_show_marked(const struct column *column, const struct record *record, char *text, size_t size)
 {
     column_show(column, record, text, size);
-    if (strcmp(column->name, FIELD_US) == 0 && strlen(text) + 1 < size)
+    if (strcmp(column->name, "us") == 0 && strlen(text) + 1 < size)
         strcat(text, *mark_of(record) != '\0' ? mark_of(record) : " ");
 }
 

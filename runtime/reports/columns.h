@@ -9,11 +9,18 @@
 enum column_kind { COLUMN_TEXT, COLUMN_COUNT, COLUMN_BYTES, COLUMN_US, COLUMN_SECONDS, COLUMN_TIMES, COLUMN_RATE,
                    COLUMN_SHARE, COLUMN_RATIO };
 
+/* One field of a result: all that JSON lines, CSV, table and page know of it. */
 struct column {
-    const char *name; /* of the field */
+    const char *name; /* in JSON and CSV */
     const char *head; /* in tables for people; NULL: not shown there */
     enum column_kind kind;
+    const char *format; /* of a number in JSON and CSV */
+    const char *text;   /* what the page says of its head; NULL: the head says enough */
+    bool rare;          /* not in the page's table: CSV has it for who needs it */
 };
+
+/* Adds a number to a result, in the format of its column. */
+void column_add(struct record *record, const char *name, double number);
 
 /* The columns of these results, in order: the point, what is varied, what is measured. */
 struct columns {
@@ -22,7 +29,9 @@ struct columns {
     size_t first_varied, varied; /* where the varied keys stand, and how many they are */
     char *keys;                  /* holds their names */
 };
-bool columns_make(struct columns *columns, const struct records *records);
+void columns_make(struct columns *columns, const struct records *records);
+/* Whether this key, of `length` characters, is varied. */
+bool columns_vary(const struct columns *columns, const char *key, size_t length);
 void columns_free(struct columns *columns);
 /* Whether two records have different texts of this field. */
 bool column_differs(const struct records *records, const char *name);

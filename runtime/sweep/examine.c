@@ -29,7 +29,7 @@ static bool compile_point(struct kernel *kernel, const struct sweep *s, const st
     options.set_count = sets.count;
     options.isa = p->isa;
     options.ahead = ahead;
-    bool good = !sets.failed && compile_kernel(kernel, s->spec, name, &options, diag);
+    const bool good = compile_kernel(kernel, s->spec, name, &options, diag);
     words_free(&sets);
     return good;
 }
@@ -90,8 +90,6 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
     const struct point *pairs[GROUP_POINTS];
     struct job job = {s, pairs, 0};
     struct process_result result;
-    struct diag quiet = {0};
-    struct cache cache;
     for (size_t i = 0, j; i < count; i++) { /* calls of other sizes have the same pair */
         for (j = 0; j < job.count && (strcmp(points[i]->settings, pairs[j]->settings) != 0 ||
                                       strcmp(points[i]->isa, pairs[j]->isa) != 0);)
@@ -99,11 +97,7 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
         if (j == job.count)
             pairs[job.count++] = points[i];
     }
-    cache_open(&cache, s->options->compile.cache, &quiet); /* what is wrong with it, a point says */
-    const bool kept = cache.folder >= 0;
-    cache_close(&cache);
-    diag_free(&quiet);
-    if (!kept)
+    if (!cache_keeps(s->options->compile.cache))
         return true;
     sweep_begin_work(s, "compiling", NULL, job.count);
     const bool good = process_call(&result, compile_all, &job, sweep_tick, diag);
