@@ -13,9 +13,12 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
 from . import programs, tensors
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
 
 Folder = Union[str, "os.PathLike[str]"]
 
@@ -199,6 +202,14 @@ class Layer:
             if journal is not None:
                 for line in Path(record).read_text(encoding="utf-8").splitlines():
                     yield json.loads(line)
+
+    def compile(self, isa: Optional[str] = None, cache: Optional[str] = None, **options: Any) -> "Kernel":
+        """Compiles the pair, unless the cache has it, and loads it: the best instruction set of this machine, or `isa`.
+
+        f = layer.compile().pack({"w_q": w_q, …}); y = f(x=x). `tensors` of the result lists names, types and shapes.
+        """
+        from .kernel import Kernel
+        return Kernel(self, isa, cache, **options)
 
     def heatmap(self, out: Folder, arrays: Mapping[str, Any], **options: Any) -> Path:
         """Draws the attention weights of each head as SVG, of a call with these weights and tensors by name. Options

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: MIT
+"""A compiled layer: a shared object kept under a hash of what it was made from, and calls of it with arrays by name.
+
+Left out on purpose: parts of a call for threads, and page tables made here: a layer with cache = paged takes its
+tensors by name.
+"""
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Mapping, Optional, Tuple
+
+from .native import Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
+
+
+def compile_layer(layer: Any, isa: Optional[str], options: Mapping[str, Any], cache: Optional[str]) -> Path:
+    """The shared object of the layer's pair."""
+    with tempfile.TemporaryDirectory(prefix="attngen-") as made:
+        layer.emit(made, isa, shim=True, **options)
+        shim, glue = Path(made, f"{layer.name}_shim.c"), Path(__file__).with_name("glue.c").read_text()
+        Path(made, "glue.h").write_bytes(shim.read_bytes())
+        shim.unlink()
+        Path(made, "glue.c").write_text(f'#include "glue.h"\n#define PAIR {layer.name}_table\n{glue}')
+        return compile_folder(Path(made), layer.name, cache)
+
+
+class Kernel:
+    """A layer's shared object. `tensors` has what it takes and gives, by name; pack() binds weights to it."""
+
+    def __init__(self, layer: Any, isa: Optional[str] = None, cache: Optional[str] = None, **options: Any):
+        self.layer, self.name, self._isa = layer, layer.name, isa
+        self.path = compile_layer(layer, isa, options, cache)
+        self.library = ctypes.CDLL(str(self.path))
+        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        call = [pointer, pointer, pointer, pointer, ctypes.c_uint64]
+        for name, result, arguments in (
+                ("count", size, []), ("text", ctypes.c_char_p, [size, ctypes.c_int]),
+                ("fact", ctypes.c_int, [size, ctypes.c_int]), ("size", size, [ctypes.c_int, size]),
+                ("error", ctypes.c_char_p, [ctypes.c_int]), ("isa", ctypes.c_char_p, [pointer]),
+                ("isa_number", ctypes.c_int, [ctypes.c_char_p]),
+                ("pack", ctypes.c_int, [pointer, pointer, ctypes.c_int, ctypes.c_int]),
+                ("forward", ctypes.c_int, [*call, pointer]),
+                ("backward", ctypes.c_int, [*call, pointer, pointer, pointer]),
+                ("cache", ctypes.c_int, [pointer, size, pointer])):
+            function = getattr(self.library, f"py_{name}")
+            function.restype, function.argtypes = result, arguments
+        text, fact = self.library.py_text, self.library.py_fact
+        self._order = [
+            Tensor(*(text(i, what).decode() for what in range(3)), *(bool(fact(i, what)) for what in range(4)))
+            for i in range(self.library.py_count())]
+        self.tensors = {tensor.name: tensor for tensor in self._order}
+        self._place = {tensor.name: i for i, tensor in enumerate(self._order)}
+        tables = [self._place[key[len("table."):]] for key, _ in layer._keys() if key.startswith("table.")]
+        self._first_table = min(tables, default=-1)
+
+    def check(self, error: int) -> None:
+        if error != 0:
+            raise CallError(self.library.py_error(error).decode())
+
+    def _take(self, given: Mapping[str, Any], packed: bool) -> "tuple[list[Optional[Array]], dict[str, int]]":
+        """Arrays by place, and the sizes that their shapes have: batch, n, m, pages."""
+        arrays: "list[Optional[Array]]" = [None] * len(self._order)
+        sizes: "dict[str, int]" = {}
+        for name, value in given.items():
+            if value is None:
+                continue
+            tensor = self.tensors.get(name)
+            if tensor is None or tensor.packed != packed:
+                names = ", ".join(known.name for known in self._order if known.packed == packed)
+                raise TypeError(f"{self.name} has no {'weight' if packed else 'tensor'} {name}; it has {names}")
+            array = array_of(value, tensor)
+            self._fit(tensor, array.shape, sizes)
+            arrays[self._place[name]] = array
+        return arrays, sizes
+
+    def _fit(self, tensor: Tensor, shape: Tuple[int, ...], sizes: "dict[str, int]") -> None:
+        extents = tensor.extents
+        good = len(extents) == len(shape)
+        for extent, size in zip(extents, shape):
+            choices = extent.split(" or ")
+            if len(choices) == 2 and size == 1:
+                continue
+            known = int(choices[0]) if choices[0].isdigit() else sizes.setdefault(choices[0], size)
+            good = good and known == size
+        if not good:
+            known = "".join(f", {name} = {size}" for name, size in sizes.items())
+            raise ValueError(f"{tensor.name} has shape {list(shape)}; this layer takes {tensor.shape}{known}")
+
+    def _addresses(self, arrays: "list[Optional[Array]]") -> Any:
+        return (ctypes.c_void_p * len(arrays))(*(array.address if array is not None else None for array in arrays))
+
+    def pack(self, weights: Optional[Mapping[str, Any]] = None, /, **more: Any) -> "Packed":
+        """Copies the weights, by name, into the order that the kernels read."""
+        arrays, _ = self._take({**(weights or {}), **more}, packed=True)
+        isa = 0
+        if self._isa is not None:
+            isa = self.library.py_isa_number(self._isa.split(",")[-1].encode())
+        return Packed(self, arrays, isa)
+
+
+class Packed:
+    """A layer with its weights: call it with arrays by name."""
+
+    def __init__(self, kernel: Kernel, weights: "list[Optional[Array]]", isa: int):
+        library = kernel.library
+        self.kernel = kernel
+        self.block = Block(library.py_size(0, 1))
+        self.scratch = Block(library.py_size(1, 1))
+        kernel.check(library.py_pack(self.block.address, kernel._addresses(weights), kernel._first_table, isa))
+        self.isa = library.py_isa(self.block.address).decode()
+
+    def _prepare(self, given: Mapping[str, Any], cache: "Optional[Cache]") -> "tuple[Any, Any, dict[str, Any], list]":
+        kernel = self.kernel
+        given = {**given, **(cache.arrays if cache is not None else {})}
+        arrays, sizes = kernel._take(given, packed=False)
+        sample = next((value for value in given.values() if value is not None), None)
+        outputs = {}
+        for place, tensor in enumerate(kernel._order):
+            if tensor.packed or arrays[place] is not None:
+                if tensor.written and tensor.name in given and (cache is None or tensor.name not in cache.arrays):
+                    outputs[tensor.name] = given[tensor.name]
+                continue
+            if not tensor.written or any(word in tensor.name for word in ("_cache", "_pages", "_scale")):
+                if not tensor.optional:
+                    raise TypeError(f"{kernel.name} needs {tensor.name} {tensor.shape}")
+                continue
+            if not tensor.optional:
+                shape = tuple(int(extent) if extent.isdigit() else sizes.get(extent, sizes.get("n", 0))
+                              for extent in (one.split(" or ")[0] for one in tensor.extents))
+                outputs[tensor.name] = new_like(sample, tensor.type, shape)
+                arrays[place] = array_of(outputs[tensor.name], tensor)
+        extents = [sizes.get(name, 0) for name in ("batch", "n", "m", "pages")]
+        for place, tensor in enumerate(kernel._order):
+            extents += arrays[place].shape[:2] if "or 1" in tensor.shape and arrays[place] is not None else (0, 0)
+        return kernel._addresses(arrays), (ctypes.c_size_t * len(extents))(*extents), outputs, arrays
+
+    def __call__(self, cache: "Optional[Cache]" = None, saved: "Optional[Saved]" = None, **given: Any) -> Any:
+        """The layer on arrays by name, as in f(x=x, lengths=lengths). Outputs that are not given are new arrays, of the
+        kind of the first input. Returns y, or a dict by name where the layer has more outputs. `saved`, of a layer that
+        trains, takes what backward needs. A cache has the call's tokens afterwards."""
+        addresses, extents, outputs, arrays = self._prepare(given, cache)
+        kept = saved._room(self, extents, addresses, arrays) if saved is not None else None
+        library = self.kernel.library
+        self.kernel.check(library.py_forward(self.block.address, addresses, extents, kept, saved.seed if saved else 0,
+                                             self.scratch.address))
+        if cache is not None:
+            cache._advance(given.get("lengths"), extents[1])
+        return outputs["y"] if list(outputs) == ["y"] else outputs
+
+    def bind(self, **given: Any) -> Any:
+        """A function without arguments that calls the layer on these arrays again, for calls that are short beside the
+        time in which arrays are looked at. Change what they hold, not where they lie. Returns it and the outputs."""
+        addresses, extents, outputs, arrays = self._prepare(given, None)
+        forward, check = self.kernel.library.py_forward, self.kernel.check
+        block, scratch = self.block.address, self.scratch.address
+
+        def call(keep: Any = (arrays, self)) -> None:
+            error = forward(block, addresses, extents, None, 0, scratch)
+            if error:
+                check(error)
+        return call, outputs
+
+    def cache(self, batch: int) -> "Cache":
+        """An empty cache of rows or a ring for that many sequences."""
+        return Cache(self, batch)
+
+
+class Cache:
+    """Keys and values of earlier tokens. `past` [batch] is how many each sequence has; calls move it on."""
+
+    def __init__(self, packed: Packed, batch: int):
+        kernel = packed.kernel
+        names = [name for name in ("k_cache", "v_cache", "past", "k_scale", "v_scale") if name in kernel.tensors]
+        if "k_cache" not in names:
+            raise TypeError(f"{kernel.name} has no cache of rows or a ring")
+        self.kernel, self.batch, self.arrays = kernel, batch, {}
+        for name in names:
+            tensor = kernel.tensors[name]
+            shape = tuple(int(extent) if extent.isdigit() else batch for extent in tensor.extents)
+            self.arrays[name] = new_like(None, tensor.type, shape)
+        self.past = self.arrays["past"]
+        self.reset()
+
+    def _parts(self) -> Any:
+        return (ctypes.c_void_p * 5)(*(address_of(self.arrays[name]) if name in self.arrays else None
+                                       for name in ("k_cache", "v_cache", "past", "k_scale", "v_scale")))
+
+    def reset(self) -> None:
+        """Empties it."""
+        self.kernel.check(self.kernel.library.py_cache(self._parts(), self.batch, None))
+
+    def move(self, sources: "list[int]") -> None:
+        """Sequence b becomes what sequence sources[b] was: reordered or copied, as a beam search does."""
+        if len(sources) != self.batch:
+            raise ValueError(f"{len(sources)} sources for {self.batch} sequences")
+        numbers = (ctypes.c_int32 * self.batch)(*sources)
+        self.kernel.check(self.kernel.library.py_cache(self._parts(), self.batch, numbers))
+
+    def _advance(self, lengths: Any, n: int) -> None:
+        for b in range(self.batch):
+            self.past[b] += int(lengths[b]) if lengths is not None else n
+
+
+class Saved:
+    """What forward keeps for backward, and the seed of dropout: f(x=x, saved=saved); saved.backward(dy)."""
+
+    def __init__(self, seed: int = 0):
+        self.seed = seed
+        self._call: Any = None
+
+    def _room(self, packed: Packed, extents: Any, addresses: Any, arrays: Any) -> int:
+        floats = packed.kernel.library.py_size(2, 1)
+        if floats == 0:
+            raise TypeError(f"{packed.kernel.name} does not train; write train = true")
+        self._block = Block(4 * floats * extents[0] * extents[1])
+        self._call = (packed, extents, addresses, arrays)
+        return self._block.address
+
+    def backward(self, dy: Any, gradients: Optional[Mapping[str, Any]] = None) -> "dict[str, Any]":
+        """Gradients of L by tensors, given dy in the shape of y: a dict with the names of tensors. Those of `gradients`
+        are written (x, source) or added to (weights) where they lie; if it is not given, all are new arrays."""
+        packed, extents, addresses, arrays = self._call
+        kernel = packed.kernel
+        y = kernel.tensors["y"]
+        incoming = array_of(dy, y)
+        found = dict(gradients or {})
+        places: "list[Optional[Array]]" = [None] * len(kernel._order)
+        for place, tensor in enumerate(kernel._order):
+            if not tensor.gradient or (gradients is not None and tensor.name not in found):
+                continue
+            if gradients is None:
+                shape = arrays[place].shape if arrays[place] is not None else tuple(map(int, tensor.extents))
+                found[tensor.name] = new_like(dy, "f32", shape)
+            places[place] = array_of(found[tensor.name], replace(tensor, type="f32", written=True))
+        scratch = Block(kernel.library.py_size(3, 1))
+        kernel.check(kernel.library.py_backward(
+            packed.block.address, addresses, extents, self._block.address, self.seed, incoming.address,
+            kernel._addresses(places), scratch.address))
+        return found

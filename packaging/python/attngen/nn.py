@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Modules for torch: MultiheadAttention with the parameters of torch's, and an operator that torch.compile leaves whole.
+
+Left out on purpose: attention dropout, attn_mask of one head at a time, and keys of another width than queries.
+"""
+from __future__ import annotations
+
+import weakref
+from typing import Any, Optional
+
+import torch
+
+from .kernel import Packed, Saved
+from .layer import Layer
+
+NAMES = ("w_q", "w_k", "w_v", "b_q", "b_k", "b_v")
+
+
+class _Attention(torch.autograd.Function):
+    """The layer, and its gradients by x, source and the parameters."""
+
+    @staticmethod
+    def forward(ctx: Any, packed: Packed, given: "dict[str, Any]", x: Any, source: Any, *parameters: Any) -> Any:
+        ctx.saved = Saved()
+        ctx.has_source, ctx.count = source is not None, len(parameters)
+        # what the kernel keeps beside its own numbers are addresses: these tensors must live as long
+        return packed(saved=ctx.saved, x=x.detach(), **({"source": source.detach()} if ctx.has_source else {}), **given)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Any) -> Any:
+        found = ctx.saved.backward(dy.contiguous())
+        weights = [torch.cat([found[name] for name in NAMES[:3]]), found["w_o"]]
+        if ctx.count == 4:
+            weights += [torch.cat([found[name] for name in NAMES[3:]]), found["b_o"]]
+        return (None, None, found["x"], found["source"] if ctx.has_source else None, *weights)
+
+
+class MultiheadAttention(torch.nn.MultiheadAttention):
+    """torch.nn.MultiheadAttention, batch first, by a layer made for this shape.
+
+    It has torch's parameters, so load_state_dict takes torch's. query [batch][n][embed_dim], key and value the same tensor
+    [batch][m][embed_dim]; n up to seq_len, m up to source_len. Gradients come from the layer's own backward. Masks are torch's:
+    True in a mask of bools hides. Returns (y, weights averaged over heads, or None).
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, *, seq_len: int, source_len: Optional[int] = None,
+                 bias: bool = True, isa: Optional[str] = None, device: Any = None, dtype: Any = None):
+        super().__init__(embed_dim, num_heads, bias=bias, batch_first=True, device=device, dtype=dtype)
+        self.seq_len, self.source_len, self.isa = seq_len, source_len or seq_len, isa
+        self._packed: "dict[Any, Any]" = {}
+
+    def _layer(self, cross: bool, mask: str, train: bool, scores: bool) -> Packed:
+        """The compiled layer with the parameters as they are now."""
+        key = (cross, mask, train, scores)
+        kernel, version, packed = self._packed.get(key, (None, None, None))
+        if kernel is None:
+            more = {"attention": "cross", "source_len": self.source_len} if cross else {}
+            kernel = Layer(name="attention", d_model=self.embed_dim, h=self.num_heads, seq_len=self.seq_len, mask=mask,
+                           bias=self.in_proj_bias is not None, weight_layout="out_in", train=train, scores=scores,
+                           **more).compile(self.isa)
+        parameters = list(self.parameters())
+        now = [(parameter.data_ptr(), parameter._version) for parameter in parameters]
+        if now != version:
+            weights = dict(zip(NAMES, self.in_proj_weight.detach().chunk(3)))
+            weights["w_o"] = self.out_proj.weight
+            if self.in_proj_bias is not None:
+                weights.update(zip(NAMES[3:], self.in_proj_bias.detach().chunk(3)))
+                weights["b_o"] = self.out_proj.bias
+            packed = kernel.pack(weights)
+        self._packed[key] = kernel, now, packed
+        return packed
+
+    def forward(self, query: Any, key: Any = None, value: Any = None, key_padding_mask: Any = None,
+                need_weights: bool = True, attn_mask: Any = None, average_attn_weights: bool = True,
+                is_causal: bool = False) -> Any:
+        if query.dim() != 3 or (value is not None and value is not key):
+            raise ValueError("query is [batch][n][embed_dim], and value is the tensor of key")
+        cross = key is not None and key is not query
+        (batch, n, _), m = query.shape, (key if cross else query).shape[1]
+        given: "dict[str, Any]" = {}
+        mask = "none"
+        if is_causal and key_padding_mask is None and not cross:
+            mask = "causal"
+        elif attn_mask is not None or key_padding_mask is not None or is_causal:
+            hidden = torch.zeros(1, 1, n, m)
+            if is_causal and attn_mask is None:
+                attn_mask = torch.ones(n, m, dtype=torch.bool).triu(1)
+            for one in (attn_mask, key_padding_mask[:, None, None] if key_padding_mask is not None else None):
+                if one is not None:
+                    one = one.view(batch, self.num_heads, n, m) if one.dim() == 3 else one
+                    hidden = hidden + (torch.zeros(one.shape).masked_fill(one, -torch.inf) if one.dtype == torch.bool else one)
+            mask, given["mask_add"] = "additive", hidden.float().expand(-1, -1, n, m).contiguous()
+        parameters = [self.in_proj_weight, self.out_proj.weight]
+        parameters += [self.in_proj_bias, self.out_proj.bias] if self.in_proj_bias is not None else []
+        train = torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, *parameters) if one is not None)
+        packed = self._layer(cross, mask, train, need_weights)
+        if train and not need_weights:
+            return _Attention.apply(packed, given, query, key if cross else None, *parameters), None
+        if train:
+            raise ValueError("weights have no gradient; give need_weights=False, or call under torch.no_grad()")
+        found = packed(x=query, **({"source": key} if cross else {}), **given)
+        if not need_weights:
+            return found, None
+        return found["y"], found["attn"].mean(1) if average_attn_weights else found["attn"]
+
+
+# ---- an operator that torch.compile does not look into ----
+
+_KNOWN: "weakref.WeakValueDictionary[int, Packed]" = weakref.WeakValueDictionary()
+
+
+@torch.library.custom_op("attngen::forward", mutates_args=())
+def _forward(handle: int, x: torch.Tensor, width: int) -> torch.Tensor:
+    return _KNOWN[handle](x=x)
+
+
+@_forward.register_fake
+def _(handle: int, x: torch.Tensor, width: int) -> torch.Tensor:
+    return x.new_empty((*x.shape[:2], width))
+
+
+def operator(packed: Packed) -> Any:
+    """The layer, whose one tensor is x, as a function of x that torch.compile takes: f = operator(packed); y = f(x)."""
+    handle, width = id(packed), int(packed.kernel.tensors["y"].extents[-1])
+    _KNOWN[handle] = packed
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.attngen.forward(handle, x, width)
+    call.packed = packed
+    return call
