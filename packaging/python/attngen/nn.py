@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Modules for torch: MultiheadAttention with the parameters of torch's, and an operator that torch.compile leaves whole.
+"""Modules for torch: MultiheadAttention with torch's parameters, and an operator that torch.compile leaves whole.
 
 Left out on purpose: attention dropout, attn_mask of one head at a time, and keys of another width than queries.
 """
@@ -23,7 +23,6 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, packed: Packed, given: "dict[str, Any]", x: Any, source: Any, *parameters: Any) -> Any:
         ctx.saved = Saved()
         ctx.has_source, ctx.count = source is not None, len(parameters)
-        # what the kernel keeps beside its own numbers are addresses: these tensors must live as long
         return packed(saved=ctx.saved, x=x.detach(), **({"source": source.detach()} if ctx.has_source else {}), **given)
 
     @staticmethod
@@ -38,9 +37,9 @@ class _Attention(torch.autograd.Function):
 class MultiheadAttention(torch.nn.MultiheadAttention):
     """torch.nn.MultiheadAttention, batch first, by a layer made for this shape.
 
-    It has torch's parameters, so load_state_dict takes torch's. query [batch][n][embed_dim], key and value the same tensor
-    [batch][m][embed_dim]; n up to seq_len, m up to source_len. Gradients come from the layer's own backward. Masks are torch's:
-    True in a mask of bools hides. Returns (y, weights averaged over heads, or None).
+    It has torch's parameters, so load_state_dict takes torch's. query [batch][n][embed_dim], key and value the same
+    tensor [batch][m][embed_dim]; n up to seq_len, m up to source_len. Gradients come from the layer's own backward.
+    Masks are torch's: True in a mask of bools hides. Returns (y, weights averaged over heads, or None).
     """
 
     def __init__(self, embed_dim: int, num_heads: int, *, seq_len: int, source_len: Optional[int] = None,
@@ -88,11 +87,14 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             for one in (attn_mask, key_padding_mask[:, None, None] if key_padding_mask is not None else None):
                 if one is not None:
                     one = one.view(batch, self.num_heads, n, m) if one.dim() == 3 else one
-                    hidden = hidden + (torch.zeros(one.shape).masked_fill(one, -torch.inf) if one.dtype == torch.bool else one)
+                    if one.dtype == torch.bool:
+                        one = torch.zeros(one.shape).masked_fill(one, -torch.inf)
+                    hidden = hidden + one
             mask, given["mask_add"] = "additive", hidden.float().expand(-1, -1, n, m).contiguous()
         parameters = [self.in_proj_weight, self.out_proj.weight]
         parameters += [self.in_proj_bias, self.out_proj.bias] if self.in_proj_bias is not None else []
-        train = torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, *parameters) if one is not None)
+        known = [one for one in (query, key, *parameters) if one is not None]
+        train = torch.is_grad_enabled() and any(one.requires_grad for one in known)
         packed = self._layer(cross, mask, train, need_weights)
         if train and not need_weights:
             return _Attention.apply(packed, given, query, key if cross else None, *parameters), None
