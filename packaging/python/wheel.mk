@@ -17,4 +17,4 @@ $(BUILD)/wheel/sources: always
 # the module's tests where they have numpy and torch: those of PYTHON, which make test does not need
 test-python: all
 	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' PYTHON='$(or $(PYTHON),python3)' \
-	    tests/python/test_python.sh
+	    EVERYTHING=1 tests/python/test_python.sh

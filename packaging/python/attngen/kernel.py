@@ -131,6 +131,7 @@ class Packed:
                               for extent in (one.split(" or ")[0] for one in tensor.extents))
                 outputs[tensor.name] = new_like(sample, tensor.type, shape)
                 arrays[place] = array_of(outputs[tensor.name], tensor)
+        sizes.setdefault("m", sizes.get("n", 0))  # of self-attention
         extents = [sizes.get(name, 0) for name in ("batch", "n", "m", "pages")]
         for place, tensor in enumerate(kernel._order):
             extents += arrays[place].shape[:2] if "or 1" in tensor.shape and arrays[place] is not None else (0, 0)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""ONNX's cases of Attention and FlexAttention (tests/onnx) through the module: one in thirteen, or all with EVERYTHING=1."""
+import base64
+import os
+import re
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import attngen
+from attngen import tensors
+
+CASES = Path(__file__).parents[1] / "onnx" / "cases.txt"
+STEP = 1 if os.environ.get("EVERYTHING") else 13
+
+
+class Cases(unittest.TestCase):
+    def test_cases(self):
+        cases = re.findall(r"(?ms)^== (\S+)\n(.*?)^data (\S+)$", CASES.read_text())
+        self.assertGreater(len(cases), 100)
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CFLAGS="-O0"):
+            for name, spec, data in cases[::STEP]:
+                with self.subTest(name):
+                    file = Path(folder, "data")
+                    file.write_bytes(base64.b64decode(data))
+                    self.one(attngen.Layer(spec, name="case_of_onnx"), tensors.read(file), folder)
+
+    def one(self, layer, given, folder):
+        kernel = layer.compile(isa="scalar", cache=folder)
+        known = kernel.tensors
+        packed = kernel.pack({name: given[name] for name in given if name in known and known[name].packed})
+        inputs = {name: given[name] for name in given
+                  if name in known and not known[name].packed and name not in ("y", "attn")}
+        inputs.update({name: tensors.view_of(given[name].tolist()) for name in inputs if known[name].written})
+        outputs = packed(**inputs)
+        outputs = outputs if isinstance(outputs, dict) else {"y": outputs}
+        wanted = {name: given[name] for name in ("y", "attn") if name in given}
+        wanted.update({name[len("expect."):]: given[name] for name in given if name.startswith("expect.")})
+        self.assertIn("y", wanted)
+        for name, one in wanted.items():
+            pairs = zip(tensors.flat(outputs[name].tolist()), tensors.flat(one.tolist()))
+            self.assertTrue(all(a == b or abs(a - b) <= 2e-5 * max(1, abs(b)) for a, b in pairs), name)
