@@ -104,7 +104,7 @@ bool timed_backward(struct timed *timed, struct diag *diag)
         if (!layer_has_gradient(layer, t))
             continue;
         timed->gradient[t] = large_pages(inputs_count(layer, in, t) * sizeof(float));
-        *kernel_gradient(layer, &timed->grads, t) = timed->gradient[t];
+        timed->grads.tensor[t] = timed->gradient[t];
         good = timed->gradient[t] != NULL;
     }
     timed->backward = good;

@@ -86,8 +86,9 @@ wasi_program() { # SPEC LEVEL
     [ -n "$name" ] || name=$(basename "$1" .layer)
     mkdir "$result.d"
     # shellcheck disable=SC2086 # flags are words
-    "$ATTNGEN" --isa "$(sets)" -o "$result.d" "$1" && "$work/shim" "$name" >"$result.d/shim.c" &&
-        $compiler $2 $wasi_flags -I"$result.d" -o "$result.exe" "$result.d/shim.c" "$result.d/$name.c" tests/targets/wasi/main.c \
+    "$ATTNGEN" --isa "$(sets)" --shim -o "$result.d" "$1" &&
+        $compiler $2 $wasi_flags "-DTABLE=${name}_table" -o "$result.exe" "$result.d/${name}_shim.c" "$result.d/$name.c" \
+            tests/targets/wasi/main.c \
             -Wl,--start-lib "$work"/wasi/*.o -Wl,--end-lib -Wl,-z,stack-size=1048576
 }
 
@@ -201,9 +202,6 @@ make_runtime() {
     [ "$host" = - ] && return
     if [[ $emulator = node* ]]; then
         mkdir "$work/wasi"
-        # of load.c what writes the shim alone; what the rest calls is not linked
-        ${CC:-gcc} -D_GNU_SOURCE -Igen -Iruntime -ffunction-sections -Wl,--gc-sections -o "$work/shim" \
-            tests/targets/wasi/shim.c runtime/kernels/load.c -ldl || return
         for source in $wasi_sources; do
             object=$work/wasi/${source//\//_}
             # shellcheck disable=SC2086 # a source that WASI is too small for may be one that is not needed
