@@ -533,7 +533,7 @@ static void push_terms(struct emit *emit, const struct layer *layer)
         emit_set_string(emit, "kind", places[term->place]);
         emit_set_string(emit, "sees", text_or_empty(term->sees));
         emit_set_string(emit, "operand", text_or_empty(term->operand));
-        emit_set_string(emit, "tensor", term->tensor < TENSOR_COUNT ? layer_tensor_name(term->tensor) : "");
+        emit_set_string(emit, "tensor", score_tensor(i) < TENSOR_COUNT ? layer_tensor_name(score_tensor(i)) : "");
         emit_set_integer(emit, "operand_at", operands);
         emit_set_number(emit, "number", layer->number[i]);
         emit_set_boolean(emit, "placed", term->placed);

@@ -99,14 +99,24 @@ function helpers.fast_sets(plans)
     return table.concat(sets, " || ")
 end
 
--- Arguments of tile.in: those in `of`, and defaults for the rest.
+-- Arguments of tile.in: those of `of`, and defaults for what its records leave out.
+local TILE = {
+    a = { split = 0, far = 0, scale = 0 },
+    b = { type = "float", of = "weights", line = 16, load = false, corrected = false },
+    c = { tail = 0, scatter = false },
+    loop = { depth = 0, ahead = 0, stepped = false, in_order = 0, keeps = false },
+    start = { with = "zero", resume = false, from = false, sums = false },
+    steps = { kind = "floats", type = "", group = 0 },
+    finish = { scaled = "", exact = false, weights = false, terms = {} },
+}
 function helpers.tile(of)
-    local all = { a_split = 0, a_far = 0, ahead = 0, init = "zero", resume = false, from = false,
-        scatter = false, tail = 0, stepped = false,
-        weights = false, terms = {}, b_type = "float", b_of = "weights", b_line = 16, b_load = false, scaled = "",
-        group = 0, in_order = 0, rounded = "", corrected = false, a_scale = 0, exact = false, begun = false,
-        floats = false }
+    local all = {}
     for name, v in pairs(of) do all[name] = v end
+    for record, defaults in pairs(TILE) do
+        all[record] = {}
+        for name, v in pairs(defaults) do all[record][name] = v end
+        for name, v in pairs(of[record] or {}) do all[record][name] = v end
+    end
     return all
 end
 

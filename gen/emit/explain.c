@@ -315,9 +315,11 @@ static void explain_position(const struct layer *l, const struct score_term *ter
 }
 
 /* A term with a number for each pair, known only at run time. */
-static void explain_pairs(const struct layer *l, const struct score_term *term, FILE *out)
+static void explain_pairs(const struct layer *l, enum score_name name, FILE *out)
 {
-    const double n = (double)l->seq_len, m = (double)l->source_len, size = (double)layer_tensor_size(l, term->tensor);
+    const struct score_term *term = &score_terms[name];
+    const double n = (double)l->seq_len, m = (double)l->source_len;
+    const double size = (double)layer_tensor_size(l, score_tensor(name));
     line(out, "%s %s: known at run time; reads %s a sequence, or %s if all heads share it",
          term->mask != 0 ? "mask" : "term", term->mask != 0 ? key_word(KEY_MASK, term->mask) : term->name,
          in_bytes((double)l->h * n * m * size).text, in_bytes(n * m * size).text);
@@ -347,8 +349,8 @@ static void explain_masks(const struct layer *l, FILE *out)
         if (term->place == SCORE_COUNTED && score_has(l, i))
             line(out, "mask %s: only keys %s; at half length %s pairs remain (%.1f %%)",
                  key_word(KEY_MASK, term->mask), term->sees, counted(half).text, 100 * half / (n * m));
-        if (term->place == SCORE_EVERYWHERE && term->tensor < TENSOR_COUNT && score_has(l, i))
-            explain_pairs(l, term, out);
+        if (term->place == SCORE_EVERYWHERE && score_tensor(i) < TENSOR_COUNT && score_has(l, i))
+            explain_pairs(l, i, out);
     }
 }
 

@@ -4,18 +4,23 @@
  */
 #include "model/import.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <lauxlib.h>
 #include <lua.h>
 
 #include "base/diag.h"
+#include "base/file.h"
 #include "base/name.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/tensors.h"
 #include "emit/script.h"
-#include "model/checkpoint.h"
 #include "model/json_lua.h"
 #include "plan/plan.h"
 #include "spec/layer.h"
@@ -23,25 +28,37 @@
 struct importer {
     const struct import_request *request;
     struct diag *diag;
-    struct checkpoint checkpoint;
     struct script_memory memory;
     struct json_lua reader;
-    char *text;          /* of the file that json() read last */
-    struct layer *layer; /* of the spec that is looked at */
+    struct tensors tensors; /* of the file that tensors() reads */
+    char *path, *text;      /* of the file of the folder that was read last */
+    struct layer *layer;    /* of the spec that is looked at */
     struct imported *imported;
 };
 
-/* ---- what import.lua may call ---- */
+/* ---- what Lua may call: each has the importer as its upvalue ---- */
 
-/* family(file) → what the family's chunk returns */
-static int load_family(lua_State *lua)
+static struct importer *importer_of(lua_State *lua)
+{
+    return lua_touserdata(lua, lua_upvalueindex(1));
+}
+
+/* run(file) → what the chunk of this Lua file returns */
+static int run_file(lua_State *lua)
 {
     script_load(lua, luaL_checkstring(lua, 1));
     lua_call(lua, 0, 1);
     return 1;
 }
 
-/* One of the layer's tensors as the next element of the list: {name = "w_q", 384, 384}. */
+/* wrong(place, text): an error */
+static int note_error(lua_State *lua)
+{
+    diag_error(importer_of(lua)->diag, luaL_checkstring(lua, 1), "%s", luaL_checkstring(lua, 2));
+    return 0;
+}
+
+/* A list of numbers with a name: {name = "w_q", 384, 384} */
 static void push_shape(lua_State *lua, const char *name, const int64_t *shape, int rank)
 {
     lua_createtable(lua, rank, 1);
@@ -51,7 +68,6 @@ static void push_shape(lua_State *lua, const char *name, const int64_t *shape, i
         lua_pushinteger(lua, shape[i]);
         lua_rawseti(lua, -2, i + 1);
     }
-    lua_rawseti(lua, -2, (lua_Integer)lua_rawlen(lua, -2) + 1);
 }
 
 /* Of one sequence */
@@ -65,73 +81,132 @@ static int64_t cache_bytes(const struct layer *layer)
  * its bytes of cache; nil, and errors in diag, for a spec that attngen would refuse. */
 static int read_spec(lua_State *lua)
 {
-    struct importer *importer = lua_touserdata(lua, lua_upvalueindex(1));
+    struct importer *importer = importer_of(lua);
     const char *file = luaL_checkstring(lua, 1), *text = luaL_checkstring(lua, 2);
     layer_free(importer->layer);
     importer->layer = layer_read_text(file, text, NULL, 0, importer->diag);
     if (importer->layer == NULL) {
-        diag_error(importer->diag, importer->checkpoint.config_path, "gives the spec %s, which has the faults above",
-                   file);
         return 0;
     }
     plan_refuse_isas(importer->layer, importer->request->isas, importer->diag);
     lua_newtable(lua);
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
         int64_t shape[4];
-        if (layer_has_tensor(importer->layer, tensor) && tensor_is_packed(layer_tensor_row(tensor)->kind))
-            push_shape(lua, layer_tensor_called(importer->layer, tensor), shape,
-                       layer_weight_shape(importer->layer, tensor, shape));
+        if (!layer_has_tensor(importer->layer, tensor) || !tensor_is_packed(layer_tensor_row(tensor)->kind))
+            continue;
+        push_shape(lua, layer_tensor_called(importer->layer, tensor), shape,
+                   layer_weight_shape(importer->layer, tensor, shape));
+        lua_rawseti(lua, -2, (lua_Integer)lua_rawlen(lua, -2) + 1);
     }
     lua_pushinteger(lua, cache_bytes(importer->layer));
     return 2;
 }
 
-/* Notes that FOLDER/NAME, or without a name the path, was read. */
-static bool add_source(struct imported *imported, const char *folder, const char *name)
+/* ---- the model's folder; a name is of a file in it ---- */
+
+static int no_memory(lua_State *lua)
 {
-    char **sources = realloc(imported->sources, (imported->source_count + 1) * sizeof *sources), *path;
-    if (sources != NULL)
-        imported->sources = sources;
-    if (sources == NULL || asprintf(&path, name != NULL ? "%s/%s" : "%s", folder, name) < 0)
-        return false;
-    sources[imported->source_count++] = path;
-    return true;
+    return luaL_error(lua, "no memory for the paths");
 }
 
-/* json(name) → the value of this file of the model's folder; nil where there is none, or with an error in diag */
+/* FOLDER/NAME of the first argument, which the importer holds */
+static const char *path_of(lua_State *lua)
+{
+    struct importer *importer = importer_of(lua);
+    const char *folder = importer->request->model, *name = luaL_checkstring(lua, 1);
+    const bool slash = *folder != '\0' && folder[strlen(folder) - 1] == '/';
+    free(importer->path);
+    if (asprintf(&importer->path, "%s%s%s", folder, slash ? "" : "/", name) < 0)
+        importer->path = NULL;
+    if (importer->path == NULL)
+        no_memory(lua);
+    return importer->path;
+}
+
+/* path(name) → the file's path, and whether it is there, as a dangling link is: reading it reports the error */
+static int find_file(lua_State *lua)
+{
+    struct stat status;
+    lua_pushstring(lua, path_of(lua));
+    lua_pushboolean(lua, lstat(importer_of(lua)->path, &status) == 0);
+    return 2;
+}
+
+/* names() → the names of the folder's files, in no order */
+static int list_files(lua_State *lua)
+{
+    lua_newtable(lua);
+    DIR *names = opendir(importer_of(lua)->request->model);
+    for (struct dirent *entry; names != NULL && (entry = readdir(names)) != NULL;) {
+        lua_pushstring(lua, entry->d_name);
+        lua_rawseti(lua, -2, (lua_Integer)lua_rawlen(lua, -2) + 1);
+    }
+    if (names != NULL)
+        closedir(names);
+    return 1;
+}
+
+/* Notes that the file was read. */
+static void add_source(lua_State *lua)
+{
+    struct imported *imported = importer_of(lua)->imported;
+    char **sources = realloc(imported->sources, (imported->source_count + 1) * sizeof *sources);
+    if (sources == NULL)
+        no_memory(lua);
+    imported->sources = sources;
+    if ((sources[imported->source_count] = strdup(importer_of(lua)->path)) == NULL)
+        no_memory(lua);
+    imported->source_count++;
+}
+
+/* json(name) → the value of this file, and its first character; nil with an error in diag */
 static int read_json(lua_State *lua)
 {
-    struct importer *importer = lua_touserdata(lua, lua_upvalueindex(1));
+    struct importer *importer = importer_of(lua);
     struct json *json = &importer->reader.json;
-    const char *name = luaL_checkstring(lua, 1);
+    const char *const path = path_of(lua);
     size_t size;
     free(importer->text);
-    importer->text = checkpoint_text(importer->request->model, name, &size, importer->diag);
+    importer->text = file_read(path, WHOLE_CONFIG, &size, importer->diag);
     if (importer->text == NULL)
         return 0;
-    if (!add_source(importer->imported, importer->request->model, name))
-        return luaL_error(lua, "no memory for the paths");
+    add_source(lua);
     *json = json_begin(importer->text, size);
-    if (json_push(lua, &importer->reader))
-        return 1;
-    diag_error(importer->diag, name, "byte %zu: %s", (size_t)(json->at - importer->text), json->why);
+    if (json_push(lua, &importer->reader)) {
+        lua_pushlstring(lua, importer->text + strspn(importer->text, " \t\r\n"), 1);
+        return 2;
+    }
+    if (json->no_memory)
+        diag_environment(importer->diag, path, "out of memory");
+    else
+        diag_error(importer->diag, path, "byte %zu: %s", (size_t)(json->at - importer->text), json->why);
     return 0;
 }
 
-/* ---- what import.lua is given ---- */
-
-static void push_tensors(lua_State *lua, const struct tensors *tensors)
+static bool nothing_wanted(const char *name, const void *context)
 {
-    lua_createtable(lua, 0, (int)tensors->count);
-    for (size_t i = 0; i < tensors->count; i++) {
-        const struct tensor *tensor = &tensors->items[i];
-        lua_newtable(lua);
-        push_shape(lua, tensor_type_name(tensor->type), tensor->shape, tensor->rank);
-        lua_rawgeti(lua, -1, 1);
-        lua_setfield(lua, -3, tensor->name);
-        lua_pop(lua, 1);
-    }
+    (void)name, (void)context;
+    return false;
 }
+
+/* tensors(name) → by name the tensors of this file's header, {name = type, extents…}; nil with an error in diag */
+static int read_tensors(lua_State *lua)
+{
+    struct importer *importer = importer_of(lua);
+    tensors_free(&importer->tensors);
+    if (!tensors_read_some(&importer->tensors, path_of(lua), nothing_wanted, NULL, importer->diag))
+        return 0;
+    add_source(lua);
+    lua_createtable(lua, 0, (int)importer->tensors.count);
+    for (size_t i = 0; i < importer->tensors.count; i++) {
+        const struct tensor *tensor = &importer->tensors.items[i];
+        push_shape(lua, tensor_type_name(tensor->type), tensor->shape, tensor->rank);
+        lua_setfield(lua, -2, tensor->name);
+    }
+    return 1;
+}
+
+/* ---- what Lua is given, and gives ---- */
 
 static void set_text(lua_State *lua, const char *key, const char *text)
 {
@@ -160,6 +235,7 @@ static void set_number(lua_State *lua, const char *key, uint64_t number)
 static void push_options(lua_State *lua, const struct importer *importer)
 {
     lua_newtable(lua);
+    set_text(lua, "folder", importer->request->model);
     set_text(lua, "name", importer->request->name);
     set_text(lua, "cache", importer->request->cache);
     set_text(lua, "weight_type", importer->request->weight_type);
@@ -167,44 +243,7 @@ static void push_options(lua_State *lua, const struct importer *importer)
     set_text(lua, "precision", importer->request->precision);
     set_number(lua, "seq_len", importer->request->seq_len);
     set_number(lua, "cache_len", importer->request->cache_len);
-    set_texts(lua, "files", (const char *const *)importer->checkpoint.files, importer->checkpoint.file_count);
     set_texts(lua, "ignore", importer->request->ignore->text, importer->request->ignore->count);
-}
-
-static bool push_config(lua_State *lua, struct importer *importer)
-{
-    const struct checkpoint *checkpoint = &importer->checkpoint;
-    struct json *json = &importer->reader.json;
-    *json = json_begin(checkpoint->config, checkpoint->config_size);
-    if (!json_push(lua, &importer->reader)) {
-        if (json->no_memory)
-            diag_environment(importer->diag, checkpoint->config_path, "out of memory");
-        else
-            diag_error(importer->diag, checkpoint->config_path, "byte %zu: %s",
-                       (size_t)(json->at - checkpoint->config), json->why);
-        return false;
-    }
-    if (lua_istable(lua, -1) && checkpoint->config[strspn(checkpoint->config, " \t\r\n")] == '{')
-        return true;
-    return diag_error(importer->diag, checkpoint->config_path, "is no JSON object; the config.json of a model is "
-                      "needed");
-}
-
-/* ---- what import.lua gives ---- */
-
-/* {{"config" or "weights" or "", text}…} */
-static void take_problems(lua_State *lua, struct importer *importer)
-{
-    for (lua_Integer i = 1; lua_rawgeti(lua, -1, i) == LUA_TTABLE; i++) {
-        lua_rawgeti(lua, -1, 1);
-        lua_rawgeti(lua, -2, 2);
-        const char *where = luaL_checkstring(lua, -2);
-        diag_error(importer->diag, strcmp(where, "config") == 0 ? importer->checkpoint.config_path
-                   : strcmp(where, "weights") == 0 ? importer->checkpoint.weights_path : "attngen import", "%s",
-                   luaL_checkstring(lua, -1));
-        lua_pop(lua, 3);
-    }
-    lua_pop(lua, 1);
 }
 
 /* {{ending, text}…}, behind the name */
@@ -229,38 +268,26 @@ static void take_files(lua_State *lua, struct importer *importer, const char *na
 /* (importer) → nothing: texts are in importer->imported, errors in its diag */
 static int run(lua_State *lua)
 {
+    static const luaL_Reg calls[] = {
+        {"run", run_file}, {"wrong", note_error}, {"spec", read_spec}, {"path", find_file}, {"names", list_files},
+        {"json", read_json}, {"tensors", read_tensors}, {NULL, NULL}};
     struct importer *importer = lua_touserdata(lua, 1);
-    const size_t errors = importer->diag->errors;
     script_open(lua);
     lua_pushnil(lua);
     lua_setglobal(lua, "load");
     lua_settop(lua, 0);
-    script_load(lua, "model/import.lua");
-    lua_createtable(lua, 0, 3);
+    script_load(lua, "model/import.lua"); /* (host, options) → name, files, note; nothing where wrong() was called */
+    luaL_newlibtable(lua, calls);
+    lua_pushlightuserdata(lua, importer);
+    luaL_setfuncs(lua, calls, 1);
     json_push_null(lua);
     lua_setfield(lua, -2, "null");
-    lua_pushcfunction(lua, load_family);
-    lua_setfield(lua, -2, "family");
-    lua_pushlightuserdata(lua, importer);
-    lua_pushcclosure(lua, read_spec, 1);
-    lua_setfield(lua, -2, "spec");
-    lua_pushlightuserdata(lua, importer);
-    lua_pushcclosure(lua, read_json, 1);
-    lua_setfield(lua, -2, "json");
-    lua_call(lua, 1, 1);
-    if (!push_config(lua, importer))
-        return 0;
-    push_tensors(lua, &importer->checkpoint.tensors);
     push_options(lua, importer);
-    lua_call(lua, 3, 4); /* (config, tensors, options) → problems, name, files, note */
+    lua_call(lua, 2, 3);
     importer->imported->note = lua_isnil(lua, -1) ? NULL : strdup(luaL_checkstring(lua, -1));
     lua_pop(lua, 1);
-    const char *name = luaL_checkstring(lua, -2);
-    lua_pushvalue(lua, -3);
-    take_problems(lua, importer);
-    lua_pop(lua, 1);
-    if (importer->diag->errors == errors)
-        take_files(lua, importer, name);
+    if (!lua_isnil(lua, -2))
+        take_files(lua, importer, luaL_checkstring(lua, -2));
     return 0;
 }
 
@@ -300,32 +327,32 @@ static bool name_good(const struct import_request *request, struct diag *diag)
                       good);
 }
 
-/* The path of NAME.layers, and what the folder was read from. */
-static bool name_files(struct imported *imported, const struct import_request *request,
-                       const struct checkpoint *checkpoint)
+static bool is_folder(const char *folder, struct diag *diag)
 {
-    for (size_t i = 0; i < imported->output.count; i++)
-        if (imported->layers == NULL && ends_in(imported->output.files[i].path, ".layers"))
-            imported->layers = imported->output.files[i].path;
-    bool good = add_source(imported, checkpoint->config_path, NULL) &&
-                add_source(imported, checkpoint->weights_path, NULL);
-    for (size_t i = 0; good && i < checkpoint->file_count && ends_in(checkpoint->weights_path, ".json"); i++)
-        good = add_source(imported, request->model, checkpoint->files[i]);
-    return good;
+    struct stat status;
+    if (stat(folder, &status) != 0)
+        diag_environment(diag, folder, "cannot be read: %s; give the folder of a model", strerror(errno));
+    else if (!S_ISDIR(status.st_mode))
+        diag_error(diag, folder, "is no folder; give the one that has the model's config.json and model.safetensors");
+    else
+        return true;
+    return false;
 }
 
 bool import_model(struct imported *imported, const struct import_request *request, struct diag *diag)
 {
     struct importer importer = {.request = request, .diag = diag, .imported = imported};
     const size_t errors = diag->errors;
-    if (name_good(request, diag) && checkpoint_read(&importer.checkpoint, request->model, diag))
+    if (name_good(request, diag) && is_folder(request->model, diag))
         run_script(&importer);
-    if (diag->errors == errors && !name_files(imported, request, &importer.checkpoint))
-        diag_environment(diag, NULL, "no memory for the paths");
+    for (size_t i = 0; i < imported->output.count; i++)
+        if (ends_in(imported->output.files[i].path, ".layers"))
+            imported->layers = imported->output.files[i].path;
     free(importer.reader.text);
+    free(importer.path);
     free(importer.text);
     layer_free(importer.layer);
-    checkpoint_free(&importer.checkpoint);
+    tensors_free(&importer.tensors);
     return diag->errors == errors;
 }
 

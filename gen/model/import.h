@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* attngen import: from a model's folder to a spec for each distinct layer and NAME.layers, which says how they follow.
  *
- * Left out on purpose: the folder (checkpoint.h); families, config keys and names of tensors, which are Lua's
+ * Left out on purpose: the folder (checkpoint.lua), families, config keys and names of tensors, which are Lua's
  * (import.lua and families/); code. Lua gets tables and gives texts; it sees no file.
  */
 #ifndef ATTNGEN_IMPORT_H

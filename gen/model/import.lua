@@ -3,11 +3,11 @@
 -- of a spec and what its tensors are called; this file reads keys, writes specs and NAME.layers, and sees to it that
 -- every key and every tensor is accounted for. docs/models.md says what NAME.layers holds.
 --
--- Left out on purpose: files, which are C's (import.c), and rules of specs: each spec is read by the rules of layer.c
+-- Left out on purpose: the folder (checkpoint.lua), and rules of specs: each spec is read by the rules of layer.c
 -- before anything is written. Texts are made of names that stand in these files, of numbers and of words; nothing of a
 -- model's text gets into them. What is wrong with a model is noted and told together, never a Lua error.
 
-local host = ... -- null: what JSON's null is; family(file); spec(file, text)
+local host, options = ... -- import.c; null: what JSON's null is
 
 local LAYERS_LIMIT = 1000 -- of a stack; a config that says more is no model's
 -- Rows that a head takes at a time, so that the arena holds few of them: panels are at their speed from some dozens on.
@@ -342,13 +342,12 @@ end
 
 -- What another family's file returns.
 function Model:base(file)
-    return host.family("model/families/" .. file .. ".lua")
+    return host.run("model/families/" .. file .. ".lua")
 end
 
 -- How many tokens a call brings and a cache holds, for `positions` of the model; `last`: there are no more, as they are
 -- learned. cache: of a stack that decodes.
 function Model:lengths(positions, last, cache)
-    local options = self.options
     local seq, all = options.seq_len, options.cache_len
     if not cache then
         for _, key in ipairs{"cache", "cache_len", "cache_type"} do
@@ -385,8 +384,8 @@ end
 -- A spec, to be filled with add(): NAME_kind.layer.
 function Model:spec(kind, about)
     local spec = setmetatable({name = self.name .. "_" .. kind, about = about, first = nil}, Lines)
-    spec:add("name", spec.name):add("weight_type", self.options.weight_type, "--weight-type")
-    spec:add("precision", self.options.precision, "--precision")
+    spec:add("name", spec.name):add("weight_type", options.weight_type, "--weight-type")
+    spec:add("precision", options.precision, "--precision")
     self.specs[#self.specs + 1] = spec
     return spec
 end
@@ -780,7 +779,7 @@ function Model:cache(spec, seq, all, cache, left)
             spec:add("page_len", 16, "attngen's choice")
         end
     end
-    spec:add("cache_type", self.options.cache_type, "--cache-type")
+    spec:add("cache_type", options.cache_type, "--cache-type")
 end
 
 -- The mask of a decoder's self-attention: causal, what `more` adds to it, and padding, so that new tokens of sequences
@@ -812,13 +811,13 @@ end
 ---- from the model to texts ----
 
 local function check_all(model)
-    for _, key in ipairs(model.options.ignore) do
+    for _, key in ipairs(options.ignore) do
         model.ignored[key] = "asked"
     end
     for _, object in ipairs(model.objects) do
         object:check_known()
     end
-    for _, key in ipairs(model.options.ignore) do
+    for _, key in ipairs(options.ignore) do
         if model.ignored[key] ~= "met" then
             model:wrong("", "--ignore %s: config.json has no such key that attngen does not know", show(key))
         end
@@ -831,7 +830,10 @@ local function read_specs(model)
     for _, spec in ipairs(model.specs) do
         spec.written = spec_text(model, spec)
         spec.tensors, spec.cache = host.spec(spec.name .. ".layer", spec.written)
-        good = good and spec.tensors ~= nil
+        if not spec.tensors then
+            good = host.wrong(model.places.config, ("gives the spec %s.layer, which has the faults above")
+                :format(spec.name))
+        end
     end
     return good
 end
@@ -853,7 +855,7 @@ end
 
 -- What is worth knowing before the C of a model of more than a gigabyte is compiled; nil of smaller ones
 local function size_note(model)
-    local options, floats, packed, cache = model.options, 0, 0, 0
+    local floats, packed, cache = 0, 0, 0
     local bytes = ({bf16 = 2, f16 = 2, i8 = 1, i4 = 0.625})[options.weight_type] or
                   ({bf16 = 2, i16 = 2, i8 = 1})[options.precision] or 4
     for name in pairs(model.used) do
@@ -882,7 +884,7 @@ local function layers_text(model)
     end
     local out = {("# A %s model: how its layers follow, and where their numbers lie. Made by attngen import.\n")
         :format(model.family), top:text(), "\n[weights]\n"}
-    for _, file in ipairs(model.options.files) do
+    for _, file in ipairs(model.files) do
         out[#out + 1] = ('file = "%s"\n'):format(file)
     end
     for _, section in ipairs(model.sections) do
@@ -891,13 +893,14 @@ local function layers_text(model)
     return table.concat(out)
 end
 
-local function new_model(config, tensors, options, kind)
+local function new_model(checkpoint, kind)
     local model = setmetatable({
-        options = options, tensors = tensors, problems = {}, weight_problems = {}, objects = {}, ignored = {},
-        specs = {}, sections = {}, used = {}, idle_tensors = {}, top = {}, kind = kind, family = families[kind][1],
-        name = options.name or kind:gsub("-", "_"),
+        options = options, tensors = checkpoint.tensors, files = checkpoint.files, problems = {}, weight_problems = {},
+        objects = {}, ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, top = {}, kind = kind,
+        family = families[kind][1], name = options.name or kind:gsub("-", "_"),
     }, Model)
-    model.config = new_keys(model, config, "")
+    model.places = {config = checkpoint.config_path, weights = checkpoint.weights_path, [""] = "attngen import"}
+    model.config = new_keys(model, checkpoint.config, "")
     model.config:ignore(idle)
     for key, right in pairs(refused) do
         if model.config:get(key) ~= nil then
@@ -911,9 +914,17 @@ end
 local poolings = {cls = "cls", cls_token = "cls", mean = "mean", mean_tokens = "mean", max = "max", max_tokens = "max",
                   mean_sqrt_len_tokens = "mean_sqrt_len", lasttoken = "last"}
 
+-- What a file of the folder holds; nil where there is none.
+local function json_of(name)
+    local _, there = host.path(name)
+    if there then
+        return (host.json(name))
+    end
+end
+
 local function pooling_kind(model, folder)
     local name = folder .. "/config.json"
-    local config, kind, faults = host.json(name), nil, {}
+    local config, kind, faults = json_of(name), nil, {}
     for _, key in ipairs(sorted_keys(type(config) == "table" and config or {})) do
         local value = config[key]
         local mode = key == "pooling_mode" and value or value == true and tostring(key):match("^pooling_mode_(.*)$")
@@ -934,7 +945,7 @@ end
 
 -- modules.json of sentence-transformers: what is made of the last layer's rows. What is not built is refused.
 local function add_pooling(model)
-    local modules, kind, normalized = host.json("modules.json"), nil, nil
+    local modules, kind, normalized = json_of("modules.json"), nil, nil
     if modules ~= nil and (type(modules) ~= "table" or #modules == 0) then
         model:wrong("", "modules.json is no list of modules")
     end
@@ -985,39 +996,52 @@ local function check_settled(model)
     end
 end
 
--- (config, tensors, options) → problems, name, {{ending, text}…}
-return function(config, tensors, options)
-    local kind = config.model_type
-    if type(kind) ~= "string" or not families[kind] then
-        return {{"config", ("model_type is %s; attngen knows %s"):format(kind == nil and "missing" or show_value(kind),
-                                                                         list(sorted_keys(families)))}}, "", {}
+-- Tells all faults; whether there are any.
+local function tell(model, problems)
+    for _, problem in ipairs(problems) do
+        host.wrong(model.places[problem[1]], problem[2])
     end
-    local model = new_model(config, tensors, options, kind)
-    model:base(model.family)(model)
-    add_pooling(model)
-    check_settled(model)
-    check_all(model)
-    if options.cache == "ring" and not model.ring then
-        model:wrong("", "--cache ring is for layers with a window, and this model has none; give rows or paged")
-    end
-    if #model.problems > 0 then
-        return model.problems, model.name, {}
-    end
-    if #model.weight_problems == 0 and read_specs(model) then
-        for _, section in ipairs(model.sections) do
-            if section.spec then
-                fill_layer(model, section)
-            end
-        end
-        check_left(model)
-    end
-    if #model.weight_problems > 0 then
-        return model.weight_problems, model.name, {}
-    end
-    local files = {}
-    for _, spec in ipairs(model.specs) do
-        files[#files + 1] = {spec.name:sub(#model.name + 1) .. ".layer", spec.written}
-    end
-    files[#files + 1] = {".layers", layers_text(model)}
-    return {}, model.name, files, size_note(model)
+    return #problems > 0
 end
+
+-- → name, {{ending, text}…}, a note; nothing where host.wrong() has told why
+local checkpoint = host.run("model/checkpoint.lua")(host, options.folder, sorted_keys)
+if not checkpoint then
+    return
+end
+local kind = checkpoint.config.model_type
+if type(kind) ~= "string" or not families[kind] then
+    return host.wrong(checkpoint.config_path, ("model_type is %s; attngen knows %s"):format(
+        kind == nil and "missing" or show_value(kind), list(sorted_keys(families))))
+end
+local model = new_model(checkpoint, kind)
+model:base(model.family)(model)
+add_pooling(model)
+check_settled(model)
+check_all(model)
+if options.cache == "ring" and not model.ring then
+    model:wrong("", "--cache ring is for layers with a window, and this model has none; give rows or paged")
+end
+if tell(model, model.problems) then
+    return
+end
+if #model.weight_problems == 0 then
+    if not read_specs(model) then
+        return
+    end
+    for _, section in ipairs(model.sections) do
+        if section.spec then
+            fill_layer(model, section)
+        end
+    end
+    check_left(model)
+end
+if tell(model, model.weight_problems) then
+    return
+end
+local files = {}
+for _, spec in ipairs(model.specs) do
+    files[#files + 1] = {spec.name:sub(#model.name + 1) .. ".layer", spec.written}
+end
+files[#files + 1] = {".layers", layers_text(model)}
+return model.name, files, size_note(model)

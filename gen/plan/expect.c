@@ -433,8 +433,8 @@ static struct terms count_terms(const struct layer *l)
         if (of->place != SCORE_EVERYWHERE || !score_has(l, i))
             continue;
         terms.operations += of->operations;
-        terms.tensors += of->tensor < TENSOR_COUNT;
-        terms.bytes += of->tensor < TENSOR_COUNT ? (double)layer_tensor_size(l, of->tensor) : 0;
+        terms.tensors += score_tensor(i) < TENSOR_COUNT;
+        terms.bytes += score_tensor(i) < TENSOR_COUNT ? (double)layer_tensor_size(l, score_tensor(i)) : 0;
     }
     return terms;
 }

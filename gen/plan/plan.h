@@ -224,7 +224,7 @@ enum product_epilogue {
 #define DIGIT_ADDED(weights) ((weights) == TENSOR_I8 ? 128 : 8) /* to weights there, which have no sign then */
 
 /* Rounding of rows, each of one head or more, to words; each row of whole numbers is followed by its scale. Digits of a
- * group of numbers take as many words (templates/tiles/digits.in). */
+ * group of numbers take as many words (templates/tiles/round_digits.in). */
 struct plan_round {
     int64_t heads, numbers; /* of a row, and of a head */
     int64_t head, row;      /* of what is read: steps from head to head and from row to row */

@@ -14,7 +14,7 @@ KEY(D_OUT, d_out, SIZE, FIELD(d_out), .context = "D_OUT", .of = OF_LINEAR,
     .elsewhere = "only layer = linear has it, y of others is d_model wide; leave it out")
 KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .steers = STEERS_ALWAYS, .context = "D_MODEL",
     .of = OF_ATTENTION | OF_FFN, .elsewhere = "the widths of layer = linear are d_in and d_out; write those",
-    .has_meaning = has_width, .by = {KEY_INPUT, KEY_W_O},
+    .has_meaning = has_width,
     .idle = "input = projected has no x and w_o = none no W_O; leave it out, or write w_o = dense",
     .nicknames = {{"hidden_size n_embd embed_dim n_embed emb_dim dim model_dim hidden_dim", ""}})
 KEY(H, h, SIZE, FIELD(h), .steers = STEERS_ALWAYS, .context = "H",
@@ -30,20 +30,20 @@ KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V")
 KEY(INPUT, input, WORD, .steers = STEERS_ALWAYS, .untrained = "input = shared or split",
     .words = {{"shared", INPUT_SHARED, NULL}, {"split", INPUT_SPLIT, NULL}, {"projected", INPUT_PROJECTED, NULL}})
 KEY(HEADS, heads, WORD, FIELD(heads_first), .steers = STEERS_NOTHING, .context = "HEADS_FIRST", /* a part of input's */
-    .words = {{"last", false, NULL}, {"first", true, NULL}}, .has_meaning = is_projected, .by = {KEY_INPUT},
+    .words = {{"last", false, NULL}, {"first", true, NULL}}, .has_meaning = is_projected,
     .idle = "only q, k and v of a call have an axis of heads; leave it out, or write input = projected")
 KEY(ATTENTION, attention, WORD, FIELD(cross), .steers = STEERS_ALWAYS, .context = "CROSS", BROUGHT,
     .words = {{"self", false, NULL}, {"cross", true, NULL}},
     .nicknames = {{"is_cross_attention cross_attention add_cross_attention", ", as in attention = cross"}})
 KEY(D_SOURCE, d_source, SIZE, FIELD(d_source), .steers = STEERS_ALWAYS, .context = "D_SOURCE",
-    .has_meaning = is_cross, .by = {KEY_INPUT, KEY_ATTENTION}, .idle = NO_SOURCE,
+    .has_meaning = is_cross, .idle = NO_SOURCE,
     .nicknames = {{"kdim vdim encoder_hidden_size cross_attention_dim", ", with attention = cross"}})
 KEY(SEQ_LEN, seq_len, SIZE, FIELD(seq_len), .steers = STEERS_ALWAYS, .context = "SEQ_LEN", .of = OF_ALL,
     .nicknames = {{"max_position_embeddings n_positions n_ctx max_seq_len max_length context_length block_size", ""}})
 KEY(SOURCE_LEN, source_len, SIZE, FIELD(source_len), .steers = STEERS_ALWAYS, .context = "SOURCE_LEN",
-    .has_meaning = has_own_keys, .by = {KEY_ATTENTION, KEY_INPUT}, .idle = NO_SOURCE)
+    .has_meaning = has_own_keys, .idle = NO_SOURCE)
 KEY(SOURCE_KEPT, source_kept, SWITCH, FIELD(source_kept), .context = "SOURCE_KEPT",
-    .untrained = "source_kept = false", .has_meaning = is_cross, .by = {KEY_ATTENTION, KEY_INPUT}, .restated = true,
+    .untrained = "source_kept = false", .has_meaning = is_cross, .restated = true,
     .idle = "only attention = cross has keys and values of a source to keep; leave it out, or write attention = cross")
 KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none",
     .words = {{"none", CACHE_NONE, NULL}, {"rows", CACHE_ROWS, "true static dynamic"},
@@ -53,11 +53,11 @@ KEY(CACHE_TYPE, cache_type, WORD, FIELD(cache_type), OF_CACHE, .restated = true,
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}})
 KEY(CACHE_LEN, cache_len, SIZE, FIELD(cache_len), .context = "CACHE_LEN", OF_CACHE)
-KEY(PAGE_LEN, page_len, SIZE, FIELD(page_len), .context = "PAGE_LEN", .has_meaning = is_paged, .by = {KEY_CACHE},
+KEY(PAGE_LEN, page_len, SIZE, FIELD(page_len), .context = "PAGE_LEN", .has_meaning = is_paged,
     .idle = "only cache = paged has pages; leave it out, or write cache = paged")
 KEY(OFFSET, offset, WORD, FIELD(offset), .restated = true,
     .words = {{"none", OFFSET_NONE, NULL}, {"past", OFFSET_PAST, NULL}, {"end", OFFSET_END, NULL}},
-    .has_meaning = has_own_keys, .by = {KEY_ATTENTION, KEY_INPUT},
+    .has_meaning = has_own_keys,
     .idle = "in self-attention a query's position is its row; leave it out, or write attention = cross")
 KEY(MASK, mask, MASK, FIELD(mask), .steers = STEERS_ALWAYS, .of = OF_ALL,
     .words = {{"none", 0, "full bidirectional false off no"},
@@ -84,7 +84,7 @@ KEY(W_V, w_v, WORD, FIELD(identity), .steers = STEERS_ALWAYS, .context = "IDENTI
 KEY(W_O, w_o, WORD, FIELD(w_o), .steers = STEERS_ALWAYS,
     .words = {{"dense", W_O_DENSE, NULL}, {"none", W_O_NONE, NULL}, {"conv", W_O_CONV, NULL}})
 KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEERS_MEANT, .context = "CONV_WIDTH",
-    .has_meaning = is_conv, .by = {KEY_W_O}, .idle = "there is no convolution; leave it out, or write w_o = conv")
+    .has_meaning = is_conv, .idle = "there is no convolution; leave it out, or write w_o = conv")
 KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS", .of = OF_ATTENTION | OF_LINEAR,
     .elsewhere = "the matrices of layer = ffn are those of the feed-forward; write ffn_bias",
     .nicknames = {{"attention_bias qkv_bias use_bias add_bias_linear", ""}})
@@ -94,7 +94,7 @@ KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM",
               {"rms_all", NORM_RMS_ALL, NULL}},
     .nicknames = {{"qk_layernorm use_qk_norm", ""}})
 KEY(NORM_EPS, norm_eps, POSITIVE, FIELD(norm_eps), .absent = 1e-6, .steers = STEERS_NOTHING, .context = "NORM_EPS",
-    .of = OF_ALL, .has_meaning = has_norm, .by = {KEY_QK_NORM, KEY_BLOCK},
+    .of = OF_ALL, .has_meaning = has_norm,
     .idle = "there is no norm; leave it out, or write qk_norm = rms or a block",
     .nicknames = {{"rms_norm_eps", ", with qk_norm = rms where q and k are normed, norm = rms in a block"},
                   {"layer_norm_eps layer_norm_epsilon eps", ""}})
@@ -155,17 +155,17 @@ KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = 
               {"pre", BLOCK_PRE, "pre_norm prenorm norm_first"}, {"parallel", BLOCK_PARALLEL, NULL},
               {"sandwich", BLOCK_SANDWICH, NULL}},
     .nicknames = {{"norm_first pre_norm", ", as in block = pre"}})
-KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_ALL, .has_meaning = has_block_norm, .by = {KEY_BLOCK},
+KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_ALL, .has_meaning = has_block_norm,
     .idle = NO_BLOCK, .restated = true,
     .words = {{"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm"},
               {"none", NORM_NONE, NULL}},
     .nicknames = {{"norm_type normalization", ""}})
 KEY(NORM_SHARED, norm_shared, SWITCH, FIELD(norm_shared), .context = "NORM_SHARED", .restated = true,
-    .has_meaning = has_norm_to_share, .by = {KEY_BLOCK, KEY_FFN},
+    .has_meaning = has_norm_to_share,
     .idle = "only attention and feed-forward of block = parallel read the same rows; leave it out")
 KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_ATTENTION | OF_FFN,
     .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
-    .has_meaning = may_have_ffn, .by = {KEY_BLOCK}, .idle = NO_BLOCK, .restated = true,
+    .has_meaning = may_have_ffn, .idle = NO_BLOCK, .restated = true,
     .words = {{"none", FFN_NONE, NULL}, {"relu", FFN_RELU, NULL}, {"gelu", FFN_GELU, NULL},
               {"gelu_tanh", FFN_GELU_TANH, GELU_TANH_TOO}, {"silu", FFN_SILU, "swish"}, {"swiglu", FFN_SWIGLU, NULL},
               {"geglu", FFN_GEGLU, NULL}, {"geglu_tanh", FFN_GEGLU_TANH, NULL}},

@@ -65,8 +65,7 @@ struct key_row {
     const char *context;  /* the name of the field in templates; NULL: none. A word is "" where its constant is 0 */
     unsigned of;          /* kinds of layers that have the key; 0: attention alone */
     const char *elsewhere; /* why the other kinds do not have it; NULL: they have no attention */
-    bool (*has_meaning)(const struct spec *spec); /* NULL: always */
-    enum key by[2];       /* the keys that it reads; KEY_NAME: none */
+    bool (*has_meaning)(struct spec *spec); /* by the values of other keys; NULL: always */
     const char *idle;     /* why the key has no meaning, and what would be right */
     bool restated;        /* the default may be written all the same */
     unsigned scalings;    /* of rope_scaling that use the key; 0: it is none of theirs */

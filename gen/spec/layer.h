@@ -29,14 +29,14 @@ enum layer_mask {
     MASK_SEGMENTS = 1 << 7
 };
 
-/* The terms of a score in the order in which they are applied, masks in that of their bits; score.h has their table. */
+/* The terms of a score; score.h has their table. SCORE_HIDING: an expression that may hide, or is long, in place of
+ * SCORE_EXPRESSION. */
+#define TERM(id, ...) SCORE_##id,
 enum score_name {
-    SCORE_SCALE, SCORE_SOFTCAP, SCORE_ALIBI, SCORE_RELATIVE, SCORE_EXPRESSION,
-    SCORE_HIDING, /* an expression that may hide, or is long, in place of SCORE_EXPRESSION */
-    SCORE_CAUSAL, SCORE_PADDING, SCORE_NO_SELF, SCORE_WINDOW, SCORE_MASK_BOOL, SCORE_MASK_ADD, SCORE_PREFIX,
-    SCORE_SEGMENTS, SCORE_VISIBLE,
+#include "spec/score_rows.h"
     SCORE_TERMS
 };
+#undef TERM
 
 /* Tensors are of the first three, but those of a cache, which may be of the others too, and a caller's activations,
  * which may be bf16 or f16. These are types of packed weights; of i8 each column of a matrix has a scale, of i4 each
@@ -276,6 +276,8 @@ static inline bool layer_rounds_ahead(const struct layer *layer, bool pairs)
     return layer_rounds_scores(layer, pairs) && !layer_has_cache(layer);
 }
 int64_t layer_score_levels(const struct layer *layer, bool pairs);
+/* Whether a sum over `depth` features saves more than rounding its operands costs. */
+bool layer_depth_pays(const struct layer *layer, bool pairs, int64_t depth);
 /* Likewise weighted sums, of values of at most so many levels and weights, which have no sign, of so many. No block of
  * MOST_SUMMED keys exceeds 2^31. */
 #define MOST_SUMMED 256
@@ -372,6 +374,8 @@ const char *element_name(enum tensor_element element); /* "f32" */
 #define LAYER_MASK_TEXT 80
 void layer_mask_text(unsigned mask, char text[LAYER_MASK_TEXT]);
 
+/* The tensor that a bit of the mask brings; TENSOR_COUNT: none. */
+enum layer_tensor layer_mask_tensor(unsigned mask);
 /* Whether this layer has the tensor at all (w_k: not when tied; attn: only with scores; …). */
 bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor);
 

@@ -8,38 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TERM(id, of_hook, of_place, ...) [SCORE_##id] = {.name = #of_hook, .place = SCORE_##of_place, __VA_ARGS__},
 const struct score_term score_terms[SCORE_TERMS] = {
-    [SCORE_SCALE] = {"scale", .place = SCORE_PACKED, .tensor = TENSOR_COUNT, .gradient = GRADIENT_ONE},
-    [SCORE_SOFTCAP] = {"softcap", .place = SCORE_TILES, .tensor = TENSOR_COUNT,
-                       .equation = "# tanh(@ / #)", .bends = true, .operations = 22, .gradient = GRADIENT_SLOPE},
-    [SCORE_ALIBI] = {"alibi", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "@ - slope_i |p - j|",
-                     .falls = true, .placed = true, .operations = 3, .gradient = GRADIENT_ONE},
-    [SCORE_RELATIVE] = {"relative", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "@ + rel_bias_i(j - p)",
-                        .placed = true, .operations = 2, .gradient = GRADIENT_ONE},
-    [SCORE_EXPRESSION] = {"expression", .place = SCORE_TILES, .tensor = TENSOR_COUNT, .equation = "score(@)",
-                          .placed = true},
-    [SCORE_HIDING] = {"hiding", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .equation = "score(@)",
-                      .sees = "its score is not -infinity", .lifts = true, .placed = true},
-    [SCORE_CAUSAL] = {"causal", .mask = MASK_CAUSAL, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
-                      .gradient = GRADIENT_ZERO},
-    [SCORE_PADDING] = {"padding", .mask = MASK_PADDING, .place = SCORE_COUNTED,
-                       .tensor = TENSOR_LENGTHS, .sees = "j < lengths[b]", .gradient = GRADIENT_ZERO},
-    [SCORE_NO_SELF] = {"no_self", .mask = MASK_NO_SELF, .place = SCORE_EDGES,
-                       .tensor = TENSOR_COUNT, .gradient = GRADIENT_ZERO},
-    [SCORE_WINDOW] = {"window", .mask = MASK_WINDOW, .place = SCORE_EDGES, .tensor = TENSOR_COUNT,
-                      .reaches = true, .gradient = GRADIENT_ZERO},
-    [SCORE_MASK_BOOL] = {"mask_bool", .mask = MASK_BOOL, .place = SCORE_EVERYWHERE,
-                         .tensor = TENSOR_MASK_BOOL, .sees = "mask_bool is not 0", .gradient = GRADIENT_ZERO},
-    [SCORE_MASK_ADD] = {"mask_add", .mask = MASK_ADDITIVE, .place = SCORE_EVERYWHERE,
-                        .tensor = TENSOR_MASK_ADD, .operand = "added", .equation = "@ + mask_add$",
-                        .sees = "mask_add is not -infinity", .lifts = true, .gradient = GRADIENT_ZERO},
-    [SCORE_PREFIX] = {"prefix", .mask = MASK_PREFIX, .place = SCORE_EDGES,
-                      .tensor = TENSOR_PREFIX, .gradient = GRADIENT_ZERO},
-    [SCORE_SEGMENTS] = {"segments", .mask = MASK_SEGMENTS, .place = SCORE_EDGES,
-                        .tensor = TENSOR_COUNT, .sees = "both are of one segment", .gradient = GRADIENT_ZERO},
-    [SCORE_VISIBLE] = {"visible", .place = SCORE_EVERYWHERE, .tensor = TENSOR_COUNT, .sees = "visible is true",
-                       .placed = true, .gradient = GRADIENT_ZERO},
+#include "spec/score_rows.h"
 };
+
+enum layer_tensor score_tensor(enum score_name term)
+{
+    return score_terms[term].mask != 0 ? layer_mask_tensor(score_terms[term].mask) : TENSOR_COUNT;
+}
 
 int score_operands(const struct layer *layer)
 {
@@ -49,12 +26,22 @@ int score_operands(const struct layer *layer)
     return count;
 }
 
+/* Whether the layer has a term of places `first` to `last` with this flag: offsetof() a bool of its row, or 0. */
+static bool any(const struct layer *layer, enum score_place first, enum score_place last, size_t flag)
+{
+    bool any = false;
+    for (enum score_name t = 0; t < SCORE_TERMS; t++)
+        any = any || (score_has(layer, t) && score_terms[t].place >= first && score_terms[t].place <= last &&
+                      (flag == 0 || *((const bool *)(const void *)&score_terms[t] + flag)));
+    return any;
+}
+#define FLAG(name) (offsetof(struct score_term, name) / sizeof(bool))
+
 bool score_is_absolute(const struct layer *layer)
 {
-    bool any = layer->sink || layer->lse || layer->scores > SCORES_WEIGHTS;
-    for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].bends && score_has(layer, term));
-    return any || (layer->score != NULL && !expression_adds(layer->score));
+    return layer->sink || layer->lse || layer->scores > SCORES_WEIGHTS ||
+           any(layer, SCORE_PACKED, SCORE_EVERYWHERE, FLAG(bends)) ||
+           (layer->score != NULL && !expression_adds(layer->score));
 }
 
 enum score_name score_untrained(const struct layer *layer)
@@ -67,53 +54,35 @@ enum score_name score_untrained(const struct layer *layer)
 
 bool score_everywhere(const struct layer *layer)
 {
-    bool any = false;
-    for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].place == SCORE_EVERYWHERE && score_has(layer, term));
-    return any;
+    return any(layer, SCORE_EVERYWHERE, SCORE_EVERYWHERE, 0);
 }
 
 bool score_hooked(const struct layer *layer)
 {
-    bool any = false;
-    for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].place >= SCORE_EDGES && score_has(layer, term));
-    return any;
+    return any(layer, SCORE_EDGES, SCORE_EVERYWHERE, 0);
 }
 
 bool score_lifts(const struct layer *layer)
 {
-    bool any = score_falls(layer);
-    for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].lifts && score_has(layer, term));
-    return any;
+    return score_falls(layer) || any(layer, SCORE_PACKED, SCORE_EVERYWHERE, FLAG(lifts));
 }
 
 bool score_placed(const struct layer *layer)
 {
-    bool any = false;
-    for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].placed && score_terms[term].place == SCORE_TILES && score_has(layer, term));
-    return any;
+    return any(layer, SCORE_TILES, SCORE_TILES, FLAG(placed));
 }
 
 bool score_masks_placed(const struct layer *layer)
 {
-    bool any = false;
-    for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].placed && score_terms[term].place == SCORE_EVERYWHERE &&
-                      score_has(layer, term));
-    return any;
+    return any(layer, SCORE_EVERYWHERE, SCORE_EVERYWHERE, FLAG(placed));
 }
 
 bool score_falls(const struct layer *layer)
 {
-    bool any = false;
-    for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        any = any || (score_terms[term].falls && score_has(layer, term));
     const struct expression *e = layer->score; /* may do anything with positions */
-    return any || (score_has(layer, SCORE_EXPRESSION) &&
-                   (e->nodes[e->root].reads & (READS_P | READS_J | READS_TABLE)) != 0);
+    return any(layer, SCORE_PACKED, SCORE_EVERYWHERE, FLAG(falls)) ||
+           (score_has(layer, SCORE_EXPRESSION) &&
+            (e->nodes[e->root].reads & (READS_P | READS_J | READS_TABLE)) != 0);
 }
 
 int score_lift(const struct layer *layer)

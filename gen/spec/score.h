@@ -3,9 +3,9 @@
  *
  *   s = q·k, then each term that the layer has, in the table's order, then what the masks among them hide: -infinity
  *
- * A new term is a name in layer.h's enum, a row here, its hook templates/score_NAME.in where tiles of scores see it,
- * and its row in runtime/reference/terms.c: its value in double and its error. Its tensor, if it has one, is a row of
- * tensor.c.
+ * A new term is a row of score_rows.h, its hook templates/score/score_NAME.in where tiles of scores see it, its key or
+ * word in key_rows.h, and its row in runtime/reference/terms.c: its value in double and its error. A tensor that it has
+ * is a row of tensor.c.
  *
  * Left out on purpose: which keys a mask of position leaves (visible.h).
  */
@@ -35,7 +35,6 @@ struct score_term {
     const char *name;     /* "mask_add": of its hook */
     unsigned mask;        /* bit of struct layer's mask, a word of the key `mask` (key_rows.h); 0: none */
     enum score_place place;
-    enum layer_tensor tensor; /* TENSOR_COUNT: none */
     const char *operand;  /* [key][lane] of a worker's scratch that the hook fills from the tensor; NULL: none */
     const char *equation; /* the score: '@' is what it was, '#' the number, '$' the indices; NULL: it stays */
     const char *sees;     /* "j < lengths[b]": when a key is seen; NULL: always, or visible.h says */
@@ -55,6 +54,8 @@ static inline bool score_has(const struct layer *layer, enum score_name term)
     const struct score_term *of = &score_terms[term];
     return of->mask != 0 ? (layer->mask & of->mask) != 0 : of->place == SCORE_PACKED || layer->number[term] != 0;
 }
+/* The tensor that a mask brings; TENSOR_COUNT: none. */
+enum layer_tensor score_tensor(enum score_name term);
 /* Terms with an operand. */
 int score_operands(const struct layer *layer);
 /* Whether the weights, or what else a call writes, change where a number is added to all of a row's q·k. */

@@ -606,7 +606,7 @@ static void print_steering(const struct spec *spec, const struct layer *layer, e
     fprintf(out, "%s%s=%s", ftell(out) > 0 ? " " : "", row->name, text);
 }
 
-char *spec_steering(const struct spec *spec, const struct layer *layer)
+char *spec_steering(struct spec *spec, const struct layer *layer)
 {
     char *text = NULL, fingerprint[17];
     size_t length;

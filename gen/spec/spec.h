@@ -43,6 +43,7 @@ struct spec {
     int64_t value[KEY_COUNT]; /* what was written or, without that, the default; valid unless bad */
     bool differs[KEY_COUNT];  /* from its default */
     double real[KEY_COUNT];   /* the same of keys that are real numbers */
+    bool bad_read;            /* value_of() was asked for a bad value */
 };
 
 /* spec.c */
@@ -53,7 +54,7 @@ void spec_values(struct spec *spec);
 void spec_check_name(struct spec *spec);
 /* "key=value" for each key that a plan depends on (enum key_steers), blanks between; of expressions and tables
  * fingerprints, as they have blanks. NULL without memory. */
-char *spec_steering(const struct spec *spec, const struct layer *layer);
+char *spec_steering(struct spec *spec, const struct layer *layer);
 void spec_fingerprint(const char *text, char fingerprint[17]);
 void spec_free(struct spec *spec);
 void spec_out_of_memory(struct spec *spec);
@@ -75,47 +76,51 @@ static inline const char *place_of(const struct spec *spec, enum key key)
 /* Reports an error at the key's place; false. */
 #define wrong(spec, key, ...) diag_error((spec)->diag, place_of(spec, key), __VA_ARGS__)
 
-static inline bool is_attention(const struct spec *spec) { return spec->value[KEY_LAYER] == LAYER_ATTENTION; }
-static inline bool is_linear(const struct spec *spec) { return spec->value[KEY_LAYER] == LAYER_LINEAR; }
-/* Of layer = linear, which has none unless it is asked for. */
-static inline bool has_row_norm(const struct spec *spec)
+/* The key's value; of a bad one -1, and `bad_read` is set, so that what is asked knows that it has no answer. */
+static inline int64_t value_of(struct spec *spec, enum key key)
 {
-    return is_linear(spec) && is_given(spec, KEY_NORM) && spec->value[KEY_NORM] != NORM_NONE;
+    spec->bad_read = spec->bad_read || spec->bad[key];
+    return spec->bad[key] ? -1 : spec->value[key];
 }
-static inline bool is_split(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_SPLIT; }
-static inline bool is_projected(const struct spec *spec) { return spec->value[KEY_INPUT] == INPUT_PROJECTED; }
-static inline bool is_cached(const struct spec *spec) { return spec->value[KEY_CACHE] != CACHE_NONE; }
-static inline bool is_conv(const struct spec *spec) { return spec->value[KEY_W_O] == W_O_CONV; }
-static inline bool is_block(const struct spec *spec) { return spec->value[KEY_BLOCK] != BLOCK_NONE; }
-static inline bool is_ffn(const struct spec *spec) { return spec->value[KEY_FFN] != FFN_NONE; }
-/* Of a layer with projections; without them these keys are refused. */
-static inline bool is_cross(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_ATTENTION] == 1; }
-static inline bool is_tied(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_W_K] == 1; }
-static inline bool is_identity(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_W_V] == 1; }
-static inline bool is_wide(const struct spec *spec) { return !is_projected(spec) && spec->value[KEY_WIDTH] == 1; }
 
-static inline bool has_mask(const struct spec *spec, enum layer_mask mask)
+static inline bool is_attention(struct spec *spec) { return value_of(spec, KEY_LAYER) == LAYER_ATTENTION; }
+static inline bool is_linear(struct spec *spec) { return value_of(spec, KEY_LAYER) == LAYER_LINEAR; }
+/* Of layer = linear, which has none unless it is asked for. */
+static inline bool has_row_norm(struct spec *spec)
 {
-    return (spec->value[KEY_MASK] & (int64_t)mask) != 0;
+    return is_linear(spec) && is_given(spec, KEY_NORM) && value_of(spec, KEY_NORM) != NORM_NONE;
 }
-static inline bool has_window(const struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
-static inline bool has_rope(const struct spec *spec) { return spec->value[KEY_ROPE] != ROPE_NONE; }
-static inline bool has_buckets(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_T5; }
-static inline bool has_table(const struct spec *spec) { return spec->value[KEY_RELATIVE] == RELATIVE_TABLE; }
+static inline bool is_split(struct spec *spec) { return value_of(spec, KEY_INPUT) == INPUT_SPLIT; }
+static inline bool is_projected(struct spec *spec) { return value_of(spec, KEY_INPUT) == INPUT_PROJECTED; }
+static inline bool is_cached(struct spec *spec) { return value_of(spec, KEY_CACHE) != CACHE_NONE; }
+static inline bool is_conv(struct spec *spec) { return value_of(spec, KEY_W_O) == W_O_CONV; }
+static inline bool is_block(struct spec *spec) { return value_of(spec, KEY_BLOCK) != BLOCK_NONE; }
+static inline bool is_ffn(struct spec *spec) { return value_of(spec, KEY_FFN) != FFN_NONE; }
+/* Of a layer with projections; without them these keys are refused. */
+static inline bool is_cross(struct spec *spec) { return !is_projected(spec) && value_of(spec, KEY_ATTENTION) == 1; }
+static inline bool is_tied(struct spec *spec) { return !is_projected(spec) && value_of(spec, KEY_W_K) == 1; }
+static inline bool is_identity(struct spec *spec) { return !is_projected(spec) && value_of(spec, KEY_W_V) == 1; }
+static inline bool is_wide(struct spec *spec) { return !is_projected(spec) && value_of(spec, KEY_WIDTH) == WIDTH_WIDE; }
+
+static inline bool has_mask(struct spec *spec, enum layer_mask mask)
+{
+    return (value_of(spec, KEY_MASK) & (int64_t)mask) != 0;
+}
+static inline bool has_window(struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
+static inline bool has_rope(struct spec *spec) { return value_of(spec, KEY_ROPE) != ROPE_NONE; }
+static inline bool has_buckets(struct spec *spec) { return value_of(spec, KEY_RELATIVE) == RELATIVE_T5; }
+static inline bool has_table(struct spec *spec) { return value_of(spec, KEY_RELATIVE) == RELATIVE_TABLE; }
 /* Whether the layer's kind has the key */
 static inline bool key_is_of(const struct spec *spec, enum key key)
 {
     const unsigned of = key_rows[key].of != 0 ? key_rows[key].of : OF_ATTENTION;
     return (of >> spec->value[KEY_LAYER] & 1u) != 0;
 }
-/* Whether the layer's other keys give this key a meaning; true where one of these has a bad value. */
-static inline bool has_meaning(const struct spec *spec, enum key key)
+/* Whether the layer's other keys give this key a meaning; true where that is not known, as one of them is bad. */
+static inline bool has_meaning(struct spec *spec, enum key key)
 {
-    const struct key_row *row = &key_rows[key];
-    bool bad = row->has_meaning == NULL;
-    for (size_t i = 0; i < COUNT_OF(row->by); i++)
-        bad = bad || (row->by[i] != KEY_NAME && spec->bad[row->by[i]]);
-    return bad || row->has_meaning(spec);
+    spec->bad_read = false;
+    return key_rows[key].has_meaning == NULL || key_rows[key].has_meaning(spec) || spec->bad_read;
 }
 
 /* spec_rules.c */

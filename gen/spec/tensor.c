@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "spec/score.h"
-
 static bool is_cross(const struct layer *layer) { return layer->cross; }
 static bool is_split(const struct layer *layer) { return layer->split; }
 static bool is_conv(const struct layer *layer) { return layer->w_o == W_O_CONV; }
@@ -84,7 +82,8 @@ static const struct layer_table *table_of(const struct layer *layer, enum layer_
 static const struct row {
     struct layer_tensor_row shown;
     const char *extents;
-    bool (*has)(const struct layer *layer); /* NULL: where a score term has it */
+    bool (*has)(const struct layer *layer);
+    unsigned mask; /* the bit of the mask that brings it, in place of `has` */
     struct {
         bool (*is)(const struct layer *layer); /* then its extents are */
         const char *extents;
@@ -106,7 +105,7 @@ static const struct row {
                                                  {is_cached_first, "[batch][h_kv][n][d_v]"}}},
     [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL,
                                   " int32, 0 ... m: keys that exist|; memory past them is not touched"},
-                        .extents = "[batch]"},
+                        .extents = "[batch]", .mask = MASK_PADDING},
     [TENSOR_PAST] = {.shown = {"past", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32, 0 or more: position of query 0"},
                      .extents = "[batch]", .has = has_past},
     [TENSOR_POSITIONS] = {.shown = {"positions", TENSOR_OF_CALL, TENSOR_I32, NULL,
@@ -117,7 +116,7 @@ static const struct row {
                            .extents = "[batch][page_count]", .has = has_pages},
     [TENSOR_PREFIX] = {.shown = {"prefix", TENSOR_OF_CALL, TENSOR_I32, NULL,
                                  " int32, 0 or more: so many first keys are seen by all"},
-                       .extents = "[batch]"},
+                       .extents = "[batch]", .mask = MASK_PREFIX},
     [TENSOR_SEGMENT] = {.shown = {"segment", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each token"},
                         .extents = "[batch][n]", .has = has_segment},
     [TENSOR_SEGMENT_Q] = {.shown = {"segment_q", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each query"},
@@ -126,11 +125,11 @@ static const struct row {
                           .extents = "[batch][m]", .has = has_two_segments},
     [TENSOR_MASK_BOOL] = {.shown = {"mask_bool", TENSOR_OF_PAIRS, TENSOR_BOOL, "nonzero: visible",
                                     " bytes, nonzero: visible"},
-                          .extents = "[batch|1][h|1][n][m]",
+                          .extents = "[batch|1][h|1][n][m]", .mask = MASK_BOOL,
                           .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}},
     [TENSOR_MASK_ADD] = {.shown = {"mask_add", TENSOR_OF_PAIRS, TENSOR_F32, "added after the scale; -inf hides",
                                    ", added to the scaled scores; -inf hides, a finite -1e9 does not"},
-                         .extents = "[batch|1][h|1][n][m]",
+                         .extents = "[batch|1][h|1][n][m]", .mask = MASK_ADDITIVE,
                           .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}},
     [TENSOR_W_Q] = {.shown = {"w_q", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_q][h*d_k]",
                     .has = has_queries, .variant = {{is_split, "[h][d_in_q][d_k]"}}},
@@ -254,14 +253,17 @@ const char *element_name(enum tensor_element element)
 
 bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
 {
-    bool has = false;
     if (rows[tensor].shown.kind == TENSOR_NAMED)
         return table_of(layer, tensor) != NULL;
-    if (rows[tensor].has != NULL)
-        return rows[tensor].has(layer);
-    for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        has = has || (score_terms[term].tensor == tensor && score_has(layer, term));
-    return has;
+    return rows[tensor].has != NULL ? rows[tensor].has(layer) : (layer->mask & rows[tensor].mask) != 0;
+}
+
+enum layer_tensor layer_mask_tensor(unsigned mask)
+{
+    enum layer_tensor tensor = 0;
+    while (tensor < TENSOR_COUNT && rows[tensor].mask != mask)
+        tensor++;
+    return tensor;
 }
 
 bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor)

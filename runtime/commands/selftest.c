@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* attnrun selftest: writes a program that checks a pair where there is neither attnrun nor a reference.
  *
- * The program's text is selftest.in, with @n, @N and other single letters replaced and each line "@@word" filled in by
- * a function of this file. Both programs draw inputs by the same code, draw.h. Left out on purpose: running it, and the
- * statistics and the promises of attnrun check.
+ * The program's text is selftest.in: tables of this file say what its words become, and which layers have which lines.
+ * Both programs draw inputs by the same code, draw.h. Left out on purpose: running it, and the statistics and the
+ * promises of attnrun check.
  */
 #include <ctype.h>
 #include <float.h>
@@ -14,13 +14,12 @@
 
 #include "base/arith.h"
 #include "base/embedded.h"
-#include "base/replace.h"
 #include "base/version.h"
 #include "commands.h"
 #include "inputs/draw.h"
 #include "plan/isa.h"
 #include "reference/compare.h"
-#include "system/process.h"
+#include "system/memory.h"
 
 #define SAMPLE 4096           /* maximum of numbers of an output that are compared: 100 KB of text */
 #define POSITIONS 37          /* queries: more than the query block of most plans, and odd */
@@ -28,21 +27,6 @@
 #define WORK 1e8              /* approximate multiply-adds of the call: a second or two in an emulator */
 #define FEW_POSITIONS 7
 #define NOT_PROMISED (FLT_MAX / 2) /* a bound past this is none */
-
-/* A self-test that is being written */
-struct selftest {
-    const struct options *options;
-    const char *spec;
-    struct layer *layer;
-    struct inputs inputs;
-    struct draw draws[TENSOR_COUNT]; /* .rows = 0: not drawn */
-    struct folds folds;
-    struct reference reference, of_pairs; /* the second: precision = i8, for sets that sum pairs */
-    struct bounds bounds, bounds_of_pairs;
-    size_t *new_rows[2]; /* of a cache: inputs_new_rows() */
-    struct diag diag;
-    FILE *out;
-};
 
 /* y, attn, lse, or a cache after the call; compared are its numbers 0, step, 2 step … */
 struct output {
@@ -52,11 +36,34 @@ struct output {
     int64_t extent[4];
     int axes;
     enum layer_tensor tensor;
-    const double *value, *worst, *drawn, *open; /* of a cache: of its new rows */
-    int part;                                   /* of a cache: 0 keys, 1 values, 2 and 3 the scales of their rows */
-    const size_t *new_rows;                     /* likewise; else NULL */
-    size_t width;
+    int part;               /* of a cache: 0 keys, 1 values, 2 and 3 the scales of their rows */
+    const size_t *new_rows; /* of a cache: inputs_new_rows(); else NULL */
+    size_t width;           /* of a cache: numbers of a row */
 };
+
+/* What the reference expects, for sets that pack columns of i8 by numbers, or by pairs */
+struct expectation {
+    struct reference reference;
+    struct bounds bounds;
+};
+
+/* A self-test that is being written */
+struct selftest {
+    const struct options *options;
+    const char *spec;
+    struct layer *layer;
+    struct inputs inputs;
+    struct draw draws[TENSOR_COUNT]; /* .rows = 0: not drawn */
+    struct folds folds;
+    struct expectation expected[2]; /* the second: precision = i8, for sets that sum pairs */
+    size_t *new_rows[2];            /* of a cache: inputs_new_rows() */
+    struct output outputs[9];
+    size_t output_count;
+    struct diag diag;
+    FILE *out;
+};
+
+#define has(s, tensor) layer_has_tensor((s)->layer, tensor)
 
 /* ---- sizes and inputs ---- */
 
@@ -222,29 +229,42 @@ static void sample(struct output *o)
     o->samples = (o->count + o->step - 1) / o->step;
 }
 
-static struct output output_of(const struct selftest *s, enum layer_tensor t)
+static void list_outputs(struct selftest *s)
 {
-    const bool y = t == TENSOR_Y, lse = t == TENSOR_LSE;
-    struct output o = {.name = layer_tensor_name(t), .element = layer_tensor_element(s->layer, t), .tensor = t,
-                       .count = inputs_count(s->layer, &s->inputs, t)};
-    o.axes = inputs_shape(s->layer, &s->inputs, t, o.extent);
-    o.value = y ? s->reference.y : lse ? s->reference.lse : s->reference.attn;
-    o.worst = y ? s->bounds.y_worst : lse ? s->bounds.lse_worst : s->bounds.attn_worst;
-    o.drawn = y ? s->bounds.y_drawn : lse ? s->bounds.lse_drawn : s->bounds.attn_drawn;
-    o.open = y ? s->bounds.y_open : lse ? s->bounds.lse_open : s->bounds.attn_open;
-    if (is_cache(t)) {
-        while (inputs_cache_of(s->layer, o.part) != t)
-            o.part++;
-        const int values = o.part % 2;
-        o.value = s->reference.cache[values];
-        o.worst = s->bounds.cache[values].worst;
-        o.drawn = s->bounds.cache[values].drawn;
-        o.open = s->bounds.cache[values].open;
-        o.new_rows = s->new_rows[values];
-        o.width = inputs_cache_width(s->layer, o.part);
+    static const enum layer_tensor tensors[] = {
+        TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
+        TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE,
+    };
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        const enum layer_tensor t = tensors[i];
+        if (!has(s, t))
+            continue;
+        struct output *o = &s->outputs[s->output_count++];
+        *o = (struct output){.name = layer_tensor_name(t), .element = layer_tensor_element(s->layer, t), .tensor = t,
+                             .count = inputs_count(s->layer, &s->inputs, t)};
+        o->axes = inputs_shape(s->layer, &s->inputs, t, o->extent);
+        while (is_cache(t) && inputs_cache_of(s->layer, o->part) != t)
+            o->part++;
+        o->new_rows = is_cache(t) ? s->new_rows[o->part % 2] : NULL;
+        o->width = is_cache(t) ? inputs_cache_width(s->layer, o->part) : 0;
+        sample(o);
     }
-    sample(&o);
-    return o;
+}
+
+/* An output's numbers in a reference and its bounds; a cache's are those of its new rows. */
+static struct numbers {
+    const double *value, *worst, *drawn, *open;
+} numbers_of(const struct expectation *e, const struct output *o)
+{
+    const struct reference *r = &e->reference;
+    const struct bounds *b = &e->bounds;
+    const int values = o->part % 2;
+    if (o->new_rows != NULL)
+        return (struct numbers){r->cache[values], b->cache[values].worst, b->cache[values].drawn,
+                                b->cache[values].open};
+    return o->tensor == TENSOR_Y     ? (struct numbers){r->y, b->y_worst, b->y_drawn, b->y_open}
+           : o->tensor == TENSOR_LSE ? (struct numbers){r->lse, b->lse_worst, b->lse_drawn, b->lse_open}
+                                     : (struct numbers){r->attn, b->attn_worst, b->attn_drawn, b->attn_open};
 }
 
 /* Index of the expected value of number `at`; SIZE_MAX: it must not change */
@@ -262,14 +282,14 @@ static bool is_free(const struct output *o, size_t at)
     return o->part >= 2 && expected_at(o, at) != SIZE_MAX;
 }
 
-static double value_of(const struct selftest *s, const struct output *o, size_t at)
+static double value_of(const struct selftest *s, const struct output *o, const struct numbers *numbers, size_t at)
 {
     const size_t from = expected_at(o, at);
     const void *before[CACHE_PARTS];
     if (is_free(o, at))
         return 0;
     if (from != SIZE_MAX)
-        return o->value[from];
+        return numbers->value[from];
     inputs_caches(s->layer, &s->inputs, before);
     return o->part < 2 ? inputs_cached_number(s->layer, before, o->part, at)
                        : element_number(o->element, before[o->part], at);
@@ -277,7 +297,7 @@ static double value_of(const struct selftest *s, const struct output *o, size_t 
 
 /* The narrower gate, plus the rounding of the expected number to f32; large enough for an f32. Negative if nothing is
  * promised. */
-static double bound_of(const struct selftest *s, const struct output *o, size_t number)
+static double bound_of(const struct selftest *s, const struct output *o, const struct numbers *numbers, size_t number)
 {
     const size_t at = expected_at(o, number);
     if (at == SIZE_MAX && o->element != TENSOR_I8)
@@ -286,21 +306,14 @@ static double bound_of(const struct selftest *s, const struct output *o, size_t 
         return fmax(FLT_MIN, 127 * 0x1p-23 * (double)limit_of(s, TENSOR_K_SCALE));
     if (is_free(o, number))
         return -1;
-    const double bound = fmin(o->worst[at], o->drawn[at]), rounding = fabs(o->value[at] - (double)(float)o->value[at]);
-    if (!isfinite(o->value[at]) || !isfinite(o->worst[at]) || o->open[at] != 0 || bound + rounding >= NOT_PROMISED)
+    const double value = numbers->value[at], worst = numbers->worst[at];
+    const double bound = fmin(worst, numbers->drawn[at]) + fabs(value - (double)(float)value);
+    if (!isfinite(value) || !isfinite(worst) || numbers->open[at] != 0 || bound >= NOT_PROMISED)
         return -1;
-    return bound + rounding > 0 ? fmax(FLT_MIN, 1.001 * (bound + rounding)) : 0; /* 1.001: three digits are printed */
+    return bound > 0 ? fmax(FLT_MIN, 1.001 * bound) : 0; /* 1.001: three digits are printed */
 }
 
 /* ---- the text ---- */
-
-static const enum layer_tensor output_tensors[] = {
-    TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
-    TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE,
-};
-
-#define OUTPUTS (sizeof output_tensors / sizeof *output_tensors)
-#define has(s, tensor) layer_has_tensor((s)->layer, tensor)
 
 static void print_upper(struct selftest *s)
 {
@@ -411,23 +424,11 @@ static void print_draws(struct selftest *s)
 /* A cache's content before a call, which changes it */
 static void print_caches(struct selftest *s)
 {
-    if (!layer_has_cache(s->layer))
-        return;
-    fputs("/* What a cache holds before a call, which puts new rows into it. */\n"
-          "static const struct draw caches[] = {\n", s->out);
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (is_cache(t) && s->draws[t].data != NULL) {
             print_draw_of(s, t, " + GUARD");
             print_draw_of(s, t, "_again + GUARD");
         }
-    fputs("};\n", s->out);
-}
-
-static void print_refill(struct selftest *s)
-{
-    if (layer_has_cache(s->layer))
-        fputs("    for (size_t i = 0; i < sizeof caches / sizeof caches[0]; i++)\n"
-              "        draw_fill(&caches[i]);\n", s->out);
 }
 
 static void print_weights(struct selftest *s)
@@ -459,13 +460,8 @@ static void print_args(struct selftest *s)
             fprintf(s->out, "\n    .%s = %s, .%s_batch = %zu, .%s_h = %zu,", name, name, name, in->mask_batch[t], name,
                     in->mask_h[t]);
         }
-    separator = "\n    ";
-    for (size_t i = 0; i < OUTPUTS; i++)
-        if (has(s, output_tensors[i])) {
-            const char *name = layer_tensor_name(output_tensors[i]);
-            fprintf(s->out, "%s.%s = %s + GUARD,", separator, name, name);
-            separator = " ";
-        }
+    for (size_t i = 0; i < s->output_count; i++)
+        fprintf(s->out, "%s.%s = %s + GUARD,", i == 0 ? "\n    " : " ", s->outputs[i].name, s->outputs[i].name);
     fprintf(s->out, " .batch = %zu, .n = %zu", in->batch, in->n);
     if (!layer_is_square(s->layer) || layer_has_cache(s->layer))
         fprintf(s->out, ", .m = %zu", in->m);
@@ -480,78 +476,52 @@ static bool has_pairs(const struct selftest *s)
     return s->layer->precision == PRECISION_I8;
 }
 
-static void print_expected_of(struct selftest *s, const char *which)
+static void print_expected(struct selftest *s)
 {
-    for (size_t i = 0; i < OUTPUTS; i++) {
-        if (!has(s, output_tensors[i]))
-            continue;
-        const struct output o = output_of(s, output_tensors[i]);
-        fprintf(s->out, "static const struct expected %s_expected%s[%zu] = {", o.name, which,
-                o.samples > 0 ? o.samples : 1);
-        for (size_t k = 0; k < o.samples; k++) {
+    for (size_t i = 0; i < s->output_count * (has_pairs(s) ? 2 : 1); i++) {
+        const struct output *o = &s->outputs[i % s->output_count];
+        const bool pairs = i >= s->output_count;
+        const struct numbers numbers = numbers_of(&s->expected[pairs], o);
+        fprintf(s->out, "static const struct expected %s_expected%s[%zu] = {", o->name, pairs ? "_of_pairs" : "",
+                o->samples > 0 ? o->samples : 1);
+        for (size_t k = 0; k < o->samples; k++) {
             fputs(k % 4 == 0 ? "\n    {" : " {", s->out);
-            const double value = value_of(s, &o, k * o.step);
+            const double value = value_of(s, o, &numbers, k * o->step);
             print_float(s, isfinite(value) ? (float)value : 0);
-            const double bound = bound_of(s, &o, k * o.step);
+            const double bound = bound_of(s, o, &numbers, k * o->step);
             fprintf(s->out, bound > 0 ? ", %.3ef}," : ", %.0f}," , bound);
         }
-        fputs(o.samples > 0 ? "\n};\n\n" : "{0, 0}};\n\n", s->out);
+        fputs(o->samples > 0 ? "\n};\n\n" : "{0, 0}};\n\n", s->out);
     }
 }
 
-static void print_expected(struct selftest *s)
-{
-    struct selftest of = *s;
-    print_expected_of(s, "");
-    of.reference = s->of_pairs;
-    of.bounds = s->bounds_of_pairs;
-    if (has_pairs(s))
-        print_expected_of(&of, "_of_pairs");
-}
-
-static void print_rules(struct selftest *s)
-{
-    fputs(has_pairs(s) ? "[2]" : "", s->out);
-}
-
-static void print_rule(struct selftest *s)
-{
-    fputs(has_pairs(s) ? "[sums_pairs()]" : "", s->out);
-}
-
+/* "isa == 4 || isa == 6" */
 static void print_pairs(struct selftest *s)
 {
     const char *separator = "";
-    if (!has_pairs(s))
-        return;
-    fprintf(s->out, "/* Whether the packed set sums two products of i8 in 16 bits: columns have larger units then. */\n"
-            "static int sums_pairs(void)\n{\n    const int isa = (int)%s_isa(packed);\n    return ", s->layer->name);
     for (size_t row = 0; row < isa_count; row++)
         if (isa_table[row].sums_pairs) {
             fprintf(s->out, "%sisa == %d", separator, isa_table[row].id);
             separator = " || ";
         }
-    fputs(";\n}\n\n", s->out);
 }
 
 static void print_outputs(struct selftest *s)
 {
-    for (size_t i = 0; i < OUTPUTS; i++) {
-        if (!has(s, output_tensors[i]))
-            continue;
-        const struct output o = output_of(s, output_tensors[i]);
-        fprintf(s->out, "    {\"%s\", %s, %s_again, sizeof %s[0], %zu, %zu, {", o.name, o.name, o.name, o.name, o.count,
-                o.step);
-        for (int axis = 0; axis < o.axes; axis++)
-            fprintf(s->out, "%s%lld", axis > 0 ? ", " : "", (long long)o.extent[axis]);
-        fprintf(s->out, "}, %d, %s%s_expected", o.axes, has_pairs(s) ? "{" : "", o.name);
+    for (size_t i = 0; i < s->output_count; i++) {
+        const struct output *o = &s->outputs[i];
+        fprintf(s->out, "    {\"%s\", %s, %s_again, sizeof %s[0], %zu, %zu, {", o->name, o->name, o->name, o->name,
+                o->count, o->step);
+        for (int axis = 0; axis < o->axes; axis++)
+            fprintf(s->out, "%s%lld", axis > 0 ? ", " : "", (long long)o->extent[axis]);
+        fprintf(s->out, "}, %d, %s%s_expected", o->axes, has_pairs(s) ? "{" : "", o->name);
         if (has_pairs(s))
-            fprintf(s->out, ", %s_expected_of_pairs}", o.name);
+            fprintf(s->out, ", %s_expected_of_pairs}", o->name);
         if (layer_has_cache(s->layer))
-            fprintf(s->out, ", %d", is_cache(o.tensor));
-        if (layer_scales_cache(s->layer) && o.element == TENSOR_I8) {
-            const char *scales = layer_tensor_name(inputs_cache_of(s->layer, 2 + o.part));
-            fprintf(s->out, ", %s, %s_again, %zu", scales, scales, o.width);
+            fprintf(s->out, ", %d", is_cache(o->tensor));
+        if (layer_scales_cache(s->layer) && o->element == TENSOR_I8) {
+            const char *scales = layer_tensor_name(inputs_cache_of(s->layer, 2 + o->part));
+            fprintf(s->out, ", %s, %s_again, %zu", scales, scales, o->width);
         } else if (layer_scales_cache(s->layer)) {
             fputs(", NULL, NULL, 0", s->out);
         }
@@ -559,150 +529,11 @@ static void print_outputs(struct selftest *s)
     }
 }
 
-static bool outputs_have(const struct selftest *s, enum tensor_element element)
-{
-    bool found = false;
-    for (size_t i = 0; i < OUTPUTS; i++)
-        found = found || (has(s, output_tensors[i]) && layer_tensor_element(s->layer, output_tensors[i]) == element);
-    return found;
-}
-
-/* The function that reads a number of an output, in the types that this layer's outputs have. */
-static void print_number(struct selftest *s)
-{
-    const bool f16 = outputs_have(s, TENSOR_F16), bf16 = outputs_have(s, TENSOR_BF16), i8 = outputs_have(s, TENSOR_I8);
-    if (f16)
-        fputs("static float of_f16(uint16_t bits)\n"
-              "{\n"
-              "    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, size = bits & 0x7fff;\n"
-              "    const union { uint32_t bits; float number; } wide = {\n"
-              "        sign | ((size << 13) + (size >= 0x7c00 ? UINT32_C(224) << 23 : UINT32_C(112) << 23))};\n"
-              "    return size >= 0x400 ? wide.number : (sign != 0 ? -1.0f : 1.0f) * (float)size / 16777216.0f;\n"
-              "}\n\n", s->out);
-    if (bf16)
-        fputs("static float of_bf16(uint16_t bits)\n"
-              "{\n"
-              "    const union { uint32_t bits; float number; } wide = {(uint32_t)bits << 16};\n"
-              "    return wide.number;\n"
-              "}\n\n", s->out);
-    fputs("/* Number `at` of an output's data, or of what parts write */\n"
-          "static float number(const struct output *output, const void *data, size_t at)\n"
-          "{\n", s->out);
-    if (i8)
-        fputs("    const float *scales = data == output->data ? output->scales : output->scales_again;\n"
-              "    if (scales != NULL)\n"
-              "        return scales[GUARD + at / output->width] * (float)((const signed char *)data)[GUARD + at];\n",
-              s->out);
-    if (f16 && bf16)
-        fprintf(s->out, "    if (output->size == sizeof(uint16_t) && output->is_cache)\n"
-                "        return of_%s(((const uint16_t *)data)[GUARD + at]);\n", element_name(s->layer->cache_type));
-    if (f16 || bf16)
-        fprintf(s->out, "    if (output->size == sizeof(uint16_t))\n"
-                "        return of_%s(((const uint16_t *)data)[GUARD + at]);\n",
-                f16 && bf16 ? element_name(s->layer->tensor_type) : f16 ? "f16" : "bf16");
-    fputs(i8 || f16 || bf16 ? "" : "    (void)output;\n", s->out);
-    fputs("    return ((const float *)data)[GUARD + at];\n"
-          "}\n", s->out);
-}
-
 static void print_again(struct selftest *s)
 {
-    for (size_t i = 0; i < OUTPUTS; i++)
-        if (has(s, output_tensors[i])) {
-            const char *name = layer_tensor_name(output_tensors[i]);
-            fprintf(s->out, "    again.%s = %s_again + GUARD;\n", name, name);
-        }
+    for (size_t i = 0; i < s->output_count; i++)
+        fprintf(s->out, "    again.%s = %s_again + GUARD;\n", s->outputs[i].name, s->outputs[i].name);
 }
-
-/* With a cache: a field of outputs that says which ones are caches */
-static void print_field(struct selftest *s)
-{
-    if (layer_has_cache(s->layer))
-        fputs("    int is_cache; /* it holds something before the call */\n", s->out);
-    if (layer_scales_cache(s->layer))
-        fputs("    const float *scales, *scales_again; /* of a cache's rows of `width` numbers; NULL: none */\n"
-              "    size_t width;\n", s->out);
-}
-
-/* Refused calls leave what prepare() wrote: in a cache that is the content of its copy, which no call gets. */
-static void print_unwritten(struct selftest *s)
-{
-    if (layer_has_cache(s->layer))
-        fputs("        if (outputs[o].is_cache ? !same_bits(&outputs[o]) || !guards_intact()\n"
-              "                                : !untouched(&outputs[o]))\n", s->out);
-    else
-        fputs("        if (!untouched(&outputs[o]))\n", s->out);
-}
-
-/* The first tensor of this kind that the layer has; TENSOR_COUNT: none. */
-static enum layer_tensor first_of(const struct selftest *s, enum tensor_kind kind)
-{
-    enum layer_tensor t = 0;
-    while (t < TENSOR_COUNT && !(has(s, t) && layer_tensor_row(t)->kind == kind))
-        t++;
-    return t;
-}
-
-/* Wrong calls that only some layers have */
-static void print_bad(struct selftest *s)
-{
-    const char *weight = layer_tensor_name(first_of(s, TENSOR_WEIGHT));
-    if (weight != NULL)
-        fprintf(s->out, "    %s_weights no_%s = weights;\n    no_%s.%s = NULL;\n", s->layer->name, weight, weight,
-                weight);
-    if (has(s, TENSOR_LENGTHS))
-        fprintf(s->out, "    %s_args longer = args;\n    longer.lengths = lengths_past;\n", s->layer->name);
-    if (layer_has_cache(s->layer))
-        fprintf(s->out, "    %s_args far = args, no_cache = args;\n    far.past = past_far;\n    no_cache.%s = NULL;\n",
-                s->layer->name, layer_tensor_name(inputs_cache_of(s->layer, false)));
-}
-
-static void print_errors(struct selftest *s)
-{
-    const char *weight = layer_tensor_name(first_of(s, TENSOR_WEIGHT));
-    if (weight != NULL) {
-        fprintf(s->out, "          returns(\"the code of packing without %s\", %s_pack(scratch, &no_%s, ", weight,
-                s->layer->name, weight);
-        print_upper(s);
-        fputs("_ISA_AUTO), ", s->out);
-        print_upper(s);
-        fputs("_ERROR_NULL) &&\n", s->out);
-    }
-    if (layer_has_cache(s->layer)) {
-        fprintf(s->out, "          returns(\"the code of no cache\", %s_forward(packed, &no_cache, scratch),\n"
-                "                  args.batch > 0 ? ", s->layer->name);
-        print_upper(s);
-        fputs("_ERROR_NULL : ", s->out);
-        print_upper(s);
-        fprintf(s->out, "_OK) &&\n"
-                "          returns(\"the code of a past that leaves no room\", %s_forward(packed, &far, scratch),\n"
-                "                  args.batch > 0 && args.n > 0 ? ", s->layer->name);
-        print_upper(s);
-        fputs("_ERROR_LENGTH : ", s->out);
-        print_upper(s);
-        fputs("_OK) &&\n", s->out);
-    }
-    if (!has(s, TENSOR_LENGTHS))
-        return;
-    fprintf(s->out, "          returns(\"the code for a length past the keys\", %s_forward(packed, &longer, scratch),\n"
-            "                  args.batch > 0 ? ", s->layer->name);
-    print_upper(s);
-    fputs("_ERROR_LENGTH : ", s->out);
-    print_upper(s);
-    fputs("_OK) &&\n", s->out);
-}
-
-/* The lines "@@word" of the program's text, and "@@word" within a line. */
-static const struct filler {
-    const char *word;
-    void (*print)(struct selftest *s);
-} fillers[] = {
-    {"asserts", print_asserts}, {"draw", print_draw},       {"tensors", print_tensors}, {"draws", print_draws},
-    {"weights", print_weights}, {"args", print_args},       {"expected", print_expected}, {"outputs", print_outputs},
-    {"caches", print_caches}, {"refill", print_refill},   {"field", print_field},     {"unwritten", print_unwritten},
-    {"again", print_again},     {"bad", print_bad},         {"errors", print_errors},       {"number", print_number},
-    {"rules", print_rules},     {"rule", print_rule},       {"pairs", print_pairs},
-};
 
 /* ---- the first comment ---- */
 
@@ -715,15 +546,12 @@ static void print_sizes(struct selftest *s)
 
 static void print_sampling(struct selftest *s)
 {
-    for (size_t i = 0; i < OUTPUTS; i++) {
-        if (!has(s, output_tensors[i]))
-            continue;
-        const struct output o = output_of(s, output_tensors[i]);
-        fprintf(s->out, "\n *   %-4s %zu numbers, ", o.name, o.count);
-        if (o.step == 1)
+    for (const struct output *o = s->outputs; o < s->outputs + s->output_count; o++) {
+        fprintf(s->out, "\n *   %-4s %zu numbers, ", o->name, o->count);
+        if (o->step == 1)
             fputs("all compared", s->out);
         else
-            fprintf(s->out, "every %zuth compared: %zu", o.step, o.samples);
+            fprintf(s->out, "every %zuth compared: %zu", o->step, o->samples);
     }
 }
 
@@ -764,107 +592,140 @@ static void print_command(struct selftest *s)
     print_in_comment(s, slash != NULL ? slash + 1 : s->spec);
 }
 
-static void print_letter(struct selftest *s, char letter)
+/* ---- what the text names ---- */
+
+static void print_name(struct selftest *s) { fputs(s->layer->name, s->out); }
+static void print_version(struct selftest *s) { fputs(ATTNGEN_VERSION, s->out); }
+static void print_cache_type(struct selftest *s) { fputs(element_name(s->layer->cache_type), s->out); }
+
+/* The first tensor of this kind that the layer has; TENSOR_COUNT: none */
+static enum layer_tensor first_of(const struct selftest *s, enum tensor_kind kind)
 {
-    switch (letter) {
-    case 'n':
-        fputs(s->layer->name, s->out);
-        break;
-    case 'N':
-        print_upper(s);
-        break;
-    case 'V':
-        fputs(ATTNGEN_VERSION, s->out);
-        break;
-    case 'C':
-        print_command(s);
-        break;
-    case 'S':
-        print_sizes(s);
-        break;
-    case 'E':
-        print_sampling(s);
-        break;
-    case 'X':
-        fputs(layer_tensor_name(first_of(s, TENSOR_OF_CALL)), s->out);
-        break;
-    case 'M':
-        print_memory(s);
-        break;
-    }
+    enum layer_tensor t = 0;
+    while (t < TENSOR_COUNT && !(has(s, t) && layer_tensor_row(t)->kind == kind))
+        t++;
+    return t;
 }
 
-/* Prints the replacement of the word at `at`, nothing for a comment "-- …"; returns the text after it. */
-static const char *fill_in(struct selftest *s, const char *at)
+static void print_first(struct selftest *s) { fputs(layer_tensor_name(first_of(s, TENSOR_OF_CALL)), s->out); }
+static void print_weight(struct selftest *s) { fputs(layer_tensor_name(first_of(s, TENSOR_WEIGHT)), s->out); }
+static void print_cache(struct selftest *s) { fputs(layer_tensor_name(inputs_cache_of(s->layer, 0)), s->out); }
+
+static bool outputs_have(const struct selftest *s, enum tensor_element element)
 {
-    if (*at == '-')
-        return strchr(at, '\n') + 1;
-    const size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz");
-    for (size_t i = 0; i < sizeof fillers / sizeof *fillers; i++)
-        if (strlen(fillers[i].word) == length && memcmp(fillers[i].word, at, length) == 0)
-            fillers[i].print(s);
+    bool found = false;
+    for (size_t i = 0; i < s->output_count; i++)
+        found = found || s->outputs[i].element == element;
+    return found;
+}
+
+static bool has_f16(const struct selftest *s) { return outputs_have(s, TENSOR_F16); }
+static bool has_bf16(const struct selftest *s) { return outputs_have(s, TENSOR_BF16); }
+static bool has_both(const struct selftest *s) { return has_f16(s) && has_bf16(s); }
+static bool has_short(const struct selftest *s) { return has_f16(s) || has_bf16(s); }
+static bool is_plain(const struct selftest *s) { return !has_short(s) && !layer_scales_cache(s->layer); }
+static bool has_cache(const struct selftest *s) { return layer_has_cache(s->layer); }
+static bool has_scales(const struct selftest *s) { return layer_scales_cache(s->layer); }
+static bool has_weight(const struct selftest *s) { return first_of(s, TENSOR_WEIGHT) < TENSOR_COUNT; }
+static bool has_lengths(const struct selftest *s) { return has(s, TENSOR_LENGTHS); }
+
+/* The type of two bytes of outputs that are no cache, or of all of them */
+static void print_short_type(struct selftest *s)
+{
+    fputs(has_both(s) ? element_name(s->layer->tensor_type) : has_f16(s) ? "f16" : "bf16", s->out);
+}
+
+/* What becomes of "@x", of "@@word", whose lines a printer ends itself, and of a line "@?word …" or "@?!word …". */
+static const struct filler {
+    const char *word;
+    void (*print)(struct selftest *s);
+} letters[] = {
+    {"n", print_name},     {"N", print_upper}, {"V", print_version}, {"C", print_command},    {"S", print_sizes},
+    {"E", print_sampling}, {"X", print_first}, {"M", print_memory},  {"W", print_weight},     {"Y", print_cache},
+    {"K", print_cache_type}, {"T", print_short_type},
+}, fillers[] = {
+    {"asserts", print_asserts}, {"draw", print_draw}, {"tensors", print_tensors},   {"draws", print_draws},
+    {"weights", print_weights}, {"args", print_args}, {"expected", print_expected}, {"outputs", print_outputs},
+    {"caches", print_caches},   {"again", print_again}, {"pairs", print_pairs},
+};
+
+static const struct condition {
+    const char *word;
+    bool (*holds)(const struct selftest *s);
+} conditions[] = {
+    {"pairs", has_pairs}, {"f16", has_f16},     {"bf16", has_bf16},     {"both", has_both},
+    {"short", has_short}, {"plain", is_plain},  {"cache", has_cache},   {"scales", has_scales},
+    {"weight", has_weight}, {"lengths", has_lengths},
+};
+
+#define WORD_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789"
+#define is_word(row, at, length) (strlen((row).word) == (length) && memcmp((row).word, at, length) == 0)
+
+/* Prints what a word becomes; returns the text after it. */
+static const char *fill_in(struct selftest *s, const struct filler *rows, size_t count, const char *at, size_t length)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_word(rows[i], at, length))
+            rows[i].print(s);
+    return at + length;
+}
+
+/* The text after the condition of a line where it holds, else the next line */
+static const char *skip_unless(const struct selftest *s, const char *at)
+{
+    const bool wanted = *at != '!';
+    at += !wanted;
+    const size_t length = strspn(at, WORD_CHARACTERS);
+    bool holds = false;
+    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
+        holds = holds || (is_word(conditions[i], at, length) && conditions[i].holds(s));
     at += length;
-    return *at == '\n' ? at + 1 : at; /* a filler ends its own lines */
+    return holds != wanted ? strchr(at, '\n') + 1 : at + (*at == ' ');
 }
 
 static void print_program(struct selftest *s)
 {
     const char *at = (const char *)embedded_find(runtime_files, runtime_files_count, "commands/selftest.in")->data;
-    while (*at != '\0') {
-        if (at[0] == '@' && at[1] == '@') {
-            at = fill_in(s, at + 2);
-        } else if (at[0] == '@') {
-            print_letter(s, at[1]);
-            at += 2;
+    while (*at != '\0')
+        if (strncmp(at, "@@-", 3) == 0) {
+            at = strchr(at, '\n') + 1; /* a comment of the text itself */
+        } else if (strncmp(at, "@@", 2) == 0) {
+            const size_t length = strspn(at + 2, WORD_CHARACTERS);
+            at = fill_in(s, fillers, sizeof fillers / sizeof *fillers, at + 2, length);
+            at += *at == '\n';
+        } else if (strncmp(at, "@?", 2) == 0) {
+            at = skip_unless(s, at + 2);
+        } else if (*at == '@') {
+            at = fill_in(s, letters, sizeof letters / sizeof *letters, at + 1, 1);
         } else {
             putc(*at++, s->out);
         }
-    }
 }
 
 /* ---- the command ---- */
 
-/* Expected numbers of y, in y's own order */
-static bool order_y(struct selftest *s, const struct reference *reference, const struct bounds *bounds)
+/* Expected numbers, those of y in its own order */
+static bool compute(struct selftest *s, bool pairs)
 {
-    double *const numbers[] = {reference->y, bounds->y_worst, bounds->y_drawn, bounds->y_open};
-    bool good = true;
+    struct expectation *e = &s->expected[pairs];
+    struct inputs inputs = s->inputs;
+    inputs.pairs = pairs;
+    if (!bounds_compute(&e->reference, &e->bounds, s->layer, &inputs, s->folds, false, &s->diag))
+        return false;
+    double *const numbers[] = {e->reference.y, e->bounds.y_worst, e->bounds.y_drawn, e->bounds.y_open};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        good = good && (numbers[i] == NULL || inputs_order_y(s->layer, &s->inputs, numbers[i]));
-    return good || diag_environment(&s->diag, NULL, "out of memory");
-}
-
-static bool compute_expected(struct selftest *s)
-{
-    struct inputs pairs = s->inputs;
-    pairs.pairs = true;
-    return bounds_compute(&s->reference, &s->bounds, s->layer, &s->inputs, s->folds, false, &s->diag) &&
-           order_y(s, &s->reference, &s->bounds) &&
-           (!has_pairs(s) ||
-            (bounds_compute(&s->of_pairs, &s->bounds_of_pairs, s->layer, &pairs, s->folds, false, &s->diag) &&
-             order_y(s, &s->of_pairs, &s->bounds_of_pairs)));
+        if (numbers[i] != NULL && !inputs_order_y(s->layer, &s->inputs, numbers[i]))
+            return diag_environment(&s->diag, NULL, "out of memory");
+    return true;
 }
 
 static void write_program(struct selftest *s)
 {
-    struct piece text = {NULL, 0};
-    char *bytes = NULL, *path = NULL;
-    s->out = open_memstream(&bytes, &text.bytes);
-    if (s->out != NULL) {
-        print_program(s);
-        if (fclose(s->out) != 0) {
-            free(bytes);
-            bytes = NULL;
-        }
-    }
-    if (s->options->out == NULL && asprintf(&path, "%s_test.c", s->layer->name) < 0)
-        path = NULL;
-    text.data = bytes;
-    if (bytes == NULL || (path == NULL && s->options->out == NULL))
-        diag_environment(&s->diag, NULL, "out of memory");
-    else
-        file_replace(path != NULL ? path : s->options->out, &text, 1, &s->diag);
-    free(bytes);
+    struct text text;
+    char *path = text_join("%s_test.c", s->layer->name);
+    s->out = text_begin(&text);
+    print_program(s);
+    text_write(&text, s->options->out != NULL ? s->options->out : path, &s->diag);
     free(path);
 }
 
@@ -874,17 +735,19 @@ int command_selftest(const struct options *options)
     const struct compile_options *compile = &options->compile;
     s.layer = layer_read(s.spec, compile->set, compile->set_count, &s.diag);
     if (s.layer != NULL && choose_sizes(&s) && draw_inputs(&s) &&
-        compile_folds(&s.folds, s.spec, s.layer->name, compile, &s.diag) && compute_expected(&s))
+        compile_folds(&s.folds, s.spec, s.layer->name, compile, &s.diag) && compute(&s, false) &&
+        (!has_pairs(&s) || compute(&s, true))) {
+        list_outputs(&s);
         write_program(&s);
+    }
     const int code = diag_report(&s.diag, stderr);
     diag_free(&s.diag);
     inputs_free(&s.inputs);
-    reference_free(&s.reference);
-    bounds_free(&s.bounds);
-    reference_free(&s.of_pairs);
-    bounds_free(&s.bounds_of_pairs);
-    free(s.new_rows[0]);
-    free(s.new_rows[1]);
+    for (int i = 0; i < 2; i++) {
+        reference_free(&s.expected[i].reference);
+        bounds_free(&s.expected[i].bounds);
+        free(s.new_rows[i]);
+    }
     layer_free(s.layer);
     return code;
 }

@@ -1088,7 +1088,7 @@ static bool with_huge_values(struct trial *t)
 
 /* ---- rows of a block at the ends of what f32 holds --------------------------------------------------------------- */
 
-#define KINDS_AT_THE_ENDS 14
+#define KINDS_AT_THE_ENDS 15
 /* Rows of x: the same number in all columns; all zeros; numbers whose squares exceed f32, or are subnormal; one number
  * far from all others. */
 static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t row)
@@ -1103,6 +1103,8 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
     case 8: return drawn * 1e-35f;
     case 6: return column == row % 5 ? drawn * 1e6f : drawn;
     case 7: return drawn + 1e5f;
+    case 9: return drawn * 8; /* on both sides of what tanh, gelu and exponentials of activations are cut at */
+    case 14: return drawn * 60;
     case 10: return drawn * 0x1p65f; /* squares just above f32: eps is a part of their mean on the smaller scale */
     case 11: return drawn * 0x1p70f;
     case 12: return drawn * 0x1p-36f; /* between the least size of whole numbers' rows and f32's spacing near 1 */
@@ -1139,8 +1141,9 @@ static bool rows_of_kinds(struct trial *t, bool alone)
         for (size_t column = 0; column < d; column++) {
             const size_t at = row * d + column;
             const float drawn = (float)inputs_number(t->layer, &in, TENSOR_X, at);
-            const float number = number_at_the_ends(alone ? 12 + row % 2 : (row + t->seed) % KINDS_AT_THE_ENDS, drawn,
-                                                    column, row);
+            const bool last = row % t->in->n % 16 == 15; /* huge in the last lane of a group */
+            const size_t kind = alone ? 12 + row % 2 : last ? 2 : (row + t->seed) % KINDS_AT_THE_ENDS;
+            const float number = number_at_the_ends(kind, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
     const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);
@@ -1152,9 +1155,36 @@ static bool rows_of_kinds(struct trial *t, bool alone)
     return good;
 }
 
+/* layer = linear of rows with an infinite number: limits of its activation and softcap, where the reference has any */
+static bool limits_at_infinity(struct trial *t)
+{
+    static const char what[] = "rows of x with an infinite number";
+    const size_t d = (size_t)t->layer->d_model, d_out = (size_t)t->layer->d_out, rows = t->in->batch * t->in->n;
+    struct inputs in;
+    struct reference reference = {.y = NULL};
+    struct bounds bounds = {.y_worst = NULL};
+    if (!layer_is_linear(t->layer) || layer_sums_whole(t->layer) || layer_stores_weights(t->layer))
+        return true; /* a weight that is stored as 0 makes NaN of infinity */
+    if (!inputs_copy(&in, t->layer, t->in, t->diag))
+        return false;
+    for (size_t row = 0; row < rows; row++)
+        inputs_put(t->layer, &in, TENSOR_X, row * d + row % d, row % 2 == 0 ? INFINITY : -INFINITY);
+    bool good = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag) &&
+                prepare(t, 8, 1) && forward(t, &in, what);
+    for (size_t at = 0; good && at < rows * d_out; at++) {
+        const double number = number_of(t, t->y.data, at), limit = reference.y[at];
+        good = isnan(limit) || number == limit || (isfinite(limit) && fabs(number - limit) <= 0x1p-7 * fabs(limit)) ||
+               violated(t, "%s: y[%zu] is %.9g; the reference has %.9g", what, at, number, limit);
+    }
+    reference_free(&reference);
+    bounds_free(&bounds);
+    inputs_free(&in);
+    return good;
+}
+
 static bool rows_at_the_ends(struct trial *t)
 {
-    return rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true));
+    return rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true)) && limits_at_infinity(t);
 }
 
 /* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */

@@ -112,6 +112,8 @@ double block_slope(enum layer_activation activation, double a)
     const double far = activation == ACTIVATION_SILU ? 700 : 50;
     if (activation == ACTIVATION_TANH)
         return 1 - tanh(a) * tanh(a);
+    if (activation == ACTIVATION_NONE)
+        return 1;
     if (activation == ACTIVATION_RELU || fabs(a) > far)
         return a > 0;
     switch (activation) {

@@ -353,6 +353,14 @@ static double approximation(enum layer_activation activation, double a, double e
     }
 }
 
+/* The steepest slope between a - e and a + e, at most */
+static double slope_within(enum layer_activation activation, double a, double e)
+{
+    const double turn = activation == ACTIVATION_RELU && fabs(a) < e ? 1 : 0;
+    return fmin(steepest[activation].slope,
+                fabs(block_slope(activation, a)) + steepest[activation].bend * e + turn);
+}
+
 /* Errors of the activation of `gate`, times `up` if that is another product */
 static void hidden_errors(const struct steps *s, const struct block_chunk *k, const struct block_error *gate,
                           const struct block_error *up, struct block_error *to)
@@ -363,12 +371,10 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
     const size_t d_ff = (size_t)(layer_is_linear(s->layer) ? s->layer->d_out : s->layer->d_ff);
     for (size_t at = 0; at < s->rows * d_ff; at++) {
         const double a = k->gate[at], value = fabs(block_activation(activation, a));
-        const double turn = activation == ACTIVATION_RELU ? a > -gate->drawn[at] && a < gate->drawn[at] : 0;
-        const double bent = fabs(block_slope(activation, a)) + steepest[activation].bend * gate->drawn[at] + turn;
-        const double slope = fmin(steepest[activation].slope, bent);
-        double worst = steepest[activation].slope * gate->worst[at] + approximation(activation, a, gate->worst[at]) +
-                       of->omega + of->phi;
-        double drawn = sqrt(square(slope * gate->drawn[at]) + square(approximation(activation, a, 0))) + of->omega;
+        double worst = slope_within(activation, a, gate->worst[at]) * gate->worst[at] +
+                       approximation(activation, a, gate->worst[at]) + of->omega + of->phi;
+        double drawn = sqrt(square(slope_within(activation, a, gate->drawn[at]) * gate->drawn[at]) +
+                            square(approximation(activation, a, 0))) + of->omega;
         if (gated) {
             const double b = fabs(k->up[at]), e_b = up->worst[at];
             const double reach = (value + worst) * (b + e_b);
@@ -394,9 +400,10 @@ static void cap_errors(const struct steps *s, const struct block_chunk *k, struc
     for (size_t at = 0; cap != 0 && at < s->rows * (size_t)s->layer->d_out; at++) {
         const double value = fabs(k->y[at]), t = value / cap;
         const double slope = fmin(1, 1 - t * t + 0.77 * e->drawn[at] / cap);
+        const double steep = fmin(1, 1 - t * t + 0.77 * e->worst[at] / cap);
         e->drawn[at] = sqrt(square(slope * e->drawn[at]) + square(share * value)) + small;
         e->worst[at] = e->open[at / (size_t)s->layer->d_out] ? INFINITY /* as for activations */
-                     : e->worst[at] + share * (value + e->worst[at]) + small;
+                     : steep * e->worst[at] + share * fmin(value + e->worst[at], cap) + small;
         e->drawn[at] = drawn_within(s->layer, e->drawn[at], e->worst[at]);
     }
 }

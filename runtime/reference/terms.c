@@ -142,7 +142,7 @@ static const struct {
 
 static bool of_pairs(enum score_name term)
 {
-    const enum layer_tensor tensor = score_terms[term].tensor;
+    const enum layer_tensor tensor = score_tensor(term);
     return tensor < TENSOR_COUNT && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
 }
 
@@ -156,7 +156,7 @@ double terms_operand(const struct layer *layer, const struct inputs *in, enum sc
 {
     if (rows[term].operand != NULL)
         return rows[term].operand(layer, in, (struct term_pair){b, i, t, j});
-    return of_pairs(term) ? inputs_pair(layer, in, score_terms[term].tensor, b, i, t, j) : 0;
+    return of_pairs(term) ? inputs_pair(layer, in, score_tensor(term), b, i, t, j) : 0;
 }
 
 bool terms_hide(enum score_name term, double operand)

@@ -381,7 +381,7 @@ wrong_index 's/"model-00001-of-00003.safetensors"/"..\/m\/model-00001-of-00003.s
 wrong_index 's/"model-00001-of-00003.safetensors"/"\/etc\/passwd"/' "a shard's name is a file of this folder"
 wrong_index 's/"model-00001-of-00003.safetensors"/"a\\"b"/' "a shard's name is a file of this folder"
 wrong_index 's/"model.norm.weight"/"model.other.weight"/' 'tensor "model.norm.weight" is nowhere by the index'
-wrong_index 's/"model.norm.weight"/"lm_head.weight"/' 'tensor "lm_head.weight" occurs twice in weight_map'
+wrong_index 's/"model.norm.weight"/"lm_head.weight"/' 'a key occurs twice in an object'
 wrong_index 's/"weight_map": \{/"weight_map": {"more": "model-00001-of-00003.safetensors",/' 'tensor "more" is not in model-00001'
 wrong_index 's/"weight_map"/"weights"/' 'weight_map is missing'
 model llama; cp m/model-00001-of-00003.safetensors m/model-00002-of-00003.safetensors

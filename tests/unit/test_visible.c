@@ -113,7 +113,7 @@ static void test_terms(void **state)
         }
         if (term->operand != NULL) {
             assert_int_equal(term->place, SCORE_EVERYWHERE);
-            assert_true(term->tensor < TENSOR_COUNT);
+            assert_true(score_tensor(i) < TENSOR_COUNT);
         }
     }
     assert_null(key_word(KEY_MASK, next));

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* What a layer costs: multiply-adds, numbers that are learned, and their bytes. */
+#include "spec/layer.h"
+
+#include "spec/visible.h"
+
+/* As many pairs as a window of so many rows leaves visible. */
+int64_t layer_conv_taps(const struct layer *layer, int64_t n)
+{
+    const int64_t pad = layer_conv_pad(layer);
+    const struct layer window = {.mask = MASK_WINDOW, .window_left = pad, .window_right = layer->conv_width - 1 - pad};
+    return visible_pairs(&window, n, n);
+}
+
+int64_t layer_conv_pad(const struct layer *layer)
+{
+    return (layer->mask & MASK_CAUSAL) != 0 ? layer->conv_width - 1 : (layer->conv_width - 1) / 2;
+}
+
+struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m)
+{
+    const double heads = (double)layer->h, heads_kv = (double)layer->h_kv;
+    const double d_k = (double)layer->d_k, d_v = (double)layer->d_v, d_model = (double)layer->d_model;
+    const double queries = (double)n, keys_read = (double)(layer_has_cache(layer) ? n : m);
+    const double pairs = (double)visible_pairs(layer, n, m);
+    const bool k_is_q = layer->tied && !layer->cross;
+    const bool projects = !layer->projected;
+
+    struct layer_cost cost = {0};
+    if (layer_is_linear(layer)) {
+        cost.linear = cost.total = queries * d_model * (double)layer->d_out;
+        return cost;
+    }
+    if (!layer_attends(layer)) {
+        cost.down = queries * d_model * (double)layer->d_ff;
+        cost.ffn = cost.total = cost.down * (layer_ffn_gated(layer) ? 3 : 2);
+        return cost;
+    }
+    cost.q = !projects ? 0 : queries * (double)layer->d_in_q * heads * d_k;
+    cost.k = !projects || k_is_q ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_k;
+    cost.v = !projects || layer->identity ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_v;
+    cost.scores = pairs * heads * d_k;
+    cost.values = pairs * heads * d_v;
+    if (layer->w_o == W_O_DENSE)
+        cost.output = queries * heads * d_v * d_model;
+    else if (layer->w_o == W_O_CONV)
+        cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
+    cost.down = queries * d_model * (double)layer->d_ff;
+    cost.ffn = queries * d_model * (double)layer->d_ff * (layer_ffn_gated(layer) ? 3 : 2);
+    cost.total = cost.q + cost.k + cost.v + cost.scores + cost.values + cost.output + cost.ffn;
+    return cost;
+}
+
+static int64_t elements(const struct layer *layer, enum layer_tensor tensor)
+{
+    int64_t shape[4], product = 1;
+    const int count = layer_weight_shape(layer, tensor, shape);
+    for (int i = 0; i < count; i++)
+        product *= shape[i];
+    return count > 0 ? product : 0;
+}
+
+struct layer_parameters layer_parameters(const struct layer *layer)
+{
+    struct layer_parameters p = {
+        .w_q = elements(layer, TENSOR_W_Q), .b_q = elements(layer, TENSOR_B_Q),
+        .w_k = elements(layer, TENSOR_W_K), .b_k = elements(layer, TENSOR_B_K),
+        .w_v = elements(layer, TENSOR_W_V), .b_v = elements(layer, TENSOR_B_V),
+        .w_o = elements(layer, TENSOR_W_O), .b_o = elements(layer, TENSOR_B_O),
+        .w_1 = elements(layer, TENSOR_W_1), .b_1 = elements(layer, TENSOR_B_1),
+        .w_g = elements(layer, TENSOR_W_G), .b_g = elements(layer, TENSOR_B_G),
+        .w_2 = elements(layer, TENSOR_W_2), .b_2 = elements(layer, TENSOR_B_2),
+        .w = elements(layer, TENSOR_W), .b = elements(layer, TENSOR_B)};
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
+        if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
+            layer_tensor_row(tensor)->kind == TENSOR_NAMED)
+            p.learned += elements(layer, tensor);
+    p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o +
+              p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.w + p.b + p.learned;
+    return p;
+}
+
+double layer_packed_bytes(const struct layer *layer, int64_t of_matrices, int64_t others)
+{
+    const double whole = (double)element_size(layer->weight_type) / (double)layer_word(layer);
+    const double scale = (double)element_size(TENSOR_F32);
+    const double each = layer->weight_type == TENSOR_I4 ? 0.5 + scale / WEIGHT_GROUP : whole;
+    return each * (double)of_matrices + scale * (double)others;
+}
+
+double layer_parameter_bytes(const struct layer *layer)
+{
+    const struct layer_parameters p = layer_parameters(layer);
+    const int64_t of_matrices = p.w_q + p.w_k + p.w_v + p.w_o + p.w_1 + p.w_g + p.w_2 + p.w;
+    return layer_packed_bytes(layer, of_matrices, p.total - of_matrices);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of keys: the rows of key_rows.h, with what their columns share. */
+#include "spec/keys.h"
+
+#include "spec/spec.h"
+
+static bool has_projections(struct spec *spec) { return !is_projected(spec); }
+static bool has_own_keys(struct spec *spec) { return is_cross(spec) || is_projected(spec) || is_cached(spec); }
+static bool has_width(struct spec *spec) { return !is_projected(spec) || value_of(spec, KEY_W_O) != W_O_NONE; }
+static bool is_paged(struct spec *spec) { return value_of(spec, KEY_CACHE) == CACHE_PAGED; }
+static bool has_block_norm(struct spec *spec) { return is_block(spec) || is_linear(spec); }
+static bool has_norm(struct spec *spec)
+{
+    return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_block(spec) || has_row_norm(spec);
+}
+static bool may_have_ffn(struct spec *spec) { return is_block(spec) || !is_attention(spec); }
+static bool has_norm_to_share(struct spec *spec)
+{
+    return value_of(spec, KEY_BLOCK) == BLOCK_PARALLEL && is_ffn(spec);
+}
+
+#define BROUGHT .has_meaning = has_projections, .idle = KEY_IS_BROUGHT
+#define OF_CACHE .has_meaning = is_cached, \
+    .idle = "there is no cache; leave it out, or write cache = rows"
+#define OF_WINDOW .has_meaning = has_window, \
+    .idle = "the mask has no window; leave it out, or add window to the mask"
+#define OF_ROPE .has_meaning = has_rope, \
+    .idle = "nothing is rotated; leave it out, or write rope = half"
+#define OF_SCALING(of) OF_ROPE, .steers = STEERS_NOTHING, .scalings = of
+#define LINEAR (1u << SCALING_LINEAR)
+#define LLAMA3 (1u << SCALING_LLAMA3)
+#define YARN (1u << SCALING_YARN)
+#define OF_BUCKETS .has_meaning = has_buckets, \
+    .idle = "only relative = t5 has buckets; leave it out, or write relative = t5"
+#define OF_TABLE .has_meaning = has_table, \
+    .idle = "only relative = table has sides; leave it out, or write relative = table"
+#define OF_FEED_FORWARD .of = OF_ATTENTION | OF_FFN, .has_meaning = is_ffn, \
+    .idle = "there is no feed-forward; leave it out, or write for example ffn = gelu"
+#define NO_SOURCE "self-attention has no source; leave it out, or write attention = cross"
+#define NO_BLOCK "there is no block around attention; leave it out, or write block = pre, post, parallel or sandwich"
+#define ONE_MATRIX "layer = linear is one matrix; "
+
+/* What others call number types */
+#define F32_TOO "float32 float fp32"
+#define BF16_TOO "bfloat16"
+#define F16_TOO "float16 half fp16"
+#define I16_TOO "int16"
+#define I8_TOO "int8 q8"
+#define I4_TOO "int4 q4"
+#define GELU_TANH_TOO "gelu_new gelu_pytorch_tanh gelu_fast"
+
+#define FIELD_TYPE(field) \
+    _Generic(((struct layer *)0)->field, bool: FIELD_SWITCH, int64_t: FIELD_WHOLE, double: FIELD_REAL, \
+             default: FIELD_WORD)
+#define FIELD(field) .offset = offsetof(struct layer, field), .type = FIELD_TYPE(field)
+#define KEY(id, key, of_kind, ...) [KEY_##id] = {.name = #key, .kind = KIND_##of_kind, __VA_ARGS__},
+const struct key_row key_rows[KEY_COUNT] = {
+#include "spec/key_rows.h"
+};

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* See memory.h. */
+#include "memory.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/replace.h"
+
+static void *there(void *memory)
+{
+    if (memory != NULL)
+        return memory;
+    fputs("error: out of memory\n", stderr);
+    fflush(NULL);
+    _exit(EXIT_ENVIRONMENT);
+}
+
+void *memory_get(size_t count, size_t size)
+{
+    return there(calloc(count > 0 ? count : 1, size));
+}
+
+void *memory_grow(void *old, size_t count, size_t size)
+{
+    return there(reallocarray(old, count, size));
+}
+
+char *text_copy(const char *text)
+{
+    return there(strdup(text));
+}
+
+char *text_join(const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    const int length = vasprintf(&text, format, args);
+    va_end(args);
+    return there(length < 0 ? NULL : text);
+}
+
+FILE *text_begin(struct text *text)
+{
+    return text->out = there(open_memstream(&text->bytes, &text->length));
+}
+
+char *text_end(struct text *text)
+{
+    return there(fclose(text->out) == 0 ? text->bytes : NULL);
+}
+
+bool text_write(struct text *text, const char *path, struct diag *diag)
+{
+    const struct piece piece = {text_end(text), text->length};
+    const bool good = file_replace(path, &piece, 1, diag);
+    free(text->bytes);
+    return good;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Small memory and texts that are always there: where the machine has no more, the process says so and ends with
+ * EXIT_ENVIRONMENT. Temporary folders that it leaves then go with the next program (process.h).
+ *
+ * Left out on purpose: tensors and what else grows with a call, whose lack a command reports and survives (diag.h).
+ */
+#ifndef ATTNRUN_MEMORY_H
+#define ATTNRUN_MEMORY_H
+
+#include "base/diag.h"
+
+void *memory_get(size_t count, size_t size); /* zeroed; free() it */
+void *memory_grow(void *old, size_t count, size_t size);
+char *text_copy(const char *text);
+char *text_join(const char *format, ...) DIAG_PRINTF(1, 2); /* printf into a text that is free()d */
+
+/* A text that is printed piece by piece. */
+struct text {
+    FILE *out;
+    char *bytes; /* NUL-terminated; valid after text_end(); free() it */
+    size_t length;
+};
+FILE *text_begin(struct text *text);
+char *text_end(struct text *text); /* its bytes */
+/* Ends the text and writes it as a file, whole or not at all (base/replace.h); frees it. */
+bool text_write(struct text *text, const char *path, struct diag *diag);
+
+#endif
