@@ -210,13 +210,14 @@ $(fuzzers): $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/fuzz.o 
 
 # what the fuzzer of calls calls
 pairs        := $(fuzz_pairs:%=$(BUILD)/pairs/%)
-$(BUILD)/fuzz_calls: $(pairs:=.o)
+$(BUILD)/fuzz_calls: $(pairs:=.o) $(pairs:=_shim.o)
 $(BUILD)/tests/fuzz/calls.o: CPPFLAGS += -I$(BUILD)/pairs
 $(BUILD)/tests/fuzz/calls.o: $(pairs:=.c)
 $(pairs:=.c): $(BUILD)/pairs/%.c: $(BUILD)/attngen
-	$(BUILD)/attngen -o $(@D) --isa avx2,neon --set name=$* $(fuzz_$*)
-$(pairs:=.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
-$(pairs:=.o): %.o: %.c
+	$(BUILD)/attngen -o $(@D) --isa avx2,neon --shim --set name=$* $(fuzz_$*)
+$(pairs:=_shim.c): %_shim.c: %.c
+$(pairs:=.o) $(pairs:=_shim.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
+$(pairs:=.o) $(pairs:=_shim.o): %.o: %.c
 	$(compile) -c -o $@ $<
 # and that of models
 models       := $(BUILD)/pairs/models
