@@ -120,10 +120,11 @@ struct kernel_args kernel_args_of_sequence(const struct layer *layer, const stru
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const bool pairs = layer_tensor_row(t)->kind == TENSOR_OF_PAIRS;
         const size_t extent = pairs ? in->mask_batch[t] : in->batch;
-        const bool paged = layer_tensor_row(t)->kind == TENSOR_CACHE && layer->cache == CACHE_PAGED; /* one memory for all */
-        if (tensor_is_packed(layer_tensor_row(t)->kind) || args.tensor[t] == NULL || extent <= 1 || paged)
+        const bool shared = layer_tensor_row(t)->kind == TENSOR_CACHE && layer->cache == CACHE_PAGED;
+        if (tensor_is_packed(layer_tensor_row(t)->kind) || args.tensor[t] == NULL || extent <= 1 || shared)
             continue;
-        args.tensor[t] = (char *)args.tensor[t] + b * (inputs_count(layer, in, t) / extent) * layer_tensor_size(layer, t);
+        const size_t bytes = inputs_count(layer, in, t) / extent * layer_tensor_size(layer, t);
+        args.tensor[t] = (char *)args.tensor[t] + b * bytes;
         args.mask_batch[t] = 1;
     }
     return args;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* An emitted pair as a loaded kernel.
  *
- * A pair's functions carry the layer's name, and its structs have the fields of that layer alone. attngen --shim writes a
- * table of both, NAME_table, that is alike for every layer; tensors have the numbers of enum layer_tensor there. Left out on
- * purpose: compiling.
+ * A pair's functions carry the layer's name, and its structs have the fields of that layer alone. attngen --shim
+ * writes a table of both, NAME_table, that is alike for every layer; tensors have the numbers of enum layer_tensor
+ * there. Left out on purpose: compiling.
  */
 #ifndef ATTNRUN_LOAD_H
 #define ATTNRUN_LOAD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Wrong pointers: a function gets one row for each pointer that it is given, and must refuse it where it is NULL or off its
- * boundary.
+/* Wrong pointers: a function gets one row for each pointer that it is given, and must refuse it where it is NULL or off
+ * its boundary.
  *
  * Left out on purpose: sizes, and numbers in tensors.
  */

@@ -67,7 +67,7 @@ class Ours(Peer):
         sets = ("--isa", f"scalar,{set_of(formulation)}") if set_of(formulation) else ()
         program = job.before if before else job.attngen
         done = subprocess.run([program, *sets, "--shim", "-o", folder, spec], capture_output=True, text=True)
-        shim = "--shim" not in done.stderr  # another attngen may be of interface 3, whose structs are those of every layer
+        shim = "--shim" not in done.stderr  # an older attngen: interface 3, whose structs are those of every layer
         if not shim:
             done = subprocess.run([program, *sets, "-o", folder, spec], capture_output=True, text=True)
         if done.returncode != 0:
