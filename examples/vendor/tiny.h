@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 4
-#define TINY_PAIR 0xdcaaf2ece16224b1u /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x0f3ff9668991e525u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -94,11 +94,11 @@ typedef struct tiny_args {
  * share the block, and it may be copied. With -DTINY_PACK_ONLY the file only packs, on any machine for every set. */
 int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 
-/* For blocks that were packed elsewhere: by attnrun pack, with -DTINY_PACK_ONLY, or read from a file. Sets *packed to
- * the best of the blocks in these `bytes` (64-byte aligned, only read) for this machine; calls then take *packed, which
- * points into `blocks`. On an error *packed is NULL: a block is damaged or cut off, or of another layer, plan or
- * version (TINY_ERROR_PACKED), or none is for this machine (TINY_ERROR_ISA). Calls take `blocks` too, but then each
- * asks what the machine supports: less than 1 us on x86-64, 5 to 20 us in a virtual machine. */
+/* For blocks that were packed elsewhere: by attnrun pack, with -DTINY_PACK_ONLY, or read from a file. Sets *packed
+ * to the best of the blocks in these `bytes` (64-byte aligned, only read) for this machine; calls then take *packed,
+ * which points into `blocks`. On an error *packed is NULL: a block is damaged or cut off, or of another layer, plan
+ * or version (TINY_ERROR_PACKED), or none is for this machine (TINY_ERROR_ISA). Calls take `blocks` too, but then
+ * each asks what the machine supports: less than 1 us on x86-64, 5 to 20 us in a virtual machine. */
 int tiny_open(const void *blocks, size_t bytes, const void **packed);
 
 /* The whole layer, on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for

@@ -40,7 +40,7 @@ extern "C" {
 #endif
 
 #define GOLDEN_INTERFACE_VERSION 4
-#define GOLDEN_PAIR 0x2ceb8236235a901du /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_PAIR 0x7fe973727cc4a087u /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
@@ -99,11 +99,11 @@ typedef struct golden_args {
  * set. */
 int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 
-/* For blocks that were packed elsewhere: by attnrun pack, with -DGOLDEN_PACK_ONLY, or read from a file. Sets *packed to
- * the best of the blocks in these `bytes` (64-byte aligned, only read) for this machine; calls then take *packed, which
- * points into `blocks`. On an error *packed is NULL: a block is damaged or cut off, or of another layer, plan or
- * version (GOLDEN_ERROR_PACKED), or none is for this machine (GOLDEN_ERROR_ISA). Calls take `blocks` too, but then each
- * asks what the machine supports: less than 1 us on x86-64, 5 to 20 us in a virtual machine. */
+/* For blocks that were packed elsewhere: by attnrun pack, with -DGOLDEN_PACK_ONLY, or read from a file. Sets *packed
+ * to the best of the blocks in these `bytes` (64-byte aligned, only read) for this machine; calls then take *packed,
+ * which points into `blocks`. On an error *packed is NULL: a block is damaged or cut off, or of another layer, plan
+ * or version (GOLDEN_ERROR_PACKED), or none is for this machine (GOLDEN_ERROR_ISA). Calls take `blocks` too, but
+ * then each asks what the machine supports: less than 1 us on x86-64, 5 to 20 us in a virtual machine. */
 int golden_open(const void *blocks, size_t bytes, const void **packed);
 
 /* The whole layer, on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one
