@@ -1893,8 +1893,8 @@ static bool can_return(const struct layer *layer, int error)
     }
 }
 
-/* Each error that the layer can return has a text of its own, and other numbers share one; the phases have the names that
- * bench knows. Where digits are of some sets alone, all phases that write them are there, or none is. */
+/* Each error that the layer can return has a text of its own, and other numbers share one; the phases have the names
+ * that bench knows. Where digits are of some sets alone, all phases that write them are there, or none is. */
 static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
