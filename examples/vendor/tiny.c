@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x0f3ff9668991e525u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x9a92d5ce1bd8c99eu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 

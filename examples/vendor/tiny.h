@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 4
-#define TINY_PAIR 0x0f3ff9668991e525u /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x9a92d5ce1bd8c99eu /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
@@ -53,7 +53,7 @@ extern "C" {
 #define TINY_PACKED_BYTES TINY_SIZE(65600)
 #define TINY_SCRATCH_BYTES TINY_SCRATCH_BYTES_FOR(1)
 #define TINY_SCRATCH_BYTES_FOR(workers) (TINY_SIZE(32768) + TINY_SIZE(workers) * 9472) /* threads that share it */
-enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 }; /* 1: packing multiplies these weights with each other */
+enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 }; /* 1: packing multiplies these weights */
 
 /* Those that the target can have are compiled, or with -DTINY_ONLY_ISA=TINY_ISA_..., that one alone. */
 typedef enum tiny_isa_id {
