@@ -99,7 +99,7 @@ $(BUILD)/attnrun: $(BUILD)/runtime/attnrun.o $(run_objects) $(shared)
 
 $(BUILD)/%.o: %.c | lua
 	@mkdir -p $(@D)
-	$(compile) -Igen -Iruntime -I$(BUILD)/gen $(LUA_CFLAGS) -c -o $@ $<
+	$(compile) -Igen -Iruntime -Itemplates -I$(BUILD)/gen $(LUA_CFLAGS) -c -o $@ $<
 
 # The names by which templates see the fields of these headers' structs
 named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h \
@@ -298,7 +298,7 @@ shared-files: $(addprefix $(share)/,$(pages) $(packages) $(completions))
 tables := gen/arguments.c gen/plan/isa.c $(addprefix gen/base/,options.c number.c diag.c text.c nearest.c) runtime/options/options.c
 $(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h gen/*/*.h runtime/*/*.h)
 	@mkdir -p $(share)
-	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -o $@ packaging/pages.c $(tables)
+	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -Itemplates -o $@ packaging/pages.c $(tables)
 
 described := docs/spec.md docs/block.md docs/types.md
 $(share)/section: $(described) packaging/section.awk

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../templates/interface/table.h.in"
+#include "interface/table.h.in"
 #include "base/diag.h"
 #include "inputs/inputs.h"
 #include "reference/fold.h"

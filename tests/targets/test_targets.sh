@@ -51,7 +51,7 @@ few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_p
 # of these the ones that are compiled at -O1, the others at -O0, in a third of the time, but for x87; all at -O1 with
 # EVERYTHING
 optimised=" every_mask hf_phi_norm "
-wasi_flags="-std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime -I$build/gen"
+wasi_flags="-std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime -Itemplates -I$build/gen"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
 wasi_sources=$(printf '%s\n' gen/*.c gen/*/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')
 
