@@ -53,6 +53,47 @@ static int is_chunk(int from, int to, float within)
     return most <= within;
 }
 
+#ifdef THREADED
+/* A call of a thread of its own: all that it writes is its own, the model is shared */
+struct apart {
+    FUNCTION(_args) args;
+    unsigned char *arena;
+    int error;
+};
+
+static void *run_apart(void *of)
+{
+    struct apart *a = of;
+    a->error = FUNCTION(_run)(&model, &a->args, a->arena);
+    return NULL;
+}
+
+/* Two threads run the same call of one model at once; `many` has the bits that it must give. */
+static void check_threads(const FUNCTION(_args) *many, size_t cache_bytes)
+{
+    struct apart two[2];
+    pthread_t threads[2];
+    int same = 1;
+    for (int i = 0; i < 2; i++) {
+        two[i] = (struct apart){.args = *many, .arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(3))};
+        two[i].args.cache = aligned(cache_bytes);
+        memcpy(two[i].args.cache, many->cache, cache_bytes);
+        two[i].args.hidden = aligned(TOKENS * D * sizeof(float));
+        two[i].args.logits = aligned(TOKENS * VOCAB * sizeof(float));
+        two[i].args.last_logits = aligned(BATCH * VOCAB * sizeof(float));
+    }
+    for (int i = 0; i < 2; i++)
+        same &= pthread_create(&threads[i], NULL, run_apart, &two[i]) == 0;
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        same &= two[i].error == 0 && memcmp(two[i].args.logits, many->logits, TOKENS * VOCAB * sizeof(float)) == 0;
+        free(two[i].arena), free(two[i].args.cache), free(two[i].args.hidden);
+        free(two[i].args.logits), free(two[i].args.last_logits);
+    }
+    check("two threads run one model at once, with the same bits", same);
+}
+#endif
+
 #ifdef ENCODER
 static void swap_sources(float *source)
 {
@@ -469,6 +510,10 @@ int main(int argc, char **argv)
     check("several workers run it", FUNCTION(_run)(&model, &many, arena) == 0 && phases > 0);
     check("with the same bits", memcmp(hidden, hidden_again, sizeof hidden) == 0 &&
                                     memcmp(logits, some, sizeof logits) == 0 && memcmp(last, last_step, sizeof last) == 0);
+
+#ifdef THREADED
+    check_threads(&args, cache_bytes);
+#endif
 
     /* what is refused, and writes nothing */
     memset(some, 0x55, sizeof some);
