@@ -112,8 +112,10 @@ static int set_up(lua_State *lua)
     lua_call(lua, 0, 1);
     lua_pushcfunction(lua, lines_words);
     lua_setfield(lua, -2, "mark_words");
+    script_load(lua, "model/layers.lua");
+    lua_setfield(lua, -2, "read_layers");
     script_load(lua, "model/model.lua");
-    lua_setfield(lua, -2, "read_model"); /* model.lua(sections, specs, path) */
+    lua_setfield(lua, -2, "read_model");
     lua_pushlightuserdata(lua, emit);
     lua_pushcclosure(lua, emit->folder ? read_from_folder : read_embedded, 1);
     lua_pushfstring(lua, "%s/", emit->folder ? emit->folder : "templates");

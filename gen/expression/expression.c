@@ -46,6 +46,42 @@ static bool is_float(const struct expression *e, int node, double value)
     return n->op == NODE_CONSTANT && n->type == EXPRESSION_FLOAT && n->number == value;
 }
 
+/* ---- integers -------------------------------------------------------------------------------------------- */
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    if (b == 0)
+        return 0;
+    if (b == -1)
+        return a == INT64_MIN ? a : -a;
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static int64_t floor_mod(int64_t a, int64_t b)
+{
+    if (b == 0 || b == -1)
+        return b == 0 ? a : 0;
+    const int64_t rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+/* False where the value leaves 64 bits, and wraps. */
+static bool integer_value(enum expression_op op, int64_t a, int64_t b, int64_t *value)
+{
+    switch (op) {
+    case NODE_ADD: return !__builtin_add_overflow(a, b, value);
+    case NODE_SUB: return !__builtin_sub_overflow(a, b, value);
+    case NODE_MUL: return !__builtin_mul_overflow(a, b, value);
+    case NODE_NEG: return !__builtin_sub_overflow((int64_t)0, a, value);
+    case NODE_ABS: return integer_value(a < 0 ? NODE_NEG : NODE_MAX, a, a, value);
+    case NODE_MIN: *value = min(a, b); return true;
+    case NODE_MAX: *value = max(a, b); return true;
+    case NODE_FLOOR_DIV: *value = floor_div(a, b); return a != INT64_MIN || b != -1;
+    case NODE_MOD: *value = floor_mod(a, b); return true;
+    default: *value = 0; return true;
+    }
+}
+
 /* ---- making nodes ---------------------------------------------------------------------------------------- */
 
 /* With room for some nodes: node 0 can be read even where there was no memory for it. */
@@ -158,15 +194,8 @@ static int fold(struct expression *e, const struct expression_node *n)
             values[i].number = e->nodes[of[i]].number;
         else
             values[i].integer = e->nodes[of[i]].integer;
-    const bool integers = n->type == EXPRESSION_INTEGER;
-    int64_t result = 0;
-    const int64_t a = values[0].integer, b = values[1].integer;
-    const bool lowest = a == INT64_MIN;
-    if (integers && ((n->op == NODE_ADD && __builtin_add_overflow(a, b, &result)) ||
-                     (n->op == NODE_SUB && __builtin_sub_overflow(a, b, &result)) ||
-                     (n->op == NODE_MUL && __builtin_mul_overflow(a, b, &result)) ||
-                     ((n->op == NODE_NEG || n->op == NODE_ABS) && lowest) ||
-                     (n->op == NODE_FLOOR_DIV && lowest && b == -1))) {
+    int64_t result;
+    if (n->type == EXPRESSION_INTEGER && !integer_value(n->op, values[0].integer, values[1].integer, &result)) {
         e->overflow = true;
         return -1;
     }
@@ -282,42 +311,8 @@ bool expression_compact(struct expression *e)
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    if (b == 0)
-        return 0;
-    if (b == -1)
-        return a == INT64_MIN ? a : -a;
-    return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-static int64_t floor_mod(int64_t a, int64_t b)
-{
-    if (b == 0 || b == -1)
-        return b == 0 ? a : 0;
-    const int64_t rest = a % b;
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
 static double least_of(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a < b ? a : b; }
 static double most_of(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a > b ? a : b; }
-
-static int64_t integer_value(enum expression_op op, int64_t a, int64_t b)
-{
-    int64_t result = 0; /* what leaves 64 bits wraps: expression_ranges refuses it before anyone computes */
-    switch (op) {
-    case NODE_ADD: (void)!__builtin_add_overflow(a, b, &result); return result;
-    case NODE_SUB: (void)!__builtin_sub_overflow(a, b, &result); return result;
-    case NODE_MUL: (void)!__builtin_mul_overflow(a, b, &result); return result;
-    case NODE_NEG: (void)!__builtin_sub_overflow((int64_t)0, a, &result); return result;
-    case NODE_ABS: return a < 0 ? integer_value(NODE_NEG, a, 0) : a;
-    case NODE_MIN: return min(a, b);
-    case NODE_MAX: return max(a, b);
-    case NODE_FLOOR_DIV: return floor_div(a, b);
-    case NODE_MOD: return floor_mod(a, b);
-    default: return 0;
-    }
-}
 
 static double float_value(enum expression_op op, double a, double b)
 {
@@ -378,7 +373,7 @@ union expression_value expression_node_value(const struct expression *e, int nod
         if (n->type == EXPRESSION_FLOAT)
             value.number = float_value(n->op, a.number, b.number);
         else
-            value.integer = integer_value(n->op, a.integer, b.integer);
+            (void)integer_value(n->op, a.integer, b.integer, &value.integer); /* expression_ranges refuses what wraps */
     }
     return value;
 }
@@ -411,14 +406,8 @@ static bool corners(enum expression_op op, struct expression_range a, struct exp
     const int64_t x[] = {a.low, a.high}, y[] = {b.low, b.high};
     bool fits = true;
     for (int i = 0; i < 4; i++) {
-        const int64_t u = x[i / 2], v = y[i % 2];
-        int64_t value = 0;
-        fits = fits && !(op == NODE_ADD   ? __builtin_add_overflow(u, v, &value)
-                         : op == NODE_SUB ? __builtin_sub_overflow(u, v, &value)
-                         : op == NODE_MUL ? __builtin_mul_overflow(u, v, &value)
-                                          : u == INT64_MIN && v == -1);
-        if (op == NODE_FLOOR_DIV && fits)
-            value = floor_div(u, v);
+        int64_t value;
+        fits = integer_value(op, x[i / 2], y[i % 2], &value) && fits;
         *out = i == 0 ? integers(value, value) : integers(min(out->low, value), max(out->high, value));
     }
     return fits;
@@ -455,28 +444,15 @@ static bool divisor_ranges(enum expression_op op, struct expression_range a, str
 static bool integer_range(const struct expression_node *n, struct expression_range a, struct expression_range b,
                           struct expression_range *out)
 {
-    switch (n->op) {
-    case NODE_MUL:
-        if (!corners(NODE_MUL, a, b, out))
-            return false;
-        if (n->a == n->b) /* a square */
-            out->low = a.low > 0 || a.high < 0 ? min(a.low * a.low, a.high * a.high) : 0;
-        return true;
-    case NODE_ADD: case NODE_SUB: return corners(n->op, a, b, out);
-    case NODE_FLOOR_DIV: case NODE_MOD: return divisor_ranges(n->op, a, b, out);
-    case NODE_MIN: *out = integers(min(a.low, b.low), min(a.high, b.high)); return true;
-    case NODE_MAX: *out = integers(max(a.low, b.low), max(a.high, b.high)); return true;
-    case NODE_NEG: *out = integers(a.high == INT64_MIN ? 0 : -a.high, a.low == INT64_MIN ? 0 : -a.low);
-        return a.low != INT64_MIN;
-    case NODE_ABS: {
-        if (a.low == INT64_MIN)
-            return false;
-        const int64_t size = max(-a.low, a.high), least = a.low > 0 ? a.low : a.high < 0 ? -a.high : 0;
-        *out = integers(least, size);
-        return true;
-    }
-    default: return true;
-    }
+    if (n->op == NODE_FLOOR_DIV || n->op == NODE_MOD)
+        return divisor_ranges(n->op, a, b, out);
+    if (!corners(n->op, a, b, out))
+        return false;
+    if (n->op == NODE_ABS && a.low <= 0 && a.high >= 0)
+        out->low = 0;
+    if (n->op == NODE_MUL && n->a == n->b) /* a square */
+        out->low = a.low > 0 || a.high < 0 ? min(a.low * a.low, a.high * a.high) : 0;
+    return true;
 }
 
 static struct expression_range everything(void)
@@ -494,37 +470,25 @@ static struct expression_range floats(double least, double most)
 
 static bool is_bounded(struct expression_range a) { return a.least > -INFINITY && a.most < INFINITY; }
 
-/* A range with an infinite end may hold NaN, and so may what is made of it, even tanh or exp(-abs()). */
+/* Of a monotone function, at the corners. A range with an infinite end may hold NaN, and so may what is made of it,
+ * even tanh or exp(-abs()). */
 static struct expression_range float_range(const struct expression_node *n, struct expression_range a,
                                            struct expression_range b)
 {
     const double x[] = {a.least, a.most}, y[] = {b.least, b.most};
+    const bool exact = n->op == NODE_MIN || n->op == NODE_MAX || n->op == NODE_NEG || n->op == NODE_ABS;
     double least = INFINITY, most = -INFINITY;
-    if (!is_bounded(a) || (operations[n->op].operands > 1 && !is_bounded(b)))
+    if (!is_bounded(a) || (operations[n->op].operands > 1 && !is_bounded(b)) ||
+        (n->op == NODE_DIV && b.least <= 0 && b.most >= 0) || (n->op == NODE_SQRT && a.least < 0))
         return everything();
-    switch (n->op) {
-    case NODE_ADD: return floats(a.least + b.least, a.most + b.most);
-    case NODE_SUB: return floats(a.least - b.most, a.most - b.least);
-    case NODE_MUL: case NODE_DIV:
-        if (n->op == NODE_DIV && b.least <= 0 && b.most >= 0)
-            return everything();
-        for (int i = 0; i < 4; i++) {
-            const double value = n->op == NODE_MUL ? x[i / 2] * y[i % 2] : x[i / 2] / y[i % 2];
-            least = fmin(least, value);
-            most = fmax(most, value);
-        }
-        return floats(least, most);
-    case NODE_NEG: return (struct expression_range){.least = -a.most, .most = -a.least};
-    case NODE_ABS: return (struct expression_range){.least = a.least > 0 ? a.least : a.most < 0 ? -a.most : 0,
-                                                    .most = fmax(-a.least, a.most)};
-    case NODE_MIN: return (struct expression_range){.least = fmin(a.least, b.least), .most = fmin(a.most, b.most)};
-    case NODE_MAX: return (struct expression_range){.least = fmax(a.least, b.least), .most = fmax(a.most, b.most)};
-    case NODE_EXP: return floats(exp(a.least), exp(a.most));
-    case NODE_EXP2: return floats(exp2(a.least), exp2(a.most));
-    case NODE_TANH: return floats(tanh(a.least), tanh(a.most));
-    case NODE_SQRT: return a.least >= 0 ? floats(sqrt(a.least), sqrt(a.most)) : everything();
-    default: return everything();
+    for (int i = 0; i < 4; i++) {
+        const double value = float_value(n->op, x[i / 2], y[i % 2]);
+        least = fmin(least, value);
+        most = fmax(most, value);
     }
+    if (n->op == NODE_ABS && a.least <= 0 && a.most >= 0)
+        least = 0;
+    return exact ? (struct expression_range){.least = least, .most = most} : floats(least, most);
 }
 
 /* Whether all of a are below all of b, or equal to them where that is enough. */
@@ -709,13 +673,11 @@ static int plain_form(struct rewriting *w, int node)
     case NODE_S: return times(w, expression_leaf(w->to, NODE_S, 0), LN_2);
     case NODE_I: case NODE_P: case NODE_J: return expression_leaf(w->to, n->op, 0);
     case NODE_TABLE: return expression_element(w->to, n->table, a, 0);
-    case NODE_MIN:
-        if (!floats && (of[n->a].high <= of[n->b].low || of[n->b].high <= of[n->a].low))
-            return of[n->a].high <= of[n->b].low ? a : b;
-        return make(w, n->op, a, b, 0);
-    case NODE_MAX:
-        if (!floats && (of[n->a].low >= of[n->b].high || of[n->b].low >= of[n->a].high))
-            return of[n->a].low >= of[n->b].high ? a : b;
+    case NODE_MIN: case NODE_MAX:
+        if (!floats && of[n->a].high <= of[n->b].low)
+            return n->op == NODE_MIN ? a : b;
+        if (!floats && of[n->b].high <= of[n->a].low)
+            return n->op == NODE_MIN ? b : a;
         return make(w, n->op, a, b, 0);
     case NODE_ABS: return !floats && of[n->a].low >= 0 ? a : make(w, n->op, a, 0, 0);
     case NODE_MUL: return floats ? multiplied(w, a, b) : make(w, n->op, a, b, 0);

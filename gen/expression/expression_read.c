@@ -205,6 +205,34 @@ static void expect(struct reader *r, const char *sign, const char *behind)
         FAIL(r, column_of(r, r->start), "%s where %s should end; write '%s'", next_shown(r).text, behind, sign);
 }
 
+/* ---- operators ------------------------------------------------------------------------------------------- */
+
+/* From those that bind least; operators of one level are taken from the left. */
+enum level { LEVEL_OR, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARISON, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_SIGN };
+
+static const struct operator {
+    const char *word;
+    enum level level;
+    enum expression_op op;
+    bool swapped; /* its operands are those of `op`, exchanged */
+} operators[] = {
+    {"or", LEVEL_OR, NODE_OR, false}, {"and", LEVEL_AND, NODE_AND, false},
+    {"==", LEVEL_COMPARISON, NODE_EQ, false}, {"!=", LEVEL_COMPARISON, NODE_NE, false},
+    {"<=", LEVEL_COMPARISON, NODE_LE, false}, {">=", LEVEL_COMPARISON, NODE_LE, true},
+    {"<", LEVEL_COMPARISON, NODE_LT, false}, {">", LEVEL_COMPARISON, NODE_LT, true},
+    {"+", LEVEL_SUM, NODE_ADD, false}, {"-", LEVEL_SUM, NODE_SUB, false},
+    {"*", LEVEL_PRODUCT, NODE_MUL, false}, {"/", LEVEL_PRODUCT, NODE_DIV, false},
+    {"//", LEVEL_PRODUCT, NODE_FLOOR_DIV, false}, {"%", LEVEL_PRODUCT, NODE_MOD, false}};
+
+/* The operator of this level that is next; NULL: none is. */
+static const struct operator *next_operator(const struct reader *r, enum level level)
+{
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+        if (operators[i].level == level && (is_sign(r, operators[i].word) || is_name(r, operators[i].word)))
+            return &operators[i];
+    return NULL;
+}
+
 /* ---- nodes ----------------------------------------------------------------------------------------------- */
 
 static const char *const type_names[] = {"an integer", "a float", "a condition"};
@@ -290,26 +318,32 @@ static int choose(struct reader *r, int condition, int a, int b, size_t at)
     return either(r, both(r, condition, a, at), both(r, no(r, condition, at), b, at), at);
 }
 
-static int compare(struct reader *r, const char *name, int a, int b, size_t at, size_t at_a, size_t at_b)
+static int compare(struct reader *r, const struct operator *o, int a, int b, size_t at, size_t at_a, size_t at_b)
 {
-    static const struct { const char *name; enum expression_op op; bool swapped; } rows[] = {
-        {"==", NODE_EQ, false}, {"!=", NODE_NE, false}, {"<", NODE_LT, false}, {"<=", NODE_LE, false},
-        {">", NODE_LT, true}, {">=", NODE_LE, true}};
-    size_t row = 0;
-    while (strcmp(rows[row].name, name) != 0)
-        row++;
-    const enum expression_op op = rows[row].op;
-    if (!r->failed && row < 2 && type_at(r, a) == EXPRESSION_CONDITION && type_at(r, b) == EXPRESSION_CONDITION)
-        return op == NODE_NE ? choose(r, a, no(r, b, at), b, at) : choose(r, a, b, no(r, b, at), at);
-    need_number(r, a, name, at_a);
-    need_number(r, b, name, at_b);
+    const bool equality = o->op == NODE_EQ || o->op == NODE_NE;
+    if (!r->failed && equality && type_at(r, a) == EXPRESSION_CONDITION && type_at(r, b) == EXPRESSION_CONDITION)
+        return o->op == NODE_NE ? choose(r, a, no(r, b, at), b, at) : choose(r, a, b, no(r, b, at), at);
+    need_number(r, a, o->word, at_a);
+    need_number(r, b, o->word, at_b);
     meet(r, &a, &b);
-    return rows[row].swapped ? build(r, op, b, a, 0, at) : build(r, op, a, b, 0, at);
+    return o->swapped ? build(r, o->op, b, a, 0, at) : build(r, o->op, a, b, 0, at);
+}
+
+/* Of any level. */
+static int combine(struct reader *r, const struct operator *o, int a, int b, size_t at, size_t at_a, size_t at_b)
+{
+    if (o->level == LEVEL_COMPARISON)
+        return compare(r, o, a, b, at, at_a, at_b);
+    if (o->level >= LEVEL_SUM)
+        return arithmetic(r, o->op, o->word, a, b, at, at_a, at_b);
+    need_condition(r, a, o->word, at_a);
+    need_condition(r, b, o->word, at_b);
+    return build(r, o->op, a, b, 0, at);
 }
 
 /* ---- grammar --------------------------------------------------------------------------------------------- */
 
-static int read_or(struct reader *r);
+static int read_level(struct reader *r, enum level level);
 
 static bool enter(struct reader *r)
 {
@@ -333,7 +367,7 @@ static void read_arguments(struct reader *r, const char *name, int count, const 
         arguments[i].at = column_of(r, r->start);
         if (is_sign(r, ")"))
             FAIL(r, arguments[i].at, "%s has too few arguments; write %s", name, form);
-        arguments[i].node = read_or(r);
+        arguments[i].node = read_level(r, LEVEL_OR);
         if (i + 1 < count && !r->failed && !is_sign(r, ","))
             FAIL(r, column_of(r, r->start), "%s where %s should continue; write %s", next_shown(r).text, name, form);
     }
@@ -394,7 +428,7 @@ static int read_call(struct reader *r, const struct function *f)
 static int read_index(struct reader *r)
 {
     const size_t at = column_of(r, r->start);
-    const int index = read_or(r);
+    const int index = read_level(r, LEVEL_OR);
     if (!r->failed && type_at(r, index) != EXPRESSION_INTEGER)
         FAIL(r, at, "an index is an integer, and this is %s; write an integer", type_names[type_at(r, index)]);
     return index;
@@ -531,7 +565,7 @@ static int read_operand(struct reader *r)
         node = read_name(r);
     } else if (is_sign(r, "(")) {
         next_word(r);
-        node = read_or(r);
+        node = read_level(r, LEVEL_OR);
         if (!r->failed)
             expect(r, ")", "the bracket");
     } else if (is_sign(r, "+")) {
@@ -543,125 +577,43 @@ static int read_operand(struct reader *r)
     return node;
 }
 
-static int read_sign(struct reader *r)
+/* "-" or "not", as often as it is there, in front of an operand of its level. */
+static int read_prefix(struct reader *r, enum level level)
 {
+    const char *const word = level == LEVEL_SIGN ? "-" : "not";
     const size_t at = column_of(r, r->start);
-    if (r->failed || !is_sign(r, "-"))
-        return r->failed ? 0 : read_operand(r);
+    if (!is_sign(r, word) && !is_name(r, word))
+        return level == LEVEL_SIGN ? read_operand(r) : read_level(r, level + 1);
     if (!enter(r))
         return 0;
     next_word(r);
     const size_t at_operand = column_of(r, r->start);
-    const int node = read_sign(r);
+    const int node = r->failed ? 0 : read_prefix(r, level);
     r->depth--;
-    need_number(r, node, "-", at_operand);
-    return build(r, NODE_NEG, node, 0, 0, at);
+    if (level == LEVEL_SIGN)
+        need_number(r, node, word, at_operand);
+    else
+        need_condition(r, node, word, at_operand);
+    return build(r, level == LEVEL_SIGN ? NODE_NEG : NODE_NOT, node, 0, 0, at);
 }
 
-struct binary { const char *sign; enum expression_op op; };
-
-/* Operators of one precedence, from the left. */
-static int read_binary(struct reader *r, const struct binary *operators, int (*operand)(struct reader *r))
+/* What operators of this level and of those that bind more make of operands. */
+static int read_level(struct reader *r, enum level level)
 {
-    const size_t at_a = column_of(r, r->start);
-    int node = operand(r);
-    for (bool more = true; more && !r->failed;) {
-        more = false;
-        for (const struct binary *o = operators; o->sign != NULL && !more && !r->failed; o++)
-            if (is_sign(r, o->sign)) {
-                const size_t at = column_of(r, r->start);
-                next_word(r);
-                const size_t at_b = column_of(r, r->start);
-                const int b = operand(r);
-                node = arithmetic(r, o->op, o->sign, node, b, at, at_a, at_b);
-                more = true;
-            }
-    }
-    return r->failed ? 0 : node;
-}
-
-static int read_product(struct reader *r)
-{
-    static const struct binary operators[] = {
-        {"*", NODE_MUL}, {"/", NODE_DIV}, {"//", NODE_FLOOR_DIV}, {"%", NODE_MOD}, {NULL, NODE_OPS}};
-    return read_binary(r, operators, read_sign);
-}
-
-static int read_sum(struct reader *r)
-{
-    static const struct binary operators[] = {{"+", NODE_ADD}, {"-", NODE_SUB}, {NULL, NODE_OPS}};
-    return read_binary(r, operators, read_product);
-}
-
-static const char *comparison(const struct reader *r)
-{
-    static const char *const all[] = {"==", "!=", "<=", ">=", "<", ">"};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (is_sign(r, all[i]))
-            return all[i];
-    return NULL;
-}
-
-static int read_comparison(struct reader *r)
-{
-    const size_t at_a = column_of(r, r->start);
-    int node = read_sum(r);
-    const char *name = r->failed ? NULL : comparison(r);
-    if (name == NULL)
-        return node;
-    const size_t at = column_of(r, r->start);
-    next_word(r);
-    const size_t at_b = column_of(r, r->start);
-    const int b = read_sum(r);
-    node = compare(r, name, node, b, at, at_a, at_b);
-    if (!r->failed && comparison(r) != NULL)
-        FAIL(r, column_of(r, r->start), "comparisons are not chained; write a < b and b < c");
-    return r->failed ? 0 : node;
-}
-
-static int read_not(struct reader *r)
-{
-    const size_t at = column_of(r, r->start);
-    if (r->failed || !is_name(r, "not"))
-        return r->failed ? 0 : read_comparison(r);
-    if (!enter(r))
+    if (r->failed)
         return 0;
-    next_word(r);
-    const size_t at_operand = column_of(r, r->start);
-    const int node = read_not(r);
-    r->depth--;
-    need_condition(r, node, "not", at_operand);
-    return no(r, node, at);
-}
-
-static int read_and(struct reader *r)
-{
+    if (level == LEVEL_NOT || level == LEVEL_SIGN)
+        return read_prefix(r, level);
     const size_t at_a = column_of(r, r->start);
-    int node = read_not(r);
-    while (!r->failed && is_name(r, "and")) {
+    int node = read_level(r, level + 1);
+    for (const struct operator *o; !r->failed && (o = next_operator(r, level)) != NULL;) {
         const size_t at = column_of(r, r->start);
         next_word(r);
         const size_t at_b = column_of(r, r->start);
-        const int b = read_not(r);
-        need_condition(r, node, "and", at_a);
-        need_condition(r, b, "and", at_b);
-        node = both(r, node, b, at);
-    }
-    return r->failed ? 0 : node;
-}
-
-static int read_or(struct reader *r)
-{
-    const size_t at_a = column_of(r, r->start);
-    int node = read_and(r);
-    while (!r->failed && is_name(r, "or")) {
-        const size_t at = column_of(r, r->start);
-        next_word(r);
-        const size_t at_b = column_of(r, r->start);
-        const int b = read_and(r);
-        need_condition(r, node, "or", at_a);
-        need_condition(r, b, "or", at_b);
-        node = either(r, node, b, at);
+        const int b = read_level(r, level + 1);
+        node = combine(r, o, node, b, at, at_a, at_b);
+        if (!r->failed && level == LEVEL_COMPARISON && next_operator(r, level) != NULL)
+            FAIL(r, column_of(r, r->start), "comparisons are not chained; write a < b and b < c");
     }
     return r->failed ? 0 : node;
 }
@@ -704,7 +656,7 @@ struct expression *expression_read(const char *text, const struct expression_sco
     bool good = r.e != NULL;
     if (good) {
         next_word(&r);
-        r.e->root = read_or(&r);
+        r.e->root = read_level(&r, LEVEL_OR);
         if (!r.failed)
             check_end(&r);
         if (scope->score)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* NAME.layers, as attngen import writes it: how the layers of a model follow, and where their numbers lie in a
- * checkpoint. Its lines are read here and handed to the templates of NAME_model.c and NAME_model.h.
+ * checkpoint.
  *
- * Left out on purpose: what the lines mean and whether they fit the specs (model.lua), what is computed
- * (templates/model.c.in).
+ * Left out on purpose: how its lines are read (layers.lua), what they mean and whether they fit the specs (model.lua),
+ * what is computed (templates/model/model.c.in).
  */
 #ifndef ATTNGEN_MODEL_H
 #define ATTNGEN_MODEL_H

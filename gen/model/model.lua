@@ -3,12 +3,12 @@
 -- it. docs/models.md says what the sections hold. Nothing is left out: a section, a key or a word that is not known is
 -- an error.
 --
---   (sections, specs, path) -> model
+--   (sections of layers.lua, specs) -> model
 --
 -- A model's packed file has numbers that all instruction sets share (`common`) and packed blocks of pairs (`parts`):
 -- layers of the encoder, of the decoder, products of the embedding, heads.
 
-local sections, of_layers, path = ...
+local sections, of_layers = ...
 
 local specs = {} -- copies, which get `entries`
 for i, spec in ipairs(of_layers) do
@@ -18,10 +18,7 @@ end
 local MOST = 0x7fffffff
 local LONGEST = 500 -- a tensor name without a layer number: name_of() of templates/model/checkpoint.in has room for it
 
--- A fault of the file: of its line `number`, or of all of it.
-local function wrong(number, text, ...)
-    error(("\0%s%s\0%s"):format(path, number > 0 and ":" .. number or "", text:format(...)), 0)
-end
+local wrong = sections.wrong
 
 ---- lines ----
 
@@ -584,7 +581,7 @@ check_titles(stacks)
 if stacks.decoder and stacks.decoder.cross ~= (stacks.encoder ~= nil) then
     wrong(0, "has an encoder that no layer of the decoder reads, or a decoder that reads none")
 end
-local model = {name = value_of(sections[1], "name"), family = value_of(sections[1], "family"), d_model = d_model,
+local model = {name = sections.name, family = sections.family, d_model = d_model,
                specs = specs, parts = parts, common = common, stacks = {}, heads = {}, files = files}
 for _, name in ipairs{"encoder", "decoder"} do
     if stacks[name] then
