@@ -201,3 +201,37 @@ static void check_headers(unsigned char *file, size_t bytes, int (*run)(const FU
     memcpy(file, kept, bytes);
     free(kept);
 }
+
+/* A pointer of a call: where it stands, its boundary, whether the call needs it, and whether it may lie in the cache. */
+struct pointer {
+    const char *name;
+    void *at;
+    size_t boundary;
+    int needed, apart; /* apart: it must not lie in the cache */
+};
+
+/* Each pointer NULL, off its boundary and in the cache is that error of the call. `cache` may be NULL. */
+static void check_pointers(const char *call_name, const struct pointer *rows, size_t count, int (*call)(void), char *cache)
+{
+    for (const struct pointer *row = rows; row < rows + count; row++) {
+        char *given, *wrong = NULL, text[120];
+        int good = 1;
+        memcpy(&given, row->at, sizeof given);
+        memcpy(row->at, &wrong, sizeof wrong);
+        good &= !row->needed || call() == ERROR(NULL);
+        for (size_t off = 1; given != NULL && off < row->boundary; off *= 2) {
+            wrong = given + off;
+            memcpy(row->at, &wrong, sizeof wrong);
+            good &= call() == ERROR(ALIGNMENT);
+        }
+        wrong = cache;
+        memcpy(row->at, &wrong, sizeof wrong);
+#ifdef OVERLAPS
+        good &= cache == NULL || !row->apart || call() == ERROR(OVERLAP);
+#endif
+        memcpy(row->at, &given, sizeof given);
+        snprintf(text, sizeof text, "%s: %s NULL, off its boundary or in the cache is an error", call_name, row->name);
+        check(text, good);
+    }
+}
+#define POINTERS(name, rows, call, cache) check_pointers(name, rows, sizeof(rows) / sizeof *(rows), call, cache)
