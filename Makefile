@@ -85,6 +85,9 @@ help:
 	@echo 'make bare       what every example asks for when it is compiled freestanding at -O0, -O2, -Os; examples/bare'
 	@echo 'make install    programs, man pages, completions, CMake and pkg-config packages, examples, below $(PREFIX)'
 	@echo '                (PREFIX, DESTDIR; bindir, libdir, datadir, mandir, docdir); make uninstall removes them'
+	@echo 'make wheel      the Python package: wheels of WHEELS="manylinux_2_28_x86_64" (default: all four) and a source'
+	@echo '                distribution in $(BUILD)/wheel/; the first time downloads zig and the source of Lua (ZIG=, LUPA=)'
+	@echo 'make test-python  the module beside numpy and torch: PYTHON= one that has them'
 	@echo 'make clean      remove $(BUILD)/'
 
 # ---- the programs ----
@@ -100,7 +103,8 @@ $(BUILD)/%.o: %.c | lua
 	$(compile) -Igen -Iruntime -I$(BUILD)/gen $(LUA_CFLAGS) -c -o $@ $<
 
 # The names by which templates see the fields of these headers' structs
-named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h plan/plan.h)
+named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h \
+             $(addprefix plan/,layouts.h step_panels.h step_cached.h step_back.h steps.h plan.h))
 $(BUILD)/gen/emit/context.o: $(BUILD)/gen/emit/names.h
 $(BUILD)/gen/emit/names.h: gen/emit/names.awk $(named)
 	@mkdir -p $(@D)
@@ -158,11 +162,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
+$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/memory.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/memory.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
@@ -238,6 +242,9 @@ bare: all
 
 # benchmarks
 include bench/bench.mk
+
+# wheels
+include packaging/python/wheel.mk
 
 # With -j these are made together; the tests themselves want none, as run.sh shares out the cores.
 test-programs: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast

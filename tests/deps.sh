@@ -82,7 +82,7 @@ extra  clang-19               clang-19                   -                      
 extra  tcc                    tcc                        tcc                       tcc                      tcc                  -
 extra  valgrind               valgrind                   valgrind                  valgrind                 valgrind             -
 extra  can_valgrind           libc6-dbg                  -                         -                        -                    -
-extra  gnuplot                gnuplot-nox                gnuplot                   gnuplot                  gnuplot              gnuplot
+peers  gnuplot                gnuplot-nox                gnuplot                   gnuplot                  gnuplot              gnuplot
 extra  xmllint                libxml2-utils              libxml2                   libxml2                  libxml2-utils        libxml2
 extra  python3                python3                    python3                   python                   python3              python
 extra  has_parallel           parallel                   parallel                  parallel                 parallel             parallel

@@ -108,7 +108,7 @@ static void push_named(struct emit *emit, const struct plan_isa *p, const char *
 static void push_layouts(struct emit *emit, const struct plan_isa *p)
 {
     const size_t count = sizeof words_layout_name / sizeof *words_layout_name;
-    const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
+    const struct step *transpose = plan_step(p, STEP_TRANSPOSE);
     emit_set_integer(emit, "s_t", transpose != NULL ? layout_at(p, transpose->writes) : 0);
     emit_begin_table(emit, "at");
     for (size_t i = LAYOUT_X; i < count; i++)
@@ -136,7 +136,7 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
     }
     emit_begin_table(emit, name);
     const bool callers = p->layouts[of].owner == OWNER_CALLER;
-    emit_set_string(emit, "caller", !callers ? "" : of == LAYOUT_X ? "x" : of == LAYOUT_Y ? "y" : "source");
+    emit_set_string(emit, "caller", callers ? p->layouts[of].name : "");
     emit_set_boolean(emit, "of_keys", of == LAYOUT_SOURCE);
     emit_set_boolean(emit, "of_worker", p->layouts[of].owner == OWNER_WORKER);
     emit_set_boolean(emit, "words", p->layouts[of].element == TENSOR_I32);
@@ -146,11 +146,11 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
 }
 
 /* Products of a kind, in order, with their struct's fields; `label` is the prefix of their functions' names. */
-static void push_kind(struct emit *emit, const struct plan_isa *p, const char *name, enum product_kind kind,
+static void push_kind(struct emit *emit, const struct plan_isa *p, const char *name, enum step_kind kind,
                       const struct named *fields)
 {
     emit_begin_table(emit, name);
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
         if (g->kind != kind)
             continue;
         emit_begin_item(emit);
@@ -163,30 +163,16 @@ static void push_kind(struct emit *emit, const struct plan_isa *p, const char *n
     emit_end(emit);
 }
 
-/* One of the two operands of a sum over tokens: whose it is ("": backward's own), where it begins, how it lies */
-static void push_operand(struct emit *emit, const struct plan_isa *p, const char *name, enum layout_name layout,
-                         const struct sum_operand *of)
-{
-    emit_begin_table(emit, name);
-    emit_set_string(emit, "caller", p->layouts[layout].owner == OWNER_CALLER ? p->layouts[layout].name : "");
-    emit_set_integer(emit, "at", layout_at(p, layout));
-    PUSH(emit, p, sum_operand, of);
-    emit_end(emit);
-}
-
 /* Gradients of weights, in order */
 static void push_sums(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_table(emit, "sums");
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind != PRODUCT_SUM)
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
+        if (g->kind != KIND_SUM)
             continue;
         emit_begin_item(emit);
         emit_set_string(emit, "name", g->label);
         PUSH(emit, p, plan_sum, &g->sum);
-        push_operand(emit, p, "a", g->reads[0], &g->sum.of[0]);
-        push_operand(emit, p, "b", g->reads[1], &g->sum.of[1]);
-        push_operand(emit, p, "bias", g->reads[g->sum.zero], &g->sum.bias);
         emit_end(emit);
     }
     emit_end(emit);
@@ -196,8 +182,8 @@ static void push_sums(struct emit *emit, const struct plan_isa *p)
 static void push_through(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_table(emit, "through");
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->id < PRODUCT_THROUGH_Q || g->id > PRODUCT_THROUGH_V)
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
+        if (g->id < STEP_THROUGH_Q || g->id > STEP_THROUGH_V)
             continue;
         emit_begin_item(emit);
         emit_set_string(emit, "to", p->layouts[g->writes].name);
@@ -211,17 +197,15 @@ static void push_through(struct emit *emit, const struct plan_isa *p)
 }
 
 /* Rows of two bytes that become floats, in order, and whose they are */
-static void push_widens(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
+static void push_widens(struct emit *emit, const struct plan_isa *p)
 {
-    const bool given = layer->projected;
-    const char *const names[] = {given ? "q" : "x", given ? "k" : "source", "v"};
     emit_begin_table(emit, "widens");
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind != PRODUCT_WIDEN)
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
+        if (g->kind != KIND_WIDEN)
             continue;
         emit_begin_item(emit);
         emit_set_string(emit, "label", g->label);
-        emit_set_string(emit, "tensor", names[g->id - PRODUCT_WIDEN_X]);
+        emit_set_string(emit, "tensor", p->layouts[g->reads[0]].name);
         PUSH(emit, p, plan_widen, &g->widen);
         emit_set_integer(emit, "at", layout_at(p, g->writes));
         emit_set_integer(emit, "row", p->layouts[g->writes].stride[AXIS_TOKEN]);
@@ -239,7 +223,7 @@ static void push_norms(struct emit *emit, const struct layer *layer, const struc
             continue;
         emit_begin_item(emit);
         emit_set_string(emit, "name", layer_tensor_name(t));
-        emit_set_integer(emit, "at", layout_at(p, LAYOUT_NORMS + (t - TENSOR_N1_G)));
+        emit_set_integer(emit, "at", layout_at(p, LAYOUT_N1_G + (t - TENSOR_N1_G)));
         emit_end(emit);
     }
     emit_end(emit);
@@ -249,8 +233,8 @@ static void push_norms(struct emit *emit, const struct layer *layer, const struc
 static void push_products(struct emit *emit, const struct plan_isa *p)
 {
     emit_begin_table(emit, "products");
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind != PRODUCT_PANELS && g->kind != PRODUCT_LANES)
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
+        if (g->kind != KIND_PANELS && g->kind != KIND_LANES)
             continue;
         emit_begin_table(emit, g->label);
         emit_set_integer(emit, "w", layout_at(p, LAYOUT_WEIGHTS + g->id));
@@ -261,7 +245,7 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
         push_stream(emit, p, "from", g->reads[0]);
         push_stream(emit, p, "to", g->writes);
         push_stream(emit, p, "residual", (g->epilogue & EPILOGUE_RESIDUAL) != 0 ? g->reads[1] : LAYOUT_NONE);
-        const bool lanes = g->kind == PRODUCT_LANES;
+        const bool lanes = g->kind == KIND_LANES;
         if (lanes) {
             PUSH(emit, p, plan_lanes, &g->lanes);
             emit_set_string(emit, "parts_of", g->label);
@@ -282,40 +266,15 @@ static void push_products(struct emit *emit, const struct plan_isa *p)
     emit_end(emit);
 }
 
-/* The phases and their tasks, in order; `label` of a product's task is the prefix of its functions' names. */
+/* The phases and their tasks, in order */
 static void push_phases(struct emit *emit, const char *name, const struct plan_isa *p, bool back)
 {
-    static const char *const overs[TASK_OVERS] = {
-        [OVER_SEQUENCES] = "sequences", [OVER_ROWS] = "rows", [OVER_BLOCKS] = "blocks",
-        [OVER_SEQUENCE_BLOCKS] = "sequence_blocks", [OVER_BOTH] = "both", [OVER_PANELS] = "panels",
-        [OVER_HEADS] = "heads", [OVER_SEGMENTS] = "segments", [OVER_JOINED] = "joined",
-        [OVER_KEY_HEADS] = "key_heads", [OVER_AGAIN] = "again", [OVER_COUNT] = "count"};
     emit_begin_table(emit, name);
     for (const struct plan_phase *phase = p->phases; phase < p->phases + p->phase_count; phase++) {
-        if ((phase->id >= PHASE_BACK_TRANSPOSE) != back)
+        if (phase->back != back)
             continue;
-        const struct plan_task *const first = phase->tasks, *const end = first + phase->task_count;
         emit_begin_item(emit);
-        emit_set_string(emit, "word", phase->word);
-        emit_set_string(emit, "name", phase->name);
-        emit_set_boolean(emit, "behind", phase->behind);
-        const bool attention = phase->task_count == 0 || phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT ||
-                               phase->id == PHASE_APPEND || phase->id == PHASE_ROUND_VALUES ||
-                               phase->id == PHASE_ATTEND || phase->id == PHASE_JOIN;
-        emit_set_string(emit, "kind", attention ? "attention" : phase->id == PHASE_OUTPUT ? "output" : first->word);
-        emit_begin_table(emit, "tasks");
-        for (const struct plan_task *task = first; task < end; task++) {
-            const struct product *const g = task->product;
-            emit_begin_item(emit);
-            emit_set_string(emit, "kind", task->word);
-            emit_set_string(emit, "label", g != NULL && g->label != NULL ? g->label : "");
-            emit_set_string(emit, "over", overs[task->over]);
-            emit_set_boolean(emit, "of_keys", task->of_keys);
-            emit_set_integer(emit, "size", task->size);
-            emit_set_integer(emit, "more", task->more);
-            emit_end(emit);
-        }
-        emit_end(emit);
+        PUSH(emit, p, plan_phase, phase);
         emit_end(emit);
     }
     emit_end(emit);
@@ -418,24 +377,24 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
     push_needs(emit, p, layer);
     push_layouts(emit, p);
     bool fast = false;
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
-        fast = fast || (g->kind == PRODUCT_PANELS && g->panels.fast > 0);
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
+        fast = fast || (g->kind == KIND_PANELS && g->panels.fast > 0);
     emit_set_boolean(emit, "has_fast", fast);
     emit_set_boolean(emit, "owns", fast || p->layouts[LAYOUT_PANEL].name != NULL); /* places of the worker's */
     bool narrows = false; /* some panels write y in two bytes */
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
-        narrows = narrows || (g->kind == PRODUCT_PANELS && g->panels.narrows);
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
+        narrows = narrows || (g->kind == KIND_PANELS && g->panels.narrows);
     emit_set_boolean(emit, "narrows", narrows);
     push_products(emit, p);
     push_phases(emit, "phases", p, false);
     push_phases(emit, "back_phases", p, true);
     push_sums(emit, p);
     push_through(emit, p);
-    push_kind(emit, p, "rows_of", PRODUCT_ROWS, names_plan_rows);
-    push_kind(emit, p, "rounds", PRODUCT_ROUND, names_plan_round);
-    push_widens(emit, layer, p);
+    push_kind(emit, p, "rows_of", KIND_NORM, names_plan_rows);
+    push_kind(emit, p, "rounds", KIND_ROUND, names_plan_round);
+    push_widens(emit, p);
     push_norms(emit, layer, p);
-    const struct product *transpose = plan_product(p, PRODUCT_TRANSPOSE);
+    const struct step *transpose = plan_step(p, STEP_TRANSPOSE);
     push_stream(emit, p, "transposed", transpose != NULL ? transpose->reads[0] : LAYOUT_NONE);
     push_stream(emit, p, "input", p->layouts[LAYOUT_NORMED].name != NULL ? LAYOUT_NORMED : LAYOUT_X);
     push_stream(emit, p, "x", LAYOUT_X);

@@ -75,6 +75,8 @@ struct isa {
     const char *vocabulary; /* template that spells the SIMD words */
 };
 
+#define ISAS 9 /* rows of isa_table */
+
 /* Scalar first, then rising: a later row is preferred where the machine has it. */
 extern const struct isa isa_table[];
 extern const size_t isa_count;

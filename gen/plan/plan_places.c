@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Where layouts lie: in the packed block, the scratch and a worker's own part of it; and a bound of the stack. Left out
- * on purpose: the layouts of activations (plan.c).
+/* Where layouts lie: in the packed block, the scratch and a worker's own part of it; and a bound of the stack.
+ *
+ * Left out on purpose: the shapes of layouts (plan_inputs.c and the step that writes one).
  */
-#include "plan/plan_parts.h"
+#include "plan/planning.h"
 
 #include "expression/expression.h"
 #include "spec/score.h"
@@ -10,7 +11,6 @@
 #define ALIGN 64        /* bytes: packed weights and every array of the scratch start there */
 #define HEADER_BYTES 64 /* the packed block's header */
 #define KEPT_HEADER_BYTES 64 /* of a sequence's kept block: which layer's, which instruction set's, how many keys */
-#define CACHED_STATES 6 /* numbers for each row: m and l of a segment and of all so far, a factor, what scores lose */
 #define MAX_TURN_ROWS 32768 /* of a cache: later positions are turned by cosines that each call makes */
 
 /* The axis of the largest step is the outermost one. */
@@ -31,7 +31,7 @@ static int64_t bytes_of(const struct layout *l)
 }
 
 /* Places a layout at the end of its owner's block. */
-static void place(struct plan_isa *p, enum layout_name id)
+void place(struct plan_isa *p, enum layout_name id)
 {
     struct layout *l = &p->layouts[id];
     if (l->name == NULL || l->owner == OWNER_CALLER)
@@ -40,8 +40,8 @@ static void place(struct plan_isa *p, enum layout_name id)
     p->bytes[l->owner] += bytes_of(l);
 }
 
-static void place_new(struct plan_isa *p, enum layout_name id, const char *name, enum layout_owner owner, int64_t rows,
-                      int64_t columns)
+void place_new(struct plan_isa *p, enum layout_name id, const char *name, enum layout_owner owner, int64_t rows,
+               int64_t columns)
 {
     p->layouts[id] = (struct layout){.name = name, .owner = owner, .element = p->layouts[id].element,
                                      .shape = {1, 1, rows, columns}, .stride = {0, 0, columns, 1}};
@@ -86,63 +86,13 @@ static bool table_has_runs(const struct expression *e, int table, unsigned lanes
     return any;
 }
 
-/* A product's weights, [group][panel or tile][step of the reduction][column], the last panel or tile maybe narrower;
- * their scales, and its biases. */
-static void place_weights(struct plan_isa *p, const struct product *g)
-{
-    const struct plan_lanes *t = &g->lanes;
-    const struct plan_panels *w = &g->panels;
-    const bool lanes = g->kind == PRODUCT_LANES;
-    const int64_t groups = lanes ? t->groups : w->groups, columns = lanes ? t->columns : w->columns;
-    const int64_t matrices = lanes ? 1 : w->matrices;
-    const int64_t depth = lanes ? t->depth : matrices * w->taps * w->packed_depth;
-    const int64_t width = lanes ? t->height[0] : w->vecs * p->lanes;
-    p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
-        .name = g->name, .owner = OWNER_PACKED, .element = lanes ? t->element : w->weights,
-        .shape = {groups, lanes ? t->count[0] + t->count[1] : w->panels, depth, width},
-        .stride = {lanes ? columns * depth : w->group_size, depth * width, width, 1}};
-    place(p, LAYOUT_WEIGHTS + g->id);
-    if (!lanes && w->weights != TENSOR_F32 && w->weights != TENSOR_I4)
-        place_new(p, LAYOUT_SCALES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
-    if ((g->epilogue & EPILOGUE_BIAS) != 0)
-        place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, matrices * groups, columns);
-    if (!lanes && w->fast > 0) { /* [pair of panels][slab][four sums][step of half a slab][column] */
-        p->layouts[LAYOUT_WEIGHT_SUMS + g->id] = (struct layout){
-            .name = g->name, .owner = OWNER_PACKED, .element = w->weights,
-            .shape = {1, w->fast_pairs, 2 * w->depth, width},
-            .stride = {0, 2 * w->depth * width, width, 1}};
-        place(p, LAYOUT_WEIGHT_SUMS + g->id);
-    }
-}
-
-/* Panels of a matrix from outputs to inputs, for backward: [group][panel][output][lane] */
-static void place_back_weights(struct plan_isa *p, enum layout_name id, const char *name, int64_t groups,
-                               int64_t outputs, int64_t inputs)
-{
-    place_new(p, id, name, OWNER_PACKED, groups * outputs, round_up(inputs, p->lanes));
-}
-
-static void place_back_packed(struct plan_isa *p, const struct layer *layer)
-{
-    const int64_t groups = layer->split ? layer->h : 1, heads = layer->split ? 1 : layer->h;
-    const int64_t kv = layer->split ? 1 : layer->h_kv, taps = layer->w_o == W_O_CONV ? layer->conv_width : 1;
-    const int64_t width = layer->w_o == W_O_CONV ? layer->d_model / layer->h : layer->d_model;
-    place_back_weights(p, LAYOUT_BACK_W_Q, "w_q back", groups, heads * p->back.k_row, layer->d_in_q);
-    if (layer_has_tensor(layer, TENSOR_W_K))
-        place_back_weights(p, LAYOUT_BACK_W_K, "w_k back", groups, kv * p->back.k_row, layer->d_in_kv);
-    if (layer_has_tensor(layer, TENSOR_W_V))
-        place_back_weights(p, LAYOUT_BACK_W_V, "w_v back", groups, kv * p->back.v_row, layer->d_in_kv);
-    if (layer_has_tensor(layer, TENSOR_W_O))
-        place_back_weights(p, LAYOUT_BACK_W_O, "w_o back", layer->h * taps, width, layer->d_v);
-}
-
 void place_packed(struct plan_isa *p, const struct layer *layer)
 {
     p->bytes[OWNER_PACKED] = HEADER_BYTES;
-    for (enum product_kind kind = PRODUCT_LANES; kind >= PRODUCT_PANELS; kind--)
-        for (const struct product *g = p->products; g < p->products + p->product_count; g++)
+    for (enum step_kind kind = KIND_LANES; kind >= KIND_PANELS; kind--)
+        for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
             if (g->kind == kind)
-                place_weights(p, g);
+                step_kinds[kind].place(p, g);
     if (p->relative.row > 0)
         place_new(p, LAYOUT_RELATIVE, "relative", OWNER_PACKED, layer->h, p->relative.row);
     if (p->relative.back_row > 0)
@@ -152,7 +102,7 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
     place_finish(p, layer);
     for (enum layer_tensor tensor = TENSOR_N1_G; tensor <= TENSOR_N4_B; tensor++)
         if (layer_has_tensor(layer, tensor))
-            place_new(p, LAYOUT_NORMS + (tensor - TENSOR_N1_G), layer_tensor_name(tensor), OWNER_PACKED, 1,
+            place_new(p, LAYOUT_N1_G + (tensor - TENSOR_N1_G), layer_tensor_name(tensor), OWNER_PACKED, 1,
                       layer->d_model);
     for (size_t i = 0; i < layer->table_count; i++) {
         const struct layer_table *table = &layer->tables[i];
@@ -205,7 +155,7 @@ static void hold(struct plan_isa *p)
 static void place_activations(struct plan_isa *p)
 {
     const int64_t before = p->bytes[OWNER_SCRATCH];
-    const bool alive = p->value_blocks && plan_product(p, PRODUCT_VALUES) == NULL &&
+    const bool alive = p->value_blocks && plan_step(p, STEP_VALUES) == NULL &&
                        p->layouts[LAYOUT_VALUES].owner == OWNER_SCRATCH;
     if (alive)
         place(p, LAYOUT_VALUES);
@@ -226,32 +176,6 @@ static void place_activations(struct plan_isa *p)
     place(p, LAYOUT_RAW_KEYS);
     if (p->holds)
         hold(p);
-}
-
-/* Of a block of rows: queries, transposed keys, scores, sums of a segment and of all so far, and for each row what
- * templates/steps/cached.in names; and what parts leave of segments. */
-static void place_cached(struct plan_isa *p, const struct layer *layer)
-{
-    const int64_t rows = p->cached.rows, up = round_up(rows, p->lanes), lanes = p->lanes;
-    const int64_t block = max(p->cached.key_block, p->cached.few_block);
-    place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, rows, p->cached.q_row + p->cached.words_row);
-    place_new(p, LAYOUT_K_T, "k_t", OWNER_WORKER, layer->d_k, p->cached.key_block);
-    place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, rows, p->cached.s_row);
-    place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, rows, p->cached.o_row);
-    place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, rows, p->cached.o_row);
-    place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + (p->rounds_values ? 3 : 2) * lanes, up);
-    const int64_t scales = (layer_scales_cache(layer) ? 2 : 0) + p->rounds_scores + p->rounds_values;
-    if (scales > 0)
-        place_new(p, LAYOUT_ROW_SCALES, "row_scales", OWNER_WORKER, scales, block);
-    if (p->rounds_values) /* words, ahead of them what sums start from, behind them core_word values as floats */
-        place_new(p, LAYOUT_ROUNDED_VALUES, "value words", OWNER_WORKER,
-                  1 + p->cached.key_block / p->core_word + (layer_stores_cache(layer) ? p->core_word : 0),
-                  p->values_room);
-    if (p->cached.few_rows > 0)
-        place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes / 4, lanes);
-    if (p->cached.split > 0)
-        place_new(p, LAYOUT_PARTIALS, "partials", OWNER_SCRATCH, p->cached.split * p->cached.segments * layer->h,
-                  p->cached.o_row + 2);
 }
 
 /* The rows of a block; what is between the products of the feed-forward takes the place of attention's own. Returns
@@ -331,67 +255,7 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
         place_cached(p, layer);
         return;
     }
-    if (p->cached.few_queries > 0) { /* queries and sums as rows; of a vector of keys weights, sums, sums of quads */
-        const int64_t lanes = p->lanes, few = p->cached.few_queries;
-        place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, few, p->cached.q_row);
-        place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, few, p->cached.o_row);
-        place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, 2 * lanes + few * lanes / 4, lanes);
-    }
-    place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, p->key_block, p->block);
-    if (score_hooked(layer))
-        place_new(p, LAYOUT_VISIBLE, "visible", OWNER_WORKER, p->key_block, p->block);
-    if (score_operands(layer) > 0)
-        place_new(p, LAYOUT_OPERANDS, "operands", OWNER_WORKER, score_operands(layer) * p->key_block, p->block);
-    place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, p->fold->d_z, p->block);
-    place_new(p, LAYOUT_Q_T, "q_t", OWNER_WORKER, p->fold->d_score, p->block);
-}
-
-/* Gradients of what forward has in its scratch, token by token; a worker's operands, first those of attention, then, in
- * the same place, those of sums over tokens. */
-static void place_back(struct plan_isa *p, const struct layer *layer)
-{
-    const int64_t queries = max(layer->seq_len, p->batch_rows), keys = max(layer->source_len, p->batch_sources);
-    const int64_t k_row = p->back.k_row, v_row = p->back.v_row, columns = round_up(layer->source_len, p->lanes);
-    const int64_t strip = p->back.strip, strips = p->back.queries / p->back.rows * strip;
-    place_new(p, LAYOUT_D_QUERIES, "d queries", OWNER_BACK, queries, layer->h * k_row);
-    place_new(p, LAYOUT_D_KEYS, "d keys", OWNER_BACK, keys, layer->h_kv * k_row);
-    place_new(p, LAYOUT_D_VALUES, "d values", OWNER_BACK, keys, layer->h_kv * v_row);
-    place_new(p, LAYOUT_D_Z, "d z", OWNER_BACK, queries, layer->h * v_row);
-    if (score_has(layer, SCORE_RELATIVE)) /* of each sequence of a group: n + m distances and fewer */
-        place_new(p, LAYOUT_D_DISTANCES, "d distances", OWNER_BACK, layer->h, queries + keys);
-    if (layer->sink) /* of each sequence */
-        place_new(p, LAYOUT_D_SINK, "d sink", OWNER_BACK, queries, layer->h);
-    if (layer_has_tensor(layer, TENSOR_G_Q)) {
-        const int64_t kinds = layer_has_tensor(layer, TENSOR_C_Q) ? 2 : 1, part = p->back.part_rows;
-        const bool all = layer->qk_norm == NORM_RMS_ALL;
-        place_new(p, LAYOUT_D_NORM_Q, "d norm of queries", OWNER_BACK, ceil_div(queries, part),
-                  kinds * (all ? layer->h : 1) * layer->d_k);
-        place_new(p, LAYOUT_D_NORM_K, "d norm of keys", OWNER_BACK, ceil_div(keys, part),
-                  kinds * (all ? layer->h_kv : 1) * layer->d_k);
-    }
-
-    const int64_t depth = max(max(layer->d_out, p->back.keys), max(layer->h * k_row, layer->h_kv * max(k_row, v_row)));
-    place_new(p, LAYOUT_SPARE, "spare strip", OWNER_BACK_WORKER, depth, strip);
-    const int64_t shared = p->bytes[OWNER_BACK_WORKER];
-    place_new(p, LAYOUT_K_PANELS, "k panels", OWNER_BACK_WORKER, layer->d_k, columns);
-    place_new(p, LAYOUT_V_PANELS, "v panels", OWNER_BACK_WORKER, layer->d_v, columns);
-    place_new(p, LAYOUT_K_BLOCKS, "k blocks", OWNER_BACK_WORKER, layer->source_len, k_row);
-    place_new(p, LAYOUT_Q_STRIPS, "q strips", OWNER_BACK_WORKER, strips, layer->d_k);
-    place_new(p, LAYOUT_DZ_STRIPS, "dz strips", OWNER_BACK_WORKER, strips, layer->d_v);
-    place_new(p, LAYOUT_Q_PANELS, "q panels", OWNER_BACK_WORKER, p->back.queries, k_row);
-    place_new(p, LAYOUT_DZ_PANELS, "dz panels", OWNER_BACK_WORKER, p->back.queries, v_row);
-    place_new(p, LAYOUT_BACK_P, "weights", OWNER_BACK_WORKER, p->back.queries, p->back.key_row);
-    place_new(p, LAYOUT_BACK_DS, "d scores", OWNER_BACK_WORKER, p->back.queries, p->back.key_row);
-    if (score_has(layer, SCORE_VISIBLE))
-        place_new(p, LAYOUT_BACK_SEES, "what is seen", OWNER_BACK_WORKER, round_up(p->back.queries, p->lanes),
-                  p->back.key_row);
-    place_new(p, LAYOUT_BACK_STRIPS, "their strips", OWNER_BACK_WORKER, strips,
-              ceil_div(p->back.keys, p->back.rows) * strip);
-    const int64_t attend = p->bytes[OWNER_BACK_WORKER];
-    p->bytes[OWNER_BACK_WORKER] = shared;
-    place_new(p, LAYOUT_STRIPS, "strips", OWNER_BACK_WORKER, p->back.tokens, p->back.chunk_rows / p->back.rows * strip);
-    place_new(p, LAYOUT_PANELS, "panels", OWNER_BACK_WORKER, p->back.tokens, p->back.chunk_columns);
-    p->bytes[OWNER_BACK_WORKER] = max(p->bytes[OWNER_BACK_WORKER], attend);
+    place_tiles(p, layer);
 }
 
 /* Floats of what a call brings, and y before it is rounded */
@@ -419,8 +283,8 @@ static void place_typed(struct plan_isa *p, const struct layer *layer)
 static void place_products(struct plan_isa *p)
 {
     int64_t panel = 0, rows = 0, seven = 0;
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        if (g->kind != PRODUCT_PANELS)
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
+        if (g->kind != KIND_PANELS)
             continue;
         panel = max(panel, g->panels.floats);
         if (g->panels.fast > 0) {
@@ -472,10 +336,9 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 static int64_t longest_unroll(const struct plan_isa *p)
 {
     int64_t unroll = max(max(min(p->unroll_scores, p->depth_slab), p->unroll_values), p->tiled ? p->tile_words - 1 : 0);
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
-        unroll = max(unroll, g->kind == PRODUCT_PANELS
-                                 ? min(max(g->panels.unroll, g->panels.unroll_rest), g->panels.k_block)
-                             : g->kind == PRODUCT_LANES ? min(g->lanes.unroll, g->lanes.depth) : 0);
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
+        if (step_kinds[g->kind].unroll != NULL)
+            unroll = max(unroll, step_kinds[g->kind].unroll(g));
     return unroll;
 }
 
@@ -483,10 +346,9 @@ static int64_t longest_unroll(const struct plan_isa *p)
 static int64_t largest_tile(const struct plan_isa *p)
 {
     int64_t tile = max(max(p->rows, p->value_rows) * p->vecs, max(p->rows_single, p->value_rows_single));
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
-        tile = max(tile, g->kind == PRODUCT_TILES && p->cached.rows > 0 ? p->cached.tiles.at[0].rows * p->cached.vecs
-                         : g->kind == PRODUCT_PANELS ? g->panels.rows * g->panels.vecs
-                         : g->kind == PRODUCT_LANES ? g->lanes.height[0] * p->vecs : 0);
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
+        if (step_kinds[g->kind].tile != NULL)
+            tile = max(tile, step_kinds[g->kind].tile(p, g));
     return tile;
 }
 
@@ -494,8 +356,8 @@ static int64_t largest_tile(const struct plan_isa *p)
 static int64_t register_sums(const struct plan_isa *p, int64_t f)
 {
     int64_t vecs = p->vecs;
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++)
-        vecs = g->kind == PRODUCT_PANELS ? max(vecs, g->panels.vecs) : vecs;
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
+        vecs = g->kind == KIND_PANELS ? max(vecs, g->panels.vecs) : vecs;
     return p->tiled ? 2 * p->tile_rows * vecs * p->lanes * f + 64 : 0;
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The price of register tiles: how high and wide they can be, what a multiply-add in them costs, which shapes are
- * cheapest for given tokens and columns. Left out on purpose: what lies around a tile (plan.c).
+ * cheapest for given tokens and columns. Left out on purpose: what lies around a tile (step_KIND.c).
  */
-#include "plan/plan_parts.h"
+#include "plan/planning.h"
 
 #include <math.h>
 
+#define UNROLL_AUTO 2            /* measured: 2 to 64 steps run alike; 2 compile fastest */
+#define MAX_GROUP_ROWS 512
 #define WAY_FLOATS 1024          /* of L1: lines that far apart share a set */
 #define ROWS_IN_A_SET 7          /* of 8 ways. Measured (Zen 4, d_model 1024): 8 rows take 10 % longer, 12
                                   * take 2.2 times as long */
@@ -190,7 +192,7 @@ int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_
         return min(DIGIT_VECS, ceil_div(g->columns, p->lanes));
     for (int64_t vecs = 1; vecs <= min(4, ceil_div(g->columns, p->lanes)); vecs++) {
         const double cost = panels_cost(request, p, g, depth, tokens, vecs) *
-                            (p->steps ? panels_cost(request, p, g, depth, 1, vecs) : 1);
+                            (p->for_steps ? panels_cost(request, p, g, depth, 1, vecs) : 1);
         if (vecs == 1 || cost < best_cost) {
             best = vecs;
             best_cost = cost;
@@ -203,4 +205,36 @@ int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_
 int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t rows)
 {
     return min(ceil_div(columns, isa->lanes), ceil_div((int64_t)FMA_LATENCY * isa->fma_ports, rows));
+}
+
+int64_t choose_unroll(const struct plan_request *request, int64_t depth)
+{
+    const int64_t unroll = request_or(request, PLAN_UNROLL, UNROLL_AUTO);
+    return unroll == PLAN_UNROLL_FULL ? depth : unroll;
+}
+
+/* Rows of a row group: as many as three quarters of L2 hold, at so many bytes of operand a row. */
+int64_t choose_group_rows(const struct plan_request *request, const struct plan_isa *p, int64_t bytes, int64_t rows)
+{
+    const int64_t model = (int64_t)(p->isa->l2_bytes * 3 / 4) / bytes;
+    const int64_t fit = min(request_or(request, PLAN_GROUP_ROWS, model), MAX_GROUP_ROWS);
+    /* near-equal groups, so that the last one is not small */
+    const int64_t group = max(p->block, fit / p->block * p->block);
+    const int64_t blocks = ceil_div(rows, p->block);
+    const int64_t groups = max(1, ceil_div(blocks * p->block, group));
+    return max(1, ceil_div(blocks, groups)) * p->block;
+}
+
+/* Weights of a cache line */
+int64_t line_weights(enum tensor_element type)
+{
+    return LINE_BYTES / (int64_t)element_size(type);
+}
+
+/* Lines that an iteration prefetches, so that so many weights, `line` of them a line, are there when `tiles` tiles of
+ * so many iterations are done; no more than one tile's iterations can take without overshooting. */
+int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int64_t iterations)
+{
+    const int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(weights, line), tiles * iterations));
+    return min(lines, weights / (iterations * line));
 }

@@ -262,7 +262,7 @@ static void check_head(struct reader *r, const struct layer *layer)
 struct plan_file plan_file_empty(void)
 {
     struct plan_file file = {.common = plan_request_none()};
-    for (size_t i = 0; i < PLAN_ISAS; i++)
+    for (size_t i = 0; i < ISAS; i++)
         file.isa[i].request = plan_request_none();
     return file;
 }

@@ -18,9 +18,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
-#include "plan/plan.h"
+#include "plan/isa.h"
 #include "plan/request.h"
+
+struct diag;
+struct layer;
 
 #define PLAN_TEXT 256 /* of a CPU's or compiler's name, with the zero byte */
 #define PLAN_SPEC 2000 /* of the line that tells a layer */
@@ -34,7 +38,7 @@ struct plan_section {
 struct plan_file {
     const char *path; /* the caller's */
     struct plan_request common;
-    struct plan_section isa[PLAN_ISAS]; /* by row of isa_table */
+    struct plan_section isa[ISAS]; /* by row of isa_table */
 };
 
 /* Nothing asked, no sections. */

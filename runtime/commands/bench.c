@@ -18,7 +18,7 @@
 #include "kernels/call.h"
 #include "plan/isa.h"
 #include "reference/reference.h"
-#include "reports/record.h"
+#include "system/memory.h"
 #include "system/process.h"
 #include "timing/peak.h"
 #include "timing/rounds.h"
@@ -37,37 +37,23 @@ static double attend_back(struct layer_cost c) { return 3 * c.scores + 2 * c.val
 static double weights_back(struct layer_cost c) { return c.q + c.k + c.v + c.output; }
 static double layer_back(struct layer_cost c) { return attend_back(c) + 2 * weights_back(c); }
 
-static const struct {
+/* What is known of a step by its name: multiply-adds forward, and back; of others the time alone */
+static const struct work {
     const char *name;
     double (*work)(struct layer_cost cost);
     double (*back)(struct layer_cost cost);
-} steps[] = {
-    {"layer", layer_work, layer_back}, /* the whole, first */
-    {"padding", no_work, no_work},
-    {"widen", no_work, no_work},
-    {"norm x", no_work, no_work},
-    {"round x", no_work, no_work},
-    {"round source", no_work, no_work},
-    {"transpose", no_work, no_work},
+} works[] = {
+    {"layer", layer_work, layer_back},
     {"project", project_work, no_work}, /* again, in backward: not counted */
-    {"append", no_work, no_work},
-    {"round keys", no_work, no_work},
-    {"round values", no_work, no_work},
     {"attend", attend_work, attend_back},
-    {"join", no_work, no_work},
-    {"round z", no_work, no_work},
     {"output", output_work, output_work},
-    {"norm", no_work, no_work},
-    {"round rows", no_work, no_work},
     {"hidden", hidden_work, no_work},
-    {"round hidden", no_work, no_work},
     {"down", down_work, no_work},
-    {"norm y", no_work, no_work},
     {"input", no_work, project_work},
     {"weights", no_work, weights_back},
 };
 
-#define STEPS (sizeof steps / sizeof *steps)
+#define STEPS 64 /* at most, and the layer as a whole, which is the first */
 
 /* One call of a list; with a cache it has a past. */
 struct bench_call {
@@ -80,25 +66,28 @@ struct bench {
     const struct options *options;
     struct bench_call wanted;
     struct timed timed;
-    size_t rounds;
-    double *us[STEPS], *peak, *room; /* [rounds] */
-    struct sample *samples;   /* [rounds]: samples of whole calls */
-    double now[STEPS];        /* µs of the current round */
+    size_t rounds, steps;
+    const char *name[STEPS];       /* of the steps: those of the kernel's phases */
+    struct sample *samples[STEPS]; /* [rounds]: µs of the step; all else is of the whole round */
+    double now[STEPS];             /* µs of the current round */
 };
 
 /* ---- measuring ------------------------------------------------------------------------------------------------- */
 
-static size_t step_of_phase(const struct bench *b, size_t phase)
+/* Phases of the same name are one step. */
+static size_t step_of_phase(struct bench *b, size_t phase)
 {
     const struct kernel_table *call = b->timed.call;
     const char *name = (b->timed.backward ? call->back_phase_name : call->phase_name)(phase);
-    for (size_t s = 1; s < STEPS; s++)
-        if (name != NULL && strcmp(steps[s].name, name) == 0)
-            return s;
-    return STEPS;
+    size_t s = 1;
+    while (s < b->steps && strcmp(b->name[s], name) != 0)
+        s++;
+    b->name[s] = name;
+    b->steps = s < b->steps ? b->steps : s + 1;
+    return s;
 }
 
-/* Times phase by phase; phases of the same name are added up. */
+/* Times phase by phase. */
 static void time_steps(struct bench *b, double us[STEPS])
 {
     const struct timed *t = &b->timed;
@@ -115,8 +104,7 @@ static void time_steps(struct bench *b, double us[STEPS])
                 t->call->run(t->packed, &t->args, t->scratch, phase, part, 0);
             for (size_t part = 0; part < parts && back; part++)
                 t->call->back_run(t->packed, &t->args, &t->grads, t->back, phase, part, 0);
-            if (step < STEPS && parts > 0)
-                us[step] += (now_us() - start) / (double)t->repeats;
+            us[step] += parts > 0 ? (now_us() - start) / (double)t->repeats : 0;
         }
 }
 
@@ -159,34 +147,23 @@ static void take_rounds(struct bench *b)
 {
     size_t again = b->rounds;
     for (size_t r = 0; r < b->rounds; r++) {
-        b->samples[r] = sample_quietly(take_round, b, &again);
-        b->peak[r] = b->samples[r].peak;
-        for (size_t s = 0; s < STEPS; s++)
-            b->us[s][r] = b->now[s];
+        const struct sample round = sample_quietly(take_round, b, &again);
+        for (size_t s = 0; s < STEPS; s++) {
+            b->samples[s][r] = round;
+            b->samples[s][r].us = b->now[s];
+        }
     }
 }
 
-/* Whether the machine was disturbed while the layer was measured */
-static bool layer_is_disturbed(const struct bench *b)
+static void measure(struct bench *b)
 {
-    memcpy(b->room, b->us[0], b->rounds * sizeof *b->room);
-    sort_ascending(b->room, b->rounds);
-    return quiet_of(b->samples, b->rounds, quantile(b->room, b->rounds, 0.5), b->room[0]).disturbed;
-}
-
-static bool measure(struct bench *b)
-{
-    bool good = (b->peak = calloc(b->rounds, sizeof *b->peak)) != NULL;
-    good = (b->room = calloc(b->rounds, sizeof *b->room)) != NULL && good;
-    good = (b->samples = calloc(b->rounds, sizeof *b->samples)) != NULL && good;
+    bool wanted = true;
     for (size_t s = 0; s < STEPS; s++)
-        good = (b->us[s] = calloc(b->rounds, sizeof **b->us)) != NULL && good;
-    bool wanted = good;
+        b->samples[s] = memory_get(b->rounds, sizeof **b->samples);
     for (int take = 0; wanted && take <= ROUNDS_AGAIN; take++) {
         take_rounds(b);
-        wanted = layer_is_disturbed(b);
+        wanted = timing_of(b->samples[0], b->rounds, 0).quiet.disturbed;
     }
-    return good;
 }
 
 /* ---- reporting ------------------------------------------------------------------------------------------------- */
@@ -207,7 +184,7 @@ static double step_bytes(const struct bench *b, size_t step)
     for (int part = 0; part < inputs_cache_parts(layer); part++)
         row += (double)(inputs_cache_width(layer, part) * (size_t)layer->h_kv *
                         layer_tensor_size(layer, inputs_cache_of(layer, part)));
-    const char *name = steps[step].name;
+    const char *name = b->name[step];
     const double of_cache = strcmp(name, "attend") == 0 || step == 0 ? rows * row : 0;
     const double weights = step == 0 ? of_all
                          : strcmp(name, "project") == 0 ? of_all - of_output - of_hidden - of_down
@@ -231,52 +208,30 @@ static void print_cached(const struct bench *b, size_t step, double us, bool jso
         printf(" %.4g MB %.1f GB/s", bytes / 1e6, gigabytes);
 }
 
-/* False without memory. */
-static bool report_step(struct bench *b, size_t step, double multiply_adds)
+static void report_step(struct bench *b, size_t step, double multiply_adds)
 {
-    const double flops = 2 * multiply_adds * (double)b->timed.inputs.batch;
+    const struct timing t = timing_of(b->samples[step], b->rounds,
+                                      2 * multiply_adds * (double)b->timed.inputs.batch);
     const char *name = b->timed.layer->name, *isa = b->timed.isa;
-    double *us = b->us[step];
-    double *share = malloc(b->rounds * sizeof *share), *peaks = malloc(b->rounds * sizeof *peaks);
-    if (share == NULL || peaks == NULL) {
-        free(share);
-        free(peaks);
-        return false;
-    }
-    for (size_t r = 0; r < b->rounds; r++) { /* before anything is sorted */
-        peaks[r] = b->peak[r];
-        share[r] = b->peak[r] > 0 && us[r] > 0 ? flops / (1e3 * us[r]) / b->peak[r] : 0;
-    }
-    sort_ascending(us, b->rounds);
-    sort_ascending(share, b->rounds);
-    sort_ascending(peaks, b->rounds);
-    const double peak = quantile(peaks, b->rounds, 0.5), of_peak = quantile(share, b->rounds, 0.5);
-    const double median = quantile(us, b->rounds, 0.5), min = us[0];
-    const double spread = quantile(us, b->rounds, 0.75) - quantile(us, b->rounds, 0.25);
-    const double gflops = median > 0 ? flops / (1e3 * median) : 0;
-    const struct quiet quiet = quiet_of(b->samples, b->rounds, median, min);
+    const double spread = t.us_q3 - t.us_q1;
     char cpu_share[40] = "";
-    if (!isnan(quiet.cpu_share))
-        snprintf(cpu_share, sizeof cpu_share, "\"" FIELD_CPU_SHARE "\":%.4g,", quiet.cpu_share);
+    if (!isnan(t.quiet.cpu_share))
+        snprintf(cpu_share, sizeof cpu_share, "\"cpu_share\":%.4g,", t.quiet.cpu_share);
     /* at the end of the line, so that scripts need not expect it; short steps always vary */
-    const char *star = quiet.disturbed ? " *" : step == 0 && median > SURE_RATIO * min ? " ~" : "";
+    const char *star = t.quiet.disturbed ? " *" : step == 0 && t.us > SURE_RATIO * t.us_min ? " ~" : "";
     if (b->options->json) {
-        printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",", name, isa, steps[step].name);
-        print_cached(b, step, median, true);
-        printf("\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,"
-               "%s\"" FIELD_SWITCHES "\":%zu,\"" FIELD_DISTURBED "\":%d,"
-               "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n",
-               median, min, spread, cpu_share, quiet.switches, quiet.disturbed, gflops, peak, of_peak);
+        printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",", name, isa, b->name[step]);
+        print_cached(b, step, t.us, true);
+        printf("\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,%s\"switches\":%zu,\"disturbed\":%d,"
+               "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n", t.us, t.us_min, spread, cpu_share,
+               t.quiet.switches, t.quiet.disturbed, t.gflops, t.peak, t.share);
     } else {
-        printf("%-18s %-7s %-12s %11.2f %11.2f %10.2f", name, isa, steps[step].name, median, min, spread);
+        printf("%-18s %-7s %-12s %11.2f %11.2f %10.2f", name, isa, b->name[step], t.us, t.us_min, spread);
         if (multiply_adds > 0)
-            printf(" %9.1f %9.1f %6.1f%%", gflops, peak, 100 * of_peak);
-        print_cached(b, step, median, false);
+            printf(" %9.1f %9.1f %6.1f%%", t.gflops, t.peak, 100 * t.share);
+        print_cached(b, step, t.us, false);
         printf("%s\n", star);
     }
-    free(share);
-    free(peaks);
-    return true;
 }
 
 static struct layer_cost plain_cost(const struct bench *b)
@@ -285,14 +240,17 @@ static struct layer_cost plain_cost(const struct bench *b)
                                inputs_reach(b->timed.layer, &b->timed.inputs));
 }
 
-static bool report(struct bench *b)
+static void report(struct bench *b)
 {
     const struct layer_cost cost = plain_cost(b);
-    bool good = true;
-    for (size_t s = 0; s < STEPS; s++)
-        if (s == 0 || b->us[s][0] > 0) /* steps that the kernel has */
-            good = report_step(b, s, (b->timed.backward ? steps[s].back : steps[s].work)(cost)) && good;
-    return good;
+    for (size_t s = 0; s < b->steps; s++) {
+        double multiply_adds = 0;
+        for (const struct work *w = works; w < works + sizeof works / sizeof *works; w++)
+            if (strcmp(w->name, b->name[s]) == 0)
+                multiply_adds = (b->timed.backward ? w->back : w->work)(cost);
+        if (s == 0 || b->samples[s][0].us > 0) /* steps that the call has */
+            report_step(b, s, multiply_adds);
+    }
 }
 
 /* ---- one layer ------------------------------------------------------------------------------------------------- */
@@ -313,14 +271,11 @@ static bool bench_isa(struct bench *b, int isa, struct diag *diag)
         return false;
     }
     calibrate(b);
-    if (!measure(b) || !report(b))
-        diag_environment(diag, NULL, "out of memory");
+    measure(b);
+    report(b);
     process_limit(0);
-    free(b->peak);
-    free(b->room);
-    free(b->samples);
     for (size_t s = 0; s < STEPS; s++)
-        free(b->us[s]);
+        free(b->samples[s]);
     return true;
 }
 
@@ -331,9 +286,11 @@ static bool prepare(struct bench *b, const struct layer *layer, const struct ker
         .seed = o->seed, .init = o->init, .full_lengths = true, .batch = o->batch != UNSET ? o->batch : 1,
         .n = b->wanted.n, .past_given = layer_has_cache(layer), .past = b->wanted.past,
         .m = o->m != UNSET ? o->m : (size_t)layer->source_len};
-    return timed_make(&b->timed, layer, call, &draw, diag) &&
-           (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag)) &&
-           (!o->backward || timed_backward(&b->timed, diag));
+    const bool good = timed_make(&b->timed, layer, call, &draw, diag) &&
+                      (o->lengths == NULL || inputs_set_lengths(&b->timed.inputs, layer, o->lengths, diag));
+    if (good && o->backward)
+        timed_backward(&b->timed);
+    return good;
 }
 
 /* The reference on the same inputs: one line, the fastest of three runs, or of one if that takes long */
@@ -380,6 +337,7 @@ struct job {
     int isa;
     bool *headed;
     size_t timed, lacking; /* numbers of instruction sets, and of the reference */
+    int worst;             /* exit code */
 };
 
 #define LACKING (-1) /* in place of an exit code: the machine has no such instruction set */
@@ -388,7 +346,7 @@ struct job {
 static void bench_here(void *context, FILE *answer)
 {
     const struct job *job = context;
-    struct bench b = {.options = job->options, .wanted = job->wanted};
+    struct bench b = {.options = job->options, .wanted = job->wanted, .steps = 1, .name = {works[0].name}};
     struct diag diag = {0};
     bool timed = true;
     if (prepare(&b, job->layer, job->call, &diag)) {
@@ -408,29 +366,22 @@ static void bench_here(void *context, FILE *answer)
 /* A kernel that ended its process. */
 static int report_crash(const struct job *job, const char *why)
 {
-    const struct options *o = job->options;
-    const char *isa = job->call->isa_name(job->isa);
-    fprintf(stderr, "FAILED  %s %s: %s\n  repeat: ", job->layer->name, isa, why);
-    compile_print_variables(stderr);
-    fputs("attnrun bench ", stderr);
-    compile_print_word(job->spec, stderr);
-    fprintf(stderr, "%s --isa %s --seed %llu", o->backward ? " --backward" : "", isa, (unsigned long long)o->seed);
-    if (o->batch != UNSET)
-        fprintf(stderr, " --batch %zu", o->batch);
-    if (o->queries != NULL || layer_has_cache(job->layer))
-        fprintf(stderr, " --n %zu", job->wanted.n);
-    if (layer_has_cache(job->layer))
-        fprintf(stderr, " --past %lld", (long long)job->wanted.past);
-    if (o->m != UNSET)
-        fprintf(stderr, " --m %zu", o->m);
-    compile_print_options(&o->compile, stderr);
-    fputc('\n', stderr);
+    struct options only = *job->options;
+    char n[24], past[24];
+    const bool cached = layer_has_cache(job->layer);
+    snprintf(n, sizeof n, "%zu", job->wanted.n);
+    snprintf(past, sizeof past, "%lld", (long long)job->wanted.past);
+    only.isa = job->call->isa_name(job->isa);
+    only.queries = only.queries != NULL || cached ? n : NULL;
+    only.pasts = cached ? past : NULL;
+    fprintf(stderr, "FAILED  %s %s: %s\n", job->layer->name, only.isa, why);
+    options_repeat(&only, COMMAND_BENCH, job->spec, stderr);
     return EXIT_CHECK_FAILED;
 }
 
-/* Waits idly while the process measures. Returns its exit code, or that for how it ended; a set that the machine lacks
- * is counted, and no failure. */
-static int bench_apart(struct job *job)
+/* Waits idly while the process measures; its exit code, or that for how it ended, may be the worst. A set that the
+ * machine lacks is counted, and no failure. */
+static void bench_apart(struct job *job)
 {
     struct process_result result;
     struct diag diag = {0};
@@ -454,30 +405,25 @@ static int bench_apart(struct job *job)
     code = code == LACKING ? EXIT_GOOD : code;
     *job->headed = *job->headed || code <= EXIT_CHECK_FAILED;
     diag_free(&diag);
-    return code;
+    job->worst = code > job->worst ? code : job->worst;
 }
 
 /* Every requested instruction set, and the reference; errors of the call are reported once. */
-static int bench_kernels(struct job *job)
+static void bench_kernels(struct job *job)
 {
-    int worst = EXIT_GOOD;
-    for (size_t row = 0; row < isa_count && worst <= EXIT_CHECK_FAILED; row++) {
+    for (size_t row = 0; row < isa_count && job->worst <= EXIT_CHECK_FAILED; row++) {
         const char *name = job->call->isa_name(isa_table[row].id);
         job->isa = isa_table[row].id;
         if (name != NULL && options_want_isa(job->options, name)) {
-            const int code = bench_apart(job);
-            worst = code > worst ? code : worst;
+            bench_apart(job);
         } else if (name == NULL && options_name_isa(job->options, isa_table[row].name)) {
             say_skipped(job->layer->name, isa_table[row].name, call_why_skipped(job->layer, row));
             job->lacking++;
         }
     }
-    if (job->options->reference && worst <= EXIT_CHECK_FAILED) {
-        job->isa = 0;
-        const int code = bench_apart(job);
-        worst = code > worst ? code : worst;
-    }
-    return worst;
+    job->isa = 0;
+    if (job->options->reference && job->worst <= EXIT_CHECK_FAILED)
+        bench_apart(job);
 }
 
 /* Number `at` of a list; false after its end */
@@ -532,11 +478,11 @@ static int bench_spec(const struct options *options, const char *spec, bool *hea
         if (options->pasts != NULL && !layer_has_cache(layer))
             diag_error(&diag, spec, "--past is for a layer with a cache; this one has none");
         const size_t count = diag.errors == 0 ? list_calls(options, layer, calls, MAX_CALLS) : 0;
-        for (size_t i = 0; i < count && code <= EXIT_CHECK_FAILED; i++) {
+        for (size_t i = 0; i < count && job.worst <= EXIT_CHECK_FAILED; i++) {
             job.wanted = calls[i];
-            const int one = bench_kernels(&job);
-            code = one > code ? one : code;
+            bench_kernels(&job);
         }
+        code = job.worst;
         if (job.lacking > 0 && job.timed == 0)
             call_report_no_isa(spec, &diag);
     }

@@ -13,8 +13,10 @@
 #include "base/diag.h"
 #include "plan/expect.h"
 #include "plan/isa.h"
+#include "plan/plan.h"
 #include "plan/planfile.h"
 #include "spec/layer.h"
+#include "system/memory.h"
 
 /* Expected and measured shares are within 5 points for most layers (docs/plan.md): 6 % of the time at 85 %, for both of
  * the two plans that are compared */
@@ -78,25 +80,25 @@ struct outcome {
 static void settle_fast(struct plan_isa *p)
 {
     bool any = false;
-    for (int i = 0; i < p->product_count; i++)
-        any = any || (p->products[i].kind == PRODUCT_PANELS && p->products[i].panels.classical == NULL);
-    for (int i = 0; !any && i < p->product_count; i++)
-        p->products[i].panels.classical = NULL;
+    for (int i = 0; i < p->step_count; i++)
+        any = any || (p->steps[i].kind == KIND_PANELS && p->steps[i].panels.classical == NULL);
+    for (int i = 0; !any && i < p->step_count; i++)
+        p->steps[i].panels.classical = NULL;
     p->fast = p->fast && any;
 }
 
-static bool resolve(struct outcome *o, const struct layer *layer, size_t isa_row, int64_t batch,
-                    const struct plan_request *request, struct diag *diag)
+static bool resolve(struct outcome *o, const struct candidates *c, const struct plan_request *request,
+                    struct diag *diag)
 {
     struct plan_file file = plan_file_empty();
-    file.isa[isa_row].request = *request;
+    file.isa[c->isa_row].request = *request;
     file.common.value[PLAN_FOLD] = request->value[PLAN_FOLD];
-    struct plan *plan = plan_make_from(layer, 1u << isa_row, &file, diag);
+    struct plan *plan = plan_make_from(c->layer, 1u << c->isa_row, &file, diag);
     if (plan == NULL)
         return false;
     struct expect expect = {0};
     if (expect_knows(plan->isas[0].isa))
-        expect_make(&expect, layer, &plan->isas[0], batch);
+        expect_make(&expect, c->layer, &plan->isas[0], c->batch);
     memset(o, 0, sizeof *o);
     o->plan = plan->isas[0];
     o->fold = plan->fold;
@@ -121,47 +123,39 @@ static bool same(const struct outcome *a, const struct outcome *b)
 /* ---- collecting ---- */
 
 /* The request without keys that change nothing */
-static struct plan_request smallest_request(const struct outcome *wanted, const struct layer *layer, size_t isa_row,
-                                         int64_t batch, struct plan_request request)
+static struct plan_request smallest_request(const struct candidates *c, const struct outcome *wanted,
+                                            struct plan_request request)
 {
     for (int key = 0; key < PLAN_KEYS; key++) {
         struct plan_request fewer = request;
         struct outcome without;
         struct diag ignored = {0};
         fewer.value[key] = PLAN_AUTO;
-        if (request.value[key] != PLAN_AUTO && resolve(&without, layer, isa_row, batch, &fewer, &ignored) &&
-            same(&without, wanted))
+        if (request.value[key] != PLAN_AUTO && resolve(&without, c, &fewer, &ignored) && same(&without, wanted))
             request = fewer;
         diag_free(&ignored);
     }
     return request;
 }
 
-static bool add(struct candidates *c, const struct layer *layer, size_t isa_row, int64_t batch,
-                const struct plan_request *request, struct diag *diag)
+static bool add(struct candidates *c, const struct plan_request *request, struct diag *diag)
 {
     struct outcome new, old;
-    if (!resolve(&new, layer, isa_row, batch, request, diag))
+    if (!resolve(&new, c, request, diag))
         return false;
     for (size_t i = 0; i < c->count; i++)
-        if (c->item[i].cycles == new.cycles && resolve(&old, layer, isa_row, batch, &c->item[i].request, diag) &&
-            same(&old, &new))
+        if (c->item[i].cycles == new.cycles && resolve(&old, c, &c->item[i].request, diag) && same(&old, &new))
             return false;
-    struct candidate *grown = realloc(c->item, (c->count + 1) * sizeof *grown);
-    if (grown == NULL)
-        return diag_environment(diag, NULL, "out of memory");
-    c->item = grown;
-    c->item[c->count].request = smallest_request(&new, layer, isa_row, batch, *request);
-    c->item[c->count].made = c->count;
-    c->item[c->count++].cycles = new.cycles;
+    c->item = memory_grow(c->item, c->count + 1, sizeof *c->item);
+    c->item[c->count] = (struct candidate){smallest_request(c, &new, *request), new.cycles, c->count};
+    c->count++;
     return true;
 }
 
-bool candidates_add(struct candidates *candidates, const struct layer *layer, size_t isa_row, int64_t batch,
-                    const struct plan_request *request)
+bool candidates_add(struct candidates *candidates, const struct plan_request *request)
 {
     struct diag ignored = {0};
-    const bool added = add(candidates, layer, isa_row, batch, request, &ignored);
+    const bool added = add(candidates, request, &ignored);
     diag_free(&ignored);
     return added;
 }
@@ -206,29 +200,25 @@ static size_t next_neighbour(const struct candidate *sorted, const bool *taken, 
 }
 
 /* Leaves out plans that should be slow; after the default come the fastest, alternating with neighbours. */
-static bool order(struct candidates *c)
+static void order(struct candidates *c)
 {
-    struct candidate *sorted = malloc(c->count * sizeof *sorted);
-    bool *taken = calloc(c->count, sizeof *taken);
-    const bool good = sorted != NULL && taken != NULL;
-    if (good) {
-        size_t kept = 1;
-        memcpy(sorted, c->item, c->count * sizeof *sorted);
-        qsort(sorted + 1, c->count - 1, sizeof *sorted, by_cycles);
-        while (kept < c->count && sorted[kept].cycles <= MAX_SLOWDOWN * sorted[0].cycles)
-            kept++;
-        for (size_t slot = 1; slot < kept; slot++) {
-            size_t next = slot % 2 == 0 ? next_neighbour(sorted, taken, kept) : kept;
-            if (next == kept)
-                next = next_of(taken, kept);
-            taken[next] = true;
-            c->item[slot] = sorted[next];
-        }
-        c->count = kept;
+    struct candidate *sorted = memory_get(c->count, sizeof *sorted);
+    bool *taken = memory_get(c->count, sizeof *taken);
+    size_t kept = 1;
+    memcpy(sorted, c->item, c->count * sizeof *sorted);
+    qsort(sorted + 1, c->count - 1, sizeof *sorted, by_cycles);
+    while (kept < c->count && sorted[kept].cycles <= MAX_SLOWDOWN * sorted[0].cycles)
+        kept++;
+    for (size_t slot = 1; slot < kept; slot++) {
+        size_t next = slot % 2 == 0 ? next_neighbour(sorted, taken, kept) : kept;
+        if (next == kept)
+            next = next_of(taken, kept);
+        taken[next] = true;
+        c->item[slot] = sorted[next];
     }
+    c->count = kept;
     free(sorted);
     free(taken);
-    return good;
 }
 
 /* Whether tuning may choose this key: not folding for one set of several, nor fast products that round otherwise */
@@ -242,13 +232,13 @@ bool candidates_make(struct candidates *c, const struct layer *layer, size_t isa
 {
     const size_t before = diag->errors;
     struct plan_request request = plan_request_none();
-    *c = (struct candidates){0};
-    add(c, layer, isa_row, batch, &request, diag);
+    *c = (struct candidates){.layer = layer, .isa_row = isa_row, .batch = batch};
+    add(c, &request, diag);
     for (size_t t = 0; t < TRIALS && diag->errors == before; t++)
         for (size_t v = 0; v < values_of(t) && free_to_choose(trials[t].key, layer, fold); v++) {
             request = plan_request_none();
             request.value[trials[t].key] = trials[t].values[v];
-            add(c, layer, isa_row, batch, &request, diag);
+            add(c, &request, diag);
         }
     size_t combinations = 1;
     for (size_t i = 0; i < COMBINED; i++)
@@ -261,11 +251,11 @@ bool candidates_make(struct candidates *c, const struct layer *layer, size_t isa
             request.value[combined[i]] = trials[trial].values[rest % count];
             rest /= count;
         }
-        add(c, layer, isa_row, batch, &request, diag);
+        add(c, &request, diag);
     }
     c->considered = c->count;
-    if (diag->errors == before && !order(c))
-        diag_environment(diag, NULL, "out of memory");
+    if (diag->errors == before)
+        order(c);
     return diag->errors == before;
 }
 

@@ -22,18 +22,20 @@ struct candidate {
 };
 
 struct candidates {
+    const struct layer *layer;
+    size_t isa_row;
+    int64_t batch; /* sequences a call */
     struct candidate *item; /* the default first, then in the order in which they should be measured */
     size_t count;
     size_t considered; /* number of different plans */
 };
 
-/* `batch` sequences a call; `fold`: whether folding is to be chosen too. False, with the reason in `diag`, on a bad
- * plan.* key of the spec or without memory; candidates_free() in any case. */
+/* `fold`: whether folding is to be chosen too. False, with the reason in `diag`, on a bad plan.* key of the spec;
+ * candidates_free() in any case. */
 bool candidates_make(struct candidates *candidates, const struct layer *layer, size_t isa_row, int64_t batch, bool fold,
                      struct diag *diag);
-/* Adds `request` if its plan differs from all others; false if not, or without memory. */
-bool candidates_add(struct candidates *candidates, const struct layer *layer, size_t isa_row, int64_t batch,
-                    const struct plan_request *request);
+/* Adds `request` if its plan differs from all others; false if not. */
+bool candidates_add(struct candidates *candidates, const struct plan_request *request);
 void candidates_free(struct candidates *candidates);
 
 #endif

@@ -10,6 +10,7 @@
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "promises/verify_apart.h"
+#include "system/memory.h"
 
 #define ONE_SEQUENCE_FROM 5e8 /* multiply-adds; larger layers are checked with batch 1 */
 
@@ -34,35 +35,20 @@ struct check {
 
 static bool choose_draw(struct check *c)
 {
-    const struct options *options = c->options;
-    const struct layer *layer = c->layer;
-    const double work = layer_multiply_adds(layer, layer->seq_len, layer->source_len).total;
-    c->draw = (struct inputs_draw){
-        .seed = options->seed,
-        .init = options->init,
-        .batch = given_or(options->batch, work > ONE_SEQUENCE_FROM ? 1 : 2),
-        .n = given_or(options->n, layer->seq_len),
-        .m = !layer_is_square(layer) ? given_or(options->m, layer->source_len) : given_or(options->n, layer->seq_len),
-    };
-    if (c->draw.n <= (size_t)layer->seq_len && c->draw.m <= (size_t)layer->source_len)
-        return true;
-    return diag_error(&c->diag, c->spec, "n = %zu, m = %zu; at most %lld and %lld fit the layer", c->draw.n, c->draw.m,
-                      (long long)layer->seq_len, (long long)layer->source_len);
+    const double work = layer_multiply_adds(c->layer, c->layer->seq_len, c->layer->source_len).total;
+    c->draw = options_draw(c->options, c->layer, work > ONE_SEQUENCE_FROM ? 1 : 2);
+    return inputs_fit(c->layer, &c->draw, false, c->spec, &c->diag);
 }
 
 /* Prints the command that repeats this check only. */
 static void print_repeat(const struct check *c, const char *isa)
 {
-    printf("  repeat: ");
-    compile_print_variables(stdout);
-    printf("attnrun check ");
-    compile_print_word(c->spec, stdout);
-    printf(" --seed %llu --batch %zu --n %zu", (unsigned long long)c->draw.seed, c->draw.batch, c->draw.n);
-    if (!layer_is_square(c->layer))
-        printf(" --m %zu", c->draw.m);
-    printf(" --init %s --isa %s", c->draw.init == INIT_NORMAL ? "normal" : "xavier", isa);
-    compile_print_options(&c->options->compile, stdout);
-    printf("%s\n", c->options->against != NULL ? " --against f32" : "");
+    struct options only = *c->options;
+    only.isa = isa;
+    only.batch = c->draw.batch;
+    only.n = c->draw.n;
+    only.m = layer_is_square(c->layer) ? UNSET : c->draw.m;
+    options_repeat(&only, COMMAND_CHECK, c->spec, stdout);
 }
 
 static const struct subject *subject_of(const struct check *c, const char *isa)
@@ -185,9 +171,7 @@ static bool make_plain(struct check *c)
                             : sums_fast(c->layer, &c->diag) ? "plan.products=classical" : NULL;
     if (c->diag.errors > 0 || other == NULL || options.plan != NULL)
         return c->diag.errors == 0;
-    const char **set = malloc((options.set_count + 1) * sizeof *set);
-    if (set == NULL)
-        return diag_environment(&c->diag, NULL, "out of memory");
+    const char **set = memory_get(options.set_count + 1, sizeof *set);
     size_t count = 0;
     for (size_t i = 0; i < options.set_count; i++)
         if (strncmp(options.set[i], other, strcspn(other, "=")) != 0)
@@ -225,12 +209,8 @@ static void check_spec(const struct options *options, const char *spec, struct t
         check_kernels(&c, tally);
     if (tally->skipped > skipped && tally->passed + tally->failed == judged && c.diag.errors == 0)
         call_report_no_isa(spec, &c.diag);
-    fflush(stdout);
-    int code = diag_report(&c.diag, stderr);
-    if (code == EXIT_GOOD && tally->failed > failed)
-        code = EXIT_CHECK_FAILED;
+    const int code = command_end(&c.diag, tally->failed > failed);
     tally->code = code > tally->code ? code : tally->code;
-    diag_free(&c.diag);
     subject_free(&c.subject[0]);
     subject_free(&c.subject[1]);
     kernel_unload(&c.kernel);

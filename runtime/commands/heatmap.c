@@ -11,8 +11,8 @@
 #include "kernels/call.h"
 #include "plan/isa.h"
 #include "reference/reference.h"
-#include "reports/gnuplot.h"
 #include "reports/picture.h"
+#include "system/memory.h"
 
 #define HEADS_LIMIT 256       /* panels in one picture */
 #define PIXELS_LIMIT 2000000  /* in all panels; with more weights, several share a pixel */
@@ -149,7 +149,7 @@ static float pixel(const struct heatmap *map, size_t head, size_t row, size_t co
     return largest;
 }
 
-static bool gather_weights(struct heatmap *map)
+static void gather_weights(struct heatmap *map)
 {
     struct picture *p = &map->picture;
     const struct inputs *in = &map->call.inputs;
@@ -160,9 +160,7 @@ static bool gather_weights(struct heatmap *map)
         p->columns = (p->m + p->block - 1) / p->block;
     } while (p->heads * p->rows * p->columns > PIXELS_LIMIT || (longest - 1) / p->block >= SIDE_LIMIT);
     const size_t count = p->heads * p->rows * p->columns;
-    p->weights = malloc(count * sizeof *p->weights);
-    if (p->weights == NULL)
-        return diag_environment(&map->diag, NULL, "out of memory");
+    p->weights = memory_get(count, sizeof *p->weights);
     for (size_t i = 0; i < count; i++) {
         const float weight = pixel(map, p->first_head + i / (p->rows * p->columns), i / p->columns % p->rows,
                                    i % p->columns);
@@ -173,7 +171,6 @@ static bool gather_weights(struct heatmap *map)
     }
     if (p->top == 0) /* nothing but zeros */
         p->top = 1;
-    return true;
 }
 
 /* Another suffix would suggest another format. */
@@ -191,25 +188,21 @@ int command_heatmap(const struct options *options)
 {
     struct heatmap map = {.options = options};
     struct compile_options compile;
-    const char **set = malloc((options->compile.set_count + 1) * sizeof *set);
-    bool good = set != NULL;
-    if (!good)
-        diag_environment(&map.diag, NULL, "out of memory");
+    const char **set = memory_get(options->compile.set_count + 1, sizeof *set);
     find_scale(&map);
-    good = good && is_svg(&map) && gnuplot_find("heatmap", &map.diag) && read_call(&map, &compile, set) &&
+    const bool good = is_svg(&map) && read_call(&map, &compile, set) &&
            choose(&map) && read_all_labels(&map) &&
            compile_kernel(&map.call.kernel, options->specs[0], map.call.layer->name, &compile, &map.diag) &&
-           run_kernel(&map) && gather_weights(&map) && picture_draw(&map.picture, options->out, &map.diag);
+           run_kernel(&map);
     if (good)
+        gather_weights(&map);
+    if (good && picture_draw(&map.picture, options->out, &map.diag))
         printf("%s: %zu head%s, %zu queries on %zu keys, the largest weight is %.4g\n", options->out, map.picture.heads,
                map.picture.heads == 1 ? "" : "s", map.call.inputs.n, map.picture.m, map.picture.top);
-    fflush(stdout);
-    const int code = diag_report(&map.diag, stderr);
     labels_free(&map.picture.queries);
     labels_free(&map.picture.keys);
     free(map.picture.weights);
     call_free(&map.call);
-    diag_free(&map.diag);
     free(set);
-    return code;
+    return command_end(&map.diag, false);
 }

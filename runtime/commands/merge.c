@@ -15,7 +15,7 @@
 #include "reports/journal.h"
 #include "reports/report.h"
 #include "sweep/vary.h"
-#include "system/process.h"
+#include "system/memory.h"
 
 struct merge {
     struct records records;    /* one a point */
@@ -58,9 +58,7 @@ static bool belongs(struct merge *m, const struct record *record, const char *pa
     if (m->records.count == 0) {
         m->first = path;
         m->points = (size_t)record_get_number(record, "points");
-        m->taken = calloc(m->points + 1, sizeof *m->taken);
-        if (m->taken == NULL)
-            diag_environment(diag, NULL, "out of memory");
+        m->taken = memory_get(m->points + 1, sizeof *m->taken);
     }
     if (strcmp(record_get_text(record, "version"), record_get_text(first, "version")) != 0)
         diag_error(diag, path, "is of attngen %s, %s of %s; measure both with one version",
@@ -76,7 +74,7 @@ static bool belongs(struct merge *m, const struct record *record, const char *pa
 static bool is_same(const struct record *a, const struct record *b)
 {
     char *one = record_json(a), *other = record_json(b);
-    bool same = one != NULL && other != NULL && strcmp(one, other) == 0;
+    const bool same = strcmp(one, other) == 0;
     free(one);
     free(other);
     return same;
@@ -96,9 +94,7 @@ static bool take(struct merge *m, struct record *record, const char *path, struc
                        m->taken[point].path);
     } else if (good) {
         m->taken[point] = (struct taken){path, m->records.count};
-        good = records_add(&m->records, record);
-        if (!good)
-            diag_environment(diag, NULL, "out of memory");
+        records_add(&m->records, record);
     }
     record_free(record);
     return good;
@@ -140,9 +136,7 @@ static void print_missing(const struct merge *m)
 /* Shards without any result, [shards + 1]: missing points belong to them. `shard` is that of each point. */
 static bool *find_missing_shards(const struct merge *m, const size_t *shard, size_t shards)
 {
-    bool *missing = calloc(shards + 1, sizeof *missing);
-    if (missing == NULL)
-        return NULL;
+    bool *missing = memory_get(shards + 1, sizeof *missing);
     for (size_t point = 1; point <= m->points; point++)
         missing[shard[point - 1]] |= m->taken[point].path == NULL;
     for (size_t i = 0; i < m->records.count; i++) {
@@ -160,8 +154,8 @@ static void print_missing_shards(const struct merge *m)
     if (!shard_of(&m->records.record[0], &own, &shards) || shards < 2)
         return;
     size_t *shard = shard_deal(m->points, shards);
-    bool *missing = shard != NULL ? find_missing_shards(m, shard, shards) : NULL;
-    for (size_t s = 1; missing != NULL && s <= shards; s++) {
+    bool *missing = find_missing_shards(m, shard, shards);
+    for (size_t s = 1; s <= shards; s++) {
         if (!missing[s] || ++count > SHARDS_SHOWN)
             continue;
         fprintf(stderr, "%s%zu/%zu", count > 1 ? ", " : "attnrun merge: nothing is there of shard ", s, shards);
@@ -201,11 +195,8 @@ int command_merge(const struct options *options)
             print_missing_shards(&m);
         }
     }
-    int code = diag_report(&diag, stderr);
-    if (code == EXIT_GOOD && (!complete || any_failed(&m)))
-        code = EXIT_CHECK_FAILED;
+    const bool failed = !complete || any_failed(&m);
     records_free(&m.records);
     free(m.taken);
-    diag_free(&diag);
-    return code;
+    return command_end(&diag, failed);
 }

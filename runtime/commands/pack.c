@@ -17,6 +17,8 @@
 #include "commands.h"
 #include "kernels/call.h"
 #include "plan/isa.h"
+#include "plan/plan.h"
+#include "system/memory.h"
 #include "system/process.h"
 
 enum format { FORMAT_C, FORMAT_BLOB };
@@ -56,24 +58,10 @@ static bool choose_isas(struct job *job)
     return true;
 }
 
-/* `length` characters of text, and suffix, malloc'd; reports lack of memory */
-static char *joined(struct job *job, const char *text, size_t length, const char *suffix)
+static char *capitals_of(const char *text)
 {
-    const size_t end = strlen(suffix);
-    char *both = malloc(length + end + 1);
-    if (both == NULL) {
-        diag_environment(&job->diag, NULL, "out of memory");
-        return NULL;
-    }
-    memcpy(both, text, length);
-    memcpy(both + length, suffix, end + 1);
-    return both;
-}
-
-static char *capitals_of(struct job *job, const char *text)
-{
-    char *capitals = joined(job, text, strlen(text), "");
-    for (char *c = capitals; c != NULL && *c != '\0'; c++)
+    char *capitals = text_copy(text);
+    for (char *c = capitals; *c != '\0'; c++)
         *c = (char)toupper((unsigned char)*c);
     return capitals;
 }
@@ -111,8 +99,8 @@ static bool choose_files(struct job *job)
     const bool blob = format != NULL && strcmp(format, "blob") == 0;
     job->format = blob ? FORMAT_BLOB : FORMAT_C;
     if (path == NULL) {
-        job->stem = joined(job, job->layer->name, strlen(job->layer->name), "_packed");
-        return job->stem != NULL;
+        job->stem = text_join("%s_packed", job->layer->name);
+        return true;
     }
     const char *name = base_name(path);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -123,8 +111,8 @@ static bool choose_files(struct job *job)
             return diag_error(&job->diag, path, "is not a name for --format %s; it ends in %s", format,
                               endings[i].ending);
         job->format = endings[i].format;
-        job->stem = joined(job, path, strlen(path) - end, "");
-        return job->stem != NULL && check_stem(job);
+        job->stem = text_join("%.*s", (int)(strlen(path) - end), path);
+        return check_stem(job);
     }
     return diag_error(&job->diag, path, "ends in none of .c (an array), .S and .bin (a blob and its stub); one of them "
                       "is needed");
@@ -138,11 +126,10 @@ static bool choose_symbol(struct job *job)
         return diag_error(&job->diag, "--symbol", "\"%s\" is not a name for a C object beside the pair: it %s; a "
                           "letter, then letters, digits and _ are needed", given,
                           fault != NULL ? fault : "is the pair's own");
-    job->symbol = given != NULL ? joined(job, given, strlen(given), "")
-                                : joined(job, job->layer->name, strlen(job->layer->name), "_packed");
-    job->capitals = job->symbol != NULL ? capitals_of(job, job->symbol) : NULL;
-    job->name = capitals_of(job, job->layer->name);
-    return job->capitals != NULL && job->name != NULL;
+    job->symbol = given != NULL ? text_copy(given) : text_join("%s_packed", job->layer->name);
+    job->capitals = capitals_of(job->symbol);
+    job->name = capitals_of(job->layer->name);
+    return true;
 }
 
 /* ---- packing --------------------------------------------------------------------------------------------------- */
@@ -329,19 +316,10 @@ static void write_blob(const struct job *job, FILE *out)
 /* Made in memory, then written whole or not at all; the longest file comes first, as it may not fit. */
 static bool write_file(struct job *job, const char *ending, void (*write)(const struct job *job, FILE *out))
 {
-    char *path = joined(job, job->stem, strlen(job->stem), ending), *text = NULL;
-    struct piece piece = {0};
-    FILE *out = path != NULL ? open_memstream(&text, &piece.bytes) : NULL;
-    if (out != NULL)
-        write(job, out);
-    bool good = out != NULL && !ferror(out);
-    if (out != NULL && fclose(out) != 0)
-        good = false;
-    if (path != NULL && !good)
-        diag_environment(&job->diag, path, "out of memory");
-    piece.data = text;
-    good = good && file_replace(path, &piece, 1, &job->diag);
-    free(text);
+    struct text text;
+    char *path = text_join("%s%s", job->stem, ending);
+    write(job, text_begin(&text));
+    const bool good = text_write(&text, path, &job->diag);
     free(path);
     return good;
 }
@@ -370,9 +348,6 @@ int command_pack(const struct options *options)
         printf("packed for %s: %s.%s, %zu bytes as %s%s\n", job.isa_names, job.stem,
                job.format == FORMAT_BLOB ? "bin, .S and .h" : "c and .h", job.blocks * job.bytes, job.symbol,
                job.blocks > 1 ? ", a block for each" : "");
-    fflush(stdout);
-    const int code = diag_report(&job.diag, stderr);
-    diag_free(&job.diag);
     tensors_free(&job.weights);
     kernel_unload(&job.kernel);
     layer_free(job.layer);
@@ -381,5 +356,5 @@ int command_pack(const struct options *options)
     free(job.symbol);
     free(job.capitals);
     free(job.name);
-    return code;
+    return command_end(&job.diag, false);
 }

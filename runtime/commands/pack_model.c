@@ -12,6 +12,7 @@
 #include "base/replace.h"
 #include "commands.h"
 #include "plan/isa.h"
+#include "system/memory.h"
 #include "system/process.h"
 
 /* "scalar,avx2" of --isa, and the numbers that the emitted header gives them */
@@ -47,8 +48,6 @@ static bool pack(const struct options *options, const char *program, const char 
     words_add(&words, numbers);
     words_add(&words, options->weights.path);
     good = good && is_there(options->weights.path, diag);
-    if (good && words.failed)
-        good = diag_environment(diag, NULL, "out of memory");
     good = good && process_run(&result, words.word, NULL, diag);
     if (good && result.exit_code == 2)
         diag_error(diag, options->weights.path, "the weights are refused: %s", result.output);
@@ -78,20 +77,15 @@ int command_pack_model(const struct options *options)
         diag_error(&diag, "--all", "writes one file to be mapped; --format and --symbol are for a single layer");
     else if (folder != NULL && (options->out == NULL || file_possible(options->out, &diag)) &&
              compile_model(options->specs[0], folder, (const char *)packer->data, &compile, &name, &program, &diag)) {
-        if (options->out != NULL ? (out = strdup(options->out)) == NULL : asprintf(&out, "%s.packed", name) < 0)
-            diag_environment(&diag, NULL, "out of memory");
-        else
-            pack(options, program, name, out, &diag);
+        out = options->out != NULL ? text_copy(options->out) : text_join("%s.packed", name);
+        pack(options, program, name, out, &diag);
     }
     if (folder != NULL)
         folder_remove(folder);
     signals_release(&before);
-    fflush(stdout);
-    const int code = diag_report(&diag, stderr);
-    diag_free(&diag);
     free(folder);
     free(name);
     free(program);
     free(out);
-    return code;
+    return command_end(&diag, false);
 }

@@ -11,6 +11,7 @@
 #include "reference/compare.h"
 #include "reference/gradient.h"
 #include "reference/stored.h"
+#include "system/memory.h"
 
 struct job {
     const struct options *options;
@@ -154,8 +155,8 @@ static bool has_scales(struct job *job)
 static void put_row(struct job *job, bool values, size_t at, const double *row, size_t width)
 {
     const struct layer *layer = job->call.layer;
-    double *work = malloc(width * sizeof *work + 1);
-    const double scale = work != NULL ? stored_row(layer->cache_type, row, work, width) : 1;
+    double *work = memory_get(width, sizeof *work);
+    const double scale = stored_row(layer->cache_type, row, work, width);
     for (size_t c = 0; c < width; c++)
         element_put(layer->cache_type, job->call.cache[values], at + c, scale > 0 ? row[c] / scale : row[c]);
     if (layer_scales_cache(layer))
@@ -176,9 +177,9 @@ static void expect_cache(struct job *job, bool values)
         const enum layer_tensor tensor = inputs_cache_of(layer, part);
         const size_t size = layer_tensor_size(layer, tensor), width = inputs_cache_width(layer, part) * size;
         given[part] = job->cache_given[part] != NULL ? job->cache_given[part]->data : NULL;
-        char *left = given[part] != NULL ? malloc(bytes[part] + 1) : NULL;
-        if (left == NULL)
+        if (given[part] == NULL)
             continue;
+        char *left = memory_get(bytes[part], 1);
         memcpy(left, in->tensor[tensor], bytes[part]);
         for (size_t i = 0; i < count; i += d) {
             const size_t at = cache_place(job, values, i);
@@ -308,26 +309,13 @@ static void compare_outputs(struct job *job, const char *who)
         printf("%s: computed\n", who);
 }
 
-/* A kernel that computed nothing. */
+/* A kernel that computed nothing; no name: the best. */
 static void report_no_result(struct job *job, const char *name)
 {
-    const struct options *o = job->options;
-    printf("FAILED  %s: %s\n  repeat: ", name != NULL ? name : "the best instruction set", job->call.why);
-    compile_print_variables(stdout);
-    printf("attnrun run ");
-    compile_print_word(o->specs[0], stdout);
-    printf(" --in ");
-    compile_print_word(o->in, stdout);
-    printf("%s", o->weights.path != NULL ? " --weights " : "");
-    compile_print_word(o->weights.path, stdout);
-    printf("%s", o->weights.prefix != NULL ? " --prefix " : "");
-    compile_print_word(o->weights.prefix, stdout);
-    printf("%s", o->weights.zero_bias ? " --zero-bias" : "");
-    printf("%s", o->weights.norm_plus_one ? " --norm-plus-one" : "");
-    if (name != NULL)
-        printf(" --isa %s", name);
-    compile_print_options(&o->compile, stdout);
-    printf("\n");
+    struct options only = *job->options;
+    only.isa = name;
+    printf("FAILED  %s: %s\n", name != NULL ? name : "the best instruction set", job->call.why);
+    options_repeat(&only, COMMAND_RUN, only.specs[0], stdout);
     job->missed = job->violated = true;
 }
 
@@ -431,14 +419,9 @@ int command_run(const struct options *options)
         good = run_kernels(&job);
     if (good && options->out != NULL && !job.violated)
         write_outputs(&job);
-    fflush(stdout);
-    int code = diag_report(&job.diag, stderr);
-    if (code == EXIT_GOOD && job.missed)
-        code = EXIT_CHECK_FAILED;
-    diag_free(&job.diag);
     reference_free(&job.reference);
     bounds_free(&job.bounds);
     gradients_free(&job.gradients);
     call_free(&job.call);
-    return code;
+    return command_end(&job.diag, job.missed);
 }

@@ -107,9 +107,8 @@ static bool choose_sizes(struct selftest *s)
     if (o->batch == UNSET && 2 * work_of(s, n) > WORK)
         batch = 1;
     s->inputs = (struct inputs){.batch = batch, .n = n, .m = keys_for(s, n)};
-    if (n > limit || s->inputs.m > (size_t)s->layer->source_len)
-        return diag_error(&s->diag, s->spec, "n = %zu, m = %zu; at most %zu and %lld fit the layer", n, s->inputs.m,
-                          limit, (long long)s->layer->source_len);
+    if (!inputs_fit(s->layer, &(struct inputs_draw){.n = n, .m = s->inputs.m}, false, s->spec, &s->diag))
+        return false;
     for (size_t b = 0; s->layer->cache == CACHE_PAGED && b < batch; b++)
         s->inputs.pages += (size_t)((past_for(s, b, n) + (int64_t)n + s->layer->page_len - 1) / s->layer->page_len);
     s->inputs.pages += s->layer->cache == CACHE_PAGED; /* one that nobody uses */
@@ -204,12 +203,9 @@ static bool draw_inputs(struct selftest *s)
         draw_lengths(s);
     if (lengths != NULL && !inputs_set_lengths(&s->inputs, s->layer, lengths, &s->diag))
         return false;
-    for (int values = 0; values < 2 && layer_has_cache(s->layer); values++) {
+    for (int values = 0; values < 2 && layer_has_cache(s->layer); values++)
         s->new_rows[values] = inputs_new_rows(s->layer, &s->inputs, values);
-        if (s->new_rows[values] == NULL)
-            diag_environment(&s->diag, NULL, "out of memory");
-    }
-    return s->diag.errors == 0;
+    return true;
 }
 
 static bool is_cache(enum layer_tensor t)
@@ -713,8 +709,8 @@ static bool compute(struct selftest *s, bool pairs)
         return false;
     double *const numbers[] = {e->reference.y, e->bounds.y_worst, e->bounds.y_drawn, e->bounds.y_open};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i] != NULL && !inputs_order_y(s->layer, &s->inputs, numbers[i]))
-            return diag_environment(&s->diag, NULL, "out of memory");
+        if (numbers[i] != NULL)
+            inputs_order_y(s->layer, &s->inputs, numbers[i]);
     return true;
 }
 
@@ -739,8 +735,6 @@ int command_selftest(const struct options *options)
         list_outputs(&s);
         write_program(&s);
     }
-    const int code = diag_report(&s.diag, stderr);
-    diag_free(&s.diag);
     inputs_free(&s.inputs);
     for (int i = 0; i < 2; i++) {
         reference_free(&s.expected[i].reference);
@@ -748,5 +742,5 @@ int command_selftest(const struct options *options)
         free(s.new_rows[i]);
     }
     layer_free(s.layer);
-    return code;
+    return command_end(&s.diag, false);
 }

@@ -25,7 +25,7 @@
 #include "plan/isa.h"
 #include "plan/planfile.h"
 #include "promises/verify_apart.h"
-#include "reports/record.h"
+#include "system/memory.h"
 #include "system/process.h"
 #include "timing/budget.h"
 #include "timing/timing.h"
@@ -123,33 +123,15 @@ static void print_request(const struct plan_request *request, FILE *out)
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
 
-static char *file_text(const struct tune *t, const struct plan_file *file)
+static bool write_file(const struct tune *t, const struct plan_file *file, const char *path)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL)
-        return NULL;
+    struct text text;
+    FILE *out = text_begin(&text);
     fprintf(out, "# Written by attnrun tune for the layer %s: batch %zu, n %zu, m %zu on one core.\n"
                  "# attngen --plan reads it; what a section does not name is decided as without it.\n",
             t->layer->name, t->draw.batch, t->draw.n, t->draw.m);
     plan_file_print(file, t->layer, out);
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-static bool write_file(const struct tune *t, const struct plan_file *file, const char *path)
-{
-    char *text = file_text(t, file);
-    bool good = text != NULL;
-    if (!good)
-        diag_environment(t->diag, path, "out of memory");
-    good = good && file_replace(path, &(struct piece){text, strlen(text)}, 1, t->diag);
-    free(text);
-    return good;
+    return text_write(&text, path, t->diag);
 }
 
 static void set_request(struct plan_file *file, size_t row, const struct plan_request *request)
@@ -170,7 +152,7 @@ static void slot_free(struct slot *slot)
 }
 
 /* --set arguments for the request, after those of the command line */
-static bool request_words(struct words *words, const struct options *options, const struct plan_request *request)
+static void request_words(struct words *words, const struct options *options, const struct plan_request *request)
 {
     char value[24], text[64];
     for (size_t i = 0; i < options->compile.set_count; i++)
@@ -181,7 +163,6 @@ static bool request_words(struct words *words, const struct options *options, co
                      plan_value_text((enum plan_key)key, request->value[key], value));
             words_add(words, text);
         }
-    return !words->failed;
 }
 
 /* Computes reference and bounds, for every kernel that folds and packs in the same way. */
@@ -207,7 +188,7 @@ static bool compute(struct tune *t, const struct kernel *kernel)
 static void report_wrong(struct tune *t, const struct findings *f, const struct plan_request *request)
 {
     const struct comparison *const both[] = {&f->y, &f->attn};
-    struct compile_options compile = t->options->compile;
+    struct options only = *t->options;
     struct words words = {0};
     fprintf(stderr, "FAILED  %s %s: ", t->layer->name, isa_of(t)->name);
     print_request(request, stderr);
@@ -216,17 +197,13 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
             fputs("\n  ", stderr);
             comparison_print_miss(both[i], stderr);
         }
-    fprintf(stderr, "%s%s\n  repeat: ", f->why[0] != '\0' ? "\n  " : "", f->why);
-    compile_print_variables(stderr);
-    fprintf(stderr, "attnrun check %s --isa %s --seed %llu --n %zu", t->spec, isa_of(t)->name,
-            (unsigned long long)t->draw.seed, t->draw.n);
-    if (!layer_is_square(t->layer))
-        fprintf(stderr, " --m %zu", t->draw.m);
+    fprintf(stderr, "%s%s\n", f->why[0] != '\0' ? "\n  " : "", f->why);
     request_words(&words, t->options, request);
-    compile.set = (const char *const *)words.word;
-    compile.set_count = words.count;
-    compile_print_options(&compile, stderr);
-    fputc('\n', stderr);
+    only.isa = isa_of(t)->name;
+    only.n = t->draw.n;
+    only.m = layer_is_square(t->layer) ? UNSET : t->draw.m;
+    only.set = (struct option_texts){(const char **)words.word, words.count};
+    options_repeat(&only, COMMAND_CHECK, t->spec, stderr);
     words_free(&words);
 }
 
@@ -276,22 +253,13 @@ static void run_errand(void *context, FILE *answer)
         fputc('.', answer);
 }
 
-/* Whether a kernel that one process compiles is in the cache for the next */
-static bool is_kept(const struct tune *t)
-{
-    struct cache cache;
-    const bool kept = cache_open(&cache, t->options->compile.cache, t->diag) && cache.folder >= 0;
-    cache_close(&cache);
-    return kept;
-}
-
 /* compile_kernel() that ends by that time, if there is a cache. False if interrupted, or if it had to be stopped, which
  * is noted. */
 static bool compile_in_time(struct tune *t, struct kernel *kernel, const struct compile_options *options, double until)
 {
     struct errand errand = {t, options, until};
     struct process_result result;
-    if (!isinf(until) && is_kept(t)) {
+    if (!isinf(until) && cache_keeps(t->options->compile.cache)) {
         if (!process_call(&result, run_errand, &errand, NULL, t->diag))
             return false;
         free(result.output);
@@ -314,8 +282,6 @@ static bool compile_plan(struct tune *t, struct kernel *kernel, const struct pla
     if (file != NULL) {
         folder = folder_make(t->diag);
         path = folder != NULL ? path_join(folder, "tuned.plan") : NULL;
-        if (folder != NULL && path == NULL)
-            diag_environment(t->diag, NULL, "out of memory");
         good = path != NULL && write_file(t, file, path);
         options.plan = path;
     }
@@ -577,7 +543,7 @@ static bool join_key(void *context, size_t number, double until)
     struct tune *t = context;
     struct plan_request both = t->slots[0].request;
     plan_request_add(&both, &t->gained[number]);
-    if (!candidates_add(&t->candidates, t->layer, t->row, (int64_t)t->draw.batch, &both))
+    if (!candidates_add(&t->candidates, &both))
         return true; /* measured already */
     if (!slot_fill(t, &t->slots[1], &t->candidates.item[t->candidates.count - 1].request, compile_until(t, until)))
         return false;
@@ -699,7 +665,7 @@ static void print_json(const struct tune *t, const struct gain *v, const struct 
 {
     printf("{\"name\":\"%s\",\"isa\":\"%s\",\"default_us\":%.5g,\"tuned_us\":%.5g,\"ratio\":%.4f,\"ratio_low\":%.4f,"
            "\"ratio_high\":%.4f,\"gained\":%s,\"modelled\":%zu,\"measured\":%zu,"
-           "\"dropped\":%zu,\"" FIELD_DISTURBED "\":%d,\"plan\":\"", t->layer->name,
+           "\"dropped\":%zu,\"disturbed\":%d,\"plan\":\"", t->layer->name,
            isa_of(t)->name, v->default_us, v->tuned_us, v->ratio, v->low, v->high, is_worth(v) ? "true" : "false",
            t->candidates.considered, t->measured, t->dropped, v->disturbed);
     print_request(request, stdout);
@@ -824,7 +790,7 @@ static unsigned rows_here(struct tune *t)
     }
     void *packed = large_pages(kernel.call->packed_bytes);
     const struct kernel_weights weights = kernel_weights_of(&inputs);
-    for (size_t i = 0; packed != NULL && i < isa_count; i++)
+    for (size_t i = 0; i < isa_count; i++)
         if (options_want_isa(t->options, isa_table[i].name) &&
             kernel.call->pack(packed, &weights, isa_table[i].id) != KERNEL_ISA)
             rows |= 1u << i;
@@ -870,28 +836,15 @@ static void tune_all(struct tune *t)
 
 static bool choose_draw(struct tune *t)
 {
-    const struct options *o = t->options;
-    const struct layer *l = t->layer;
-    t->draw = (struct inputs_draw){.seed = o->seed, .init = o->init, .full_lengths = true,
-                                   .batch = given_or(o->batch, 1), .n = given_or(o->n, l->seq_len)};
-    t->draw.m = !layer_is_square(l) ? given_or(o->m, l->source_len) : t->draw.n;
-    if (t->draw.n >= 1 && t->draw.m >= 1 && t->draw.batch >= 1 && t->draw.n <= (size_t)l->seq_len &&
-        t->draw.m <= (size_t)l->source_len)
-        return true;
-    return diag_error(t->diag, t->spec, "batch %zu, n %zu, m %zu: what is timed needs 1 or more of each, and at most n "
-                      "%lld, m %lld", t->draw.batch, t->draw.n, t->draw.m, (long long)l->seq_len,
-                      (long long)l->source_len);
+    t->draw = options_draw(t->options, t->layer, 1);
+    t->draw.full_lengths = true;
+    return inputs_fit(t->layer, &t->draw, true, t->spec, t->diag);
 }
 
 int command_tune(const struct options *options)
 {
     struct diag diag = {0};
-    struct tune *t = calloc(1, sizeof *t);
-    int code;
-    if (t == NULL) {
-        diag_environment(&diag, NULL, "out of memory");
-        return diag_report(&diag, stderr);
-    }
+    struct tune *t = memory_get(1, sizeof *t);
     t->options = options;
     t->spec = options->specs[0];
     t->diag = &diag;
@@ -899,12 +852,9 @@ int command_tune(const struct options *options)
     t->layer = layer_read(t->spec, options->compile.set, options->compile.set_count, &diag);
     if (t->layer != NULL && choose_draw(t) && file_possible(options->out, &diag))
         tune_all(t);
-    code = diag_report(&diag, stderr);
-    if (code == EXIT_GOOD && t->wrong > 0)
-        code = EXIT_CHECK_FAILED;
+    const int code = command_end(&diag, t->wrong > 0);
     subject_free(&t->subject);
     layer_free(t->layer);
-    diag_free(&diag);
     free(t);
     return code;
 }

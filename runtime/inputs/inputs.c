@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/number.h"
 #include "draw.h"
 #include "elements.h"
 #include "plan/isa.h"
+#include "system/memory.h"
 
 static enum tensor_kind kind_of(enum layer_tensor tensor)
 {
@@ -71,17 +73,14 @@ size_t inputs_y_at(const struct layer *layer, const struct inputs *in, size_t b,
     return (b * in->n + t) * (size_t)layer->d_out + column;
 }
 
-bool inputs_order_y(const struct layer *layer, const struct inputs *in, double *numbers)
+void inputs_order_y(const struct layer *layer, const struct inputs *in, double *numbers)
 {
     const size_t count = inputs_count(layer, in, TENSOR_Y), d_out = (size_t)layer->d_out;
-    double *ordered = malloc(count * sizeof *ordered + 1);
-    for (size_t i = 0; ordered != NULL && i < count; i++)
+    double *ordered = memory_get(count, sizeof *ordered);
+    for (size_t i = 0; i < count; i++)
         ordered[inputs_y_at(layer, in, i / d_out / in->n, i / d_out % in->n, i % d_out)] = numbers[i];
-    if (ordered != NULL && count > 0)
-        memcpy(numbers, ordered, count * sizeof *ordered);
-    const bool good = ordered != NULL;
+    memcpy(numbers, ordered, count * sizeof *ordered);
     free(ordered);
-    return good;
 }
 
 int64_t inputs_position(const struct layer *layer, const struct inputs *in, size_t b, size_t t)
@@ -182,8 +181,8 @@ size_t *inputs_new_rows(const struct layer *layer, const struct inputs *in, bool
 {
     const size_t width = (size_t)(values ? layer->d_v : layer->d_k), h_kv = (size_t)layer->h_kv;
     const size_t rows = inputs_count(layer, in, inputs_cache_of(layer, values)) / width;
-    size_t *number = calloc(rows + 1, sizeof *number);
-    for (size_t b = 0; number != NULL && b < in->batch; b++)
+    size_t *number = memory_get(rows, sizeof *number);
+    for (size_t b = 0; b < in->batch; b++)
         for (size_t i = 0; i < h_kv; i++)
             for (size_t t = 0; t < inputs_keys(in, b); t++) {
                 const int64_t position = inputs_position(layer, in, b, t);
@@ -289,6 +288,24 @@ bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inpu
     return true;
 }
 
+bool inputs_fit(const struct layer *layer, const struct inputs_draw *draw, bool timed, const char *place,
+                struct diag *diag)
+{
+    const size_t errors = diag->errors;
+    const bool has_m = !layer_is_square(layer);
+    if (draw->n > (size_t)layer->seq_len)
+        diag_error(diag, place, "n = %zu is past seq_len = %lld; ask for less", draw->n, (long long)layer->seq_len);
+    if (has_m && draw->m > (size_t)layer->source_len)
+        diag_error(diag, place, "m = %zu is past source_len = %lld; ask for less", draw->m,
+                   (long long)layer->source_len);
+    if (timed && (draw->n < 1 || draw->batch < 1 || (has_m && draw->m < 1)))
+        diag_error(diag, place, "n, m and batch must be at least 1; without them there is nothing to time");
+    if (layer_has_cache(layer) && draw->past_given && draw->past + (int64_t)draw->n > inputs_positions(layer))
+        diag_error(diag, place, "past = %lld leaves no room for n = %zu of %lld positions; ask for less",
+                   (long long)draw->past, draw->n, (long long)inputs_positions(layer));
+    return diag->errors == errors;
+}
+
 /* ---- drawing --------------------------------------------------------------------------------------------------- */
 
 uint64_t random_bits(struct random *random)
@@ -308,6 +325,18 @@ double random_normal(struct random *random)
     return radius * cos(6.283185307179586 * random_uniform(random));
 }
 
+/* A tensor that is drawn. */
+struct drawing {
+    struct random *random;
+    const struct layer *layer;
+    struct inputs *in;
+    const struct inputs_draw *draw;
+    enum layer_tensor tensor;
+    enum tensor_element type;
+    void *data;
+    size_t count; /* numbers of data; of a page table before the pages are counted */
+};
+
 static bool chance(struct random *random, double p)
 {
     return random_uniform(random) < p;
@@ -320,25 +349,24 @@ static void draw_normal(struct random *random, float *out, size_t count, double 
 }
 
 /* Xavier's uniform, or normal with variance 1 / (inputs of the product). */
-static void draw_weight(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                        const struct inputs_draw *draw)
+static void draw_weight(const struct drawing *d)
 {
     int64_t shape[4];
-    int rank = inputs_shape(layer, in, tensor, shape);
-    size_t count = inputs_count(layer, in, tensor);
-    float *out = in->tensor[tensor];
+    int rank = inputs_shape(d->layer, d->in, d->tensor, shape);
+    size_t count = d->count;
+    float *out = d->data;
     if (rank == 1) {
-        draw_normal(random, out, count, 0.1);
+        draw_normal(d->random, out, count, 0.1);
         return;
     }
-    int64_t rows = shape[rank - (layer->out_in ? 1 : 2)], columns = shape[rank - (layer->out_in ? 2 : 1)];
-    if (draw->init == INIT_NORMAL) {
-        draw_normal(random, out, count, 1 / sqrt((double)rows));
+    int64_t rows = shape[rank - (d->layer->out_in ? 1 : 2)], columns = shape[rank - (d->layer->out_in ? 2 : 1)];
+    if (d->draw->init == INIT_NORMAL) {
+        draw_normal(d->random, out, count, 1 / sqrt((double)rows));
         return;
     }
     double limit = sqrt(6.0 / (double)(rows + columns));
     for (size_t i = 0; i < count; i++)
-        out[i] = (float)(limit * (2 * random_uniform(random) - 1));
+        out[i] = (float)(limit * (2 * random_uniform(d->random) - 1));
 }
 
 /* Above it scores of random numbers might exceed f32, and W_Q W_K^T what packing accepts. */
@@ -362,63 +390,45 @@ static void shrink_queries(const struct layer *layer, struct inputs *in, enum la
         element_put(type, in->tensor[tensor], i, inputs_number(layer, in, tensor, i) * factor);
 }
 
-static void draw_tokens(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                        const struct inputs_draw *draw)
+static void draw_tokens(const struct drawing *d)
 {
-    const enum tensor_element type = layer_tensor_element(layer, tensor);
-    (void)draw;
-    for (size_t i = 0; i < inputs_count(layer, in, tensor); i++)
-        element_put(type, in->tensor[tensor], i, random_normal(random));
+    for (size_t i = 0; i < d->count; i++)
+        element_put(d->type, d->data, i, random_normal(d->random));
 }
 
 /* 0, m and random lengths between */
-static void draw_lengths(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                         const struct inputs_draw *draw)
+static void draw_lengths(const struct drawing *d)
 {
-    const bool full = draw->full_lengths;
-    int32_t *lengths = in->tensor[tensor];
-    (void)layer;
-    for (size_t b = 0; b < in->batch; b++) {
-        size_t length = (size_t)(random_uniform(random) * (double)(in->m + 1));
-        if (full || chance(random, 0.25))
-            length = in->m;
-        else if (chance(random, 0.15))
+    const bool full = d->draw->full_lengths;
+    int32_t *lengths = d->data;
+    for (size_t b = 0; b < d->in->batch; b++) {
+        size_t length = (size_t)(random_uniform(d->random) * (double)(d->in->m + 1));
+        if (full || chance(d->random, 0.25))
+            length = d->in->m;
+        else if (chance(d->random, 0.15))
             length = 0;
         lengths[b] = (int32_t)length;
     }
 }
 
-static size_t common_divisor(size_t a, size_t b)
-{
-    while (b != 0) {
-        const size_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Mostly near the tokens' own positions; also negative ones, and the largest int32 */
-static void draw_positions(struct random *random, const struct layer *layer, struct inputs *in,
-                           enum layer_tensor tensor, const struct inputs_draw *draw)
+static void draw_positions(const struct drawing *d)
 {
-    int32_t *positions = in->tensor[tensor];
-    (void)draw;
-    for (size_t at = 0; at < in->batch * in->n; at++) {
-        const double range = chance(random, 0.9) ? 2 * (double)layer->seq_len : chance(random, 0.7) ? 1e6 : 2147483647;
-        const double size = range * random_uniform(random);
-        positions[at] = (int32_t)(chance(random, 0.1) ? -size : size);
+    int32_t *positions = d->data;
+    for (size_t at = 0; at < d->in->batch * d->in->n; at++) {
+        const double range = chance(d->random, 0.9)   ? 2 * (double)d->layer->seq_len
+                             : chance(d->random, 0.7) ? 1e6 : 2147483647;
+        const double size = range * random_uniform(d->random);
+        positions[at] = (int32_t)(chance(d->random, 0.1) ? -size : size);
     }
 }
 
 /* Gains of a norm: about 1, sometimes negative */
-static void draw_gains(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                       const struct inputs_draw *draw)
+static void draw_gains(const struct drawing *d)
 {
-    float *out = in->tensor[tensor];
-    (void)draw;
-    for (size_t i = 0; i < inputs_count(layer, in, tensor); i++)
-        out[i] = (float)((1 + 0.3 * random_normal(random)) * (chance(random, 0.1) ? -1 : 1));
+    float *out = d->data;
+    for (size_t i = 0; i < d->count; i++)
+        out[i] = (float)((1 + 0.3 * random_normal(d->random)) * (chance(d->random, 0.1) ? -1 : 1));
 }
 
 /* Tokens in a cache: none, a few, as many as fit, or a random number; in a ring possibly more than it has rows */
@@ -446,19 +456,18 @@ static int64_t draw_cached(struct random *random, const struct layer *layer, con
 
 /* Mostly so that queries end among the keys, just past them, or at the last one; sometimes 0, far past all keys, or the
  * largest number. For timing at the last key. */
-static void draw_past(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                      const struct inputs_draw *draw)
+static void draw_past(const struct drawing *d)
 {
-    const size_t last = in->m > in->n ? in->m - in->n : 0;
-    int32_t *past = in->tensor[tensor];
-    for (size_t b = 0; layer_has_cache(layer) && b < in->batch; b++)
-        past[b] = (int32_t)draw_cached(random, layer, in, b, draw);
-    for (size_t b = 0; !layer_has_cache(layer) && b < in->batch; b++) {
-        past[b] = (int32_t)(random_uniform(random) * (double)(in->m + 2));
-        if (draw->full_lengths || chance(random, 0.3))
+    const size_t last = d->in->m > d->in->n ? d->in->m - d->in->n : 0;
+    int32_t *past = d->data;
+    for (size_t b = 0; layer_has_cache(d->layer) && b < d->in->batch; b++)
+        past[b] = (int32_t)draw_cached(d->random, d->layer, d->in, b, d->draw);
+    for (size_t b = 0; !layer_has_cache(d->layer) && b < d->in->batch; b++) {
+        past[b] = (int32_t)(random_uniform(d->random) * (double)(d->in->m + 2));
+        if (d->draw->full_lengths || chance(d->random, 0.3))
             past[b] = (int32_t)last;
-        else if (chance(random, 0.2))
-            past[b] = chance(random, 0.5) ? 0 : chance(random, 0.5) ? (int32_t)(in->m + in->n) : INT32_MAX;
+        else if (chance(d->random, 0.2))
+            past[b] = chance(d->random, 0.5) ? 0 : chance(d->random, 0.5) ? (int32_t)(d->in->m + d->in->n) : INT32_MAX;
     }
 }
 
@@ -471,33 +480,32 @@ static size_t pages_of(const struct layer *layer, const struct inputs *in, size_
 
 /* Distinct pages in random order, and a few unused ones; sometimes sequences share pages that all of them only read.
  * Numbers after the last used page are not read. */
-static void draw_page_table(struct random *random, const struct layer *layer, struct inputs *in,
-                            enum layer_tensor tensor, const struct inputs_draw *draw)
+static void draw_page_table(const struct drawing *d)
 {
-    const size_t count = (size_t)layer->page_count, page_len = (size_t)layer->page_len;
-    int32_t *table = in->tensor[tensor];
+    const size_t count = (size_t)d->layer->page_count, page_len = (size_t)d->layer->page_len;
+    int32_t *table = d->data;
     size_t used = 0;
-    for (size_t b = 0; b < in->batch; b++) {
-        const size_t both = in->batch == 0 ? 0 : (past_of(in, 0) < past_of(in, b) ? past_of(in, 0) : past_of(in, b));
-        const size_t shared = b > 0 && !draw->full_lengths && chance(random, 0.4) ? both / page_len : 0;
+    for (size_t b = 0; b < d->in->batch; b++) {
+        const size_t both = min_size(past_of(d->in, 0), past_of(d->in, b));
+        const size_t shared = b > 0 && !d->draw->full_lengths && chance(d->random, 0.4) ? both / page_len : 0;
         for (size_t page = 0; page < count; page++) {
             static const int32_t unread[] = {-1, INT32_MAX, INT32_MIN, 0};
             int32_t *number = &table[b * count + page];
-            *number = page < shared ? table[page] : page < pages_of(layer, in, b, draw->whole_pages)
+            *number = page < shared ? table[page] : page < pages_of(d->layer, d->in, b, d->draw->whole_pages)
                     ? (int32_t)used++
-                    : unread[random_bits(random) % (sizeof unread / sizeof *unread)];
+                    : unread[random_bits(d->random) % (sizeof unread / sizeof *unread)];
         }
     }
-    in->pages = used + 1 + random_bits(random) % 3;
+    d->in->pages = used + 1 + random_bits(d->random) % 3;
     /* a permutation: times a factor coprime to the number of pages, plus turn */
-    const size_t turn = random_bits(random) % in->pages;
-    size_t factor = 1 + random_bits(random) % in->pages;
-    while (common_divisor(factor, in->pages) != 1)
+    const size_t turn = random_bits(d->random) % d->in->pages;
+    size_t factor = 1 + random_bits(d->random) % d->in->pages;
+    while (divisor_of(factor, d->in->pages) != 1)
         factor++;
-    for (size_t b = 0; b < in->batch; b++)
-        for (size_t page = 0; page < pages_of(layer, in, b, draw->whole_pages); page++) {
+    for (size_t b = 0; b < d->in->batch; b++)
+        for (size_t page = 0; page < pages_of(d->layer, d->in, b, d->draw->whole_pages); page++) {
             int32_t *number = &table[b * count + page];
-            *number = (int32_t)(((size_t)*number * (factor % in->pages) + turn) % in->pages);
+            *number = (int32_t)(((size_t)*number * (factor % d->in->pages) + turn) % d->in->pages);
         }
 }
 
@@ -514,63 +522,57 @@ static void put_nan(enum tensor_element type, void *data, size_t at)
 }
 
 /* Rows that queries of the call may read; all others are NaN, with different bits. */
-static void draw_cache(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                       const struct inputs_draw *draw)
+static void draw_cache(const struct drawing *d)
 {
-    const enum tensor_element type = layer_tensor_element(layer, tensor);
-    const size_t count = inputs_count(layer, in, tensor);
     int part = 0;
-    while (inputs_cache_of(layer, part) != tensor)
+    while (inputs_cache_of(d->layer, part) != d->tensor)
         part++;
-    const bool scales = part > 1, whole = type == TENSOR_I8;
-    const size_t width = inputs_cache_width(layer, part);
-    (void)draw;
-    for (size_t at = 0; at < count; at++)
-        put_nan(type, in->tensor[tensor], at);
-    for (size_t b = 0; b < in->batch; b++)
-        for (int64_t p = inputs_first(layer, in, b); p < (int64_t)past_of(in, b); p++)
-            for (size_t i = 0; i < (size_t)layer->h_kv; i++) {
-                const size_t row = inputs_cache_row(layer, in, part, b, i, p);
+    const bool scales = part > 1, whole = d->type == TENSOR_I8;
+    const size_t width = inputs_cache_width(d->layer, part);
+    for (size_t at = 0; at < d->count; at++)
+        put_nan(d->type, d->data, at);
+    for (size_t b = 0; b < d->in->batch; b++)
+        for (int64_t p = inputs_first(d->layer, d->in, b); p < (int64_t)past_of(d->in, b); p++)
+            for (size_t i = 0; i < (size_t)d->layer->h_kv; i++) {
+                const size_t row = inputs_cache_row(d->layer, d->in, part, b, i, p);
                 for (size_t c = 0; c < width; c++)
-                    element_put(type, in->tensor[tensor], row + c,
-                                scales ? (1 + random_uniform(random)) / 127
-                                : whole ? 40 * random_normal(random) : random_normal(random));
+                    element_put(d->type, d->data, row + c,
+                                scales ? (1 + random_uniform(d->random)) / 127
+                                : whole ? 40 * random_normal(d->random) : random_normal(d->random));
             }
 }
 
 /* Some of the keys, none, all, or beyond all. None for timing, where causal hides as much as it can. */
-static void draw_prefix(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                        const struct inputs_draw *draw)
+static void draw_prefix(const struct drawing *d)
 {
-    int32_t *prefix = in->tensor[tensor];
-    for (size_t b = 0; b < in->batch; b++) {
-        const size_t keys = in->m + (layer_has_cache(layer) ? past_of(in, b) : 0);
-        prefix[b] = (int32_t)(random_uniform(random) * (double)(keys + 1));
-        if (draw->full_lengths || chance(random, 0.15))
+    int32_t *prefix = d->data;
+    for (size_t b = 0; b < d->in->batch; b++) {
+        const size_t keys = d->in->m + (layer_has_cache(d->layer) ? past_of(d->in, b) : 0);
+        prefix[b] = (int32_t)(random_uniform(d->random) * (double)(keys + 1));
+        if (d->draw->full_lengths || chance(d->random, 0.15))
             prefix[b] = 0;
-        else if (chance(random, 0.1))
-            prefix[b] = chance(random, 0.5) ? (int32_t)keys : INT32_MAX;
+        else if (chance(d->random, 0.1))
+            prefix[b] = chance(d->random, 0.5) ? (int32_t)keys : INT32_MAX;
     }
 }
 
 /* Mostly packed documents; sometimes with numbers in random order, or scattered. Numbers of segments may differ only in
  * their upper or lower half. A single segment for timing. Queries and keys draw from the same few numbers. */
-static void draw_segment(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                         const struct inputs_draw *draw)
+static void draw_segment(const struct drawing *d)
 {
     static const int32_t steps[] = {1, 65536, 65537, -1, INT32_MAX / 4};
-    const size_t count = inputs_count(layer, in, tensor) / (in->batch > 0 ? in->batch : 1);
-    int32_t *segment = in->tensor[tensor];
-    for (size_t b = 0; b < in->batch; b++) {
+    const size_t count = d->count / (d->in->batch > 0 ? d->in->batch : 1);
+    int32_t *segment = d->data;
+    for (size_t b = 0; b < d->in->batch; b++) {
         const int32_t step = steps[b % (sizeof steps / sizeof *steps)];
-        const size_t longest = chance(random, 0.5) ? 80 : 1 + count / 2;
-        const bool strewn = chance(random, 0.25), jumps = chance(random, 0.3);
-        const bool one = draw->full_lengths || chance(random, 0.1);
+        const size_t longest = chance(d->random, 0.5) ? 80 : 1 + count / 2;
+        const bool strewn = chance(d->random, 0.25), jumps = chance(d->random, 0.3);
+        const bool one = d->draw->full_lengths || chance(d->random, 0.1);
         int32_t number = 0;
         for (size_t at = 0, end = 0; at < count; at++) {
             if (at == end && !one) {
-                end += strewn ? 1 : 1 + (size_t)(random_uniform(random) * (double)longest);
-                number = at == 0 ? 0 : jumps || strewn ? (int32_t)(random_bits(random) % 4) : (number + 1) % 8;
+                end += strewn ? 1 : 1 + (size_t)(random_uniform(d->random) * (double)longest);
+                number = at == 0 ? 0 : jumps || strewn ? (int32_t)(random_bits(d->random) % 4) : (number + 1) % 8;
             }
             segment[b * count + at] = number * step;
         }
@@ -584,58 +586,51 @@ static size_t rows_of(const struct inputs *in, enum layer_tensor tensor)
 }
 
 /* Most pairs are visible, by any byte but 0; sometimes a whole row is hidden. */
-static void draw_mask_bool(struct random *random, const struct layer *layer, struct inputs *in,
-                           enum layer_tensor tensor, const struct inputs_draw *draw)
+static void draw_mask_bool(const struct drawing *d)
 {
     static const unsigned char visible[] = {1, 2, 4, 8, 16, 32, 64, 128, 255};
-    const size_t m = inputs_columns(layer, in);
-    const bool full = draw->full_lengths;
-    unsigned char *mask = in->tensor[tensor];
-    for (size_t r = 0; r < rows_of(in, tensor); r++) {
-        double p = full ? 1 : chance(random, 0.1) ? 0 : chance(random, 0.2) ? 1 : random_uniform(random);
+    const size_t m = inputs_columns(d->layer, d->in);
+    const bool full = d->draw->full_lengths;
+    unsigned char *mask = d->data;
+    for (size_t r = 0; r < rows_of(d->in, d->tensor); r++) {
+        double p = full ? 1 : chance(d->random, 0.1) ? 0 : chance(d->random, 0.2) ? 1 : random_uniform(d->random);
         for (size_t j = 0; j < m; j++)
-            mask[r * m + j] = chance(random, p) ? visible[random_bits(random) % sizeof visible] : 0;
+            mask[r * m + j] = chance(d->random, p) ? visible[random_bits(d->random) % sizeof visible] : 0;
     }
 }
 
 /* Small numbers, with occasional -inf and -1e9, and rows full of either */
-static void draw_mask_add(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                          const struct inputs_draw *draw)
+static void draw_mask_add(const struct drawing *d)
 {
-    const size_t m = inputs_columns(layer, in);
-    const bool full = draw->full_lengths;
-    float *mask = in->tensor[tensor];
-    for (size_t r = 0; r < rows_of(in, tensor); r++) {
-        double p_hidden = full ? 0 : chance(random, 0.1) ? 1 : 0.15;
-        double p_billion = full ? 0 : chance(random, 0.05) ? 1 : 0.05;
+    const size_t m = inputs_columns(d->layer, d->in);
+    const bool full = d->draw->full_lengths;
+    float *mask = d->data;
+    for (size_t r = 0; r < rows_of(d->in, d->tensor); r++) {
+        double p_hidden = full ? 0 : chance(d->random, 0.1) ? 1 : 0.15;
+        double p_billion = full ? 0 : chance(d->random, 0.05) ? 1 : 0.05;
         for (size_t j = 0; j < m; j++)
-            mask[r * m + j] = chance(random, p_hidden)    ? -INFINITY
-                              : chance(random, p_billion) ? -1e9f
-                                                          : (float)random_normal(random);
+            mask[r * m + j] = chance(d->random, p_hidden)    ? -INFINITY
+                              : chance(d->random, p_billion) ? -1e9f
+                                                          : (float)random_normal(d->random);
     }
 }
 
 /* Learned numbers that are added to scores. */
-static void draw_scores(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                        const struct inputs_draw *draw)
+static void draw_scores(const struct drawing *d)
 {
-    (void)draw;
-    draw_normal(random, in->tensor[tensor], inputs_count(layer, in, tensor), 1);
+    draw_normal(d->random, d->data, d->count, 1);
 }
 
 /* Sinks near ordinary scores; sometimes far above or below all of them */
-static void draw_sink(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,
-                      const struct inputs_draw *draw)
+static void draw_sink(const struct drawing *d)
 {
-    float *sink = in->tensor[tensor];
-    (void)draw;
-    for (int64_t i = 0; i < layer->h; i++)
-        sink[i] = (float)((chance(random, 0.1) ? 100 : 2) * random_normal(random));
+    float *sink = d->data;
+    for (int64_t i = 0; i < d->layer->h; i++)
+        sink[i] = (float)((chance(d->random, 0.1) ? 100 : 2) * random_normal(d->random));
 }
 
 /* Tensors not named here are weights: draw_weight. */
-static void (*const drawers[TENSOR_COUNT])(struct random *random, const struct layer *layer, struct inputs *in,
-                                           enum layer_tensor tensor, const struct inputs_draw *draw) = {
+static void (*const drawers[TENSOR_COUNT])(const struct drawing *d) = {
     [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_Q] = draw_tokens, [TENSOR_K] = draw_tokens,
     [TENSOR_V] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths, [TENSOR_PAST] = draw_past,
     [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_SEGMENT] = draw_segment,
@@ -651,7 +646,9 @@ static void draw_tensor(struct random *random, const struct layer *layer, struct
                         const struct inputs_draw *draw)
 {
     const bool named = kind_of(tensor) == TENSOR_NAMED; /* a spec's table: its numbers are added and compared */
-    (drawers[tensor] != NULL ? drawers[tensor] : named ? draw_tokens : draw_weight)(random, layer, in, tensor, draw);
+    const struct drawing drawing = {random, layer, in, draw, tensor, layer_tensor_element(layer, tensor),
+                                    in->tensor[tensor], inputs_count(layer, in, tensor)};
+    (drawers[tensor] != NULL ? drawers[tensor] : named ? draw_tokens : draw_weight)(&drawing);
     shrink_queries(layer, in, tensor);
 }
 
@@ -679,9 +676,8 @@ bool inputs_pairs(const struct layer *layer, int isa)
     return layer->precision == PRECISION_I8 && isa_sums_pairs(isa);
 }
 
-/* NULL: the weights are drawn too. */
-static bool draw_tensors(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
-                         const struct inputs *weights, struct diag *diag)
+bool inputs_draw_call(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
+                      const struct inputs *weights, struct diag *diag)
 {
     *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer_is_square(layer) ? draw->m : draw->n,
                           .borrows_weights = weights != NULL,
@@ -710,13 +706,7 @@ static bool draw_tensors(struct inputs *in, const struct layer *layer, const str
 
 bool inputs_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag)
 {
-    return draw_tensors(in, layer, draw, NULL, diag);
-}
-
-bool inputs_draw_call(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
-                      const struct inputs *weights, struct diag *diag)
-{
-    return draw_tensors(in, layer, draw, weights, diag);
+    return inputs_draw_call(in, layer, draw, NULL, diag);
 }
 
 /* ---- from a file ----------------------------------------------------------------------------------------------- */
@@ -868,23 +858,16 @@ static bool check_shape(const struct layer *layer, const struct inputs *in, enum
     return good;
 }
 
-static bool check_lengths(const struct inputs *in, const char *place, struct diag *diag)
-{
-    const int32_t *lengths = in->tensor[TENSOR_LENGTHS];
-    for (size_t b = 0; lengths != NULL && b < in->batch; b++)
-        if (lengths[b] < 0 || (size_t)lengths[b] > in->m)
-            return diag_error(diag, place, "lengths[%zu] = %d; 0 to %zu are possible", b, (int)lengths[b], in->m);
-    return true;
-}
-
-/* past, prefix: numbers that are 0 or more */
-static bool check_from_0(const struct inputs *in, enum layer_tensor tensor, const char *place, struct diag *diag)
+/* A number of each sequence, from 0 to `max` */
+static bool check_numbers(const struct inputs *in, enum layer_tensor tensor, size_t max, const char *place,
+                          struct diag *diag)
 {
     const int32_t *numbers = in->tensor[tensor];
     for (size_t b = 0; numbers != NULL && b < in->batch; b++)
-        if (numbers[b] < 0)
-            return diag_error(diag, place, "%s[%zu] = %d; 0 or more is possible", layer_tensor_name(tensor), b,
-                              (int)numbers[b]);
+        if (numbers[b] < 0 || (size_t)numbers[b] > max)
+            return diag_error(diag, place, max < INT32_MAX ? "%s[%zu] = %d; 0 to %zu are possible"
+                                                           : "%s[%zu] = %d; 0 or more is possible",
+                              layer_tensor_name(tensor), b, (int)numbers[b], max);
     return true;
 }
 
@@ -937,8 +920,9 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
         if (good && in->tensor[t] != NULL)
             copy_numbers(in->tensor[t], layer, t, tensor);
     }
-    good = good && check_lengths(in, place, diag) && check_from_0(in, TENSOR_PAST, place, diag) &&
-           check_from_0(in, TENSOR_PREFIX, place, diag) && check_past(in, layer, place, diag) &&
+    good = good && check_numbers(in, TENSOR_LENGTHS, in->m, place, diag) &&
+           check_numbers(in, TENSOR_PAST, INT32_MAX, place, diag) &&
+           check_numbers(in, TENSOR_PREFIX, INT32_MAX, place, diag) && check_past(in, layer, place, diag) &&
            check_pages(in, layer, place, diag);
     if (!good)
         inputs_free(in);

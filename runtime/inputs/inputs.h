@@ -54,10 +54,13 @@ size_t inputs_count(const struct layer *layer, const struct inputs *inputs, enum
 
 /* Whether a set packs columns so that sums of two i8 products fit into 16 bits. Results depend on that. */
 bool inputs_pairs(const struct layer *layer, int isa);
+/* Whether the layer takes a call of these sizes; `timed`: and there is something to time. Reasons in `diag`. */
+bool inputs_fit(const struct layer *layer, const struct inputs_draw *draw, bool timed, const char *place,
+                struct diag *diag);
 bool inputs_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag);
 /* Factor on random weights of this tensor: below 1 for queries with a very large scale */
 double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor);
-/* The same, but with borrowed weights */
+/* The same, but with borrowed weights; NULL: they are drawn too */
 bool inputs_draw_call(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
                       const struct inputs *weights, struct diag *diag);
 /* Draws one tensor again. */
@@ -101,7 +104,7 @@ size_t inputs_head_row(const struct layer *layer, const struct inputs *inputs, e
 /* For y: number of floats before column `column` of row t, in the layout of y; columns are counted head after head. */
 size_t inputs_y_at(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t, size_t column);
 /* Reorders numbers for all queries from [batch][n][d_out], heads one after the other, into the layout of y. */
-bool inputs_order_y(const struct layer *layer, const struct inputs *inputs, double *numbers);
+void inputs_order_y(const struct layer *layer, const struct inputs *inputs, double *numbers);
 /* Factor by which partial sums over a column, in units of its scale, may exceed the size of its products */
 static inline double inputs_spread(const struct inputs *inputs, enum layer_tensor tensor)
 {
@@ -158,7 +161,7 @@ double inputs_cached_number(const struct layer *layer, const void *const cache[C
 void inputs_caches(const struct layer *layer, const struct inputs *inputs, const void *cache[CACHE_PARTS]);
 int64_t inputs_positions(const struct layer *layer);
 /* For each row of a cache's keys or values: 1 plus the index in [batch][h_kv][n] of the new row that a call stores
- * there, or 0 if the call must not change it. malloc'd; NULL without memory. */
+ * there, or 0 if the call must not change it. free() it. */
 size_t *inputs_new_rows(const struct layer *layer, const struct inputs *inputs, bool values);
 /* Position of query t of sequence b. */
 int64_t inputs_position(const struct layer *layer, const struct inputs *inputs, size_t b, size_t t);

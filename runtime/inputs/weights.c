@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elements.h"
+#include "system/memory.h"
+
 enum role { Q, K, V, O, ROLES };
 #define PARTS (2 * (size_t)ROLES + LEARNED + OF_BLOCK + LAYER_TABLES) /* weights, biases, others, tables */
 /* Layouts of matrices: as weight_layout says; [out][in]; [in][out]; [out][in] by groups, each with its queries, its key
@@ -120,43 +123,19 @@ struct search {
 
 /* ---- element types --------------------------------------------------------------------------------------------- */
 
-static float float_of_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-float weights_float_of_bf16(uint16_t bits)
-{
-    return float_of_bits((uint32_t)bits << 16);
-}
-
-/* 1 + 5 + 10 bits. Shifted to an f32's places, exponent and fraction give 2^-112 of the number, subnormal or not, so a
- * product corrects them. Infinity and NaN have the exponent 31. */
-float weights_float_of_f16(uint16_t bits)
-{
-    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff) << 13;
-    const bool finite = (bits & 0x7c00) != 0x7c00;
-    const float size = finite ? float_of_bits(rest) * 0x1p112f : float_of_bits(rest | 0x7f800000u);
-    uint32_t size_bits;
-    memcpy(&size_bits, &size, sizeof size_bits);
-    return float_of_bits(sign | size_bits);
-}
-
 static bool is_read(enum tensor_type type)
 {
     return type == TYPE_F32 || type == TYPE_F16 || type == TYPE_BF16 || type == TYPE_F64;
 }
 
+/* Exact: every f16 and bf16 is an f32. */
 static float element(const struct tensor *tensor, int64_t at)
 {
-    switch (tensor->type) {
-    case TYPE_F16: return weights_float_of_f16(((const uint16_t *)tensor->data)[at]);
-    case TYPE_BF16: return weights_float_of_bf16(((const uint16_t *)tensor->data)[at]);
-    case TYPE_F64: return (float)((const double *)tensor->data)[at];
-    default: return ((const float *)tensor->data)[at];
-    }
+    if (tensor->type == TYPE_F64)
+        return (float)((const double *)tensor->data)[at];
+    const enum tensor_element type = tensor->type == TYPE_F16    ? TENSOR_F16
+                                     : tensor->type == TYPE_BF16 ? TENSOR_BF16 : TENSOR_F32;
+    return (float)element_number(type, tensor->data, (size_t)at);
 }
 
 /* ---- which layer of the file ----------------------------------------------------------------------------------- */
@@ -287,7 +266,7 @@ static bool find_layer(struct search *s)
             list(found, sizeof found, "%s\"%s\" (%s)", name, conventions[c].authors);
             if (count++ == 0) {
                 s->convention = &conventions[c];
-                s->module = strndup(name, (size_t)length);
+                s->module = text_join("%.*s", (int)length, name);
             }
         }
     }
@@ -296,9 +275,7 @@ static bool find_layer(struct search *s)
     else if (count > 1)
         diag_error(s->diag, s->place, "weights of %zu layers: %s; choose one by the beginning of its names, as in "
                    "--prefix %s", count, found, s->module != NULL && s->module[0] != '\0' ? s->module : "NAME.");
-    else if (s->module == NULL)
-        diag_environment(s->diag, s->place, "out of memory");
-    return count == 1 && s->module != NULL;
+    return count == 1;
 }
 
 /* ---- which tensors, and what they hold ------------------------------------------------------------------------- */
@@ -382,52 +359,15 @@ static bool check_tensor(const struct search *s, const struct part *part, const 
     return false;
 }
 
-/* Adds one of the layer's tensors, or one that neither the layer nor the file may have. */
-static void add_part(struct search *s, enum role role, bool bias)
-{
-    const char *const *names = bias ? s->convention->bias : s->convention->weight;
-    const enum layer_tensor which = bias ? tensor_of[role].bias : tensor_of[role].weight;
-    struct part part = {.tensor = which, .role = role, .inputs = bias ? 1 : inputs_of(s->layer, role),
-                        .outputs = outputs_of(s->layer, role)};
-    int count;
-    const struct tensor *tensor = find(s, names[role], &count);
-    for (enum role other = Q; other < ROLES; other++) {
-        const bool shared = strcmp(names[other], names[role]) == 0;
-        part.first += shared && other < role ? outputs_of(s->layer, other) : 0;
-        part.total += shared ? outputs_of(s->layer, other) : 0;
-    }
-    if (count > 1) {
-        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed",
-                   layer_tensor_name(which), count, s->module, names[role]);
-    } else if (!layer_has_tensor(s->layer, which)) {
-        if (tensor != NULL)
-            diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s",
-                       tensor->name, layer_tensor_name(which),
-                       bias ? "bias = true" : role == K ? "w_k = dense" : role == V ? "w_v = dense" : "a w_o");
-    } else if (tensor == NULL && !(bias && s->choice->zero_bias)) {
-        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing (%s, by the names of %s)%s", s->module, names[role],
-                   layer_tensor_name(which), s->convention->authors,
-                   bias ? "; --zero-bias takes zeros for it, bias = false has none" : "");
-    } else if (tensor == NULL || check_tensor(s, &part, tensor)) {
-        part.name = tensor != NULL ? tensor->name : NULL;
-        s->parts[s->count++] = part;
-    }
-}
-
 /* T5 learns one rel_bias for all blocks, in the first one: the tensor of the module with 0 in place of its first
  * number */
 static const struct tensor *find_shared(const struct search *s, const char *names)
 {
     struct search first = *s;
     const size_t before = strcspn(s->module, "0123456789"), digits = strspn(s->module + before, "0123456789");
-    const size_t size = strlen(s->module) + 2;
     int count = 0;
-    const struct tensor *tensor = NULL;
-    first.module = malloc(size);
-    if (first.module != NULL && digits > 0) {
-        snprintf(first.module, size, "%.*s0%s", (int)before, s->module, s->module + before + digits);
-        tensor = find(&first, names, &count);
-    }
+    first.module = text_join("%.*s0%s", (int)before, s->module, s->module + before + digits);
+    const struct tensor *tensor = digits > 0 ? find(&first, names, &count) : NULL;
     free(first.module);
     return tensor;
 }
@@ -438,60 +378,48 @@ static bool is_elsewhere(const struct search *s, enum layer_tensor tensor)
     return tensor == TENSOR_REL_BIAS && (s->layer->mask & MASK_ADDITIVE) != 0; /* the caller's, as mask_add */
 }
 
-/* Adds a tensor whose layout needs no change; NULL: the file has none. */
-static void add_as_it_lies(struct search *s, enum layer_tensor which, const char *names, const struct tensor *tensor)
+/* Adds a tensor that the layer has, or finds that neither layer nor file has it. `needs`: what a spec has for it. */
+static void add(struct search *s, struct part part, const char *names, const char *needs)
 {
-    struct part part = {.tensor = which, .role = ROLES, .inputs = 1};
+    const bool bias = layer_tensor_row(part.tensor)->kind == TENSOR_BIAS, has = layer_has_tensor(s->layer, part.tensor);
+    const char *name = layer_tensor_name(part.tensor);
     char needed[NEED_TEXT];
-    if (tensor == NULL) {
-        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing; %s", s->module, names, need_text(needed, s, &part));
-    } else if (check_tensor(s, &part, tensor)) {
-        part.name = tensor->name;
+    int count;
+    const struct tensor *tensor = find(s, names, &count);
+    if (has && tensor == NULL && part.tensor == TENSOR_REL_BIAS && s->layer->relative == RELATIVE_T5)
+        tensor = find_shared(s, names);
+    if (count > 1) {
+        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed", name, count,
+                   s->module, names);
+    } else if (!has && tensor != NULL && !is_elsewhere(s, part.tensor)) {
+        diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
+                   name, needs);
+    } else if (has && tensor == NULL && !(bias && s->choice->zero_bias)) {
+        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing; %s%s", s->module, names, need_text(needed, s, &part),
+                   bias ? "; --zero-bias takes zeros for it, bias = false has none" : "");
+    } else if (has && (tensor == NULL || check_tensor(s, &part, tensor))) {
+        part.name = tensor != NULL ? tensor->name : NULL;
         s->parts[s->count++] = part;
     }
 }
 
-static void add_learned(struct search *s, const struct learned *of)
+static void add_role(struct search *s, enum role role, bool bias)
 {
-    const char *names = learned_names(s->convention, of), *name = layer_tensor_name(of->tensor);
-    int count;
-    const struct tensor *tensor = find(s, names, &count);
-    const bool has = layer_has_tensor(s->layer, of->tensor);
-    if (has && tensor == NULL && of->tensor == TENSOR_REL_BIAS && s->layer->relative == RELATIVE_T5)
-        tensor = find_shared(s, names);
-    if (count > 1)
-        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed", name, count,
-                   s->module, names);
-    else if (!has && tensor != NULL && !is_elsewhere(s, of->tensor))
-        diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
-                   name, of->needs);
-    else if (has)
-        add_as_it_lies(s, of->tensor, names, tensor);
+    const char *const *names = bias ? s->convention->bias : s->convention->weight;
+    struct part part = {.tensor = bias ? tensor_of[role].bias : tensor_of[role].weight, .role = role,
+                        .inputs = bias ? 1 : inputs_of(s->layer, role), .outputs = outputs_of(s->layer, role)};
+    for (enum role other = Q; other < ROLES; other++) {
+        const bool shared = strcmp(names[other], names[role]) == 0;
+        part.first += shared && other < role ? outputs_of(s->layer, other) : 0;
+        part.total += shared ? outputs_of(s->layer, other) : 0;
+    }
+    add(s, part, names[role], bias ? "bias = true" : role == K ? "w_k = dense" : role == V ? "w_v = dense" : "a w_o");
 }
 
-/* Weights of a block, and of a layer without attention, by attngen's names. */
-static void add_of_block(struct search *s, enum layer_tensor which)
+/* A tensor whose layout needs no change */
+static struct part as_it_lies(enum layer_tensor which)
 {
-    const char *name = layer_tensor_name(which);
-    const bool bias = layer_tensor_row(which)->kind == TENSOR_BIAS, gate = which == TENSOR_W_G || which == TENSOR_B_G;
-    int count;
-    const struct tensor *tensor = find(s, name, &count);
-    if (!layer_has_tensor(s->layer, which) && tensor != NULL)
-        diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
-                   name, which == TENSOR_B ? "bias = true" : which < TENSOR_W_1 ? "a block with this norm"
-                   : gate ? "an ffn with a gate" : "an ffn");
-    else if (layer_has_tensor(s->layer, which) && tensor == NULL && bias && s->choice->zero_bias)
-        s->parts[s->count++] = (struct part){.tensor = which, .role = ROLES, .inputs = 1};
-    else if (layer_has_tensor(s->layer, which))
-        add_as_it_lies(s, which, name, tensor);
-}
-
-/* Adds a table of the spec, which has its own name in the module under every convention. */
-static void add_table(struct search *s, enum layer_tensor which)
-{
-    const char *name = layer_tensor_called(s->layer, which);
-    int count;
-    add_as_it_lies(s, which, name, find(s, name, &count));
+    return (struct part){.tensor = which, .role = ROLES, .inputs = 1};
 }
 
 static bool choose_tensors(struct search *s)
@@ -514,17 +442,20 @@ static bool choose_tensors(struct search *s)
                        refused[i].what);
     }
     for (enum role role = !layer_attends(layer) ? ROLES : layer->projected ? O : Q; role < ROLES; role++) {
-        add_part(s, role, false);
-        add_part(s, role, true);
+        add_role(s, role, false);
+        add_role(s, role, true);
     }
     for (size_t i = 0; layer_attends(layer) && i < LEARNED; i++)
-        add_learned(s, &learned[i]);
+        add(s, as_it_lies(learned[i].tensor), learned_names(s->convention, &learned[i]), learned[i].needs);
     const enum layer_tensor last = layer_is_linear(layer) ? TENSOR_B : TENSOR_B_2;
     for (enum layer_tensor t = TENSOR_N1_G; s->convention->stored == AS_SPEC && t <= last; t++)
-        add_of_block(s, t);
+        add(s, as_it_lies(t), layer_tensor_name(t),
+            t == TENSOR_B      ? "bias = true"
+            : t < TENSOR_W_1   ? "a block with this norm"
+            : t == TENSOR_W_G || t == TENSOR_B_G ? "an ffn with a gate" : "an ffn");
     for (enum layer_tensor t = TENSOR_TABLE; t <= TENSOR_TABLE_LAST; t++)
-        if (layer_has_tensor(s->layer, t))
-            add_table(s, t);
+        if (layer_has_tensor(s->layer, t)) /* under its own name by every convention */
+            add(s, as_it_lies(t), layer_tensor_called(s->layer, t), NULL);
     return s->diag->errors == errors;
 }
 
@@ -586,10 +517,10 @@ static bool make_tensor(const struct search *s, const struct part *part, const s
     to->rank = layer_weight_shape(s->layer, part->tensor, to->shape);
     for (int i = 0; i < to->rank; i++)
         to->bytes *= (size_t)to->shape[i];
-    to->name = strdup(layer_tensor_called(s->layer, part->tensor));
+    to->name = text_copy(layer_tensor_called(s->layer, part->tensor));
     to->data = calloc(1, to->bytes);
     weights->count++;
-    if (to->name == NULL || to->data == NULL)
+    if (to->data == NULL)
         return diag_environment(s->diag, s->place, "out of memory");
     if (part->name == NULL)
         return true; /* zeros: the file has none */
@@ -628,10 +559,8 @@ bool weights_read(struct tensors *weights, const struct layer *layer, const stru
     }
     if (path == NULL)
         return diag_error(diag, "attnrun pack", "pack needs --weights FILE; see attnrun help pack");
-    *weights = (struct tensors){.items = calloc(PARTS, sizeof *weights->items)};
-    if (weights->items == NULL)
-        diag_environment(diag, path, "out of memory");
-    bool good = weights->items != NULL && tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&
+    *weights = (struct tensors){.items = memory_get(PARTS, sizeof *weights->items)};
+    bool good = tensors_read_some(&s.names, path, nothing, NULL, diag) && find_layer(&s) &&
                 choose_tensors(&s) && tensors_read_some(&file, path, is_chosen, &s, diag);
     for (size_t i = 0; good && i < s.count; i++)
         good = make_tensor(&s, &s.parts[i], &file, weights);

@@ -26,8 +26,4 @@ struct weights_choice {
 bool weights_read(struct tensors *weights, const struct layer *layer, const struct weights_choice *choice,
                   struct diag *diag);
 
-/* Exact: every f16 and bf16 is an f32. */
-float weights_float_of_f16(uint16_t bits);
-float weights_float_of_bf16(uint16_t bits);
-
 #endif

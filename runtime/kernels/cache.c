@@ -150,6 +150,16 @@ void cache_close(struct cache *cache)
     *cache = (struct cache){.folder = -1};
 }
 
+bool cache_keeps(const char *folder)
+{
+    struct cache cache;
+    struct diag ignored = {0}; /* what is wrong with it, a compilation says */
+    const bool keeps = cache_open(&cache, folder, &ignored) && cache.folder >= 0;
+    cache_close(&cache);
+    diag_free(&ignored);
+    return keeps;
+}
+
 /* ---- its files -------------------------------------------------------------------------------------------------- */
 
 /* After a library come its compilation time in µs, in digits, and the hash of its key and of everything before: loading

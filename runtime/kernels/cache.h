@@ -25,6 +25,8 @@ bool cache_look(const char *given, FILE *out, struct diag *diag);
 /* Opens the folder `given`, and makes it if it is missing; NULL: $XDG_CACHE_HOME/attngen or ~/.cache/attngen, or none
  * if that is not ours. False with the reason in `diag`; call cache_close() in any case. */
 bool cache_open(struct cache *cache, const char *given, struct diag *diag);
+/* Whether what one process compiles is there for the next */
+bool cache_keeps(const char *folder);
 void cache_close(struct cache *cache);
 
 /* The library under that key as an open file, and its compilation time in µs; -1 if there is no complete one of

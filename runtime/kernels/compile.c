@@ -21,6 +21,7 @@
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "spec/layer.h"
+#include "system/memory.h"
 #include "system/process.h"
 #include "system/sha256.h"
 #include "world.h"
@@ -88,7 +89,7 @@ char *compile_generator(const struct compile_options *options, struct diag *diag
     char *version = NULL;
     bool good = add_attngen(&words, options, diag);
     words_add(&words, "--version");
-    good = good && !words.failed && process_run(&result, words.word, NULL, diag) &&
+    good = good && process_run(&result, words.word, NULL, diag) &&
            ended_well(&result, words.word[0], "told its version", diag);
     if (good && strncmp(result.output, name, strlen(name)) == 0)
         version = strndup(result.output + strlen(name), strcspn(result.output + strlen(name), "\n"));
@@ -144,8 +145,6 @@ static bool generate(const char *command, const char *folder, const char *spec, 
         words_add(&words, options->set[i]);
     }
     words_add(&words, dashed != NULL ? dashed : spec);
-    if (words.failed)
-        good = diag_environment(diag, NULL, "out of memory");
     good = good && process_run(&result, words.word, NULL, diag);
     if (good && result.exit_code == EXIT_USAGE)
         good = diag_error(diag, spec, "attngen refuses it\n%s", result.output);
@@ -193,11 +192,9 @@ char *compile_version(struct diag *diag)
     struct process_result result = {0};
     words_add_split(&words, compile_command());
     words_add(&words, "--version");
-    if (words.failed)
-        diag_environment(diag, NULL, "out of memory");
-    const bool started = !words.failed && process_run(&result, words.word, NULL, diag);
+    const bool started = process_run(&result, words.word, NULL, diag);
     const bool good = started && ended_well(&result, words.word[0], "told its version", diag);
-    if (!words.failed && !good && !result.interrupted)
+    if (!good && !result.interrupted)
         blame_compiler(diag);
     words_free(&words);
     if (good)
@@ -265,7 +262,7 @@ static bool compile(const struct files *files, const char *compiler, const char 
     words_add(&words, files->library);
     words_add(&words, files->shim);
     words_add(&words, files->source);
-    bool good = !words.failed && process_run(&result, words.word, files->folder, diag);
+    bool good = process_run(&result, words.word, files->folder, diag);
     *refused = good && result.exit_code > 0 && !world_words(result.output);
     good = good && ended_well(&result, words.word[0], "compiled the emitted file", diag);
     *us = result.cpu_us;
@@ -476,11 +473,10 @@ static bool add_sources(struct words *words, const char *folder, char **model)
         const char *name = entries[i]->d_name;
         const size_t length = strlen(name), end = strlen(ending);
         if (length > 2 && strcmp(name + length - 2, ".c") == 0) {
-            char *path = path_join(folder, name), *pair = capitals_of(name, length - 2), *flag = NULL;
-            if (path == NULL || pair == NULL || asprintf(&flag, "-D%s_PACK_ONLY", pair) < 0)
-                words->failed = true, flag = NULL;
-            words_add(words, path != NULL ? path : "");
-            words_add(words, flag != NULL ? flag : "");
+            char *path = path_join(folder, name), *pair = capitals_of(name, length - 2);
+            char *flag = text_join("-D%s_PACK_ONLY", pair);
+            words_add(words, path);
+            words_add(words, flag);
             free(path);
             free(pair);
             free(flag);
@@ -522,11 +518,11 @@ bool compile_model(const char *layers, const char *folder, const char *text, con
     bool good = generate("model", folder, layers, options, diag);
     words_add_split(&words, compile_command());
     words_add_split(&words, "-O2 -o");
-    words_add(&words, *program != NULL ? *program : "");
+    words_add(&words, *program);
     good = good && add_sources(&words, folder, name) && (names = names_of_model(*name)) != NULL;
-    words_add(&words, source != NULL ? source : "");
+    words_add(&words, source);
     words_add(&words, "-lm");
-    if (diag->errors == 0 && (!good || words.failed || source == NULL || *program == NULL))
+    if (diag->errors == 0 && !good)
         good = diag_environment(diag, NULL, "out of memory");
     const struct piece pieces[] = {{names, good ? strlen(names) : 0}, {text, strlen(text)}};
     good = good && file_replace(source, pieces, 2, diag) && process_run(&result, words.word, folder, diag) &&
@@ -586,52 +582,3 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
 }
 
 /* ---- telling how ------------------------------------------------------------------------------------------------ */
-
-static void print_quoted(const char *text, FILE *out)
-{
-    putc('\'', out);
-    for (; *text != '\0'; text++)
-        if (*text == '\'')
-            fputs("'\\''", out);
-        else
-            putc(*text, out);
-    putc('\'', out);
-}
-
-void compile_print_word(const char *word, FILE *out)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
-    if (word != NULL && (*word == '\0' || word[strspn(word, plain)] != '\0'))
-        print_quoted(word, out);
-    else if (word != NULL)
-        fputs(word, out);
-}
-
-void compile_print_variables(FILE *out)
-{
-    static const char *const variables[] = {"CC", "CFLAGS", "ATTNRUN_LIMIT"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        const char *value = getenv(variables[i]);
-        if (value == NULL)
-            continue;
-        fprintf(out, "%s=", variables[i]);
-        print_quoted(value, out);
-        putc(' ', out);
-    }
-}
-
-static void print_option(const char *name, const char *value, FILE *out)
-{
-    if (value == NULL)
-        return;
-    fprintf(out, " --%s ", name);
-    print_quoted(value, out);
-}
-
-void compile_print_options(const struct compile_options *options, FILE *out)
-{
-    for (size_t i = 0; i < options->set_count; i++)
-        print_option("set", options->set[i], out);
-    print_option("plan", options->plan, out);
-    print_option("templates", options->templates, out);
-}

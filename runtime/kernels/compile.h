@@ -32,12 +32,6 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
 bool compile_model(const char *layers, const char *folder, const char *text, const struct compile_options *options,
                    char **name, char **program, struct diag *diag);
 
-/* For a command that repeats something: prints the variables before it, each followed by a blank, and those options
- * that change the kernel, each preceded by a blank. The caller prints --isa. */
-void compile_print_variables(FILE *out);
-/* Prints a word for a shell, quoted if necessary. NULL: nothing. */
-void compile_print_word(const char *word, FILE *out);
-void compile_print_options(const struct compile_options *options, FILE *out);
 /* The version text of $CC and, if set, $CFLAGS, as plan files name a compiler. False with the reason in `diag`. */
 bool compiler_text(char text[PLAN_TEXT], struct diag *diag);
 /* Which weights the pair folds, as its header says. Generates, but compiles nothing, so the pair may be for another

@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan/isa.h"
@@ -23,7 +24,7 @@ static const struct option_command commands[] = {
      "writes a C program that tests the layer's pair on the machine where it runs, against the reference's results,\n"
      "which it contains: it prints ok, or the first difference; its first comment says how to build it"},
     {"heatmap", COMMAND_HEATMAP, "one spec", false, "SPEC --in A.safetensors -o F.svg [--head I] [OPTION…]",
-     "runs the layer on the tensors of a file and draws the attention weights of each head; needs gnuplot"},
+     "runs the layer on the tensors of a file and draws the attention weights of each head"},
     {"sweep", COMMAND_SWEEP, "one spec", false, "SPEC --vary KEY=VALUES [--vary KEY=VALUES]… [OPTION…]",
      "compiles, checks and times every combination of the values; prints a table, writes CSV, JSON lines, a page"},
     {"merge", COMMAND_MERGE, "a file of JSON lines", true, "A.jsonl B.jsonl… [OPTION…]",
@@ -194,7 +195,92 @@ void options_free(struct options *options)
     options_forget(&attnrun_program, options);
 }
 
-bool options_lists(const char *list, const char *name)
+static void print_quoted(const char *text, FILE *out)
+{
+    putc('\'', out);
+    for (; *text != '\0'; text++)
+        if (*text == '\'')
+            fputs("'\\''", out);
+        else
+            putc(*text, out);
+    putc('\'', out);
+}
+
+static void print_word(const char *word, FILE *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+    if (*word == '\0' || word[strspn(word, plain)] != '\0')
+        print_quoted(word, out);
+    else
+        fputs(word, out);
+}
+
+/* An option as it was given, after a blank */
+static void print_option(const struct option_row *row, const void *field, FILE *out)
+{
+    const struct option_texts *texts = field;
+    const char *const *text = field;
+    const size_t *size = field;
+    switch (row->kind) {
+    case OPTION_ASK: case OPTION_SECONDS:
+        break;
+    case OPTION_FLAG:
+        fprintf(out, *(const bool *)field ? " --%s" : "", row->name);
+        break;
+    case OPTION_SIZE:
+        if (*size != UNSET)
+            fprintf(out, " --%s %zu", row->name, *size);
+        break;
+    case OPTION_NUMBER:
+        fprintf(out, " --%s %llu", row->name, (unsigned long long)*(const uint64_t *)field);
+        break;
+    case OPTION_PAIRS:
+        for (size_t i = 0; i < texts->count; i++) {
+            fprintf(out, " --%s ", row->name);
+            print_quoted(texts->text[i], out);
+        }
+        break;
+    default:
+        if (*text != NULL) {
+            fprintf(out, " --%s ", row->name);
+            print_word(*text, out);
+        }
+    }
+}
+
+void options_repeat(const struct options *options, enum command_bit command, const char *spec, FILE *out)
+{
+    static const char *const variables[] = {"CC", "CFLAGS", "ATTNRUN_LIMIT"};
+    size_t c = 0;
+    while (commands[c].bit != command)
+        c++;
+    fputs("  repeat: ", out);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = getenv(variables[i]);
+        if (value == NULL)
+            continue;
+        fprintf(out, "%s=", variables[i]);
+        print_quoted(value, out);
+        putc(' ', out);
+    }
+    fprintf(out, "attnrun %s ", commands[c].name);
+    print_word(spec, out);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if ((rows[i].commands & command) != 0)
+            print_option(&rows[i], (const char *)options + rows[i].field, out);
+    putc('\n', out);
+}
+
+struct inputs_draw options_draw(const struct options *options, const struct layer *layer, size_t batch)
+{
+    const size_t n = given_or(options->n, layer->seq_len);
+    return (struct inputs_draw){.seed = options->seed, .init = options->init, .n = n,
+                                .m = layer_is_square(layer) ? n : given_or(options->m, layer->source_len),
+                                .batch = given_or(options->batch, (int64_t)batch)};
+}
+
+/* Whether `name` is in a list joined by commas; NULL is an empty list */
+static bool lists(const char *list, const char *name)
 {
     const size_t length = strlen(name);
     for (const char *at = list; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL)
@@ -220,14 +306,14 @@ unsigned options_blocks(const struct options *options, unsigned possible, struct
     const unsigned rows = isa_parse_list(text, diag); /* scalar is in, asked for or not */
     unsigned blocks = 0;
     for (size_t row = 0; diag->errors == 0 && row < isa_count; row++)
-        if ((rows >> row & 1u) != 0 && (all || options_lists(text, isa_table[row].name)))
+        if ((rows >> row & 1u) != 0 && (all || lists(text, isa_table[row].name)))
             blocks |= 1u << row;
     return here || all ? blocks & possible : blocks;
 }
 
 bool options_name_isa(const struct options *options, const char *name)
 {
-    return options_lists(options->isa, name);
+    return lists(options->isa, name);
 }
 
 bool options_want_isa(const struct options *options, const char *name)

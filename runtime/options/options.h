@@ -53,14 +53,17 @@ extern const struct option_program attnrun_program;
 bool options_parse(struct options *options, int argc, char **argv, const struct option_command *command,
                    struct diag *diag);
 void options_free(struct options *options);
+/* Prints "  repeat: …": the command that does the same again in a shell, with variables, the options that were given,
+ * and the seed. */
+void options_repeat(const struct options *options, enum command_bit command, const char *spec, FILE *out);
+/* What the options say of the call to draw: else `batch` sequences of all positions. */
+struct inputs_draw options_draw(const struct options *options, const struct layer *layer, size_t batch);
 /* Whether `name` stands in the list given with --isa, or there is none. */
 bool options_want_isa(const struct options *options, const char *name);
 /* Whether it stands there by its own name: that it is left out has to be said. */
 bool options_name_isa(const struct options *options, const char *name);
 /* The rows of isa_table that pack makes blocks for; where none are named, of those in `possible`. */
 unsigned options_blocks(const struct options *options, unsigned possible, struct diag *diag);
-/* Whether `name` is in a list joined by commas; NULL is an empty list */
-bool options_lists(const char *list, const char *name);
 
 static inline size_t given_or(size_t given, int64_t otherwise)
 {

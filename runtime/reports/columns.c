@@ -7,69 +7,80 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/text.h"
+#include "system/memory.h"
 #include "timing/quiet.h"
 
 /* Every field of a result except the varied keys, which come after the point */
 static const struct column fixed[] = {
-    {"point", "point", COLUMN_TEXT},
-    {"status", "status", COLUMN_TEXT},
-    {"isa", NULL, COLUMN_TEXT},
-    {"n", NULL, COLUMN_TEXT},
-    {"m", NULL, COLUMN_TEXT},
-    {"batch", NULL, COLUMN_TEXT},
-    {"parameters", "params", COLUMN_COUNT},
-    {"parameters_q", "q", COLUMN_COUNT},
-    {"parameters_k", "k", COLUMN_COUNT},
-    {"parameters_v", "v", COLUMN_COUNT},
-    {"parameters_o", "o", COLUMN_COUNT},
-    {"parameters_ffn", NULL, COLUMN_COUNT},
-    {"multiply_adds", "mult-adds", COLUMN_COUNT},
-    {"packed_bytes", "packed", COLUMN_BYTES},
-    {"scratch_bytes", "scratch", COLUMN_BYTES},
-    {"code_bytes", "code", COLUMN_BYTES},
-    {FIELD_FOLDED, "folded", COLUMN_TEXT},
-    {FIELD_US, "µs", COLUMN_US},
-    {FIELD_US_MIN, "min", COLUMN_US},
-    {"us_low", NULL, COLUMN_US},
-    {"us_q1", NULL, COLUMN_US},
-    {FIELD_US_Q3, NULL, COLUMN_US},
-    {"us_high", NULL, COLUMN_US},
-    {"us_max", "max", COLUMN_US},
-    {FIELD_OVER_MIN, "µs/min", COLUMN_TIMES},
-    {FIELD_RANK, "rank", COLUMN_TEXT},
-    {"samples", NULL, COLUMN_TEXT},
-    {"outliers", "outliers", COLUMN_TEXT},
-    {FIELD_CPU_SHARE, NULL, COLUMN_SHARE},
-    {FIELD_SWITCHES, NULL, COLUMN_COUNT},
-    {FIELD_DISTURBED, NULL, COLUMN_TEXT},
-    {"gflops", "GFLOP/s", COLUMN_RATE},
-    {"peak_gflops", NULL, COLUMN_RATE},
-    {FIELD_MEMORY, "GB/s", COLUMN_RATE},
-    {"share", "of peak", COLUMN_SHARE},
-    {"error", NULL, COLUMN_RATIO},
-    {"error_of_gate", "error/gate", COLUMN_RATIO},
-    {"error_of_bound", "error/bound", COLUMN_RATIO},
-    {FIELD_AGAINST_F32, "against f32", COLUMN_RATIO},
-    {FIELD_AGAINST_F32_LARGEST, "largest", COLUMN_RATIO},
-    {"compile_s", "compile", COLUMN_SECONDS},
-    {"cache", NULL, COLUMN_TEXT},
-    {"core", NULL, COLUMN_TEXT},
-    {"cpu", NULL, COLUMN_TEXT},
-    {"compiler", NULL, COLUMN_TEXT},
-    {"flags", NULL, COLUMN_TEXT},
-    {"kernel", NULL, COLUMN_TEXT},
-    {"version", NULL, COLUMN_TEXT},
-    {"when", NULL, COLUMN_TEXT},
-    {"sweep", NULL, COLUMN_TEXT},
-    {"id", NULL, COLUMN_TEXT},
-    {"shard", NULL, COLUMN_TEXT},
-    {"spec", NULL, COLUMN_TEXT},
-    {"settings", NULL, COLUMN_TEXT},
-    {"reason", NULL, COLUMN_TEXT},
+    {"point", "point", COLUMN_TEXT, "%.0f", "number of the point: the last key varies fastest", 0},
+    {"status", "status", COLUMN_TEXT, NULL, "ok, illegal, skipped, failed", 0},
+    {"isa", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"n", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"m", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"batch", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"parameters", "params", COLUMN_COUNT, "%.0f", "weights and biases", 0},
+    {"parameters_q", "q", COLUMN_COUNT, "%.0f", NULL, COLUMN_RARE},
+    {"parameters_k", "k", COLUMN_COUNT, "%.0f", NULL, COLUMN_RARE},
+    {"parameters_v", "v", COLUMN_COUNT, "%.0f", NULL, COLUMN_RARE},
+    {"parameters_o", "o", COLUMN_COUNT, "%.0f", NULL, COLUMN_RARE},
+    {"parameters_ffn", NULL, COLUMN_COUNT, "%.0f", "parameters of the feed-forward", 0},
+    {"multiply_adds", "mult-adds", COLUMN_COUNT, "%.0f", "multiply-adds of a call of the plain layer", 0},
+    {"packed_bytes", "packed", COLUMN_BYTES, "%.0f", "bytes of the packed weights", 0},
+    {"scratch_bytes", "scratch", COLUMN_BYTES, "%.0f", "bytes of one worker's scratch", 0},
+    {"code_bytes", "code", COLUMN_BYTES, "%.0f", NULL, COLUMN_RARE},
+    {"folded", "folded", COLUMN_TEXT, NULL, "which weights are multiplied with each other when they are packed", 0},
+    {"us", "µs", COLUMN_US, "%.6g", "microseconds of a call, the median", 0},
+    {"us_min", "min", COLUMN_US, "%.6g", "microseconds of the fastest call", 0},
+    {"us_low", NULL, COLUMN_US, "%.6g", NULL, 0},
+    {"us_q1", NULL, COLUMN_US, "%.6g", NULL, 0},
+    {"us_q3", NULL, COLUMN_US, "%.6g", NULL, 0},
+    {"us_high", NULL, COLUMN_US, "%.6g", NULL, 0},
+    {"us_max", "max", COLUMN_US, "%.6g", NULL, COLUMN_RARE},
+    {"us_over_min", "µs/min", COLUMN_TIMES, "%.4g", "the median over the minimum: how sure it is", 0},
+    {"rank", "rank", COLUMN_TEXT, "%.0f",
+     "1, and the number of points that are surely faster; equal ranks cannot be told apart", 0},
+    {"samples", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"outliers", "outliers", COLUMN_TEXT, "%.0f", NULL, COLUMN_RARE},
+    {"cpu_share", NULL, COLUMN_SHARE, "%.4g", NULL, 0}, /* CPU over wall time of the samples; none: not known */
+    {"switches", NULL, COLUMN_COUNT, "%.0f", NULL, 0},  /* involuntary context switches during them */
+    {"disturbed", NULL, COLUMN_TEXT, "%.0f", NULL, 0},  /* 1: the machine was, even after repeats */
+    {"gflops", "GFLOP/s", COLUMN_RATE, "%.5g", "two operations a multiply-add", 0},
+    {"peak_gflops", NULL, COLUMN_RATE, "%.5g", NULL, 0},
+    {"memory_gbs", "GB/s", COLUMN_RATE, "%.4g", NULL, COLUMN_RARE}, /* of reading, beside the samples */
+    {"share", "of peak", COLUMN_SHARE, "%.4g", "share of the core's multiply-add peak", 0},
+    {"error", NULL, COLUMN_RATIO, "%.4g", NULL, 0},
+    {"error_of_gate", "error/gate", COLUMN_RATIO, "%.4g", "largest error as a share of the statistical gate", 0},
+    {"error_of_bound", "error/bound", COLUMN_RATIO, "%.4g", "largest error as a share of the worst-case bound", 0},
+    {"against_f32", "against f32", COLUMN_RATIO, "%.4g",
+     "how far y is from that of the same layer in f32: root mean square, of that one's", 0},
+    {"against_f32_largest", "largest", COLUMN_RATIO, "%.4g",
+     "the largest such distance, of the same root mean square", 0},
+    {"compile_s", "compile", COLUMN_SECONDS, "%.3f", NULL, COLUMN_RARE},
+    {"cache", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"core", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"cpu", NULL, COLUMN_TEXT, NULL, NULL, COLUMN_MACHINE},
+    {"compiler", NULL, COLUMN_TEXT, NULL, NULL, COLUMN_MACHINE},
+    {"flags", NULL, COLUMN_TEXT, NULL, NULL, COLUMN_MACHINE},
+    {"kernel", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"version", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"when", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"sweep", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"id", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"shard", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"spec", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"settings", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"reason", NULL, COLUMN_TEXT, NULL, NULL, 0},
 };
 
 #define FIXED (sizeof fixed / sizeof *fixed)
+
+void column_add(struct record *record, const char *name, double number)
+{
+    size_t i = 0;
+    while (strcmp(fixed[i].name, name) != 0)
+        i++;
+    record_number(record, name, fixed[i].format, number);
+}
 
 bool column_differs(const struct records *records, const char *name)
 {
@@ -83,55 +94,42 @@ bool column_differs(const struct records *records, const char *name)
     return false;
 }
 
-static bool is_varied(const struct columns *columns, const char *name)
+bool columns_vary(const struct columns *columns, const char *key, size_t length)
 {
-    for (size_t i = 0; i < columns->varied; i++)
-        if (strcmp(columns->column[columns->first_varied + i].name, name) == 0)
+    for (size_t i = 0; i < columns->varied; i++) {
+        const char *name = columns->column[columns->first_varied + i].name;
+        if (strlen(name) == length && strncmp(name, key, length) == 0)
             return true;
-    return false;
-}
-
-bool is_of_machine(const char *name)
-{
-    static const char *const machine[] = {"cpu", "compiler", "flags"};
-    for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
-        if (strcmp(name, machine[i]) == 0)
-            return true;
+    }
     return false;
 }
 
 /* The machine is a column in the table only if there are several; the cost of types only if it was measured. */
 static const char *head_of(const struct records *records, const struct column *column)
 {
-    bool has = strncmp(column->name, FIELD_AGAINST_F32, strlen(FIELD_AGAINST_F32)) != 0;
+    bool has = strncmp(column->name, "against_f32", strlen("against_f32")) != 0;
     for (size_t i = 0; i < records->count; i++)
         has = has || record_get(&records->record[i], column->name) != NULL;
     if (!has)
         return NULL;
-    return is_of_machine(column->name) && column_differs(records, column->name) ? column->name : column->head;
+    return (column->of & COLUMN_MACHINE) != 0 && column_differs(records, column->name) ? column->name : column->head;
 }
 
-bool columns_make(struct columns *columns, const struct records *records)
+void columns_make(struct columns *columns, const struct records *records)
 {
-    const char *vary = records->count > 0 ? record_get(&records->record[0], "vary") : NULL;
-    *columns = (struct columns){.keys = strdup(vary != NULL ? vary : ""), .first_varied = 1};
-    size_t room = FIXED + 1;
-    for (const char *c = columns->keys; c != NULL && *c != '\0'; c++)
-        room += *c == ',';
-    columns->column = calloc(room, sizeof *columns->column);
-    if (columns->keys == NULL || columns->column == NULL)
-        return false;
+    const char *vary = records->count > 0 ? record_get_text(&records->record[0], "vary") : "";
+    *columns = (struct columns){.keys = text_copy(vary), .first_varied = 1};
+    columns->column = memory_get(FIXED + 1 + strlen(vary), sizeof *columns->column);
     columns->column[columns->count++] = fixed[0];
     for (char *rest = NULL, *key = strtok_r(columns->keys, ",", &rest); key != NULL; key = strtok_r(NULL, ",", &rest)) {
-        columns->column[columns->count++] = (struct column){key, key, COLUMN_TEXT};
+        columns->column[columns->count++] = (struct column){.name = key, .head = key, .kind = COLUMN_TEXT};
         columns->varied++;
     }
     for (size_t i = 1; i < FIXED; i++)
-        if (!is_varied(columns, fixed[i].name)) {
+        if (!columns_vary(columns, fixed[i].name, strlen(fixed[i].name))) {
             columns->column[columns->count] = fixed[i];
             columns->column[columns->count++].head = head_of(records, &fixed[i]);
         }
-    return true;
 }
 
 void columns_free(struct columns *columns)
@@ -166,12 +164,12 @@ static void show_bytes(double value, char *text, size_t size)
 
 bool is_disturbed(const struct record *record)
 {
-    return record_get_number(record, FIELD_DISTURBED) == 1;
+    return record_get_number(record, "disturbed") == 1;
 }
 
 const char *mark_of(const struct record *record)
 {
-    const double us = record_get_number(record, FIELD_US), least = record_get_number(record, FIELD_US_MIN);
+    const double us = record_get_number(record, "us"), least = record_get_number(record, "us_min");
     return is_disturbed(record) ? "*" : us > SURE_RATIO * least ? "~" : "";
 }
 
@@ -206,7 +204,7 @@ int text_width(const char *text)
 void column_show_marked(const struct column *column, const struct record *record, char *text, size_t size)
 {
     column_show(column, record, text, size);
-    if (strcmp(column->name, FIELD_US) == 0 && strlen(text) + 1 < size)
+    if (strcmp(column->name, "us") == 0 && strlen(text) + 1 < size)
         strcat(text, *mark_of(record) != '\0' ? mark_of(record) : " ");
 }
 

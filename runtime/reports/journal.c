@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "system/process.h"
+#include "system/memory.h"
 
 static bool failed(const struct journal *journal, const char *what, struct diag *diag)
 {
@@ -31,17 +31,15 @@ static bool is_ours(const struct journal *journal, const char *text, size_t size
 }
 
 /* Lines of checked points come last; they go where a result is added. */
-static bool set_aside(struct journal *journal, const char *text)
+static void set_aside(struct journal *journal, const char *text)
 {
     struct records *records = &journal->records;
     while (records->count > 0 &&
            strcmp(record_get_text(&records->record[records->count - 1], "status"), JOURNAL_CHECKED) == 0) {
         const char *before = memrchr(text, '\n', journal->good - 1);
         journal->good = before != NULL ? (size_t)(before + 1 - text) : 0;
-        if (!records_add(&journal->noted, &records->record[--records->count]))
-            return false;
+        records_add(&journal->noted, &records->record[--records->count]);
     }
-    return true;
 }
 
 bool journal_open(struct journal *journal, const char *path, struct diag *diag)
@@ -67,8 +65,8 @@ bool journal_open(struct journal *journal, const char *path, struct diag *diag)
     bool good = text != NULL && records_parse(&journal->records, text, size, &journal->good, path, diag);
     if (good && !is_ours(journal, text, size))
         good = diag_error(diag, path, "holds something else than results of attnrun sweep; name another file");
-    if (good && !set_aside(journal, text))
-        good = diag_environment(diag, NULL, "out of memory");
+    if (good)
+        set_aside(journal, text);
     free(text);
     return good;
 }
@@ -111,64 +109,43 @@ static bool write_lines(struct journal *journal, const char *lines, size_t good,
     return false;
 }
 
-static bool out_of_memory(struct record *record, struct diag *diag)
-{
-    record_free(record);
-    return diag_environment(diag, NULL, "out of memory");
-}
-
 bool journal_note(struct journal *journal, struct record *record, struct diag *diag)
 {
-    char *line = journal->regular ? record_json(record) : NULL;
     if (!journal->regular) {
         record_free(record);
         return true;
     }
-    if (line == NULL || !records_add(&journal->noted, record))
-        return out_of_memory(record, diag);
+    char *line = record_json(record);
+    records_add(&journal->noted, record);
     const bool good = write_lines(journal, line, 0, diag);
     free(line);
     return good;
 }
 
-/* The record's line, then those of the other points that are only checked; malloc'd, NULL without memory. `length`: of
- * the first. */
-static char *lines_of(struct journal *journal, const struct record *record, size_t *length)
+bool journal_add(struct journal *journal, struct record *record, struct diag *diag)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    bool good = out != NULL && record_print(record, out);
-    *length = good ? (size_t)ftell(out) : 0;
-    for (size_t i = 0; good && i < journal->noted.count; i++) {
+    const bool precedes = journal->noted.count > 0; /* lines of checked points, which give way */
+    struct text lines;
+    record_print(record, text_begin(&lines));
+    const long length = ftell(lines.out);
+    for (size_t i = 0; i < journal->noted.count; i++) {
         struct record *noted = &journal->noted.record[i];
         if (strcmp(record_get_text(noted, "point"), record_get_text(record, "point")) == 0) {
             record_free(noted); /* and the last one in its place */
             *noted = journal->noted.record[--journal->noted.count];
         }
-        good = i >= journal->noted.count || record_print(noted, out);
+        if (i < journal->noted.count)
+            record_print(noted, lines.out);
     }
-    if (out != NULL && fclose(out) == 0 && good)
-        return text;
-    free(text);
-    return NULL;
-}
-
-bool journal_add(struct journal *journal, struct record *record, struct diag *diag)
-{
-    size_t length;
-    const bool behind = journal->noted.count > 0; /* lines that give way */
-    char *lines = lines_of(journal, record, &length);
-    if (lines == NULL)
-        return out_of_memory(record, diag);
-    bool good = !behind || ftruncate(journal->file, (off_t)journal->good) == 0 ||
+    text_end(&lines);
+    bool good = !precedes || ftruncate(journal->file, (off_t)journal->good) == 0 ||
                 failed(journal, "cannot be cut", diag);
-    good = good && (journal->file < 0 || write_lines(journal, lines, length, diag));
-    free(lines);
-    if (!good)
+    good = good && (journal->file < 0 || write_lines(journal, lines.bytes, (size_t)length, diag));
+    free(lines.bytes);
+    if (good)
+        records_add(&journal->records, record);
+    else
         record_free(record);
-    else if (!records_add(&journal->records, record))
-        good = diag_environment(diag, NULL, "out of memory");
     return good;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "system/memory.h"
 
 #define LABEL_LIMIT 16 /* maximum of characters of a label that are shown */
 
@@ -36,10 +37,8 @@ bool labels_read(struct labels *labels, const char *path, size_t positions, size
     char *text = path != NULL ? file_read(path, WHOLE_LABELS, &size, diag) : NULL;
     if (text == NULL)
         return path == NULL;
-    labels->text = calloc(positions + 1, sizeof *labels->text);
-    bool good = labels->text != NULL;
-    if (!good)
-        diag_environment(diag, path, "out of memory");
+    labels->text = memory_get(positions, sizeof *labels->text);
+    bool good = true;
     for (char *at = text, *end = text + size; good && at < end; lines++) {
         size_t length = strcspn(at, "\n"), characters;
         char *next = at + length + 1;
@@ -48,13 +47,10 @@ bool labels_read(struct labels *labels, const char *path, size_t positions, size
         if (length > 0 && at[length - 1] == '\r')
             at[length - 1] = '\0';
         if (zero || !trim_label(at, &characters)) {
-            diag_error(diag, path, "line %zu is not text in UTF-8", lines + 1);
-            good = false;
+            good = diag_error(diag, path, "line %zu is not text in UTF-8", lines + 1);
         } else if (lines < positions) {
             labels->longest = characters > labels->longest ? characters : labels->longest;
-            good = (labels->text[lines] = strdup(at)) != NULL;
-            if (!good)
-                diag_environment(diag, path, "out of memory");
+            labels->text[lines] = text_copy(at);
         }
         at = next;
     }

@@ -9,13 +9,14 @@
 
 #include "base/embedded.h"
 #include "columns.h"
+#include "system/memory.h"
 #include "timing/quiet.h"
 
 #define MAX_STICKY 20 /* maximum width, in characters, of the columns that stay while a narrow screen scrolls */
 
 static bool is_measured(const struct record *record)
 {
-    return record_get(record, FIELD_US) != NULL;
+    return record_get(record, "us") != NULL;
 }
 
 static bool is_above_peak(const struct record *record)
@@ -53,20 +54,16 @@ static const struct record *measured(const struct records *records)
     return &records->record[0];
 }
 
-/* Removes columns that no result has, as results of an older attngen have fewer fields, and those that CSV has for who
- * needs them. */
+/* Removes columns that no result has, as results of an older attngen have fewer fields, and the rare ones. */
 static void drop_columns(struct columns *columns, const struct records *records)
 {
-    static const char *const rare[] = {"parameters_q", "parameters_k", "parameters_v", "parameters_o", "code_bytes",
-                                       "outliers", "us_max", FIELD_MEMORY, "compile_s"};
     for (size_t c = columns->first_varied + columns->varied; c < columns->count; c++) {
+        struct column *column = &columns->column[c];
         bool found = false;
         for (size_t i = 0; !found && i < records->count; i++)
-            found = *record_get_text(&records->record[i], columns->column[c].name) != '\0';
-        for (size_t i = 0; found && i < sizeof rare / sizeof *rare; i++)
-            found = strcmp(columns->column[c].name, rare[i]) != 0;
-        if (!found)
-            columns->column[c].head = NULL;
+            found = *record_get_text(&records->record[i], column->name) != '\0';
+        if (!found || (column->of & COLUMN_RARE) != 0)
+            column->head = NULL;
     }
 }
 
@@ -74,7 +71,7 @@ static void drop_columns(struct columns *columns, const struct records *records)
 static bool is_axis(const struct columns *columns, size_t c)
 {
     return (c >= columns->first_varied && c < columns->first_varied + columns->varied) ||
-           is_of_machine(columns->column[c].name);
+           (columns->column[c].of & COLUMN_MACHINE) != 0;
 }
 
 static void print_file(FILE *out, const char *name)
@@ -84,38 +81,25 @@ static void print_file(FILE *out, const char *name)
 
 /* ---- the parts, top to bottom ---------------------------------------------------------------------------------- */
 
-/* "wide.layer: h, width" */
+/* "wide.layer: h × width" */
 static void print_title(FILE *out, const struct records *records, const struct columns *columns)
 {
-    print_html_text(out, record_get_text(&records->record[0], "spec"));
-    for (size_t i = 0; i < columns->varied; i++) {
-        fputs(i == 0 ? ": " : " × ", out);
-        print_html_text(out, columns->column[columns->first_varied + i].name);
-    }
-}
-
-static bool is_varied(const struct columns *columns, const char *key, size_t length)
-{
-    for (size_t i = 0; i < columns->varied; i++) {
-        const char *name = columns->column[columns->first_varied + i].name;
-        if (strlen(name) == length && strncmp(name, key, length) == 0)
-            return true;
-    }
-    return false;
+    print_html(out, "%s", record_get_text(&records->record[0], "spec"));
+    for (size_t i = 0; i < columns->varied; i++)
+        print_html(out, i == 0 ? ": %s" : " × %s", columns->column[columns->first_varied + i].name);
 }
 
 /* "d_model = 64; seq_len = 20": what all layers have, from the settings of one */
 static void print_layer(FILE *out, const struct records *records, const struct columns *columns)
 {
-    char *text = strdup(record_get_text(measured(records), "settings")), *rest = NULL;
-    char *part = text != NULL ? strtok_r(text, ";", &rest) : NULL;
+    char *text = text_copy(record_get_text(measured(records), "settings")), *rest = NULL;
     const char *gap = "<p class=\"layer\">";
-    for (; part != NULL; part = strtok_r(NULL, ";", &rest)) {
+    for (char *part = strtok_r(text, ";", &rest); part != NULL; part = strtok_r(NULL, ";", &rest)) {
         part += strspn(part, " ");
-        if (strncmp(part, "name ", strlen("name ")) == 0 || is_varied(columns, part, strcspn(part, " =")))
+        if (strncmp(part, "name ", strlen("name ")) == 0 || columns_vary(columns, part, strcspn(part, " =")))
             continue;
         fputs(gap, out);
-        print_html_text(out, part);
+        print_html(out, "%s", part);
         gap = "; ";
     }
     fputs(*gap == ';' ? "</p>\n" : "", out);
@@ -138,15 +122,11 @@ static void print_sticky(FILE *out, const struct records *records, const struct 
     fprintf(out, "tr > :nth-child(%zu) { border-right: 1px solid var(--line); }\n", c);
 }
 
-/* Whether the sweep varies the context length of a step */
-static bool varies_context(const struct columns *columns)
+/* Whether there are plots against the positions of a cache: of the key past, or cache_len */
+static bool plots_context(const struct records *records, const struct columns *columns)
 {
-    bool found = false;
-    for (size_t i = 0; i < columns->varied; i++) {
-        const char *name = columns->column[columns->first_varied + i].name;
-        found = found || strcmp(name, "past") == 0 || strcmp(name, "cache_len") == 0;
-    }
-    return found;
+    return count_of(records, is_measured) > 1 && (columns_vary(columns, "past", strlen("past")) ||
+                                                  columns_vary(columns, "cache_len", strlen("cache_len")));
 }
 
 static void print_head(FILE *out, const struct records *records, const struct columns *columns)
@@ -162,16 +142,15 @@ static void print_head(FILE *out, const struct records *records, const struct co
     print_title(out, records, columns);
     fputs("</h1>\n", out);
     print_layer(out, records, columns);
-    fprintf(out, "<p class=\"soft\">%zu of ", records->count);
-    print_html_text(out, record_get_text(&records->record[0], "points"));
-    fprintf(out, " points, %zu measured", count_status(records, "ok"));
+    print_html(out, "<p class=\"soft\">%zu of %s points, %zu measured", records->count,
+               record_get_text(&records->record[0], "points"), count_status(records, "ok"));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (count_status(records, names[i]) > 0)
-            fprintf(out, ", %zu %s", count_status(records, names[i]), names[i]);
+            print_html(out, ", %zu %s", count_status(records, names[i]), names[i]);
     if (count_of(records, is_disturbed) > 0)
-        fprintf(out, ", %zu disturbed", count_of(records, is_disturbed));
+        print_html(out, ", %zu disturbed", count_of(records, is_disturbed));
     fputs(".</p>\n<nav>", out);
-    if (count_of(records, is_measured) > 1 && varies_context(columns))
+    if (plots_context(records, columns))
         fputs("<a href=\"#context\">Context length</a>", out);
     if (count_of(records, is_measured) > 1)
         fputs("<a href=\"#plots\">Plots</a>", out);
@@ -199,7 +178,7 @@ static void print_notes(FILE *out, const struct records *records)
 /* The plots, which plots.js draws from the table; it replaces these sentences. */
 static void print_plots(FILE *out, const struct records *records, const struct columns *columns)
 {
-    if (count_of(records, is_measured) > 1 && varies_context(columns))
+    if (plots_context(records, columns))
         fputs("<section id=\"context\">\n<h2>Context length</h2>\n"
               "<p>JavaScript draws the time of a call against the positions of its cache; the table has them.</p>\n"
               "</section>\n", out);
@@ -209,88 +188,43 @@ static void print_plots(FILE *out, const struct records *records, const struct c
               "</section>\n", out);
 }
 
-/* An explanation of a heading that is not self-explanatory */
-static const char *explain(const char *field)
-{
-    static const struct {
-        const char *field, *text;
-    } texts[] = {
-        {"point", "number of the point: the last key varies fastest"},
-        {"status", "ok, illegal, skipped, failed"},
-        {"parameters", "weights and biases"},
-        {"parameters_ffn", "parameters of the feed-forward"},
-        {"multiply_adds", "multiply-adds of a call of the plain layer"},
-        {"packed_bytes", "bytes of the packed weights"},
-        {"scratch_bytes", "bytes of one worker's scratch"},
-        {FIELD_FOLDED, "which weights are multiplied with each other when they are packed"},
-        {FIELD_US, "microseconds of a call, the median"},
-        {FIELD_US_MIN, "microseconds of the fastest call"},
-        {FIELD_OVER_MIN, "the median over the minimum: how sure it is"},
-        {FIELD_RANK, "1, and the number of points that are surely faster; equal ranks cannot be told apart"},
-        {"gflops", "two operations a multiply-add"},
-        {"share", "share of the core's multiply-add peak"},
-        {"error_of_gate", "largest error as a share of the statistical gate"},
-        {"error_of_bound", "largest error as a share of the worst-case bound"},
-        {FIELD_AGAINST_F32, "how far y is from that of the same layer in f32: root mean square, of that one's"},
-        {FIELD_AGAINST_F32_LARGEST, "the largest such distance, of the same root mean square"},
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (strcmp(texts[i].field, field) == 0)
-            return texts[i].text;
-    return NULL;
-}
-
 static void print_column_head(FILE *out, const struct records *records, const struct columns *columns, size_t c)
 {
     const struct column *column = &columns->column[c];
-    const char *text = explain(column->name);
-    fprintf(out, "<th scope=\"col\"%s aria-sort=\"none\" data-name=\"",
-            column_is_text(column, records) ? " class=\"text\"" : "");
-    print_html_text(out, column->name);
-    fprintf(out, "\"%s", is_axis(columns, c) ? " data-axis=\"\"" : "");
-    if (text != NULL) {
-        fputs(" title=\"", out);
-        print_html_text(out, text);
-        putc('"', out);
-    }
-    fputs("><button type=\"button\">", out);
-    print_html_text(out, column->head);
-    fputs("</button></th>", out);
+    fputs(column_is_text(column, records) ? "<th scope=\"col\" class=\"text\"" : "<th scope=\"col\"", out);
+    print_html(out, " aria-sort=\"none\" data-name=\"%s\"", column->name);
+    fputs(is_axis(columns, c) ? " data-axis=\"\"" : "", out);
+    if (column->text != NULL)
+        print_html(out, " title=\"%s\"", column->text);
+    print_html(out, "><button type=\"button\">%s</button></th>", column->head);
 }
 
 /* The first cell names its row. Figures affected by a disturbance are marked. */
 static void print_cell(FILE *out, const struct columns *columns, size_t c, const struct record *record)
 {
-    static const char *const moved[] = {FIELD_US, "gflops", "share"};
+    static const char *const moved[] = {"us", "gflops", "share"};
     const struct column *column = &columns->column[c];
+    const char *value = record_get_text(record, column->name), *mark = "";
     char text[80];
-    const char *mark = "";
     for (size_t i = 0; i < (is_disturbed(record) ? sizeof moved / sizeof *moved : 1); i++)
         mark = strcmp(column->name, moved[i]) == 0 ? mark_of(record) : mark;
     column_show(column, record, text, sizeof text);
-    fprintf(out, "<%s%s data-value=\"", c == 0 ? "th scope=\"row\"" : "td",
-            isnan(record_get_number(record, column->name)) ? " class=\"text\"" : "");
-    print_html_text(out, record_get_text(record, column->name));
-    fputs("\">", out);
-    print_html_text(out, column->kind == COLUMN_TEXT ? record_get_text(record, column->name) : text);
+    fputs(c == 0 ? "<th scope=\"row\"" : "<td", out);
+    fputs(isnan(record_get_number(record, column->name)) ? " class=\"text\"" : "", out);
+    print_html(out, " data-value=\"%s\">%s", value, column->kind == COLUMN_TEXT ? value : text);
     if (*mark != '\0')
-        fprintf(out, " <abbr title=\"%s\">%s</abbr>", *mark == '*' ? "disturbed" : "less sure", mark);
+        print_html(out, " <abbr title=\"%s\">%s</abbr>", *mark == '*' ? "disturbed" : "less sure", mark);
     fputs(c == 0 ? "</th>" : "</td>", out);
 }
 
 /* A row for a point; plotted values without a column are attributes of the row. */
 static void print_row(FILE *out, const struct columns *columns, const struct record *record)
 {
-    static const char *const drawn[] = {"us_q3", "peak_gflops", FIELD_DISTURBED};
-    fputs("<tr class=\"", out);
-    print_html_text(out, record_get_text(record, "status"));
-    putc('"', out);
+    static const char *const drawn[] = {"us_q3", "peak_gflops", "disturbed"};
+    print_html(out, "<tr class=\"%s\"", record_get_text(record, "status"));
     for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++)
-        if (record_get(record, drawn[i]) != NULL) {
-            fprintf(out, " data-%s=\"", drawn[i]);
-            print_html_text(out, record_get_text(record, drawn[i]));
-            putc('"', out);
-        }
+        if (record_get(record, drawn[i]) != NULL)
+            print_html(out, " data-%s=\"%s\"", drawn[i], record_get_text(record, drawn[i]));
     putc('>', out);
     for (size_t c = 0; c < columns->count; c++)
         if (columns->column[c].head != NULL)
@@ -329,10 +263,7 @@ static void print_values(FILE *out, const struct record *record, const struct co
 {
     for (size_t v = 0; v < columns->varied; v++) {
         const char *key = columns->column[columns->first_varied + v].name;
-        fputs(v == 0 ? "" : ", ", out);
-        print_html_text(out, key);
-        fputs(" = ", out);
-        print_html_text(out, record_get_text(record, key));
+        print_html(out, v == 0 ? "%s = %s" : ", %s = %s", key, record_get_text(record, key));
     }
 }
 
@@ -342,21 +273,17 @@ static void print_reasons(FILE *out, const struct records *records, const struct
     if (count_status(records, "ok") == records->count)
         return;
     fputs("<section id=\"reasons\">\n<h2>Points without numbers</h2>\n<ul>\n", out);
-    bool *told = calloc(records->count, sizeof *told);
-    for (size_t i = 0; told != NULL && i < records->count; i++) {
+    bool *told = memory_get(records->count, sizeof *told);
+    for (size_t i = 0; i < records->count; i++) {
         const struct record *record = &records->record[i];
         size_t alike = 0;
         if (told[i] || strcmp(record_get_text(record, "status"), "ok") == 0)
             continue;
         for (size_t j = i; j < records->count; j++)
             alike += is_alike(record, &records->record[j]);
-        fputs("<li class=\"", out);
-        print_html_text(out, record_get_text(record, "status"));
-        fprintf(out, "\">%zu ", alike);
-        print_html_text(out, record_get_text(record, "status"));
-        fputs(alike > 1 ? ", the first: " : ": ", out);
-        print_html_text(out, record_get_text(record, "reason"));
-        fputs("<br/>", out);
+        const char *status = record_get_text(record, "status");
+        print_html(out, alike > 1 ? "<li class=\"%s\">%zu %s, the first: %s<br/>" : "<li class=\"%s\">%zu %s: %s<br/>",
+                   status, alike, status, record_get_text(record, "reason"));
         for (size_t j = i; j < records->count; j++)
             if (is_alike(record, &records->record[j])) {
                 fputs(j > i ? "; " : "", out);
@@ -384,7 +311,7 @@ static void print_circumstances(FILE *out, const struct records *records, const 
           "one call: median, minimum and maximum of the rounds. Outliers lie past the quartiles by more than 1.5 times "
           "their distance. Operations are those of the plain layer. "
           "Errors are shares of the statistical gate and of the worst-case bound.", out);
-    if (record_get(first, FIELD_AGAINST_F32) != NULL)
+    if (record_get(first, "against_f32") != NULL)
         fputs(" Against f32: how far y is from that of the same layer in f32, on the same numbers, in double; root "
               "mean square and largest, both of the root mean square of y.", out);
     fputs("</p>\n<dl>\n", out);
@@ -392,11 +319,8 @@ static void print_circumstances(FILE *out, const struct records *records, const 
         bool shown = false;
         for (size_t c = 0; c < columns->count; c++)
             shown |= columns->column[c].head != NULL && strcmp(columns->column[c].name, facts[i].field) == 0;
-        if (shown)
-            continue;
-        fprintf(out, "<dt>%s</dt><dd>", facts[i].name);
-        print_html_text(out, record_get_text(first, facts[i].field));
-        fputs("</dd>\n", out);
+        if (!shown)
+            print_html(out, "<dt>%s</dt><dd>%s</dd>\n", facts[i].name, record_get_text(first, facts[i].field));
     }
     fputs("</dl>\n</section>\n", out);
 }
@@ -410,22 +334,20 @@ static void print_scripts(FILE *out)
     fputs("/*]]>*/</script>\n", out);
 }
 
-bool page_write(FILE *out, const struct records *records, struct diag *diag)
+void page_write(FILE *out, const struct records *records)
 {
-    (void)diag; /* only lack of memory is possible */
     struct columns columns;
-    const bool good = columns_make(&columns, records);
-    if (good && records->count > 0) {
-        drop_columns(&columns, records);
-        print_head(out, records, &columns);
-        print_notes(out, records);
-        print_plots(out, records, &columns);
-        print_table(out, records, &columns);
-        print_reasons(out, records, &columns);
-        print_circumstances(out, records, &columns);
-        print_scripts(out);
-        fputs("</body>\n</html>\n", out);
-    }
+    if (records->count == 0)
+        return;
+    columns_make(&columns, records);
+    drop_columns(&columns, records);
+    print_head(out, records, &columns);
+    print_notes(out, records);
+    print_plots(out, records, &columns);
+    print_table(out, records, &columns);
+    print_reasons(out, records, &columns);
+    print_circumstances(out, records, &columns);
+    print_scripts(out);
+    fputs("</body>\n</html>\n", out);
     columns_free(&columns);
-    return good;
 }

@@ -8,7 +8,7 @@
 
 #include "record.h"
 
-/* False without memory. The records are in the order of their points. */
-bool page_write(FILE *out, const struct records *records, struct diag *diag);
+/* The records are in the order of their points. */
+void page_write(FILE *out, const struct records *records);
 
 #endif

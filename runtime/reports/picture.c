@@ -1,31 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Colours are chosen here, weight by weight; gnuplot puts the panels, axes and numbers around them and embeds each
- * panel as one image, so a picture grows with its pixels and not with markup.
+/* Each panel is one image of a palette, whose pixels viewers enlarge, so a picture grows with its pixels and not with
+ * markup.
  */
 #include "picture.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/replace.h"
-#include "gnuplot.h"
+#include "png.h"
+#include "record.h"
+#include "system/memory.h"
 
-#define SHARP 500             /* pixels are repeated up to this size, as viewers blur enlarged images */
 #define DECADES 4             /* of a logarithmic scale */
-#define BAR_STEPS 256         /* of the colour bar */
-
-struct colour {
-    unsigned char red, green, blue;
-};
+#define BAR_STEPS 254         /* colours of the bar */
+enum { HIDDEN_COLOUR = BAR_STEPS, NONFINITE_COLOUR };
 
 /* "viridis" in ten points: from dark to bright in equal steps of lightness, for the colour-blind as well. */
 static const struct colour colours[] = {
     {68, 1, 84},    {72, 40, 120},  {62, 74, 137},  {49, 104, 142}, {38, 130, 142},
     {31, 158, 137}, {53, 183, 121}, {109, 205, 89}, {180, 222, 44}, {253, 231, 37},
 };
-static const struct colour hidden_colour = {222, 222, 228}, nonfinite_colour = {214, 40, 57};
 
 #define COLOURS (sizeof colours / sizeof *colours)
 
@@ -53,9 +49,19 @@ static struct colour colour_at(double place)
     return (struct colour){blend(a.red, b.red, part), blend(a.green, b.green, part), blend(a.blue, b.blue, part)};
 }
 
-static struct colour colour_of(const struct picture *p, float weight)
+/* Those of the bar from 0 on, then the two that are not in it */
+static void make_palette(struct colour palette[256])
 {
-    return weight == HIDDEN ? hidden_colour : !isfinite(weight) ? nonfinite_colour : colour_at(place_of(p, weight));
+    for (int i = 0; i < BAR_STEPS; i++)
+        palette[i] = colour_at(i / (BAR_STEPS - 1.0));
+    palette[HIDDEN_COLOUR] = (struct colour){222, 222, 228};
+    palette[NONFINITE_COLOUR] = (struct colour){214, 40, 57};
+}
+
+static unsigned char index_of(const struct picture *p, float weight)
+{
+    return (unsigned char)(weight == HIDDEN ? HIDDEN_COLOUR : !isfinite(weight) ? NONFINITE_COLOUR
+                           : lrint(place_of(p, weight) * (BAR_STEPS - 1)));
 }
 
 /* All in units of the picture, from its top left corner. */
@@ -67,7 +73,6 @@ struct layout {
     size_t across, down;
     double bar_left, bar_width, bar_height;
     double font_x, font_y;      /* of tic labels */
-    size_t repeat;              /* pixels of the image for one pixel of the panel */
 };
 
 static double tic_width(const struct labels *labels, size_t positions, double font)
@@ -112,81 +117,79 @@ static struct layout lay_out(const struct picture *p)
     l.keys_y = l.top + (double)l.down * l.step_y - 34 + 22 +
                (p->keys.text != NULL ? tic_width(&p->keys, p->m, l.font_x) : 18);
     l.height = fmax(l.keys_y, l.top + l.bar_height + 50) + 18;
-    const size_t max = p->rows > p->columns ? p->rows : p->columns;
-    l.repeat = max < SHARP ? SHARP / max : 1;
     return l;
 }
 
-static void put_colour(FILE *out, struct colour colour)
+/* A text around a point: anchor "start", "middle" or "end"; upright ones are read from below. */
+static void put_text(FILE *out, double x, double y, double size, const char *anchor, bool upright, const char *format,
+                     ...) DIAG_PRINTF(7, 8);
+static void put_text(FILE *out, double x, double y, double size, const char *anchor, bool upright, const char *format,
+                     ...)
 {
-    putc(colour.red, out);
-    putc(colour.green, out);
-    putc(colour.blue, out);
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        text = text_copy("");
+    va_end(args);
+    fprintf(out, "<text font-size=\"%.1f\" text-anchor=\"%s\" transform=\"translate(%.1f %.1f)%s\" y=\"%.1f\">", size,
+            anchor, x, y, upright ? " rotate(-90)" : "", 0.35 * size);
+    print_html_text(out, text);
+    fputs("</text>\n", out);
+    free(text);
 }
 
-/* Panel after panel as bytes red, green, blue; then the colour bar from 0 on, which needs two pixels of width */
-static bool write_pixels(const struct picture *p, const struct layout *l, const char *path, struct diag *diag)
+static void put_box(FILE *out, double x, double y, double w, double h, const char *fill)
 {
-    FILE *out = fopen(path, "wbe");
-    for (size_t row = 0; out != NULL && row < p->heads * p->rows; row++)
-        for (size_t again = 0; again < l->repeat; again++)
-            for (size_t column = 0; column < p->columns * l->repeat; column++)
-                put_colour(out, colour_of(p, p->weights[row * p->columns + column / l->repeat]));
-    for (int i = 0; out != NULL && i < 2 * BAR_STEPS; i++)
-        put_colour(out, colour_at((i / 2 + 0.5) / BAR_STEPS));
-    bool good = out != NULL && !ferror(out);
-    if (out != NULL && fclose(out) != 0)
-        good = false;
-    return good || diag_environment(diag, path, "cannot be written");
+    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\" stroke=\"#9a9aa2\" "
+            "stroke-width=\"0.6\"/>\n", x, y, w, h, fill);
 }
 
-static void put_label(FILE *out, const struct layout *l, double x, double y, const char *more, const char *text)
+static void put_image(FILE *out, double x, double y, double w, double h, const unsigned char *pixels, size_t columns,
+                      size_t rows)
 {
-    fputs("set label ", out);
-    gnuplot_quote(out, text);
-    fprintf(out, " at screen %.6f, screen %.6f %s\n", x / l->width, 1 - y / l->height, more);
+    struct colour palette[256];
+    make_palette(palette);
+    fprintf(out, "<image x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" preserveAspectRatio=\"none\" "
+            "style=\"image-rendering: pixelated\" xlink:href=\"", x, y, w, h);
+    png_print(out, palette, pixels, (uint32_t)columns, (uint32_t)rows);
+    fputs("\"/>\n", out);
+    put_box(out, x, y, w, h, "none");
 }
 
-/* The lines above the panels. */
-static char *caption(const struct picture *p, int line)
+/* The lines above the panels */
+static void put_captions(FILE *out, const struct picture *p)
 {
     const struct layer *layer = p->layer;
     const struct inputs *in = p->inputs;
-    char *text = NULL, masks[LAYER_MASK_TEXT];
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL)
-        return NULL;
+    char masks[LAYER_MASK_TEXT];
+    struct text line;
     layer_mask_text(layer->mask, masks);
-    if (line == 0) {
-        fprintf(out, "%s: attention weights", layer->name);
-    } else if (line == 1) {
-        if (layer_has_tensor(layer, TENSOR_X))
-            fprintf(out, "d_model = %lld, ", (long long)layer->d_model);
-        fprintf(out, "h = %lld", (long long)layer->h);
-        if (layer->h_kv != layer->h)
-            fprintf(out, " on h_kv = %lld", (long long)layer->h_kv);
-        fprintf(out, ", d_k = %lld, n = %zu", (long long)layer->d_k, in->n);
-        if (!layer->self || layer_has_cache(layer))
-            fprintf(out, ", m = %zu", p->m);
-        fprintf(out, ", mask = %s", masks);
-    } else {
-        if (in->batch > 1)
-            fprintf(out, "sequence %zu (of %zu), ", p->sequence, in->batch);
-        if ((layer->mask & MASK_PADDING) && !layer_has_cache(layer))
-            fprintf(out, "%zu keys of %zu, ", inputs_keys(in, p->sequence), in->m);
-        fprintf(out, "%s kernel", p->isa);
-        if (p->block > 1)
-            fprintf(out, "; each pixel is the largest of %zu × %zu weights", p->block, p->block);
-    }
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    put_text(out, 22, 26, 17, "start", false, "%s: attention weights", layer->name);
+    text_begin(&line);
+    if (layer_has_tensor(layer, TENSOR_X))
+        fprintf(line.out, "d_model = %lld, ", (long long)layer->d_model);
+    fprintf(line.out, "h = %lld", (long long)layer->h);
+    if (layer->h_kv != layer->h)
+        fprintf(line.out, " on h_kv = %lld", (long long)layer->h_kv);
+    fprintf(line.out, ", d_k = %lld, n = %zu", (long long)layer->d_k, in->n);
+    if (!layer->self || layer_has_cache(layer))
+        fprintf(line.out, ", m = %zu", p->m);
+    put_text(out, 22, 48, 12, "start", false, "%s, mask = %s", text_end(&line), masks);
+    free(line.bytes);
+    text_begin(&line);
+    if (in->batch > 1)
+        fprintf(line.out, "sequence %zu (of %zu), ", p->sequence, in->batch);
+    if ((layer->mask & MASK_PADDING) && !layer_has_cache(layer))
+        fprintf(line.out, "%zu keys of %zu, ", inputs_keys(in, p->sequence), in->m);
+    fprintf(line.out, "%s kernel", p->isa);
+    if (p->block > 1)
+        fprintf(line.out, "; each pixel is the largest of %zu × %zu weights", p->block, p->block);
+    put_text(out, 22, 70, 12, "start", false, "%s", text_end(&line));
+    free(line.bytes);
 }
 
-/* 1, 2, 5, 10, 20, …: the first that leaves at most `most` steps. */
+/* 1, 2, 5, 10, 20, …: the first that leaves at most `max` steps. */
 static size_t round_step(size_t positions, double max)
 {
     size_t step = 1;
@@ -195,197 +198,119 @@ static size_t round_step(size_t positions, double max)
     return step;
 }
 
-/* set xtics or ytics: labels or numbers, or only marks on panels inside the grid */
-static void put_tics(FILE *out, char axis, const struct labels *labels, size_t positions, double length, double font,
-                     bool named)
+/* Marks along an axis of `length` from (x, y), and where `named` labels or numbers beside them */
+static void put_tics(FILE *out, bool down, const struct labels *labels, size_t positions, double x, double y,
+                     double length, double font, bool named)
 {
-    const double room = labels->text != NULL ? font * 1.05 : axis == 'x' ? 36 : 20;
-    const size_t step = labels->text != NULL ? (size_t)ceil(room * (double)positions / length - 0.01)
+    const double room = labels->text != NULL ? font * 1.05 : down ? 20 : 36, unit = length / (double)positions;
+    const size_t step = labels->text != NULL ? (size_t)ceil(room / unit - 0.01)
                                              : round_step(positions, fmax(1, length / room));
-    fprintf(out, "set %ctics %s font ',%.1f' (", axis,
-            axis != 'x' ? "offset 0.6,0" : labels->text != NULL ? "rotate by 90 right offset 0,0.3" : "offset 0,0.4",
-            font);
     for (size_t i = 0; i < positions; i += step > 0 ? step : 1) {
-        char number[24];
-        snprintf(number, sizeof number, "%zu", i);
-        const char *text = labels->text == NULL ? number : i < labels->count ? labels->text[i] : "";
-        fputs(i > 0 ? ", " : "", out);
-        gnuplot_quote_tic(out, named ? text : "");
-        fprintf(out, " %zu", i);
+        const double at = ((double)i + 0.5) * unit;
+        const char *text = labels->text == NULL || i >= labels->count ? "" : labels->text[i];
+        fprintf(out, down ? "<path d=\"M%.1f %.1fh-4\"/>" : "<path d=\"M%.1f %.1fv4\"/>", down ? x : x + at,
+                down ? y + at : y);
+        const double text_x = down ? x - 7 : x + at, text_y = down ? y + at : y + (labels->text == NULL ? 12 : 7);
+        if (named && labels->text == NULL)
+            put_text(out, text_x, text_y, font, down ? "end" : "middle", false, "%zu", i);
+        else if (named)
+            put_text(out, text_x, text_y, font, "end", !down, "%s", text);
     }
-    fputs(")\n", out);
+    putc('\n', out);
 }
 
-static void put_margins(FILE *out, const struct layout *l, double x, double y, double w, double h)
-{
-    fprintf(out, "set lmargin at screen %.6f\nset rmargin at screen %.6f\nset tmargin at screen %.6f\n"
-            "set bmargin at screen %.6f\n", x / l->width, (x + w) / l->width, 1 - y / l->height,
-            1 - (y + h) / l->height);
-}
-
-static void put_panel(FILE *out, const struct picture *p, const struct layout *l, const char *pixels, size_t i)
+static void put_panel(FILE *out, const struct picture *p, const struct layout *l, size_t i)
 {
     const struct layer *layer = p->layer;
-    const struct inputs *in = p->inputs;
-    const size_t head = p->first_head + i, wide = p->columns * l->repeat, high = p->rows * l->repeat;
-    const double step = (double)p->block / (double)l->repeat; /* positions in a pixel of the image */
-    put_margins(out, l, l->left + (double)(i % l->across) * l->step_x, l->top + (double)(i / l->across) * l->step_y,
-                l->panel_w, l->panel_h);
-    fprintf(out, "set title 'head %zu", head);
+    const size_t head = p->first_head + i, pixels = p->rows * p->columns;
+    const double x = l->left + (double)(i % l->across) * l->step_x, y = l->top + (double)(i / l->across) * l->step_y;
+    const double wide = l->panel_w * (double)p->m / (double)(p->columns * p->block); /* without the last pixel's rest */
+    const double high = l->panel_h * (double)p->inputs->n / (double)(p->rows * p->block);
+    unsigned char *colours = memory_get(pixels, 1);
+    for (size_t at = 0; at < pixels; at++)
+        colours[at] = index_of(p, p->weights[i * pixels + at]);
+    put_image(out, x, y, l->panel_w, l->panel_h, colours, p->columns, p->rows);
+    free(colours);
     if (layer->h_kv != layer->h)
-        fprintf(out, " (keys %lld)", (long long)head * layer->h_kv / layer->h);
-    fputs("' offset 0,-0.7\n", out);
-    put_tics(out, 'x', &p->keys, p->m, l->panel_w, l->font_x, i + l->across >= p->heads);
-    put_tics(out, 'y', &p->queries, in->n, l->panel_h, l->font_y, i % l->across == 0);
-    fprintf(out, "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\nplot ", p->columns * p->block - 1,
-            p->rows * p->block - 1);
-    gnuplot_quote(out, pixels);
-    fprintf(out, " binary skip=%zu array=(%zu,%zu) format='%%uchar' dx=%.9g dy=%.9g origin=(%.9g,%.9g) with rgbimage "
-            "title 'head %zu'\n", 3 * i * wide * high, wide, high, step, step, step / 2 - 0.5, step / 2 - 0.5, head);
+        put_text(out, x + l->panel_w / 2, y - 10, 12, "middle", false, "head %zu (keys %lld)", head,
+                 (long long)head * layer->h_kv / layer->h);
+    else
+        put_text(out, x + l->panel_w / 2, y - 10, 12, "middle", false, "head %zu", head);
+    put_tics(out, false, &p->keys, p->m, x, y + l->panel_h, wide, l->font_x, i + l->across >= p->heads);
+    put_tics(out, true, &p->queries, p->inputs->n, x, y, high, l->font_y, i % l->across == 0);
+}
+
+/* A number beside the bar; `place`: from 0 at its foot to 1 at its top */
+static void put_mark(FILE *out, const struct layout *l, double place, const char *before, double number)
+{
+    const double y = l->top + (1 - place) * l->bar_height, x = l->bar_left + l->bar_width;
+    fprintf(out, "<path d=\"M%.1f %.1fh4\"/>", x, y);
+    put_text(out, x + 8, y, 12, "start", false, "%s%.3g", before, number);
 }
 
 /* Numbers beside the bar, from its top, where they do not overlap: the largest weight, then round numbers */
-static void put_bar_tics(FILE *out, const struct picture *p)
+static void put_bar_tics(FILE *out, const struct picture *p, const struct layout *l)
 {
-    const char *min = p->scale == LOG ? "≤ " : "";
     double last = 1, decade = pow(10, ceil(log10((double)p->top)));
-    fprintf(out, "set y2tics ('%.3g' 1, '%s%.3g' 0", p->top, min,
-            p->scale == LOG ? p->top * pow(10, -DECADES) : 0);
+    put_mark(out, l, 1, "", (double)p->top);
+    put_mark(out, l, 0, p->scale == LOG ? "≤ " : "", p->scale == LOG ? p->top * pow(10, -DECADES) : 0);
     if (p->scale == LINEAR) {
         static const double steps[] = {0.5, 0.2, 0.1, 0.05};
         size_t i = 0;
         while (i < 3 && p->top / (decade * steps[i]) < 3)
             i++;
         for (double at = decade * steps[i]; p->top - at > 0.06 * p->top; at += decade * steps[i])
-            fprintf(out, ", '%.3g' %.6f", at, place_of(p, at));
+            put_mark(out, l, place_of(p, at), "", at);
     }
     for (; p->scale != LINEAR && place_of(p, decade) > 0.07; decade /= 10)
         for (int i = 0; i < 3; i++) {
             const double at = decade * (i == 0 ? 1 : i == 1 ? 0.5 : 0.2), place = place_of(p, at);
             if (at < p->top && last - place > 0.07 && place > 0.08) {
-                fprintf(out, ", '%.3g' %.6f", at, place);
+                put_mark(out, l, place, "", at);
                 last = place;
             }
         }
-    fputs(")\n", out);
 }
 
-/* Explains a colour that is not in the bar. */
-static void put_swatch(FILE *out, const struct layout *l, double y, struct colour colour, const char *text)
-{
-    fprintf(out, "set object rectangle from screen %.6f, screen %.6f to screen %.6f, screen %.6f fillstyle solid 1 "
-            "border lc '#9a9aa2' fillcolor '#%02x%02x%02x'\n", l->bar_left / l->width, 1 - (y + 12) / l->height,
-            (l->bar_left + l->bar_width) / l->width, 1 - y / l->height, colour.red, colour.green, colour.blue);
-    put_label(out, l, l->bar_left + l->bar_width + 8, y + 6, "left font ',11'", text);
-}
-
-static void put_bar(FILE *out, const struct picture *p, const struct layout *l, const char *pixels)
+static void put_bar(FILE *out, const struct picture *p, const struct layout *l)
 {
     static const char *const names[SCALES] = {"weight", "weight (square-root scale)", "weight (logarithmic scale)"};
+    const double text_x = l->bar_left + l->bar_width + 8;
     double y = l->top + l->bar_height + 14;
-    put_margins(out, l, l->bar_left, l->top, l->bar_width, l->bar_height);
-    fputs("unset title\nunset xtics\nunset ytics\nset xrange [0:1]\nset yrange [0:1]\nset y2range [0:1]\n", out);
-    put_bar_tics(out, p);
-    put_label(out, l, l->bar_left + l->bar_width + 76, l->top + l->bar_height / 2, "center rotate by 90 font ',11'",
-              names[p->scale]);
+    unsigned char colours[BAR_STEPS];
+    for (int i = 0; i < BAR_STEPS; i++)
+        colours[i] = (unsigned char)(BAR_STEPS - 1 - i);
+    put_image(out, l->bar_left, l->top, l->bar_width, l->bar_height, colours, 1, BAR_STEPS);
+    put_bar_tics(out, p, l);
+    put_text(out, text_x + 68, l->top + l->bar_height / 2, 11, "middle", true, "%s", names[p->scale]);
     if (p->any_hidden) {
-        put_swatch(out, l, y, hidden_colour, "hidden by the mask");
+        put_box(out, l->bar_left, y, l->bar_width, 12, "rgb(222,222,228)");
+        put_text(out, text_x, y + 6, 11, "start", false, "hidden by the mask");
         y += 20;
     }
-    if (p->any_nonfinite)
-        put_swatch(out, l, y, nonfinite_colour, "not a finite number");
-    fputs("plot ", out);
-    gnuplot_quote(out, pixels);
-    fprintf(out, " binary skip=%zu array=(2,%d) format='%%uchar' dx=0.5 dy=%.9g origin=(0.25,%.9g) with rgbimage "
-            "title 'colour bar'\n", 3 * p->heads * p->rows * p->columns * l->repeat * l->repeat, BAR_STEPS,
-            1.0 / BAR_STEPS, 0.5 / BAR_STEPS);
-}
-
-static bool write_script(const struct picture *p, const struct layout *l, const char *path, const char *pixels,
-                         const char *picture, struct diag *diag)
-{
-    static const char *const fonts[] = {"left font ',17'", "left font ',12' textcolor '#44444c'",
-                                        "left font ',12' textcolor '#44444c'"};
-    FILE *out = fopen(path, "wbe");
-    bool good = out != NULL;
-    if (good) {
-        fprintf(out, "set encoding utf8\nset terminal svg size %.0f,%.0f dynamic noenhanced font 'sans-serif,12' "
-                "background '#ffffff' name '%s'\nset output ", l->width, l->height, p->layer->name);
-        gnuplot_quote(out, picture);
-        fputs("\nset multiplot\nunset key\nset border lc '#9a9aa2' lw 0.6\n"
-              "set tics out nomirror scale 0.4 textcolor '#1b1b20'\n", out);
+    if (p->any_nonfinite) {
+        put_box(out, l->bar_left, y, l->bar_width, 12, "rgb(214,40,57)");
+        put_text(out, text_x, y + 6, 11, "start", false, "not a finite number");
     }
-    for (int line = 0; good && line < 3; line++) {
-        char *text = caption(p, line);
-        good = text != NULL;
-        if (good)
-            put_label(out, l, 22, 26 + 22 * line, fonts[line], text);
-        free(text);
-    }
-    if (good) {
-        const double below = l->top + (double)l->down * l->step_y - 34;
-        put_label(out, l, l->left + ((double)l->across * l->step_x - 18) / 2, l->keys_y, "center", "key position");
-        put_label(out, l, 18, (l->top + below) / 2, "center rotate by 90", "query position");
-    }
-    for (size_t i = 0; good && i < p->heads; i++) {
-        put_panel(out, p, l, pixels, i);
-        fputs(i == 0 ? "unset label\n" : "", out);
-    }
-    if (good) {
-        put_bar(out, p, l, pixels);
-        fputs("unset multiplot\nset output\n", out);
-    }
-    good = good && !ferror(out);
-    if (out != NULL && fclose(out) != 0)
-        good = false;
-    return good || diag_environment(diag, path, "cannot be written");
-}
-
-/* gnuplot does not report a full disk, so the end of the file must be there. */
-static bool keep_picture(const char *from, const char *to, struct diag *diag)
-{
-    static const char last[] = "</svg>";
-    size_t size = 0;
-    char *text = file_read(from, WHOLE_OURS, &size, diag);
-    bool good = text != NULL;
-    if (good) {
-        while (size > 0 && strchr(" \n", text[size - 1]) != NULL)
-            size--;
-        text[size] = '\n'; /* in place of a blank or of the NUL after the text */
-        good = size >= strlen(last) && memcmp(text + size - strlen(last), last, strlen(last)) == 0;
-        if (!good)
-            diag_environment(diag, from, "gnuplot did not write it to its end; is the disk full?");
-    }
-    const struct piece piece = {text, size + 1};
-    good = good && file_replace(to, &piece, 1, diag);
-    free(text);
-    return good;
 }
 
 bool picture_draw(const struct picture *p, const char *path, struct diag *diag)
 {
-    const struct layout layout = lay_out(p);
-    sigset_t before;
-    signals_hold(&before);
-    char *folder = folder_make(diag), *pixels = NULL, *script = NULL, *picture = NULL;
-    bool good = folder != NULL;
-    if (good) {
-        pixels = path_join(folder, "pixels.rgb");
-        script = path_join(folder, "heatmap.gnuplot");
-        picture = path_join(folder, "heatmap.svg");
-        good = pixels != NULL && script != NULL && picture != NULL;
-        if (!good)
-            diag_environment(diag, NULL, "out of memory");
-    }
-    good = good && write_pixels(p, &layout, pixels, diag) &&
-           write_script(p, &layout, script, pixels, picture, diag) && gnuplot_run(script, diag) &&
-           keep_picture(picture, path, diag);
-    if (folder != NULL)
-        folder_remove(folder);
-    free(folder);
-    free(pixels);
-    free(script);
-    free(picture);
-    signals_release(&before);
-    return good;
+    const struct layout l = lay_out(p);
+    const double below = l.top + (double)l.down * l.step_y - 34;
+    struct text picture;
+    FILE *out = text_begin(&picture);
+    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" "
+            "viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" fill=\"#1b1b20\">\n<title>%s</title>\n"
+            "<style>path { fill: none; stroke: #9a9aa2; stroke-width: 0.6px }</style>\n"
+            "<rect width=\"%.0f\" height=\"%.0f\" fill=\"#ffffff\"/>\n", l.width, l.height, p->layer->name, l.width,
+            l.height);
+    put_captions(out, p);
+    put_text(out, l.left + ((double)l.across * l.step_x - 18) / 2, l.keys_y, 12, "middle", false, "key position");
+    put_text(out, 18, (l.top + below) / 2, 12, "middle", true, "query position");
+    for (size_t i = 0; i < p->heads; i++)
+        put_panel(out, p, &l, i);
+    put_bar(out, p, &l);
+    fputs("</svg>\n", out);
+    return text_write(&picture, path, diag);
 }

@@ -29,7 +29,7 @@ struct picture {
     bool any_hidden, any_nonfinite;
 };
 
-/* Writes it to `path`, whole or not at all; gnuplot must be there (gnuplot_find). */
+/* Writes it to `path`, whole or not at all. */
 bool picture_draw(const struct picture *picture, const char *path, struct diag *diag);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/number.h"
+#include "system/memory.h"
 
 /* ---- values by name -------------------------------------------------------------------------------------------- */
 
@@ -23,41 +24,29 @@ static struct field *find(const struct record *record, const char *name)
 /* Takes over both texts. */
 static void add(struct record *record, char *name, char *value, bool number)
 {
-    struct field *grown = NULL;
-    if (name != NULL && value != NULL && find(record, name) == NULL) {
-        grown = realloc(record->field, (record->count + 1) * sizeof *grown);
-        record->failed |= grown == NULL;
-    }
-    record->failed |= name == NULL || value == NULL;
-    if (grown == NULL) {
+    if (find(record, name) != NULL) {
         free(name);
         free(value);
         return;
     }
-    record->field = grown;
-    grown[record->count++] = (struct field){name, value, number};
+    record->field = memory_grow(record->field, record->count + 1, sizeof *record->field);
+    record->field[record->count++] = (struct field){name, value, number};
 }
 
 void record_text(struct record *record, const char *name, const char *value)
 {
-    add(record, strdup(name), strdup(value), false);
+    add(record, text_copy(name), text_copy(value), false);
 }
 
-void record_number(struct record *record, const char *name, const char *format, ...)
+void record_number(struct record *record, const char *name, const char *format, double number)
 {
-    char *value = NULL;
-    va_list args;
-    va_start(args, format);
-    if (vasprintf(&value, format, args) < 0)
-        value = NULL;
-    va_end(args);
-    const bool finite = value == NULL || value[strcspn(value, "nN")] == '\0'; /* JSON has no inf and no nan */
-    add(record, strdup(name), value, finite);
+    char *value = text_join(format, number);
+    add(record, text_copy(name), value, isfinite(number)); /* JSON has no inf and no nan */
 }
 
 void record_value(struct record *record, const char *name, const char *value)
 {
-    add(record, strdup(name), strdup(value), json_is_number(value));
+    add(record, text_copy(name), text_copy(value), json_is_number(value));
 }
 
 const char *record_get(const struct record *record, const char *name)
@@ -117,14 +106,11 @@ void print_csv_formula(FILE *out, const char *text)
     print_csv(out, "'", text);
 }
 
-bool record_print(const struct record *record, FILE *out)
+void record_print(const struct record *record, FILE *out)
 {
-    if (record->failed)
-        return false;
     putc('{', out);
     for (size_t i = 0; i < record->count; i++) {
-        if (i > 0)
-            putc(',', out);
+        fputs(i > 0 ? "," : "", out);
         json_print_text(out, record->field[i].name);
         putc(':', out);
         if (record->field[i].number)
@@ -133,19 +119,13 @@ bool record_print(const struct record *record, FILE *out)
             json_print_text(out, record->field[i].value);
     }
     fputs("}\n", out);
-    return true;
 }
 
 char *record_json(const struct record *record)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    const bool good = out != NULL && record_print(record, out);
-    if (out != NULL && fclose(out) == 0 && good)
-        return text;
-    free(text);
-    return NULL;
+    struct text text;
+    record_print(record, text_begin(&text));
+    return text_end(&text);
 }
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
@@ -171,7 +151,7 @@ static const char *parse_object(struct record *record, struct json *json)
         if (!more && !json_accept(json, '}'))
             return "no , or } after a value";
     }
-    return !json_is_end(json) ? "something comes after the object" : record->failed ? "out of memory" : NULL;
+    return !json_is_end(json) ? "something comes after the object" : NULL;
 }
 
 const char *record_parse(struct record *record, const char *text, size_t length)
@@ -183,17 +163,11 @@ const char *record_parse(struct record *record, const char *text, size_t length)
 
 /* ---- many ------------------------------------------------------------------------------------------------------ */
 
-bool records_add(struct records *records, struct record *record)
+void records_add(struct records *records, struct record *record)
 {
-    struct record *grown = realloc(records->record, (records->count + 1) * sizeof *grown);
-    if (grown == NULL) {
-        record_free(record);
-        return false;
-    }
-    records->record = grown;
-    grown[records->count++] = *record;
+    records->record = memory_grow(records->record, records->count + 1, sizeof *records->record);
+    records->record[records->count++] = *record;
     *record = (struct record){0};
-    return true;
 }
 
 bool records_parse(struct records *records, const char *text, size_t length, size_t *complete, const char *place,
@@ -203,8 +177,6 @@ bool records_parse(struct records *records, const char *text, size_t length, siz
     for (size_t line = 1; (newline = memchr(at, '\n', (size_t)(text + length - at))) != NULL; line++) {
         struct record record;
         const char *why = record_parse(&record, at, (size_t)(newline - at));
-        if (why == NULL && !records_add(records, &record))
-            why = "out of memory";
         if (why != NULL) {
             char where[300];
             snprintf(where, sizeof where, "%s:%zu", place, line);
@@ -212,6 +184,7 @@ bool records_parse(struct records *records, const char *text, size_t length, siz
             record_free(&record);
             return false;
         }
+        records_add(records, &record);
         at = newline + 1;
     }
     *complete = (size_t)(at - text);
@@ -237,4 +210,21 @@ void print_html_text(FILE *out, const char *text)
         case '\'': fputs("&#39;", out); break;
         default: putc((unsigned char)*text < ' ' && *text != '\n' ? ' ' : *text, out);
         }
+}
+
+void print_html(FILE *out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    for (const char *c = format; *c != '\0'; c++)
+        if (strncmp(c, "%s", 2) == 0) {
+            print_html_text(out, va_arg(args, const char *));
+            c += 1;
+        } else if (strncmp(c, "%zu", 3) == 0) {
+            fprintf(out, "%zu", va_arg(args, size_t));
+            c += 2;
+        } else {
+            putc(*c, out);
+        }
+    va_end(args);
 }

@@ -13,23 +13,6 @@
 
 #include "base/diag.h"
 
-/* Fields that several files read by name. Of a measured point: */
-#define FIELD_US "us"                   /* µs of a call, the median */
-#define FIELD_US_MIN "us_min"
-#define FIELD_US_Q3 "us_q3"
-#define FIELD_OVER_MIN "us_over_min"    /* the median over the minimum */
-#define FIELD_RANK "rank"               /* of reports alone: 1, and the number of points that are surely faster */
-#define FIELD_MEMORY "memory_gbs"       /* how fast the core read memory beside the samples */
-#define FIELD_CPU_SHARE "cpu_share"     /* CPU time over wall time of the samples that were kept; none if not known */
-#define FIELD_SWITCHES "switches"       /* involuntary context switches during them */
-#define FIELD_DISTURBED "disturbed"     /* 1 or 0: the machine was disturbed even after repeats */
-/* Of a point that was compiled: */
-/* Of a point with number types, or if one is varied: how far y is from that of the layer in f32, as a share of its root
- * mean square */
-#define FIELD_AGAINST_F32 "against_f32"
-#define FIELD_AGAINST_F32_LARGEST FIELD_AGAINST_F32 "_largest"
-#define FIELD_FOLDED "folded"           /* none, scores, values, both: which weights are multiplied when packing */
-
 struct field {
     char *name, *value;
     bool number; /* written without quotes */
@@ -38,7 +21,6 @@ struct field {
 struct record {
     struct field *field;
     size_t count;
-    bool failed; /* out of memory */
 };
 
 struct records {
@@ -48,7 +30,7 @@ struct records {
 
 /* Adds a value, unless there is one of this name. */
 void record_text(struct record *record, const char *name, const char *value);
-void record_number(struct record *record, const char *name, const char *format, ...) DIAG_PRINTF(3, 4);
+void record_number(struct record *record, const char *name, const char *format, double number);
 /* Adds a number if the text is a JSON number, else a text. */
 void record_value(struct record *record, const char *name, const char *value);
 /* NULL if there is none of this name. */
@@ -59,15 +41,15 @@ const char *record_get_text(const struct record *record, const char *name);
 double record_get_number(const struct record *record, const char *name);
 void record_free(struct record *record);
 
-/* Prints the record as a line of JSON, with its newline; false, and nothing printed, without memory. */
-bool record_print(const struct record *record, FILE *out);
-/* The same, malloc'd; NULL without memory. */
+/* Prints the record as a line of JSON, with its newline. */
+void record_print(const struct record *record, FILE *out);
+/* The same as a text; free() it. */
 char *record_json(const struct record *record);
 /* Reads one flat JSON object of `length` bytes. Returns NULL, or what is wrong. Call record_free() in any case. */
 const char *record_parse(struct record *record, const char *text, size_t length);
 
-/* Takes over the record; false without memory. */
-bool records_add(struct records *records, struct record *record);
+/* Takes over the record. */
+void records_add(struct records *records, struct record *record);
 /* Reads JSON lines; `place` is the file's name for messages. An incomplete last line is not read; `complete` is the
  * number of bytes before it. */
 bool records_parse(struct records *records, const char *text, size_t length, size_t *complete, const char *place,
@@ -78,5 +60,7 @@ void records_free(struct records *records);
 void print_csv_text(FILE *out, const char *text);
 void print_csv_formula(FILE *out, const char *text); /* with an apostrophe, so that no spreadsheet computes it */
 void print_html_text(FILE *out, const char *text);
+/* printf for a page: what %s prints is a text in HTML. Conversions are %s and %zu. */
+void print_html(FILE *out, const char *format, ...) DIAG_PRINTF(2, 3);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "columns.h"
 #include "page.h"
-#include "system/process.h"
+#include "system/memory.h"
 #include "timing/timing.h"
 
 /* ---- the table ------------------------------------------------------------------------------------------------- */
@@ -30,11 +30,6 @@ struct look {
     int width;
     bool left; /* texts are aligned left, numbers right */
 };
-
-static struct look look_of(const struct column *column, const struct records *records)
-{
-    return (struct look){column_width(column, records), column_is_text(column, records)};
-}
 
 static void print_cell(FILE *out, const char *text, struct look look)
 {
@@ -65,19 +60,17 @@ static void print_row(FILE *out, const struct columns *columns, const struct rec
     putc('\n', out);
 }
 
-static bool print_rows(FILE *out, const struct columns *columns, const struct records *records)
+static void print_rows(FILE *out, const struct columns *columns, const struct records *records)
 {
-    struct look *looks = calloc(columns->count, sizeof *looks);
-    if (looks == NULL)
-        return false;
+    struct look *looks = memory_get(columns->count, sizeof *looks);
     for (size_t c = 0; c < columns->count; c++)
         if (columns->column[c].head != NULL)
-            looks[c] = look_of(&columns->column[c], records);
+            looks[c] = (struct look){column_width(&columns->column[c], records),
+                                     column_is_text(&columns->column[c], records)};
     print_row(out, columns, NULL, looks);
     for (size_t i = 0; i < records->count; i++)
         print_row(out, columns, &records->record[i], looks);
     free(looks);
-    return true;
 }
 
 /* Why a point has no numbers: one line each. */
@@ -122,17 +115,14 @@ static void print_circumstances(FILE *out, const struct records *records)
             fprintf(out, "%s: %s\n", names[i], record_get_text(measured, names[i]));
 }
 
-static bool write_table(FILE *out, const struct records *records, struct diag *diag)
+static void write_table(FILE *out, const struct records *records)
 {
-    (void)diag; /* only lack of memory is possible */
     struct columns columns;
-    bool good = columns_make(&columns, records) && print_rows(out, &columns, records);
-    if (good) {
-        print_reasons(out, &columns, records);
-        print_circumstances(out, records);
-    }
+    columns_make(&columns, records);
+    print_rows(out, &columns, records);
+    print_reasons(out, &columns, records);
+    print_circumstances(out, records);
     columns_free(&columns);
-    return good;
 }
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */
@@ -154,35 +144,26 @@ static void print_csv_cell(FILE *out, const char *text, bool flags)
         print_csv_text(out, text);
 }
 
-static bool write_csv(FILE *out, const struct records *records, struct diag *diag)
+static void write_csv(FILE *out, const struct records *records)
 {
-    (void)diag; /* only lack of memory is possible */
     struct columns columns;
-    bool good = columns_make(&columns, records);
-    for (size_t c = 0; good && c < columns.count; c++) {
-        fputs(c > 0 ? "," : "", out);
-        print_csv_cell(out, columns.column[c].name, false);
-    }
-    putc('\n', out);
-    for (size_t i = 0; good && i < records->count; i++) {
+    columns_make(&columns, records);
+    for (size_t i = 0; i <= records->count; i++) { /* 0: the heads */
         for (size_t c = 0; c < columns.count; c++) {
             const char *name = columns.column[c].name;
             fputs(c > 0 ? "," : "", out);
-            print_csv_cell(out, record_get_text(&records->record[i], name), strcmp(name, "flags") == 0);
+            print_csv_cell(out, i == 0 ? name : record_get_text(&records->record[i - 1], name),
+                           i > 0 && strcmp(name, "flags") == 0);
         }
         putc('\n', out);
     }
     columns_free(&columns);
-    return good;
 }
 
-static bool write_json(FILE *out, const struct records *records, struct diag *diag)
+static void write_json(FILE *out, const struct records *records)
 {
-    (void)diag; /* only lack of memory is possible */
-    bool good = true;
-    for (size_t i = 0; good && i < records->count; i++)
-        good = record_print(&records->record[i], out);
-    return good;
+    for (size_t i = 0; i < records->count; i++)
+        record_print(&records->record[i], out);
 }
 
 static bool is_stdout(const char *path)
@@ -190,27 +171,20 @@ static bool is_stdout(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
-typedef bool writer(FILE *out, const struct records *records, struct diag *diag);
+typedef void writer(FILE *out, const struct records *records);
 
 /* Writes the output of `write`, whole or not at all. */
 static bool write_to(const char *path, writer *write, const struct records *records, struct diag *diag)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    const size_t errors = diag->errors;
-    bool good = out != NULL && write(out, records, diag);
-    if (out != NULL && fclose(out) != 0)
-        good = false;
-    if (!good && diag->errors == errors)
-        diag_environment(diag, NULL, "out of memory");
-    if (good && write != write_json) /* which escapes it */
-        text_disarm(text);
-    if (good && !is_stdout(path)) {
-        good = file_replace(path, &(struct piece){text, length}, 1, diag);
-    } else if (good && (fputs(text, stdout) < 0 || fflush(stdout) != 0))
-        good = diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
-    free(text);
+    struct text text;
+    write(text_begin(&text), records);
+    text_end(&text);
+    if (write != write_json) /* which escapes it */
+        text_disarm(text.bytes);
+    const bool good = !is_stdout(path) ? file_replace(path, &(struct piece){text.bytes, text.length}, 1, diag)
+                      : (fputs(text.bytes, stdout) >= 0 && fflush(stdout) == 0) ||
+                            diag_environment(diag, "standard output", "cannot be written: %s", strerror(errno));
+    free(text.bytes);
     return good;
 }
 
@@ -232,24 +206,19 @@ static int by_place(const void *a, const void *b)
     return l->point != r->point ? (l->point > r->point) - (l->point < r->point) : (l->at > r->at) - (l->at < r->at);
 }
 
-/* Sorts by points; false without memory. */
-static bool sort_records(struct records *records)
+static void sort_records(struct records *records)
 {
     const size_t count = records->count;
-    struct place *places = malloc((count + 1) * sizeof *places);
-    struct record *sorted = malloc((count + 1) * sizeof *sorted);
-    const bool good = places != NULL && sorted != NULL;
-    for (size_t i = 0; good && i < count; i++)
+    struct place *places = memory_get(count, sizeof *places);
+    struct record *sorted = memory_get(count, sizeof *sorted);
+    for (size_t i = 0; i < count; i++)
         places[i] = (struct place){place_of(&records->record[i]), i};
-    if (good && count > 0)
-        qsort(places, count, sizeof *places, by_place);
-    for (size_t i = 0; good && i < count; i++)
+    qsort(places, count, sizeof *places, by_place);
+    for (size_t i = 0; i < count; i++)
         sorted[i] = records->record[places[i].at];
-    if (good && count > 0)
-        memcpy(records->record, sorted, count * sizeof *sorted);
+    free(records->record);
     free(places);
-    free(sorted);
-    return good;
+    records->record = sorted;
 }
 
 /* How fast memory was read in the best of the results of the same processor */
@@ -258,29 +227,28 @@ static double best_memory(const struct records *records, const struct record *of
     double best = 0;
     for (size_t i = 0; i < records->count; i++)
         if (strcmp(record_get_text(&records->record[i], "cpu"), record_get_text(of, "cpu")) == 0)
-            best = fmax(best, record_get_number(&records->record[i], FIELD_MEMORY));
+            best = fmax(best, record_get_number(&records->record[i], "memory_gbs"));
     return best;
 }
 
 /* A point's time lies between its minimum, less what memory was slower than elsewhere, and its upper quartile. One is
- * surely faster if its range ends where the other's has not begun. False without memory. */
-static bool add_ranks(struct records *records)
+ * surely faster if its range ends where the other's has not begun. */
+static void add_ranks(struct records *records)
 {
-    double *ends = calloc(records->count + 1, sizeof *ends), best = 0;
+    double *ends = memory_get(records->count, sizeof *ends), best = 0;
     size_t count = 0;
     const struct record *last = NULL;
-    for (size_t i = 0; ends != NULL && i < records->count; i++) {
-        const double end = record_get_number(&records->record[i], FIELD_US_Q3);
+    for (size_t i = 0; i < records->count; i++) {
+        const double end = record_get_number(&records->record[i], "us_q3");
         if (isfinite(end))
             ends[count++] = end;
     }
-    if (ends != NULL)
-        sort_ascending(ends, count);
-    for (size_t i = 0; ends != NULL && i < records->count; i++) {
+    sort_ascending(ends, count);
+    for (size_t i = 0; i < records->count; i++) {
         struct record *record = &records->record[i];
-        const double memory = record_get_number(record, FIELD_MEMORY), least = record_get_number(record, FIELD_US_MIN);
+        const double memory = record_get_number(record, "memory_gbs"), least = record_get_number(record, "us_min");
         size_t low = 0, high = count; /* by bisection: how many ranges end before this one begins */
-        if (!isfinite(record_get_number(record, FIELD_US_Q3)))
+        if (!isfinite(record_get_number(record, "us_q3")))
             continue;
         if (last == NULL || strcmp(record_get_text(last, "cpu"), record_get_text(record, "cpu")) != 0)
             best = best_memory(records, record);
@@ -292,10 +260,9 @@ static bool add_ranks(struct records *records)
             else
                 high = middle;
         }
-        record_number(record, FIELD_RANK, "%zu", low + 1);
+        column_add(record, "rank", (double)(low + 1));
     }
     free(ends);
-    return ends != NULL;
 }
 
 bool report_possible(const struct options *options, struct diag *diag)
@@ -328,11 +295,10 @@ bool report_all(struct records *records, const struct options *options, unsigned
         {quiet ? NULL : "-", write_table, true},
     };
     bool good = true;
-    if (!sort_records(records))
-        return diag_environment(diag, NULL, "out of memory");
+    sort_records(records);
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
-        if (i == 1 && !add_ranks(records)) /* which depend on the other results, so the lines do not have them */
-            return diag_environment(diag, NULL, "out of memory");
+        if (i == 1)
+            add_ranks(records); /* which depend on the other results, so the lines do not have them */
         if (outputs[i].path != NULL && outputs[i].wanted)
             good = write_to(outputs[i].path, outputs[i].write, records, diag) && good;
     }

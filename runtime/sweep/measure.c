@@ -12,6 +12,7 @@
 #include "kernels/apart.h"
 #include "kernels/call.h"
 #include "sweep.h"
+#include "system/memory.h"
 
 #define GROUP_BYTES ((size_t)2 << 30)       /* for the layers of a group, and at most a quarter of the memory */
 
@@ -59,7 +60,6 @@ static void time_points(void *context, FILE *answer)
     struct timed timed[GROUP_POINTS] = {{0}};
     struct timing timings[GROUP_POINTS];
     size_t of[GROUP_POINTS], ready = 0; /* the points of `timed` */
-    struct diag diag = {0};
     journal_leave(&job->sweep->journal);
     for (size_t i = 0; i < job->count; i++) {
         struct diag own = {0};
@@ -72,12 +72,10 @@ static void time_points(void *context, FILE *answer)
         snprintf(answers[i].reason, REASON, "%s", diag_first(&own));
         diag_free(&own);
     }
-    const bool good = rounds_measure(timings, timed, ready, o->seconds,
-                                     o->rounds != UNSET ? o->rounds : DEFAULT_ROUNDS, &diag);
+    rounds_measure(timings, timed, ready, o->seconds, o->rounds != UNSET ? o->rounds : DEFAULT_ROUNDS);
     for (size_t i = 0; i < ready; i++) {
-        answers[of[i]].status = good ? STATUS_OK : STATUS_LOST;
+        answers[of[i]].status = STATUS_OK;
         answers[of[i]].timing = timings[i];
-        snprintf(answers[of[i]].reason, REASON, "%s", diag_first(&diag));
     }
     fwrite(answers, sizeof *answers, job->count, answer);
 }
@@ -86,19 +84,15 @@ static void time_points(void *context, FILE *answer)
 static bool call_time(struct timed_point *answers, struct sweep *s, struct point *const *points, size_t count,
                       struct diag *diag)
 {
-    struct job job = {s, (const struct point *const *)points, count};
-    struct process_result result;
-    char text[80];
-    if (!process_call(&result, time_points, &job, sweep_tick, diag))
+    enum status status;
+    char reason[REASON];
+    if (!sweep_ask(s, time_points, (const struct point *const *)points, count, answers, count * sizeof *answers,
+                   "timed", &status, reason, diag))
         return false;
-    const char *why = process_unanswered(&result, count * sizeof *answers, text);
-    for (size_t i = 0; why != NULL && i < count; i++) {
-        answers[i].status = process_stopped(&result) ? STATUS_LOST : STATUS_FAILED;
-        snprintf(answers[i].reason, REASON, "%s while it was timed", why);
+    for (size_t i = 0; status != STATUS_OK && i < count; i++) {
+        answers[i].status = status;
+        memcpy(answers[i].reason, reason, REASON);
     }
-    if (why == NULL)
-        memcpy(answers, result.output, count * sizeof *answers);
-    free(result.output);
     return true;
 }
 
@@ -176,10 +170,8 @@ static bool add_without_kernel(struct sweep *s, struct point *p, struct diag *di
 
 bool sweep_measure(struct sweep *s, struct diag *diag)
 {
-    struct group *group = calloc(1, sizeof *group);
-    bool good = group != NULL;
-    if (!good)
-        diag_environment(diag, NULL, "out of memory");
+    struct group *group = memory_get(1, sizeof *group);
+    bool good = true;
     sweep_begin_progress(s);
     for (size_t i = 0; good && i < s->count; i++)
         good = s->point[i].done || add_without_kernel(s, &s->point[i], diag);

@@ -13,6 +13,7 @@
 #include "plan/plan.h"
 #include "sweep.h"
 #include "system/cpu.h"
+#include "system/memory.h"
 #include "system/sha256.h"
 
 /* Keys of a call, not of the spec. */
@@ -50,35 +51,25 @@ static void check_axis(const struct options *o, const struct axis *axis, struct 
                    nearest_add(&nearest, meant));
 }
 
-/* Several instruction sets of --isa are an axis like any other, the last one; "isa=avx2,avx512", malloc'd. */
+/* Several instruction sets of --isa are an axis like any other, the last one: "isa=avx2,avx512"; free() it. */
 static char *isa_axis(const struct options *o)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return NULL;
-    fprintf(out, "isa=%s", o->isa != NULL ? o->isa : isa_table[0].name);
-    for (size_t i = 1; o->isa == NULL && i < isa_count; i++)
-        fprintf(out, ",%s", isa_table[i].name);
-    return fclose(out) == 0 ? text : NULL;
+    char names[200];
+    isa_list_names(names, sizeof names, isa_all(), ",");
+    return text_join("isa=%s", o->isa != NULL ? o->isa : names);
 }
 
 bool sweep_read_request(struct sweep *s, struct diag *diag)
 {
     const struct options *o = s->options;
-    const char **vary = calloc(o->vary.count + 1, sizeof *vary);
+    const char **vary = memory_get(o->vary.count + 1, sizeof *vary);
     char *isa = isa_axis(o);
     const bool several = o->each_isa && (o->isa == NULL || strchr(o->isa, ',') != NULL);
-    if (vary == NULL || isa == NULL) {
-        diag_environment(diag, NULL, "out of memory");
-    } else {
-        memcpy(vary, o->vary.text, o->vary.count * sizeof *vary);
-        vary[o->vary.count] = isa;
-        if (axes_parse(&s->axes, vary, o->vary.count + several, diag))
-            for (size_t i = 0; i < o->vary.count; i++)
-                check_axis(o, &s->axes.axis[i], diag);
-    }
+    memcpy(vary, o->vary.text, o->vary.count * sizeof *vary);
+    vary[o->vary.count] = isa;
+    if (axes_parse(&s->axes, vary, o->vary.count + several, diag))
+        for (size_t i = 0; i < o->vary.count; i++)
+            check_axis(o, &s->axes.axis[i], diag);
     free(vary);
     free(isa);
     if (o->isa != NULL)
@@ -94,60 +85,45 @@ void sweep_point_sets(struct words *sets, const struct sweep *s, size_t number)
 {
     for (size_t i = 0; i < s->options->compile.set_count; i++)
         words_add(sets, s->options->compile.set[i]);
-    for (size_t i = 0; i < s->axes.count; i++) {
-        char *text = NULL;
-        if (is_call_key(s->axes.axis[i].key))
-            continue;
-        if (asprintf(&text, "%s=%s", s->axes.axis[i].key, axes_value(&s->axes, number - 1, i)) < 0) {
-            sets->failed = true;
-            return;
+    for (size_t i = 0; i < s->axes.count; i++)
+        if (!is_call_key(s->axes.axis[i].key)) {
+            char *text = text_join("%s=%s", s->axes.axis[i].key, axes_value(&s->axes, number - 1, i));
+            words_add(sets, text);
+            free(text);
         }
-        words_add(sets, text);
-        free(text);
-    }
 }
 
 struct layer *sweep_point_layer(const struct sweep *s, size_t number, struct diag *diag)
 {
     struct words sets = {0};
     sweep_point_sets(&sets, s, number);
-    if (sets.failed)
-        diag_environment(diag, NULL, "out of memory");
-    struct layer *layer =
-        sets.failed ? NULL : layer_read(s->spec, (const char *const *)sets.word, sets.count, diag);
+    struct layer *layer = layer_read(s->spec, (const char *const *)sets.word, sets.count, diag);
     words_free(&sets);
     return layer;
 }
 
-/* A varied size of the call, else the option's, else the layer's. */
-static size_t call_size(const struct sweep *s, size_t number, const char *key, size_t given, int64_t otherwise,
-                        struct diag *diag)
+/* A varied number of the call, at least `min`, else `otherwise` */
+static int64_t call_number(const struct sweep *s, size_t number, const char *key, int min, int64_t otherwise,
+                           struct diag *diag)
 {
     for (size_t i = 0; i < s->axes.count; i++) {
         const char *text = axes_value(&s->axes, number - 1, i);
         uint64_t value = 0;
         if (strcmp(s->axes.axis[i].key, key) != 0)
             continue;
-        if (!number_whole(text, strlen(text), 1, INT32_MAX, &value))
-            diag_error(diag, key, "%s = %s is not a size; write a whole number, 1 or more", key, text);
-        return (size_t)value;
-    }
-    return given != UNSET ? given : (size_t)otherwise;
-}
-
-/* Of a layer with a cache: the varied number, else the end of it. */
-static int64_t call_past(const struct sweep *s, size_t number, int64_t otherwise, struct diag *diag)
-{
-    for (size_t i = 0; i < s->axes.count; i++) {
-        const char *text = axes_value(&s->axes, number - 1, i);
-        uint64_t value = 0;
-        if (strcmp(s->axes.axis[i].key, "past") != 0)
-            continue;
-        if (!number_whole(text, strlen(text), 0, INT32_MAX, &value))
-            diag_error(diag, "past", "past = %s is not a number of positions; write a whole number", text);
+        if (!number_whole(text, strlen(text), (uint64_t)min, INT32_MAX, &value))
+            diag_error(diag, key, min > 0 ? "%s = %s is not a size; write a whole number, 1 or more"
+                                          : "%s = %s is not a number of positions; write a whole number", key, text);
         return (int64_t)value;
     }
     return otherwise;
+}
+
+/* A varied size, else the option's, else the layer's */
+static size_t call_size(const struct sweep *s, size_t number, const char *key, size_t given, int64_t otherwise,
+                        struct diag *diag)
+{
+    return (size_t)call_number(s, number, key, 1, (int64_t)given_or(given, otherwise), diag);
 }
 
 /* Whether y is compared with that of the layer in f32. */
@@ -167,23 +143,16 @@ static void choose_call(struct point *p, const struct sweep *s, const struct lay
     p->n = call_size(s, p->number, "n", o->n, layer_has_cache(layer) ? 1 : layer->seq_len, diag);
     p->m = !layer_is_square(layer) ? call_size(s, p->number, "m", o->m, layer->source_len, diag) : p->n;
     if (layer_has_cache(layer)) { /* a step at the end of the cache, unless sizes are given */
-        p->past = call_past(s, p->number, max(0, layer->cache_len - (int64_t)p->n), diag);
+        p->past = call_number(s, p->number, "past", 0, max(0, layer->cache_len - (int64_t)p->n), diag);
         p->m = (size_t)p->past + p->n;
-        if ((int64_t)p->m > inputs_positions(layer))
-            diag_error(diag, "past", "past = %lld leaves no room for n = %zu of %lld positions; ask for less",
-                       (long long)p->past, p->n, (long long)inputs_positions(layer));
     } else if (axes_find(&s->axes, "past") != NULL) {
         diag_error(diag, "past", "past is for a layer with a cache; this one has none");
     }
     p->costs = has_types(s, layer);
     if (varies_m && layer_is_square(layer))
         diag_error(diag, "m", "m is for attention = cross; in self-attention it is n");
-    if (p->n > (size_t)layer->seq_len)
-        diag_error(diag, "n", "n = %zu is past seq_len = %lld; ask for less", p->n, (long long)layer->seq_len);
-    if (p->m > (size_t)layer->source_len && !layer_has_cache(layer))
-        diag_error(diag, "m", "m = %zu is past source_len = %lld; ask for less", p->m, (long long)layer->source_len);
-    if (p->n < 1 || p->m < 1 || p->batch < 1)
-        diag_error(diag, "n", "n, m and batch must be at least 1; without them there is nothing to time");
+    const struct inputs_draw draw = sweep_draw(s, p, true);
+    inputs_fit(layer, &draw, true, "call", diag);
 }
 
 static bool is_possible(const struct layer *layer, size_t row)
@@ -207,20 +176,16 @@ static void choose_isa(struct point *p, const struct sweep *s, const struct laye
     p->lacks = is_possible(layer, row) ? NULL : call_why_skipped(layer, row);
 }
 
-/* One line: "d_model = 64; h = 4". */
+/* One line: "d_model = 64; h = 4" */
 static char *one_line(const char *text)
 {
-    char *line = NULL;
-    size_t length;
-    FILE *out = open_memstream(&line, &length);
-    if (out == NULL)
-        return NULL;
-    for (; *text != '\0'; text++)
+    struct text line;
+    for (FILE *out = text_begin(&line); *text != '\0'; text++)
         if (*text != '\n')
             putc(*text, out);
         else if (text[1] != '\0')
             fputs("; ", out);
-    return fclose(out) == 0 ? line : NULL;
+    return text_end(&line);
 }
 
 static void hash_text(struct sha256 *hash, const char *text)
@@ -251,7 +216,7 @@ static void hash_point(struct sha256 *hash, const struct sweep *s, const struct 
     }
 }
 
-/* Whether it is legal, and its sizes; false without memory or spec */
+/* Whether it is legal, and its sizes; false without a spec */
 static bool make_point(struct point *p, const struct sweep *s, struct diag *diag)
 {
     struct diag own = {0};
@@ -259,19 +224,17 @@ static bool make_point(struct point *p, const struct sweep *s, struct diag *diag
     struct layer *layer = sweep_point_layer(s, p->number, &own);
     if (layer != NULL)
         choose_call(p, s, layer, &own);
-    bool good = !own.environment;
+    const bool good = !own.environment;
     if (!good)
         diag_environment(diag, s->spec, "%s", diag_first(&own));
     if (layer == NULL || own.errors > 0) {
-        p->reason = strdup(diag_first(&own));
-        good = good && p->reason != NULL;
+        p->reason = text_copy(diag_first(&own));
     } else {
         choose_isa(p, s, layer);
         p->parameters = layer_parameters(layer);
         p->multiply_adds = layer_multiply_adds(layer, (int64_t)p->n, (int64_t)p->m).total * (double)p->batch;
         p->settings = one_line(layer->text);
         p->weight = 0.5 + p->multiply_adds / 1.5e8;
-        good = good && p->settings != NULL;
     }
     sha256_start(&hash);
     hash_point(&hash, s, p);
@@ -294,10 +257,8 @@ bool sweep_make_points(struct sweep *s, struct diag *diag)
 {
     size_t *shard = shard_deal(s->axes.points, s->shards);
     struct sha256 hash;
-    s->point = calloc(s->axes.points, sizeof *s->point);
-    bool good = shard != NULL && s->point != NULL;
-    if (!good)
-        diag_environment(diag, NULL, "out of memory");
+    s->point = memory_get(s->axes.points, sizeof *s->point);
+    bool good = true;
     sha256_start(&hash);
     for (size_t i = 0; good && i < s->axes.points; i++) {
         struct point point = {.number = i + 1};

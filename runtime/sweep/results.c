@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "reports/columns.h"
 #include "sweep.h"
 
 static const char *const status_names[] = {"ok", "failed", "illegal", "skipped", JOURNAL_CHECKED}; /* lost: no line */
@@ -86,10 +87,10 @@ static void add_identity(struct record *r, const struct sweep *s, const struct p
     record_text(r, "id", p->id);
     record_text(r, "version", s->version);
     record_text(r, "spec", s->spec);
-    record_number(r, "point", "%zu", p->number);
-    record_number(r, "points", "%zu", s->axes.points);
+    column_add(r, "point", (double)p->number);
+    record_number(r, "points", "%.0f", (double)s->axes.points);
     record_text(r, "shard", shard);
-    record_number(r, "shard_points", "%zu", s->count);
+    record_number(r, "shard_points", "%.0f", (double)s->count);
     record_text(r, "vary", vary);
     for (size_t i = 0; i < s->axes.count; i++)
         record_value(r, s->axes.axis[i].key, axes_value(&s->axes, p->number - 1, i));
@@ -101,18 +102,17 @@ static void add_call(struct record *r, const struct point *p)
     const struct layer_parameters *of = &p->parameters;
     record_text(r, "settings", p->settings);
     record_text(r, "isa", p->isa);
-    record_number(r, "n", "%zu", p->n);
-    record_number(r, "m", "%zu", p->m);
-    record_number(r, "batch", "%zu", p->batch);
-    record_number(r, "parameters", "%lld", (long long)of->total);
-    record_number(r, "parameters_q", "%lld", (long long)of->w_q + of->b_q);
-    record_number(r, "parameters_k", "%lld", (long long)of->w_k + of->b_k);
-    record_number(r, "parameters_v", "%lld", (long long)of->w_v + of->b_v);
-    record_number(r, "parameters_o", "%lld", (long long)of->w_o + of->b_o);
+    column_add(r, "n", (double)p->n);
+    column_add(r, "m", (double)p->m);
+    column_add(r, "batch", (double)p->batch);
+    column_add(r, "parameters", (double)of->total);
+    column_add(r, "parameters_q", (double)(of->w_q + of->b_q));
+    column_add(r, "parameters_k", (double)(of->w_k + of->b_k));
+    column_add(r, "parameters_v", (double)(of->w_v + of->b_v));
+    column_add(r, "parameters_o", (double)(of->w_o + of->b_o));
     if (of->w_1 > 0)
-        record_number(r, "parameters_ffn", "%lld",
-                      (long long)of->w_1 + of->b_1 + of->w_g + of->b_g + of->w_2 + of->b_2);
-    record_number(r, "multiply_adds", "%.0f", p->multiply_adds);
+        column_add(r, "parameters_ffn", (double)(of->w_1 + of->b_1 + of->w_g + of->b_g + of->w_2 + of->b_2));
+    column_add(r, "multiply_adds", p->multiply_adds);
 }
 
 static const char *folds_name(struct folds folds)
@@ -125,45 +125,45 @@ static void add_examined(struct record *r, const struct examined *e)
 {
     if (e->packed == 0) /* it was never compiled */
         return;
-    record_number(r, "packed_bytes", "%zu", e->packed);
-    record_number(r, "scratch_bytes", "%zu", e->scratch);
+    column_add(r, "packed_bytes", (double)e->packed);
+    column_add(r, "scratch_bytes", (double)e->scratch);
     if (e->status != STATUS_SKIPPED)
-        record_number(r, "code_bytes", "%zu", e->code);
-    record_text(r, FIELD_FOLDED, folds_name(e->folds));
-    record_number(r, "compile_s", "%.3f", 1e-6 * e->compile_us);
+        column_add(r, "code_bytes", (double)e->code);
+    record_text(r, "folded", folds_name(e->folds));
+    column_add(r, "compile_s", 1e-6 * e->compile_us);
     if (e->status == STATUS_SKIPPED)
         return;
-    record_number(r, "error", "%.4g", e->error);
-    record_number(r, "error_of_gate", "%.4g", e->gate);
-    record_number(r, "error_of_bound", "%.4g", e->bound);
+    column_add(r, "error", e->error);
+    column_add(r, "error_of_gate", e->gate);
+    column_add(r, "error_of_bound", e->bound);
     if (e->cost.largest > 0) {
-        record_number(r, FIELD_AGAINST_F32, "%.4g", e->cost.rms);
-        record_number(r, FIELD_AGAINST_F32_LARGEST, "%.4g", e->cost.largest);
+        column_add(r, "against_f32", e->cost.rms);
+        column_add(r, "against_f32_largest", e->cost.largest);
     }
 }
 
 static void add_timing(struct record *r, const struct timing *t)
 {
-    record_number(r, FIELD_US, "%.6g", t->us);
-    record_number(r, FIELD_US_MIN, "%.6g", t->us_min);
-    record_number(r, FIELD_OVER_MIN, "%.4g", t->us_min > 0 ? t->us / t->us_min : 1);
-    record_number(r, "us_low", "%.6g", t->us_low);
-    record_number(r, "us_q1", "%.6g", t->us_q1);
-    record_number(r, FIELD_US_Q3, "%.6g", t->us_q3);
-    record_number(r, "us_high", "%.6g", t->us_high);
-    record_number(r, "us_max", "%.6g", t->us_max);
-    record_number(r, "samples", "%zu", t->samples);
-    record_number(r, "outliers", "%zu", t->outliers);
+    column_add(r, "us", t->us);
+    column_add(r, "us_min", t->us_min);
+    column_add(r, "us_over_min", t->us_min > 0 ? t->us / t->us_min : 1);
+    column_add(r, "us_low", t->us_low);
+    column_add(r, "us_q1", t->us_q1);
+    column_add(r, "us_q3", t->us_q3);
+    column_add(r, "us_high", t->us_high);
+    column_add(r, "us_max", t->us_max);
+    column_add(r, "samples", (double)t->samples);
+    column_add(r, "outliers", (double)t->outliers);
     if (!isnan(t->quiet.cpu_share))
-        record_number(r, FIELD_CPU_SHARE, "%.4g", t->quiet.cpu_share);
-    record_number(r, FIELD_SWITCHES, "%zu", t->quiet.switches);
-    record_number(r, FIELD_DISTURBED, "%d", t->quiet.disturbed);
-    record_number(r, "gflops", "%.5g", t->gflops);
-    record_number(r, "peak_gflops", "%.5g", t->peak);
-    record_number(r, FIELD_MEMORY, "%.4g", t->memory);
-    record_number(r, "share", "%.4g", t->share);
+        column_add(r, "cpu_share", t->quiet.cpu_share);
+    column_add(r, "switches", (double)t->quiet.switches);
+    column_add(r, "disturbed", t->quiet.disturbed);
+    column_add(r, "gflops", t->gflops);
+    column_add(r, "peak_gflops", t->peak);
+    column_add(r, "memory_gbs", t->memory);
+    column_add(r, "share", t->share);
     record_text(r, "cache", "warm");
-    record_number(r, "core", "%d", t->core);
+    column_add(r, "core", t->core);
 }
 
 static void add_circumstances(struct record *r, const struct sweep *s)

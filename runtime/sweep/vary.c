@@ -8,24 +8,17 @@
 
 #include "base/number.h"
 #include "inputs/inputs.h"
+#include "system/memory.h"
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
-/* Memory is doubled as needed; duplicate values are found at the end. */
+/* Duplicate values are found at the end. */
 static bool add_value(struct axis *axis, const char *text, size_t length, const char *place, struct diag *diag)
 {
-    const bool full = (axis->count & (axis->count - 1)) == 0; /* 0, 1, 2, 4, … */
     if (axis->count > MAX_POINTS)
         return diag_error(diag, place, "more than %d values; give fewer", MAX_POINTS);
-    char **grown = full ? realloc(axis->value, (2 * axis->count + 1) * sizeof *grown) : axis->value;
-    char *copy = strndup(text, length);
-    if (grown != NULL)
-        axis->value = grown;
-    if (copy == NULL || grown == NULL) {
-        free(copy);
-        return diag_environment(diag, place, "out of memory");
-    }
-    axis->value[axis->count++] = copy;
+    axis->value = memory_grow(axis->value, axis->count + 1, sizeof *axis->value);
+    axis->value[axis->count++] = text_join("%.*s", (int)length, text);
     return true;
 }
 
@@ -37,9 +30,7 @@ static int by_text(const void *a, const void *b)
 static bool all_differ(const struct axis *axis, const char *place, struct diag *diag)
 {
     const size_t errors = diag->errors;
-    const char **sorted = malloc(axis->count * sizeof *sorted);
-    if (sorted == NULL)
-        return diag_environment(diag, place, "out of memory");
+    const char **sorted = memory_get(axis->count, sizeof *sorted);
     memcpy(sorted, axis->value, axis->count * sizeof *sorted);
     qsort(sorted, axis->count, sizeof *sorted, by_text);
     for (size_t i = 1; i < axis->count && diag->errors == errors; i++)
@@ -99,9 +90,7 @@ static bool parse_axis(struct axes *axes, const char *text, struct diag *diag)
     snprintf(place, sizeof place, "--vary %s", text);
     if (equals == NULL || equals == text)
         return diag_error(diag, place, "no key and values; write key=value,value,… or key=first:last:step");
-    axis->key = strndup(text, (size_t)(equals - text));
-    if (axis->key == NULL)
-        return diag_environment(diag, place, "out of memory");
+    axis->key = text_join("%.*s", (int)(equals - text), text);
     if (axes_find(axes, axis->key) != NULL)
         diag_error(diag, place, "%s is varied twice; put all of its values into one --vary", axis->key);
     axes->count++;
@@ -111,9 +100,7 @@ static bool parse_axis(struct axes *axes, const char *text, struct diag *diag)
 bool axes_parse(struct axes *axes, const char *const *texts, size_t count, struct diag *diag)
 {
     const size_t errors = diag->errors;
-    *axes = (struct axes){.axis = calloc(count > 0 ? count : 1, sizeof *axes->axis), .points = 1};
-    if (axes->axis == NULL)
-        return diag_environment(diag, NULL, "out of memory");
+    *axes = (struct axes){.axis = memory_get(count, sizeof *axes->axis), .points = 1};
     for (size_t i = 0; i < count; i++)
         if (parse_axis(axes, texts[i], diag) && axes->points <= MAX_POINTS)
             axes->points *= axes->axis[axes->count - 1].count; /* both at most MAX_POINTS + 1: no overflow */
@@ -166,23 +153,14 @@ bool shard_parse(const char *text, size_t *shard, size_t *shards, struct diag *d
 size_t *shard_deal(size_t points, size_t shards)
 {
     struct random random = {.state = 1};
-    size_t *order = malloc(points * sizeof *order), *shard = malloc(points * sizeof *shard);
-    for (size_t i = 0; order != NULL && shard != NULL && i < points; i++) { /* Fisher and Yates's shuffle */
+    size_t *order = memory_get(points, sizeof *order), *shard = memory_get(points, sizeof *shard);
+    for (size_t i = 0; i < points; i++) { /* Fisher and Yates's shuffle */
         const size_t at = (size_t)(random_bits(&random) % (i + 1));
         order[i] = order[at];
         order[at] = i;
     }
-    for (size_t i = 0; order != NULL && shard != NULL && i < points; i++)
+    for (size_t i = 0; i < points; i++)
         shard[order[i]] = i % shards + 1;
-    if (order == NULL) {
-        free(shard);
-        shard = NULL;
-    }
     free(order);
     return shard;
-}
-
-size_t shard_size(size_t points, size_t shard, size_t shards)
-{
-    return points / shards + (shard <= points % shards);
 }

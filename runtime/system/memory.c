@@ -9,7 +9,7 @@
 
 #include "base/replace.h"
 
-static void *there(void *memory)
+void *memory_there(void *memory)
 {
     if (memory != NULL)
         return memory;
@@ -20,17 +20,17 @@ static void *there(void *memory)
 
 void *memory_get(size_t count, size_t size)
 {
-    return there(calloc(count > 0 ? count : 1, size));
+    return memory_there(calloc(count > 0 ? count : 1, size));
 }
 
 void *memory_grow(void *old, size_t count, size_t size)
 {
-    return there(reallocarray(old, count, size));
+    return memory_there(reallocarray(old, count, size));
 }
 
 char *text_copy(const char *text)
 {
-    return there(strdup(text));
+    return memory_there(strdup(text));
 }
 
 char *text_join(const char *format, ...)
@@ -40,17 +40,17 @@ char *text_join(const char *format, ...)
     va_start(args, format);
     const int length = vasprintf(&text, format, args);
     va_end(args);
-    return there(length < 0 ? NULL : text);
+    return memory_there(length < 0 ? NULL : text);
 }
 
 FILE *text_begin(struct text *text)
 {
-    return text->out = there(open_memstream(&text->bytes, &text->length));
+    return text->out = memory_there(open_memstream(&text->bytes, &text->length));
 }
 
 char *text_end(struct text *text)
 {
-    return there(fclose(text->out) == 0 ? text->bytes : NULL);
+    return memory_there(fclose(text->out) == 0 ? text->bytes : NULL);
 }
 
 bool text_write(struct text *text, const char *path, struct diag *diag)

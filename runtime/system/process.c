@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "memory.h"
 #include "sha256.h"
 
 static bool is_ignored(int signal)
@@ -63,16 +64,8 @@ bool signals_waiting(void)
 
 static void add_bytes(struct words *words, const char *bytes, size_t length)
 {
-    char **grown = realloc(words->word, (words->count + 2) * sizeof *grown);
-    char *copy = strndup(bytes, length);
-    if (grown != NULL)
-        words->word = grown;
-    if (grown == NULL || copy == NULL) {
-        free(copy);
-        words->failed = true;
-        return;
-    }
-    words->word[words->count++] = copy;
+    words->word = memory_grow(words->word, words->count + 2, sizeof *words->word);
+    words->word[words->count++] = text_join("%.*s", (int)length, bytes);
     words->word[words->count] = NULL;
 }
 
@@ -101,24 +94,18 @@ void words_free(struct words *words)
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
-/* The environment with `temporary` as TMPDIR, both malloc'd; `variable` is the new text. */
+/* The environment with `temporary` as TMPDIR; `variable` is the new text. free() both. */
 static char **environment_with(const char *temporary, char **variable)
 {
     static const char name[] = "TMPDIR=";
     size_t count = 0, kept = 0;
     while (environ[count] != NULL)
         count++;
-    char **list = malloc((count + 2) * sizeof *list);
-    if (list == NULL || asprintf(variable, "%s%s", name, temporary) < 0) {
-        free(list);
-        *variable = NULL;
-        return NULL;
-    }
+    char **list = memory_get(count + 2, sizeof *list);
     for (size_t i = 0; i < count; i++)
         if (strncmp(environ[i], name, sizeof name - 1) != 0)
             list[kept++] = environ[i];
-    list[kept++] = *variable;
-    list[kept] = NULL;
+    *variable = list[kept] = text_join("%s%s", name, temporary);
     return list;
 }
 
@@ -126,8 +113,6 @@ static int spawn(pid_t *child, char *const argv[], const char *temporary, int ou
 {
     char *variable = NULL;
     char **list = temporary != NULL ? environment_with(temporary, &variable) : NULL;
-    if (temporary != NULL && list == NULL)
-        return ENOMEM;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
@@ -180,50 +165,40 @@ struct watch {
 };
 
 /* Room for more output; of a program's that grows without end the middle is left out. */
-static bool make_room(struct process_result *result, struct watch *w)
+static void make_room(struct process_result *result, struct watch *w)
 {
     if (w->room - result->size >= 4096)
-        return true;
-    if (!w->whole && w->room >= 4 * KEEP) {
-        const size_t left_out = result->size - 2 * KEEP;
-        memmove(result->output + KEEP, result->output + KEEP + left_out, KEEP);
-        w->left_out += left_out;
-        result->size = 2 * KEEP;
-        return true;
+        return;
+    if (w->whole || w->room < 4 * KEEP) {
+        result->output = memory_grow(result->output, w->room = 2 * w->room + 8192, 1);
+        return;
     }
-    char *grown = realloc(result->output, w->room = 2 * w->room + 8192);
-    if (grown != NULL)
-        result->output = grown;
-    return grown != NULL;
+    const size_t left_out = result->size - 2 * KEEP;
+    memmove(result->output + KEEP, result->output + KEEP + left_out, KEEP);
+    w->left_out += left_out;
+    result->size = 2 * KEEP;
 }
 
 /* Says in the output how much was left out of its middle. */
-static bool mark_gap(struct process_result *result, struct watch *w)
+static void mark_gap(struct process_result *result, struct watch *w)
 {
-    char *marked;
     if (w->left_out == 0)
-        return true;
-    const int size = asprintf(&marked, "%.*s\n[… %zu bytes are left out …]\n%s", (int)KEEP, result->output, w->left_out,
-                              result->output + KEEP);
-    if (size < 0)
-        return false;
+        return;
+    char *marked = text_join("%.*s\n[… %zu bytes are left out …]\n%s", (int)KEEP, result->output, w->left_out,
+                             result->output + KEEP);
     free(result->output);
     result->output = marked;
-    result->size = (size_t)size;
-    return true;
+    result->size = strlen(marked);
 }
 
-/* False without memory. */
-static bool take_output(struct process_result *result, struct watch *w)
+static void take_output(struct process_result *result, struct watch *w)
 {
-    if (!make_room(result, w))
-        return false;
+    make_room(result, w);
     const ssize_t got = read(w->output, result->output + result->size, w->room - result->size - 1);
     if (got > 0)
         result->size += (size_t)got;
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
         w->output = -1;
-    return true;
 }
 
 /* A held signal ends the child and is left pending. */
@@ -271,14 +246,14 @@ static int open_ending(pid_t child)
 /* Collects what comes until the child has ended and the pipe is empty. Others may hold that open, such as a daemon that
  * a compiler started: they are given a moment. What a signal has not ended after a while is killed, and with every
  * program what it left behind in its group: it could still write into a temporary folder. */
-static bool collect(struct process_result *result, struct watch *w, void (*tick)(void *), void *context)
+static void collect(struct process_result *result, struct watch *w, void (*tick)(void *), void *context)
 {
     sigset_t set;
     held_signals(&set);
     w->signals = signalfd(-1, &set, SFD_CLOEXEC);
     const int ending = open_ending(w->child);
-    bool good = make_room(result, w);
-    while (good && !(w->ended && w->output < 0)) {
+    make_room(result, w);
+    while (!(w->ended && w->output < 0)) {
         w->ending = w->ended ? -1 : ending;
         struct pollfd polls[3] = {{w->output, POLLIN, 0}, {w->signals, POLLIN, 0}, {w->ending, POLLIN, 0}};
         const int ready = poll(polls, 3, patience_ms(w, tick != NULL)); /* a negative file is ignored */
@@ -289,7 +264,7 @@ static bool collect(struct process_result *result, struct watch *w, void (*tick)
         if (ready > 0 && polls[1].revents != 0)
             interrupt(result, w);
         if (ready > 0 && polls[0].revents != 0)
-            good = take_output(result, w);
+            take_output(result, w);
         if (w->until > 0 && now_us() >= w->until)
             break;
         look_for_end(w);
@@ -300,9 +275,8 @@ static bool collect(struct process_result *result, struct watch *w, void (*tick)
         close(w->signals);
     if (ending >= 0)
         close(ending);
-    if (result->output != NULL)
-        result->output[result->size] = '\0';
-    return good && mark_gap(result, w);
+    result->output[result->size] = '\0';
+    mark_gap(result, w);
 }
 
 /* Follows a child to its end; `whole`: its output is an answer, of which every byte is kept. */
@@ -310,8 +284,7 @@ static bool follow(struct process_result *result, const char *name, int output, 
                    void (*tick)(void *), void *context, struct diag *diag)
 {
     struct watch watch = {.child = child, .output = output, .whole = whole};
-    result->started = true;
-    const bool collected = collect(result, &watch, tick, context);
+    collect(result, &watch, tick, context);
     close(output);
     int status = 0;
     pid_t reaped;
@@ -324,10 +297,9 @@ static bool follow(struct process_result *result, const char *name, int output, 
         result->exit_code = WEXITSTATUS(status);
     else
         result->signal = reaped == child && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (collected && !result->interrupted && reaped == child)
+    if (!result->interrupted && reaped == child)
         return true;
-    diag_environment(diag, name, "%s", result->interrupted ? "interrupted" :
-                     collected ? "how it ended is not known" : "out of memory");
+    diag_environment(diag, name, "%s", result->interrupted ? "interrupted" : "how it ended is not known");
     free(result->output);
     result->output = NULL;
     return false;
@@ -429,11 +401,7 @@ const char *process_unanswered(const struct process_result *result, size_t wante
 
 char *path_join(const char *folder, const char *name)
 {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (path != NULL)
-        snprintf(path, size, "%s/%s", folder, name);
-    return path;
+    return text_join("%s/%s", folder, name);
 }
 
 #define FOLDER "attnrun-"
@@ -474,13 +442,11 @@ static bool is_left_over(const char *name, const char *place)
 static void take_and_remove(const char *parent, const char *name)
 {
     struct stat status;
-    char *path = path_join(parent, name), *taken = NULL;
-    if (path != NULL && lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-        asprintf(&taken, "%s/" FOLDER "%ld%s", parent, (long)getpid(), strchr(name + strlen(FOLDER), '-')) >= 0) {
-        if (rename(path, taken) == 0)
-            folder_remove(taken);
-        free(taken);
-    }
+    char *path = path_join(parent, name);
+    char *taken = text_join("%s/" FOLDER "%ld%s", parent, (long)getpid(), strchr(name + strlen(FOLDER), '-'));
+    if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() && rename(path, taken) == 0)
+        folder_remove(taken);
+    free(taken);
     free(path);
 }
 
@@ -506,7 +472,7 @@ char *folder_make(struct diag *diag)
     looked = true;
     snprintf(name, sizeof name, FOLDER "%ld-%s-XXXXXX", (long)getpid(), place);
     char *folder = path_join(parent, name);
-    if (folder == NULL || mkdtemp(folder) == NULL) {
+    if (mkdtemp(folder) == NULL) {
         diag_environment(diag, folder, "no temporary folder can be made: %s", strerror(errno));
         free(folder);
         return NULL;

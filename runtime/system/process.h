@@ -19,7 +19,7 @@ void signals_hold(sigset_t *before);
 void signals_release(const sigset_t *before);
 
 struct process_result {
-    bool started, interrupted;
+    bool interrupted;
     int exit_code;    /* -1 when a signal ended it */
     int signal;
     char *output;     /* stdout and stderr together, NUL-terminated; free() it. Much output loses its middle. */
@@ -56,7 +56,6 @@ bool signals_waiting(void);
 struct words {
     char **word; /* NULL-terminated once it has one */
     size_t count;
-    bool failed; /* out of memory */
 };
 void words_add(struct words *words, const char *word);
 void words_add_split(struct words *words, const char *text); /* at blanks; NULL adds nothing */
@@ -66,7 +65,7 @@ void words_free(struct words *words);
  * process, of this boot and namespace, is gone. */
 char *folder_make(struct diag *diag);
 void folder_remove(const char *folder);
-/* "a/b" malloc'd, or NULL. */
+/* "a/b"; free() it. */
 char *path_join(const char *folder, const char *name);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "peak.h"
+#include "system/memory.h"
 
 #define MEMORY_US 100 /* of one memory_measure(), about */
 #define PEAK_US 50 /* of one peak_measure(), about */
@@ -22,21 +23,19 @@ static void count_outliers(struct timing *t, const double *sorted)
     t->outliers = low + (t->samples - 1 - high);
 }
 
-/* `room` has space for four values for each round. */
-static struct timing sum_up(const struct sample *samples, size_t rounds, double operations, double *room)
+struct timing timing_of(const struct sample *samples, size_t rounds, double operations)
 {
     struct timing timing = {.samples = rounds};
-    double *us = room, *peak = us + rounds, *share = peak + rounds, *memory = share + rounds;
+    double *us = memory_get(4 * rounds, sizeof *us), *peak = us + rounds, *share = peak + rounds;
+    double *memory = share + rounds;
     for (size_t r = 0; r < rounds; r++) {
         us[r] = samples[r].us;
         peak[r] = samples[r].peak;
         memory[r] = samples[r].memory;
         share[r] = peak[r] > 0 && us[r] > 0 ? operations / (1e3 * us[r]) / peak[r] : 0;
     }
-    sort_ascending(us, rounds);
-    sort_ascending(peak, rounds);
-    sort_ascending(share, rounds);
-    sort_ascending(memory, rounds);
+    for (int i = 0; i < 4; i++)
+        sort_ascending(us + (size_t)i * rounds, rounds);
     timing.us = quantile(us, rounds, 0.5);
     timing.us_min = us[0];
     timing.us_q1 = quantile(us, rounds, 0.25);
@@ -48,6 +47,7 @@ static struct timing sum_up(const struct sample *samples, size_t rounds, double 
     timing.share = quantile(share, rounds, 0.5);
     timing.memory = quantile(memory, rounds, 0.5);
     timing.quiet = quiet_of(samples, rounds, timing.us, timing.us_min);
+    free(us);
     return timing;
 }
 
@@ -84,31 +84,27 @@ static void take_rounds(struct course *courses, size_t count, size_t rounds, str
         }
 }
 
-bool rounds_take(struct timing *timings, size_t count, size_t rounds, const double *operations,
+void rounds_take(struct timing *timings, size_t count, size_t rounds, const double *operations,
                  struct sample (*take)(void *context, size_t kernel), void *context)
 {
     struct taker taker = {take, context, 0};
-    struct sample *samples = calloc(count * rounds, sizeof *samples);
-    double *room = calloc(4 * rounds, sizeof *room);
-    struct course *courses = calloc(count, sizeof *courses);
-    const bool good = samples != NULL && room != NULL && courses != NULL;
-    for (size_t i = 0; good && i < count; i++)
+    struct sample *samples = memory_get(count * rounds, sizeof *samples);
+    struct course *courses = memory_get(count, sizeof *courses);
+    for (size_t i = 0; i < count; i++)
         courses[i] = (struct course){samples + i * rounds, 0, true};
-    for (int take = 0; good && take <= ROUNDS_AGAIN; take++) {
+    for (int take_number = 0; take_number <= ROUNDS_AGAIN; take_number++) {
         take_rounds(courses, count, rounds, &taker);
         for (size_t i = 0; i < count; i++) {
             if (!courses[i].wanted)
                 continue;
-            const struct timing new = sum_up(courses[i].samples, rounds, operations[i], room);
-            if (take == 0 || !new.quiet.disturbed || new.us < timings[i].us)
+            const struct timing new = timing_of(courses[i].samples, rounds, operations[i]);
+            if (take_number == 0 || !new.quiet.disturbed || new.us < timings[i].us)
                 timings[i] = new;
             courses[i].wanted = new.quiet.disturbed;
         }
     }
     free(samples);
-    free(room);
     free(courses);
-    return good;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
@@ -145,25 +141,20 @@ static size_t plan_rounds(struct timed *timed, size_t count, double seconds, siz
     return rounds_for(1e6 * seconds * (double)count / round, min);
 }
 
-bool rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min,
-                    struct diag *diag)
+void rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min)
 {
     if (count == 0)
-        return true;
+        return;
     const int core = pin_to_this_core();
     const size_t rounds = plan_rounds(timed, count, seconds, min);
-    double *operations = calloc(count, sizeof *operations);
+    double *operations = memory_get(count, sizeof *operations);
     struct kernels kernels = {timed, large_pages(MEMORY_BYTES)};
-    bool good = operations != NULL && kernels.memory != NULL;
-    for (size_t i = 0; good && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         operations[i] = operations_of(&timed[i]);
     settle_clock(timed[0].isa);
-    good = good && rounds_take(timings, count, rounds, operations, take_kernel, &kernels);
-    if (!good)
-        diag_environment(diag, NULL, "out of memory");
-    for (size_t i = 0; good && i < count; i++)
+    rounds_take(timings, count, rounds, operations, take_kernel, &kernels);
+    for (size_t i = 0; i < count; i++)
         timings[i].core = core;
     free(operations);
     free((void *)kernels.memory);
-    return good;
 }

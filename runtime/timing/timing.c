@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "peak.h"
+#include "system/memory.h"
 
 #define MIN_SAMPLE_US 50 /* the clock's own cost is below 0.1 % of this */
 #define ROUND_LIMIT 1000
@@ -17,12 +18,10 @@ void *large_pages(size_t bytes)
 {
     const size_t page = (size_t)2 << 20, alignment = bytes >= page ? page : KERNEL_ALIGNMENT;
     const size_t rounded = (bytes + alignment) / alignment * alignment;
-    void *memory = aligned_alloc(alignment, rounded);
-    if (memory != NULL && alignment == page)
+    void *memory = memory_there(aligned_alloc(alignment, rounded));
+    if (alignment == page)
         madvise(memory, rounded, MADV_HUGEPAGE);
-    if (memory != NULL)
-        memset(memory, 0, rounded);
-    return memory;
+    return memset(memory, 0, rounded);
 }
 
 int pin_to_this_core(void)
@@ -49,45 +48,25 @@ bool timed_make(struct timed *timed, const struct layer *layer, const struct ker
                 const struct inputs_draw *draw, struct diag *diag)
 {
     *timed = (struct timed){.layer = layer, .call = call, .repeats = 1};
-    const size_t errors = diag->errors;
-    if (draw->n > (size_t)layer->seq_len)
-        diag_error(diag, layer->name, "n = %zu is past seq_len = %lld; ask for less", draw->n,
-                   (long long)layer->seq_len);
-    if (!layer->self && !layer_has_cache(layer) && draw->m > (size_t)layer->source_len)
-        diag_error(diag, layer->name, "m = %zu is past source_len = %lld; ask for less", draw->m,
-                   (long long)layer->source_len);
-    if (draw->n < 1 || draw->batch < 1)
-        diag_error(diag, layer->name, "n and batch must be at least 1; without them there is nothing to time");
-    if (layer_has_cache(layer) && draw->past_given && draw->past + (int64_t)draw->n > inputs_positions(layer))
-        diag_error(diag, layer->name, "past = %lld leaves no room for n = %zu of %lld positions; ask for less",
-                   (long long)draw->past, draw->n, (long long)inputs_positions(layer));
-    if (diag->errors > errors)
-        return false;
-    if (!inputs_draw(&timed->inputs, layer, draw, diag))
+    if (!inputs_fit(layer, draw, true, layer->name, diag) || !inputs_draw(&timed->inputs, layer, draw, diag))
         return false;
     timed->packed = large_pages(call->packed_bytes);
     timed->scratch = large_pages(call->scratch_bytes);
     timed->y = large_pages(inputs_count(layer, &timed->inputs, TENSOR_Y) * sizeof(float));
     timed->attn = large_pages(inputs_count(layer, &timed->inputs, TENSOR_ATTN) * sizeof(float));
     timed->lse = large_pages(inputs_count(layer, &timed->inputs, TENSOR_LSE) * sizeof(float));
-    bool room = true;
-    for (int part = 0; room && part < inputs_cache_parts(layer); part++) {
+    for (int part = 0; part < inputs_cache_parts(layer); part++) {
         const size_t bytes = inputs_cache_bytes(layer, &timed->inputs, part);
         timed->cache[part] = large_pages(bytes);
-        room = timed->cache[part] != NULL;
-        if (room)
-            memcpy(timed->cache[part], timed->inputs.tensor[inputs_cache_of(layer, part)], bytes);
+        memcpy(timed->cache[part], timed->inputs.tensor[inputs_cache_of(layer, part)], bytes);
     }
     struct kernel_outputs outputs = {.y = timed->y, .attn = timed->attn, .lse = timed->lse};
     memcpy(outputs.cache, timed->cache, sizeof outputs.cache);
     timed->args = kernel_args_of(layer, &timed->inputs, outputs);
-    if (timed->packed == NULL || timed->scratch == NULL || timed->y == NULL || timed->attn == NULL ||
-        timed->lse == NULL || !room)
-        return diag_environment(diag, NULL, "out of memory");
     return true;
 }
 
-bool timed_backward(struct timed *timed, struct diag *diag)
+void timed_backward(struct timed *timed)
 {
     const struct layer *layer = timed->layer;
     const struct inputs *in = &timed->inputs;
@@ -96,23 +75,20 @@ bool timed_backward(struct timed *timed, struct diag *diag)
     timed->dy = large_pages(dy * sizeof(float));
     timed->args.saved = timed->saved = large_pages(saved * sizeof(float));
     timed->back = large_pages(timed->call->back_scratch_bytes_for(1));
-    bool good = timed->dy != NULL && timed->saved != NULL && timed->back != NULL;
-    for (size_t i = 0; good && i < dy; i++)
+    for (size_t i = 0; i < dy; i++)
         timed->dy[i] = (float)random_normal(&random);
     timed->grads.dy = timed->dy;
-    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         if (!layer_has_gradient(layer, t))
             continue;
         timed->gradient[t] = large_pages(inputs_count(layer, in, t) * sizeof(float));
         *kernel_gradient(layer, &timed->grads, t) = timed->gradient[t];
-        good = timed->gradient[t] != NULL;
     }
-    timed->backward = good;
-    return good || diag_environment(diag, NULL, "out of memory");
+    timed->backward = true;
 }
 
 /* What is timed, once. */
-static int call_once(const struct timed *timed)
+static int call_timed(const struct timed *timed)
 {
     if (timed->backward)
         return timed->call->backward(timed->packed, &timed->args, &timed->grads, timed->back);
@@ -128,7 +104,7 @@ bool timed_pack(struct timed *timed, int isa, struct diag *diag)
     if (error == KERNEL_OK)
         error = timed->call->forward(timed->packed, &timed->args, timed->scratch);
     if (error == KERNEL_OK && timed->backward)
-        error = call_once(timed);
+        error = call_timed(timed);
     if (error != KERNEL_OK)
         return diag_error(diag, timed->layer->name, "the kernel refuses: %s", timed->call->strerror(error));
     timed->isa = timed->call->isa_name(timed->call->isa(timed->packed));
@@ -164,19 +140,19 @@ struct sample timed_sample(const struct timed *timed)
 {
     const struct stopwatch watch = stopwatch_start();
     for (size_t r = 0; r < timed->repeats; r++)
-        call_once(timed);
+        call_timed(timed);
     return stopwatch_stop(&watch, timed->repeats);
 }
 
 struct sample timed_sample_warm(const struct timed *timed)
 {
-    call_once(timed);
+    call_timed(timed);
     return timed_sample(timed);
 }
 
 struct sample timed_sample_with_peak(const struct timed *timed)
 {
-    call_once(timed);
+    call_timed(timed);
     const double before = peak_measure(timed->isa);
     struct sample sample = timed_sample(timed);
     sample.peak = (before + peak_measure(timed->isa)) / 2;
@@ -221,5 +197,3 @@ size_t rounds_for(double fitting, size_t min)
     const size_t rounds = wanted > min ? wanted : min;
     return rounds > 0 ? rounds : 1;
 }
-
-/* ---- statistics ------------------------------------------------------------------------------------------------ */

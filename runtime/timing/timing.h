@@ -15,7 +15,7 @@
 
 #define DEFAULT_ROUNDS 15
 
-/* Zeroed, in huge pages where the system gives them: fewer TLB misses, less noise. free() it; NULL without memory. */
+/* Zeroed, in huge pages where the system gives them: fewer TLB misses, less noise. free() it. */
 void *large_pages(size_t bytes);
 
 /* Pins the process to its current core; returns that core's number, -1 if it is unknown. */
@@ -45,8 +45,8 @@ struct timed {
 /* Draws the inputs and allocates memory. False with the reason in `diag`; call timed_free() in any case. */
 bool timed_make(struct timed *timed, const struct layer *layer, const struct kernel_table *call,
                 const struct inputs_draw *draw, struct diag *diag);
-/* Times backward from now on, for a layer that trains. False with the reason in `diag`. */
-bool timed_backward(struct timed *timed, struct diag *diag);
+/* Times backward from now on, for a layer that trains. */
+void timed_backward(struct timed *timed);
 /* Packs for one instruction set and calls once. False if the machine lacks it, or with the reason in `diag`. */
 bool timed_pack(struct timed *timed, int isa, struct diag *diag);
 /* Bytes that calls of a layer with these inputs access, without plain weights */

@@ -114,13 +114,13 @@ faulty() {
     export FAULT=$1
     ends 1 "$attnrun" check tiny.layer late.layer --isa scalar
     prints "FAILED  tiny scalar"; prints "$2 while it was checked"
-    prints "attnrun check tiny.layer --seed 1 --batch 2 --n 4 --init xavier --isa scalar"
+    prints "attnrun check tiny.layer --isa scalar --seed 1 --batch 2 --n 4"
     prints "ok      late scalar"; prints "1 passed, 1 failed"
     ends 1 "$attnrun" bench tiny.layer late.layer "${quick[@]}"
     says "FAILED  tiny scalar: $2"; says "attnrun bench tiny.layer --isa scalar --seed 1"
     check "late is timed" grep -q '^late *scalar *layer' out
     ends 1 "$attnrun" run tiny.layer --in zero.safetensors --isa scalar --out bad.safetensors
-    prints "FAILED  scalar: $2"; prints "attnrun run tiny.layer --in zero.safetensors --isa scalar"
+    prints "FAILED  scalar: $2"; prints "attnrun run tiny.layer --isa scalar --in zero.safetensors"
     check "no result is written" test ! -e bad.safetensors
     check "nothing stays behind" test -z "$(ls -A "$TMPDIR")"
 }

@@ -19,7 +19,7 @@ cd "$work" || exit 3
 run() {
     local wanted=$1
     shift
-    PATH=${path:-$PATH} ends "$wanted" "$attnrun" heatmap "$@"
+    ends "$wanted" "$attnrun" heatmap "$@"
     if [ "$wanted" -eq 0 ]; then
         check "attnrun heatmap $*: silent" test ! -s err
     else
@@ -33,7 +33,7 @@ vector() { printf '%s\n' "$vectors/$1.layer" --in "$vectors/$1.safetensors"; }
 mapfile -t grouped < <(vector grouped_causal)
 mapfile -t padded < <(vector wide_causal_padding)
 
-# ---- what it refuses; nothing of this needs gnuplot or a compiler ----
+# ---- what it refuses; nothing of this needs a compiler ----
 
 run 2;                                              says "needs one spec"
 run 2 "${grouped[@]}";                              says "--out"
@@ -43,16 +43,6 @@ run 2 "${grouped[@]}" -o bad.svg --head x;          says "'x'"
 run 2 "${grouped[@]}" -o bad.svg --head -1;         says "'-1'"
 run 2 "${grouped[@]}" -o bad.svg --scale cubic;     says "linear, sqrt or log"
 run 2 "${grouped[@]}" -o bad.svg --batch 2;         says "--batch"
-mkdir empty
-path=$work/empty run 3 "${grouped[@]}" -o bad.svg;  says "gnuplot-nox"
-check "without gnuplot nothing is compiled" test ! -e cache
-
-if ! command -v gnuplot >/dev/null; then
-    skip "every picture, gnuplot is not here"
-    tally
-    exit
-fi
-
 run 2 "${grouped[@]}" -o bad.svg --head 6;          says "0 to 5 are possible"
 run 2 "${grouped[@]}" -o bad.svg --sequence 2;      says "0 to 1 are possible"
 run 2 "${grouped[@]}" -o bad.svg --source-labels x; says "cross-attention"
@@ -84,11 +74,6 @@ run 0 "${grouped[@]}" -o off.svg --isa scalar --set scores=false --scale log
 { printf "<&>\"'%%d\\\\n\$x{/:Bold b}_i^2\nÄther\n\n注意\nabcdefghijklmnopqrstuvwxyz\n"
   printf '%s\n' "don't" "'" "'""'" "'both'" '`:>ran`' "x'y"; seq 12 19; } >labels
 run 0 "${grouped[@]}" -o labels.svg --isa scalar --labels labels --head 0
-check "no command in a label is run" test ! -e ran
-mkdir "it's \`:>ran\`"
-TMPDIR="$work/it's \`:>ran\`" run 0 "${grouped[@]}" -o quoted.svg --isa scalar --labels labels --head 0
-check "the same from such a folder" cmp quoted.svg labels.svg
-check "no command in a path is run" test ! -e ran
 run 0 "${padded[@]}" -o padded.svg --isa scalar --sequence 1 --scale linear
 mapfile -t seen < <(vector nonfinite_seen)
 run 0 "${seen[@]}" -o seen.svg --isa scalar
@@ -126,24 +111,6 @@ fi
 
 # ---- when drawing fails ----
 
-mkdir fake
-# fake LINE: a gnuplot that knows its version and then does that
-fake() { printf '#!/bin/sh\n[ "$1" != --version ] || exit 0\n%s\n' "$1" >fake/gnuplot; chmod +x fake/gnuplot; }
-cp all.svg kept.svg
-fake 'echo no good >&2; exit 4';  path=$work/fake:$PATH run 3 "${grouped[@]}" -o bad.svg --isa scalar; says "no good"
-fake 'kill -9 $$';                path=$work/fake:$PATH run 3 "${grouped[@]}" -o bad.svg --isa scalar; says "signal 9"
-fake 'exit 0';                    path=$work/fake:$PATH run 3 "${grouped[@]}" -o bad.svg --isa scalar
-fake 'd=$(dirname "$2"); printf "<svg>" >"$d/heatmap.svg"'
-path=$work/fake:$PATH run 3 "${grouped[@]}" -o kept.svg --isa scalar; says "to its end"
-check "what was there stays" cmp all.svg kept.svg
-fake "touch $work/drawing; sleep 20"
-PATH=$work/fake:$PATH "$attnrun" heatmap "${grouped[@]}" -o bad.svg --isa scalar >out 2>err </dev/null &
-for ((i = 0; i < 200; i++)); do [ -e drawing ] && break; sleep 0.1; done
-kill -TERM $!
-wait $!
-check "stopped by a signal: status $?" test $? -ne 0
-check "stopped: nothing stays behind" test -z "$(ls -A "$TMPDIR")"
-check "stopped: no picture" test ! -e bad.svg
 mkdir folder locked && chmod 555 locked
 run 3 "${grouped[@]}" -o folder --isa scalar;       says "folder: error"
 run 2 "${grouped[@]}" -o a.d/f.png --isa scalar;    says 'write a name that ends in .svg instead of "a.d/f.png"'
@@ -154,9 +121,11 @@ if [ -e /dev/full ]; then
     run 3 "${grouped[@]}" -o /dev/full --isa scalar; says "/dev/full: error"
     check "/dev/full is still a device" test -c /dev/full
 fi
-check "a full disk is an error" eval '(ulimit -f 1000; trap "" XFSZ
-    "$attnrun" heatmap "${grouped[@]}" -o full.svg --isa scalar >out 2>err
-    test $? -eq 3 && grep -q "pixels.rgb: error" err)'
-check "a full disk: no picture" test ! -e full.svg
+if [ -e long.safetensors ]; then
+    check "a full disk is an error" eval '(ulimit -f 500; trap "" XFSZ
+        "$attnrun" heatmap long.layer --in long.safetensors -o full.svg --isa scalar >out 2>err
+        test $? -eq 3 && grep -q "full.svg: error" err)'
+    check "a full disk: no picture" test ! -e full.svg
+fi
 
 tally

@@ -60,7 +60,7 @@ ends 2 "$attnrun" tune -o x.plan;                           says "tune needs one
 ends 2 "$attnrun" tune small.layer -o x.plan --set h=3;     says "h = 3 does not divide"
 ends 2 "$attnrun" tune small.layer -o x.plan --budget many; says "--budget cannot be 'many'"
 ends 2 "$attnrun" tune small.layer -o x.plan --plan small.plan
-ends 2 "$attnrun" tune small.layer -o x.plan --n 21;        says "at most n 20"
+ends 2 "$attnrun" tune small.layer -o x.plan --n 21;        says "n = 21 is past seq_len = 20"
 ends 3 "$attnrun" tune small.layer -o no/where.plan --budget 0
 says "no/where.plan"
 absent x.plan
@@ -148,7 +148,7 @@ check "bench: bytes of weights are those of their type" grep -q '"step":"layer".
 check "bench: rounding is a step" grep -q '"step":"round x"' out
 ends 2 "$attnrun" bench small.layer --n 21;                 says "n = 21 is past seq_len = 20"
 check "no heading without figures" test ! -s out
-ends 2 "$attnrun" bench small.layer --batch 0;              says "n and batch must be at least 1"
+ends 2 "$attnrun" bench small.layer --batch 0;              says "n, m and batch must be at least 1"
 sed -i 's/^plan.query_vecs = 3/plan.query_vecs = 2/' full.plan
 ends 0 "$attnrun" check small.layer --plan full.plan --isa scalar
 check "a changed file is compiled anew" test "$(find cache -name '*.so' -newer three/small.c | wc -l)" -ge 2

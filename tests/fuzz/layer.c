@@ -318,9 +318,9 @@ static void check_isa(const struct plan_isa *p, const struct layer *layer)
     REQUIRE(p->query_blocks * p->block >= layer->seq_len && p->source_blocks * p->block >= layer->source_len);
     REQUIRE((p->bytes[OWNER_PACKED] > 0 || layer->projected) && p->bytes[OWNER_SCRATCH] >= 0 &&
             p->bytes[OWNER_WORKER] > 0 && p->stack > 0 && p->stack_plain > 0);
-    for (int i = 0; i < p->product_count; i++)
-        if (p->products[i].kind == PRODUCT_PANELS)
-            check_panels(p, &p->products[i].panels);
+    for (int i = 0; i < p->step_count; i++)
+        if (p->steps[i].kind == KIND_PANELS)
+            check_panels(p, &p->steps[i].panels);
     for (int i = 0; i < LAYOUTS; i++)
         check_layout(p, (enum layout_name)i);
     REQUIRE(p->reason_count > 0 && p->reason_count <= PLAN_REASONS);

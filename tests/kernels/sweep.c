@@ -825,7 +825,7 @@ static bool start(struct sweep *sweep, struct job *job)
     call_words(&words, job, sweep->options);
     words_add(&words, "--cache");
     words_add(&words, job->folder); /* one folder, as folder_remove looks for no folder in it */
-    int error = words.failed || setenv("CC", job->call.compiler, 1) != 0 || setenv("CFLAGS", job->call.flags, 1) != 0
+    int error = setenv("CC", job->call.compiler, 1) != 0 || setenv("CFLAGS", job->call.flags, 1) != 0
                     ? ENOMEM : 0;
     if (error == 0)
         error = posix_spawn_file_actions_init(&actions);
@@ -921,7 +921,7 @@ static void print_failure(const struct sweep *sweep, const struct job *job, int 
     call_words(&words, job, options);
     printf("  repeat: CC='%s' CFLAGS='%s' %s check %s", job->call.compiler, job->call.flags,
            options->attnrun, path);
-    for (size_t i = 0; !words.failed && i < words.count; i++)
+    for (size_t i = 0; i < words.count; i++)
         printf(" %s", words.word[i]);
     printf("\n");
     words_free(&words);

@@ -29,7 +29,7 @@
 struct expected {
     struct layer *layer;
     struct plan *plan;
-    struct expect of[PLAN_ISAS];
+    struct expect of[ISAS];
 };
 
 static void expect_layer(struct expected *e, const char *settings)

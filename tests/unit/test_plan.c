@@ -78,10 +78,10 @@ static void forget(struct plan *plan, struct layer *layer)
 }
 
 /* Products with weights in panels; NULL: none */
-#define Q(p) plan_panels_of(p, PRODUCT_QUERIES)
-#define K(p) plan_panels_of(p, PRODUCT_KEYS)
-#define V(p) plan_panels_of(p, PRODUCT_VALUES)
-#define O(p) plan_panels_of(p, PRODUCT_OUTPUT)
+#define Q(p) plan_panels_of(p, STEP_QUERIES)
+#define K(p) plan_panels_of(p, STEP_KEYS)
+#define V(p) plan_panels_of(p, STEP_VALUES)
+#define O(p) plan_panels_of(p, STEP_OUTPUT)
 
 /* A register tile leaves a register for the broadcast operand and `vecs` for the other. */
 static void check_tile(const struct plan_isa *p, int64_t rows, int64_t vecs)
@@ -131,14 +131,14 @@ static struct rows of_source(const struct layer *layer, const struct plan_isa *p
     return (struct rows){layer->h_kv, max(layer->source_len, p->batch_sources), d};
 }
 
-static void check_rows(const struct plan_isa *p, const struct rows *of, const struct product *product)
+static void check_rows(const struct plan_isa *p, const struct rows *of, const struct step *step)
 {
-    const struct layout *l = &p->layouts[product->writes];
+    const struct layout *l = &p->layouts[step->writes];
     const int64_t row = l->stride[AXIS_TOKEN], head = l->stride[AXIS_HEAD];
     const int64_t shape[] = {of->heads, 1, of->tokens, of->d};
-    check_panels(p, &product->panels);
+    check_panels(p, &step->panels);
     assert_memory_equal(l->shape, shape, sizeof shape);
-    assert_int_equal(product->panels.c_row, row);
+    assert_int_equal(step->panels.c_row, row);
     assert_true(row >= of->d);
     assert_true(of->heads == 1 || (head >= of->d && (head + of->d <= row || head >= of->tokens * row)) ||
                 row >= of->heads * of->d);
@@ -153,13 +153,13 @@ struct span {
 /* The products from the first to the last of which something must stay. Scores and sums take turns, tile by tile. */
 static struct span life_of(const struct plan_isa *p, enum layout_name id)
 {
-    struct span life = {0, p->product_count - 1};
-    for (int i = 0; i < p->product_count; i++) {
-        const struct product *g = &p->products[i];
+    struct span life = {0, p->step_count - 1};
+    for (int i = 0; i < p->step_count; i++) {
+        const struct step *g = &p->steps[i];
         if (g->writes == id)
             life.first = i;
         if (g->reads[0] == id || g->reads[1] == id)
-            life.last = g->id == PRODUCT_SCORES ? i + 1 : i;
+            life.last = g->id == STEP_SCORES ? i + 1 : i;
     }
     return life;
 }
@@ -246,20 +246,20 @@ static void check_back(const struct layer *layer, const struct plan_isa *p)
 }
 
 /* Rows that are normed, step by step: what one reads was written before, or is the caller's. */
-static void check_norms(const struct plan_isa *p, const struct product *g, bool written[LAYOUTS])
+static void check_norms(const struct plan_isa *p, const struct step *g, bool written[LAYOUTS])
 {
-    assert_true(g->rows.step_count > 0);
-    for (int64_t i = 0; i < g->rows.step_count; i++) {
-        const enum layout_name of[] = {g->rows.steps[i].from, g->rows.steps[i].residual};
+    assert_true(g->rows.norm_count > 0);
+    for (int64_t i = 0; i < g->rows.norm_count; i++) {
+        const enum layout_name of[] = {g->rows.norms[i].from, g->rows.norms[i].residual};
         for (int k = 0; k < 2; k++)
             assert_true(of[k] == LAYOUT_NONE || written[of[k]] || p->layouts[of[k]].owner == OWNER_CALLER);
-        assert_true(g->rows.steps[i].norm >= 1 && p->layouts[g->rows.steps[i].to].name != NULL);
-        written[g->rows.steps[i].to] = true;
+        assert_true(g->rows.norms[i].norm >= 1 && p->layouts[g->rows.norms[i].to].name != NULL);
+        written[g->rows.norms[i].to] = true;
     }
 }
 
 /* Of backward: what one reads was written before, is the caller's, is packed, or is laid out for it by its worker. */
-static void check_gradient(const struct plan_isa *p, const struct product *g, bool written[LAYOUTS])
+static void check_gradient(const struct plan_isa *p, const struct step *g, bool written[LAYOUTS])
 {
     assert_true(g->reads[0] != LAYOUT_NONE && p->layouts[g->writes].name != NULL);
     for (int k = 0; k < 2 && g->reads[k] != LAYOUT_NONE; k++) {
@@ -275,17 +275,19 @@ static void check_gradient(const struct plan_isa *p, const struct product *g, bo
 static void check_products(const struct plan_isa *p)
 {
     bool written[LAYOUTS] = {false};
-    for (int i = 0; i < p->product_count; i++) {
-        const struct product *g = &p->products[i];
-        const bool weighted = g->kind == PRODUCT_PANELS || g->kind == PRODUCT_LANES;
-        assert_ptr_equal(plan_product(p, g->id), g);
-        const bool of_two = g->kind == PRODUCT_TILES || g->id == PRODUCT_APPEND ||
+    for (int i = 0; i < p->step_count; i++) {
+        const struct step *g = &p->steps[i];
+        const bool weighted = g->kind == KIND_PANELS || g->kind == KIND_LANES;
+        assert_ptr_equal(plan_step(p, g->id), g);
+        const bool of_two = g->kind == KIND_TILES || g->id == STEP_APPEND ||
                             (g->epilogue & EPILOGUE_RESIDUAL) != 0;
-        if (g->kind == PRODUCT_ROWS) {
+        if (g->kind == KIND_NORM) {
             check_norms(p, g, written);
             continue;
         }
-        if (g->kind == PRODUCT_GRADIENT || g->kind == PRODUCT_SUM) {
+        if (g->kind == KIND_OWN)
+            continue;
+        if (g->kind >= KIND_GRADIENT) {
             check_gradient(p, g, written);
             continue;
         }
@@ -293,7 +295,7 @@ static void check_products(const struct plan_isa *p)
         for (int k = 0; k < 2 && g->reads[k] != LAYOUT_NONE; k++)
             assert_true(p->layouts[g->reads[k]].name != NULL &&
                         (written[g->reads[k]] || p->layouts[g->reads[k]].owner == OWNER_CALLER));
-        assert_true(p->layouts[g->writes].name != NULL && (g->id == PRODUCT_DOWN || !written[g->writes]));
+        assert_true(p->layouts[g->writes].name != NULL && (g->id == STEP_DOWN || !written[g->writes]));
         written[g->writes] = true;
         assert_int_equal(p->layouts[LAYOUT_WEIGHTS + g->id].name != NULL, weighted);
         assert_int_equal(p->layouts[LAYOUT_BIASES + g->id].name != NULL,
@@ -306,32 +308,27 @@ static void check_products(const struct plan_isa *p)
 static void check_phases(const struct plan *plan, const struct plan_isa *p)
 {
     const struct plan_isa *const first = &plan->isas[0];
-    const struct product *last = NULL;
-    int tasks = 0, products = 0;
+    int tasks = 0, parted = 0;
     assert_int_equal(p->phase_count, first->phase_count);
     for (int i = 0; i < p->phase_count; i++) {
         const struct plan_phase *phase = &p->phases[i];
-        assert_true(phase->id == first->phases[i].id && phase->word != NULL && phase->name != NULL);
-        assert_true(i == 0 || phase->id > p->phases[i - 1].id);
-        bool there = phase->id == PHASE_TRANSPOSE || phase->id == PHASE_PROJECT || phase->id == PHASE_BACK_PROJECT;
+        assert_ptr_equal(phase->word, first->phases[i].word);
+        assert_true(phase->word != NULL && phase->name != NULL && phase->back == first->phases[i].back);
+        bool there = strcmp(phase->word, "TRANSPOSE") == 0 || strcmp(phase->word, "PROJECT") == 0;
         for (int64_t set = 0; set < plan->count; set++)
             there = there || plan->isas[set].phases[i].task_count > 0;
         assert_true(there);
         assert_true(phase->task_count <= PHASE_TASKS);
-        for (const struct plan_task *task = phase->tasks; task < phase->tasks + phase->task_count; task++) {
-            assert_true(task->size > 0 || task->over == OVER_AGAIN);
-            assert_int_equal(task->product != NULL, task->kind == TASK_PRODUCT);
-            assert_true(task->product == NULL || task->product > last);
-            last = task->product != NULL ? task->product : last;
-            tasks += task->kind == TASK_PRODUCT;
+        for (int k = 0; k < phase->task_count; k++) {
+            const struct step *const task = phase->tasks[k];
+            assert_true(task->over != OVER_NONE && (task->size > 0 || task->over == OVER_AGAIN));
+            assert_true(k == 0 || task > phase->tasks[k - 1]);
+            tasks++;
         }
     }
-    for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-        const bool of_task = g->kind == PRODUCT_TILES || g->kind == PRODUCT_GRADIENT || g->kind == PRODUCT_SUM;
-        const bool given = g->kind == PRODUCT_COPY && (g->id == PRODUCT_QUERIES || g->id == PRODUCT_KEYS);
-        products += !of_task && !given;
-    }
-    assert_int_equal(tasks, products);
+    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
+        parted += g->over != OVER_NONE;
+    assert_int_equal(tasks, parted);
 }
 
 static int64_t elements(const struct plan_isa *p, enum layout_name id)
@@ -345,17 +342,17 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
     const struct plan_fold *f = p->fold;
     const int64_t queries = p->query_blocks * p->block, sources = p->source_blocks * p->block;
     const int64_t z_columns = layer->h * f->d_z, rows = max(layer->seq_len, p->batch_rows);
-    for (int i = 0; i < p->product_count; i++) {
-        const struct product *g = &p->products[i];
-        if (g->kind == PRODUCT_COPY)
+    for (int i = 0; i < p->step_count; i++) {
+        const struct step *g = &p->steps[i];
+        if (g->kind == KIND_COPY)
             assert_int_equal(elements(p, g->writes), sources * layer->d_source);
-        if (g->kind == PRODUCT_LANES) {
+        if (g->kind == KIND_LANES) {
             assert_int_equal(elements(p, g->writes), sources * layer->h_kv * layer->d_v);
             assert_int_equal(elements(p, LAYOUT_WEIGHTS + g->id), g->lanes.groups * g->lanes.columns * g->lanes.depth);
         }
-        if (g->kind == PRODUCT_PANELS)
+        if (g->kind == KIND_PANELS)
             assert_int_equal(elements(p, LAYOUT_WEIGHTS + g->id), g->panels.groups * g->panels.group_size);
-        if (g->kind == PRODUCT_PANELS && layer->bias)
+        if (g->kind == KIND_PANELS && layer->bias)
             assert_int_equal(elements(p, LAYOUT_BIASES + g->id), g->panels.groups * g->panels.columns);
     }
     if (p->z_in_q) { /* each tile's own */
@@ -378,12 +375,12 @@ static void check_places(const struct layer *layer, const struct plan_isa *p)
 static void check_values(const struct layer *layer, const struct plan_isa *p)
 {
     const bool input = layer->identity || p->fold->values;
-    const struct product *product = plan_product(p, PRODUCT_VALUES);
+    const struct step *step = plan_step(p, STEP_VALUES);
     const struct layout *l = &p->layouts[LAYOUT_VALUES];
-    assert_true((product == NULL) == input);
+    assert_true((step == NULL) == input);
     const struct rows of = of_source(layer, p, layer->d_v);
     if (V(p) != NULL)
-        check_rows(p, &of, product);
+        check_rows(p, &of, step);
     if (p->value_blocks) {
         assert_true(V(p) == NULL && l->stride[AXIS_TOKEN] == 1 && l->stride[AXIS_FEATURE] == p->block &&
                     p->batch_rows == 0);
@@ -393,7 +390,7 @@ static void check_values(const struct layer *layer, const struct plan_isa *p)
         assert_int_equal(l->owner, input ? OWNER_CALLER : OWNER_SCRATCH);
     }
     if (!input && p->value_blocks)
-        check_lanes(p, &product->lanes);
+        check_lanes(p, &step->lanes);
 }
 
 static void check_plan(const struct layer *layer, const struct plan *plan)
@@ -411,10 +408,10 @@ static void check_plan(const struct layer *layer, const struct plan *plan)
         const struct rows queries = of_queries(layer, p), keys = of_source(layer, p, layer->d_k);
         assert_int_equal(Q(p) != NULL, !p->fold->q_is_k);
         if (Q(p) != NULL)
-            check_rows(p, &queries, plan_product(p, PRODUCT_QUERIES));
+            check_rows(p, &queries, plan_step(p, STEP_QUERIES));
         assert_true((K(p) != NULL) == !p->fold->scores);
         if (K(p) != NULL)
-            check_rows(p, &keys, plan_product(p, PRODUCT_KEYS));
+            check_rows(p, &keys, plan_step(p, STEP_KEYS));
         check_values(layer, p);
         if (O(p) != NULL)
             check_panels(p, O(p));
@@ -586,7 +583,7 @@ static void test_requests_of_tiles(void **state)
     layer = read_layer(&s);
     plan = make_plan(layer);
     for (int64_t i = 0; i < plan->count; i++)
-        assert_int_equal(plan_product(&plan->isas[i], PRODUCT_VALUES)->lanes.height[0], 3);
+        assert_int_equal(plan_step(&plan->isas[i], STEP_VALUES)->lanes.height[0], 3);
     forget(plan, layer);
 }
 
@@ -606,7 +603,7 @@ static void test_requests_of_folding(void **state)
     assert_true(plan->fold.d_score == 64 && plan->fold.d_value == 64 && plan->fold.d_z == 65);
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        assert_true(K(p) == NULL && plan_product(p, PRODUCT_VALUES) == NULL && p->value_blocks);
+        assert_true(K(p) == NULL && plan_step(p, STEP_VALUES) == NULL && p->value_blocks);
         assert_int_equal(p->depth_slab, 10); /* 64 in 7 near-equal slabs */
         assert_int_equal(O(p)->depth, 4 * 65);
         assert_int_equal(Q(p)->columns * Q(p)->groups, 4 * 64);
@@ -880,9 +877,9 @@ static void test_linear(void **state)
         struct plan *plan = make_plan(layer);
         for (int64_t k = 0; k < plan->count; k++) {
             const struct plan_isa *p = &plan->isas[k];
-            const struct product *g = plan_product(p, PRODUCT_LINEAR);
+            const struct step *g = plan_step(p, STEP_LINEAR);
             const int64_t rows = layer->seq_len > p->batch_rows ? layer->seq_len : p->batch_rows;
-            assert_true(p->product_count == 1 + cases[i].normed && g != NULL && g->kind == PRODUCT_PANELS);
+            assert_true(p->step_count == 1 + cases[i].normed && g != NULL && g->kind == KIND_PANELS);
             assert_true(g->writes == LAYOUT_Y && g->panels.to_caller && g->panels.parts >= (i < 2 ? 64 : 2));
             assert_true(p->bytes[OWNER_SCRATCH] >= 64 && p->bytes[OWNER_WORKER] == 0);
             assert_true(p->bytes[OWNER_SCRATCH] <= 64 + cases[i].normed * (rows + 16) * (layer->d_model + 16) * 4);
@@ -937,7 +934,7 @@ static void test_layouts(void **state)
     CHECK_PLAN("avx2", p.streams, "d_model=512", "h=2", "width=wide", "seq_len=200", "plan.fold=on",
                "plan.value_layout=blocks");
     /* wide values in blocks: on AVX-512, where tokens fill the lanes */
-    CHECK_PLAN("avx512", p.value_blocks && plan_product(&p, PRODUCT_VALUES) != NULL, "d_k=64", "d_v=256",
+    CHECK_PLAN("avx512", p.value_blocks && plan_step(&p, STEP_VALUES) != NULL, "d_k=64", "d_v=256",
                "plan.fold=off", "seq_len=128");
     CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=255", "plan.fold=off", "seq_len=128");
     CHECK_PLAN("avx512", !p.value_blocks, "d_k=64", "d_v=256", "plan.fold=off", "seq_len=17");
@@ -1005,9 +1002,9 @@ static void test_asking(void **state)
     CHECK_PLAN("avx2", Q(&p)->prefetch == 6 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
     CHECK_PLAN("avx512", Q(&p)->prefetch == 16 && Q(&p)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128");
     /* not behind the packed block: gates twice as deep as all of w_2; a panel that no whole lines fill */
-    CHECK_PLAN("avx2", plan_panels_of(&p, PRODUCT_HIDDEN)->prefetch_after == 0, "d_model=1024", "h=16", "seq_len=128",
+    CHECK_PLAN("avx2", plan_panels_of(&p, STEP_HIDDEN)->prefetch_after == 0, "d_model=1024", "h=16", "seq_len=128",
                "block=pre", "ffn=swiglu", "d_ff=16");
-    CHECK_PLAN("avx2", plan_panels_of(&p, PRODUCT_HIDDEN)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128",
+    CHECK_PLAN("avx2", plan_panels_of(&p, STEP_HIDDEN)->prefetch_after > 0, "d_model=1024", "h=16", "seq_len=128",
                "block=pre", "ffn=swiglu", "d_ff=2048");
     CHECK_PLAN("avx2", Q(&p)->prefetch == 2 && O(&p)->prefetch == 1, "d_model=768", "h=12", "seq_len=64",
                "weight_type=i8", "plan.panel_vecs=3", "plan.prefetch=on");
@@ -1086,17 +1083,16 @@ static void test_parts_have_whole_heads(void **state)
 }
 
 /* A sum reads what lies in rows as wide as it says, and its parts cover the matrices once. */
-static void check_sum(const struct plan_isa *p, const struct product *g)
+static void check_sum(const struct plan_isa *p, const struct step *g)
 {
     const struct plan_sum *s = &g->sum;
     int64_t covered = 0;
-    for (int i = 0; i < 2; i++) {
-        const struct layout *of = &p->layouts[g->reads[i]];
-        assert_non_null(of->name);
-        assert_true(s->of[i].numbers <= s->of[i].row && s->of[i].row >= of->stride[AXIS_TOKEN]);
+    for (const struct sum_operand *of = &s->a; of <= &s->b; of++) {
+        assert_non_null(p->layouts[of->from].name);
+        assert_true(of->numbers <= of->row && of->row >= p->layouts[of->from].stride[AXIS_TOKEN]);
     }
-    for (int64_t row = 0; row < s->of[0].numbers; row += p->back.chunk_rows)
-        for (int64_t column = 0; column < s->of[1].numbers; column += p->back.chunk_columns)
+    for (int64_t row = 0; row < s->a.numbers; row += p->back.chunk_rows)
+        for (int64_t column = 0; column < s->b.numbers; column += p->back.chunk_columns)
             covered++;
     assert_int_equal(s->parts, covered * s->heads);
 }
@@ -1115,18 +1111,18 @@ static void test_gradients(void **state)
         for (int64_t i = 0; i < plan->count; i++) {
             const struct plan_isa *p = &plan->isas[i];
             int sums = 0, of_q = 0;
-            for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
-                if (g->kind != PRODUCT_SUM)
+            for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
+                if (g->kind != KIND_SUM)
                     continue;
                 check_sum(p, g);
                 sums++;
                 of_q += g->writes == LAYOUT_DW_Q;
-                assert_true(g->sum.joins == (layer->tied && g->id == PRODUCT_D_W_K));
+                assert_true(g->sum.joins == (layer->tied && g->id == STEP_D_W_K));
                 assert_true(g->reads[g->sum.zero] != LAYOUT_X && g->reads[g->sum.zero] != LAYOUT_DY);
             }
             assert_int_equal(sums, 4 - layer->identity - (layer->w_o == W_O_NONE));
             assert_int_equal(of_q, 1 + layer->tied);
-            assert_non_null(plan_product(p, PRODUCT_THROUGH_V));
+            assert_non_null(plan_step(p, STEP_THROUGH_V));
         }
         forget(plan, layer);
     }
@@ -1226,14 +1222,14 @@ static void test_fast_products(void **state)
         struct plan *plan = make_plan(layer);
         assert_int_equal(plan_has_fast(plan), cases[i].fast == WORDS);
         for (const struct plan_isa *p = plan->isas; p < plan->isas + plan->count; p++)
-            for (const struct product *g = p->products; g < p->products + p->product_count; g++) {
+            for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
                 const struct plan_panels *const of = &g->panels;
                 const struct layout *const sums = &p->layouts[LAYOUT_WEIGHT_SUMS + g->id];
-                if (g->kind != PRODUCT_PANELS || of->fast == 0) {
+                if (g->kind != KIND_PANELS || of->fast == 0) {
                     assert_null(sums->name);
                     continue;
                 }
-                const bool of_source = g->id == PRODUCT_KEYS || g->id == PRODUCT_VALUES;
+                const bool of_source = g->id == STEP_KEYS || g->id == STEP_VALUES;
                 assert_true(!p->unasked || (of_source ? layer->source_len : layer->seq_len) >= 256);
                 assert_true(of->group_rows >= 64); /* shorter groups take classical products */
                 assert_true(of->fast * of->vecs <= p->isa->registers - of->vecs - 1 - p->word_registers);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "../../runtime/system/process.h"
+#include "../../runtime/inputs/elements.h"
 #include "../../runtime/inputs/weights.h"
 
 /* sign, exponent and fraction of a format, by its definition */
@@ -30,6 +31,10 @@ static double value_of(uint16_t bits, int exponent_bits, int fraction_bits)
     return sign * ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
 }
 
+/* A number of two bytes as an f32 */
+static float of_f16(uint16_t bits) { return (float)element_number(TENSOR_F16, &bits, 0); }
+static float of_bf16(uint16_t bits) { return (float)element_number(TENSOR_BF16, &bits, 0); }
+
 static void check_every_value(float (*convert)(uint16_t), int exponent_bits, int fraction_bits)
 {
     for (unsigned bits = 0; bits <= 0xffff; bits++) {
@@ -42,12 +47,12 @@ static void check_every_value(float (*convert)(uint16_t), int exponent_bits, int
 
 static void test_f16(void **state)
 {
-    check_every_value(weights_float_of_f16, 5, 10);
+    check_every_value(of_f16, 5, 10);
 }
 
 static void test_bf16(void **state)
 {
-    check_every_value(weights_float_of_bf16, 8, 7);
+    check_every_value(of_bf16, 8, 7);
 }
 
 /* ---- files ----------------------------------------------------------------------------------------------------- */

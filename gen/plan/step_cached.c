@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention over a cache: rows of queries, keys along the lanes.
+ *
+ * Left out on purpose: the rows that calls bring (step_products.c), appending them (step_copy.c).
+ */
+#include "plan/planning.h"
+
+#include <math.h>
+
+#include "spec/score.h"
+#include "spec/visible.h"
+
+#define CACHED_BLOCK 128         /* keys in a block; with 256 an AVX-512 step gains 5 %, a prefill loses as much */
+#define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
+#define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
+#define CACHED_ROWS 96           /* rows in a block: they share the keys that are transposed, or read from beyond L2 */
+#define WORD_ROWS 192            /* the same of whole numbers: rounding a key is paid for by more */
+#define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
+#define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
+#define MANY_ROWS 8              /* with this many rows of few and more, the tiles are the limit, not reading */
+#define EARLY_BYTES 16384        /* half of the smallest L1; measured, Zen 5: a step gains 2 to 5 % from L2 and L3 */
+#define QUERY_VECS 8 /* of one row's query: with four sums and four vectors of keys they fill 16 registers */
+#define LONE_VECS 8              /* of a query; four sums take one register each besides */
+#define DOT_KEYS 4               /* whose products are summed together, across four lanes of each */
+#define NEAR_BYTES 8192          /* of values, which several tiles read in turn; measured, Zen 4: with 16 KiB hardware
+                                  * stops prefetching meanwhile */
+#define NEAR_BYTES_OF_MANY 16384 /* of MANY_ROWS: tiles load and store sums each time */
+#define SWEPT_BYTES 2048         /* the same where tiles read parts of values and caches lie beyond L3 */
+#define SWEEP_BYTES (INT64_C(24) << 20) /* measured, Zen 4 with AVX2: of 16 MiB a step takes 1.15 of the time if swept,
+                                         * of 32 and 128 0.9 and 0.8 */
+#define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
+#define CACHED_STATES 6 /* numbers for each row: m and l of a segment and of all so far, a factor, what scores lose */
+
+/* For few rows, tiles of several rows prefetch ahead; a lone row is left to the hardware prefetcher. */
+static void prefetch_ahead(struct tile_heights *heights, int64_t few_rows)
+{
+    for (struct tile_height *h = heights->at; h < heights->at + heights->count; h++)
+        h->prefetch = h->rows > 1 && h->rows <= few_rows;
+}
+
+/* The cache as it lies, and blocks of rows that read it. */
+void plan_cached(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const int64_t group = layer->h / layer->h_kv, lanes = p->lanes;
+    const bool paged = layer->cache == CACHE_PAGED;
+    const int64_t tokens = paged ? layer->page_len : layer->cache_len;
+    const struct { enum layout_name id; const char *name; int64_t d; } caches[] = {
+        {LAYOUT_K_CACHE, paged ? "k_pages" : "k_cache", layer->d_k},
+        {LAYOUT_V_CACHE, paged ? "v_pages" : "v_cache", layer->d_v}};
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+        p->layouts[caches[i].id] =
+            rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
+        p->layouts[caches[i].id].element = layer->cache_type;
+    }
+
+    p->cached.few_queries = layer_few_queries(layer);
+    p->cached.few_rows = p->cached.few_queries * group;
+    p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
+    const int64_t model = round_up(lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK, p->cached.vecs * lanes);
+    p->cached.key_block = round_up(request_or(request, PLAN_KEY_BLOCK, model), lanes);
+    if (p->rounds_values)
+        p->cached.key_block = min(p->cached.key_block, MOST_SUMMED / lanes * lanes);
+    p->cached.few_block = p->cached.few_rows == 0 || request_asks(request, PLAN_KEY_BLOCK)
+                              ? p->cached.key_block : round_up(STEPS_BLOCK, p->cached.key_block);
+    p->cached.s_row = p->cached.few_block + lanes; /* rows do not share sets of L1 */
+    const int64_t position = (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE);
+    p->cached.segment = max(1, SEGMENT_BYTES / position / p->cached.few_block) * p->cached.few_block;
+    p->cached.segments = ceil_div(layer->cache_len, p->cached.segment) + (layer->cache == CACHE_RING ? 1 : 0);
+    p->cached.queries = min(layer->seq_len, max(1, (p->rounds_scores ? WORD_ROWS : CACHED_ROWS) / group));
+    p->cached.rows = p->cached.queries * group;
+    p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
+    p->cached.low_vecs = request_is_small(request) ? 1 : 4;
+    /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
+    const int64_t of_value = ceil_div(layer->d_v, lanes), vecs = p->cached.vecs;
+    const int64_t taken = p->rounds_scores ? p->isa->word_registers[p->core_word == 4] : 0;
+    const int64_t high = max(1, min(tile_rows(p->isa, vecs), (p->isa->registers - taken - vecs - 1) / vecs));
+    const int64_t low_width = request_is_small(request) ? 1 : LONE_VECS; /* a lone row's values are read at once, too */
+    const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
+    const int64_t wide = of_value > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, of_value) : 0;
+    const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
+    /* Keys that fill no whole vectors begin anywhere in a line, so loads take two: higher tiles load less often */
+    p->cached.keys_in_order = key_rows > 1 && (layer->d_k % lanes == 0 || key_rows > DOT_KEYS) &&
+                             !request_is_small(request);
+    p->cached.values_in_order = wide > 0 || of_value <= p->cached.vecs;
+    p->cached.many_rows = MANY_ROWS;
+    p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));
+    if (prefetches && p->cached.few_rows > 1)
+        p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
+    if (prefetches && p->cached.few_rows > 0 && group == 1) {
+        p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
+        p->cached.early = max(1, min(lanes, EARLY_BYTES / LINE_BYTES * lanes / p->cached.few_block)); /* evenly */
+    }
+    const int64_t of_query = ceil_div(layer->d_k, lanes);
+    p->cached.query_vecs = QUERY_VECS;
+    p->cached.lone_vecs = of_query <= 2 * LONE_VECS ? of_query : 0;
+    if (p->isa->half_target != NULL && group == 1 && p->cached.few_rows > 0 && !layer_stores_cache(layer) &&
+        !request_is_small(request))
+        p->cached.half_vecs = (p->isa->registers - 2 * DOT_KEYS) / 2;
+    p->halves = p->cached.half_vecs > 0;
+    const int64_t value = layer->d_v * layout_element(p, LAYOUT_V_CACHE);
+    p->cached.value_keys = max(8, NEAR_BYTES / value);
+    p->cached.value_keys_of_many = max(8, (p->cached.values_in_order ? NEAR_BYTES_OF_MANY : NEAR_BYTES) / value);
+    p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
+    p->cached.o_row = row_stride(p, round_up(layer->d_v, lanes));
+    if (p->rounds_scores) { /* a query's words, and its scale behind them; whole vectors are written */
+        p->words_room = round_up(layer->d_k, max(lanes, p->core_word)) / p->core_word;
+        p->cached.words_row = row_stride(p, p->words_room + 1);
+    }
+    if (p->rounds_values) { /* of core_word keys */
+        p->values_room = row_stride(p, round_up(layer->d_v, lanes));
+        tiles_for_one(&p->cached.word_panels, ceil_div(layer->d_v, lanes), p->cached.vecs);
+    }
+    tiles_for_runs(&p->cached.tiles, p->cached.rows, group > 1 ? group : 3, min(high, p->cached.rows), 2);
+    tiles_for_one(&p->cached.panels, of_value, p->cached.vecs);
+    tiles_for_one(&p->cached.low_panels, of_value, low_width);
+    if (p->cached.few_rows > 0)
+        tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group,
+                       min(p->cached.few_rows, p->cached.keys_in_order ? key_rows : tile_rows(p->isa, DOT_KEYS)), 2);
+    if (p->cached.few_rows > 0 && wide > 0) {
+        tiles_for_runs(&p->cached.few_tiles, p->cached.few_rows, group, min(p->cached.few_rows, wide), 2);
+        tiles_for_one(&p->cached.few_panels, of_value, of_value);
+    }
+    const int64_t panels_from = of_value > low_width ? 1 : 2; /* rows that have several */
+    p->cached.shared_rows = p->cached.values_in_order ? (wide > 0 ? wide : high) + 1 : panels_from;
+    const bool windowed = layer->window_left != LAYER_UNBOUNDED;
+    const int64_t reach = min(layer->cache_len, windowed ? layer->window_left + layer->seq_len : layer->cache_len);
+    const int64_t sweep_keys = SWEEP_BYTES / (layer->h_kv * position);
+    if (!p->cached.values_in_order && p->cached.few_rows >= panels_from && reach >= sweep_keys) {
+        p->cached.sweep_keys = max(1, sweep_keys);
+        p->cached.swept_keys = max(4, SWEPT_BYTES / value);
+    }
+    if (p->cached.ahead > 0)
+        prefetch_ahead(&p->cached.dot_tiles, p->cached.few_rows);
+    if (p->cached.ahead > 0)
+        prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows);
+}
+
+/* ---- place ---- */
+
+/* Of a block of rows: queries, transposed keys, scores, sums of a segment and of all so far, and for each row what
+ * templates/steps/cached.in names; and what parts leave of segments. */
+void place_cached(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t rows = p->cached.rows, up = round_up(rows, p->lanes), lanes = p->lanes;
+    const int64_t block = max(p->cached.key_block, p->cached.few_block);
+    place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, rows, p->cached.q_row + p->cached.words_row);
+    place_new(p, LAYOUT_K_T, "k_t", OWNER_WORKER, layer->d_k, p->cached.key_block);
+    place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, rows, p->cached.s_row);
+    place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, rows, p->cached.o_row);
+    place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, rows, p->cached.o_row);
+    place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + (p->rounds_values ? 3 : 2) * lanes, up);
+    const int64_t scales = (layer_scales_cache(layer) ? 2 : 0) + p->rounds_scores + p->rounds_values;
+    if (scales > 0)
+        place_new(p, LAYOUT_ROW_SCALES, "row_scales", OWNER_WORKER, scales, block);
+    if (p->rounds_values) /* words, ahead of them what sums start from, behind them core_word values as floats */
+        place_new(p, LAYOUT_ROUNDED_VALUES, "value words", OWNER_WORKER,
+                  1 + p->cached.key_block / p->core_word + (layer_stores_cache(layer) ? p->core_word : 0),
+                  p->values_room);
+    if (p->cached.few_rows > 0)
+        place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes / 4, lanes);
+    if (p->cached.split > 0)
+        place_new(p, LAYOUT_PARTIALS, "partials", OWNER_SCRATCH, p->cached.split * p->cached.segments * layer->h,
+                  p->cached.o_row + 2);
+}
+
+/* ---- expected time ---- */
+
+/* Attention by rows over a cache: a call with seq_len tokens behind which the cache is full. */
+void count_cached(struct model *m, double times)
+{
+    const struct layer *l = m->layer;
+    const struct plan_isa *p = m->plan;
+    struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS], *w = &m->work[EXPECT_EXPONENTIAL];
+    const struct tile_heights *tiles = &p->cached.tiles;
+    const int64_t group = l->h / l->h_kv, past = l->source_len - l->seq_len, vecs = p->cached.vecs;
+    const double heads = times * (double)l->h_kv, lanes = (double)p->lanes;
+    const double key = size_of(m, LAYOUT_K_CACHE) * (double)l->d_k, value = size_of(m, LAYOUT_V_CACHE) * (double)l->d_v;
+    const double far = share_lost(m->core->caches, (double)(l->h_kv * l->source_len) * (key + value));
+    const struct terms terms = count_terms(l);
+    int64_t left, right;
+    visible_reach(l, &left, &right);
+    for (int64_t t = 0; t < l->seq_len; t += p->cached.queries) {
+        const int64_t queries = min(p->cached.queries, l->seq_len - t), rows = queries * group;
+        const int64_t first = left == LAYER_UNBOUNDED ? 0 : max(0, past + t - left);
+        const int64_t end = right == LAYER_UNBOUNDED ? l->source_len : min(l->source_len, past + t + queries + right);
+        const double keys = (double)max(0, end - first), vectors = (double)rows * ceil(keys / lanes);
+        const double panels = (double)ceil_div(ceil_div(l->d_v, p->lanes), vecs);
+        int64_t high = rows;
+        const bool few = l->seq_len <= p->cached.few_queries;
+        for (const struct tile_height *h = tiles->at; h < tiles->at + tiles->count; h++) {
+            const double count = heads * (double)tiles_taken(h, &high);
+            if (!few)
+                add_tile(scores, m->core, h->rows, vecs, steps_of(m, p->rounds_scores, (double)l->d_k),
+                         p->unroll_scores, count * ceil(keys / (lanes * (double)vecs)));
+            add_tile(sums, m->core, h->rows, vecs, steps_of(m, p->rounds_values && !few, keys), p->unroll_values,
+                     count * panels);
+        }
+        if (few) { /* by four rows and keys; a quarter of a tree of sums for each */
+            const int64_t steps = ceil_div(l->d_k, p->lanes);
+            add_tile(scores, m->core, min(rows, 4), 4, (double)steps, steps,
+                     heads * keys / 4 * (double)ceil_div(rows, 4));
+            scores->operations += heads * (double)rows * keys;
+        } else {
+            scores->overhead += heads * keys * (double)l->d_k * m->core->transpose;
+        }
+        w->operations += heads * vectors * (m->core->exp + terms.of_tiles + terms.operations + FIRST_OPERATIONS);
+        w->loads += heads * 3 * vectors;
+        w->overhead += heads * BLOCK_CYCLES * ceil(keys / (double)(few ? p->cached.few_block : p->cached.key_block));
+        scores->l2 += heads * keys * key;
+        sums->l2 += heads * keys * value;
+        scores->l3 += far * heads * keys * key;
+        sums->l3 += far * heads * keys * value;
+    }
+}
+
+/* ---- reasons ---- */
+
+/* Attention over a cache, in place of that by blocks of queries. */
+void explain_cached(struct plan_isa *p, const struct layer *layer)
+{
+    const bool exact = layer_exact_chunks(layer);
+    char size[32], path[160];
+    reason(p, "attention by rows, one for each query and head, keys along the lanes: blocks of " D64 " row%s, " D64
+           " token%s of the heads that share keys; tiles of at most " D64 " rows x " D64 " vectors", p->cached.rows,
+           plural(p->cached.rows), p->cached.queries, plural(p->cached.queries), p->cached.tiles.at[0].rows,
+           p->cached.vecs);
+    if (layer_stores_cache(layer))
+        reason(p, "a cache of %s: %s, rounded when they are written, f32 in registers",
+               element_name(layer->cache_type),
+               layer_scales_cache(layer) ? "whole numbers and a scale for each row of a head"
+                                         : "keys and values of two bytes");
+    reason(p, "softmax covers positions k " D64 " ... k " D64 " + " D64 " at a time; sums start again every " D64
+           " positions, which have %s of keys and values, and are joined in order", p->cached.key_block,
+           p->cached.key_block, p->cached.key_block - 1, p->cached.segment,
+           bytes_text(size, p->cached.segment * (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
+    if (p->cached.few_queries > 0)
+        snprintf(path, sizeof path, "calls with up to " D64 " token%s sum scores along the features, in blocks of " D64
+                 " positions, longer ones along the keys", p->cached.few_queries, plural(p->cached.few_queries),
+                 p->cached.few_block);
+    else
+        snprintf(path, sizeof path, "every call sums scores in the same order: %s", exact ? "exact_chunks" :
+                 "so many heads share keys that one token fills the tiles");
+    reason(p, "%s", path);
+    if (p->cached.split > 0)
+        reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
+               p->cached.segments);
+    if (p->cached.ahead > 0)
+        reason(p, "few rows, from two on, prefetch " D64 " rows ahead, in sequences of at least " D64
+               " keys, which exceed L2", p->cached.ahead, p->cached.ahead_keys);
+    if (p->cached.few_rows > 1 && p->cached.keys_in_order && p->cached.values_in_order)
+        reason(p, "few rows read keys and values in the order of memory, in tiles of up to " D64 " and " D64 " rows",
+               p->cached.dot_tiles.at[0].rows,
+               (p->cached.few_tiles.count > 0 ? p->cached.few_tiles : p->cached.tiles).at[0].rows);
+    if (p->cached.sweep_keys > 0)
+        reason(p, "tiles read parts of values: from " D64 " keys of a sequence on, %s and more, those of " D64
+               " keys are read once before, in order", p->cached.sweep_keys,
+               bytes_text(size, p->cached.sweep_keys * layer->h_kv * (layer->d_k + layer->d_v) *
+                          layout_element(p, LAYOUT_K_CACHE)), p->cached.swept_keys);
+    if (p->cached.half_vecs > 0)
+        reason(p, "one row reads keys and values by halves of vectors: where they lie beyond L2, these come faster");
+    if (p->cached.early > 0)
+        reason(p, "while one row's weights are computed, its values are prefetched, " D64 " line%s with each vector",
+               p->cached.early, plural(p->cached.early));
+}
+
+/* Tiles of a layer with a cache: rows of scores and of sums. */
+void print_cached(FILE *out, const struct plan_isa *p, const char *name)
+{
+    fprintf(out, "      %-14s x " D64 " keys: ", name, p->cached.vecs * p->lanes);
+    print_heights(out, &p->cached.tiles);
+    fprintf(out, " rows; of sums the same, by ");
+    print_heights(out, &p->cached.panels);
+    fprintf(out, " vectors of features; of one row: " D64 " vectors of its query at once\n", p->cached.query_vecs);
+}

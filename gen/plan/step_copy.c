@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Steps that copy: the source in blocks, tokens along the lanes; new keys and values into the cache.
+ *
+ * Left out on purpose: keeping the source of later calls, a task of its own.
+ */
+#include "plan/planning.h"
+
+/* The source in blocks: for the projection of values, or the values themselves */
+bool plan_transpose(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+{
+    const bool input = layer->identity || p->fold->values;
+    (void)request;
+    if (!p->value_blocks)
+        return false;
+    const struct layout *const a = &p->layouts[g->reads[0] = input_read(layer, false)];
+    g->writes = input ? LAYOUT_VALUES : LAYOUT_S_T;
+    p->layouts[g->writes] = blocks_of(p, input ? "values" : "s_t", a->shape[AXIS_HEAD], p->source_blocks,
+                                      a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], layer->d_source);
+    g->over = OVER_BLOCKS;
+    return true;
+}
+
+bool plan_append(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+{
+    (void)g;
+    if (layer_has_cache(layer))
+        plan_cached(p, layer, request);
+    return layer_has_cache(layer);
+}
+
+/* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well,
+ * of fewer columns to it and back. */
+double transpose_cycles(const struct model *m, int64_t rows, int64_t columns)
+{
+    const int64_t lanes = m->plan->lanes;
+    const double whole_rows = (double)(rows / lanes), whole_columns = (double)(columns / lanes);
+    const double all_rows = (double)ceil_div(rows, lanes), all_columns = (double)ceil_div(columns, lanes);
+    return m->core->transpose * (double)(lanes * lanes) *
+           (whole_rows * whole_columns + 2 * (all_rows - whole_rows) * whole_columns +
+            3 * all_rows * (all_columns - whole_columns));
+}
+
+void count_copy(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times)
+{
+    const int64_t columns = m->layer->d_source;
+    (void)input; /* twice: accesses are not sequential */
+    if (g->id != STEP_TRANSPOSE)
+        return;
+    w->loads += times * m->core->loads * transpose_cycles(m, rows, columns);
+    const double bytes = times * size_of(m, LAYOUT_X) * (double)rows * (double)columns;
+    w->l2 += 3 * bytes;
+    /* each number is read, then read and written; evicted lines go to L3 too, and accesses are not sequential */
+    w->l3 += bytes * (2 * m->far + 3 * m->near);
+}
