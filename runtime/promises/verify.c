@@ -13,6 +13,7 @@
 #include "chunks.h"
 #include "guarded.h"
 #include "promises.h"
+#include "reference/gradient.h"
 #include "rounding.h"
 
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
@@ -260,10 +261,11 @@ static bool compare_sizes(const struct subject *s, struct blocks *b, struct find
     return good;
 }
 
-/* Gradients of such calls: within the bound for any data */
+/* Gradients of such calls */
 static bool extreme_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
 {
-    struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed};
+    struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed,
+                          .slack = GRADIENT_ANY_DATA};
     bool good = true;
     for (size_t i = s->series.sized; good && s->layer->train && i < s->series.count; i++)
         good = backward_holds(&of, &s->series.call[i].inputs, false, f->why, diag);
@@ -305,7 +307,7 @@ static int float_mode(void)
 static bool compare_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
 {
     struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed,
-                          .drawn = true};
+                          .slack = 1};
     bool good = !s->layer->train || backward_holds(&of, &s->small, true, f->why, diag);
     f->gradients = of.figures;
     for (size_t i = 0; good && s->layer->train && i < s->series.sized; i++)

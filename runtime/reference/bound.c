@@ -84,6 +84,7 @@
 #include "finish_error.h"
 #include "fold.h"
 #include "product.h"
+#include "roundoff.h"
 #include "spec/score.h"
 #include "stored.h"
 #include "terms.h"
