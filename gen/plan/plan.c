@@ -146,6 +146,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     if (layer->train)
         plan_back(p, layer, request);
     plan_steps(p, layer, request);
+    p->input = layer_norms_first(layer) ? LAYOUT_NORMED : LAYOUT_X;
     if (layer_attends(layer))
         plan_after_steps(p, layer, request);
     p->peeks = p->at_once && score_falls(layer) && score_placed(layer);
@@ -362,9 +363,7 @@ bool plan_has_fast(const struct plan *plan)
 {
     bool fast = false;
     for (int64_t i = 0; i < plan->count; i++)
-        for (const struct step *g = plan->isas[i].steps; g < plan->isas[i].steps + plan->isas[i].step_count;
-             g++)
-            fast = fast || (g->kind == KIND_PANELS && g->panels.fast > 0);
+        fast = fast || plan->isas[i].has_fast;
     return fast;
 }
 

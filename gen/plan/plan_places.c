@@ -111,6 +111,11 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         const unsigned lanes = layer_has_cache(layer) ? READS_J : READS_P; /* what lies along them */
         if (table_has_runs(layer->score, (int)i, lanes) || table_has_runs(layer->visible, (int)i, lanes))
             place_new(p, LAYOUT_RUNS + i, table->name, OWNER_PACKED, 2 * rows, row + 2 * p->lanes);
+        p->tables[p->table_count].name = table->name;
+        p->tables[p->table_count].at = layout_at(p, LAYOUT_TABLES + i);
+        p->tables[p->table_count].run = layout_at(p, LAYOUT_RUNS + i);
+        p->tables[p->table_count].row = row;
+        p->tables[p->table_count++].size = rows * row;
     }
     if (layer->train)
         place_back_packed(p, layer);
@@ -292,6 +297,8 @@ static void place_products(struct plan_isa *p)
             seven = max(seven, 7 * g->panels.fast * g->panels.vecs * p->lanes);
         }
     }
+    p->has_fast = rows > 0;
+    p->owns = p->has_fast || panel > 0;
     if (panel > 0)
         place_new(p, LAYOUT_PANEL, "panel as f32", OWNER_WORKER, 1, panel);
     if (rows > 0) {

@@ -12,7 +12,8 @@ bool plan_transpose(struct plan_isa *p, const struct layer *layer, const struct 
     (void)request;
     if (!p->value_blocks)
         return false;
-    const struct layout *const a = &p->layouts[g->reads[0] = input_read(layer, false)];
+    p->transposed = g->reads[0] = input_read(layer, false);
+    const struct layout *const a = &p->layouts[p->transposed];
     g->writes = input ? LAYOUT_VALUES : LAYOUT_S_T;
     p->layouts[g->writes] = blocks_of(p, input ? "values" : "s_t", a->shape[AXIS_HEAD], p->source_blocks,
                                       a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], layer->d_source);

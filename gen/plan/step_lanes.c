@@ -36,6 +36,8 @@ void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struc
         .groups = layer->split ? layer->h : 1,
         .columns = layer->split ? layer->d_v : columns,
         .a_group = a->stride[AXIS_HEAD],
+        .bias = layer->bias,
+        .parts_of = g->label,
     };
     plan_lanes(&g->lanes, request, p, layer->d_source, layer->source_len);
     g->over = OVER_PANELS;
@@ -85,7 +87,7 @@ void place_lanes(struct plan_isa *p, const struct step *g)
         .shape = {t->groups, t->count[0] + t->count[1], t->depth, t->height[0]},
         .stride = {t->columns * t->depth, t->depth * t->height[0], t->height[0], 1}};
     place(p, LAYOUT_WEIGHTS + g->id);
-    if ((g->epilogue & EPILOGUE_BIAS) != 0)
+    if (t->bias)
         place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, t->groups, t->columns);
 }
 

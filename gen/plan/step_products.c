@@ -22,6 +22,7 @@ static struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g
         .a_row = a->stride[AXIS_TOKEN], .a_k = a->stride[AXIS_FEATURE], .a_block = a->stride[AXIS_TOKEN] * p->block,
         .c_row = p->layouts[g->writes].stride[AXIS_TOKEN],
         .from_caller = is_callers(p, g->reads[0]), .to_caller = is_callers(p, g->writes),
+        .activates = (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0,
         .ends = (g->epilogue & (EPILOGUE_RESIDUAL | EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0,
     };
     reads_words(p, g, own);
@@ -52,6 +53,9 @@ static void end_panels(struct plan_isa *p, const struct layer *layer, const stru
     g->over = OVER_PANELS;
     g->size = g->panels.group_rows;
     plan_narrow(p, layer, g);
+    const bool adds_x = g->reads[1] == LAYOUT_X && is_callers(p, LAYOUT_X);
+    g->panels.gaps = g->panels.from_caller || g->panels.to_caller || g->panels.narrows || (adds_x && g->panels.ends);
+    p->narrows = p->narrows || g->panels.narrows;
 }
 
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
