@@ -52,7 +52,7 @@ struct isa {
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan assumes */
     size_t l2_bytes;
-    struct isa_extra f16, dot, bf16; /* what f16 numbers ask besides, sums of products of whole numbers, those of bf16 */
+    struct isa_extra f16, dot, bf16; /* what f16 numbers ask, sums of products of whole numbers, those of bf16 */
     bool sums_bf16;         /* which precision = bf16 wants */
     const char *half_target; /* of half_load … half_fma, half a vector; NULL: there are none. On Zen 4 what
                               * lies beyond L2 comes up to a tenth faster by loads of 256 bits than of 512 */

@@ -92,7 +92,7 @@ struct plan_isa {
     bool has_fast, narrows; /* some product is fast; writes y in two bytes */
     bool owns;           /* products have places of the worker's */
     enum layout_name input, transposed; /* rows that queries are made of; that are laid in blocks */
-    struct {             /* of the spec's expressions: as the spec calls it, elements from its start, of a row, in all */
+    struct {             /* of the spec's expressions, by their names there; row, size: elements of a row, and of all */
         const char *name;
         int64_t at, run, row, size; /* run: where its rows between `lanes` of their ends begin; 0: it has none */
     } tables[LAYER_TABLES];

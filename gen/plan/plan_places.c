@@ -92,7 +92,7 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
     for (enum step_kind kind = KIND_LANES; kind >= KIND_PANELS; kind--)
         for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
             if (g->kind == kind)
-                step_kinds[kind].place(p, g);
+                step_kinds[kind]->place(p, g);
     if (p->relative.row > 0)
         place_new(p, LAYOUT_RELATIVE, "relative", OWNER_PACKED, layer->h, p->relative.row);
     if (p->relative.back_row > 0)
@@ -344,8 +344,8 @@ static int64_t longest_unroll(const struct plan_isa *p)
 {
     int64_t unroll = max(max(min(p->unroll_scores, p->depth_slab), p->unroll_values), p->tiled ? p->tile_words - 1 : 0);
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        if (step_kinds[g->kind].unroll != NULL)
-            unroll = max(unroll, step_kinds[g->kind].unroll(g));
+        if (step_kinds[g->kind]->unroll != NULL)
+            unroll = max(unroll, step_kinds[g->kind]->unroll(g));
     return unroll;
 }
 
@@ -354,8 +354,8 @@ static int64_t largest_tile(const struct plan_isa *p)
 {
     int64_t tile = max(max(p->rows, p->value_rows) * p->vecs, max(p->rows_single, p->value_rows_single));
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        if (step_kinds[g->kind].tile != NULL)
-            tile = max(tile, step_kinds[g->kind].tile(p, g));
+        if (step_kinds[g->kind]->tile != NULL)
+            tile = max(tile, step_kinds[g->kind]->tile(p, g));
     return tile;
 }
 

@@ -60,7 +60,8 @@ struct step_kind_row {
     void (*count)(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input, double times);
     void (*print)(FILE *out, const struct plan_isa *p, const struct step *g); /* its tiles' heights */
 };
-extern const struct step_kind_row step_kinds[STEP_KINDS];
+extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, other_kind;
+extern const struct step_kind_row *const step_kinds[STEP_KINDS];
 
 step_plan plan_own, plan_widen, plan_norm, plan_round, plan_round_values, plan_transpose, plan_append, plan_projection,
           plan_attention, plan_output, plan_linear, plan_hidden, plan_down, plan_gradient, plan_through, plan_sum;
@@ -112,13 +113,6 @@ void plan_panels(struct plan_panels *g, const struct plan_request *request, cons
 void prefetch_across(struct plan_isa *p);
 void plan_in_order(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void share_tiles(struct plan_isa *p, bool skips);
-void place_panels(struct plan_isa *p, const struct step *g);
-void prefetch_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g);
-void schedule_panels(struct plan_isa *p, struct step *g);
-int64_t panels_tile(const struct plan_isa *p, const struct step *g);
-int64_t panels_unroll(const struct step *g);
-void print_panels(FILE *out, const struct plan_isa *p, const struct step *g);
-void count_panels(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times);
 void explain_panels(struct plan_isa *p);
 void explain_fast(struct plan_isa *p);
 
@@ -132,19 +126,10 @@ void explain_block(struct plan_isa *p, const struct layer *layer);
 /* step_lanes.c */
 void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
                       struct step *g);
-void place_lanes(struct plan_isa *p, const struct step *g);
-void prefetch_lanes(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g);
-void schedule_lanes(struct plan_isa *p, struct step *g);
-int64_t lanes_tile(const struct plan_isa *p, const struct step *g);
-int64_t lanes_unroll(const struct step *g);
-void print_lanes(FILE *out, const struct plan_isa *p, const struct step *g);
-void count_lanes(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times);
 void explain_lanes(struct plan_isa *p);
 
 /* step_norm.c */
 bool norms_y(const struct layer *layer);
-void print_norms(FILE *out, const struct plan_isa *p, const struct step *g);
-void count_norms(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times);
 
 /* step_round.c */
 bool reads_rounded(const struct plan_isa *p);
@@ -152,7 +137,6 @@ void reads_words(const struct plan_isa *p, const struct step *step, struct plan_
 
 /* step_copy.c */
 double transpose_cycles(const struct model *m, int64_t rows, int64_t columns);
-void count_copy(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times);
 
 /* step_attend.c */
 void plan_shape(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
@@ -160,8 +144,6 @@ void choose_batch(struct plan_isa *p, const struct layer *layer, const struct pl
 void plan_after_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void prefetch_attention(struct plan_isa *p, const struct layer *layer, bool asked);
 void place_tiles(struct plan_isa *p, const struct layer *layer);
-int64_t tiles_tile(const struct plan_isa *p, const struct step *g);
-void print_tiles(FILE *out, const struct plan_isa *p, const struct step *g);
 void count_attention(struct model *m, int64_t together, double times);
 void explain_attention(struct plan_isa *p, const struct layer *layer, bool is_small);
 

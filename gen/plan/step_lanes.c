@@ -44,8 +44,8 @@ void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struc
     g->size = g->lanes.group_rows;
 }
 
-void prefetch_lanes(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                    struct step *step)
+static void prefetch_lanes(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
+                           struct step *step)
 {
     struct plan_lanes *const g = &step->lanes;
     if (g->depth / 2 < UNROLL_PREFETCH || p->vecs == 1) /* blocks of several vectors prefetch, single ones never do */
@@ -58,7 +58,7 @@ void prefetch_lanes(struct plan_isa *p, const struct layer *layer, const struct 
                                  ceil_div(min(g->group_rows, layer->source_len), p->block), g->depth / g->unroll);
 }
 
-void schedule_lanes(struct plan_isa *p, struct step *step)
+static void schedule_lanes(struct plan_isa *p, struct step *step)
 {
     struct plan_lanes *const g = &step->lanes;
     (void)p;
@@ -68,18 +68,18 @@ void schedule_lanes(struct plan_isa *p, struct step *step)
     g->prefetch_end = g->depth * g->height[g->count[1] > 0] - g->prefetch_tile;
 }
 
-int64_t lanes_tile(const struct plan_isa *p, const struct step *g)
+static int64_t lanes_tile(const struct plan_isa *p, const struct step *g)
 {
     return g->lanes.height[0] * p->vecs;
 }
 
-int64_t lanes_unroll(const struct step *g)
+static int64_t lanes_unroll(const struct step *g)
 {
     return min(g->lanes.unroll, g->lanes.depth);
 }
 
 /* [group][tile][step of the reduction][feature], the last tile maybe narrower; and biases */
-void place_lanes(struct plan_isa *p, const struct step *g)
+static void place_lanes(struct plan_isa *p, const struct step *g)
 {
     const struct plan_lanes *const t = &g->lanes;
     p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
@@ -92,7 +92,8 @@ void place_lanes(struct plan_isa *p, const struct step *g)
 }
 
 /* V^T = W^T S^T: a tile of weights, the blocks of s_t pass by. Single vectors take two tiles at once where both fit. */
-void count_lanes(struct model *m, struct work *w, const struct step *of, int64_t rows, double input, double times)
+static void count_lanes(struct model *m, struct work *w, const struct step *of, int64_t rows, double input,
+                        double times)
 {
     const struct plan_isa *p = m->plan;
     (void)input; /* of the blocks of s_t */
@@ -139,7 +140,7 @@ void explain_lanes(struct plan_isa *p)
            prefetch_text(ask, g->prefetch, "tile"));
 }
 
-void print_lanes(FILE *out, const struct plan_isa *p, const struct step *step)
+static void print_lanes(FILE *out, const struct plan_isa *p, const struct step *step)
 {
     const struct plan_lanes *const g = &step->lanes;
     (void)p;
@@ -148,3 +149,6 @@ void print_lanes(FILE *out, const struct plan_isa *p, const struct step *step)
         fprintf(out, ", " D64 " (" D64 " of them)", g->height[1], g->count[1]);
     fputc('\n', out);
 }
+
+const struct step_kind_row lanes_kind = {
+    place_lanes, prefetch_lanes, schedule_lanes, lanes_tile, lanes_unroll, count_lanes, print_lanes};
