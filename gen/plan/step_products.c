@@ -10,9 +10,7 @@
 #define GELU_OPERATIONS 20      /* instructions, and a division that counts as five */
 #define EXP_OPERATIONS 9        /* of silu and gelu_tanh likewise, beside the exponential */
 
-/* A product of rows as they lie, `depth` numbers of each, that writes rows */
-static struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns,
-                                        bool bias)
+struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias)
 {
     const struct layout *const a = &p->layouts[g->reads[0]];
     struct plan_panels *const own = &g->panels;
@@ -45,9 +43,8 @@ static void plan_narrow(struct plan_isa *p, const struct layer *layer, struct st
     p->layouts[LAYOUT_Y] = rows_of("y as f32", OWNER_WORKER, 1, p->block, g->c_row, 0, g->c_row);
 }
 
-/* Its tiles, once its columns and strides are known: `tokens` of a full sequence, or more that are taken together */
-static void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                       struct step *g, int64_t tokens, int64_t together)
+void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g,
+                int64_t tokens, int64_t together)
 {
     plan_panels(&g->panels, request, p, tokens, max(tokens, together));
     g->over = OVER_PANELS;
