@@ -85,6 +85,8 @@ help:
 	@echo 'make bare       what every example asks for when it is compiled freestanding at -O0, -O2, -Os; examples/bare'
 	@echo 'make install    programs, man pages, completions, CMake and pkg-config packages, examples, below $(PREFIX)'
 	@echo '                (PREFIX, DESTDIR; bindir, libdir, datadir, mandir, docdir); make uninstall removes them'
+	@echo 'make wheel      the Python package: wheels of WHEELS="manylinux_2_28_x86_64" (default: all four) and a source'
+	@echo '                distribution in $(BUILD)/wheel/; the first time downloads zig and the source of Lua (ZIG=, LUPA=)'
 	@echo 'make clean      remove $(BUILD)/'
 
 # ---- the programs ----
@@ -239,6 +241,9 @@ bare: all
 
 # benchmarks
 include bench/bench.mk
+
+# wheels
+include packaging/python/wheel.mk
 
 # With -j these are made together; the tests themselves want none, as run.sh shares out the cores.
 test-programs: all $(unit_tests) $(BUILD)/sweep $(BUILD)/recast

@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x6e234caa31418f69u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x9664f41b0f4dd31au
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -335,7 +335,6 @@ enum pass {
  * c_i_0, c_i_1, ...; a row of the streamed operand is b_0, b_1, ... A tile has `rows` rows, a constant: where its text
  * is that of several heights, what it says of further rows is left out. */
 #define load_1(p) (b_0 = vec_load(p))
-
 #define row_1(i, a) do { if (i < rows) vec_row_1(c_##i##_0, a, b_0); } while (0)
 #define zero_1(i) vec c_##i##_0 = vec_zero()
 #define resume_1(i, p) vec c_##i##_0 = (resume && i < rows) ? vec_load(p) : vec_zero()
@@ -415,9 +414,7 @@ typedef struct vec_scalar {
 #endif
 
 static inline vec_scalar vec_load(const float *p)
-{
-    return (vec_scalar){{p[0], p[1], p[2], p[3]}};
-}
+{ return (vec_scalar){{p[0], p[1], p[2], p[3]}}; }
 
 static inline void vec_store(float *p, vec_scalar a)
 {
@@ -425,6 +422,7 @@ static inline void vec_store(float *p, vec_scalar a)
         p[i] = a.v[i];
 }
 
+/* the first n lanes (0 ... LANES): others load as zero, and are not written */
 static inline vec_scalar vec_load_first(const float *p, size_t n)
 {
     vec_scalar a = {{0, 0, 0, 0}};
@@ -440,9 +438,8 @@ static inline void vec_store_first(float *p, size_t n, vec_scalar a)
 }
 
 static inline vec_scalar vec_splat(float x)
-{
-    return (vec_scalar){{x, x, x, x}};
-}
+{ return (vec_scalar){{x, x, x, x}}; }
+
 #define vec_zero() vec_splat(0.0f)
 
 /* one rounding where the target has a fast fused multiply-add, else two */
@@ -452,52 +449,34 @@ static inline vec_scalar vec_splat(float x)
 #define fma_scalar(a, b, c) as_f32(as_f32((a) * (b)) + (c))
 #endif
 static inline vec_scalar vec_fma(vec_scalar a, vec_scalar b, vec_scalar c)
-{
-    return (vec_scalar){{fma_scalar(a.v[0], b.v[0], c.v[0]), fma_scalar(a.v[1], b.v[1], c.v[1]),
-                         fma_scalar(a.v[2], b.v[2], c.v[2]), fma_scalar(a.v[3], b.v[3], c.v[3])}};
-}
-
-#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
-#define vec_row_2(c_0, c_1, a, b_0, b_1) (c_0 = vec_fma(vec_splat(a), b_0, c_0), c_1 = vec_fma(vec_splat(a), b_1, c_1))
+{ return (vec_scalar){{fma_scalar(a.v[0], b.v[0], c.v[0]), fma_scalar(a.v[1], b.v[1], c.v[1]),
+                       fma_scalar(a.v[2], b.v[2], c.v[2]), fma_scalar(a.v[3], b.v[3], c.v[3])}}; }
 
 static inline vec_scalar vec_add(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]),
-                         as_f32(a.v[3] + b.v[3])}};
-}
+{ return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]),
+                       as_f32(a.v[3] + b.v[3])}}; }
 
 static inline vec_scalar vec_sub(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]),
-                         as_f32(a.v[3] - b.v[3])}};
-}
+{ return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]),
+                       as_f32(a.v[3] - b.v[3])}}; }
 
 static inline vec_scalar vec_mul(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]),
-                         as_f32(a.v[3] * b.v[3])}};
-}
+{ return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]),
+                       as_f32(a.v[3] * b.v[3])}}; }
 
 static inline vec_scalar vec_div(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]),
-                         as_f32(a.v[3] / b.v[3])}};
-}
+{ return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]),
+                       as_f32(a.v[3] / b.v[3])}}; }
 
 /* b where one of them is NaN */
 static inline vec_scalar vec_max(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1],
-                         a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}};
-}
+{ return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1],
+                       a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}}; }
 
 static inline vec_scalar vec_min(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1],
-                         a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}};
-}
+{ return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1],
+                       a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}}; }
 
-/* masks are vectors, all ones where true */
 static inline uint32_t bits_scalar(float x)
 {
     uint32_t bits;
@@ -512,24 +491,19 @@ static inline float from_bits_scalar(uint32_t bits)
 }
 #define flag_scalar(condition) from_bits_scalar((condition) ? 0xffffffffu : 0u)
 
+/* masks are vectors, all ones where true */
 static inline vec_scalar vec_eq(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]),
-                         flag_scalar(a.v[3] == b.v[3])}};
-}
+{ return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]),
+                       flag_scalar(a.v[3] == b.v[3])}}; }
 
 static inline vec_scalar vec_ge(vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]),
-                         flag_scalar(a.v[3] >= b.v[3])}};
-}
+{ return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]),
+                       flag_scalar(a.v[3] >= b.v[3])}}; }
 
 /* mask ? a : b */
 static inline vec_scalar vec_select(vec_scalar mask, vec_scalar a, vec_scalar b)
-{
-    return (vec_scalar){{bits_scalar(mask.v[0]) ? a.v[0] : b.v[0], bits_scalar(mask.v[1]) ? a.v[1] : b.v[1],
-                         bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}};
-}
+{ return (vec_scalar){{bits_scalar(mask.v[0]) ? a.v[0] : b.v[0], bits_scalar(mask.v[1]) ? a.v[1] : b.v[1],
+                       bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}}; }
 
 static inline int vec_any_ne(vec_scalar a, vec_scalar b)
 {
@@ -541,12 +515,21 @@ static inline int vec_any_eq(vec_scalar a, vec_scalar b)
     return a.v[0] == b.v[0] || a.v[1] == b.v[1] || a.v[2] == b.v[2] || a.v[3] == b.v[3];
 }
 
-/* 2^i, from the low bits i + 127 */
+/* 2^i, of the low bits i + 127 */
 static inline vec_scalar vec_power(vec_scalar u)
+{ return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23),
+                       from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}}; }
+
+/* dst[c][r] = src[r][c], LANES x LANES */
+static inline void vec_transpose(const float *src, size_t src_row, float *dst, size_t dst_row)
 {
-    return (vec_scalar){{from_bits_scalar(bits_scalar(u.v[0]) << 23), from_bits_scalar(bits_scalar(u.v[1]) << 23),
-                         from_bits_scalar(bits_scalar(u.v[2]) << 23), from_bits_scalar(bits_scalar(u.v[3]) << 23)}};
+    for (size_t c = 0; c < 4; c++)
+        for (size_t r = 0; r < 4; r++)
+            dst[c * dst_row + r] = src[r * src_row + c];
 }
+
+#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
+#define vec_row_2(c_0, c_1, a, b_0, b_1) (c_0 = vec_fma(vec_splat(a), b_0, c_0), c_1 = vec_fma(vec_splat(a), b_1, c_1))
 
 /* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
  * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
@@ -566,13 +549,6 @@ TARGET static inline vec exp2_scalar(vec t)
     return vec_mul(p, vec_power(u));
 }
 #define vec_exp2(t) exp2_scalar(t)
-
-static inline void vec_transpose(const float *src, size_t src_row, float *dst, size_t dst_row)
-{
-    for (size_t c = 0; c < 4; c++)
-        for (size_t r = 0; r < 4; r++)
-            dst[c * dst_row + r] = src[r * src_row + c];
-}
 
 /* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
  * `width` wide, zero from `rows` on -- */
@@ -1187,9 +1163,9 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #undef vec_end_iteration
 #undef vec_zero
 #undef fma_scalar
+#undef flag_scalar
 #undef vec_row_1
 #undef vec_row_2
-#undef flag_scalar
 #undef vec_exp2
 
 #endif
@@ -1207,7 +1183,6 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
  * keys lie [head][token][16]: a head's width fills whole vectors
  * values lie [head][token][16]: a head's width fills whole vectors
  * one part of attend: 1 head x 2 query blocks
- * A comment of several lines that holds for scalar too stands there alone.
  */
 
 #if COMPILES_AVX2
@@ -1228,22 +1203,25 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define vec __m256
 #define vec_load(p) _mm256_loadu_ps(p)
 #define vec_store(p, a) _mm256_storeu_ps(p, a)
-
-/* the first n lanes (0 ... LANES): the others load as zero, and are not written */
-#define first_lanes(n) _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
-
-#define vec_load_first(p, n) _mm256_maskload_ps(p, first_lanes(n))
-#define vec_store_first(p, n, a) _mm256_maskstore_ps(p, first_lanes(n), a)
 #define vec_zero() _mm256_setzero_ps()
 #define vec_splat(x) _mm256_set1_ps(x)
-#define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define vec_add(a, b) _mm256_add_ps(a, b)
+#define vec_sub(a, b) _mm256_sub_ps(a, b)
+#define vec_mul(a, b) _mm256_mul_ps(a, b)
+#define vec_div(a, b) _mm256_div_ps(a, b)
 
-/* not inlined: in a function of its own gcc moves a tile's sums between registers less */
-#if defined(__clang__)
-#define TILE
-#else
-#define TILE __attribute__((noinline))
-#endif
+/* b where one of them is NaN */
+#define vec_max(a, b) _mm256_max_ps(a, b)
+#define vec_min(a, b) _mm256_min_ps(a, b)
+
+#define ivec_of_bits(a) _mm256_castps_si256(a)
+#define vec_of_bits(a) _mm256_castsi256_ps(a)
+#define ivec_shl(a, n) _mm256_slli_epi32(a, n)
+
+/* mask ? a : b */
+#define vec_select(mask, a, b) _mm256_blendv_ps(b, a, mask)
+
+#define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 
 /* reads `a` in plain C for ASan and TSan, which do not see what asm reads */
 #if defined(__has_feature)
@@ -1257,7 +1235,13 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define vec_sees(a) ((void)0)
 #endif
 
-/* c += a b in each vector of a row of a tile, with a in all lanes */
+#define first_lanes(n) _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+
+/* the first n lanes (0 ... LANES): others load as zero, and are not written */
+#define vec_load_first(p, n) _mm256_maskload_ps(p, first_lanes(n))
+#define vec_store_first(p, n, a) _mm256_maskstore_ps(p, first_lanes(n), a)
+
+/* a row of a tile: c_v += a b_v, with a in all lanes, in one statement, so that no compiler moves a sum away */
 #define vec_row_1(c_0, a, b_0) \
     do { \
         vec a_k; vec_sees(a); \
@@ -1279,45 +1263,12 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
             : "m"(a), "x"(b_0), "x"(b_1)); \
     } while (0)
 
-#define vec_add(a, b) _mm256_add_ps(a, b)
-#define vec_sub(a, b) _mm256_sub_ps(a, b)
-#define vec_mul(a, b) _mm256_mul_ps(a, b)
-#define vec_div(a, b) _mm256_div_ps(a, b)
-
-/* b where one of them is NaN */
-#define vec_max(a, b) _mm256_max_ps(a, b)
-
-#define vec_min(a, b) _mm256_min_ps(a, b)
-
 /* masks are vectors, all ones where true */
 #define vec_eq(a, b) _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
-
 #define vec_ge(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
-
-/* mask ? a : b */
-#define vec_select(mask, a, b) _mm256_blendv_ps(b, a, mask)
 
 #define vec_any_ne(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ)) != 0)
 #define vec_any_eq(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) != 0)
-
-/* 2^i, from the low bits i + 127 */
-#define vec_power(u) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(u), 23))
-
-TARGET static inline vec exp2_avx2(vec t)
-{
-    const vec magic = vec_splat(12583039.0f);
-    const vec bounded = vec_max(vec_splat(-127.0f), vec_min(vec_splat(128.0f), t));
-    const vec u = vec_add(bounded, magic);
-    const vec f = vec_sub(bounded, vec_sub(u, magic));
-    vec p = vec_splat(0.0013276472f);
-    p = vec_fma(p, f, vec_splat(0.009675541f));
-    p = vec_fma(p, f, vec_splat(0.05550713f));
-    p = vec_fma(p, f, vec_splat(0.2402212f));
-    p = vec_fma(p, f, vec_splat(0.69314694f));
-    p = vec_fma(p, f, vec_splat(1.0000001f));
-    return vec_mul(p, vec_power(u));
-}
-#define vec_exp2(t) exp2_avx2(t)
 
 /* dst[c][r] = src[r][c], 8 x 8: pairs, quadruples, then halves */
 TARGET static inline void transpose_8x8_avx2(const float *src, size_t src_row, float *dst, size_t dst_row)
@@ -1345,6 +1296,37 @@ TARGET static inline void transpose_8x8_avx2(const float *src, size_t src_row, f
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_8x8_avx2(src, src_row, dst, dst_row)
 
+/* 2^i, of the low bits i + 127 */
+#define vec_power(u) vec_of_bits(ivec_shl(ivec_of_bits(u), 23))
+
+/* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * minimax in the relative error (Remez, 2.4e-7 with its rounding); times 2^i. */
+TARGET static inline vec exp2_avx2(vec t)
+{
+    const vec magic = vec_splat(12583039.0f);
+    const vec bounded = vec_max(vec_splat(-127.0f), vec_min(vec_splat(128.0f), t));
+    const vec u = vec_add(bounded, magic);
+    const vec f = vec_sub(bounded, vec_sub(u, magic));
+    vec p = vec_splat(0.0013276472f);
+    p = vec_fma(p, f, vec_splat(0.009675541f));
+    p = vec_fma(p, f, vec_splat(0.05550713f));
+    p = vec_fma(p, f, vec_splat(0.2402212f));
+    p = vec_fma(p, f, vec_splat(0.69314694f));
+    p = vec_fma(p, f, vec_splat(1.0000001f));
+    return vec_mul(p, vec_power(u));
+}
+#define vec_exp2(t) exp2_avx2(t)
+
+/* not inlined: in a function of its own gcc moves a tile's sums between registers less */
+#if defined(__clang__)
+#define TILE
+#else
+#define TILE __attribute__((noinline))
+#endif
+
+/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
+ * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_avx2(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
         size_t dst_row, size_t width)
 {
@@ -1460,6 +1442,9 @@ TARGET static vec largest_avx2(const float *s, size_t keys)
     return largest;
 }
 
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_avx2(float *s, const float *maximum, float *m, float *l, size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
@@ -1697,6 +1682,8 @@ static size_t block_keys_avx2(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 5) / 6 * 6);
 }
 
+/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
+ * with one vector of queries at a time. */
 TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* keys at full width */
@@ -1739,6 +1726,9 @@ TARGET static void raise_avx2(struct tile_avx2 *tile, const float *flags, size_t
             tile->start[lane] = tile->m[lane];
 }
 
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
+ * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 576;
@@ -1776,6 +1766,11 @@ TARGET static int pass_avx2(struct tile_avx2 *tile, enum pass pass, size_t vecto
     return finish_avx2(tile, vectors, z);
 }
 
+/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
+ * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
+ * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
+ * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_avx2(struct tile_avx2 *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
@@ -1898,6 +1893,8 @@ TARGET static void transpose_queries_avx2(const float *q, size_t count, float *q
                     min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
+/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
+ * `step` apart */
 TARGET static void lanes_out_avx2(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -1971,30 +1968,33 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #undef vec
 #undef vec_load
 #undef vec_store
-#undef first_lanes
-#undef vec_load_first
-#undef vec_store_first
 #undef vec_zero
 #undef vec_splat
-#undef vec_fma
-#undef TILE
-#undef vec_sees
-#undef vec_row_1
-#undef vec_row_2
 #undef vec_add
 #undef vec_sub
 #undef vec_mul
 #undef vec_div
 #undef vec_max
 #undef vec_min
+#undef ivec_of_bits
+#undef vec_of_bits
+#undef ivec_shl
+#undef vec_select
+#undef vec_fma
+#undef vec_sees
+#undef first_lanes
+#undef vec_load_first
+#undef vec_store_first
+#undef vec_row_1
+#undef vec_row_2
 #undef vec_eq
 #undef vec_ge
-#undef vec_select
 #undef vec_any_ne
 #undef vec_any_eq
+#undef vec_transpose
 #undef vec_power
 #undef vec_exp2
-#undef vec_transpose
+#undef TILE
 
 #endif
 
@@ -2011,7 +2011,6 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
  * keys lie [head][token][16]: a head's width fills whole vectors
  * values lie [head][token][16]: a head's width fills whole vectors
  * one part of attend: 1 head x 1 query block
- * A comment of several lines that holds for scalar too stands there alone.
  */
 
 #if COMPILES_AVX512
@@ -2032,28 +2031,8 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #define vec __m512
 #define vec_load(p) _mm512_loadu_ps(p)
 #define vec_store(p, a) _mm512_storeu_ps(p, a)
-
-/* the first n lanes (0 ... LANES): the others load as zero, and are not written */
-#define first_lanes(n) ((__mmask16)((1u << (n)) - 1u))
-
-#define vec_load_first(p, n) _mm512_maskz_loadu_ps(first_lanes(n), p)
-#define vec_store_first(p, n, a) _mm512_mask_storeu_ps(p, first_lanes(n), a)
 #define vec_zero() _mm512_setzero_ps()
 #define vec_splat(x) _mm512_set1_ps(x)
-#define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
-
-/* not inlined: in a function of its own gcc moves a tile's sums between registers less */
-#if defined(__clang__)
-#define TILE
-#else
-#define TILE __attribute__((noinline))
-#endif
-
-#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
-#define vec_row_2(c_0, c_1, a, b_0, b_1) (c_0 = vec_fma(vec_splat(a), b_0, c_0), c_1 = vec_fma(vec_splat(a), b_1, c_1))
-#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) (c_0 = vec_fma(vec_splat(a), b_0, c_0), \
-        c_1 = vec_fma(vec_splat(a), b_1, c_1), c_2 = vec_fma(vec_splat(a), b_2, c_2), \
-        c_3 = vec_fma(vec_splat(a), b_3, c_3))
 #define vec_add(a, b) _mm512_add_ps(a, b)
 #define vec_sub(a, b) _mm512_sub_ps(a, b)
 #define vec_mul(a, b) _mm512_mul_ps(a, b)
@@ -2062,9 +2041,16 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 /* b where one of them is NaN */
 #define vec_max(a, b) _mm512_max_ps(a, b)
 
-/* masks are vectors, all ones where true */
+#define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define first_lanes(n) ((__mmask16)((1u << (n)) - 1u))
+
+/* the first n lanes (0 ... LANES): others load as zero, and are not written */
+#define vec_load_first(p, n) _mm512_maskz_loadu_ps(first_lanes(n), p)
+#define vec_store_first(p, n, a) _mm512_mask_storeu_ps(p, first_lanes(n), a)
+
 #define lanes_of(k) _mm512_castsi512_ps(_mm512_movm_epi32(k))
 
+/* masks are vectors, all ones where true */
 #define vec_eq(a, b) lanes_of(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ))
 #define vec_ge(a, b) lanes_of(_mm512_cmp_ps_mask(a, b, _CMP_GE_OQ))
 
@@ -2073,19 +2059,21 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 
 #define vec_any_ne(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ) != 0)
 #define vec_any_eq(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) != 0)
+#define vec_fraction(t) _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)
+#define vec_raised(p, t) _mm512_scalef_ps(p, t)
 
 /* 2^t; infinity from 128 on, 0 for -infinity, NaN for NaN. f = t - floor(t); a polynomial of degree 5 for 2^f on [0,
  * 1), minimax in the relative error (Remez, 7.5e-8); times 2^floor(t). */
-TARGET static inline __m512 exp2_avx512(__m512 t)
+TARGET static inline vec exp2_avx512(vec t)
 {
-    const __m512 f = _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    __m512 p = _mm512_set1_ps(0.0018775767f);
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.00898934f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.055826318f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.24015361f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.6931531f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.99999994f));
-    return _mm512_scalef_ps(p, t);
+    const vec f = vec_fraction(t);
+    vec p = vec_splat(0.0018775767f);
+    p = vec_fma(p, f, vec_splat(0.00898934f));
+    p = vec_fma(p, f, vec_splat(0.055826318f));
+    p = vec_fma(p, f, vec_splat(0.24015361f));
+    p = vec_fma(p, f, vec_splat(0.6931531f));
+    p = vec_fma(p, f, vec_splat(0.99999994f));
+    return vec_raised(p, t);
 }
 #define vec_exp2(t) exp2_avx512(t)
 
@@ -2151,6 +2139,21 @@ TARGET static inline void transpose_16x16_avx512(const float *src, size_t src_ro
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_16x16_avx512(src, src_row, dst, dst_row)
 
+#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
+#define vec_row_2(c_0, c_1, a, b_0, b_1) (c_0 = vec_fma(vec_splat(a), b_0, c_0), c_1 = vec_fma(vec_splat(a), b_1, c_1))
+#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) (c_0 = vec_fma(vec_splat(a), b_0, c_0), \
+        c_1 = vec_fma(vec_splat(a), b_1, c_1), c_2 = vec_fma(vec_splat(a), b_2, c_2), \
+        c_3 = vec_fma(vec_splat(a), b_3, c_3))
+
+/* not inlined: in a function of its own gcc moves a tile's sums between registers less */
+#if defined(__clang__)
+#define TILE
+#else
+#define TILE __attribute__((noinline))
+#endif
+
+/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
+ * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_avx512(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
         size_t dst_row, size_t width)
 {
@@ -2270,6 +2273,9 @@ TARGET static vec largest_avx512(const float *s, size_t keys)
     return largest;
 }
 
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_avx512(float *s, const float *maximum, float *m, float *l, size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
@@ -2518,6 +2524,8 @@ static size_t block_keys_avx512(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 13) / 14 * 14);
 }
 
+/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
+ * with one vector of queries at a time. */
 TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* keys at full width */
@@ -2560,6 +2568,9 @@ TARGET static void raise_avx512(struct tile_avx512 *tile, const float *flags, si
             tile->start[lane] = tile->m[lane];
 }
 
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
+ * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 1344;
@@ -2597,6 +2608,11 @@ TARGET static int pass_avx512(struct tile_avx512 *tile, enum pass pass, size_t v
     return finish_avx512(tile, vectors, z);
 }
 
+/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
+ * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
+ * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
+ * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_avx512(struct tile_avx512 *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
@@ -2719,6 +2735,8 @@ TARGET static void transpose_queries_avx512(const float *q, size_t count, float 
                     min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
+/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
+ * `step` apart */
 TARGET static void lanes_out_avx512(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);
@@ -2792,29 +2810,31 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #undef vec
 #undef vec_load
 #undef vec_store
-#undef first_lanes
-#undef vec_load_first
-#undef vec_store_first
 #undef vec_zero
 #undef vec_splat
-#undef vec_fma
-#undef TILE
-#undef vec_row_1
-#undef vec_row_2
-#undef vec_row_4
 #undef vec_add
 #undef vec_sub
 #undef vec_mul
 #undef vec_div
 #undef vec_max
+#undef vec_fma
+#undef first_lanes
+#undef vec_load_first
+#undef vec_store_first
 #undef lanes_of
 #undef vec_eq
 #undef vec_ge
 #undef vec_select
 #undef vec_any_ne
 #undef vec_any_eq
+#undef vec_fraction
+#undef vec_raised
 #undef vec_exp2
 #undef vec_transpose
+#undef vec_row_1
+#undef vec_row_2
+#undef vec_row_4
+#undef TILE
 
 #endif
 
@@ -2831,7 +2851,6 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
  * keys lie [head][token][16]: a head's width fills whole vectors
  * values lie [head][token][16]: a head's width fills whole vectors
  * one part of attend: 1 head x 2 query blocks
- * A comment of several lines that holds for scalar too stands there alone.
  */
 
 #if COMPILES_NEON
@@ -2852,45 +2871,22 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #define vec float32x4_t
 #define vec_load(p) vld1q_f32(p)
 #define vec_store(p, a) vst1q_f32(p, a)
-
-/* the first n lanes (0 ... LANES): the others load as zero, and are not written */
-TARGET static inline float32x4_t load_first_neon(const float *p, size_t n)
-{
-    if (n >= 4)
-        return vld1q_f32(p);
-    const float32x4_t pair = n >= 2 ? vcombine_f32(vld1_f32(p), vdup_n_f32(0)) : vdupq_n_f32(0);
-    if (n == 3)
-        return vld1q_lane_f32(p + 2, pair, 2);
-    return n == 1 ? vld1q_lane_f32(p, pair, 0) : pair;
-}
-#define vec_load_first(p, n) load_first_neon(p, n)
-
-TARGET static inline void store_first_neon(float *p, size_t n, float32x4_t a)
-{
-    if (n >= 4) {
-        vst1q_f32(p, a);
-        return;
-    }
-    if (n >= 2)
-        vst1_f32(p, vget_low_f32(a));
-    if (n == 3)
-        vst1q_lane_f32(p + 2, a, 2);
-    else if (n == 1)
-        vst1q_lane_f32(p, a, 0);
-}
-#define vec_store_first(p, n, a) store_first_neon(p, n, a)
-
 #define vec_zero() vdupq_n_f32(0)
 #define vec_splat(x) vdupq_n_f32(x)
 #define vec_fma(a, b, c) vfmaq_f32(c, a, b)
-#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
-#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) (c_0 = vec_fma(vec_splat(a), b_0, c_0), \
-        c_1 = vec_fma(vec_splat(a), b_1, c_1), c_2 = vec_fma(vec_splat(a), b_2, c_2), \
-        c_3 = vec_fma(vec_splat(a), b_3, c_3))
 #define vec_add(a, b) vaddq_f32(a, b)
 #define vec_sub(a, b) vsubq_f32(a, b)
 #define vec_mul(a, b) vmulq_f32(a, b)
 #define vec_div(a, b) vdivq_f32(a, b)
+#define ivec_of_bits(a) vreinterpretq_s32_f32(a)
+#define vec_of_bits(a) vreinterpretq_f32_s32(a)
+#define ivec_shl(a, n) vshlq_n_s32(a, n)
+#define one_load(p) vld1q_lane_f32(p, vdupq_n_f32(0), 0)
+#define two_load(p) vcombine_f32(vld1_f32(p), vdup_n_f32(0))
+#define third_load(p, two) vld1q_lane_f32((p) + 2, two, 2)
+#define one_store(p, a) vst1q_lane_f32(p, a, 0)
+#define two_store(p, a) vst1_f32(p, vget_low_f32(a))
+#define third_store(p, a) vst1q_lane_f32((p) + 2, a, 2)
 
 /* b where one of them is NaN */
 TARGET static inline float32x4_t max_neon(float32x4_t a, float32x4_t b)
@@ -2902,37 +2898,18 @@ TARGET static inline float32x4_t max_neon(float32x4_t a, float32x4_t b)
 /* NaN where one of them is */
 #define vec_min(a, b) vminq_f32(a, b)
 
-/* masks are vectors, all ones where true */
 #define mask_neon(m) vreinterpretq_f32_u32(m)
-#define bits_neon(a) vreinterpretq_u32_f32(a)
+#define of_mask_neon(a) vreinterpretq_u32_f32(a)
 
+/* masks are vectors, all ones where true */
 #define vec_eq(a, b) mask_neon(vceqq_f32(a, b))
 #define vec_ge(a, b) mask_neon(vcgeq_f32(a, b))
 
 /* mask ? a : b */
-#define vec_select(mask, a, b) vbslq_f32(bits_neon(mask), a, b)
+#define vec_select(mask, a, b) vbslq_f32(of_mask_neon(mask), a, b)
 
 #define vec_any_ne(a, b) (vminvq_u32(vceqq_f32(a, b)) == 0)
 #define vec_any_eq(a, b) (vmaxvq_u32(vceqq_f32(a, b)) != 0)
-
-/* 2^i, from the low bits i + 127 */
-#define vec_power(u) mask_neon(vshlq_n_u32(bits_neon(u), 23))
-
-TARGET static inline vec exp2_neon(vec t)
-{
-    const vec magic = vec_splat(12583039.0f);
-    const vec bounded = vec_max(vec_splat(-127.0f), vec_min(vec_splat(128.0f), t));
-    const vec u = vec_add(bounded, magic);
-    const vec f = vec_sub(bounded, vec_sub(u, magic));
-    vec p = vec_splat(0.0013276472f);
-    p = vec_fma(p, f, vec_splat(0.009675541f));
-    p = vec_fma(p, f, vec_splat(0.05550713f));
-    p = vec_fma(p, f, vec_splat(0.2402212f));
-    p = vec_fma(p, f, vec_splat(0.69314694f));
-    p = vec_fma(p, f, vec_splat(1.0000001f));
-    return vec_mul(p, vec_power(u));
-}
-#define vec_exp2(t) exp2_neon(t)
 
 /* dst[c][r] = src[r][c], 4 x 4: pairs, then quadruples */
 TARGET static inline void transpose_4x4_neon(const float *src, size_t src_row, float *dst, size_t dst_row)
@@ -2950,6 +2927,62 @@ TARGET static inline void transpose_4x4_neon(const float *src, size_t src_row, f
 }
 #define vec_transpose(src, src_row, dst, dst_row) transpose_4x4_neon(src, src_row, dst, dst_row)
 
+/* the first n lanes (0 ... LANES): others load as zero, and are not written */
+TARGET static inline vec load_first_neon(const float *p, size_t n)
+{
+    if (n >= 4)
+        return vec_load(p);
+    const vec two = n >= 2 ? two_load(p) : vec_zero();
+    if (n == 3)
+        return third_load(p, two);
+    return n == 1 ? one_load(p) : two;
+}
+#define vec_load_first(p, n) load_first_neon(p, n)
+
+TARGET static inline void store_first_neon(float *p, size_t n, vec a)
+{
+    if (n >= 4) {
+        vec_store(p, a);
+        return;
+    }
+    if (n >= 2)
+        two_store(p, a);
+    if (n == 3)
+        third_store(p, a);
+    else if (n == 1)
+        one_store(p, a);
+}
+#define vec_store_first(p, n, a) store_first_neon(p, n, a)
+
+#define vec_row_1(c_0, a, b_0) (c_0 = vec_fma(vec_splat(a), b_0, c_0))
+#define vec_row_4(c_0, c_1, c_2, c_3, a, b_0, b_1, b_2, b_3) (c_0 = vec_fma(vec_splat(a), b_0, c_0), \
+        c_1 = vec_fma(vec_splat(a), b_1, c_1), c_2 = vec_fma(vec_splat(a), b_2, c_2), \
+        c_3 = vec_fma(vec_splat(a), b_3, c_3))
+
+/* 2^i, of the low bits i + 127 */
+#define vec_power(u) vec_of_bits(ivec_shl(ivec_of_bits(u), 23))
+
+/* 2^t; infinity from 128 on, 0 from -126.5 down, NaN for NaN. i = round(t) is found by adding 1.5 2^23 + 127, which
+ * leaves i + 127 in the low bits (0 for the smallest i, -127). A polynomial of degree 5 for 2^(t-i) on [-1/2, 1/2],
+ * minimax in the relative error (Remez, 2.4e-7 with its rounding); times 2^i. */
+TARGET static inline vec exp2_neon(vec t)
+{
+    const vec magic = vec_splat(12583039.0f);
+    const vec bounded = vec_max(vec_splat(-127.0f), vec_min(vec_splat(128.0f), t));
+    const vec u = vec_add(bounded, magic);
+    const vec f = vec_sub(bounded, vec_sub(u, magic));
+    vec p = vec_splat(0.0013276472f);
+    p = vec_fma(p, f, vec_splat(0.009675541f));
+    p = vec_fma(p, f, vec_splat(0.05550713f));
+    p = vec_fma(p, f, vec_splat(0.2402212f));
+    p = vec_fma(p, f, vec_splat(0.69314694f));
+    p = vec_fma(p, f, vec_splat(1.0000001f));
+    return vec_mul(p, vec_power(u));
+}
+#define vec_exp2(t) exp2_neon(t)
+
+/* -- transposition: dst[c][r] = src[r][c] for r < rows, c < columns, both at most LANES; each row of dst is written
+ * `width` wide, zero from `rows` on -- */
 TARGET static void transpose_neon(const float *src, size_t src_row, size_t rows, size_t columns, float *dst,
         size_t dst_row, size_t width)
 {
@@ -3057,6 +3090,9 @@ TARGET static vec largest_neon(const float *s, size_t keys)
     return largest;
 }
 
+/* -- softmax: p = 2^(s - m), in place; l += sum of p. A query's m is the largest of
+ * the first scores that it sees. Later scores may exceed it, which attend checks.
+ * Returns 1 if some m is not known yet, else 0. -- */
 TARGET static int softmax_neon(float *s, const float *maximum, float *m, float *l, size_t keys)
 {
     const vec open = vec_splat(-INFINITY_F), old = vec_load(m), lane_max = vec_load(maximum);
@@ -3291,6 +3327,8 @@ static size_t block_keys_neon(size_t key, size_t end)
     return min_size(KEY_BLOCK, (even + 4) / 5 * 5);
 }
 
+/* Visits all keys that the tile's queries may see: at full width those that every query of a full tile sees, the rest
+ * with one vector of queries at a time. */
 TARGET static void walk_neon(struct tile_neon *tile, enum pass pass, size_t vectors)
 {
     size_t first = 0, end = 0; /* keys at full width */
@@ -3333,6 +3371,9 @@ TARGET static void raise_neon(struct tile_neon *tile, const float *flags, size_t
             tile->start[lane] = tile->m[lane];
 }
 
+/* z[d][lane] = o[d][lane] / l[lane], rows of z QUERY_BLOCK apart. A query that saw no key has l = 0 and gets zeros. l
+ * becomes 1 / l. Returns 1 if some l is out of range, plus 2 if some z is not finite. Out of range is an l that is not
+ * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
 {
     const float *o = tile->worker + 560;
@@ -3370,6 +3411,11 @@ TARGET static int pass_neon(struct tile_neon *tile, enum pass pass, size_t vecto
     return finish_neon(tile, vectors, z);
 }
 
+/* Computes Z of the tile's queries, in the layout that the output step reads. One pass is enough, but for two cases.
+ * Scores may exceed their m by too much: those queries start again from their largest score. A result may be
+ * non-finite: a hidden key's weight is 0, but 0 NaN = NaN, so a further pass forms the same sums without the hidden
+ * keys. A query that is non-finite even then sees such a key, or its values are too large for its m; it starts again
+ * as well. Each query takes these steps for its own scores alone: passes for other queries repeat its bits. */
 TARGET static void attend_neon(struct tile_neon *tile, float *z)
 {
     const size_t queries = min_size(QUERY_BLOCK, tile->sequence->n - tile->t);
@@ -3482,6 +3528,8 @@ TARGET static void transpose_queries_neon(const float *q, size_t count, float *q
                     min_size(LANES, D_SCORE - d), q_t + d * QUERY_BLOCK + lane, QUERY_BLOCK, LANES);
 }
 
+/* t[row / QUERY_BLOCK][feature][row % QUERY_BLOCK] = src[feature][lane] for `count` rows from `row` on; blocks of t are
+ * `step` apart */
 TARGET static void lanes_out_neon(const float *src, size_t step, size_t row, size_t count, size_t features, float *t)
 {
     const size_t lane = row % QUERY_BLOCK, here = min_size(count, QUERY_BLOCK - lane);

@@ -47,7 +47,7 @@ extern "C" {
 #endif
 
 #define TINY_INTERFACE_VERSION 3
-#define TINY_PAIR 0x6e234caa31418f69u /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_PAIR 0x9664f41b0f4dd31au /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */

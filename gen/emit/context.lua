@@ -129,40 +129,57 @@ function helpers.heights_alike(heights, unroll, prefetch)
     return all
 end
 
--- The blocks of a vocabulary: C, separated by blank lines; macros of one line without a comment are a block each. Of
--- each: its text, the macros that it defines, and the names by which it is wanted, those of its functions too.
+-- The blocks of a vocabulary: C, separated by blank lines; macros that stand together are a block each. Of each: its
+-- text, the macros that it defines, and the names by which it is wanted, those of its functions too. Of blocks that
+-- define the same name the first one counts.
 local vocabularies = {}
 local function blocks_of(vocabulary)
-    local blocks = vocabularies[vocabulary]
+    local blocks, defined = vocabularies[vocabulary], {}
     if blocks then return blocks end
     blocks = {}
     local function add(text)
-        local macros, names = {}, {}
+        local macros, names, again = {}, {}, false
         for name in text:gmatch("#define ([%w_]+)") do macros[#macros + 1], names[#names + 1] = name, name end
         for name in text:gmatch("static inline [%w_]+ ([%w_]+)%(") do names[#names + 1] = name end
-        blocks[#blocks + 1] = { text = text, macros = macros, names = names, title = text:find("^/%*.-%*/\n$") ~= nil }
+        for _, name in ipairs(names) do again = again or defined[name] end
+        if again then return end
+        for _, name in ipairs(names) do defined[name] = true end
+        blocks[#blocks + 1] = { text = text, macros = macros, names = names, title = text:find("^/%*.-%*/\n$") ~= nil,
+            line = text:find("^#define [^\n]*[^\n\\]\n$") ~= nil }
     end
     for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do
-        local alone = not ("\n" .. block):find("\n[^#]") and not block:find("\\\n")
-        for part in block:gmatch(alone and "[^\n]*\n" or ".+") do add(part) end
+        local lines = block:gsub("\\\n", "\\\0") -- a macro is one line
+        if ("\n" .. lines):find("\n[^#]") or lines:find("^#[^d]") or lines:find("\n#[^d]") then
+            add(block)
+        else
+            for line in lines:gmatch("[^\n]*\n") do add((line:gsub("\0", "\n"))) end
+        end
     end
     vocabularies[vocabulary] = blocks
     return blocks
 end
 
+-- What the words of `text` mean: blocks of a comment, then names
+local function meanings_of(text)
+    local meanings = {}
+    for comment, names in text:gmatch("(/%*.-%*/\n)(.-\n)\n") do
+        for name in names:gmatch("%S+") do meanings[name] = comment end
+    end
+    return meanings
+end
+
 -- The blocks of a vocabulary that define a macro or function which `text` or a later chosen block uses; and the names
 -- of their macros, for #undef. A comment that is a block of its own is the title of the blocks after it; one that
--- begins several blocks is said once.
-function helpers.words_used(vocabulary, text)
+-- begins several blocks is said once. Before a block without a comment stands what its word means, of `words`, once.
+function helpers.words_used(vocabulary, text, words)
     local blocks, used, chosen, macros = blocks_of(vocabulary), {}, {}, {}
+    local meanings = meanings_of((words or "") .. "\n")
     helpers.mark_words(text, used)
     for i = #blocks, 1, -1 do
         local block, wanted = blocks[i], false
         for _, name in ipairs(block.names) do wanted = wanted or used[name] end
-        if #chosen > 0 and block.title then
-            chosen[1] = block.text .. (chosen[1]:find("^/%*") and "\n" or "") .. chosen[1]
-        elseif wanted then
-            table.insert(chosen, 1, block.text)
+        if #chosen > 0 and block.title or wanted then table.insert(chosen, 1, block) end
+        if wanted then
             local seen = {}
             for n = #block.macros, 1, -1 do
                 local name = block.macros[n]
@@ -172,39 +189,20 @@ function helpers.words_used(vocabulary, text)
             helpers.mark_words(block.text, used)
         end
     end
-    local said = {}
-    for i, block in ipairs(chosen) do
-        local comment = block:match("^/%*.-%*/\n")
-        if comment and said[comment] then chosen[i] = block:sub(#comment + 1) end
-        said[comment or ""] = true
+    local out, said, last = {}, {}, {}
+    for _, block in ipairs(chosen) do
+        local comment, body = block.text:match("^(/%*.-%*/\n)(.*)$")
+        local meaning = comment
+        for _, name in ipairs(block.names) do meaning = meaning or meanings[name] end
+        -- macros of one line and one meaning stand together
+        local together = block.line and last.line and meaning == last.meaning
+        local again = meaning and said[meaning] and not block.title
+        if #out > 0 and not together and not (last.title and not comment) then out[#out + 1] = "\n" end
+        out[#out + 1] = (again and "" or meaning or "") .. (body or block.text)
+        said[meaning or ""] = true
+        last = { line = block.line, title = block.title, meaning = meaning }
     end
-    for i, block in ipairs(chosen) do -- macros of one line stand together
-        local alone = block:find("^#define [^\n]*[^\n\\]\n$")
-        local next = chosen[i + 1]
-        if not (alone and next and next:find("^#define [^\n]*[^\n\\]\n$")) then chosen[i] = block .. "\n" end
-    end
-    return table.concat(chosen), macros
-end
-
--- `texts` without comments of several lines, from column one, that have stood in an earlier one.
-function helpers.said_once(texts)
-    local said, out = {}, {}
-    for i, text in ipairs(texts) do
-        local kept, comment = {}, nil
-        for line in text:gmatch("[^\n]*\n") do
-            if comment or (line:find("^/%*") and not line:find("%*/")) then
-                comment = (comment or "") .. line
-            else
-                kept[#kept + 1] = line
-            end
-            if comment and line:find("%*/") then
-                if not said[comment] then kept[#kept + 1] = comment end
-                said[comment], comment = true, nil
-            end
-        end
-        out[i] = table.concat(kept)
-    end
-    return out
+    return table.concat(out) .. "\n", macros
 end
 
 -- FNV-1a, 64 bits, as a C constant: distinguishes texts, no protection.

@@ -37,37 +37,23 @@ static double attend_back(struct layer_cost c) { return 3 * c.scores + 2 * c.val
 static double weights_back(struct layer_cost c) { return c.q + c.k + c.v + c.output; }
 static double layer_back(struct layer_cost c) { return attend_back(c) + 2 * weights_back(c); }
 
-static const struct {
+/* What is known of a step by its name: multiply-adds forward, and back; of others the time alone */
+static const struct work {
     const char *name;
     double (*work)(struct layer_cost cost);
     double (*back)(struct layer_cost cost);
-} steps[] = {
-    {"layer", layer_work, layer_back}, /* the whole, first */
-    {"padding", no_work, no_work},
-    {"widen", no_work, no_work},
-    {"norm x", no_work, no_work},
-    {"round x", no_work, no_work},
-    {"round source", no_work, no_work},
-    {"transpose", no_work, no_work},
+} works[] = {
+    {"layer", layer_work, layer_back},
     {"project", project_work, no_work}, /* again, in backward: not counted */
-    {"append", no_work, no_work},
-    {"round keys", no_work, no_work},
-    {"round values", no_work, no_work},
     {"attend", attend_work, attend_back},
-    {"join", no_work, no_work},
-    {"round z", no_work, no_work},
     {"output", output_work, output_work},
-    {"norm", no_work, no_work},
-    {"round rows", no_work, no_work},
     {"hidden", hidden_work, no_work},
-    {"round hidden", no_work, no_work},
     {"down", down_work, no_work},
-    {"norm y", no_work, no_work},
     {"input", no_work, project_work},
     {"weights", no_work, weights_back},
 };
 
-#define STEPS (sizeof steps / sizeof *steps)
+#define STEPS 64 /* at most, and the layer as a whole, which is the first */
 
 /* One call of a list; with a cache it has a past. */
 struct bench_call {
@@ -80,24 +66,28 @@ struct bench {
     const struct options *options;
     struct bench_call wanted;
     struct timed timed;
-    size_t rounds;
+    size_t rounds, steps;
+    const char *name[STEPS];       /* of the steps: those of the kernel's phases */
     struct sample *samples[STEPS]; /* [rounds]: µs of the step; all else is of the whole round */
     double now[STEPS];             /* µs of the current round */
 };
 
 /* ---- measuring ------------------------------------------------------------------------------------------------- */
 
-static size_t step_of_phase(const struct bench *b, size_t phase)
+/* Phases of the same name are one step. */
+static size_t step_of_phase(struct bench *b, size_t phase)
 {
     const struct kernel_table *call = b->timed.call;
     const char *name = (b->timed.backward ? call->back_phase_name : call->phase_name)(phase);
-    for (size_t s = 1; s < STEPS; s++)
-        if (name != NULL && strcmp(steps[s].name, name) == 0)
-            return s;
-    return STEPS;
+    size_t s = 1;
+    while (s < b->steps && strcmp(b->name[s], name) != 0)
+        s++;
+    b->name[s] = name;
+    b->steps = s < b->steps ? b->steps : s + 1;
+    return s;
 }
 
-/* Times phase by phase; phases of the same name are added up. */
+/* Times phase by phase. */
 static void time_steps(struct bench *b, double us[STEPS])
 {
     const struct timed *t = &b->timed;
@@ -114,8 +104,7 @@ static void time_steps(struct bench *b, double us[STEPS])
                 t->call->run(t->packed, &t->args, t->scratch, phase, part, 0);
             for (size_t part = 0; part < parts && back; part++)
                 t->call->back_run(t->packed, &t->args, &t->grads, t->back, phase, part, 0);
-            if (step < STEPS && parts > 0)
-                us[step] += (now_us() - start) / (double)t->repeats;
+            us[step] += parts > 0 ? (now_us() - start) / (double)t->repeats : 0;
         }
 }
 
@@ -195,7 +184,7 @@ static double step_bytes(const struct bench *b, size_t step)
     for (int part = 0; part < inputs_cache_parts(layer); part++)
         row += (double)(inputs_cache_width(layer, part) * (size_t)layer->h_kv *
                         layer_tensor_size(layer, inputs_cache_of(layer, part)));
-    const char *name = steps[step].name;
+    const char *name = b->name[step];
     const double of_cache = strcmp(name, "attend") == 0 || step == 0 ? rows * row : 0;
     const double weights = step == 0 ? of_all
                          : strcmp(name, "project") == 0 ? of_all - of_output - of_hidden - of_down
@@ -231,13 +220,13 @@ static void report_step(struct bench *b, size_t step, double multiply_adds)
     /* at the end of the line, so that scripts need not expect it; short steps always vary */
     const char *star = t.quiet.disturbed ? " *" : step == 0 && t.us > SURE_RATIO * t.us_min ? " ~" : "";
     if (b->options->json) {
-        printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",", name, isa, steps[step].name);
+        printf("{\"name\":\"%s\",\"isa\":\"%s\",\"step\":\"%s\",", name, isa, b->name[step]);
         print_cached(b, step, t.us, true);
         printf("\"us\":%.4g,\"us_min\":%.4g,\"us_spread\":%.4g,%s\"switches\":%zu,\"disturbed\":%d,"
                "\"gflops\":%.5g,\"peak_gflops\":%.5g,\"share\":%.4g}\n", t.us, t.us_min, spread, cpu_share,
                t.quiet.switches, t.quiet.disturbed, t.gflops, t.peak, t.share);
     } else {
-        printf("%-18s %-7s %-12s %11.2f %11.2f %10.2f", name, isa, steps[step].name, t.us, t.us_min, spread);
+        printf("%-18s %-7s %-12s %11.2f %11.2f %10.2f", name, isa, b->name[step], t.us, t.us_min, spread);
         if (multiply_adds > 0)
             printf(" %9.1f %9.1f %6.1f%%", t.gflops, t.peak, 100 * t.share);
         print_cached(b, step, t.us, false);
@@ -254,9 +243,14 @@ static struct layer_cost plain_cost(const struct bench *b)
 static void report(struct bench *b)
 {
     const struct layer_cost cost = plain_cost(b);
-    for (size_t s = 0; s < STEPS; s++)
-        if (s == 0 || b->samples[s][0].us > 0) /* steps that the kernel has */
-            report_step(b, s, (b->timed.backward ? steps[s].back : steps[s].work)(cost));
+    for (size_t s = 0; s < b->steps; s++) {
+        double multiply_adds = 0;
+        for (const struct work *w = works; w < works + sizeof works / sizeof *works; w++)
+            if (strcmp(w->name, b->name[s]) == 0)
+                multiply_adds = (b->timed.backward ? w->back : w->work)(cost);
+        if (s == 0 || b->samples[s][0].us > 0) /* steps that the call has */
+            report_step(b, s, multiply_adds);
+    }
 }
 
 /* ---- one layer ------------------------------------------------------------------------------------------------- */
@@ -343,6 +337,7 @@ struct job {
     int isa;
     bool *headed;
     size_t timed, lacking; /* numbers of instruction sets, and of the reference */
+    int worst;             /* exit code */
 };
 
 #define LACKING (-1) /* in place of an exit code: the machine has no such instruction set */
@@ -351,7 +346,7 @@ struct job {
 static void bench_here(void *context, FILE *answer)
 {
     const struct job *job = context;
-    struct bench b = {.options = job->options, .wanted = job->wanted};
+    struct bench b = {.options = job->options, .wanted = job->wanted, .steps = 1, .name = {works[0].name}};
     struct diag diag = {0};
     bool timed = true;
     if (prepare(&b, job->layer, job->call, &diag)) {
@@ -384,9 +379,9 @@ static int report_crash(const struct job *job, const char *why)
     return EXIT_CHECK_FAILED;
 }
 
-/* Waits idly while the process measures. Returns its exit code, or that for how it ended; a set that the machine lacks
- * is counted, and no failure. */
-static int bench_apart(struct job *job)
+/* Waits idly while the process measures; its exit code, or that for how it ended, may be the worst. A set that the
+ * machine lacks is counted, and no failure. */
+static void bench_apart(struct job *job)
 {
     struct process_result result;
     struct diag diag = {0};
@@ -410,30 +405,25 @@ static int bench_apart(struct job *job)
     code = code == LACKING ? EXIT_GOOD : code;
     *job->headed = *job->headed || code <= EXIT_CHECK_FAILED;
     diag_free(&diag);
-    return code;
+    job->worst = code > job->worst ? code : job->worst;
 }
 
 /* Every requested instruction set, and the reference; errors of the call are reported once. */
-static int bench_kernels(struct job *job)
+static void bench_kernels(struct job *job)
 {
-    int worst = EXIT_GOOD;
-    for (size_t row = 0; row < isa_count && worst <= EXIT_CHECK_FAILED; row++) {
+    for (size_t row = 0; row < isa_count && job->worst <= EXIT_CHECK_FAILED; row++) {
         const char *name = job->call->isa_name(isa_table[row].id);
         job->isa = isa_table[row].id;
         if (name != NULL && options_want_isa(job->options, name)) {
-            const int code = bench_apart(job);
-            worst = code > worst ? code : worst;
+            bench_apart(job);
         } else if (name == NULL && options_name_isa(job->options, isa_table[row].name)) {
             say_skipped(job->layer->name, isa_table[row].name, call_why_skipped(job->layer, row));
             job->lacking++;
         }
     }
-    if (job->options->reference && worst <= EXIT_CHECK_FAILED) {
-        job->isa = 0;
-        const int code = bench_apart(job);
-        worst = code > worst ? code : worst;
-    }
-    return worst;
+    job->isa = 0;
+    if (job->options->reference && job->worst <= EXIT_CHECK_FAILED)
+        bench_apart(job);
 }
 
 /* Number `at` of a list; false after its end */
@@ -488,11 +478,11 @@ static int bench_spec(const struct options *options, const char *spec, bool *hea
         if (options->pasts != NULL && !layer_has_cache(layer))
             diag_error(&diag, spec, "--past is for a layer with a cache; this one has none");
         const size_t count = diag.errors == 0 ? list_calls(options, layer, calls, MAX_CALLS) : 0;
-        for (size_t i = 0; i < count && code <= EXIT_CHECK_FAILED; i++) {
+        for (size_t i = 0; i < count && job.worst <= EXIT_CHECK_FAILED; i++) {
             job.wanted = calls[i];
-            const int one = bench_kernels(&job);
-            code = one > code ? one : code;
+            bench_kernels(&job);
         }
+        code = job.worst;
         if (job.lacking > 0 && job.timed == 0)
             call_report_no_isa(spec, &diag);
     }

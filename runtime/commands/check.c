@@ -210,12 +210,8 @@ static void check_spec(const struct options *options, const char *spec, struct t
         check_kernels(&c, tally);
     if (tally->skipped > skipped && tally->passed + tally->failed == judged && c.diag.errors == 0)
         call_report_no_isa(spec, &c.diag);
-    fflush(stdout);
-    int code = diag_report(&c.diag, stderr);
-    if (code == EXIT_GOOD && tally->failed > failed)
-        code = EXIT_CHECK_FAILED;
+    const int code = command_end(&c.diag, tally->failed > failed);
     tally->code = code > tally->code ? code : tally->code;
-    diag_free(&c.diag);
     subject_free(&c.subject[0]);
     subject_free(&c.subject[1]);
     kernel_unload(&c.kernel);

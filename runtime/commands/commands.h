@@ -16,4 +16,13 @@ int command_merge(const struct options *options);
 int command_pack(const struct options *options);
 int command_pack_model(const struct options *options); /* pack --all */
 
+/* Ends a command: what it printed comes before its errors. `failed`: a check, where nothing worse happened. */
+static inline int command_end(struct diag *diag, bool failed)
+{
+    fflush(stdout);
+    const int code = diag_report(diag, stderr);
+    diag_free(diag);
+    return code == EXIT_GOOD && failed ? EXIT_CHECK_FAILED : code;
+}
+
 #endif

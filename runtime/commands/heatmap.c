@@ -199,13 +199,10 @@ int command_heatmap(const struct options *options)
     if (good && picture_draw(&map.picture, options->out, &map.diag))
         printf("%s: %zu head%s, %zu queries on %zu keys, the largest weight is %.4g\n", options->out, map.picture.heads,
                map.picture.heads == 1 ? "" : "s", map.call.inputs.n, map.picture.m, map.picture.top);
-    fflush(stdout);
-    const int code = diag_report(&map.diag, stderr);
     labels_free(&map.picture.queries);
     labels_free(&map.picture.keys);
     free(map.picture.weights);
     call_free(&map.call);
-    diag_free(&map.diag);
     free(set);
-    return code;
+    return command_end(&map.diag, false);
 }

@@ -195,11 +195,8 @@ int command_merge(const struct options *options)
             print_missing_shards(&m);
         }
     }
-    int code = diag_report(&diag, stderr);
-    if (code == EXIT_GOOD && (!complete || any_failed(&m)))
-        code = EXIT_CHECK_FAILED;
+    const bool failed = !complete || any_failed(&m);
     records_free(&m.records);
     free(m.taken);
-    diag_free(&diag);
-    return code;
+    return command_end(&diag, failed);
 }

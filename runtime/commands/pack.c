@@ -347,9 +347,6 @@ int command_pack(const struct options *options)
         printf("packed for %s: %s.%s, %zu bytes as %s%s\n", job.isa_names, job.stem,
                job.format == FORMAT_BLOB ? "bin, .S and .h" : "c and .h", job.blocks * job.bytes, job.symbol,
                job.blocks > 1 ? ", a block for each" : "");
-    fflush(stdout);
-    const int code = diag_report(&job.diag, stderr);
-    diag_free(&job.diag);
     tensors_free(&job.weights);
     kernel_unload(&job.kernel);
     layer_free(job.layer);
@@ -358,5 +355,5 @@ int command_pack(const struct options *options)
     free(job.symbol);
     free(job.capitals);
     free(job.name);
-    return code;
+    return command_end(&job.diag, false);
 }

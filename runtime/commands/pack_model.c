@@ -83,12 +83,9 @@ int command_pack_model(const struct options *options)
     if (folder != NULL)
         folder_remove(folder);
     signals_release(&before);
-    fflush(stdout);
-    const int code = diag_report(&diag, stderr);
-    diag_free(&diag);
     free(folder);
     free(name);
     free(program);
     free(out);
-    return code;
+    return command_end(&diag, false);
 }

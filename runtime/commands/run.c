@@ -420,14 +420,9 @@ int command_run(const struct options *options)
         good = run_kernels(&job);
     if (good && options->out != NULL && !job.violated)
         write_outputs(&job);
-    fflush(stdout);
-    int code = diag_report(&job.diag, stderr);
-    if (code == EXIT_GOOD && job.missed)
-        code = EXIT_CHECK_FAILED;
-    diag_free(&job.diag);
     reference_free(&job.reference);
     bounds_free(&job.bounds);
     gradients_free(&job.gradients);
     call_free(&job.call);
-    return code;
+    return command_end(&job.diag, job.missed);
 }

@@ -735,8 +735,6 @@ int command_selftest(const struct options *options)
         list_outputs(&s);
         write_program(&s);
     }
-    const int code = diag_report(&s.diag, stderr);
-    diag_free(&s.diag);
     inputs_free(&s.inputs);
     for (int i = 0; i < 2; i++) {
         reference_free(&s.expected[i].reference);
@@ -744,5 +742,5 @@ int command_selftest(const struct options *options)
         free(s.new_rows[i]);
     }
     layer_free(s.layer);
-    return code;
+    return command_end(&s.diag, false);
 }

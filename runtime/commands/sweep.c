@@ -78,11 +78,8 @@ int command_sweep(const struct options *options)
     sigset_t before;
     signals_hold(&before);
     phases(&s, &diag);
-    int code = diag_report(&diag, stderr);
-    if (code == EXIT_GOOD && s.failed > 0)
-        code = EXIT_CHECK_FAILED;
+    const int code = command_end(&diag, s.failed > 0);
     sweep_free(&s);
-    diag_free(&diag);
     signals_release(&before); /* which ends an interrupted one */
     return code;
 }

@@ -852,12 +852,9 @@ int command_tune(const struct options *options)
     t->layer = layer_read(t->spec, options->compile.set, options->compile.set_count, &diag);
     if (t->layer != NULL && choose_draw(t) && file_possible(options->out, &diag))
         tune_all(t);
-    int code = diag_report(&diag, stderr);
-    if (code == EXIT_GOOD && t->wrong > 0)
-        code = EXIT_CHECK_FAILED;
+    const int code = command_end(&diag, t->wrong > 0);
     subject_free(&t->subject);
     layer_free(t->layer);
-    diag_free(&diag);
     free(t);
     return code;
 }

@@ -676,9 +676,8 @@ bool inputs_pairs(const struct layer *layer, int isa)
     return layer->precision == PRECISION_I8 && isa_sums_pairs(isa);
 }
 
-/* NULL: the weights are drawn too. */
-static bool draw_tensors(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
-                         const struct inputs *weights, struct diag *diag)
+bool inputs_draw_call(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
+                      const struct inputs *weights, struct diag *diag)
 {
     *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer_is_square(layer) ? draw->m : draw->n,
                           .borrows_weights = weights != NULL,
@@ -707,13 +706,7 @@ static bool draw_tensors(struct inputs *in, const struct layer *layer, const str
 
 bool inputs_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag)
 {
-    return draw_tensors(in, layer, draw, NULL, diag);
-}
-
-bool inputs_draw_call(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
-                      const struct inputs *weights, struct diag *diag)
-{
-    return draw_tensors(in, layer, draw, weights, diag);
+    return inputs_draw_call(in, layer, draw, NULL, diag);
 }
 
 /* ---- from a file ----------------------------------------------------------------------------------------------- */
@@ -865,23 +858,16 @@ static bool check_shape(const struct layer *layer, const struct inputs *in, enum
     return good;
 }
 
-static bool check_lengths(const struct inputs *in, const char *place, struct diag *diag)
-{
-    const int32_t *lengths = in->tensor[TENSOR_LENGTHS];
-    for (size_t b = 0; lengths != NULL && b < in->batch; b++)
-        if (lengths[b] < 0 || (size_t)lengths[b] > in->m)
-            return diag_error(diag, place, "lengths[%zu] = %d; 0 to %zu are possible", b, (int)lengths[b], in->m);
-    return true;
-}
-
-/* past, prefix: numbers that are 0 or more */
-static bool check_from_0(const struct inputs *in, enum layer_tensor tensor, const char *place, struct diag *diag)
+/* A number of each sequence, from 0 to `max` */
+static bool check_numbers(const struct inputs *in, enum layer_tensor tensor, size_t max, const char *place,
+                          struct diag *diag)
 {
     const int32_t *numbers = in->tensor[tensor];
     for (size_t b = 0; numbers != NULL && b < in->batch; b++)
-        if (numbers[b] < 0)
-            return diag_error(diag, place, "%s[%zu] = %d; 0 or more is possible", layer_tensor_name(tensor), b,
-                              (int)numbers[b]);
+        if (numbers[b] < 0 || (size_t)numbers[b] > max)
+            return diag_error(diag, place, max < INT32_MAX ? "%s[%zu] = %d; 0 to %zu are possible"
+                                                           : "%s[%zu] = %d; 0 or more is possible",
+                              layer_tensor_name(tensor), b, (int)numbers[b], max);
     return true;
 }
 
@@ -934,8 +920,9 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
         if (good && in->tensor[t] != NULL)
             copy_numbers(in->tensor[t], layer, t, tensor);
     }
-    good = good && check_lengths(in, place, diag) && check_from_0(in, TENSOR_PAST, place, diag) &&
-           check_from_0(in, TENSOR_PREFIX, place, diag) && check_past(in, layer, place, diag) &&
+    good = good && check_numbers(in, TENSOR_LENGTHS, in->m, place, diag) &&
+           check_numbers(in, TENSOR_PAST, INT32_MAX, place, diag) &&
+           check_numbers(in, TENSOR_PREFIX, INT32_MAX, place, diag) && check_past(in, layer, place, diag) &&
            check_pages(in, layer, place, diag);
     if (!good)
         inputs_free(in);

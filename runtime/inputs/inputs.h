@@ -60,7 +60,7 @@ bool inputs_fit(const struct layer *layer, const struct inputs_draw *draw, bool 
 bool inputs_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag);
 /* Factor on random weights of this tensor: below 1 for queries with a very large scale */
 double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor);
-/* The same, but with borrowed weights */
+/* The same, but with borrowed weights; NULL: they are drawn too */
 bool inputs_draw_call(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
                       const struct inputs *weights, struct diag *diag);
 /* Draws one tensor again. */

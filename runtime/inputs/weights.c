@@ -359,38 +359,6 @@ static bool check_tensor(const struct search *s, const struct part *part, const 
     return false;
 }
 
-/* Adds one of the layer's tensors, or one that neither the layer nor the file may have. */
-static void add_part(struct search *s, enum role role, bool bias)
-{
-    const char *const *names = bias ? s->convention->bias : s->convention->weight;
-    const enum layer_tensor which = bias ? tensor_of[role].bias : tensor_of[role].weight;
-    struct part part = {.tensor = which, .role = role, .inputs = bias ? 1 : inputs_of(s->layer, role),
-                        .outputs = outputs_of(s->layer, role)};
-    int count;
-    const struct tensor *tensor = find(s, names[role], &count);
-    for (enum role other = Q; other < ROLES; other++) {
-        const bool shared = strcmp(names[other], names[role]) == 0;
-        part.first += shared && other < role ? outputs_of(s->layer, other) : 0;
-        part.total += shared ? outputs_of(s->layer, other) : 0;
-    }
-    if (count > 1) {
-        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed",
-                   layer_tensor_name(which), count, s->module, names[role]);
-    } else if (!layer_has_tensor(s->layer, which)) {
-        if (tensor != NULL)
-            diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s",
-                       tensor->name, layer_tensor_name(which),
-                       bias ? "bias = true" : role == K ? "w_k = dense" : role == V ? "w_v = dense" : "a w_o");
-    } else if (tensor == NULL && !(bias && s->choice->zero_bias)) {
-        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing (%s, by the names of %s)%s", s->module, names[role],
-                   layer_tensor_name(which), s->convention->authors,
-                   bias ? "; --zero-bias takes zeros for it, bias = false has none" : "");
-    } else if (tensor == NULL || check_tensor(s, &part, tensor)) {
-        part.name = tensor != NULL ? tensor->name : NULL;
-        s->parts[s->count++] = part;
-    }
-}
-
 /* T5 learns one rel_bias for all blocks, in the first one: the tensor of the module with 0 in place of its first
  * number */
 static const struct tensor *find_shared(const struct search *s, const char *names)
@@ -410,60 +378,48 @@ static bool is_elsewhere(const struct search *s, enum layer_tensor tensor)
     return tensor == TENSOR_REL_BIAS && (s->layer->mask & MASK_ADDITIVE) != 0; /* the caller's, as mask_add */
 }
 
-/* Adds a tensor whose layout needs no change; NULL: the file has none. */
-static void add_as_it_lies(struct search *s, enum layer_tensor which, const char *names, const struct tensor *tensor)
+/* Adds a tensor that the layer has, or finds that neither layer nor file has it. `needs`: what a spec has for it. */
+static void add(struct search *s, struct part part, const char *names, const char *needs)
 {
-    struct part part = {.tensor = which, .role = ROLES, .inputs = 1};
+    const bool bias = layer_tensor_row(part.tensor)->kind == TENSOR_BIAS, has = layer_has_tensor(s->layer, part.tensor);
+    const char *name = layer_tensor_name(part.tensor);
     char needed[NEED_TEXT];
-    if (tensor == NULL) {
-        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing; %s", s->module, names, need_text(needed, s, &part));
-    } else if (check_tensor(s, &part, tensor)) {
-        part.name = tensor->name;
+    int count;
+    const struct tensor *tensor = find(s, names, &count);
+    if (has && tensor == NULL && part.tensor == TENSOR_REL_BIAS && s->layer->relative == RELATIVE_T5)
+        tensor = find_shared(s, names);
+    if (count > 1) {
+        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed", name, count,
+                   s->module, names);
+    } else if (!has && tensor != NULL && !is_elsewhere(s, part.tensor)) {
+        diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
+                   name, needs);
+    } else if (has && tensor == NULL && !(bias && s->choice->zero_bias)) {
+        diag_error(s->diag, s->place, "tensor \"%s%s\" is missing; %s%s", s->module, names, need_text(needed, s, &part),
+                   bias ? "; --zero-bias takes zeros for it, bias = false has none" : "");
+    } else if (has && (tensor == NULL || check_tensor(s, &part, tensor))) {
+        part.name = tensor != NULL ? tensor->name : NULL;
         s->parts[s->count++] = part;
     }
 }
 
-static void add_learned(struct search *s, const struct learned *of)
+static void add_role(struct search *s, enum role role, bool bias)
 {
-    const char *names = learned_names(s->convention, of), *name = layer_tensor_name(of->tensor);
-    int count;
-    const struct tensor *tensor = find(s, names, &count);
-    const bool has = layer_has_tensor(s->layer, of->tensor);
-    if (has && tensor == NULL && of->tensor == TENSOR_REL_BIAS && s->layer->relative == RELATIVE_T5)
-        tensor = find_shared(s, names);
-    if (count > 1)
-        diag_error(s->diag, s->place, "%s could be any of %d tensors of \"%s\": %s; one is needed", name, count,
-                   s->module, names);
-    else if (!has && tensor != NULL && !is_elsewhere(s, of->tensor))
-        diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
-                   name, of->needs);
-    else if (has)
-        add_as_it_lies(s, of->tensor, names, tensor);
+    const char *const *names = bias ? s->convention->bias : s->convention->weight;
+    struct part part = {.tensor = bias ? tensor_of[role].bias : tensor_of[role].weight, .role = role,
+                        .inputs = bias ? 1 : inputs_of(s->layer, role), .outputs = outputs_of(s->layer, role)};
+    for (enum role other = Q; other < ROLES; other++) {
+        const bool shared = strcmp(names[other], names[role]) == 0;
+        part.first += shared && other < role ? outputs_of(s->layer, other) : 0;
+        part.total += shared ? outputs_of(s->layer, other) : 0;
+    }
+    add(s, part, names[role], bias ? "bias = true" : role == K ? "w_k = dense" : role == V ? "w_v = dense" : "a w_o");
 }
 
-/* Weights of a block, and of a layer without attention, by attngen's names. */
-static void add_of_block(struct search *s, enum layer_tensor which)
+/* A tensor whose layout needs no change */
+static struct part as_it_lies(enum layer_tensor which)
 {
-    const char *name = layer_tensor_name(which);
-    const bool bias = layer_tensor_row(which)->kind == TENSOR_BIAS, gate = which == TENSOR_W_G || which == TENSOR_B_G;
-    int count;
-    const struct tensor *tensor = find(s, name, &count);
-    if (!layer_has_tensor(s->layer, which) && tensor != NULL)
-        diag_error(s->diag, s->place, "tensor \"%s\" holds %s, and the layer has none; the spec needs %s", tensor->name,
-                   name, which == TENSOR_B ? "bias = true" : which < TENSOR_W_1 ? "a block with this norm"
-                   : gate ? "an ffn with a gate" : "an ffn");
-    else if (layer_has_tensor(s->layer, which) && tensor == NULL && bias && s->choice->zero_bias)
-        s->parts[s->count++] = (struct part){.tensor = which, .role = ROLES, .inputs = 1};
-    else if (layer_has_tensor(s->layer, which))
-        add_as_it_lies(s, which, name, tensor);
-}
-
-/* Adds a table of the spec, which has its own name in the module under every convention. */
-static void add_table(struct search *s, enum layer_tensor which)
-{
-    const char *name = layer_tensor_called(s->layer, which);
-    int count;
-    add_as_it_lies(s, which, name, find(s, name, &count));
+    return (struct part){.tensor = which, .role = ROLES, .inputs = 1};
 }
 
 static bool choose_tensors(struct search *s)
@@ -486,17 +442,20 @@ static bool choose_tensors(struct search *s)
                        refused[i].what);
     }
     for (enum role role = !layer_attends(layer) ? ROLES : layer->projected ? O : Q; role < ROLES; role++) {
-        add_part(s, role, false);
-        add_part(s, role, true);
+        add_role(s, role, false);
+        add_role(s, role, true);
     }
     for (size_t i = 0; layer_attends(layer) && i < LEARNED; i++)
-        add_learned(s, &learned[i]);
+        add(s, as_it_lies(learned[i].tensor), learned_names(s->convention, &learned[i]), learned[i].needs);
     const enum layer_tensor last = layer_is_linear(layer) ? TENSOR_B : TENSOR_B_2;
     for (enum layer_tensor t = TENSOR_N1_G; s->convention->stored == AS_SPEC && t <= last; t++)
-        add_of_block(s, t);
+        add(s, as_it_lies(t), layer_tensor_name(t),
+            t == TENSOR_B      ? "bias = true"
+            : t < TENSOR_W_1   ? "a block with this norm"
+            : t == TENSOR_W_G || t == TENSOR_B_G ? "an ffn with a gate" : "an ffn");
     for (enum layer_tensor t = TENSOR_TABLE; t <= TENSOR_TABLE_LAST; t++)
-        if (layer_has_tensor(s->layer, t))
-            add_table(s, t);
+        if (layer_has_tensor(s->layer, t)) /* under its own name by every convention */
+            add(s, as_it_lies(t), layer_tensor_called(s->layer, t), NULL);
     return s->diag->errors == errors;
 }
 

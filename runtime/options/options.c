@@ -279,7 +279,8 @@ struct inputs_draw options_draw(const struct options *options, const struct laye
                                 .batch = given_or(options->batch, (int64_t)batch)};
 }
 
-bool options_lists(const char *list, const char *name)
+/* Whether `name` is in a list joined by commas; NULL is an empty list */
+static bool lists(const char *list, const char *name)
 {
     const size_t length = strlen(name);
     for (const char *at = list; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL)
@@ -305,14 +306,14 @@ unsigned options_blocks(const struct options *options, unsigned possible, struct
     const unsigned rows = isa_parse_list(text, diag); /* scalar is in, asked for or not */
     unsigned blocks = 0;
     for (size_t row = 0; diag->errors == 0 && row < isa_count; row++)
-        if ((rows >> row & 1u) != 0 && (all || options_lists(text, isa_table[row].name)))
+        if ((rows >> row & 1u) != 0 && (all || lists(text, isa_table[row].name)))
             blocks |= 1u << row;
     return here || all ? blocks & possible : blocks;
 }
 
 bool options_name_isa(const struct options *options, const char *name)
 {
-    return options_lists(options->isa, name);
+    return lists(options->isa, name);
 }
 
 bool options_want_isa(const struct options *options, const char *name)

@@ -64,8 +64,6 @@ bool options_want_isa(const struct options *options, const char *name);
 bool options_name_isa(const struct options *options, const char *name);
 /* The rows of isa_table that pack makes blocks for; where none are named, of those in `possible`. */
 unsigned options_blocks(const struct options *options, unsigned possible, struct diag *diag);
-/* Whether `name` is in a list joined by commas; NULL is an empty list */
-bool options_lists(const char *list, const char *name);
 
 static inline size_t given_or(size_t given, int64_t otherwise)
 {

@@ -12,64 +12,64 @@
 
 /* Every field of a result except the varied keys, which come after the point */
 static const struct column fixed[] = {
-    {"point", "point", COLUMN_TEXT, "%.0f", "number of the point: the last key varies fastest", false},
-    {"status", "status", COLUMN_TEXT, NULL, "ok, illegal, skipped, failed", false},
-    {"isa", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"n", NULL, COLUMN_TEXT, "%.0f", NULL, false},
-    {"m", NULL, COLUMN_TEXT, "%.0f", NULL, false},
-    {"batch", NULL, COLUMN_TEXT, "%.0f", NULL, false},
-    {"parameters", "params", COLUMN_COUNT, "%.0f", "weights and biases", false},
-    {"parameters_q", "q", COLUMN_COUNT, "%.0f", NULL, true},
-    {"parameters_k", "k", COLUMN_COUNT, "%.0f", NULL, true},
-    {"parameters_v", "v", COLUMN_COUNT, "%.0f", NULL, true},
-    {"parameters_o", "o", COLUMN_COUNT, "%.0f", NULL, true},
-    {"parameters_ffn", NULL, COLUMN_COUNT, "%.0f", "parameters of the feed-forward", false},
-    {"multiply_adds", "mult-adds", COLUMN_COUNT, "%.0f", "multiply-adds of a call of the plain layer", false},
-    {"packed_bytes", "packed", COLUMN_BYTES, "%.0f", "bytes of the packed weights", false},
-    {"scratch_bytes", "scratch", COLUMN_BYTES, "%.0f", "bytes of one worker's scratch", false},
-    {"code_bytes", "code", COLUMN_BYTES, "%.0f", NULL, true},
-    {"folded", "folded", COLUMN_TEXT, NULL, "which weights are multiplied with each other when they are packed", false},
-    {"us", "µs", COLUMN_US, "%.6g", "microseconds of a call, the median", false},
-    {"us_min", "min", COLUMN_US, "%.6g", "microseconds of the fastest call", false},
-    {"us_low", NULL, COLUMN_US, "%.6g", NULL, false},
-    {"us_q1", NULL, COLUMN_US, "%.6g", NULL, false},
-    {"us_q3", NULL, COLUMN_US, "%.6g", NULL, false},
-    {"us_high", NULL, COLUMN_US, "%.6g", NULL, false},
-    {"us_max", "max", COLUMN_US, "%.6g", NULL, true},
-    {"us_over_min", "µs/min", COLUMN_TIMES, "%.4g", "the median over the minimum: how sure it is", false},
+    {"point", "point", COLUMN_TEXT, "%.0f", "number of the point: the last key varies fastest", 0},
+    {"status", "status", COLUMN_TEXT, NULL, "ok, illegal, skipped, failed", 0},
+    {"isa", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"n", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"m", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"batch", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"parameters", "params", COLUMN_COUNT, "%.0f", "weights and biases", 0},
+    {"parameters_q", "q", COLUMN_COUNT, "%.0f", NULL, COLUMN_RARE},
+    {"parameters_k", "k", COLUMN_COUNT, "%.0f", NULL, COLUMN_RARE},
+    {"parameters_v", "v", COLUMN_COUNT, "%.0f", NULL, COLUMN_RARE},
+    {"parameters_o", "o", COLUMN_COUNT, "%.0f", NULL, COLUMN_RARE},
+    {"parameters_ffn", NULL, COLUMN_COUNT, "%.0f", "parameters of the feed-forward", 0},
+    {"multiply_adds", "mult-adds", COLUMN_COUNT, "%.0f", "multiply-adds of a call of the plain layer", 0},
+    {"packed_bytes", "packed", COLUMN_BYTES, "%.0f", "bytes of the packed weights", 0},
+    {"scratch_bytes", "scratch", COLUMN_BYTES, "%.0f", "bytes of one worker's scratch", 0},
+    {"code_bytes", "code", COLUMN_BYTES, "%.0f", NULL, COLUMN_RARE},
+    {"folded", "folded", COLUMN_TEXT, NULL, "which weights are multiplied with each other when they are packed", 0},
+    {"us", "µs", COLUMN_US, "%.6g", "microseconds of a call, the median", 0},
+    {"us_min", "min", COLUMN_US, "%.6g", "microseconds of the fastest call", 0},
+    {"us_low", NULL, COLUMN_US, "%.6g", NULL, 0},
+    {"us_q1", NULL, COLUMN_US, "%.6g", NULL, 0},
+    {"us_q3", NULL, COLUMN_US, "%.6g", NULL, 0},
+    {"us_high", NULL, COLUMN_US, "%.6g", NULL, 0},
+    {"us_max", "max", COLUMN_US, "%.6g", NULL, COLUMN_RARE},
+    {"us_over_min", "µs/min", COLUMN_TIMES, "%.4g", "the median over the minimum: how sure it is", 0},
     {"rank", "rank", COLUMN_TEXT, "%.0f",
-     "1, and the number of points that are surely faster; equal ranks cannot be told apart", false},
-    {"samples", NULL, COLUMN_TEXT, "%.0f", NULL, false},
-    {"outliers", "outliers", COLUMN_TEXT, "%.0f", NULL, true},
-    {"cpu_share", NULL, COLUMN_SHARE, "%.4g", NULL, false}, /* CPU over wall time of the samples; none: not known */
-    {"switches", NULL, COLUMN_COUNT, "%.0f", NULL, false},  /* involuntary context switches during them */
-    {"disturbed", NULL, COLUMN_TEXT, "%.0f", NULL, false},  /* 1: the machine was, even after repeats */
-    {"gflops", "GFLOP/s", COLUMN_RATE, "%.5g", "two operations a multiply-add", false},
-    {"peak_gflops", NULL, COLUMN_RATE, "%.5g", NULL, false},
-    {"memory_gbs", "GB/s", COLUMN_RATE, "%.4g", NULL, true}, /* how fast the core read memory beside the samples */
-    {"share", "of peak", COLUMN_SHARE, "%.4g", "share of the core's multiply-add peak", false},
-    {"error", NULL, COLUMN_RATIO, "%.4g", NULL, false},
-    {"error_of_gate", "error/gate", COLUMN_RATIO, "%.4g", "largest error as a share of the statistical gate", false},
-    {"error_of_bound", "error/bound", COLUMN_RATIO, "%.4g", "largest error as a share of the worst-case bound", false},
+     "1, and the number of points that are surely faster; equal ranks cannot be told apart", 0},
+    {"samples", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"outliers", "outliers", COLUMN_TEXT, "%.0f", NULL, COLUMN_RARE},
+    {"cpu_share", NULL, COLUMN_SHARE, "%.4g", NULL, 0}, /* CPU over wall time of the samples; none: not known */
+    {"switches", NULL, COLUMN_COUNT, "%.0f", NULL, 0},  /* involuntary context switches during them */
+    {"disturbed", NULL, COLUMN_TEXT, "%.0f", NULL, 0},  /* 1: the machine was, even after repeats */
+    {"gflops", "GFLOP/s", COLUMN_RATE, "%.5g", "two operations a multiply-add", 0},
+    {"peak_gflops", NULL, COLUMN_RATE, "%.5g", NULL, 0},
+    {"memory_gbs", "GB/s", COLUMN_RATE, "%.4g", NULL, COLUMN_RARE}, /* of reading, beside the samples */
+    {"share", "of peak", COLUMN_SHARE, "%.4g", "share of the core's multiply-add peak", 0},
+    {"error", NULL, COLUMN_RATIO, "%.4g", NULL, 0},
+    {"error_of_gate", "error/gate", COLUMN_RATIO, "%.4g", "largest error as a share of the statistical gate", 0},
+    {"error_of_bound", "error/bound", COLUMN_RATIO, "%.4g", "largest error as a share of the worst-case bound", 0},
     {"against_f32", "against f32", COLUMN_RATIO, "%.4g",
-     "how far y is from that of the same layer in f32: root mean square, of that one's", false},
+     "how far y is from that of the same layer in f32: root mean square, of that one's", 0},
     {"against_f32_largest", "largest", COLUMN_RATIO, "%.4g",
-     "the largest such distance, of the same root mean square", false},
-    {"compile_s", "compile", COLUMN_SECONDS, "%.3f", NULL, true},
-    {"cache", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"core", NULL, COLUMN_TEXT, "%.0f", NULL, false},
-    {"cpu", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"compiler", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"flags", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"kernel", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"version", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"when", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"sweep", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"id", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"shard", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"spec", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"settings", NULL, COLUMN_TEXT, NULL, NULL, false},
-    {"reason", NULL, COLUMN_TEXT, NULL, NULL, false},
+     "the largest such distance, of the same root mean square", 0},
+    {"compile_s", "compile", COLUMN_SECONDS, "%.3f", NULL, COLUMN_RARE},
+    {"cache", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"core", NULL, COLUMN_TEXT, "%.0f", NULL, 0},
+    {"cpu", NULL, COLUMN_TEXT, NULL, NULL, COLUMN_MACHINE},
+    {"compiler", NULL, COLUMN_TEXT, NULL, NULL, COLUMN_MACHINE},
+    {"flags", NULL, COLUMN_TEXT, NULL, NULL, COLUMN_MACHINE},
+    {"kernel", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"version", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"when", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"sweep", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"id", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"shard", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"spec", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"settings", NULL, COLUMN_TEXT, NULL, NULL, 0},
+    {"reason", NULL, COLUMN_TEXT, NULL, NULL, 0},
 };
 
 #define FIXED (sizeof fixed / sizeof *fixed)
@@ -104,15 +104,6 @@ bool columns_vary(const struct columns *columns, const char *key, size_t length)
     return false;
 }
 
-bool is_of_machine(const char *name)
-{
-    static const char *const machine[] = {"cpu", "compiler", "flags"};
-    for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
-        if (strcmp(name, machine[i]) == 0)
-            return true;
-    return false;
-}
-
 /* The machine is a column in the table only if there are several; the cost of types only if it was measured. */
 static const char *head_of(const struct records *records, const struct column *column)
 {
@@ -121,7 +112,7 @@ static const char *head_of(const struct records *records, const struct column *c
         has = has || record_get(&records->record[i], column->name) != NULL;
     if (!has)
         return NULL;
-    return is_of_machine(column->name) && column_differs(records, column->name) ? column->name : column->head;
+    return (column->of & COLUMN_MACHINE) != 0 && column_differs(records, column->name) ? column->name : column->head;
 }
 
 void columns_make(struct columns *columns, const struct records *records)

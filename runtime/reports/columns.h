@@ -9,6 +9,9 @@
 enum column_kind { COLUMN_TEXT, COLUMN_COUNT, COLUMN_BYTES, COLUMN_US, COLUMN_SECONDS, COLUMN_TIMES, COLUMN_RATE,
                    COLUMN_SHARE, COLUMN_RATIO };
 
+/* Rare: not in the page's table, as CSV has it for who needs it. Machine: it tells of processor or compiler. */
+enum column_of { COLUMN_RARE = 1, COLUMN_MACHINE = 2 };
+
 /* One field of a result: all that JSON lines, CSV, table and page know of it. */
 struct column {
     const char *name; /* in JSON and CSV */
@@ -16,7 +19,7 @@ struct column {
     enum column_kind kind;
     const char *format; /* of a number in JSON and CSV */
     const char *text;   /* what the page says of its head; NULL: the head says enough */
-    bool rare;          /* not in the page's table: CSV has it for who needs it */
+    unsigned of;        /* bits of enum column_of */
 };
 
 /* Adds a number to a result, in the format of its column. */
@@ -35,8 +38,6 @@ bool columns_vary(const struct columns *columns, const char *key, size_t length)
 void columns_free(struct columns *columns);
 /* Whether two records have different texts of this field. */
 bool column_differs(const struct records *records, const char *name);
-/* Whether a field tells of the machine: processor, compiler, flags. */
-bool is_of_machine(const char *name);
 /* A field as people read it, into `text`; "" if the record has none. */
 void column_show(const struct column *column, const struct record *record, char *text, size_t size);
 /* The same as the table has it: a median has its mark, or a blank in its place. */

@@ -62,7 +62,7 @@ static void drop_columns(struct columns *columns, const struct records *records)
         bool found = false;
         for (size_t i = 0; !found && i < records->count; i++)
             found = *record_get_text(&records->record[i], column->name) != '\0';
-        if (!found || column->rare)
+        if (!found || (column->of & COLUMN_RARE) != 0)
             column->head = NULL;
     }
 }
@@ -71,7 +71,7 @@ static void drop_columns(struct columns *columns, const struct records *records)
 static bool is_axis(const struct columns *columns, size_t c)
 {
     return (c >= columns->first_varied && c < columns->first_varied + columns->varied) ||
-           is_of_machine(columns->column[c].name);
+           (columns->column[c].of & COLUMN_MACHINE) != 0;
 }
 
 static void print_file(FILE *out, const char *name)

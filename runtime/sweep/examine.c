@@ -54,6 +54,30 @@ static void fill_cache(const struct job *job, size_t first, size_t step)
     }
 }
 
+static void tick(void *context)
+{
+    sweep_show_progress(((struct job *)context)->sweep);
+}
+
+bool sweep_ask(struct sweep *s, void (*work)(void *context, FILE *answer), const struct point *const *points,
+               size_t count, void *answers, size_t bytes, const char *during, enum status *status, char reason[REASON],
+               struct diag *diag)
+{
+    struct job job = {s, points, count};
+    struct process_result result;
+    char text[80];
+    if (!process_call(&result, work, &job, tick, diag))
+        return false;
+    const char *why = process_unanswered(&result, bytes, text);
+    *status = why == NULL ? STATUS_OK : process_stopped(&result) ? STATUS_LOST : STATUS_FAILED;
+    if (why == NULL)
+        memcpy(answers, result.output, bytes);
+    else
+        snprintf(reason, REASON, "%s while it was %s", why, during);
+    free(result.output);
+    return true;
+}
+
 /* In a process of its own, which has one for each core. A signal is handed on, so that compilers end and their folders
  * go. */
 static void compile_all(void *context, FILE *answer)
@@ -100,7 +124,7 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
     if (!cache_keeps(s->options->compile.cache))
         return true;
     sweep_begin_work(s, "compiling", NULL, job.count);
-    const bool good = process_call(&result, compile_all, &job, sweep_tick, diag);
+    const bool good = process_call(&result, compile_all, &job, tick, diag);
     free(result.output);
     sweep_end_work(s, &s->progress.compile, COMPILE_S * (double)count);
     return good;
@@ -188,30 +212,17 @@ static void examine(void *context, FILE *answer)
     fwrite(&e, sizeof e, 1, answer);
 }
 
-void sweep_tick(void *context)
-{
-    sweep_show_progress(((struct job *)context)->sweep);
-}
-
 /* False when interrupted or when no process can be started. */
 static bool call_examine(struct examined *e, struct sweep *s, const struct point *p, struct diag *diag)
 {
-    struct job job = {s, &p, 1};
-    struct process_result result;
-    char text[80];
+    struct examined answer;
+    *e = (struct examined){0};
     sweep_begin_work(s, "checking", p, 1);
-    const bool called = process_call(&result, examine, &job, sweep_tick, diag);
+    const bool called = sweep_ask(s, examine, &p, 1, &answer, sizeof answer, "checked", &e->status, e->reason, diag);
     sweep_end_work(s, &s->progress.check, p->weight);
-    if (!called)
-        return false;
-    const char *why = process_unanswered(&result, sizeof *e, text);
-    *e = (struct examined){.status = process_stopped(&result) ? STATUS_LOST : STATUS_FAILED};
-    if (why == NULL)
-        memcpy(e, result.output, sizeof *e);
-    else
-        snprintf(e->reason, REASON, "%s while it was checked", why);
-    free(result.output);
-    return true;
+    if (called && e->status == STATUS_OK)
+        *e = answer;
+    return called;
 }
 
 bool sweep_examine(struct examined *e, struct sweep *s, const struct point *p, struct diag *diag)

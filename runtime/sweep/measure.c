@@ -84,19 +84,15 @@ static void time_points(void *context, FILE *answer)
 static bool call_time(struct timed_point *answers, struct sweep *s, struct point *const *points, size_t count,
                       struct diag *diag)
 {
-    struct job job = {s, (const struct point *const *)points, count};
-    struct process_result result;
-    char text[80];
-    if (!process_call(&result, time_points, &job, sweep_tick, diag))
+    enum status status;
+    char reason[REASON];
+    if (!sweep_ask(s, time_points, (const struct point *const *)points, count, answers, count * sizeof *answers,
+                   "timed", &status, reason, diag))
         return false;
-    const char *why = process_unanswered(&result, count * sizeof *answers, text);
-    for (size_t i = 0; why != NULL && i < count; i++) {
-        answers[i].status = process_stopped(&result) ? STATUS_LOST : STATUS_FAILED;
-        snprintf(answers[i].reason, REASON, "%s while it was timed", why);
+    for (size_t i = 0; status != STATUS_OK && i < count; i++) {
+        answers[i].status = status;
+        memcpy(answers[i].reason, reason, REASON);
     }
-    if (why == NULL)
-        memcpy(answers, result.output, count * sizeof *answers);
-    free(result.output);
     return true;
 }
 

@@ -135,8 +135,11 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
 bool sweep_compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
                          struct diag *diag);
 struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool full);
-/* Shows progress, of a job. */
-void sweep_tick(void *job);
+/* Calls `work` on the points in a process of its own and takes its answers, of `bytes` in all. False when interrupted
+ * or when no process can be started; else *status is OK, or the points are lost or failed, and `reason` says how. */
+bool sweep_ask(struct sweep *s, void (*work)(void *context, FILE *answer), const struct point *const *points,
+               size_t count, void *answers, size_t bytes, const char *during, enum status *status, char reason[REASON],
+               struct diag *diag);
 /* If the compiler refuses a layer, that is the layer's fault only if it does so again and compiles another one. False
  * if interrupted or if no process can be started. */
 bool sweep_examine(struct examined *e, struct sweep *s, const struct point *p, struct diag *diag);

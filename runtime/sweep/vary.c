@@ -164,8 +164,3 @@ size_t *shard_deal(size_t points, size_t shards)
     free(order);
     return shard;
 }
-
-size_t shard_size(size_t points, size_t shard, size_t shards)
-{
-    return points / shards + (shard <= points % shards);
-}

@@ -39,7 +39,5 @@ bool shard_parse(const char *text, size_t *shard, size_t *shards, struct diag *d
 /* The shard, from 1 on, of each of `points`. Points are dealt out in turn, in a fixed pseudo-random order, so that no
  * shard gets all the wide ones. free() it. */
 size_t *shard_deal(size_t points, size_t shards);
-/* How many points a shard has. */
-size_t shard_size(size_t points, size_t shard, size_t shards);
 
 #endif

@@ -14,7 +14,7 @@ void *memory_grow(void *old, size_t count, size_t size);
 /* `memory` itself, where it is not NULL */
 void *memory_there(void *memory);
 char *text_copy(const char *text);
-char *text_join(const char *format, ...) DIAG_PRINTF(1, 2); /* printf into a text that is free()d */
+char *text_join(const char *format, ...) DIAG_PRINTF(1, 2); /* printf into a text; free() it */
 
 /* A text that is printed piece by piece. */
 struct text {

@@ -284,7 +284,6 @@ static bool follow(struct process_result *result, const char *name, int output, 
                    void (*tick)(void *), void *context, struct diag *diag)
 {
     struct watch watch = {.child = child, .output = output, .whole = whole};
-    result->started = true;
     collect(result, &watch, tick, context);
     close(output);
     int status = 0;

@@ -19,7 +19,7 @@ void signals_hold(sigset_t *before);
 void signals_release(const sigset_t *before);
 
 struct process_result {
-    bool started, interrupted;
+    bool interrupted;
     int exit_code;    /* -1 when a signal ended it */
     int signal;
     char *output;     /* stdout and stderr together, NUL-terminated; free() it. Much output loses its middle. */

@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 
 #include "kernels/compile.h"
+#include "system/memory.h"
 
 /* The value of the first "name : value" line of /proc/cpuinfo; NULL if there is none. */
 static char *cpuinfo(const char *name)
@@ -21,7 +22,7 @@ static char *cpuinfo(const char *name)
             continue;
         colon += 1 + strspn(colon + 1, " \t");
         colon[strcspn(colon, "\n")] = '\0';
-        found = strdup(colon);
+        found = text_copy(colon);
     }
     free(line);
     if (file != NULL)
@@ -36,11 +37,10 @@ static char *ask_cpu(const struct utsname *system)
     if (model != NULL && *model != '\0')
         return model;
     free(model);
-    char *implementer = cpuinfo("CPU implementer"), *part = cpuinfo("CPU part"), *text = NULL;
-    if (implementer == NULL || part == NULL)
-        text = strdup(system->machine);
-    else if (asprintf(&text, "%s implementer %s part %s", system->machine, implementer, part) < 0)
-        text = NULL;
+    char *implementer = cpuinfo("CPU implementer"), *part = cpuinfo("CPU part");
+    char *text = implementer == NULL || part == NULL
+                     ? text_copy(system->machine)
+                     : text_join("%s implementer %s part %s", system->machine, implementer, part);
     free(implementer);
     free(part);
     return text;
@@ -55,8 +55,7 @@ bool machine_ask(struct machine *machine, struct diag *diag)
     machine->compiler[strcspn(machine->compiler, "\n")] = '\0';
     if (uname(&system) == 0) {
         machine->cpu = ask_cpu(&system);
-        if (asprintf(&machine->kernel, "%s %s", system.sysname, system.release) < 0)
-            machine->kernel = NULL;
+        machine->kernel = text_join("%s %s", system.sysname, system.release);
     }
     if (machine->cpu == NULL || machine->kernel == NULL || machine->flags == NULL)
         return diag_environment(diag, NULL, "the machine does not say what it is");

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "system/clock.h"
+#include "system/memory.h"
 
 #define TRIES 4              /* of one sample */
 #define COARSE 30            /* minimum of clock steps in a sample, so that one step is at most 3 % of it */
@@ -87,12 +88,12 @@ struct sample sample_quietly(struct sample (*take)(void *context), void *context
 struct quiet_ratio ratio_quietly(const double *a, const double *b, size_t count, double min_a)
 {
     struct quiet_ratio ratio = {.median = NAN};
-    double min_b = INFINITY, *kept = malloc(count * sizeof *kept);
+    double min_b = INFINITY, *kept = memory_get(count, sizeof *kept);
     for (size_t i = 0; i < count; i++) {
         min_a = fmin(min_a, a[i]);
         min_b = fmin(min_b, b[i]);
     }
-    for (size_t i = 0; kept != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (a[i] <= QUIET_RATIO * min_a && b[i] <= QUIET_RATIO * min_b)
             kept[ratio.kept++] = a[i] / b[i];
     if (ratio.kept > 0) {

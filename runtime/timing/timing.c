@@ -88,7 +88,7 @@ void timed_backward(struct timed *timed)
 }
 
 /* What is timed, once. */
-static int call_once(const struct timed *timed)
+static int call_timed(const struct timed *timed)
 {
     if (timed->backward)
         return timed->call->backward(timed->packed, &timed->args, &timed->grads, timed->back);
@@ -104,7 +104,7 @@ bool timed_pack(struct timed *timed, int isa, struct diag *diag)
     if (error == KERNEL_OK)
         error = timed->call->forward(timed->packed, &timed->args, timed->scratch);
     if (error == KERNEL_OK && timed->backward)
-        error = call_once(timed);
+        error = call_timed(timed);
     if (error != KERNEL_OK)
         return diag_error(diag, timed->layer->name, "the kernel refuses: %s", timed->call->strerror(error));
     timed->isa = timed->call->isa_name(timed->call->isa(timed->packed));
@@ -140,19 +140,19 @@ struct sample timed_sample(const struct timed *timed)
 {
     const struct stopwatch watch = stopwatch_start();
     for (size_t r = 0; r < timed->repeats; r++)
-        call_once(timed);
+        call_timed(timed);
     return stopwatch_stop(&watch, timed->repeats);
 }
 
 struct sample timed_sample_warm(const struct timed *timed)
 {
-    call_once(timed);
+    call_timed(timed);
     return timed_sample(timed);
 }
 
 struct sample timed_sample_with_peak(const struct timed *timed)
 {
-    call_once(timed);
+    call_timed(timed);
     const double before = peak_measure(timed->isa);
     struct sample sample = timed_sample(timed);
     sample.peak = (before + peak_measure(timed->isa)) / 2;

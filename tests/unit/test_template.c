@@ -329,12 +329,13 @@ static void test_joined_lines(void **state)
            "      int b);\n");
 }
 
-/* A comment of several lines is said once, others as often as they come. */
-static void test_said_once(void **state)
+/* Of blocks that define a word the first one counts; what a word means stands before the first of those that are used. */
+static void test_words(void **state)
 {
-    expect("$ local a, b = '/* one\\n * two */\\nint f;\\n/* three */\\n', '/* one\\n * other */\\n'\n"
-           "$ for _, text in ipairs(said_once({a .. b, b .. a .. '    /* one\\n     * two */\\n'})) do emit(text) end\n",
-           "/* one\n * two */\nint f;\n/* three */\n/* one\n * other */\nint f;\n/* three */\n    /* one\n     * two */\n");
+    expect("$ local own = '#define vec_a(x) one(x)\\n#define vec_b(x) \\\\\\n    two(x)\\n#define vec_c(x) x\\n'\n"
+           "$ local all = own .. '\\n/* of its own */\\n#define vec_d(x) vec_a(x)\\n\\n#define vec_a(x) other(x)\\n'\n"
+           "$ emit((words_used(all, 'vec_d(1) vec_b(2)', '/* two */\\nvec_c vec_b\\n\\n/* unused */\\nvec_d\\n')))\n",
+           "#define vec_a(x) one(x)\n\n/* two */\n#define vec_b(x) \\\n    two(x)\n\n/* of its own */\n#define vec_d(x) vec_a(x)\n");
 }
 
 static void test_helpers(void **state)
@@ -564,7 +565,7 @@ int main(void)
         cmocka_unit_test(test_include),
         cmocka_unit_test(test_include_errors),
         cmocka_unit_test(test_helpers), cmocka_unit_test(test_wrap),
-        cmocka_unit_test(test_joined_lines), cmocka_unit_test(test_said_once),
+        cmocka_unit_test(test_joined_lines), cmocka_unit_test(test_words),
         cmocka_unit_test(test_float_round_trips),
         cmocka_unit_test(test_long_lines_and_many_values),
         cmocka_unit_test(test_context_mistakes),

@@ -60,7 +60,7 @@ bool process_call(struct process_result *result, void (*work)(void *context, FIL
                   void (*tick)(void *context), struct diag *diag)
 {
     (void)tick;
-    *result = (struct process_result){.started = true};
+    *result = (struct process_result){.exit_code = 0};
     FILE *answer = open_memstream(&result->output, &result->size);
     if (answer != NULL)
         work(context, answer);

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""The programs attngen and attnrun: where they are, how they are run, and what becomes of their exit codes.
+
+The programs lie in the package's folder bin, or where $ATTNGEN and $ATTNRUN say. A machine without a C compiler uses
+zig, if the package ziglang is installed: `pip install attngen[compiler]`.
+
+Left out on purpose: rules of specs and options. The programs refuse what is wrong; their message is the exception's.
+"""
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Optional, Sequence
+
+
+class Error(Exception):
+    """A program's message. Each subclass is one of its exit codes (docs/programs.md)."""
+
+
+class CheckError(Error):
+    """Exit code 1: a check failed."""
+
+
+class SpecError(Error, ValueError):
+    """Exit code 2: the spec or an option is wrong; the message names the line and what would be right."""
+
+
+class MachineError(Error, OSError):
+    """Exit code 3: it cannot be done here: no compiler, no memory, an unreadable file, no such instruction set."""
+
+
+ERRORS = {1: CheckError, 2: SpecError, 3: MachineError}
+
+
+def path_of(program: str) -> str:
+    """The path of the program "attngen" or "attnrun"."""
+    given = os.environ.get(program.upper())
+    packed = Path(__file__).parent / "bin" / program
+    if given:
+        return given
+    found = str(packed) if packed.exists() else shutil.which(program)
+    if found is None:
+        raise MachineError(f"{program} is not here; install a wheel of attngen, or name it in {program.upper()}")
+    return found
+
+
+def compiler() -> Optional[str]:
+    """The C compiler as $CC has it, words separated by blanks: $CC, cc, gcc, clang, or zig of the package ziglang."""
+    if os.environ.get("CC", "").strip():
+        return os.environ["CC"]
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return name
+    package = importlib.util.find_spec("ziglang")
+    if package is None or package.origin is None:
+        return None
+    # without the flag zig would compile the scalar code for this processor alone; blanks separate words
+    zig = Path(package.origin).with_name("zig")
+    command = str(zig) if zig.exists() and not set(str(zig)) & set(" \t\n") else f"{sys.executable} -m ziglang"
+    return f"{command} cc -mcpu=baseline"
+
+
+def environment() -> "dict[str, str]":
+    """The environment of the programs: this one, and what tells attnrun of the compiler and of attngen."""
+    variables = dict(os.environ)
+    words = compiler()
+    if words is not None:
+        variables["CC"] = words
+    variables["ATTNGEN"] = path_of("attngen")
+    return variables
+
+
+def raise_for(code: int, message: str) -> None:
+    """Raises the exception of an exit code other than 0."""
+    if code != 0:
+        raise ERRORS.get(code, Error)(message.strip() or f"ended with exit code {code}")
+
+
+def run(program: str, words: Sequence[str], folder: Optional[str] = None) -> str:
+    """Runs a program, by default in this folder, and returns what it printed; raises its message."""
+    result = subprocess.run([path_of(program), *words], env=environment(), cwd=folder, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+    raise_for(result.returncode, result.stderr or result.stdout)
+    return result.stdout
+
+
+def become(program: str) -> None:
+    """Runs the program in place of this one, with the same arguments."""
+    try:
+        path, variables = path_of(program), environment()
+        os.execve(path, [program, *sys.argv[1:]], variables)
+    except OSError as error:
+        print(f"{program}: error: {error}", file=sys.stderr)
+        sys.exit(3)
+
+
+def attngen() -> None:
+    """The command attngen."""
+    become("attngen")
+
+
+def attnrun() -> None:
+    """The command attnrun."""
+    become("attnrun")

@@ -1,0 +1,15 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the modules test_NAME.py beside this file, or those named; ends with "N passed, N failed, N skipped"."""
+import sys
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+names = [f"test_{name}" for name in sys.argv[1:]] or sorted(path.stem for path in HERE.glob("test_*.py"))
+result = unittest.TextTestRunner(sys.stdout, verbosity=0).run(unittest.defaultTestLoader.loadTestsFromNames(names))
+for case, why in result.skipped:
+    print(f"skipped: {case.id()}: {why}")
+failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
+print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
