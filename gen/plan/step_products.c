@@ -203,7 +203,7 @@ bool projections_join(const struct plan_isa *p, const struct layer *layer)
     int count = 0;
     bool alike = !layer->cross;
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
-        if (g->id >= STEP_OUTPUT || (g->kind != KIND_PANELS && g->kind != KIND_LANES))
+        if (g->id > STEP_VALUES || (g->kind != KIND_PANELS && g->kind != KIND_LANES))
             continue;
         const int64_t rows = g->kind == KIND_LANES ? g->lanes.group_rows : g->panels.group_rows;
         own = count++ == 0 ? rows : own;
@@ -298,7 +298,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
 {
     const struct plan_panels *const g = &step->panels;
     const int64_t width = p->layouts[step->writes].shape[AXIS_FEATURE];
-    if (step->kind != KIND_PANELS || step->id >= STEP_OUTPUT)
+    if (step->kind != KIND_PANELS || step->id > STEP_VALUES)
         return;
     if (step->id == STEP_QUERIES && p->z_in_q)
         reason(p, "%s lie [token][head][" D64 "] like Z, which takes their place", step->name, width);
