@@ -63,8 +63,9 @@ struct step_kind_row {
 extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, other_kind;
 extern const struct step_kind_row *const step_kinds[STEP_KINDS];
 
-step_plan plan_own, plan_widen, plan_norm, plan_round, plan_round_values, plan_transpose, plan_append, plan_projection,
-          plan_attention, plan_output, plan_linear, plan_hidden, plan_down, plan_gradient, plan_through, plan_sum;
+#define STEP(name, label, kind, phase, phase_name, text, plan, ...) step_plan plan;
+#include "plan/step_rows.h"
+#undef STEP
 
 /* plan_fold.c */
 double packed_weights(const struct layer *layer, bool scores, bool values);
@@ -116,7 +117,11 @@ void share_tiles(struct plan_isa *p, bool skips);
 void explain_panels(struct plan_isa *p);
 void explain_fast(struct plan_isa *p);
 
-/* step_products.c */
+/* step_products.c: begins a product of rows as they lie, `depth` numbers of each, that writes rows; ends it once its
+ * columns and strides are known: for `tokens` of a full sequence, or more that are taken together */
+struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias);
+void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g,
+                int64_t tokens, int64_t together);
 bool projections_join(const struct plan_isa *p, const struct layer *layer);
 void count_ends(const struct model *m, struct work *w, const struct step *g, double rows);
 void explain_finish(struct plan_isa *p, const struct layer *layer);

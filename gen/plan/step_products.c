@@ -10,9 +10,7 @@
 #define GELU_OPERATIONS 20      /* instructions, and a division that counts as five */
 #define EXP_OPERATIONS 9        /* of silu and gelu_tanh likewise, beside the exponential */
 
-/* A product of rows as they lie, `depth` numbers of each, that writes rows */
-static struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns,
-                                        bool bias)
+struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias)
 {
     const struct layout *const a = &p->layouts[g->reads[0]];
     struct plan_panels *const own = &g->panels;
@@ -45,9 +43,8 @@ static void plan_narrow(struct plan_isa *p, const struct layer *layer, struct st
     p->layouts[LAYOUT_Y] = rows_of("y as f32", OWNER_WORKER, 1, p->block, g->c_row, 0, g->c_row);
 }
 
-/* Its tiles, once its columns and strides are known: `tokens` of a full sequence, or more that are taken together */
-static void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                       struct step *g, int64_t tokens, int64_t together)
+void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g,
+                int64_t tokens, int64_t together)
 {
     plan_panels(&g->panels, request, p, tokens, max(tokens, together));
     g->over = OVER_PANELS;
@@ -206,7 +203,7 @@ bool projections_join(const struct plan_isa *p, const struct layer *layer)
     int count = 0;
     bool alike = !layer->cross;
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
-        if (g->id >= STEP_OUTPUT || (g->kind != KIND_PANELS && g->kind != KIND_LANES))
+        if (g->id > STEP_VALUES || (g->kind != KIND_PANELS && g->kind != KIND_LANES))
             continue;
         const int64_t rows = g->kind == KIND_LANES ? g->lanes.group_rows : g->panels.group_rows;
         own = count++ == 0 ? rows : own;
@@ -301,7 +298,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
 {
     const struct plan_panels *const g = &step->panels;
     const int64_t width = p->layouts[step->writes].shape[AXIS_FEATURE];
-    if (step->kind != KIND_PANELS || step->id >= STEP_OUTPUT)
+    if (step->kind != KIND_PANELS || step->id > STEP_VALUES)
         return;
     if (step->id == STEP_QUERIES && p->z_in_q)
         reason(p, "%s lie [token][head][" D64 "] like Z, which takes their place", step->name, width);
