@@ -80,7 +80,7 @@ static void print_miss(const struct comparison *comparison)
     if (comparison->misses == 0)
         return;
     printf("  ");
-    comparison_print_miss(comparison, stdout);
+    compare_print_miss(comparison, stdout);
     printf("\n");
 }
 

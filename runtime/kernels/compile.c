@@ -124,9 +124,12 @@ static bool generate(const char *command, const char *folder, const char *spec, 
     char *dashed = spec[0] == '-' ? path_join(".", spec) : NULL; /* not an option */
     char isas[200];
     bool good = add_attngen(&words, options, diag);
-    words_add(&words, command != NULL ? command : "--shim");
+    if (command != NULL)
+        words_add(&words, command);
     words_add(&words, "-o");
     words_add(&words, folder);
+    if (command == NULL)
+        words_add(&words, "--shim");
     if (options->isa != NULL) {
         words_add(&words, "--isa");
         words_add(&words, command == NULL ? isas_of(spec, options, isas) : options->isa);
