@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "guarded.h"
 #include "misuse.h"
-#include "promises.h"
 
 #define BATCH 6
 #define TURNS 24
@@ -304,20 +302,27 @@ static bool refused(struct moving *m, struct kernel_cache cache, int expected, b
     return move_refused(&call, expected, what);
 }
 
-/* Each pointer NULL, given without use, or off its boundary */
+/* Each pointer NULL, or off its boundary */
 static bool refuses_pointers(struct moving *m)
 {
     const size_t number = sizeof(int32_t);
-    const int paged = is_paged(m) ? MISUSE_NEEDED : MISUSE_UNUSED;
     struct moving_call call = {m, cache_of(m), &call.cache, m->from.data, true};
     struct kernel_cache *c = &call.cache;
-    const struct misuse from = {"from", &call.from, number, MISUSE_NEEDED}, rows[] = {
+    const struct misuse from = {"from", &call.from, number, MISUSE_NEEDED};
+    struct misuse rows[7] = {
         {"k", &c->k, layer_tensor_size(m->layer, inputs_cache_of(m->layer, 0)), MISUSE_NEEDED},
         {"v", &c->v, layer_tensor_size(m->layer, inputs_cache_of(m->layer, 1)), MISUSE_NEEDED},
-        {"past", &c->past, number, MISUSE_NEEDED}, {"page_table", &c->page_table, number, paged},
-        {"free_pages", &c->free_pages, number, paged == MISUSE_NEEDED && c->free_count == 0 ? MISUSE_OPTIONAL : paged},
-        {"k_scale", &c->k_scale, sizeof(float), MISUSE_NEEDED}, {"v_scale", &c->v_scale, sizeof(float), MISUSE_NEEDED}};
-    const size_t count = sizeof rows / sizeof *rows - (layer_scales_cache(m->layer) ? 0 : 2);
+        {"past", &c->past, number, MISUSE_NEEDED}};
+    size_t count = 3;
+    if (is_paged(m)) {
+        rows[count++] = (struct misuse){"page_table", &c->page_table, number, MISUSE_NEEDED};
+        rows[count++] = (struct misuse){"free_pages", &c->free_pages, number,
+                                        c->free_count == 0 ? MISUSE_OPTIONAL : MISUSE_NEEDED};
+    }
+    if (layer_scales_cache(m->layer)) {
+        rows[count++] = (struct misuse){"k_scale", &c->k_scale, sizeof(float), MISUSE_NEEDED};
+        rows[count++] = (struct misuse){"v_scale", &c->v_scale, sizeof(float), MISUSE_NEEDED};
+    }
     if (!misuse_refused(rows, count, move_refused, &call))
         return false;
     call.of = NULL;
@@ -412,16 +417,16 @@ static bool refuses(struct moving *m)
     return m->free_count == 0 || refused(m, good, KERNEL_LENGTH, false, "a free page that is none");
 }
 
-bool moving_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *weights, uint64_t seed,
-                  char why[300], struct diag *diag)
+bool moving_holds(struct trial *t)
 {
-    struct moving m = {.call = kernel->call, .layer = layer, .random = {seed ^ 0x6D6F7665}, .why = why, .diag = diag};
-    const struct inputs_draw draw = {.seed = seed, .batch = BATCH, .n = 1, .m = 1, .past_most = MOST};
-    if (!layer_has_cache(layer) || m.call->cache_move == NULL || m.call->cache_reset == NULL)
+    struct moving m = {.call = t->call, .layer = t->layer, .random = {t->seed ^ 0x6D6F7665}, .why = t->why,
+                       .diag = t->diag};
+    const struct inputs_draw draw = {.seed = t->seed, .batch = BATCH, .n = 1, .m = 1, .past_most = MOST};
+    if (!layer_has_cache(t->layer) || m.call->cache_move == NULL || m.call->cache_reset == NULL)
         return true;
-    bool good = inputs_draw_call(&m.before, layer, &draw, weights, diag);
+    bool good = inputs_draw_call(&m.before, t->layer, &draw, t->in, t->diag);
     if (good && !add_pages(&m))
-        good = diag_environment(diag, NULL, "out of memory");
+        good = diag_environment(t->diag, NULL, "out of memory");
     good = good && moves(&m) && resets(&m) && refuses(&m);
     struct guarded *all[] = {&m.past, &m.table, &m.from, &m.free_pages};
     for (int part = 0; part < CACHE_PARTS; part++)
