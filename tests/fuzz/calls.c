@@ -44,22 +44,22 @@ static const struct pair {
 
 #define EACH(n, N, has, d_source, source_len, taps) \
     has, N##_D_MODEL, N##_H, N##_H_KV, N##_D_K, N##_D_V, d_source, N##_D_OUT, N##_SEQ_LEN, source_len, taps, &n##_table
-#define SELF_PAIR(n, N, has) {EACH(n, N, has, N##_D_MODEL, N##_SEQ_LEN, 1), 0, 0, 0}
-#define CROSS_PAIR(n, N, has, taps) {EACH(n, N, (has) | SOURCE, N##_D_SOURCE, N##_SOURCE_LEN, taps), 0, 0, 0}
-#define GIVEN_PAIR(n, N, has) {EACH(n, N, (has) | SOURCE | GIVEN, N##_D_MODEL, N##_SOURCE_LEN, 1), 0, 0, 0}
-#define CACHED_PAIR(n, N, has, page_len, left) \
+#define PAIR_OF_SELF(n, N, has) {EACH(n, N, has, N##_D_MODEL, N##_SEQ_LEN, 1), 0, 0, 0}
+#define PAIR_OF_CROSS(n, N, has, taps) {EACH(n, N, (has) | SOURCE, N##_D_SOURCE, N##_SOURCE_LEN, taps), 0, 0, 0}
+#define PAIR_OF_GIVEN(n, N, has) {EACH(n, N, (has) | SOURCE | GIVEN, N##_D_MODEL, N##_SOURCE_LEN, 1), 0, 0, 0}
+#define PAIR_OF_CACHED(n, N, has, page_len, left) \
     {EACH(n, N, (has) | PAST | CACHE, N##_D_MODEL, N##_SEQ_LEN, 1), N##_CACHE_LEN, page_len, left}
 
 extern const struct kernel_table masks_table, cross_table, conv_table, given_table, rows_table, ring_table, paged_table;
 
 static const struct pair pairs[] = {
-    SELF_PAIR(masks, MASKS, LENGTHS | MASK_OF_BOOL | MASK_OF_FLOATS | ATTN | BIAS),
-    CROSS_PAIR(cross, CROSS, ATTN | BIAS, 1),
-    CROSS_PAIR(conv, CONV, LENGTHS | ATTN | SPLIT, 4),
-    GIVEN_PAIR(given, GIVEN, LENGTHS | ATTN | PAST | PREFIX | SEGMENTS | LSE | TABLE | SINK),
-    CACHED_PAIR(rows, ROWS, LENGTHS | MASK_OF_FLOATS | ATTN | BIAS, 0, 0),
-    CACHED_PAIR(ring, RING, GIVEN | LSE | SINK, 0, 7),
-    CACHED_PAIR(paged, PAGED, MASK_OF_BOOL | ATTN | PREFIX | LSE, PAGED_PAGE_LEN, 0),
+    PAIR_OF_SELF(masks, MASKS, LENGTHS | MASK_OF_BOOL | MASK_OF_FLOATS | ATTN | BIAS),
+    PAIR_OF_CROSS(cross, CROSS, ATTN | BIAS, 1),
+    PAIR_OF_CROSS(conv, CONV, LENGTHS | ATTN | SPLIT, 4),
+    PAIR_OF_GIVEN(given, GIVEN, LENGTHS | ATTN | PAST | PREFIX | SEGMENTS | LSE | TABLE | SINK),
+    PAIR_OF_CACHED(rows, ROWS, LENGTHS | MASK_OF_FLOATS | ATTN | BIAS, 0, 0),
+    PAIR_OF_CACHED(ring, RING, GIVEN | LSE | SINK, 0, 7),
+    PAIR_OF_CACHED(paged, PAGED, MASK_OF_BOOL | ATTN | PREFIX | LSE, PAGED_PAGE_LEN, 0),
 };
 #define PAIRS (sizeof pairs / sizeof *pairs)
 
@@ -169,22 +169,22 @@ static void *spoil(struct bytes *in, const void *right, bool needed, unsigned *w
     return (void *)right;
 }
 
-#define WEIGHTS 14
+#define PACKED 14
 
 /* Matrices and their biases, rel_bias, sink */
 static const enum layer_tensor weight_tensors[] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V,
                                                    TENSOR_W_O, TENSOR_B_O, TENSOR_REL_BIAS, TENSOR_SINK};
-#define WEIGHTS (sizeof weight_tensors / sizeof *weight_tensors)
+#define PACKED (sizeof weight_tensors / sizeof *weight_tensors)
 
 static struct kernel_weights draw_weights(struct bytes *in, const struct pair *p, bool spoiled, unsigned *wrong)
 {
     const size_t in_q = has(p, SPLIT) ? p->d_model : p->d_model * p->h;
     const size_t in_kv = has(p, SPLIT) ? p->d_source : p->d_source * p->h_kv;
-    const size_t counts[WEIGHTS] = {in_q * p->d_k, p->h * p->d_k, in_kv * p->d_k, p->h_kv * p->d_k, in_kv * p->d_v,
+    const size_t counts[PACKED] = {in_q * p->d_k, p->h * p->d_k, in_kv * p->d_k, p->h_kv * p->d_k, in_kv * p->d_v,
                                     p->h_kv * p->d_v, p->taps * p->d_v * p->d_model * (p->taps > 1 ? 1 : p->h), p->d_model,
                                     p->h * DISTANCES, p->h};
     struct kernel_weights weights = {.tables = NULL};
-    for (size_t i = 0; i < WEIGHTS; i++) {
+    for (size_t i = 0; i < PACKED; i++) {
         const enum layer_tensor tensor = weight_tensors[i];
         const bool lacks = tensor == TENSOR_REL_BIAS ? !has(p, TABLE) : tensor == TENSOR_SINK ? !has(p, SINK)
                                                      : has(p, GIVEN) || (i % 2 == 1 && !has(p, BIAS));
