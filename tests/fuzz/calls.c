@@ -169,22 +169,22 @@ static void *spoil(struct bytes *in, const void *right, bool needed, unsigned *w
     return (void *)right;
 }
 
-#define PACKED 14
+#define PACKED_TENSORS 14
 
 /* Matrices and their biases, rel_bias, sink */
 static const enum layer_tensor weight_tensors[] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V,
                                                    TENSOR_W_O, TENSOR_B_O, TENSOR_REL_BIAS, TENSOR_SINK};
-#define PACKED (sizeof weight_tensors / sizeof *weight_tensors)
+#define PACKED_TENSORS (sizeof weight_tensors / sizeof *weight_tensors)
 
 static struct kernel_weights draw_weights(struct bytes *in, const struct pair *p, bool spoiled, unsigned *wrong)
 {
     const size_t in_q = has(p, SPLIT) ? p->d_model : p->d_model * p->h;
     const size_t in_kv = has(p, SPLIT) ? p->d_source : p->d_source * p->h_kv;
-    const size_t counts[PACKED] = {in_q * p->d_k, p->h * p->d_k, in_kv * p->d_k, p->h_kv * p->d_k, in_kv * p->d_v,
+    const size_t counts[PACKED_TENSORS] = {in_q * p->d_k, p->h * p->d_k, in_kv * p->d_k, p->h_kv * p->d_k, in_kv * p->d_v,
                                     p->h_kv * p->d_v, p->taps * p->d_v * p->d_model * (p->taps > 1 ? 1 : p->h), p->d_model,
                                     p->h * DISTANCES, p->h};
     struct kernel_weights weights = {.tables = NULL};
-    for (size_t i = 0; i < PACKED; i++) {
+    for (size_t i = 0; i < PACKED_TENSORS; i++) {
         const enum layer_tensor tensor = weight_tensors[i];
         const bool lacks = tensor == TENSOR_REL_BIAS ? !has(p, TABLE) : tensor == TENSOR_SINK ? !has(p, SINK)
                                                      : has(p, GIVEN) || (i % 2 == 1 && !has(p, BIAS));
@@ -832,8 +832,8 @@ static struct state state_of(const struct pair *p, const struct state *s)
 
 static bool same_rows(const struct pair *p, const struct state *a, size_t row, const struct state *b, size_t other)
 {
-    return memcmp(a->tensor[TENSOR_K] + row * p->d_k, b->k + other * p->d_k, p->d_k * sizeof(float)) == 0 &&
-           memcmp(a->tensor[TENSOR_V] + row * p->d_v, b->v + other * p->d_v, p->d_v * sizeof(float)) == 0;
+    return memcmp(a->k + row * p->d_k, b->k + other * p->d_k, p->d_k * sizeof(float)) == 0 &&
+           memcmp(a->v + row * p->d_v, b->v + other * p->d_v, p->d_v * sizeof(float)) == 0;
 }
 
 /* Whether a page is a free one and one that a sequence uses, or twice free: what such a page holds is not known. */
