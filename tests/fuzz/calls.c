@@ -169,22 +169,21 @@ static void *spoil(struct bytes *in, const void *right, bool needed, unsigned *w
     return (void *)right;
 }
 
-#define PACKED_TENSORS 14
 
 /* Matrices and their biases, rel_bias, sink */
 static const enum layer_tensor weight_tensors[] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V,
                                                    TENSOR_W_O, TENSOR_B_O, TENSOR_REL_BIAS, TENSOR_SINK};
-#define PACKED_TENSORS (sizeof weight_tensors / sizeof *weight_tensors)
+#define WEIGHTS (sizeof weight_tensors / sizeof *weight_tensors)
 
 static struct kernel_weights draw_weights(struct bytes *in, const struct pair *p, bool spoiled, unsigned *wrong)
 {
     const size_t in_q = has(p, SPLIT) ? p->d_model : p->d_model * p->h;
     const size_t in_kv = has(p, SPLIT) ? p->d_source : p->d_source * p->h_kv;
-    const size_t counts[PACKED_TENSORS] = {in_q * p->d_k, p->h * p->d_k, in_kv * p->d_k, p->h_kv * p->d_k, in_kv * p->d_v,
+    const size_t counts[WEIGHTS] = {in_q * p->d_k, p->h * p->d_k, in_kv * p->d_k, p->h_kv * p->d_k, in_kv * p->d_v,
                                     p->h_kv * p->d_v, p->taps * p->d_v * p->d_model * (p->taps > 1 ? 1 : p->h), p->d_model,
                                     p->h * DISTANCES, p->h};
     struct kernel_weights weights = {.tables = NULL};
-    for (size_t i = 0; i < PACKED_TENSORS; i++) {
+    for (size_t i = 0; i < WEIGHTS; i++) {
         const enum layer_tensor tensor = weight_tensors[i];
         const bool lacks = tensor == TENSOR_REL_BIAS ? !has(p, TABLE) : tensor == TENSOR_SINK ? !has(p, SINK)
                                                      : has(p, GIVEN) || (i % 2 == 1 && !has(p, BIAS));
