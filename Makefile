@@ -87,6 +87,7 @@ help:
 	@echo '                (PREFIX, DESTDIR; bindir, libdir, datadir, mandir, docdir); make uninstall removes them'
 	@echo 'make wheel      the Python package: wheels of WHEELS="manylinux_2_28_x86_64" (default: all four) and a source'
 	@echo '                distribution in $(BUILD)/wheel/; the first time downloads zig and the source of Lua (ZIG=, LUPA=)'
+	@echo 'make test-python  the module beside numpy and torch: PYTHON= one that has them'
 	@echo 'make clean      remove $(BUILD)/'
 
 # ---- the programs ----

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The rooms (folders) of gen/, runtime/ and templates/: a file includes files of its own room and of lower ones alone.
+# The rooms (folders) of gen/, runtime/ and templates/: a file includes files of its own room and of lower ones alone,
+# and in the rooms that are named below no files include each other in a circle.
 #
 #   tests/test_rooms.sh
 set -u
@@ -30,11 +31,24 @@ upwards() {
         }'
 }
 
+# circles FOLDER ROOM…: files, without their endings, that include each other by whatever way, one a line
+circles() {
+    local folder=$1
+    shift
+    (cd "$folder" && grep -rEo '^#include "[^"]+"' --include='*.[ch]' "$@") | awk -F: '
+        function stem(path) { sub(/\.[ch]$/, "", path); return path }
+        { split($2, part, "\""); if (stem($1) != stem(part[2])) print stem($1), stem(part[2]) }' |
+        tsort 2>&1 >"$work/order" | sed -n 's/^tsort: -: .*//; s/^tsort: //p'
+}
+
 mkdir -p "$work/house/low" "$work/house/high"
 echo '#include "high/roof.h"' >"$work/house/low/wall.c"
 echo '#include "low/wall.h"' >"$work/house/high/roof.c"
 check "the check finds an upward include, and that one alone" \
     test "$(cd "$work" && upwards house low high)" = "house/low/wall.c includes high/roof.h"
+check "the check finds a circle" test "$(circles "$work/house" low high | sort | tr '\n' ' ')" = "high/roof low/wall "
+check "gen: no circle of includes" test -z "$(circles gen base expression spec model | tee "$work/log")"
+cat "$work/log"
 
 for folder in gen runtime templates; do
     check "$folder: no include of a higher room" test -z "$(upwards $folder ${!folder} | tee "$work/log")"

@@ -30,6 +30,9 @@ static char *compose(const char *place, const char *format, va_list args)
     snprintf(message, head + 1, "%s%serror: ", place, colon);
     vsnprintf(message + head, (size_t)text + 1, format, args);
     text_disarm(message); /* names may come from untrusted files */
+    const bool lines = strchr(format, '\n') != NULL || strcmp(format, "%s") == 0; /* else they are a name's */
+    for (char *at = message; (at = strchr(at, '\n')) != NULL && (!lines || at < message + head);)
+        *at = '?';
     return message;
 }
 

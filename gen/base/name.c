@@ -6,18 +6,9 @@
 #include <string.h>
 
 #include "base/reserved.h"
+#include "base/text.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static bool is_in(const char *word, const char *const *words, size_t count)
 {

@@ -190,7 +190,7 @@ static int read_option(struct reader *r, const char *word, const char *next, boo
     return rest == NULL && row != NULL && row->argument != NULL ? 2 : 1;
 }
 
-/* The lists of OPTION_PAIRS, with room for so many. */
+/* The lists of OPTION_PAIRS, with room for `room` texts. */
 static bool make_lists(struct reader *r, size_t room)
 {
     bool good = true;

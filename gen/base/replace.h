@@ -13,7 +13,7 @@
 
 struct diag;
 
-/* Bytes of a file, one behind the other. */
+/* Bytes of a file, in their order. */
 struct piece {
     const void *data;
     size_t bytes;

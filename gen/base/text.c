@@ -3,6 +3,7 @@
 #include "base/text.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 static size_t read_character(const char *at, uint32_t *code)
@@ -23,6 +24,17 @@ static size_t read_character(const char *at, uint32_t *code)
         *code = *code << 6 | (text[i] & 0x3f);
     }
     return *code < forms[bytes].min ? 0 : bytes + 1;
+}
+
+struct shown text_show(const char *text, size_t length)
+{
+    struct shown shown;
+    size_t used = 0, taken = 0;
+    for (; taken < TEXT_SHOWN && taken < length; taken++)
+        used += (size_t)snprintf(shown.text + used, 5, text[taken] >= 0x20 && text[taken] < 0x7f ? "%c" : "\\x%02x",
+                                 (unsigned char)text[taken]);
+    strcpy(shown.text + used, taken < length ? "..." : "");
+    return shown;
 }
 
 size_t text_character(const char *text)

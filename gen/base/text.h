@@ -9,6 +9,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+static inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/* Text as a message may repeat it: cut, and every byte visible, as a no-break space in a number is hard to find. */
+#define TEXT_SHOWN 60 /* bytes of the text, at most */
+struct shown { char text[4 * TEXT_SHOWN + 4]; };
+struct shown text_show(const char *text, size_t length);
+
 /* Bytes of the character at `text`; 0: invalid UTF-8, or a control character. */
 size_t text_character(const char *text);
 /* Whether this character ends a line or turns the direction of writing, so that what is read is not what is there. */

@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What templates read: layer and plan as a table, field by field.
+/* What templates read of a plan, as a table: the fields of its structs, under the names that they have in C.
  *
- * Left out on purpose: decisions (plan*.c), so that attnrun can plan without templates and Lua.
+ * Left out on purpose: decisions (gen/plan), so that attnrun can plan without templates and Lua; the layer
+ * (context_layer.c).
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "emit/context_layer.h"
 #include "emit/emit.h"
-#include "expression/expression.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "spec/fast.h"
-#include "spec/finish.h"
-#include "spec/keys.h"
-#include "spec/layer.h"
-#include "spec/relative.h"
-#include "spec/rope.h"
-#include "spec/score.h"
-#include "spec/visible.h"
 
 /* A field of a struct, as names.awk writes them into emit/names.h */
 struct named {
@@ -108,8 +101,6 @@ static void push_named(struct emit *emit, const struct plan_isa *p, const char *
 static void push_layouts(struct emit *emit, const struct plan_isa *p)
 {
     const size_t count = sizeof words_layout_name / sizeof *words_layout_name;
-    const struct step *transpose = plan_step(p, STEP_TRANSPOSE);
-    emit_set_integer(emit, "s_t", transpose != NULL ? layout_at(p, transpose->writes) : 0);
     emit_begin_table(emit, "at");
     for (size_t i = LAYOUT_X; i < count; i++)
         if (words_layout_name[i] != NULL)
@@ -145,122 +136,43 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
     emit_end(emit);
 }
 
-/* Products of a kind, in order, with their struct's fields; `label` is the prefix of their functions' names. */
-static void push_kind(struct emit *emit, const struct plan_isa *p, const char *name, enum step_kind kind,
-                      const struct named *fields)
+/* A step, with the fields of its kind, and of a product with weights where these lie */
+static void push_step(struct emit *emit, const struct plan_isa *p, const struct step *g)
 {
-    emit_begin_table(emit, name);
+    static const struct named *const kinds[STEP_KINDS] = {
+        [KIND_PANELS] = names_plan_panels, [KIND_LANES] = names_plan_lanes, [KIND_NORM] = names_plan_rows,
+        [KIND_ROUND] = names_plan_round, [KIND_WIDEN] = names_plan_widen, [KIND_THROUGH] = names_plan_through,
+        [KIND_SUM] = names_plan_sum};
+    PUSH(emit, p, step, g);
+    if (kinds[g->kind] != NULL)
+        push_named(emit, p, (const char *)&g->panels, kinds[g->kind]);
+    push_stream(emit, p, "from", g->reads[0]);
+    push_stream(emit, p, "with", g->reads[1]); /* of a product a residual */
+    push_stream(emit, p, "to", g->writes);
+    if (g->kind != KIND_PANELS && g->kind != KIND_LANES)
+        return;
+    emit_set_integer(emit, "w", layout_at(p, LAYOUT_WEIGHTS + g->id));
+    emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
+    emit_set_integer(emit, "scales", layout_at(p, LAYOUT_SCALES + g->id));
+    emit_set_integer(emit, "sums", layout_at(p, LAYOUT_WEIGHT_SUMS + g->id));
+}
+
+/* The steps in order; those with weights once more, by the prefix of their functions' names */
+static void push_steps(struct emit *emit, const struct plan_isa *p)
+{
+    emit_begin_table(emit, "steps");
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
-        if (g->kind != kind)
-            continue;
         emit_begin_item(emit);
-        emit_set_string(emit, "label", g->label);
-        push_named(emit, p, (const char *)&g->panels, fields);
-        push_stream(emit, p, "from", g->reads[0]);
-        push_stream(emit, p, "to", g->writes);
+        push_step(emit, p, g);
         emit_end(emit);
     }
     emit_end(emit);
-}
-
-/* Gradients of weights, in order */
-static void push_sums(struct emit *emit, const struct plan_isa *p)
-{
-    emit_begin_table(emit, "sums");
-    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
-        if (g->kind != KIND_SUM)
-            continue;
-        emit_begin_item(emit);
-        emit_set_string(emit, "name", g->label);
-        PUSH(emit, p, plan_sum, &g->sum);
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
-/* The products that form dx and dsource */
-static void push_through(struct emit *emit, const struct plan_isa *p)
-{
-    emit_begin_table(emit, "through");
-    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
-        if (g->id < STEP_THROUGH_Q || g->id > STEP_THROUGH_V)
-            continue;
-        emit_begin_item(emit);
-        emit_set_string(emit, "to", p->layouts[g->writes].name);
-        emit_set_integer(emit, "d", layout_at(p, g->reads[0]));
-        emit_set_boolean(emit, "weights", g->reads[1] != LAYOUT_NONE);
-        emit_set_integer(emit, "w", layout_at(p, g->reads[1]));
-        PUSH(emit, p, plan_through, &g->through);
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
-/* Rows of two bytes that become floats, in order, and whose they are */
-static void push_widens(struct emit *emit, const struct plan_isa *p)
-{
-    emit_begin_table(emit, "widens");
-    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
-        if (g->kind != KIND_WIDEN)
-            continue;
-        emit_begin_item(emit);
-        emit_set_string(emit, "label", g->label);
-        emit_set_string(emit, "tensor", p->layouts[g->reads[0]].name);
-        PUSH(emit, p, plan_widen, &g->widen);
-        emit_set_integer(emit, "at", layout_at(p, g->writes));
-        emit_set_integer(emit, "row", p->layouts[g->writes].stride[AXIS_TOKEN]);
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
-/* The norms of a block as they are packed. */
-static void push_norms(struct emit *emit, const struct layer *layer, const struct plan_isa *p)
-{
-    emit_begin_table(emit, "norms");
-    for (enum layer_tensor t = TENSOR_N1_G; t <= TENSOR_N4_B; t++) {
-        if (!layer_has_tensor(layer, t))
-            continue;
-        emit_begin_item(emit);
-        emit_set_string(emit, "name", layer_tensor_name(t));
-        emit_set_integer(emit, "at", layout_at(p, LAYOUT_N1_G + (t - TENSOR_N1_G)));
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
-/* Products with weights, by the prefix of their functions' names. */
-static void push_products(struct emit *emit, const struct plan_isa *p)
-{
     emit_begin_table(emit, "products");
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
         if (g->kind != KIND_PANELS && g->kind != KIND_LANES)
             continue;
         emit_begin_table(emit, g->label);
-        emit_set_integer(emit, "w", layout_at(p, LAYOUT_WEIGHTS + g->id));
-        emit_set_integer(emit, "b", layout_at(p, LAYOUT_BIASES + g->id));
-        emit_set_integer(emit, "scales", layout_at(p, LAYOUT_SCALES + g->id));
-        emit_set_integer(emit, "sums", layout_at(p, LAYOUT_WEIGHT_SUMS + g->id));
-        emit_set_boolean(emit, "bias", (g->epilogue & EPILOGUE_BIAS) != 0);
-        push_stream(emit, p, "from", g->reads[0]);
-        push_stream(emit, p, "to", g->writes);
-        push_stream(emit, p, "residual", (g->epilogue & EPILOGUE_RESIDUAL) != 0 ? g->reads[1] : LAYOUT_NONE);
-        const bool lanes = g->kind == KIND_LANES;
-        if (lanes) {
-            PUSH(emit, p, plan_lanes, &g->lanes);
-            emit_set_string(emit, "parts_of", g->label);
-            emit_set_boolean(emit, "parts_placed", false);
-            emit_set_integer(emit, "behind", 0);
-            emit_set_integer(emit, "fast", 0);
-            emit_set_integer(emit, "floats", 0);
-            emit_set_boolean(emit, "gaps", false);
-        } else {
-            PUSH(emit, p, plan_panels, &g->panels);
-            const bool adds_x = g->reads[1] == LAYOUT_X && p->layouts[LAYOUT_X].owner == OWNER_CALLER;
-            emit_set_boolean(emit, "gaps", g->panels.from_caller || g->panels.to_caller || g->panels.narrows ||
-                                           (adds_x && g->panels.ends));
-            emit_set_boolean(emit, "activates", (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0);
-        }
+        push_step(emit, p, g);
         emit_end(emit);
     }
     emit_end(emit);
@@ -280,76 +192,44 @@ static void push_phases(struct emit *emit, const char *name, const struct plan_i
     emit_end(emit);
 }
 
-static void push_need(struct emit *emit, const struct isa_need *need)
+/* Adds `more`, if there is any, to a text, after `between` unless it is the first. */
+static void append(char *text, size_t size, const char *between, const char *more)
 {
-    emit_begin_item(emit);
-    PUSH(emit, NULL, isa_need, need);
-    emit_end(emit);
+    const size_t used = strlen(text);
+    if (more != NULL)
+        snprintf(text + used, size - used, "%s%s", used > 0 ? between : "", more);
 }
 
-/* What a layer needs of CPU and compiler besides what the set does: for f16 numbers and integer or bf16 dot products */
-#define BESIDES 3
-struct besides {
-    bool has;
-    const char *target;
-    const struct isa_need *need;
-};
-
-static void besides_of(const struct isa *isa, const struct layer *layer, bool digits, struct besides of[BESIDES])
+/* What a set, and what the layer asks of it besides, needs of compiler and machine; runs_on: for the reader */
+static void push_needs(struct emit *emit, const struct isa *isa, const struct layer *layer, bool digits, bool halves)
 {
-    const bool f16 = layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16 ||
-                     layer->tensor_type == TENSOR_F16;
-    const bool sums = layer_sums_whole(layer) || digits;
-    of[0] = (struct besides){f16 && isa->f16_target != NULL, isa->f16_target, &isa->f16};
-    of[1] = (struct besides){sums && isa->dot_target != NULL, isa->dot_target, &isa->dot};
-    of[2] = (struct besides){layer->precision == PRECISION_BF16 && isa->bf16.target != NULL, isa->bf16.target,
-                             &isa->bf16.need};
-}
-
-static void push_needs(struct emit *emit, const struct plan_isa *p, const struct layer *layer)
-{
-    const struct isa *const isa = p->isa;
-    struct besides besides[BESIDES];
-    char target[120];
-    size_t used = (size_t)snprintf(target, sizeof target, "%s", isa->target != NULL ? isa->target : "");
-    besides_of(isa, layer, p->digits, besides);
-    for (size_t i = 0; i < BESIDES; i++)
-        if (besides[i].has)
-            used += (size_t)snprintf(target + used, sizeof target - used, ",%s", besides[i].target);
-    if (p->halves) /* which all of its CPUs have */
-        snprintf(target + used, sizeof target - used, ",%s", isa->half_target);
+    const struct isa_extra *extras[ISA_EXTRAS];
+    const int count = isa_extras(isa, layer, digits, extras);
+    char target[120] = "", guard[240] = "", runs_on[120] = "";
+    append(target, sizeof target, "", isa->target);
+    append(guard, sizeof guard, "", isa->guard);
+    append(runs_on, sizeof runs_on, "", isa->runs_on);
+    for (int i = 0; i < count; i++) {
+        append(target, sizeof target, ",", extras[i]->target);
+        append(guard, sizeof guard, " && ", extras[i]->guard);
+        if (extras[i]->runs_on != NULL)
+            snprintf(runs_on, sizeof runs_on, "%s", extras[i]->runs_on);
+        append(runs_on, sizeof runs_on, ", and ", extras[i]->need.name);
+    }
+    append(target, sizeof target, ",", halves ? isa->half_target : NULL); /* which all of its CPUs have */
     emit_set_string(emit, "target", target);
-    emit_begin_table(emit, "needs");
-    for (const struct isa_need *need = isa->needs; need->name != NULL; need++)
-        push_need(emit, need);
-    for (size_t i = 0; i < BESIDES; i++)
-        if (besides[i].has)
-            push_need(emit, besides[i].need);
-    emit_end(emit);
-}
-
-/* For the reader: the machines that can have the set */
-static void push_runs_on(struct emit *emit, const struct isa *isa, const struct layer *layer, bool digits)
-{
-    struct besides besides[BESIDES];
-    char text[120];
-    const bool replaced = layer->precision == PRECISION_BF16 && isa->bf16.runs_on != NULL;
-    size_t used = (size_t)snprintf(text, sizeof text, "%s", replaced ? isa->bf16.runs_on : isa->runs_on);
-    besides_of(isa, layer, digits, besides);
-    for (size_t i = 0; i < BESIDES; i++)
-        if (besides[i].has)
-            used += (size_t)snprintf(text + used, sizeof text - used, ", and %s", besides[i].need->name);
-    emit_set_string(emit, "runs_on", text);
-}
-
-/* The preprocessor's condition for code of the set */
-static void push_guard(struct emit *emit, const struct isa *isa, const struct layer *layer)
-{
-    char guard[240];
-    const char *const first = isa->guard != NULL ? isa->guard : "";
-    const char *const more = layer->precision == PRECISION_BF16 ? isa->bf16.guard : NULL;
-    snprintf(guard, sizeof guard, "%s%s%s", first, more != NULL ? " && " : "", more != NULL ? more : "");
     emit_set_string(emit, "guard", guard);
+    emit_set_string(emit, "runs_on", runs_on);
+    emit_begin_table(emit, "needs");
+    for (int i = 0; i < ISA_NEEDS + count; i++) {
+        const struct isa_need *const need = i < ISA_NEEDS ? &isa->needs[i] : &extras[i - ISA_NEEDS]->need;
+        if (need->name == NULL)
+            continue;
+        emit_begin_item(emit);
+        PUSH(emit, NULL, isa_need, need);
+        emit_end(emit);
+    }
+    emit_end(emit);
 }
 
 /* All instruction sets, for the names and numbers of the interface. */
@@ -362,7 +242,7 @@ static void push_known(struct emit *emit, const struct layer *layer, bool digits
         emit_begin_item(emit);
         emit_set_string(emit, "name", isa_table[i].name);
         emit_set_integer(emit, "id", isa_table[i].id);
-        push_runs_on(emit, &isa_table[i], layer, digits && plan_digits(layer, &isa_table[i]));
+        push_needs(emit, &isa_table[i], layer, digits && plan_digits(layer, &isa_table[i]), false);
         emit_end(emit);
     }
     emit_end(emit);
@@ -372,401 +252,17 @@ static void push_isa(struct emit *emit, const struct layer *layer, const struct 
 {
     emit_begin_item(emit);
     PUSH(emit, p, plan_isa, p);
-    push_guard(emit, p->isa, layer);
-    push_runs_on(emit, p->isa, layer, p->digits);
-    push_needs(emit, p, layer);
+    push_needs(emit, p->isa, layer, p->digits, p->halves);
     push_layouts(emit, p);
-    bool fast = false;
-    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        fast = fast || (g->kind == KIND_PANELS && g->panels.fast > 0);
-    emit_set_boolean(emit, "has_fast", fast);
-    emit_set_boolean(emit, "owns", fast || p->layouts[LAYOUT_PANEL].name != NULL); /* places of the worker's */
-    bool narrows = false; /* some panels write y in two bytes */
-    for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        narrows = narrows || (g->kind == KIND_PANELS && g->panels.narrows);
-    emit_set_boolean(emit, "narrows", narrows);
-    push_products(emit, p);
+    push_steps(emit, p);
     push_phases(emit, "phases", p, false);
     push_phases(emit, "back_phases", p, true);
-    push_sums(emit, p);
-    push_through(emit, p);
-    push_kind(emit, p, "rows_of", KIND_NORM, names_plan_rows);
-    push_kind(emit, p, "rounds", KIND_ROUND, names_plan_round);
-    push_widens(emit, p);
-    push_norms(emit, layer, p);
-    const struct step *transpose = plan_step(p, STEP_TRANSPOSE);
-    push_stream(emit, p, "transposed", transpose != NULL ? transpose->reads[0] : LAYOUT_NONE);
-    push_stream(emit, p, "input", p->layouts[LAYOUT_NORMED].name != NULL ? LAYOUT_NORMED : LAYOUT_X);
-    push_stream(emit, p, "x", LAYOUT_X);
-    emit_begin_table(emit, "tables");
-    for (size_t i = 0; i < layer->table_count; i++) {
-        const struct layout *const table = &p->layouts[LAYOUT_TABLES + i];
-        emit_begin_item(emit);
-        emit_set_string(emit, "name", table->name);
-        emit_set_integer(emit, "at", layout_at(p, LAYOUT_TABLES + i));
-        emit_set_integer(emit, "size", layout_elements(table));
-        emit_set_integer(emit, "run", layout_at(p, LAYOUT_RUNS + i));
-        emit_set_integer(emit, "row", table->shape[AXIS_FEATURE]);
-        emit_end(emit);
-    }
     emit_end(emit);
-    emit_end(emit);
-}
-
-/* The fields of keys, and those that follow from them */
-static void push_keys(struct emit *emit, const struct layer *layer)
-{
-    emit_set_integer(emit, "PAGE_COUNT", layer->page_count);
-    emit_set_integer(emit, "CACHE_APART", layer->cache_apart);
-    emit_set_integer(emit, "D_IN_Q", layer->d_in_q);
-    emit_set_integer(emit, "D_IN_KV", layer->d_in_kv);
-    for (enum key key = 0; key < KEY_COUNT; key++) {
-        const char *name = key_rows[key].context;
-        const enum field_type type = name != NULL ? key_rows[key].type : FIELD_NONE;
-        const int64_t whole = key_whole(layer, key);
-        if (type == FIELD_SWITCH)
-            emit_set_boolean(emit, name, whole != 0);
-        else if (type == FIELD_WHOLE)
-            emit_set_integer(emit, name, whole);
-        else if (type == FIELD_REAL)
-            emit_set_number(emit, name, key_real(layer, key));
-        else if (type == FIELD_WORD)
-            emit_set_string(emit, name, whole != 0 ? key_word(key, whole) : "");
-    }
-}
-
-/* The rules by which kernels test positions. */
-static void push_rules(struct emit *emit, const struct layer *layer)
-{
-    static const char *const kinds[] = {[VISIBLE_TO] = "to", [VISIBLE_FROM] = "from", [VISIBLE_NOT] = "not"};
-    struct visible_rule rules[VISIBLE_RULES];
-    const int count = visible_rules(layer, rules);
-    emit_begin_table(emit, "position_rules");
-    for (int i = 0; i < count; i++) {
-        emit_begin_item(emit);
-        emit_set_string(emit, "kind", kinds[rules[i].kind]);
-        emit_set_integer(emit, "offset", rules[i].offset);
-        emit_set_integer(emit, "cut", rules[i].cut);
-        emit_set_boolean(emit, "lifted", rules[i].lifted);
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
-static const char *text_or_empty(const char *text)
-{
-    return text != NULL ? text : "";
-}
-
-/* "window (3 back, 2 ahead)", as the banner says it */
-static void push_words(struct emit *emit, const struct layer *layer, const struct score_term *term)
-{
-    struct visible_rule rules[VISIBLE_RULES];
-    struct layer alone = *layer;
-    char text[100];
-    size_t used = (size_t)snprintf(text, sizeof text, "%s", term->mask != 0 ? key_word(KEY_MASK, term->mask) : "");
-    alone.mask = term->mask;
-    const int count = term->reaches ? visible_rules(&alone, rules) : 0;
-    for (int i = 0; i < count; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld %s", i == 0 ? " (" : ", ",
-                                 llabs((long long)rules[i].offset), rules[i].kind == VISIBLE_FROM ? "back" : "ahead");
-    snprintf(text + used, sizeof text - used, "%s", count > 0 ? ")" : "");
-    emit_set_string(emit, "words", text);
-}
-
-/* The terms that the layer has. */
-static void push_terms(struct emit *emit, const struct layer *layer)
-{
-    static const char *const places[] = {[SCORE_PACKED] = "packed", [SCORE_COUNTED] = "counted",
-                                         [SCORE_TILES] = "tiles", [SCORE_EDGES] = "edges",
-                                         [SCORE_EVERYWHERE] = "everywhere"};
-    int64_t operands = 0;
-    emit_begin_table(emit, "score_terms");
-    for (enum score_name i = 0; i < SCORE_TERMS; i++) {
-        const struct score_term *term = &score_terms[i];
-        if (!score_has(layer, i))
-            continue;
-        emit_begin_item(emit);
-        emit_set_string(emit, "name", term->name);
-        push_words(emit, layer, term);
-        emit_set_string(emit, "kind", places[term->place]);
-        emit_set_string(emit, "sees", text_or_empty(term->sees));
-        emit_set_string(emit, "operand", text_or_empty(term->operand));
-        emit_set_string(emit, "tensor", score_tensor(i) < TENSOR_COUNT ? layer_tensor_name(score_tensor(i)) : "");
-        emit_set_integer(emit, "operand_at", operands);
-        emit_set_number(emit, "number", layer->number[i]);
-        emit_set_boolean(emit, "placed", term->placed);
-        emit_set_boolean(emit, "slopes", term->gradient == GRADIENT_SLOPE);
-        emit_end(emit);
-        operands += term->operand != NULL;
-    }
-    emit_end(emit);
-}
-
-static void push_slopes(struct emit *emit, const struct layer *layer)
-{
-    emit_begin_table(emit, "alibi_slopes");
-    for (int64_t i = 0; score_has(layer, SCORE_ALIBI) && i < layer->h; i++) {
-        emit_begin_item(emit);
-        emit_set_number(emit, "slope", score_slope(layer, i));
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
-/* How often an operation of an expression is evaluated: once a head, key or query, or once for each pair. */
-static const char *class_of(unsigned reads)
-{
-    const bool of_query = (reads & READS_P) != 0, of_key = (reads & READS_J) != 0;
-    return (reads & READS_S) != 0 || (of_query && of_key) ? "pair" : of_query ? "query" : of_key ? "key" : "head";
-}
-
-/* With a cache keys lie along the lanes, and what is said of p and j is true the other way round. */
-static void exchange(struct expression_node *n)
-{
-    const unsigned others = n->reads & ~(unsigned)(READS_P | READS_J);
-    n->op = n->op == NODE_P ? NODE_J : n->op == NODE_J ? NODE_P : n->op;
-    n->reads = others | ((n->reads & READS_P) != 0 ? READS_J : 0) | ((n->reads & READS_J) != 0 ? READS_P : 0);
-}
-
-#define EXACT (INT64_C(1) << 23) /* integers below it, and sums of two, are exact in f32 */
-
-/* The nodes of an expression, in order. Integers that depend on the query are kept as floats in lanes where these are
- * exact. `wide` ones are not exact; they, and integers and conditions made of them, are computed lane by lane. */
-static void push_expression(struct emit *emit, const char *name, const struct expression *e, const struct layer *layer)
-{
-    static const char *const types[] = {
-        [EXPRESSION_INTEGER] = "integer", [EXPRESSION_FLOAT] = "float", [EXPRESSION_CONDITION] = "condition"};
-    static const struct { const char *name; unsigned bit; } reads[] = {
-        {"s", READS_S}, {"i", READS_I}, {"p", READS_P}, {"j", READS_J}, {"table", READS_TABLE}};
-    const struct expression_box box = visible_box(layer);
-    const size_t count = e != NULL ? (size_t)e->count : 0;
-    struct expression_range *ranges = calloc(count + 1, sizeof *ranges);
-    bool *wide = calloc(2 * count + 2, sizeof *wide);
-    bool *chosen = wide != NULL ? wide + count + 1 : NULL; /* by floats, which are in lanes */
-    int overflows;
-    if (ranges != NULL && wide != NULL && e != NULL)
-        (void)expression_ranges(e, &box, ranges, &overflows); /* they fit: the spec was checked */
-    emit_begin_table(emit, name);
-    for (size_t i = 0; ranges != NULL && wide != NULL && i < count; i++) {
-        struct expression_node node = e->nodes[i], *n = &node;
-        const int of[] = {n->a, n->b, n->c}, operands = expression_operands(n->op);
-        if (layer_has_cache(layer))
-            exchange(n);
-        wide[i] = n->type == EXPRESSION_INTEGER && (ranges[i].low < -EXACT || ranges[i].high > EXACT);
-        for (int k = 0; k < operands && n->type != EXPRESSION_FLOAT; k++) {
-            wide[i] = wide[i] || (wide[of[k]] && e->nodes[of[k]].type == EXPRESSION_INTEGER);
-            chosen[i] = chosen[i] || chosen[of[k]] || e->nodes[of[k]].type == EXPRESSION_FLOAT;
-        }
-        const bool lanes = chosen[i] || (n->reads & (READS_S | READS_P)) != 0;
-        emit_begin_item(emit);
-        emit_set_string(emit, "op", expression_op_name(n->op));
-        emit_set_string(emit, "type", types[n->type]);
-        emit_set_string(emit, "class", class_of(n->reads));
-        emit_set_boolean(emit, "wide", lanes && wide[i]);
-        emit_set_boolean(emit, "chosen", chosen[i]);
-        emit_set_boolean(emit, "may_be_zero", n->type == EXPRESSION_FLOAT ? ranges[i].least <= 0 && ranges[i].most >= 0
-                                                                          : ranges[i].low <= 0 && ranges[i].high >= 0);
-        emit_set_integer(emit, "operands", operands);
-        for (int k = 0; k < 3; k++)
-            emit_set_integer(emit, k == 0 ? "a" : k == 1 ? "b" : "c", of[k] + 1);
-        emit_set_integer(emit, "table", n->table + 1);
-        emit_set_integer(emit, "integer", n->integer);
-        emit_set_number(emit, "number", n->number);
-        for (size_t k = 0; k < sizeof reads / sizeof *reads; k++) {
-            char key[20];
-            snprintf(key, sizeof key, "reads_%s", reads[k].name);
-            emit_set_boolean(emit, key, (n->reads & reads[k].bit) != 0);
-        }
-        emit_end(emit);
-    }
-    emit_end(emit);
-    free(ranges);
-    free(wide);
-}
-
-/* The range of distances with numbers of their own, and within it the smallest distance of each wider T5 bucket. */
-static void push_relative(struct emit *emit, const struct layer *layer)
-{
-    int64_t left = 0, right = 0;
-    const bool t5 = layer->relative == RELATIVE_T5;
-    if (layer->relative == RELATIVE_NONE)
-        return;
-    relative_reach(layer, &left, &right);
-    emit_begin_table(emit, "relative");
-    emit_set_boolean(emit, "t5", t5);
-    emit_set_boolean(emit, "both", relative_both(layer));
-    emit_set_integer(emit, "left", left);
-    emit_set_integer(emit, "right", right);
-    emit_set_integer(emit, "side", t5 ? relative_side(layer) : 0);
-    emit_set_integer(emit, "rel_left", layer->rel_left);
-    emit_set_integer(emit, "width", layer->rel_width);
-    emit_set_integer(emit, "numbers", layer->h * (t5 ? layer->rel_buckets : layer->rel_width));
-    emit_begin_table(emit, "first");
-    for (int64_t k = 0; t5 && k < relative_side(layer) / 2; k++) {
-        const int64_t first = relative_first(layer, k);
-        if (first > (left > right ? left : right))
-            break;
-        emit_begin_item(emit);
-        emit_set_integer(emit, "distance", first);
-        emit_end(emit);
-    }
-    emit_end(emit);
-    emit_end(emit);
-}
-
-/* The C type of an element */
-static const char *word_of(enum tensor_element element)
-{
-    static const char *const words[] = {
-        [TENSOR_F32] = "float", [TENSOR_I32] = "int32_t", [TENSOR_BOOL] = "unsigned char", [TENSOR_BF16] = "uint16_t",
-        [TENSOR_F16] = "uint16_t", [TENSOR_I8] = "int8_t", [TENSOR_I4] = "uint8_t"};
-    return words[element];
-}
-
-/* All tensors; those that the layer lacks are fields of the interface too. */
-static void push_tensors(struct emit *emit, const struct layer *layer)
-{
-    static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs",
-                                        [TENSOR_WEIGHT] = "weight", [TENSOR_BIAS] = "bias",
-                                        [TENSOR_LEARNED] = "learned", [TENSOR_NAMED] = "table",
-                                        [TENSOR_OUTPUT] = "output", [TENSOR_CACHE] = "cache"};
-    emit_begin_table(emit, "tensors");
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const struct layer_tensor_row *row = layer_tensor_row(t);
-        char shape[LAYER_SHAPE_TEXT];
-        const bool own = t == TENSOR_W || t == TENSOR_B || t == TENSOR_K_SCALE || t == TENSOR_V_SCALE;
-        const bool named = row->kind == TENSOR_NAMED && !layer_has_tensor(layer, t);
-        if (named || (own && t < TENSOR_Y ? !layer_is_linear(layer) : own && !layer_has_tensor(layer, t)))
-            continue;
-        layer_tensor_text(layer, t, shape);
-        emit_begin_item(emit);
-        emit_set_string(emit, "name", layer_tensor_called(layer, t));
-        emit_set_string(emit, "kind", kinds[row->kind]);
-        emit_set_boolean(emit, "own", own); /* a field that only such layers have, behind the others */
-        emit_set_string(emit, "type", word_of(layer_tensor_element(layer, t)));
-        emit_set_string(emit, "shape", shape);
-        emit_set_string(emit, "field", text_or_empty(row->field));
-        emit_set_string(emit, "note", text_or_empty(row->note));
-        emit_set_boolean(emit, "has", layer_has_tensor(layer, t));
-        emit_set_boolean(emit, "has_gradient", layer_has_gradient(layer, t));
-        emit_set_boolean(emit, "of_queries", layer_tensor_has_axis(layer, t, "n"));
-        emit_set_boolean(emit, "of_keys", layer_tensor_has_axis(layer, t, "m"));
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
-/* Norm and rotation of queries and keys. */
-static void push_finish(struct emit *emit, const struct layer *layer)
-{
-    const bool turns = layer->rope.kind != ROPE_NONE;
-    emit_set_boolean(emit, "FINISHES", layer_finishes(layer));
-    emit_set_boolean(emit, "FINISH_COPIES", layer->projected); /* from the caller's rows */
-    emit_set_boolean(emit, "NORM_GAINS", layer_has_tensor(layer, TENSOR_G_Q));
-    emit_set_integer(emit, "ROPE_DIMS", turns ? layer->rope.dims : 0);
-    /* the packed block may lack a row's cosines and sines: a phase of their own makes them */
-    emit_set_boolean(emit, "ROPE_MADE",
-                     turns && !layer->projected && (layer->rope.given || layer_has_cache(layer)));
-    char text[FINISH_TEXT];
-    norm_text(layer, 'q', text);
-    emit_set_string(emit, "NORM_TEXT", text);
-    rope_text(layer, text);
-    emit_set_string(emit, "ROPE_TEXT", text);
-    emit_begin_table(emit, "rope_steps");
-    for (int64_t c = 0; turns && c < layer->rope.dims / 2; c++) {
-        const struct rope_step step = rope_step(layer, c);
-        emit_begin_item(emit);
-        emit_set_integer(emit, "high", (int64_t)step.high);
-        emit_set_integer(emit, "low", step.low);
-        emit_set_number(emit, "radians", step.radians);
-        emit_end(emit);
-    }
-    emit_end(emit);
-}
-
-static void push_layer(struct emit *emit, const struct layer *layer)
-{
-    emit_set_string(emit, "NAME", layer->name);
-    push_keys(emit, layer);
-    const struct { const char *name; bool value; } flags[] = {
-        {"SPLIT", layer->split}, {"SCORES", layer->scores},
-        {"DENSE", layer->w_o == W_O_DENSE}, {"CONV", layer->w_o == W_O_CONV}, {"CONCAT", layer->w_o == W_O_NONE},
-        {"PADDING", (layer->mask & MASK_PADDING) != 0}, {"EVERYWHERE", score_everywhere(layer)},
-        {"HOOKED", score_hooked(layer)}, {"LIFTS", score_lifts(layer)}, {"OFFSET", layer->offset != OFFSET_NONE},
-        {"PREFIX", (layer->mask & MASK_PREFIX) != 0},
-        {"SEGMENTS", (layer->mask & MASK_SEGMENTS) != 0},
-        {"PAST", layer->offset == OFFSET_PAST}, {"CACHED", layer_has_cache(layer)},
-        {"RING", layer->cache == CACHE_RING}, {"PAGED", layer->cache == CACHE_PAGED},
-        {"SELF", layer->self}, {"PROJECTED", layer->projected},
-        {"PLACED", score_placed(layer)},
-        {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
-        {"DROPOUT", layer_dropped(layer) > 0},
-        {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
-        {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
-        {"VISIBLE_RANGES", layer_has_cache(layer) && visible_by_blocks(layer) && !layer->scores},
-        {"MASKS_PLACED", score_masks_placed(layer)},
-        {"SCORES_FALL_TO_LOWEST", layer->score != NULL || score_has(layer, SCORE_MASK_ADD)},
-        {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
-        {"BLOCK_RMS", layer->block_rms}, {"NORMS_FIRST", layer_norms_first(layer)},
-        {"GATED", layer_ffn_gated(layer)},
-        {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
-        {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
-        {"STORED", layer_stores_weights(layer)},
-        {"WHOLE", layer_sums_whole(layer)},
-        {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
-        {"CACHE_STORED", layer_stores_cache(layer)}, {"TYPED", layer_types_tensors(layer)},
-        {"CACHE_SCALED", layer_scales_cache(layer)},
-    };
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
-        emit_set_boolean(emit, flags[i].name, flags[i].value);
-    const enum layer_activation activation = layer_activation(layer);
-    emit_set_string(emit, "ACTIVATION", activation != ACTIVATION_NONE ? key_word(KEY_ACTIVATION, activation) : "");
-    emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
-    emit_set_boolean(emit, "SHORT_WEIGHTS", layer_shortens_weights(layer)); /* their exponentials */
-    emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer, false));
-    emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer, false));
-    emit_set_boolean(emit, "PAIRS_ROUND_SCORES", layer_rounds_scores(layer, true)); /* on sets that sum pairs first */
-    emit_set_boolean(emit, "PAIRS_ROUND_VALUES", layer_rounds_values(layer, true));
-    /* of packed weights, and what C has for it */
-    emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
-    emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
-    emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));
-    emit_set_integer(emit, "WEIGHT_GROUP", layer->weight_type == TENSOR_I4 ? WEIGHT_GROUP : 0);
-    /* likewise of a caller's activations */
-    emit_set_string(emit, "TENSOR_TYPE", element_name(layer->tensor_type));
-    emit_set_string(emit, "TENSOR_WORD", word_of(layer->tensor_type));
-    /* and of a cache */
-    emit_set_string(emit, "CACHE_TYPE", element_name(layer->cache_type));
-    emit_set_integer(emit, "CACHE_ELEMENT_BYTES", (int64_t)element_size(layer->cache_type));
-    emit_set_string(emit, "CACHE_ELEMENT", word_of(layer->cache_type));
-    /* scores that attn has in place of weights */
-    emit_set_string(emit, "SHOWN", layer->scores > SCORES_WEIGHTS ? key_word(KEY_SCORES, layer->scores) : "");
-    emit_set_integer(emit, "DROPPED", layer_dropped(layer));
-    emit_set_number(emit, "KEPT_FACTOR", 1 / (1 - layer->dropout));
-    char equation[SCORE_TEXT];
-    score_equation(layer, "scale Q_i K_i^T", "", equation);
-    emit_set_string(emit, "EQUATION", equation);
-    push_finish(emit, layer);
-    push_rules(emit, layer);
-    push_terms(emit, layer);
-    push_expression(emit, "score_nodes", layer->score_kernel, layer);
-    push_expression(emit, "visible_nodes", layer->visible_kernel, layer);
-    emit_set_string(emit, "SCORE_TEXT", layer->score != NULL ? layer->score->text : "");
-    emit_set_string(emit, "VISIBLE_TEXT", layer->visible != NULL ? layer->visible->text : "");
-    emit_set_integer(emit, "LIFT", score_lift(layer));
-    push_slopes(emit, layer);
-    push_relative(emit, layer);
-    push_tensors(emit, layer);
-    emit_set_integer(emit, "CONV_PAD", layer_conv_pad(layer));
-    const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);
-    emit_set_number(emit, "MULTIPLY_ADDS", cost.total);
-    emit_set_integer(emit, "PARAMETERS", layer_parameters(layer).total);
 }
 
 void plan_context(const struct plan *plan, const struct layer *layer, struct emit *emit)
 {
-    push_layer(emit, layer);
+    context_layer(layer, emit);
     emit_set_boolean(emit, "FAST", plan_has_fast(plan));
     emit_set_integer(emit, "FAST_AHEAD", FAST_AHEAD);
     emit_set_integer(emit, "FAST_NUMBERS", FAST_NUMBERS);

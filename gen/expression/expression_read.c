@@ -15,8 +15,7 @@
 #include "base/diag.h"
 #include "base/nearest.h"
 #include "base/number.h"
-
-#define MAX_SHOWN 40 /* characters of the text that a message repeats */
+#include "base/text.h"
 
 enum word { WORD_END, WORD_INTEGER, WORD_FLOAT, WORD_NAME, WORD_SIGN, WORD_BAD };
 
@@ -54,27 +53,9 @@ static size_t column_of(const struct reader *r, const char *at)
         (r)->failed = true; \
     } while (0)
 
-struct shown { char text[4 * MAX_SHOWN + 6]; };
-
-static struct shown show(const char *text, size_t length)
-{
-    struct shown shown;
-    size_t used = 0, taken = 0;
-    for (; taken < MAX_SHOWN && taken < length; taken++) {
-        const unsigned char byte = (unsigned char)text[taken];
-        if (byte >= 0x20 && byte < 0x7f)
-            shown.text[used++] = (char)byte;
-        else
-            used += (size_t)snprintf(shown.text + used, 5, "\\x%02x", byte);
-    }
-    strcpy(shown.text + used, taken < length ? "..." : "");
-    return shown;
-}
-
 /* ---- words ----------------------------------------------------------------------------------------------- */
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool begins_name(char c) { return is_letter(c) || c == '_'; }
 
 /* Digits with a point or an exponent are a float, others an integer. */
 static void read_number(struct reader *r)
@@ -95,21 +76,21 @@ static void read_number(struct reader *r)
     r->length = (size_t)(c - r->start);
     r->word = is_float ? WORD_FLOAT : WORD_INTEGER;
     const size_t at = column_of(r, r->start);
-    if (is_letter(*c) || *c == '.') {
-        while (is_letter(*c) || is_digit(*c) || *c == '.')
+    if (begins_name(*c) || *c == '.') {
+        while (begins_name(*c) || is_digit(*c) || *c == '.')
             c++;
         FAIL(r, at, "'%s' is not a number; write digits, perhaps with a point and an exponent as in 2.5e-3",
-             show(r->start, (size_t)(c - r->start)).text);
+             text_show(r->start, (size_t)(c - r->start)).text);
     } else if (!is_float) {
         uint64_t value = 0;
         size_t zeros = 0;
         while (zeros + 1 < whole && r->start[zeros] == '0')
             zeros++;
         if (zeros > 0 && r->start[zeros] != '0')
-            FAIL(r, at, "%s begins with 0; write %s", show(r->start, whole).text,
-                 show(r->start + zeros, whole - zeros).text);
+            FAIL(r, at, "%s begins with 0; write %s", text_show(r->start, whole).text,
+                 text_show(r->start + zeros, whole - zeros).text);
         else if (!number_whole(r->start + zeros, whole - zeros, 0, INT64_MAX, &value))
-            FAIL(r, at, "%s is above 2^63 - 1; write it as a float, with a point", show(r->start, whole).text);
+            FAIL(r, at, "%s is above 2^63 - 1; write it as a float, with a point", text_show(r->start, whole).text);
         r->integer = (int64_t)value;
     } else {
         char *copy = malloc(r->length + 1);
@@ -124,7 +105,7 @@ static void read_number(struct reader *r)
         free(copy);
         if (isfinite(r->number) && r->number > (double)FLT_MAX)
             FAIL(r, at, "%s is not finite in f32; write a number below 3.4e38, or 1e999 for infinity",
-                 show(r->start, r->length).text);
+                 text_show(r->start, r->length).text);
     }
 }
 
@@ -152,8 +133,8 @@ static void next_word(struct reader *r)
         r->length = 0;
     } else if (is_digit(*c) || (*c == '.' && is_digit(c[1]))) {
         read_number(r);
-    } else if (is_letter(*c)) {
-        while (is_letter(*c) || is_digit(*c))
+    } else if (begins_name(*c)) {
+        while (begins_name(*c) || is_digit(*c))
             c++;
         r->length = (size_t)(c - r->start);
         r->word = WORD_NAME;
@@ -172,7 +153,7 @@ static void next_word(struct reader *r)
                 FAIL(r, column_of(r, c), "there is no '%s'; %s", foreign[i].sign, foreign[i].right);
         if (r->word == WORD_BAD)
             FAIL(r, column_of(r, c), "'%s' is no part of an expression; write numbers, names, operators and brackets",
-                 show(c, 1).text);
+                 text_show(c, 1).text);
     }
 }
 
@@ -186,7 +167,7 @@ static bool is_name(const struct reader *r, const char *name) { return is_word(r
 /* "'+'", "the end" */
 static struct shown next_shown(const struct reader *r)
 {
-    struct shown shown = show(r->start, r->length);
+    struct shown shown = text_show(r->start, r->length);
     if (r->word == WORD_END) {
         strcpy(shown.text, "the end");
     } else {
@@ -440,7 +421,7 @@ static int read_commas(struct reader *r, const char *name, const char *open, int
 {
     char right[(EXPRESSION_AXES + 1) * (sizeof(struct shown) + 2)];
     const size_t at = column_of(r, r->start);
-    size_t used = (size_t)sprintf(right, "%s", show(name, (size_t)(open - name)).text);
+    size_t used = (size_t)sprintf(right, "%s", text_show(name, (size_t)(open - name)).text);
     const char *start = open + 1;
     int commas = 0;
     while (!r->failed) {
@@ -450,7 +431,7 @@ static int read_commas(struct reader *r, const char *name, const char *open, int
         for (; end > start && (end[-1] == ' ' || end[-1] == '\t'); end--)
             ;
         if (commas < EXPRESSION_AXES)
-            used += (size_t)sprintf(right + used, "[%s]", show(start, (size_t)(end - start)).text);
+            used += (size_t)sprintf(right + used, "[%s]", text_show(start, (size_t)(end - start)).text);
         if (!is_sign(r, ","))
             break;
         commas++;
@@ -514,7 +495,7 @@ static int unknown_name(struct reader *r)
         nearest_offer(&nearest, functions[i].name);
     for (int i = 0; i < r->scope->table_count; i++)
         nearest_offer(&nearest, r->scope->tables[i].name);
-    FAIL(r, column_of(r, r->start), "unknown name '%s'; %s", show(r->start, r->length).text,
+    FAIL(r, column_of(r, r->start), "unknown name '%s'; %s", text_show(r->start, r->length).text,
          nearest_ask(&nearest, text,
                      r->scope->score
                      ? "write s, i, p, j, min, max, abs, exp, tanh, sqrt, where, or a table that table.NAME declares"
@@ -543,7 +524,7 @@ static int read_name(struct reader *r)
         if (is_name(r, r->scope->tables[i].name))
             return read_table(r, i);
     if (is_name(r, "and") || is_name(r, "or") || is_name(r, "not")) {
-        FAIL(r, at, "'%s' where an operand should begin; write %s", show(r->start, r->length).text,
+        FAIL(r, at, "'%s' where an operand should begin; write %s", text_show(r->start, r->length).text,
              is_name(r, "not") ? "brackets around not ..." : "what it joins before it");
         return 0;
     }
@@ -627,7 +608,7 @@ static void check_end(struct reader *r)
     if (is_sign(r, ")") || is_sign(r, "]"))
         FAIL(r, at, "%s closes nothing; leave it out", next_shown(r).text);
     else if (is_name(r, "if") || is_name(r, "else"))
-        FAIL(r, at, "there is no '%s'; write where(condition, a, b)", show(r->start, r->length).text);
+        FAIL(r, at, "there is no '%s'; write where(condition, a, b)", text_show(r->start, r->length).text);
     else if (is_sign(r, ","))
         FAIL(r, at, "a comma outside of arguments; leave it out");
     else if (is_sign(r, "["))
@@ -684,10 +665,10 @@ const char *expression_name_fault(const char *name)
 {
     static const char *const taken[] = {"s", "i", "p", "j", "and", "or", "not", "if", "else", "inf", "nan", "true",
                                         "false"};
-    if (!is_letter(name[0]))
+    if (!begins_name(name[0]))
         return "does not begin with a letter";
     for (const char *c = name; *c != '\0'; c++)
-        if (!is_letter(*c) && !is_digit(*c))
+        if (!begins_name(*c) && !is_digit(*c))
             return "has more than letters, digits and _";
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (strcmp(name, taken[i]) == 0)

@@ -212,7 +212,7 @@ function Keys:layers(key, default)
     return count
 end
 
--- A number above 0, likewise; `below`, which no model reaches: nil is none.
+-- A number above 0, with a default as of size(); `below`: a limit that no model reaches, nil is none.
 function Keys:number(key, default, below)
     local value = self:read(key, default)
     if value == nil and default == false then
@@ -446,13 +446,47 @@ function Lines:weight(key, name, shape, words)
     return self:add(key, '"' .. name .. '"' .. (words and " " .. words or ""))
 end
 
--- A norm's lines: kind, eps and numbers; `shift` is nil under rms.
-function Lines:norm(kind, eps, gain, shift, width, words)
+-- A norm's lines: kind, eps and the numbers of its module.
+function Lines:norm(kind, eps, module, width, words)
+    local gain, shift = self.model:norm_names(module)
     self:add("norm", kind):add("norm_eps", eps):weight("norm_g", gain, {width}, words)
-    if shift then
-        self:weight("norm_b", shift, {width})
+    return kind == "layer" and self:weight("norm_b", shift, {width}) or self
+end
+
+-- Lines of a spec: norms around the parts of a layer
+function Lines:block(kind, norm, eps, comment)
+    return self:add("block", kind):add("norm", norm):add("norm_eps", eps, comment)
+end
+
+-- Sequences of different lengths
+function Lines:padding(before, behind)
+    self:add("mask", (before or "") .. "padding" .. (behind or ""))
+    return self:add("pad_rows", "skipped", "rows from lengths[b] on are 0; computed: undefined")
+end
+
+-- Which way the checkpoint's matrices lie
+function Lines:weights_lie(layout)
+    self.out_in = layout == "out_in"
+    return self:add("weight_layout", layout)
+end
+
+-- Gain and shift of a norm, which old checkpoints call as TensorFlow does.
+function Model:norm_names(module)
+    local old = self:has(module .. ".gamma")
+    return module .. (old and ".gamma" or ".weight"), module .. (old and ".beta" or ".bias")
+end
+
+-- Tensors of a layer by the names of its modules behind `at`: w_q and b_q of a product q (k, v, o, 1, 2, g), n1_g and
+-- n1_b of a norm n1 (to n4). `unbiased`: without any bias. `w`: where they are added.
+function Model:modules(at, names, unbiased, w)
+    w = w or {}
+    for key, name in pairs(names) do
+        local weight, bias = self:norm_names(at .. name)
+        local norm = key:find("^n%d$")
+        w[norm and key .. "_g" or "w_" .. key] = weight
+        w[norm and key .. "_b" or "b_" .. key] = not unbiased and bias or nil
     end
-    return self
+    return w
 end
 
 -- Columns `from` to behind `to` of what a fused matrix, or its bias, puts out: `of` in all.
@@ -465,9 +499,24 @@ function Model:plus_one(name)
     return {name = name, plus_one = true}
 end
 
--- Layer `index` of a stack: a spec, and for each of its tensors a name, zeros, columns() or plus_one(). `more`: lines
+-- What a stack is given, and what for; the model's rows are `width` wide.
+function Model:input(stack, kind, needs, width)
+    self.width = width
+    return self:section(stack .. " input"):add("kind", kind):add("needs", needs)
+end
+
+-- Layers of a stack: layer(at, i) gives what Model:layer() takes, for layer i, whose names begin with `at`.
+function Model:layers(stack, count, pattern, layer)
+    for i = 0, count - 1 do
+        self:layer(stack, layer(pattern:format(i), i))
+    end
+end
+
+-- The next layer of a stack: a spec, and for each of its tensors a name, zeros, columns() or plus_one(). `more`: lines
 -- in front, {key, value}.
-function Model:layer(stack, index, spec, weights, more)
+function Model:layer(stack, spec, weights, more)
+    local index = self.counts[stack] or 0
+    self.counts[stack] = index + 1
     local section = self:section(("%s layer %d"):format(stack, index))
     section:add("spec", spec.name .. ".layer")
     for _, line in ipairs(more or {}) do
@@ -479,14 +528,16 @@ function Model:layer(stack, index, spec, weights, more)
 end
 
 -- A product of rows as a layer of its own, NAME_kind.layer, and its section. `of`: d_in, d_out, rows of a call,
--- activation, softcap; w and b, the names of its tensors (b nil: none), w with shape where that is not [out][in], and
--- tied where it is the word embedding too. `behind`: adds lines behind those of the tensors.
+-- activation, softcap; `module`, or the names `w` and `b` of its tensors (b nil: none), with `shape` where w's is not
+-- [out][in], and `tied` where it is the word embedding too. `behind`: adds lines behind those of the tensors.
 function Model:product(title, kind, about, of, behind)
     local spec = self:spec(kind, about)
+    if of.module then
+        of.w, of.b = of.module .. ".weight", of.module .. ".bias"
+    end
     spec:add("layer", "linear"):add("d_in", of.d_in):add("d_out", of.d_out)
     spec:add("seq_len", of.rows, "most rows of a call"):add("bias", of.b and "true" or nil)
-    spec:add("activation", of.activation):add("softcap", of.softcap):add("weight_layout", "out_in")
-    spec.out_in = true
+    spec:add("activation", of.activation):add("softcap", of.softcap):weights_lie("out_in")
     local section = self:section(title):add("spec", spec.name .. ".layer")
     section.spec, section.behind = spec, behind
     section.weights = {w = {name = of.w, shape = of.shape, tied = of.tied}, b = of.b}
@@ -555,10 +606,10 @@ end
 
 -- The pooler, which a `base` class may do without: what it gives is then not asked for.
 function Model:pooler(does, prefix, width, pooled, activation)
-    local name = prefix .. "pooler.dense."
-    if does.pooler or does.base and self:has(name .. "weight") then
+    local name = prefix .. "pooler.dense"
+    if does.pooler or does.base and self:has(name .. ".weight") then
         self:head("pooler", "encoder", "first", {d_in = width, d_out = pooled, activation = activation or "tanh",
-                                                 w = name .. "weight", b = name .. "bias"})
+                                                 module = name})
     end
 end
 
@@ -591,22 +642,22 @@ function Model:classes(does, width, pooled, name)
             end
             self:head(row[1]:match("^cls%.(.*)") or row[1]:match("^[^.]+"), row[2] and pooled or "encoder",
                       row[2] and "first" or "all",
-                      {d_in = width, d_out = count, w = row[1] .. ".weight", b = row[1] .. ".bias"})
+                      {d_in = width, d_out = count, module = row[1]})
         end
     end
 end
 
--- Words masked out: a layer, a norm, and logits by the word embedding. w, b, gain, shift, head, bias: names. `own`: the
--- bias that the matrix of logits has besides, which is the one that counts; without it, and with tied words, `bias`.
-function Model:masked_words(word, vocab, width, of)
-    if of.own and (self:has(of.own) or not of.tied) then
-        of.bias = of.own
-    end
-    self:head("transform", "encoder", "all",
-              {d_in = width, d_out = width, activation = of.activation, w = of.w, b = of.b}, function(section)
-        section:norm("layer", of.eps, of.gain, of.shift, width)
+-- Words masked out: a layer `dense`, a norm, and logits by the word embedding or `head`, names of modules. `bias`: of
+-- the logits; the one that the head has besides is the one that counts.
+function Model:masked_words(of, names)
+    local own = names.head .. ".bias"
+    local bias = (self:has(own) or not of.tied) and own or names.bias
+    self:head("transform", "encoder", "all", {d_in = of.width, d_out = of.width, activation = of.activation,
+                                              module = names.dense}, function(section)
+        section:norm("layer", of.eps, names.norm, of.width)
     end)
-    self:logits(of.head, word, vocab, width, of.tied, {from = "head transform", bias = of.bias})
+    self:logits(names.head .. ".weight", of.word, of.vocab, of.width, of.tied,
+                {from = "head transform", bias = bias})
 end
 
 -- The shape of the tensor that a spec's tensor of `shape` is taken from. The axis that a fused one is longer in is that
@@ -785,8 +836,7 @@ end
 -- The mask of a decoder's self-attention: causal, what `more` adds to it, and padding, so that new tokens of sequences
 -- may be of different number.
 function Model:causal(spec, more)
-    spec:add("mask", "causal+padding" .. (more or ""))
-    return spec:add("pad_rows", "skipped", "rows from lengths[b] on are 0; computed: undefined")
+    return spec:padding("causal+", more)
 end
 
 -- What a call of such a decoder brings; `source`: the encoder's rows too.
@@ -878,10 +928,7 @@ end
 
 local function layers_text(model)
     local top = setmetatable({}, Lines)
-    top:add("format", 2):add("name", model.name):add("family", model.family)
-    for _, line in ipairs(model.top) do
-        top:add(line[1], line[2], line[3])
-    end
+    top:add("format", 2):add("name", model.name):add("family", model.family):add("d_model", model.width)
     local out = {("# A %s model: how its layers follow, and where their numbers lie. Made by attngen import.\n")
         :format(model.family), top:text(), "\n[weights]\n"}
     for _, file in ipairs(model.files) do
@@ -896,7 +943,7 @@ end
 local function new_model(checkpoint, kind)
     local model = setmetatable({
         options = options, tensors = checkpoint.tensors, files = checkpoint.files, problems = {}, weight_problems = {},
-        objects = {}, ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, top = {}, kind = kind,
+        objects = {}, ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, counts = {}, kind = kind,
         family = families[kind][1], name = options.name or kind:gsub("-", "_"),
     }, Model)
     model.places = {config = checkpoint.config_path, weights = checkpoint.weights_path, [""] = "attngen import"}
@@ -976,11 +1023,6 @@ local function add_pooling(model)
     elseif kind then
         model:section("encoder pooling"):add("kind", kind):add("normalize", normalized and "true" or "false")
     end
-end
-
--- What NAME.layers says of the model as a whole.
-function Model:say(key, value, comment)
-    self.top[#self.top + 1] = {key, value, comment}
 end
 
 -- The keys in `settled`, but those that the family has read.

@@ -152,8 +152,8 @@ static void count_step(struct model *m, const struct step *g, int64_t tokens, do
     const double read = m->plan->layouts[g->reads[0]].owner == OWNER_CALLER ? m->far : m->near;
     const int64_t width = g->id == STEP_OUTPUT ? l->h * m->plan->fold->d_z : g->id == STEP_DOWN ? l->d_ff
                         : g->id == STEP_KEYS || g->id == STEP_VALUES ? l->d_source : l->d_model;
-    if (step_kinds[g->kind].count != NULL)
-        step_kinds[g->kind].count(m, &m->work[step_rows[g->id].expected], g, tokens,
+    if (step_kinds[g->kind]->count != NULL)
+        step_kinds[g->kind]->count(m, &m->work[step_rows[g->id].expected], g, tokens,
                                   m->again ? 0 : read * (double)width, times);
 }
 

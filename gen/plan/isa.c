@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "spec/layer.h"
 
 #define KIB ((size_t)1024)
 
@@ -56,7 +57,7 @@
 const struct isa isa_table[] = {
     {.name = "scalar", .id = 1, .lanes = 4, .registers = 14, .ends_iterations = true, .fma_ports = 2,
      .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
-     .bf16 = {.has = true}, .word_registers = {2, 2},
+     .sums_bf16 = true, .word_registers = {2, 2},
      .runs_on = "every machine",
      .vocabulary = "sets/simd_scalar.in"},
     {.name = "sse4", .id = 4, .lanes = 4, .registers = 12, .fma_ports = 1, .optional = true,
@@ -68,22 +69,22 @@ const struct isa isa_table[] = {
      .vocabulary = "sets/simd_sse4.in"},
     {.name = "avx2", .id = 2, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2,
      .prefetches = true, .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
-     .f16_target = "f16c", .f16 = F16C, .unsigned_rows = true, .sums_pairs = true, .word_registers = {1, 2},
+     .f16 = {"f16c", .need = F16C}, .unsigned_rows = true, .sums_pairs = true, .word_registers = {1, 2},
      .target = "avx2,fma", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2 and FMA",
      .needs = {FMA, OSXSAVE, AVX, AVX2, YMM},
      .vocabulary = "sets/simd_avx2.in"},
     {.name = "avxvnni", .id = 8, .lanes = 8, .registers = 16, .lone_tiles = true, .fma_rows = true, .fma_ports = 2,
      .prefetches = true, .l1d_bytes = 32 * KIB, .l2_bytes = 512 * KIB,
-     .f16_target = "f16c", .f16 = F16C, .unsigned_rows = true, .dots_bytes = true, .dots_only = true,
+     .f16 = {"f16c", .need = F16C}, .unsigned_rows = true, .dots_bytes = true, .dots_only = true,
      .target = "avx2,fma,avxvnni", .guard = X86_AVXVNNI, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX2, FMA and AVX-VNNI",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX_VNNI, YMM},
      .vocabulary = "sets/simd_avx2.in"},
     {.name = "avx512", .id = 3, .lanes = 16, .registers = 32, .lone_tiles = true, .held_rows = 4, .mixes_loads = true,
      .fma_ports = 2, .prefetches = true, .wide_values = 256, .l1d_bytes = 48 * KIB, .l2_bytes = 1024 * KIB,
-     .half_target = "fma", .dot_target = "avx512vnni", .dot = AVX512_VNNI, .unsigned_rows = true, .dots_bytes = true,
-     .bf16 = {true, "avx512bf16", NULL, NULL, AVX512_BF16},
+     .half_target = "fma", .dot = {"avx512vnni", .need = AVX512_VNNI}, .unsigned_rows = true, .dots_bytes = true,
+     .sums_bf16 = true, .bf16 = {"avx512bf16", .need = AVX512_BF16},
      .target = "avx512f,avx512dq,avx512bw,avx512vl", .guard = X86_WIDE, .header = "immintrin.h",
      .runs_on = "x86-64 with AVX-512 F, DQ, BW and VL",
      .needs = {FMA, OSXSAVE, AVX, AVX2, AVX512F, AVX512DQ, AVX512BW, AVX512VL, YMM, ZMM},
@@ -100,8 +101,9 @@ const struct isa isa_table[] = {
     {.name = "neon", .id = 5, .lanes = 4, .registers = 26, .fma_ports = 2, .prefetches = true,
      .l1d_bytes = 64 * KIB, .l2_bytes = 512 * KIB,
      .guard = "defined(__AARCH64EL__) && defined(__ARM_NEON)", .header = "arm_neon.h",
-     .bf16 = {true, NULL, "defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)", "AArch64 with BF16, compiled for it",
-              {NULL, 0, 0}},
+     .sums_bf16 = true,
+     .bf16 = {.guard = "defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)",
+              .runs_on = "AArch64 with BF16, compiled for it"},
      .paired_rows = true, .word_registers = {2, 2},
      .runs_on = "every AArch64",
      .vocabulary = "sets/simd_neon.in"},
@@ -165,11 +167,25 @@ unsigned isa_default(void)
     return isas;
 }
 
+int isa_extras(const struct isa *isa, const struct layer *layer, bool digits, const struct isa_extra *of[ISA_EXTRAS])
+{
+    const bool f16 = layer->weight_type == TENSOR_F16 || layer->cache_type == TENSOR_F16 ||
+                     layer->tensor_type == TENSOR_F16;
+    int count = 0;
+    if (f16)
+        of[count++] = &isa->f16;
+    if (layer_sums_whole(layer) || digits)
+        of[count++] = &isa->dot;
+    if (layer->precision == PRECISION_BF16)
+        of[count++] = &isa->bf16;
+    return count;
+}
+
 unsigned isa_with_bf16(void)
 {
     unsigned isas = 0;
     for (size_t row = 0; row < isa_count; row++)
-        isas |= isa_table[row].bf16.has ? 1u << row : 0;
+        isas |= isa_table[row].sums_bf16 ? 1u << row : 0;
     return isas;
 }
 

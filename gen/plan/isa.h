@@ -14,6 +14,7 @@
 #include "base/nearest.h"
 
 struct diag;
+struct layer;
 
 /* Where the emitted file looks for a need: registers of x86's CPUID, and XCR0, in whose bits the operating system says
  * which vector registers it saves. */
@@ -26,6 +27,14 @@ struct isa_need {
     uint32_t bits;
 };
 #define ISA_NEEDS 16
+
+/* What numbers of a type ask of compiler and machine besides what the set does; NULL: nothing */
+struct isa_extra {
+    const char *target, *guard; /* target attribute and preprocessor condition */
+    const char *runs_on;        /* in place of the set's */
+    struct isa_need need;
+};
+#define ISA_EXTRAS 3
 
 struct isa {
     const char *name;       /* as in --isa, and as NAME_isa_name() gives it */
@@ -43,18 +52,10 @@ struct isa {
     int fma_ports;          /* fused multiply-adds of one vector that start each cycle */
     size_t l1d_bytes;       /* of the core that the plan assumes */
     size_t l2_bytes;
-    const char *f16_target; /* what f16 weights ask of the compiler besides, and of the machine; NULL: nothing */
-    struct isa_need f16;
-    const char *half_target; /* likewise, of half_load … half_fma, half a vector; NULL: there are none. On Zen 4 what
+    struct isa_extra f16, dot, bf16; /* what f16 numbers ask, sums of products of whole numbers, those of bf16 */
+    bool sums_bf16;         /* which precision = bf16 wants */
+    const char *half_target; /* of half_load … half_fma, half a vector; NULL: there are none. On Zen 4 what
                               * lies beyond L2 comes up to a tenth faster by loads of 256 bits than of 512 */
-    const char *dot_target; /* likewise, of sums of products of whole numbers */
-    struct isa_need dot;
-    struct {                /* sums of products of bf16, which precision = bf16 wants */
-        bool has;
-        const char *target, *guard; /* target attribute and preprocessor condition besides those below; NULL: nothing */
-        const char *runs_on;        /* replaces `runs_on` below; NULL: it does not */
-        struct isa_need need;
-    } bf16;
     bool dots_bytes;        /* an instruction adds products of four unsigned and four signed bytes: with weights of i8
                              * digits pay there alone */
     bool sums_pairs;        /* dot products of bytes add two products in 16 bits first, which must not overflow */
@@ -96,6 +97,8 @@ void isa_list_in_help(char which, char *text, size_t size);
 unsigned isa_all(void);
 unsigned isa_default(void);
 unsigned isa_with_bf16(void);
+/* What a layer asks of a set besides, their number; `digits`: products with weights read digits of rows */
+int isa_extras(const struct isa *isa, const struct layer *layer, bool digits, const struct isa_extra *of[ISA_EXTRAS]);
 unsigned isa_of_dots_only(void);
 unsigned isa_of_tiles(void);
 /* Of the set with this id: sums_pairs. */

@@ -67,8 +67,8 @@ static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const s
         return;
     prefetch_attention(p, layer, request_asks(request, PLAN_PREFETCH));
     for (struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        if (step_kinds[g->kind].prefetch != NULL)
-            step_kinds[g->kind].prefetch(p, layer, request, g);
+        if (step_kinds[g->kind]->prefetch != NULL)
+            step_kinds[g->kind]->prefetch(p, layer, request, g);
     prefetch_across(p);
     if (layer->train)
         p->back.prefetch = ceil_div(p->back.unroll * p->back.width, LINE_FLOATS * PREFETCH_TILES);
@@ -89,8 +89,8 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
     p->sequences = max(1, min(p->batch_rows / layer->seq_len, p->batch_sources / layer_new_keys(layer)));
     p->joint = projections_join(p, layer);
     for (struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        if (step_kinds[g->kind].schedule != NULL)
-            step_kinds[g->kind].schedule(p, g);
+        if (step_kinds[g->kind]->schedule != NULL)
+            step_kinds[g->kind]->schedule(p, g);
 }
 
 /* Why no product of a layer is fast, if they are asked for; NULL: some may be. */
@@ -146,6 +146,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     if (layer->train)
         plan_back(p, layer, request);
     plan_steps(p, layer, request);
+    p->input = layer_norms_first(layer) ? LAYOUT_NORMED : LAYOUT_X;
     if (layer_attends(layer))
         plan_after_steps(p, layer, request);
     p->peeks = p->at_once && score_falls(layer) && score_placed(layer);
@@ -350,21 +351,19 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     }
     plan_phases(plan, layer);
     largest_rows(plan, layer);
-    if (!complete(plan)) {
+    if (!complete(plan))
         diag_environment(diag, NULL, "out of memory");
-        plan_free(plan);
-        return NULL;
-    }
-    return plan;
+    if (complete(plan) && diag->errors == before)
+        return plan;
+    plan_free(plan);
+    return NULL;
 }
 
 bool plan_has_fast(const struct plan *plan)
 {
     bool fast = false;
     for (int64_t i = 0; i < plan->count; i++)
-        for (const struct step *g = plan->isas[i].steps; g < plan->isas[i].steps + plan->isas[i].step_count;
-             g++)
-            fast = fast || (g->kind == KIND_PANELS && g->panels.fast > 0);
+        fast = fast || plan->isas[i].has_fast;
     return fast;
 }
 

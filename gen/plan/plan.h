@@ -89,6 +89,14 @@ struct plan_isa {
     int64_t batch_rows, batch_sources; /* queries and keys that are projected as one matrix, at most; 0: one by one */
     int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources if more */
     int64_t part_blocks; /* query blocks in one part of the attend phase */
+    bool has_fast, narrows; /* some product is fast; writes y in two bytes */
+    bool owns;           /* products have places of the worker's */
+    enum layout_name input, transposed; /* rows that queries are made of; that are laid in blocks */
+    struct {             /* of the spec's expressions, by their names there; row, size: elements of a row, and of all */
+        const char *name;
+        int64_t at, run, row, size; /* run: where its rows between `lanes` of their ends begin; 0: it has none */
+    } tables[LAYER_TABLES];
+    int table_count;
     const char *untrained; /* train: a step that has no gradient; NULL: all have; not for templates */
     struct step steps[PLAN_STEPS]; /* those that the layer has, in order; not for templates */
     int step_count;

@@ -92,7 +92,7 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
     for (enum step_kind kind = KIND_LANES; kind >= KIND_PANELS; kind--)
         for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
             if (g->kind == kind)
-                step_kinds[kind].place(p, g);
+                step_kinds[kind]->place(p, g);
     if (p->relative.row > 0)
         place_new(p, LAYOUT_RELATIVE, "relative", OWNER_PACKED, layer->h, p->relative.row);
     if (p->relative.back_row > 0)
@@ -111,6 +111,11 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         const unsigned lanes = layer_has_cache(layer) ? READS_J : READS_P; /* what lies along them */
         if (table_has_runs(layer->score, (int)i, lanes) || table_has_runs(layer->visible, (int)i, lanes))
             place_new(p, LAYOUT_RUNS + i, table->name, OWNER_PACKED, 2 * rows, row + 2 * p->lanes);
+        p->tables[p->table_count].name = table->name;
+        p->tables[p->table_count].at = layout_at(p, LAYOUT_TABLES + i);
+        p->tables[p->table_count].run = layout_at(p, LAYOUT_RUNS + i);
+        p->tables[p->table_count].row = row;
+        p->tables[p->table_count++].size = rows * row;
     }
     if (layer->train)
         place_back_packed(p, layer);
@@ -292,6 +297,8 @@ static void place_products(struct plan_isa *p)
             seven = max(seven, 7 * g->panels.fast * g->panels.vecs * p->lanes);
         }
     }
+    p->has_fast = rows > 0;
+    p->owns = p->has_fast || panel > 0;
     if (panel > 0)
         place_new(p, LAYOUT_PANEL, "panel as f32", OWNER_WORKER, 1, panel);
     if (rows > 0) {
@@ -337,8 +344,8 @@ static int64_t longest_unroll(const struct plan_isa *p)
 {
     int64_t unroll = max(max(min(p->unroll_scores, p->depth_slab), p->unroll_values), p->tiled ? p->tile_words - 1 : 0);
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        if (step_kinds[g->kind].unroll != NULL)
-            unroll = max(unroll, step_kinds[g->kind].unroll(g));
+        if (step_kinds[g->kind]->unroll != NULL)
+            unroll = max(unroll, step_kinds[g->kind]->unroll(g));
     return unroll;
 }
 
@@ -347,8 +354,8 @@ static int64_t largest_tile(const struct plan_isa *p)
 {
     int64_t tile = max(max(p->rows, p->value_rows) * p->vecs, max(p->rows_single, p->value_rows_single));
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        if (step_kinds[g->kind].tile != NULL)
-            tile = max(tile, step_kinds[g->kind].tile(p, g));
+        if (step_kinds[g->kind]->tile != NULL)
+            tile = max(tile, step_kinds[g->kind]->tile(p, g));
     return tile;
 }
 

@@ -260,8 +260,8 @@ static void print_schedule(FILE *out, const struct plan_isa *p)
     fprintf(out, "    heights of tiles, each taken as often as it fits%s:\n",
             p->joint ? "; queries, keys and values group of tokens by group" : "");
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        if (step_kinds[g->kind].print != NULL)
-            step_kinds[g->kind].print(out, p, g);
+        if (step_kinds[g->kind]->print != NULL)
+            step_kinds[g->kind]->print(out, p, g);
     if (p->peeks)
         fputs("      softmax        the nearest keys first, whose scores are the largest\n", out);
     if (p->masked_apart)

@@ -60,10 +60,12 @@ struct step_kind_row {
     void (*count)(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input, double times);
     void (*print)(FILE *out, const struct plan_isa *p, const struct step *g); /* its tiles' heights */
 };
-extern const struct step_kind_row step_kinds[STEP_KINDS];
+extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, other_kind;
+extern const struct step_kind_row *const step_kinds[STEP_KINDS];
 
-step_plan plan_own, plan_widen, plan_norm, plan_round, plan_round_values, plan_transpose, plan_append, plan_projection,
-          plan_attention, plan_output, plan_linear, plan_hidden, plan_down, plan_gradient, plan_through, plan_sum;
+#define STEP(name, label, kind, phase, phase_name, text, plan, ...) step_plan plan;
+#include "plan/step_rows.h"
+#undef STEP
 
 /* plan_fold.c */
 double packed_weights(const struct layer *layer, bool scores, bool values);
@@ -112,17 +114,14 @@ void plan_panels(struct plan_panels *g, const struct plan_request *request, cons
 void prefetch_across(struct plan_isa *p);
 void plan_in_order(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void share_tiles(struct plan_isa *p, bool skips);
-void place_panels(struct plan_isa *p, const struct step *g);
-void prefetch_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g);
-void schedule_panels(struct plan_isa *p, struct step *g);
-int64_t panels_tile(const struct plan_isa *p, const struct step *g);
-int64_t panels_unroll(const struct step *g);
-void print_panels(FILE *out, const struct plan_isa *p, const struct step *g);
-void count_panels(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times);
 void explain_panels(struct plan_isa *p);
 void explain_fast(struct plan_isa *p);
 
-/* step_products.c */
+/* step_products.c: begins a product of rows as they lie, `depth` numbers of each, that writes rows; ends it once its
+ * columns and strides are known: for `tokens` of a full sequence, or more that are taken together */
+struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias);
+void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g,
+                int64_t tokens, int64_t together);
 bool projections_join(const struct plan_isa *p, const struct layer *layer);
 void count_ends(const struct model *m, struct work *w, const struct step *g, double rows);
 void explain_finish(struct plan_isa *p, const struct layer *layer);
@@ -132,19 +131,10 @@ void explain_block(struct plan_isa *p, const struct layer *layer);
 /* step_lanes.c */
 void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
                       struct step *g);
-void place_lanes(struct plan_isa *p, const struct step *g);
-void prefetch_lanes(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g);
-void schedule_lanes(struct plan_isa *p, struct step *g);
-int64_t lanes_tile(const struct plan_isa *p, const struct step *g);
-int64_t lanes_unroll(const struct step *g);
-void print_lanes(FILE *out, const struct plan_isa *p, const struct step *g);
-void count_lanes(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times);
 void explain_lanes(struct plan_isa *p);
 
 /* step_norm.c */
 bool norms_y(const struct layer *layer);
-void print_norms(FILE *out, const struct plan_isa *p, const struct step *g);
-void count_norms(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times);
 
 /* step_round.c */
 bool reads_rounded(const struct plan_isa *p);
@@ -152,7 +142,6 @@ void reads_words(const struct plan_isa *p, const struct step *step, struct plan_
 
 /* step_copy.c */
 double transpose_cycles(const struct model *m, int64_t rows, int64_t columns);
-void count_copy(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times);
 
 /* step_attend.c */
 void plan_shape(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
@@ -160,8 +149,6 @@ void choose_batch(struct plan_isa *p, const struct layer *layer, const struct pl
 void plan_after_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void prefetch_attention(struct plan_isa *p, const struct layer *layer, bool asked);
 void place_tiles(struct plan_isa *p, const struct layer *layer);
-int64_t tiles_tile(const struct plan_isa *p, const struct step *g);
-void print_tiles(FILE *out, const struct plan_isa *p, const struct step *g);
 void count_attention(struct model *m, int64_t together, double times);
 void explain_attention(struct plan_isa *p, const struct layer *layer, bool is_small);
 

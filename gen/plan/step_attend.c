@@ -257,7 +257,7 @@ void prefetch_attention(struct plan_isa *p, const struct layer *layer, bool aske
         p->prefetch_queries = ceil_div(p->block, ceil_div(layer->source_len, p->rows));
 }
 
-int64_t tiles_tile(const struct plan_isa *p, const struct step *g)
+static int64_t tiles_tile(const struct plan_isa *p, const struct step *g)
 {
     (void)g;
     return p->cached.rows > 0 ? p->cached.tiles.at[0].rows * p->cached.vecs : 0;
@@ -548,7 +548,7 @@ static void print_widths(FILE *out, const char *name, const char *what, const st
     }
 }
 
-void print_tiles(FILE *out, const struct plan_isa *p, const struct step *g)
+static void print_tiles(FILE *out, const struct plan_isa *p, const struct step *g)
 {
     if (p->cached.rows > 0 && g->id == STEP_SCORES)
         print_cached(out, p, g->name);
@@ -557,3 +557,5 @@ void print_tiles(FILE *out, const struct plan_isa *p, const struct step *g)
     else if (p->cached.rows == 0)
         print_widths(out, g->name, "features", p->value_tiles, p);
 }
+
+const struct step_kind_row tiles_kind = {.tile = tiles_tile, .print = print_tiles};

@@ -12,7 +12,8 @@ bool plan_transpose(struct plan_isa *p, const struct layer *layer, const struct 
     (void)request;
     if (!p->value_blocks)
         return false;
-    const struct layout *const a = &p->layouts[g->reads[0] = input_read(layer, false)];
+    p->transposed = g->reads[0] = input_read(layer, false);
+    const struct layout *const a = &p->layouts[p->transposed];
     g->writes = input ? LAYOUT_VALUES : LAYOUT_S_T;
     p->layouts[g->writes] = blocks_of(p, input ? "values" : "s_t", a->shape[AXIS_HEAD], p->source_blocks,
                                       a->shape[AXIS_FEATURE], a->stride[AXIS_HEAD], layer->d_source);
@@ -40,7 +41,7 @@ double transpose_cycles(const struct model *m, int64_t rows, int64_t columns)
             3 * all_rows * (all_columns - whole_columns));
 }
 
-void count_copy(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times)
+static void count_copy(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times)
 {
     const int64_t columns = m->layer->d_source;
     (void)input; /* twice: accesses are not sequential */
@@ -52,3 +53,5 @@ void count_copy(struct model *m, struct work *w, const struct step *g, int64_t r
     /* each number is read, then read and written; evicted lines go to L3 too, and accesses are not sequential */
     w->l3 += bytes * (2 * m->far + 3 * m->near);
 }
+
+const struct step_kind_row copy_kind = {.count = count_copy};

@@ -36,14 +36,16 @@ void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struc
         .groups = layer->split ? layer->h : 1,
         .columns = layer->split ? layer->d_v : columns,
         .a_group = a->stride[AXIS_HEAD],
+        .bias = layer->bias,
+        .parts_of = g->label,
     };
     plan_lanes(&g->lanes, request, p, layer->d_source, layer->source_len);
     g->over = OVER_PANELS;
     g->size = g->lanes.group_rows;
 }
 
-void prefetch_lanes(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                    struct step *step)
+static void prefetch_lanes(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
+                           struct step *step)
 {
     struct plan_lanes *const g = &step->lanes;
     if (g->depth / 2 < UNROLL_PREFETCH || p->vecs == 1) /* blocks of several vectors prefetch, single ones never do */
@@ -56,7 +58,7 @@ void prefetch_lanes(struct plan_isa *p, const struct layer *layer, const struct 
                                  ceil_div(min(g->group_rows, layer->source_len), p->block), g->depth / g->unroll);
 }
 
-void schedule_lanes(struct plan_isa *p, struct step *step)
+static void schedule_lanes(struct plan_isa *p, struct step *step)
 {
     struct plan_lanes *const g = &step->lanes;
     (void)p;
@@ -66,18 +68,18 @@ void schedule_lanes(struct plan_isa *p, struct step *step)
     g->prefetch_end = g->depth * g->height[g->count[1] > 0] - g->prefetch_tile;
 }
 
-int64_t lanes_tile(const struct plan_isa *p, const struct step *g)
+static int64_t lanes_tile(const struct plan_isa *p, const struct step *g)
 {
     return g->lanes.height[0] * p->vecs;
 }
 
-int64_t lanes_unroll(const struct step *g)
+static int64_t lanes_unroll(const struct step *g)
 {
     return min(g->lanes.unroll, g->lanes.depth);
 }
 
 /* [group][tile][step of the reduction][feature], the last tile maybe narrower; and biases */
-void place_lanes(struct plan_isa *p, const struct step *g)
+static void place_lanes(struct plan_isa *p, const struct step *g)
 {
     const struct plan_lanes *const t = &g->lanes;
     p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
@@ -85,12 +87,13 @@ void place_lanes(struct plan_isa *p, const struct step *g)
         .shape = {t->groups, t->count[0] + t->count[1], t->depth, t->height[0]},
         .stride = {t->columns * t->depth, t->depth * t->height[0], t->height[0], 1}};
     place(p, LAYOUT_WEIGHTS + g->id);
-    if ((g->epilogue & EPILOGUE_BIAS) != 0)
+    if (t->bias)
         place_new(p, LAYOUT_BIASES + g->id, g->name, OWNER_PACKED, t->groups, t->columns);
 }
 
 /* V^T = W^T S^T: a tile of weights, the blocks of s_t pass by. Single vectors take two tiles at once where both fit. */
-void count_lanes(struct model *m, struct work *w, const struct step *of, int64_t rows, double input, double times)
+static void count_lanes(struct model *m, struct work *w, const struct step *of, int64_t rows, double input,
+                        double times)
 {
     const struct plan_isa *p = m->plan;
     (void)input; /* of the blocks of s_t */
@@ -137,7 +140,7 @@ void explain_lanes(struct plan_isa *p)
            prefetch_text(ask, g->prefetch, "tile"));
 }
 
-void print_lanes(FILE *out, const struct plan_isa *p, const struct step *step)
+static void print_lanes(FILE *out, const struct plan_isa *p, const struct step *step)
 {
     const struct plan_lanes *const g = &step->lanes;
     (void)p;
@@ -146,3 +149,6 @@ void print_lanes(FILE *out, const struct plan_isa *p, const struct step *step)
         fprintf(out, ", " D64 " (" D64 " of them)", g->height[1], g->count[1]);
     fputc('\n', out);
 }
+
+const struct step_kind_row lanes_kind = {
+    place_lanes, prefetch_lanes, schedule_lanes, lanes_tile, lanes_unroll, count_lanes, print_lanes};

@@ -61,7 +61,8 @@ bool plan_norm(struct plan_isa *p, const struct layer *layer, const struct plan_
 }
 
 /* Norms of rows of a block, each step over all rows: numbers are read twice or three times and written once. */
-void count_norms(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input, double times)
+static void count_norms(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input,
+                        double times)
 {
     const double rows = (double)tokens * times;
     (void)input; /* streams tell */
@@ -80,8 +81,10 @@ void count_norms(struct model *m, struct work *w, const struct step *g, int64_t 
     }
 }
 
-void print_norms(FILE *out, const struct plan_isa *p, const struct step *g)
+static void print_norms(FILE *out, const struct plan_isa *p, const struct step *g)
 {
     fprintf(out, "      %-14s rows: " D64 " at a time, " D64 " sum%s side by side\n", g->name, g->rows.once,
             p->norm_sums, plural(p->norm_sums));
 }
+
+const struct step_kind_row norm_kind = {.count = count_norms, .print = print_norms};

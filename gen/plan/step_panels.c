@@ -214,8 +214,8 @@ void plan_panels(struct plan_panels *g, const struct plan_request *request, cons
 
 /* ---- prefetch ---- */
 
-void prefetch_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                     struct step *step)
+static void prefetch_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
+                            struct step *step)
 {
     struct plan_panels *const g = &step->panels;
     (void)layer;
@@ -296,7 +296,7 @@ void plan_in_order(struct plan_isa *p, const struct layer *layer, const struct p
 
 /* ---- the schedule: what was decided, as the lists that are walked ---- */
 
-void schedule_panels(struct plan_isa *p, struct step *step)
+static void schedule_panels(struct plan_isa *p, struct step *step)
 {
     struct plan_panels *const g = &step->panels;
     const int64_t unroll = min(g->unroll, g->k_block);
@@ -321,13 +321,13 @@ void schedule_panels(struct plan_isa *p, struct step *step)
     g->parts = ceil_div(g->groups * g->panels, g->part_panels);
 }
 
-int64_t panels_tile(const struct plan_isa *p, const struct step *g)
+static int64_t panels_tile(const struct plan_isa *p, const struct step *g)
 {
     (void)p;
     return g->panels.rows * g->panels.vecs;
 }
 
-int64_t panels_unroll(const struct step *g)
+static int64_t panels_unroll(const struct step *g)
 {
     return min(max(g->panels.unroll, g->panels.unroll_rest), g->panels.k_block);
 }
@@ -423,7 +423,7 @@ void share_tiles(struct plan_isa *p, bool skips)
 /* ---- place ---- */
 
 /* [group][panel][step of the reduction][column], the last panel maybe narrower; scales of columns, and biases */
-void place_panels(struct plan_isa *p, const struct step *g)
+static void place_panels(struct plan_isa *p, const struct step *g)
 {
     const struct plan_panels *const w = &g->panels;
     const int64_t width = w->vecs * p->lanes;
@@ -472,7 +472,8 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
 }
 
 /* C = A W: panels of weights, each over all row tiles of a row group. */
-void count_panels(struct model *m, struct work *w, const struct step *of, int64_t rows, double input, double times)
+static void count_panels(struct model *m, struct work *w, const struct step *of, int64_t rows, double input,
+                         double times)
 {
     const struct plan_panels *const g = &of->panels;
     const double e = (double)element_size(g->element);
@@ -572,7 +573,7 @@ void explain_fast(struct plan_isa *p)
     explain_alike(p, text);
 }
 
-void print_panels(FILE *out, const struct plan_isa *p, const struct step *step)
+static void print_panels(FILE *out, const struct plan_isa *p, const struct step *step)
 {
     const struct plan_panels *const g = &step->panels;
     const int64_t lanes = p->lanes;
@@ -587,3 +588,6 @@ void print_panels(FILE *out, const struct plan_isa *p, const struct step *step)
         fprintf(out, "; slabs: " D64 " of " D64 ", 1 of " D64, g->slabs - 1, g->k_block, g->last_slab);
     fputc('\n', out);
 }
+
+const struct step_kind_row panels_kind = {
+    place_panels, prefetch_panels, schedule_panels, panels_tile, panels_unroll, count_panels, print_panels};

@@ -17,7 +17,7 @@
 struct plan_panels {
     enum tensor_element element; /* of A; sums are f32 */
     enum tensor_element weights; /* of W; of another type than f32 they have scales, one for each column */
-    bool bias;            /* not for templates */
+    bool bias;
     int64_t matrices;     /* 2: of gates too, whose panels lie before those of what they gate, in turn; else 1 */
     int64_t depth;        /* K: length of one reduction (one tap of a convolution), in steps */
     int64_t word;         /* numbers of a step: 1, or under precision those of a 32-bit word */
@@ -73,6 +73,8 @@ struct plan_panels {
     bool parts_placed;    /* c_row and c_group are arguments of that function */
     bool from_caller, to_caller; /* rows of A, of C, are the caller's: without pad_rows = computed they have gaps */
     bool ends;            /* something is done to a panel's results: residual, activation, gate, cap, rounding */
+    bool activates;       /* an activation or a cap is among it */
+    bool gaps;            /* some of its rows are a caller's that may have gaps between sequences */
     bool narrows;         /* they become the caller's y of two bytes */
     bool apart;           /* until then they are a block of the worker's, of the panel's width */
     int64_t parts_split;  /* c_split of the products it serves, but for those that have none */

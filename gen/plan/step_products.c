@@ -10,9 +10,7 @@
 #define GELU_OPERATIONS 20      /* instructions, and a division that counts as five */
 #define EXP_OPERATIONS 9        /* of silu and gelu_tanh likewise, beside the exponential */
 
-/* A product of rows as they lie, `depth` numbers of each, that writes rows */
-static struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns,
-                                        bool bias)
+struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias)
 {
     const struct layout *const a = &p->layouts[g->reads[0]];
     struct plan_panels *const own = &g->panels;
@@ -22,6 +20,7 @@ static struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g
         .a_row = a->stride[AXIS_TOKEN], .a_k = a->stride[AXIS_FEATURE], .a_block = a->stride[AXIS_TOKEN] * p->block,
         .c_row = p->layouts[g->writes].stride[AXIS_TOKEN],
         .from_caller = is_callers(p, g->reads[0]), .to_caller = is_callers(p, g->writes),
+        .activates = (g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0,
         .ends = (g->epilogue & (EPILOGUE_RESIDUAL | EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0,
     };
     reads_words(p, g, own);
@@ -44,14 +43,16 @@ static void plan_narrow(struct plan_isa *p, const struct layer *layer, struct st
     p->layouts[LAYOUT_Y] = rows_of("y as f32", OWNER_WORKER, 1, p->block, g->c_row, 0, g->c_row);
 }
 
-/* Its tiles, once its columns and strides are known: `tokens` of a full sequence, or more that are taken together */
-static void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                       struct step *g, int64_t tokens, int64_t together)
+void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g,
+                int64_t tokens, int64_t together)
 {
     plan_panels(&g->panels, request, p, tokens, max(tokens, together));
     g->over = OVER_PANELS;
     g->size = g->panels.group_rows;
     plan_narrow(p, layer, g);
+    const bool adds_x = g->reads[1] == LAYOUT_X && is_callers(p, LAYOUT_X);
+    g->panels.gaps = g->panels.from_caller || g->panels.to_caller || g->panels.narrows || (adds_x && g->panels.ends);
+    p->narrows = p->narrows || g->panels.narrows;
 }
 
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
@@ -202,7 +203,7 @@ bool projections_join(const struct plan_isa *p, const struct layer *layer)
     int count = 0;
     bool alike = !layer->cross;
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++) {
-        if (g->id >= STEP_OUTPUT || (g->kind != KIND_PANELS && g->kind != KIND_LANES))
+        if (g->id > STEP_VALUES || (g->kind != KIND_PANELS && g->kind != KIND_LANES))
             continue;
         const int64_t rows = g->kind == KIND_LANES ? g->lanes.group_rows : g->panels.group_rows;
         own = count++ == 0 ? rows : own;
@@ -297,7 +298,7 @@ static void explain_layout(struct plan_isa *p, const struct layer *layer, const 
 {
     const struct plan_panels *const g = &step->panels;
     const int64_t width = p->layouts[step->writes].shape[AXIS_FEATURE];
-    if (step->kind != KIND_PANELS || step->id >= STEP_OUTPUT)
+    if (step->kind != KIND_PANELS || step->id > STEP_VALUES)
         return;
     if (step->id == STEP_QUERIES && p->z_in_q)
         reason(p, "%s lie [token][head][" D64 "] like Z, which takes their place", step->name, width);

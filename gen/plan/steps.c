@@ -16,13 +16,11 @@ const struct step_row step_rows[STEPS] = {
 };
 _Static_assert(STEPS <= PLAN_STEPS, "a plan has room for every row");
 
-const struct step_kind_row step_kinds[STEP_KINDS] = {
-    [KIND_COPY] = {.count = count_copy},
-    [KIND_PANELS] = {place_panels, prefetch_panels, schedule_panels, panels_tile, panels_unroll, count_panels,
-                     print_panels},
-    [KIND_LANES] = {place_lanes, prefetch_lanes, schedule_lanes, lanes_tile, lanes_unroll, count_lanes, print_lanes},
-    [KIND_TILES] = {.tile = tiles_tile, .print = print_tiles},
-    [KIND_NORM] = {.count = count_norms, .print = print_norms},
+const struct step_kind_row other_kind = {0};
+const struct step_kind_row *const step_kinds[STEP_KINDS] = {
+    [KIND_OWN] = &other_kind, [KIND_COPY] = &copy_kind, [KIND_PANELS] = &panels_kind, [KIND_LANES] = &lanes_kind,
+    [KIND_TILES] = &tiles_kind, [KIND_NORM] = &norm_kind, [KIND_ROUND] = &other_kind, [KIND_WIDEN] = &other_kind,
+    [KIND_GRADIENT] = &other_kind, [KIND_THROUGH] = &other_kind, [KIND_SUM] = &other_kind,
 };
 
 /* Whether keys or values are the source's own rows, of which later calls need a copy */
@@ -72,7 +70,7 @@ void plan_steps(struct plan_isa *p, const struct layer *layer, const struct plan
             continue;
         g->size = g->size == 0 ? p->block : g->size;
         g->of_keys = g->of_keys && !(layer->projected && layer_has_cache(layer)); /* as many as queries */
-        if (layer->train && !row->trains && id < STEP_TRANSPOSE_AGAIN)
+        if (layer->train && !row->trains && id < STEP_TRANSPOSE_AGAIN && p->untrained == NULL)
             p->untrained = row->name;
         p->step_count++;
     }

@@ -56,6 +56,10 @@ struct plan_lanes {
     int64_t prefetch_tile, prefetch_end; /* weights that a tile prefetches; where the last one begins at the latest */
     int64_t pair;    /* tiles that a single vector of tokens takes at once: 2 if registers suffice, else 1 */
     int64_t part_tiles, parts;
+    bool bias;
+    const char *parts_of; /* as of panels, but that no other product shares them: its own label, false, 0 */
+    bool parts_placed, gaps;
+    int64_t behind, fast, floats;
 };
 
 #define ROUND_ROWS 32 /* of whole numbers, at most, that are rounded together: whole vectors of any set */

@@ -4,7 +4,7 @@
 
 #include "spec/visible.h"
 
-/* As many pairs as a window of so many rows leaves visible. */
+/* The pairs that a window of conv_width rows leaves visible. */
 int64_t layer_conv_taps(const struct layer *layer, int64_t n)
 {
     const int64_t pad = layer_conv_pad(layer);

@@ -8,23 +8,24 @@
 KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL)
 KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL,
     .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, NULL}, {"linear", LAYER_LINEAR, NULL}})
-KEY(D_IN, d_in, SIZE, .steers = STEERS_NOTHING, /* d_model has its value */
+KEY(D_IN, d_in, SIZE, .steers = STEERS_NOTHING, .example = "768", /* d_model has its value */
     .of = OF_LINEAR, .elsewhere = "only layer = linear has it; write d_model")
-KEY(D_OUT, d_out, SIZE, FIELD(d_out), .context = "D_OUT", .of = OF_LINEAR,
+KEY(D_OUT, d_out, SIZE, FIELD(d_out), .example = "50257", .context = "D_OUT", .of = OF_LINEAR,
     .elsewhere = "only layer = linear has it, y of others is d_model wide; leave it out")
-KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .steers = STEERS_ALWAYS, .context = "D_MODEL",
-    .of = OF_ATTENTION | OF_FFN, .elsewhere = "the widths of layer = linear are d_in and d_out; write those",
+KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .from = {KEY_D_IN}, .example = "768", .steers = STEERS_ALWAYS,
+    .context = "D_MODEL", .of = OF_ATTENTION | OF_FFN,
+    .elsewhere = "the widths of layer = linear are d_in and d_out; write those",
     .has_meaning = has_width,
     .idle = "input = projected has no x and w_o = none no W_O; leave it out, or write w_o = dense",
     .nicknames = {{"hidden_size n_embd embed_dim n_embed emb_dim dim model_dim hidden_dim", ""}})
-KEY(H, h, SIZE, FIELD(h), .steers = STEERS_ALWAYS, .context = "H",
+KEY(H, h, SIZE, FIELD(h), .example = "12", .steers = STEERS_ALWAYS, .context = "H",
     .nicknames = {{"num_attention_heads n_head n_heads num_heads nhead q_num_heads heads_q", ""}})
-KEY(H_KV, h_kv, SIZE, FIELD(h_kv), .steers = STEERS_ALWAYS, .context = "H_KV",
+KEY(H_KV, h_kv, SIZE, FIELD(h_kv), .from = {KEY_H}, .steers = STEERS_ALWAYS, .context = "H_KV",
     .nicknames = {{"num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_num_heads num_query_groups enable_gqa",
                    ""}})
 KEY(WIDTH, width, WORD, FIELD(width), .steers = STEERS_NOTHING, BROUGHT, /* d_k and d_v have what follows */
     .words = {{"narrow", WIDTH_NARROW, NULL}, {"wide", WIDTH_WIDE, NULL}})
-KEY(D_K, d_k, SIZE, FIELD(d_k), .steers = STEERS_ALWAYS, .context = "D_K",
+KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = is_projected, .steers = STEERS_ALWAYS, .context = "D_K",
     .nicknames = {{"head_dim d_kv head_size d_head dim_head qk_head_dim v_head_dim", " and 'd_v'"}})
 KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V")
 KEY(INPUT, input, WORD, .steers = STEERS_ALWAYS, .untrained = "input = shared or split",
@@ -35,13 +36,14 @@ KEY(HEADS, heads, WORD, FIELD(heads_first), .steers = STEERS_NOTHING, .context =
 KEY(ATTENTION, attention, WORD, FIELD(cross), .steers = STEERS_ALWAYS, .context = "CROSS", BROUGHT,
     .words = {{"self", false, NULL}, {"cross", true, NULL}},
     .nicknames = {{"is_cross_attention cross_attention add_cross_attention", ", as in attention = cross"}})
-KEY(D_SOURCE, d_source, SIZE, FIELD(d_source), .steers = STEERS_ALWAYS, .context = "D_SOURCE",
+KEY(D_SOURCE, d_source, SIZE, FIELD(d_source), .from = {KEY_D_MODEL}, .steers = STEERS_ALWAYS, .context = "D_SOURCE",
     .has_meaning = is_cross, .idle = NO_SOURCE,
     .nicknames = {{"kdim vdim encoder_hidden_size cross_attention_dim", ", with attention = cross"}})
-KEY(SEQ_LEN, seq_len, SIZE, FIELD(seq_len), .steers = STEERS_ALWAYS, .context = "SEQ_LEN", .of = OF_ALL,
+KEY(SEQ_LEN, seq_len, SIZE, FIELD(seq_len), .example = "512", .steers = STEERS_ALWAYS, .context = "SEQ_LEN",
+    .of = OF_ALL,
     .nicknames = {{"max_position_embeddings n_positions n_ctx max_seq_len max_length context_length block_size", ""}})
-KEY(SOURCE_LEN, source_len, SIZE, FIELD(source_len), .steers = STEERS_ALWAYS, .context = "SOURCE_LEN",
-    .has_meaning = has_own_keys, .idle = NO_SOURCE)
+KEY(SOURCE_LEN, source_len, SIZE, FIELD(source_len), .from = {KEY_CACHE_LEN, KEY_SEQ_LEN}, .steers = STEERS_ALWAYS,
+    .context = "SOURCE_LEN", .has_meaning = has_own_keys, .idle = NO_SOURCE)
 KEY(SOURCE_KEPT, source_kept, SWITCH, FIELD(source_kept), .context = "SOURCE_KEPT",
     .untrained = "source_kept = false", .has_meaning = is_cross, .restated = true,
     .idle = "only attention = cross has keys and values of a source to keep; leave it out, or write attention = cross")
@@ -52,8 +54,9 @@ KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none",
 KEY(CACHE_TYPE, cache_type, WORD, FIELD(cache_type), OF_CACHE, .restated = true,
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}})
-KEY(CACHE_LEN, cache_len, SIZE, FIELD(cache_len), .context = "CACHE_LEN", OF_CACHE)
-KEY(PAGE_LEN, page_len, SIZE, FIELD(page_len), .context = "PAGE_LEN", .has_meaning = is_paged,
+KEY(CACHE_LEN, cache_len, SIZE, FIELD(cache_len), .example = "2048", .needed = means_cache,
+    .context = "CACHE_LEN", OF_CACHE)
+KEY(PAGE_LEN, page_len, SIZE, FIELD(page_len), .example = "16", .context = "PAGE_LEN", .has_meaning = is_paged,
     .idle = "only cache = paged has pages; leave it out, or write cache = paged")
 KEY(OFFSET, offset, WORD, FIELD(offset), .restated = true,
     .words = {{"none", OFFSET_NONE, NULL}, {"past", OFFSET_PAST, NULL}, {"end", OFFSET_END, NULL}},
@@ -170,7 +173,7 @@ KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_ATTENTION | OF_FFN,
               {"gelu_tanh", FFN_GELU_TANH, GELU_TANH_TOO}, {"silu", FFN_SILU, "swish"}, {"swiglu", FFN_SWIGLU, NULL},
               {"geglu", FFN_GEGLU, NULL}, {"geglu_tanh", FFN_GEGLU_TANH, NULL}},
     .nicknames = {{"hidden_act hidden_activation activation_function", ""}})
-KEY(D_FF, d_ff, SIZE, FIELD(d_ff), .context = "D_FF", OF_FEED_FORWARD,
+KEY(D_FF, d_ff, SIZE, FIELD(d_ff), .example = "3072", .context = "D_FF", OF_FEED_FORWARD,
     .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
     .nicknames = {{"intermediate_size ffn_dim n_inner dim_feedforward ffn_hidden_size d_inner inner_dim mlp_dim", ""}})
 KEY(FFN_BIAS, ffn_bias, SWITCH, FIELD(ffn_bias), .context = "FFN_BIAS", OF_FEED_FORWARD, .restated = true,

@@ -2,7 +2,7 @@
 /* The table of keys: all that is known of a key by itself. Each row of key_rows.h is a line of it.
  *
  * Reading values, steering, filling a layer, plan files, --keys, what templates see and the tests walk this table.
- * Left out on purpose: rules between keys (spec_rules.c) and defaults that are other keys' values (spec.c).
+ * Left out on purpose: rules between keys (spec_rules.c) and sizes that are computed from others (read.c).
  */
 #ifndef ATTNGEN_KEYS_H
 #define ATTNGEN_KEYS_H
@@ -60,6 +60,9 @@ struct key_row {
     size_t offset;        /* FIELD(…): of the field with the value; FIELD_NONE: layer.c makes what follows from it */
     enum field_type type;
     double absent;        /* the value where the key is not given */
+    enum key from[2];     /* then it has the value of the first of these keys that has a meaning; KEY_NAME: none */
+    const char *example;  /* the key must be given where it has a meaning: a value for the message; NULL: it need not */
+    bool (*needed)(struct spec *spec); /* that is so only here; NULL: wherever it has a meaning */
     struct key_word words[10]; /* of a WORD; a word of NULL ends them */
     enum key_steers steers;
     const char *context;  /* the name of the field in templates; NULL: none. A word is "" where its constant is 0 */

@@ -56,8 +56,8 @@ bool layer_reads_digits(const struct layer *layer)
 
 #define LEAST_DEPTH 32 /* from here on integers pay on every set */
 
-/* Whether a sum over so many features saves more than rounding costs, which is a time for each row of keys, values or
- * queries, and for each weight. Measured with four numbers in a word, of 8 to 24 features: equal near 432 products
+/* Rounding costs a time for each row of keys, values or queries, and for each weight; a sum over `depth` features saves
+ * its share. Measured with four numbers in a word, of 8 to 24 features: equal near 432 products
  * (bench/results/2026-11-26-amd-zen4-tiny.md). */
 bool layer_depth_pays(const struct layer *layer, bool pairs, int64_t depth)
 {
@@ -91,7 +91,7 @@ bool layer_rounds_scores(const struct layer *layer, bool pairs)
            layer->seq_len > layer_few_queries(layer) && layer_depth_pays(layer, pairs, layer->d_k);
 }
 
-/* of values and weights, by whether a word has four of them; behind a cache bytes of weights have a sign */
+/* [a word has four numbers]; weights of a layer with a cache have a sign in their bytes */
 static const int64_t value_levels[] = {4095, 127}, weight_levels[] = {2047, 255};
 #define CACHED_WEIGHT_LEVELS 254
 _Static_assert(INT64_C(4095) * 2047 * MOST_SUMMED <= INT32_MAX, "sums of 32 bits");

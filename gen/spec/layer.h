@@ -38,9 +38,9 @@ enum score_name {
 };
 #undef TERM
 
-/* Tensors are of the first three, but those of a cache, which may be of the others too, and a caller's activations,
- * which may be bf16 or f16. These are types of packed weights; of i8 each column of a matrix has a scale, of i4 each
- * WEIGHT_GROUP rows of it, and no cache is of i4. An element of i4 is a byte: two numbers, or a quarter of a scale. */
+/* Types of elements. A call's tensors: f32, i32, bool; its activations also bf16, f16; its caches also bf16, f16,
+ * i8. Packed weights: f32, bf16, f16, i8 with a scale for each column of a matrix, i4 with a scale for each
+ * WEIGHT_GROUP rows of a column. An element of i4 is a byte: two numbers, or a quarter of a scale. */
 enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F16, TENSOR_I8, TENSOR_I4 };
 #define WEIGHT_GROUP 32 /* of a product's depth, which is that of one tap */
 
@@ -180,7 +180,7 @@ static inline bool layer_has_cache(const struct layer *layer)
 {
     return layer->cache != CACHE_NONE;
 }
-/* Whether a call brings as many keys as queries: those of self-attention, those for a cache, or as many as `positions`
+/* Whether a call brings the same number of keys and queries: in self-attention, with a cache, or where `positions`
  * serves both. */
 static inline bool layer_is_square(const struct layer *layer)
 {
@@ -243,11 +243,12 @@ static inline bool layer_rounds_rows(const struct layer *layer)
 {
     return layer_rounds(layer) || layer_reads_digits(layer);
 }
-/* The largest magnitude of those numbers, for a row of `count` of them. Under i16 it leaves a column room for twice as
- * much, and the sum of products room for both. */
+/* Largest magnitude of a rounded row of `count` numbers. i16: a column has room for twice that magnitude, and the
+ * sum of products fits 32 bits. */
 int64_t layer_levels(const struct layer *layer, int64_t count);
-/* Likewise of a column. From FAST_NUMBERS on (fast.h) the sums that fast products form, of four numbers of a row or of
- * a column, fit 16 bits: that depends on the layer alone, as plans must not change what is computed. */
+/* Largest magnitude of a rounded column of `count` numbers. From FAST_NUMBERS on (fast.h) sums of four of its
+ * numbers, or of a row's, fit 16 bits, as fast products need. It depends on the layer alone: plans do not change
+ * what is computed. */
 int64_t layer_column_levels(const struct layer *layer, int64_t count);
 /* Whether W_O reads rounded rows of Z: of all heads, or under conv of each head. */
 static inline bool layer_rounds_z(const struct layer *layer)
@@ -255,20 +256,20 @@ static inline bool layer_rounds_z(const struct layer *layer)
     return layer_rounds_rows(layer) && layer_attends(layer) && layer->w_o != W_O_NONE;
 }
 
-/* Whether exponentials of scores are polynomials of low degree: beside products of whole numbers without a cache;
- * behind one where scores are such. */
+/* Whether exponentials of scores are polynomials of low degree: without a cache, beside products of whole numbers. With
+ * a cache layer_rounds_scores() says so. */
 static inline bool layer_shortens_weights(const struct layer *layer)
 {
     return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer);
 }
 
-/* With a cache, calls of at most so many queries take a path of their own; 0: there is none, as plan.exact_chunks asks,
- * or as so many heads share keys. */
+/* Queries of a call, at most, that take the path of steps; 0: no call does, as there is no cache, plan.exact_chunks is
+ * given, or too many heads share keys. */
 bool layer_exact_chunks(const struct layer *layer);
 int64_t layer_few_queries(const struct layer *layer);
-/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay, and behind a cache in calls
- * of more than layer_few_queries() alone, in none with plan.exact_chunks. It depends on the set, as sums of bytes pay
- * sooner. layer_score_levels(): the largest magnitude of such numbers of a query and of a key. */
+/* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay; with a cache in calls of
+ * more than layer_few_queries() queries, and in no call with plan.exact_chunks. Sets that sum bytes gain sooner
+ * (`pairs` false). layer_score_levels(): largest magnitude of a rounded query or key. */
 bool layer_rounds_scores(const struct layer *layer, bool pairs);
 /* Whether keys are rounded in a phase of their own; those of a cache are where they are met. */
 static inline bool layer_rounds_ahead(const struct layer *layer, bool pairs)
@@ -278,13 +279,14 @@ static inline bool layer_rounds_ahead(const struct layer *layer, bool pairs)
 int64_t layer_score_levels(const struct layer *layer, bool pairs);
 /* Whether a sum over `depth` features saves more than rounding its operands costs. */
 bool layer_depth_pays(const struct layer *layer, bool pairs, int64_t depth);
-/* Likewise weighted sums, of values of at most so many levels and weights, which have no sign, of so many. No block of
- * MOST_SUMMED keys exceeds 2^31. */
+/* The same of weighted sums: largest magnitude of a rounded value, and of a rounded weight, which has no sign. A sum
+ * over MOST_SUMMED keys is at most 2^31. */
 #define MOST_SUMMED 256
 bool layer_rounds_values(const struct layer *layer, bool pairs);
 int64_t layer_value_levels(const struct layer *layer, bool pairs);
 int64_t layer_weight_levels(const struct layer *layer, bool pairs);
-/* Numbers of those in a word: bytes under i8, but on sets that sum `pairs` of products in 16 bits first. */
+/* Numbers in a word of rounded queries, keys, values and weights: four bytes under i8, except on sets that sum `pairs`
+ * of products in 16 bits first. */
 static inline int64_t layer_core_word(const struct layer *layer, bool pairs)
 {
     return layer->precision == PRECISION_I8 && !pairs ? 4 : 2;
@@ -312,30 +314,21 @@ static inline bool layer_types_tensors(const struct layer *layer)
 /* How many norms the block has: n1 is the first. */
 int layer_norms(const struct layer *layer);
 
-/* The tensors of the contract, in the order of docs/spec.md's table. */
+/* The tensors of the contract. TENSOR_TABLE and on: the tables of a spec, in its order. */
+#define TENSOR(id, ...) TENSOR_##id,
 enum layer_tensor {
-    TENSOR_X, TENSOR_SOURCE, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_LENGTHS, TENSOR_PAST, TENSOR_POSITIONS,
-    TENSOR_PAGE_TABLE,
-    TENSOR_PREFIX, TENSOR_SEGMENT, TENSOR_SEGMENT_Q, TENSOR_SEGMENT_K, TENSOR_MASK_BOOL, TENSOR_MASK_ADD,
-    TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V, TENSOR_W_O, TENSOR_B_O,
-    TENSOR_G_Q, TENSOR_C_Q, TENSOR_G_K, TENSOR_C_K,
-    TENSOR_N1_G, TENSOR_N1_B, TENSOR_N2_G, TENSOR_N2_B, TENSOR_N3_G, TENSOR_N3_B, TENSOR_N4_G, TENSOR_N4_B,
-    TENSOR_W_1, TENSOR_B_1, TENSOR_W_G, TENSOR_B_G, TENSOR_W_2, TENSOR_B_2,
-    TENSOR_W, TENSOR_B, /* of layer = linear */
-    TENSOR_REL_BIAS, TENSOR_SINK,
-    TENSOR_TABLE, /* and on: the tables of a spec, in its order */
-    TENSOR_TABLE_LAST = TENSOR_TABLE + LAYER_TABLES - 1,
-    TENSOR_Y, TENSOR_ATTN, TENSOR_LSE,
-    TENSOR_K_CACHE, TENSOR_V_CACHE, TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE,
-    TENSOR_COUNT
+#include "spec/tensor_rows.h"
+    TENSOR_COUNT,
+    TENSOR_TABLE = TENSOR_TABLE_0, TENSOR_TABLE_LAST = TENSOR_TABLE_7
 };
+#undef TENSOR
 
 enum tensor_kind {
     TENSOR_OF_CALL,  /* each call brings it */
-    TENSOR_OF_PAIRS, /* likewise, a number for each query and key: [batch|1][h|1][n][m], two extents may be 1 */
+    TENSOR_OF_PAIRS, /* a number for each query and key, of the call: [batch|1][h|1][n][m], two extents may be 1 */
     TENSOR_WEIGHT, TENSOR_BIAS,
     TENSOR_LEARNED, /* packed like those, in no other layout than its own */
-    TENSOR_NAMED,   /* likewise, a table that the spec names; the interface has all of them in one field */
+    TENSOR_NAMED,   /* a table that the spec names, packed; the interface has all tables in one field */
     TENSOR_OUTPUT,
     TENSOR_CACHE  /* a call reads rows of it and writes those of its new tokens */
 };
@@ -356,8 +349,8 @@ struct layer_tensor_row {
     const char *name; /* on disk and in the interface */
     enum tensor_kind kind;
     enum tensor_element type;
-    const char *field, *note; /* what the emitted header says behind its field and behind its shape; NULL: nothing; what
-                               * is behind a '|' holds in cross-attention */
+    const char *field, *note; /* words of the emitted header after the field and after the shape; NULL: none; words
+                               * after a '|' hold in cross-attention */
 };
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
@@ -439,8 +432,8 @@ struct layer_parameters {
     int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, w, b, learned, total;
 };
 struct layer_parameters layer_parameters(const struct layer *layer);
-/* Bytes of so many numbers of matrices, as they are packed, and of others, which are f32; of all parameters. Scales of
- * columns are left out, those of i4's groups are not. */
+/* Bytes of packed numbers: `of_matrices` in weight_type, `others` in f32; of all parameters. Scales of i4's groups
+ * count, scales of columns do not. */
 double layer_packed_bytes(const struct layer *layer, int64_t of_matrices, int64_t others);
 double layer_parameter_bytes(const struct layer *layer);
 

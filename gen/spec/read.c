@@ -115,7 +115,7 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
 static bool fill_texts(struct layer *layer, struct spec *spec)
 {
     const struct entry *name = &spec->given[KEY_NAME];
-    layer->name = name->key != NULL ? spec_copy(name->value, strlen(name->value)) : spec_stem(spec->path);
+    layer->name = name->key != NULL ? strdup(name->value) : spec_stem(spec->path);
     layer->text = layer->name != NULL ? given_text(layer, spec) : NULL;
     layer->steering = spec_steering(spec, layer);
     if (layer->text == NULL || layer->steering == NULL)
@@ -128,9 +128,9 @@ static bool fill_texts(struct layer *layer, struct spec *spec)
     for (size_t i = 0; i < spec->plan_count; i++) {
         const struct entry *entry = &spec->plan[i];
         struct layer_option *option = &layer->options[layer->options_count++];
-        option->key = spec_copy(entry->key, strlen(entry->key));
-        option->value = spec_copy(entry->value, strlen(entry->value));
-        option->place = spec_copy(entry->place, strlen(entry->place));
+        option->key = strdup(entry->key);
+        option->value = strdup(entry->value);
+        option->place = strdup(entry->place);
         if (option->key == NULL || option->value == NULL || option->place == NULL)
             return false;
     }

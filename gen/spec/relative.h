@@ -12,8 +12,8 @@
 
 struct layer;
 
-/* relative = t5. Distances of one sign have so many buckets, one for each distance below half of them; the others grow
- * like a geometric series. Both signs have buckets of their own unless the mask is causal. */
+/* relative = t5. relative_side(): buckets of the distances of one sign, one for each distance below half of them;
+ * the others grow like a geometric series. Both signs have buckets of their own unless the mask is causal. */
 int64_t relative_side(const struct layer *layer);
 bool relative_both(const struct layer *layer);
 /* The smallest distance of bucket side / 2 + k, k = 0 ... side / 2 - 1:

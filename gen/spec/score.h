@@ -71,7 +71,7 @@ bool score_lifts(const struct layer *layer);
 bool score_placed(const struct layer *layer);
 bool score_masks_placed(const struct layer *layer);
 bool score_falls(const struct layer *layer);
-/* A score that exceeds the one that others are relative to by so many powers of 2 takes its place, where terms lift. */
+/* Powers of 2 by which a score must exceed the one that others are relative to, to take its place, where terms lift. */
 int score_lift(const struct layer *layer);
 /* SCORE_ALIBI: the slope of a head. */
 double score_slope(const struct layer *layer, int64_t head);

@@ -16,40 +16,16 @@
 #include "base/file.h"
 #include "base/name.h"
 #include "base/number.h"
+#include "base/text.h"
 
 #define MAX_SIZE INT64_C(2147483647)
-#define MAX_SHOWN 60 /* characters of a value that a message repeats */
 #define LOG2_E 1.4426950408889634
 
 /* ---- text ------------------------------------------------------------------------------------------------ */
 
-struct shown { char text[4 * MAX_SHOWN + 4]; };
-
-/* Text as a message may repeat it: cut, and with every byte visible (a no-break space in a number is otherwise
- * hard to find). */
 static struct shown show(const char *text)
 {
-    struct shown shown;
-    size_t used = 0, taken = 0;
-    for (; taken < MAX_SHOWN && text[taken] != '\0'; taken++) {
-        const unsigned char byte = (unsigned char)text[taken];
-        if (byte >= 0x20 && byte < 0x7f)
-            shown.text[used++] = (char)byte;
-        else
-            used += (size_t)snprintf(shown.text + used, 5, "\\x%02x", byte);
-    }
-    strcpy(shown.text + used, text[taken] != '\0' ? "..." : "");
-    return shown;
-}
-
-char *spec_copy(const char *text, size_t length)
-{
-    char *copy = malloc(length + 1);
-    if (copy != NULL) {
-        memcpy(copy, text, length);
-        copy[length] = '\0';
-    }
-    return copy;
+    return text_show(text, strlen(text));
 }
 
 void spec_out_of_memory(struct spec *spec)
@@ -73,16 +49,6 @@ static void trim(const char **text, size_t *length)
     }
     while (*length > 0 && is_blank((*text)[*length - 1]))
         (*length)--;
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 /* ---- lines ----------------------------------------------------------------------------------------------- */
@@ -128,17 +94,17 @@ static void unknown_key(struct spec *spec, const char *place, const char *key)
                    nearest_ask(&nearest, text, "write one that attngen --keys lists"));
 }
 
-static struct entry *table_slot(struct spec *spec, const char *place, const char *key)
+/* The entry with this key among `count`, or the place behind them, which is counted when it is filled; NULL, and an
+ * error, where there are `limit` already. */
+static struct entry *slot_among(struct spec *spec, struct entry *entries, size_t count, size_t limit, const char *place,
+                                const char *key, const char *full)
 {
-    for (size_t i = 0; i < spec->table_count; i++)
-        if (strcmp(key, spec->tables[i].key) == 0)
-            return &spec->tables[i];
-    if (spec->table_count == LAYER_TABLES) {
-        diag_error(spec->diag, place, "more than %d tables; write at most that many, perhaps one with another axis",
-                   LAYER_TABLES);
-        return NULL;
-    }
-    return &spec->tables[spec->table_count]; /* counted when it is filled */
+    size_t i = 0;
+    while (i < count && strcmp(key, entries[i].key) != 0)
+        i++;
+    if (i == limit)
+        diag_error(spec->diag, place, "more than %zu %s", limit, full);
+    return i < limit ? &entries[i] : NULL;
 }
 
 /* Where an entry with this key is or will be kept; NULL once it is reported that there is no such place. */
@@ -147,19 +113,13 @@ static struct entry *slot_of(struct spec *spec, const char *place, const char *k
     if (key_find(key) < KEY_COUNT)
         return &spec->given[key_find(key)];
     if (is_table_key(key))
-        return table_slot(spec, place, key);
-    if (!is_plan_key(key)) {
-        unknown_key(spec, place, key);
-        return NULL;
-    }
-    for (size_t i = 0; i < spec->plan_count; i++)
-        if (strcmp(key, spec->plan[i].key) == 0)
-            return &spec->plan[i];
-    if (spec->plan_count == MAX_PLAN_KEYS) {
-        diag_error(spec->diag, place, "more than %d plan keys; write at most that many", MAX_PLAN_KEYS);
-        return NULL;
-    }
-    return &spec->plan[spec->plan_count]; /* counted when it is filled */
+        return slot_among(spec, spec->tables, spec->table_count, LAYER_TABLES, place, key,
+                          "tables; write at most that many, perhaps one with another axis");
+    if (is_plan_key(key))
+        return slot_among(spec, spec->plan, spec->plan_count, MAX_PLAN_KEYS, place, key,
+                          "plan keys; write at most that many");
+    unknown_key(spec, place, key);
+    return NULL;
 }
 
 /* Takes over the entry's texts. */
@@ -214,7 +174,7 @@ static void read_line(struct spec *spec, const char *text, size_t length, const 
 
     const char *equals = memchr(text, '=', length);
     if (equals == NULL) {
-        char *whole = spec_copy(text, length);
+        char *whole = strndup(text, length);
         if (whole == NULL)
             spec_out_of_memory(spec);
         else
@@ -227,7 +187,7 @@ static void read_line(struct spec *spec, const char *text, size_t length, const 
     size_t key_length = (size_t)(equals - text), value_length = length - key_length - 1;
     trim(&text, &key_length);
     trim(&value, &value_length);
-    struct entry entry = {spec_copy(text, key_length), spec_copy(value, value_length), spec_copy(place, strlen(place)),
+    struct entry entry = {strndup(text, key_length), strndup(value, value_length), strndup(place, strlen(place)),
                           line, (size_t)(value - begin) + 1};
     if (entry.key == NULL || entry.value == NULL || entry.place == NULL) {
         spec_out_of_memory(spec);
@@ -308,7 +268,7 @@ char *spec_stem(const char *path)
     const char *slash = strrchr(path, '/');
     const char *base = slash != NULL ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
-    return spec_copy(base, dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base));
+    return strndup(base, dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base));
 }
 
 void spec_check_name(struct spec *spec)
@@ -408,19 +368,19 @@ static bool read_word(struct spec *spec, enum key key, const char *text)
 /* The bits of a mask's word; 0: there is none. */
 static unsigned mask_of(const char *text, size_t length)
 {
-    char word[MAX_SHOWN + 1];
+    char word[TEXT_SHOWN + 1];
     snprintf(word, sizeof word, "%.*s", (int)length, text);
     const struct key_word *found = length < sizeof word ? key_find_word(KEY_MASK, word) : NULL;
     return found != NULL ? (unsigned)found->value : 0;
 }
 
 /* Masks that something else joins, as a spec writes them; NULL where one is not known. */
-static const char *joined_masks(const char *text, char joined[MAX_SHOWN + 1])
+static const char *joined_masks(const char *text, char joined[TEXT_SHOWN + 1])
 {
     size_t used = 0;
     while (*text != '\0') {
         const size_t length = strcspn(text, ",|& "), blanks = strspn(text + length, ",|& ");
-        if (used + length + 2 > MAX_SHOWN || mask_of(text, length) == 0)
+        if (used + length + 2 > TEXT_SHOWN || mask_of(text, length) == 0)
             return NULL;
         used += (size_t)sprintf(joined + used, "%s%.*s", used > 0 ? "+" : "", (int)length, text);
         text += length + blanks;
@@ -453,14 +413,14 @@ static bool read_mask(struct spec *spec, enum key key, const char *text)
         } else if (length == 4 && memcmp(part, "none", 4) == 0) {
             return diag_error(spec->diag, place, "mask joins none to another mask; write none alone, or leave it out");
         } else {
-            char unknown[MAX_SHOWN + 2], known[100], meant[NEAREST_TEXT], joined[MAX_SHOWN + 1];
+            char unknown[TEXT_SHOWN + 2], known[100], meant[NEAREST_TEXT], joined[TEXT_SHOWN + 1];
             struct nearest nearest = key_nearest_word(key, part, length);
             snprintf(unknown, sizeof unknown, "%.*s", (int)length, part);
             key_list_words(key, known, sizeof known);
             if (key_our_word(key, unknown) != NULL)
                 nearest.word = key_our_word(key, unknown);
             if (strpbrk(unknown, ",|& ") != NULL)
-                nearest.word = length <= MAX_SHOWN ? joined_masks(unknown, joined) : NULL;
+                nearest.word = length <= TEXT_SHOWN ? joined_masks(unknown, joined) : NULL;
             return diag_error(spec->diag, place, "mask '%s' is not known; write none, or any of %s joined by +%s",
                               show(unknown).text, known, nearest_add(&nearest, meant));
         }
@@ -523,14 +483,31 @@ static bool (*const readers[])(struct spec *spec, enum key key, const char *text
     [KIND_MASK] = read_mask, [KIND_WORD] = read_word, [KIND_SWITCH] = read_word, [KIND_EXPRESSION] = read_nothing,
     [KIND_FACTOR] = read_factor, [KIND_CAP] = read_cap, [KIND_POSITIVE] = read_positive, [KIND_SHARE] = read_share};
 
-/* A size that is not written takes another's value, and is bad where that one is. */
-static void size_default(struct spec *spec, enum key key, enum key from)
+/* A key that must be given, and is not, is bad; so is one that perhaps must be, of which nothing is said. */
+static void check_required(struct spec *spec, enum key key)
 {
-    if (is_given(spec, key))
+    const struct key_row *row = &key_rows[key];
+    if (is_given(spec, key) || row->example == NULL || !key_is_of(spec, key))
         return;
-    spec->value[key] = spec->value[from];
-    if (spec->bad[from])
-        spec->bad[key] = true;
+    spec->bad_read = false;
+    const bool wanted = row->needed != NULL ? row->needed(spec) : row->has_meaning == NULL || row->has_meaning(spec);
+    if (wanted && !spec->bad_read)
+        diag_error(spec->diag, spec->path, "%s is missing; write for example %s = %s", row->name, row->name,
+                   row->example);
+    spec->bad[key] = wanted || spec->bad_read;
+}
+
+/* A key that is not given takes the value of another one, and is bad where that one is. */
+static void take_default(struct spec *spec, enum key key)
+{
+    for (size_t i = 0; i < COUNT_OF(key_rows[key].from) && !is_given(spec, key); i++) {
+        const enum key from = key_rows[key].from[i];
+        if (from == KEY_NAME || !key_is_of(spec, from) || !has_meaning(spec, from))
+            continue;
+        spec->value[key] = spec->value[from];
+        spec->bad[key] = spec->bad[key] || spec->bad[from];
+        return;
+    }
 }
 
 void spec_values(struct spec *spec)
@@ -547,29 +524,10 @@ void spec_values(struct spec *spec)
         spec->differs[key] = spec->value[key] != (int64_t)row->absent || spec->real[key] != row->absent ||
                              row->kind == KIND_EXPRESSION || key == KEY_NORM; /* of a linear layer any is one */
     }
-    const bool attends = is_attention(spec) && !spec->bad[KEY_LAYER], linear = is_linear(spec);
-    const bool has_width = !is_projected(spec) || spec->value[KEY_W_O] != W_O_NONE;
-    const bool unknown = spec->bad[KEY_INPUT] || (is_projected(spec) && spec->bad[KEY_W_O]);
-    const struct { enum key key; const char *example; bool required; } required[] = {
-        {KEY_D_MODEL, "d_model = 768", (attends && has_width && !unknown) || spec->value[KEY_LAYER] == LAYER_FFN},
-        {KEY_H, "h = 12", attends}, {KEY_D_K, "d_k = 64", attends && is_projected(spec)},
-        {KEY_D_IN, "d_in = 768", linear}, {KEY_D_OUT, "d_out = 50257", linear}, {KEY_SEQ_LEN, "seq_len = 512", true},
-        {KEY_CACHE_LEN, "cache_len = 2048", attends && is_cached(spec)},
-        {KEY_PAGE_LEN, "page_len = 16", attends && spec->value[KEY_CACHE] == CACHE_PAGED},
-        {KEY_D_FF, "d_ff = 3072", !linear && is_ffn(spec) && !spec->bad[KEY_FFN]}};
-    for (size_t i = 0; i < COUNT_OF(required); i++)
-        if (required[i].required && !is_given(spec, required[i].key)) {
-            diag_error(spec->diag, spec->path, "%s is missing; write for example %s", key_rows[required[i].key].name,
-                       required[i].example);
-            spec->bad[required[i].key] = true;
-        }
-    if (linear)
-        size_default(spec, KEY_D_MODEL, KEY_D_IN);
-    if (unknown && !is_given(spec, KEY_D_MODEL))
-        spec->bad[KEY_D_MODEL] = true; /* perhaps there is none, so nothing is said about it */
-    size_default(spec, KEY_H_KV, KEY_H);
-    size_default(spec, KEY_D_SOURCE, KEY_D_MODEL);
-    size_default(spec, KEY_SOURCE_LEN, is_cached(spec) ? KEY_CACHE_LEN : KEY_SEQ_LEN);
+    for (enum key key = 0; key < KEY_COUNT; key++)
+        check_required(spec, key);
+    for (enum key key = 0; key < KEY_COUNT; key++)
+        take_default(spec, key);
 }
 
 /* FNV-1a, 64 bits. */

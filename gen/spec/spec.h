@@ -49,7 +49,7 @@ struct spec {
 /* spec.c */
 /* The file, or the text in its place, then --set texts over it. `failed` where there is nothing more to say. */
 void spec_read(struct spec *spec, const char *const *set, size_t set_count);
-/* Every value that is given, and defaults that are no other key's. */
+/* Every value that is given, and every default. */
 void spec_values(struct spec *spec);
 void spec_check_name(struct spec *spec);
 /* "key=value" for each key that a plan depends on (enum key_steers), blanks between; of expressions and tables
@@ -58,8 +58,6 @@ char *spec_steering(struct spec *spec, const struct layer *layer);
 void spec_fingerprint(const char *text, char fingerprint[17]);
 void spec_free(struct spec *spec);
 void spec_out_of_memory(struct spec *spec);
-/* The `length` bytes at `text` as a string; NULL without memory. */
-char *spec_copy(const char *text, size_t length);
 /* The file's stem: what stands between the last slash and the last dot. */
 char *spec_stem(const char *path);
 
@@ -110,11 +108,11 @@ static inline bool has_window(struct spec *spec) { return has_mask(spec, MASK_WI
 static inline bool has_rope(struct spec *spec) { return value_of(spec, KEY_ROPE) != ROPE_NONE; }
 static inline bool has_buckets(struct spec *spec) { return value_of(spec, KEY_RELATIVE) == RELATIVE_T5; }
 static inline bool has_table(struct spec *spec) { return value_of(spec, KEY_RELATIVE) == RELATIVE_TABLE; }
-/* Whether the layer's kind has the key */
+/* Whether the layer's kind has the key; where the kind is not known, whether all kinds have it. */
 static inline bool key_is_of(const struct spec *spec, enum key key)
 {
     const unsigned of = key_rows[key].of != 0 ? key_rows[key].of : OF_ATTENTION;
-    return (of >> spec->value[KEY_LAYER] & 1u) != 0;
+    return spec->bad[KEY_LAYER] ? of == OF_ALL : (of >> spec->value[KEY_LAYER] & 1u) != 0;
 }
 /* Whether the layer's other keys give this key a meaning; true where that is not known, as one of them is bad. */
 static inline bool has_meaning(struct spec *spec, enum key key)

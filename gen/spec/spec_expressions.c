@@ -58,7 +58,7 @@ static bool read_table(struct spec *spec, const struct entry *entry, struct laye
         return false;
     if (!check_table_name(spec, entry, name) || !read_extents(spec, entry, table))
         return false;
-    table->name = spec_copy(name, strlen(name));
+    table->name = strdup(name);
     layer->table_count++;
     if (table->name == NULL)
         spec_out_of_memory(spec);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tensors of a layer: one table of what each is called, made of and shaped like, and when a layer has it.
+/* The tensors of a layer: what each is called, made of and shaped like, and when a layer has it, by tensor_rows.h.
  *
- * A shape is written in the letters of docs/spec.md: "[batch|1][h|1][n][m]" is a mask whose first two extents may be 1.
  * All that asks for names, shapes, types or presence reads this table: specs that are too large, --explain, the emitted
  * header and its checks, what attnrun draws, reads from files and hands to a kernel.
  */
@@ -70,18 +69,19 @@ static bool has_gate_bias(const struct layer *layer) { return layer->ffn_bias &&
 static bool has_output_bias(const struct layer *layer) { return layer->bias && has_output(layer); }
 
 /* Named and shaped by the spec: struct layer's tables. */
-#define TABLE(number) [TENSOR_TABLE + number] = {.shown = {"table_" #number, TENSOR_NAMED, TENSOR_F32, NULL, NULL}}
-_Static_assert(LAYER_TABLES == 8, "a row for each of them");
+_Static_assert(LAYER_TABLES == TENSOR_TABLE_LAST - TENSOR_TABLE + 1, "a row for each of them");
 static const struct layer_table *table_of(const struct layer *layer, enum layer_tensor tensor)
 {
     return tensor >= TENSOR_TABLE && tensor <= TENSOR_TABLE_LAST && tensor - TENSOR_TABLE < layer->table_count
                ? &layer->tables[tensor - TENSOR_TABLE] : NULL;
 }
 
-/* In the order of docs/spec.md's table, and of the fields of a call. */
+#define TENSOR(id, of_name, of_kind, element, of_extents, of_has, ...) \
+    [TENSOR_##id] = {.shown = {.name = #of_name, .kind = TENSOR_##of_kind, .type = TENSOR_##element}, \
+                     .extents = of_extents, .has = of_has, __VA_ARGS__},
 static const struct row {
     struct layer_tensor_row shown;
-    const char *extents;
+    const char *extents; /* NULL: those of the spec's table */
     bool (*has)(const struct layer *layer);
     unsigned mask; /* the bit of the mask that brings it, in place of `has` */
     struct {
@@ -89,123 +89,7 @@ static const struct row {
         const char *extents;
     } variant[3]; /* the last that is, counts */
 } rows[TENSOR_COUNT] = {
-    [TENSOR_X] = {.shown = {"x", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_model]",
-                  .has = has_x},
-    [TENSOR_SOURCE] = {.shown = {"source", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL},
-                       .extents = "[batch][m][d_source]", .has = is_cross},
-    [TENSOR_Q] = {.shown = {"q", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][h][d_k]",
-                  .has = is_projected, .variant = {{is_first, "[batch][h][n][d_k]"}}},
-    [TENSOR_K] = {.shown = {"k", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_k]",
-                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"},
-                                                 {is_cached, "[batch][n][h_kv][d_k]"},
-                                                 {is_cached_first, "[batch][h_kv][n][d_k]"}}},
-    [TENSOR_V] = {.shown = {"v", TENSOR_OF_CALL, TENSOR_F32, NULL, NULL}, .extents = "[batch][m][h_kv][d_v]",
-                  .has = is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"},
-                                                 {is_cached, "[batch][n][h_kv][d_v]"},
-                                                 {is_cached_first, "[batch][h_kv][n][d_v]"}}},
-    [TENSOR_LENGTHS] = {.shown = {"lengths", TENSOR_OF_CALL, TENSOR_I32, NULL,
-                                  " int32, 0 ... m: keys that exist|; memory past them is not touched"},
-                        .extents = "[batch]", .mask = MASK_PADDING},
-    [TENSOR_PAST] = {.shown = {"past", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32, 0 or more: position of query 0"},
-                     .extents = "[batch]", .has = has_past},
-    [TENSOR_POSITIONS] = {.shown = {"positions", TENSOR_OF_CALL, TENSOR_I32, NULL,
-                                    " int32: positions by which queries and keys are rotated"},
-                          .extents = "[batch][n]", .has = has_positions},
-    [TENSOR_PAGE_TABLE] = {.shown = {"page_table", TENSOR_OF_CALL, TENSOR_I32, NULL,
-                                     " int32: where pages of a sequence are; behind the last used one it is not read"},
-                           .extents = "[batch][page_count]", .has = has_pages},
-    [TENSOR_PREFIX] = {.shown = {"prefix", TENSOR_OF_CALL, TENSOR_I32, NULL,
-                                 " int32, 0 or more: so many first keys are seen by all"},
-                       .extents = "[batch]", .mask = MASK_PREFIX},
-    [TENSOR_SEGMENT] = {.shown = {"segment", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each token"},
-                        .extents = "[batch][n]", .has = has_segment},
-    [TENSOR_SEGMENT_Q] = {.shown = {"segment_q", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each query"},
-                          .extents = "[batch][n]", .has = has_two_segments},
-    [TENSOR_SEGMENT_K] = {.shown = {"segment_k", TENSOR_OF_CALL, TENSOR_I32, NULL, " int32: of each key"},
-                          .extents = "[batch][m]", .has = has_two_segments},
-    [TENSOR_MASK_BOOL] = {.shown = {"mask_bool", TENSOR_OF_PAIRS, TENSOR_BOOL, "nonzero: visible",
-                                    " bytes, nonzero: visible"},
-                          .extents = "[batch|1][h|1][n][m]", .mask = MASK_BOOL,
-                          .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}},
-    [TENSOR_MASK_ADD] = {.shown = {"mask_add", TENSOR_OF_PAIRS, TENSOR_F32, "added after the scale; -inf hides",
-                                   ", added to the scaled scores; -inf hides, a finite -1e9 does not"},
-                         .extents = "[batch|1][h|1][n][m]", .mask = MASK_ADDITIVE,
-                          .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}},
-    [TENSOR_W_Q] = {.shown = {"w_q", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_q][h*d_k]",
-                    .has = has_queries, .variant = {{is_split, "[h][d_in_q][d_k]"}}},
-    [TENSOR_B_Q] = {.shown = {"b_q", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h*d_k]", .has = has_bias},
-    [TENSOR_W_K] = {.shown = {"w_k", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_k]",
-                    .has = has_keys, .variant = {{is_split, "[h_kv][d_in_kv][d_k]"}}},
-    [TENSOR_B_K] = {.shown = {"b_k", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_k]",
-                    .has = has_key_bias},
-    [TENSOR_W_V] = {.shown = {"w_v", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_in_kv][h_kv*d_v]",
-                    .has = has_values, .variant = {{is_split, "[h_kv][d_in_kv][d_v]"}}},
-    [TENSOR_B_V] = {.shown = {"b_v", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[h_kv*d_v]",
-                    .has = has_value_bias},
-    [TENSOR_W_O] = {.shown = {"w_o", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[h*d_v][d_model]",
-                    .has = has_output, .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}}},
-    [TENSOR_B_O] = {.shown = {"b_o", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
-                    .has = has_output_bias},
-    [TENSOR_G_Q] = {.shown = {"g_q", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_gains,
-                    .variant = {{is_rms_all, "[h*d_k]"}}},
-    [TENSOR_C_Q] = {.shown = {"c_q", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_shifts},
-    [TENSOR_G_K] = {.shown = {"g_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_gains,
-                    .variant = {{is_rms_all, "[h_kv*d_k]"}}},
-    [TENSOR_C_K] = {.shown = {"c_k", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_k]", .has = has_shifts},
-    [TENSOR_N1_G] = {.shown = {"n1_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n1},
-    [TENSOR_N1_B] = {.shown = {"n1_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
-                     .has = has_n1_shift},
-    [TENSOR_N2_G] = {.shown = {"n2_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n2},
-    [TENSOR_N2_B] = {.shown = {"n2_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
-                     .has = has_n2_shift},
-    [TENSOR_N3_G] = {.shown = {"n3_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n3},
-    [TENSOR_N3_B] = {.shown = {"n3_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
-                     .has = has_n3_shift},
-    [TENSOR_N4_G] = {.shown = {"n4_g", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]", .has = has_n4},
-    [TENSOR_N4_B] = {.shown = {"n4_b", TENSOR_LEARNED, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
-                     .has = has_n4_shift},
-    [TENSOR_W_1] = {.shown = {"w_1", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_model][d_ff]",
-                    .has = has_ffn},
-    [TENSOR_B_1] = {.shown = {"b_1", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_ff]", .has = has_ffn_bias},
-    [TENSOR_W_G] = {.shown = {"w_g", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_model][d_ff]",
-                    .has = has_gate},
-    [TENSOR_B_G] = {.shown = {"b_g", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_ff]",
-                    .has = has_gate_bias},
-    [TENSOR_W_2] = {.shown = {"w_2", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_ff][d_model]",
-                    .has = has_ffn},
-    [TENSOR_B_2] = {.shown = {"b_2", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_model]",
-                    .has = has_ffn_bias},
-    [TENSOR_W] = {.shown = {"w", TENSOR_WEIGHT, TENSOR_F32, NULL, NULL}, .extents = "[d_model][d_out]",
-                  .has = is_linear},
-    [TENSOR_B] = {.shown = {"b", TENSOR_BIAS, TENSOR_F32, NULL, NULL}, .extents = "[d_out]", .has = has_linear_bias},
-    [TENSOR_REL_BIAS] = {.shown = {"rel_bias", TENSOR_LEARNED, TENSOR_F32, NULL,
-                                    ", added to scaled scores by j - p"}, .extents = "[rel_buckets][h]",
-                         .has = has_relative, .variant = {{is_table, "[h][rel_width]"}}},
-    [TENSOR_SINK] = {.shown = {"sink", TENSOR_LEARNED, TENSOR_F32, NULL,
-                                ", a score of each head that takes part in the softmax and adds no value"},
-                     .extents = "[h]", .has = has_sink},
-    TABLE(0), TABLE(1), TABLE(2), TABLE(3), TABLE(4), TABLE(5), TABLE(6), TABLE(7),
-    [TENSOR_Y] = {.shown = {"y", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][n][d_out]",
-                  .has = always, .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"}}},
-    [TENSOR_ATTN] = {.shown = {"attn", TENSOR_OUTPUT, TENSOR_F32, NULL, NULL}, .extents = "[batch][h][n][m]",
-                     .has = has_scores, .variant = {{is_cached, "[batch][h][n][cache_len]"}}},
-    [TENSOR_LSE] = {.shown = {"lse", TENSOR_OUTPUT, TENSOR_F32, NULL,
-                                ", the logarithm of the sum of exponentials; -infinity where it has none"},
-                    .extents = "[batch][h][n]", .has = has_lse},
-    [TENSOR_K_CACHE] = {.shown = {"k_cache", TENSOR_CACHE, TENSOR_F32, NULL, ", keys behind norm and rotation"},
-                        .extents = "[batch][h_kv][cache_len][d_k]", .has = has_rows},
-    [TENSOR_V_CACHE] = {.shown = {"v_cache", TENSOR_CACHE, TENSOR_F32, NULL, NULL},
-                        .extents = "[batch][h_kv][cache_len][d_v]", .has = has_rows},
-    [TENSOR_K_PAGES] = {.shown = {"k_pages", TENSOR_CACHE, TENSOR_F32, NULL, ", keys behind norm and rotation"},
-                        .extents = "[pages][h_kv][page_len][d_k]", .has = has_pages},
-    [TENSOR_V_PAGES] = {.shown = {"v_pages", TENSOR_CACHE, TENSOR_F32, NULL, NULL},
-                        .extents = "[pages][h_kv][page_len][d_v]", .has = has_pages},
-    [TENSOR_K_SCALE] = {.shown = {"k_scale", TENSOR_CACHE, TENSOR_F32, NULL, ", what keys are multiples of"},
-                        .extents = "[batch][h_kv][cache_len]", .has = has_scales,
-                        .variant = {{has_pages, "[pages][h_kv][page_len]"}}},
-    [TENSOR_V_SCALE] = {.shown = {"v_scale", TENSOR_CACHE, TENSOR_F32, NULL, ", what values are multiples of"},
-                        .extents = "[batch][h_kv][cache_len]", .has = has_scales,
-                        .variant = {{has_pages, "[pages][h_kv][page_len]"}}},
+#include "spec/tensor_rows.h"
 };
 
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor)

@@ -95,7 +95,7 @@ static int64_t pairs_from_0(const struct layer *layer, int64_t n, int64_t m)
     return below_end - below_start - (visible_pair(layer, 0, 0) ? 0 : min(n, m));
 }
 
-#define BLOCK_LANES 64 /* queries of a block, at most: those behind the last one are computed as well, and dropped */
+#define BLOCK_LANES 64 /* queries of a block, at most: those past the last one are computed as well, and dropped */
 
 struct expression_box visible_box(const struct layer *layer)
 {

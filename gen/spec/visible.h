@@ -35,7 +35,7 @@ int visible_rules(const struct layer *layer, struct visible_rule rules[VISIBLE_R
 /* Position of query 0, of n queries and m keys that all exist;
  * with offset = past where the last query is the last key. */
 int64_t visible_offset(const struct layer *layer, int64_t n, int64_t m);
-/* Whether all of them let the query at p see key j; of a sequence with a prefix of so many keys. */
+/* Whether all rules let the query at p see key j; the same of a sequence with `prefix` keys that all see. */
 bool visible_pair(const struct layer *layer, int64_t p, int64_t j);
 bool visible_pair_behind(const struct layer *layer, int64_t prefix, int64_t p, int64_t j);
 /* The query at p sees only keys p - left ... p + right; LAYER_UNBOUNDED: all on that side. */
@@ -43,7 +43,7 @@ void visible_reach(const struct layer *layer, int64_t *left, int64_t *right);
 /* Query-key pairs of n queries and m keys, with that offset, and no prefix. */
 int64_t visible_pairs(const struct layer *layer, int64_t n, int64_t m);
 
-/* Every head, position and key that a call may bring, and the positions that kernels compute behind the last query. */
+/* Every head, position and key that a call may bring, and the positions that kernels compute after the last query. */
 struct expression_box visible_box(const struct layer *layer);
 
 /* Whether `visible` is provably never true, whatever head, position and key a call may have. */
@@ -52,13 +52,13 @@ bool visible_never(const struct layer *layer);
 /* Whether `visible` is an expression of head and positions alone, so that whole blocks are known to be seen or not. */
 bool visible_by_blocks(const struct layer *layer);
 
-/* Of a layer that is visible by blocks, of one head at the compiled limits: shares of blocks of so many queries and 16
+/* Of a layer that is visible by blocks, of one head at the compiled limits: shares of blocks of `queries` and 16
  * keys that are computed, and that are tested pair by pair; of up to 64 rows of blocks spread evenly. */
 struct visible_share {
     double computed, tested;
 };
 struct visible_share visible_shares(const struct layer *layer, int64_t head, int64_t queries);
-/* A picture of it, rows of up to VISIBLE_MAP characters behind each other with a newline behind each: '#' seen by all,
+/* A picture of it, rows of up to VISIBLE_MAP characters, a newline after each: '#' seen by all,
  * '+' by some, '.' by none. */
 #define VISIBLE_MAP 24
 void visible_map(const struct layer *layer, int64_t head, char text[VISIBLE_MAP * (VISIBLE_MAP + 1) + 1]);

@@ -114,7 +114,7 @@ def host_compiler():
 
 
 def module_files():
-    yield from sorted(path for path in (HERE / "attngen").iterdir() if path.suffix == ".py" or path.name == "py.typed")
+    yield from sorted(path for path in (HERE / "attngen").iterdir() if path.suffix in (".py", ".c", ".typed"))
 
 
 def pack_wheel(out, tag, programs, lua):

@@ -71,8 +71,7 @@ static void print_line(const char *verdict, const struct check *c, const char *i
     if (against && layer_stores_weights(c->layer))
         printf(", %.2g of the bound", f->given.worst_ratio);
     if (c->layer->train)
-        printf("  gradients: error %.2g, %.2g, %.2g", f->gradients.error, f->gradients.drawn_ratio,
-               f->gradients.worst_ratio);
+        printf("  gradients: error %.2g, %.2g of the gate", f->gradients.error, f->gradients.ratio);
     printf("\n");
 }
 
@@ -81,7 +80,7 @@ static void print_miss(const struct comparison *comparison)
     if (comparison->misses == 0)
         return;
     printf("  ");
-    comparison_print_miss(comparison, stdout);
+    compare_print_miss(comparison, stdout);
     printf("\n");
 }
 

@@ -19,7 +19,6 @@
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "system/memory.h"
-#include "system/process.h"
 
 enum format { FORMAT_C, FORMAT_BLOB };
 

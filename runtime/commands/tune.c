@@ -195,7 +195,7 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
     for (int i = 0; i < 2; i++)
         if (both[i]->misses > 0) {
             fputs("\n  ", stderr);
-            comparison_print_miss(both[i], stderr);
+            compare_print_miss(both[i], stderr);
         }
     fprintf(stderr, "%s%s\n", f->why[0] != '\0' ? "\n  " : "", f->why);
     request_words(&words, t->options, request);

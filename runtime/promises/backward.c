@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guarded.h"
 #include "misuse.h"
-#include "promises.h"
+#include "trial.h"
 #include "reference/gradient.h"
 
 #define WORKERS 3
@@ -19,7 +18,8 @@ struct pass {
     const struct inputs *in;
     const struct layer *layer;
     const struct kernel_table *call;
-    struct guarded y, attn, lse, saved, scratch, back, gradient[TENSOR_COUNT], base[TENSOR_COUNT];
+    struct outputs out;
+    struct guarded saved, scratch, back, gradient[TENSOR_COUNT], base[TENSOR_COUNT];
     float *dy;
     struct gradients reference;
     char *why;
@@ -44,9 +44,7 @@ static size_t d_out(const struct pass *p)
 static bool allocate(struct pass *p)
 {
     const size_t dy = p->in->batch * p->in->n * d_out(p);
-    bool good = guarded_make(&p->y, count_of(p, TENSOR_Y) * 4, 4) &&
-                guarded_make(&p->attn, count_of(p, TENSOR_ATTN) * 4, 4) &&
-                guarded_make(&p->lse, count_of(p, TENSOR_LSE) * 4, 4) &&
+    bool good = outputs_make(&p->out, p->layer, p->in, 4) &&
                 guarded_make(&p->saved, p->in->batch * p->in->n * p->call->saved_floats * 4, 4) &&
                 guarded_make(&p->scratch, p->call->scratch_bytes_for(WORKERS), 0) &&
                 guarded_make(&p->back, p->call->back_scratch_bytes_for(WORKERS), 0);
@@ -65,7 +63,8 @@ static bool allocate(struct pass *p)
 
 static void release(struct pass *p)
 {
-    struct guarded *all[] = {&p->y, &p->attn, &p->lse, &p->saved, &p->scratch, &p->back};
+    struct guarded *all[] = {&p->saved, &p->scratch, &p->back};
+    outputs_free(&p->out);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         guarded_free(all[i]);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
@@ -78,8 +77,7 @@ static void release(struct pass *p)
 
 static struct kernel_args args_of(const struct pass *p, const struct inputs *in)
 {
-    struct kernel_args args = kernel_args_of(
-        p->layer, in, (struct kernel_outputs){.y = p->y.data, .attn = p->attn.data, .lse = p->lse.data});
+    struct kernel_args args = outputs_args(&p->out, p->layer, in);
     args.saved = p->saved.data;
     return args;
 }
@@ -141,20 +139,19 @@ static bool compare(struct pass *p, const struct guarded *from)
 {
     struct backward_figures *f = &p->of->figures;
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const float *actual = t == TENSOR_Y ? p->y.data : from[t].data;
+        const float *actual = t == TENSOR_Y ? p->out.y.data : from[t].data;
         for (size_t i = 0; p->reference.of[t] != NULL && i < count_of(p, t); i++) {
             const double expected = p->reference.of[t][i], error = fabs((double)actual[i] - expected);
-            const double worst = p->reference.worst[t][i], gate = p->reference.drawn[t][i];
-            if (!(worst < GRADIENT_MAY_OVERFLOW) && !isfinite(actual[i]))
-                continue; /* only finite numbers are compared */
-            if (!(error <= worst) || (p->of->drawn && !(error <= gate)))
-                return promise_violated(p->why, "%s%s: element %zu is %.9g; the reference has %.9g, the bound is %.3g, "
-                                        "the gate %.3g; batch = %zu, n = %zu, m = %zu", t == TENSOR_Y ? "" : "d",
-                                        layer_tensor_name(t), i, (double)actual[i], expected, worst, gate,
-                                        p->in->batch, p->in->n, p->in->m);
+            const double gate = p->of->slack * p->reference.gate[t][i];
+            if (gate == INFINITY)
+                continue;
+            if (!(error <= gate))
+                return promise_violated(p->why, "%s%s: element %zu is %.9g; the reference has %.9g, the gate is %.3g; "
+                                        "batch = %zu, n = %zu, m = %zu", t == TENSOR_Y ? "" : "d",
+                                        layer_tensor_name(t), i, (double)actual[i], expected, gate, p->in->batch,
+                                        p->in->n, p->in->m);
             f->error = fmax(f->error, error);
-            f->worst_ratio = fmax(f->worst_ratio, worst > 0 ? error / worst : 0);
-            f->drawn_ratio = fmax(f->drawn_ratio, gate > 0 ? error / gate : 0);
+            f->ratio = fmax(f->ratio, gate > 0 ? error / gate : 0);
         }
     }
     return true;
@@ -176,9 +173,8 @@ static bool is_accurate(struct pass *p)
         const float *once = p->base[t].data, *twice = p->gradient[t].data;
         for (size_t i = 0; layer_has_gradient(p->layer, t) && i < count_of(p, t); i++) {
             const double times = is_weight(t) ? 2 : 1, error = fabs((double)twice[i] - times * (double)once[i]);
-            if (!(p->reference.worst[t][i] < GRADIENT_MAY_OVERFLOW))
-                continue;
-            if (!(error <= (is_weight(t) ? 4 * p->reference.worst[t][i] : 0)))
+            const double gate = p->reference.gate[t][i], most = is_weight(t) ? 2 * p->of->slack * gate : 0;
+            if (gate < INFINITY && !(error <= most))
                 return promise_violated(p->why, "d%s: element %zu is %.9g, then %.9g where that stood before: %s",
                                         layer_tensor_name(t), i, (double)once[i], (double)twice[i],
                                         is_weight(t) ? "gradients of weights are added" : "others are written");
@@ -457,24 +453,14 @@ static bool check_refusals(struct pass *p)
     return backward_refused(&call, KERNEL_PART, "a phase too many") && is_prepared(p, p->gradient);
 }
 
-/* Runs forward in parts, last to first, by workers in turn. */
-static bool run_forward_parts(struct pass *p, const struct kernel_args *args)
-{
-    const size_t phases = p->call->phases(p->of->packed, args);
-    for (size_t phase = 0; phase < phases; phase++)
-        for (size_t part = p->call->parts(p->of->packed, args, phase); part-- > 0;)
-            if (!refused(p, "run", p->call->run(p->of->packed, args, p->scratch.data, phase, part, part % WORKERS)))
-                return false;
-    return true;
-}
-
 /* Forward gives the same bits in parts, including `saved`, and without `saved`. Only y may differ then, because of
  * dropout. */
 static bool check_forward(struct pass *p)
 {
     struct kernel_args args = args_of(p, p->in);
     const struct { const char *name; const struct guarded *is; bool dropped; } all[] = {
-        {"saved", &p->saved, true}, {"y", &p->y, true}, {"attn", &p->attn, false}, {"lse", &p->lse, false}};
+        {"saved", &p->saved, true}, {"y", &p->out.y, true}, {"attn", &p->out.attn, false},
+        {"lse", &p->out.lse, false}};
     struct guarded was[sizeof all / sizeof *all] = {{0}};
     bool good = p->in->batch == 0 || p->in->n == 0;
     if (good || !run_forward(p, p->in))
@@ -489,8 +475,9 @@ static bool check_forward(struct pass *p)
     }
     for (int trains = 1; good && trains >= 0; trains--) {
         args.saved = trains ? args.saved : NULL;
-        good = trains ? run_forward_parts(p, &args)
-                      : refused(p, "forward", p->call->forward(p->of->packed, &args, p->scratch.data));
+        good = refused(p, trains ? "run" : "forward",
+                       trains ? outputs_run_parts(p->call, p->of->packed, &args, p->scratch.data, WORKERS)
+                              : p->call->forward(p->of->packed, &args, p->scratch.data));
         for (size_t i = 0; good && i < sizeof all / sizeof all[0]; i++)
             if ((trains || !all[i].dropped || layer_dropped(p->layer) == 0) &&
                 memcmp(was[i].data, all[i].is->data, all[i].is->bytes) != 0)
@@ -507,7 +494,7 @@ bool backward_holds(struct backward *backward, const struct inputs *inputs, bool
 {
     struct pass p = {.of = backward, .in = inputs, .layer = backward->layer, .call = backward->kernel->call,
                      .why = why, .diag = diag};
-    bool good = allocate(&p) && gradients_compute(&p.reference, p.layer, inputs, p.dy, true, diag) && is_accurate(&p);
+    bool good = allocate(&p) && gradients_compute(&p.reference, p.layer, inputs, p.dy, diag) && is_accurate(&p);
     good = good && (!all || (check_parts(&p) && check_batch(&p) && check_choice(&p) && check_refusals(&p) &&
                              check_hidden(&p) && check_forward(&p)));
     release(&p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The backward pass of a layer that trains: its gradients within the bounds, and its promises. The same bits however
+/* The backward pass of a layer that trains: its gradients within the gate, and its promises. The same bits however
  * the work is divided, nothing from what is hidden, NaN that is not swallowed, gradients that are added or left out as
  * asked, wrong calls that are refused.
  *
@@ -12,7 +12,7 @@
 
 /* Over all gradients. */
 struct backward_figures {
-    double error, drawn_ratio, worst_ratio; /* the largest; ratios of the statistical gate and of the bound */
+    double error, ratio; /* the largest; of the gate */
 };
 
 struct backward {
@@ -20,7 +20,7 @@ struct backward {
     const struct layer *layer;
     const void *packed; /* filled by the kernel's pack */
     uint64_t seed;
-    bool drawn; /* the statistical gate holds too */
+    double slack; /* times the gate: 1, or GRADIENT_ANY_DATA */
     struct backward_figures figures; /* of all calls so far */
 };
 

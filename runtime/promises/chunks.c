@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "guarded.h"
-#include "promises.h"
+#include "trial.h"
 #include "reference/compare.h"
 #include "spec/visible.h"
-#include "verify.h"
 
 #define COMPARED_UP_TO 3e8 /* multiply-adds of all tokens: more would take the reference too long */
 #define ALIKE 7 /* tokens of a call in the way that has the same number again and again */
@@ -174,11 +172,6 @@ static bool make_call(struct feeding *f, struct inputs *in, size_t n, const int3
     return true;
 }
 
-/* Outputs of one call. */
-struct outputs {
-    struct guarded y, attn, lse;
-};
-
 /* What became of the tokens of the call goes to where all tokens have their place. */
 static void keep(const struct feeding *f, const struct inputs *in, const struct outputs *out, struct fed *fed)
 {
@@ -209,7 +202,7 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
 }
 
 /* Within the bounds of a call that stands alone. */
-static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out, const struct fed *fed)
+static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
 {
     const unsigned gates = GATE_WORST | (f->extreme ? 0 : GATE_DRAWN);
     struct comparison c[5] = {{0}};
@@ -225,7 +218,7 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
     const void *after[CACHE_PARTS];
     bool good = true;
     for (int part = 0; part < CACHE_PARTS; part++)
-        after[part] = fed->cache[part].data;
+        after[part] = out->cache[part].data;
     for (int values = 0; good && values < 2; values++)
         good = compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, after, gates) || no_memory(f);
     for (size_t i = 0; good && i < sizeof c / sizeof *c; i++)
@@ -234,7 +227,7 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
             size_t size;
             FILE *file = open_memstream(&text, &size);
             if (file != NULL) {
-                comparison_print_miss(&c[i], file);
+                compare_print_miss(&c[i], file);
                 fclose(file);
             }
             good = violated(f, "fed in %s, %zu tokens: %.200s", way_names[WAY_MIXED], in->n, text);
@@ -245,21 +238,14 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
     return good;
 }
 
-static bool run_call(struct feeding *f, const struct inputs *in, const struct outputs *out, const struct fed *fed)
+static bool run_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
 {
-    struct kernel_outputs outputs = {.y = out->y.data, .attn = out->attn.data, .lse = out->lse.data};
-    bool intact = true;
-    for (int part = 0; part < CACHE_PARTS; part++)
-        outputs.cache[part] = fed->cache[part].data;
-    const struct kernel_args args = kernel_args_of(f->layer, in, outputs);
+    const struct kernel_args args = outputs_args(out, f->layer, in);
     const int error = f->call->forward(f->packed, &args, f->scratch.data);
     if (error != KERNEL_OK)
         return violated(f, "fed in calls, of which one has %zu tokens: forward returns \"%s\"", in->n,
                         f->call->strerror(error));
-    for (int part = 0; part < inputs_cache_parts(f->layer); part++)
-        intact = intact && guarded_zones_intact(&fed->cache[part]);
-    return (guarded_zones_intact(&out->y) && guarded_zones_intact(&out->attn) && guarded_zones_intact(&out->lse) &&
-            guarded_zones_intact(&f->scratch) && intact) ||
+    return (outputs_outside(out, f->layer) == NULL && guarded_zones_intact(&f->scratch)) ||
            violated(f, "fed in calls, of which one has %zu tokens: something was written outside its outputs", in->n);
 }
 
@@ -268,19 +254,19 @@ static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool 
     struct inputs in;
     struct outputs out = {.y = {0}};
     bool good = make_call(f, &in, n, lengths, fed);
-    good = good && ((guarded_make(&out.y, inputs_bytes(f->layer, &in, TENSOR_Y), 4) &&
-                     guarded_make(&out.attn, inputs_bytes(f->layer, &in, TENSOR_ATTN), 4) &&
-                     guarded_make(&out.lse, inputs_count(f->layer, &in, TENSOR_LSE) * sizeof(float), 4)) ||
-                    no_memory(f));
-    good = good && run_call(f, &in, &out, fed) && (!compares || compare_call(f, &in, &out, fed));
+    good = good && (outputs_make(&out, f->layer, &in, 4) || no_memory(f)) && run_call(f, &in, &out) &&
+           (!compares || compare_call(f, &in, &out));
     if (good) {
         keep(f, &in, &out, fed);
         for (size_t b = 0; b < in.batch; b++)
             f->done[b] += inputs_keys(&in, b);
+        for (int part = 0; part < CACHE_PARTS; part++) { /* the next call begins with this one's cache */
+            const struct guarded before = fed->cache[part];
+            fed->cache[part] = out.cache[part];
+            out.cache[part] = before;
+        }
     }
-    guarded_free(&out.y);
-    guarded_free(&out.attn);
-    guarded_free(&out.lse);
+    outputs_free(&out);
     inputs_free(&in);
     return good;
 }

@@ -5,32 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guarded.h"
 #include "misuse.h"
-#include "promises.h"
 
 #define WORKERS 3
-
-enum { OUT_Y, OUT_ATTN, OUT_LSE, OUTS };
-static const enum layer_tensor out_tensors[OUTS] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
 
 struct keeping {
     const struct kernel_table *call;
     const struct layer *layer;
     const struct inputs *in;
     const void *packed;
-    struct guarded out[OUTS], expected[OUTS]; /* of the current call, and of one that keeps nothing */
+    struct outputs out, expected;             /* of the current call, and of one that keeps nothing */
     struct guarded kept, copy, scratch;       /* copy: of what is kept */
     int32_t *other;                           /* [batch]: the blocks in the opposite order */
     char *why;
     struct diag *diag;
 };
 
-static struct kernel_args args_of(const struct keeping *k, const struct inputs *in, const struct guarded out[OUTS],
+static struct kernel_args args_of(const struct keeping *k, const struct inputs *in, const struct outputs *out,
                                   bool source, const int32_t *kept_of)
 {
-    const struct kernel_outputs outputs = {.y = out[OUT_Y].data, .attn = out[OUT_ATTN].data, .lse = out[OUT_LSE].data};
-    struct kernel_args args = kernel_args_of(k->layer, in, outputs);
+    struct kernel_args args = outputs_args(out, k->layer, in);
     args.kept = k->kept.data;
     args.kept_of = kept_of;
     args.kept_blocks = in->batch;
@@ -50,24 +44,23 @@ static bool returns(struct keeping *k, const struct kernel_args *args, int expec
 
 static bool zones_intact(struct keeping *k, const char *what)
 {
-    bool good = guarded_zones_intact(&k->kept) && guarded_zones_intact(&k->scratch);
-    for (int i = 0; i < OUTS; i++)
-        good = good && guarded_zones_intact(&k->out[i]);
-    return good || violated(k, "kept: %s: wrote outside its tensors", what);
+    return (guarded_zones_intact(&k->kept) && guarded_zones_intact(&k->scratch) &&
+            outputs_outside(&k->out, k->layer) == NULL) ||
+           violated(k, "kept: %s: wrote outside its tensors", what);
 }
 
 static bool same_bits(struct keeping *k, const char *what)
 {
-    for (int i = 0; i < OUTS; i++)
-        if (memcmp(k->out[i].data, k->expected[i].data, k->out[i].bytes) != 0)
-            return violated(k, "kept: %s: %s has other bits", what, layer_tensor_name(out_tensors[i]));
+    const char *other = outputs_differ(&k->out, &k->expected, k->layer);
+    if (other != NULL)
+        return violated(k, "kept: %s: %s has other bits", what, other);
     return zones_intact(k, what);
 }
 
 /* Results of a call of `in` that keeps nothing */
 static bool expect_of(struct keeping *k, const struct inputs *in)
 {
-    struct kernel_args args = args_of(k, in, k->expected, true, NULL);
+    struct kernel_args args = args_of(k, in, &k->expected, true, NULL);
     args.kept = NULL;
     args.kept_blocks = 0;
     return returns(k, &args, KERNEL_OK, "a call that keeps nothing");
@@ -76,10 +69,9 @@ static bool expect_of(struct keeping *k, const struct inputs *in)
 static bool call_has_them(struct keeping *k, const struct inputs *in, bool source, const int32_t *kept_of,
                           const char *what)
 {
-    for (int i = 0; i < OUTS; i++)
-        guarded_fill(&k->out[i]);
+    outputs_fill(&k->out, k->layer, k->in);
     memcpy(k->copy.data, k->kept.data, k->kept.bytes);
-    const struct kernel_args args = args_of(k, in, k->out, source, kept_of);
+    const struct kernel_args args = args_of(k, in, &k->out, source, kept_of);
     return returns(k, &args, KERNEL_OK, what) && same_bits(k, what) &&
            (source || memcmp(k->copy.data, k->kept.data, k->kept.bytes) == 0 ||
             violated(k, "kept: %s: wrote what is kept", what));
@@ -87,25 +79,19 @@ static bool call_has_them(struct keeping *k, const struct inputs *in, bool sourc
 
 static bool parts_have_them(struct keeping *k, bool source, const char *what)
 {
-    const struct kernel_args args = args_of(k, k->in, k->out, source, NULL);
-    for (int i = 0; i < OUTS; i++)
-        guarded_fill(&k->out[i]);
+    const struct kernel_args args = args_of(k, k->in, &k->out, source, NULL);
+    outputs_fill(&k->out, k->layer, k->in);
     guarded_fill(&k->scratch);
-    for (size_t phase = 0; phase < k->call->phases(k->packed, &args); phase++)
-        for (size_t part = k->call->parts(k->packed, &args, phase); part-- > 0;) {
-            const int error = k->call->run(k->packed, &args, k->scratch.data, phase, part, part % WORKERS);
-            if (error != KERNEL_OK)
-                return violated(k, "kept: %s: run returns \"%s\"", what, k->call->strerror(error));
-        }
-    return same_bits(k, what);
+    const int error = outputs_run_parts(k->call, k->packed, &args, k->scratch.data, WORKERS);
+    return error == KERNEL_OK ? same_bits(k, what)
+                              : violated(k, "kept: %s: run returns \"%s\"", what, k->call->strerror(error));
 }
 
 /* Each sequence by itself, from its block */
 static bool alone(struct keeping *k)
 {
-    const struct kernel_args all = args_of(k, k->in, k->out, false, NULL);
-    for (int i = 0; i < OUTS; i++)
-        guarded_fill(&k->out[i]);
+    const struct kernel_args all = args_of(k, k->in, &k->out, false, NULL);
+    outputs_fill(&k->out, k->layer, k->in);
     for (size_t b = 0; b < k->in->batch; b++) {
         const int32_t block = (int32_t)b;
         struct kernel_args one = kernel_args_of_sequence(k->layer, k->in, all, b);
@@ -146,8 +132,8 @@ static bool other_rows(struct keeping *k, enum layer_tensor tensor, size_t rows,
 /* A call that ends before its keys are complete leaves no valid block. */
 static bool half_done(struct keeping *k)
 {
-    const struct kernel_args args = args_of(k, k->in, k->out, true, NULL);
-    const struct kernel_args later = args_of(k, k->in, k->out, false, NULL);
+    const struct kernel_args args = args_of(k, k->in, &k->out, true, NULL);
+    const struct kernel_args later = args_of(k, k->in, &k->out, false, NULL);
     for (size_t phase = 0; strcmp(k->call->phase_name(phase), "attend") != 0; phase++)
         for (size_t part = 0; part < k->call->parts(k->packed, &args, phase); part++)
             k->call->run(k->packed, &args, k->scratch.data, phase, part, 0);
@@ -157,12 +143,11 @@ static bool half_done(struct keeping *k)
 /* One wrong call */
 static bool one_refused(struct keeping *k, const struct kernel_args *args, int expected, const char *what)
 {
-    for (int i = 0; i < OUTS; i++)
-        guarded_fill(&k->out[i]);
+    outputs_fill(&k->out, k->layer, k->in);
     memcpy(k->copy.data, k->kept.data, k->kept.bytes);
     bool good = returns(k, args, expected, what);
-    for (int i = 0; good && i < OUTS; i++)
-        good = guarded_untouched(&k->out[i]) || violated(k, "kept: %s: refused, but wrote", what);
+    if (good && outputs_written(&k->out, k->layer, k->in) != NULL)
+        return violated(k, "kept: %s: refused, but wrote", what);
     good = good && (memcmp(k->copy.data, k->kept.data, k->kept.bytes) == 0 ||
                     violated(k, "kept: %s: refused, but wrote what is kept", what));
     if (good && (k->call->phases(k->packed, args) != 0 || k->call->parts(k->packed, args, 0) != 0 ||
@@ -173,7 +158,7 @@ static bool one_refused(struct keeping *k, const struct kernel_args *args, int e
 
 static bool wrong_lengths(struct keeping *k)
 {
-    struct kernel_args args = args_of(k, k->in, k->out, false, NULL);
+    struct kernel_args args = args_of(k, k->in, &k->out, false, NULL);
     int32_t *const lengths = k->in->tensor[TENSOR_LENGTHS]; /* put back below */
     if (lengths == NULL) {
         args.m = args.m > 1 ? args.m - 1 : args.m + 1;
@@ -191,7 +176,7 @@ static bool wrong_lengths(struct keeping *k)
 static bool other_headers(struct keeping *k)
 {
     enum { HEADER = 3 * sizeof(uint64_t) };
-    const struct kernel_args args = args_of(k, k->in, k->out, false, NULL);
+    const struct kernel_args args = args_of(k, k->in, &k->out, false, NULL);
     unsigned char *const last = (unsigned char *)k->kept.data + (args.batch - 1) * k->call->kept_bytes;
     bool good = true;
     for (size_t bit = 0; good && bit < (size_t)8 * HEADER; bit += 5) {
@@ -215,7 +200,7 @@ static bool kept_refused(void *context, int expected, const char *what)
 
 static bool refuses(struct keeping *k)
 {
-    const struct kernel_args good_args = args_of(k, k->in, k->out, false, k->other);
+    const struct kernel_args good_args = args_of(k, k->in, &k->out, false, k->other);
     struct kernel_args args = good_args;
     const size_t last = args.batch - 1;
     const int32_t block = k->other[last];
@@ -236,7 +221,7 @@ static bool refuses(struct keeping *k)
                                       {"kept_of", &args.kept_of, sizeof(int32_t), MISUSE_OPTIONAL}};
     good = good && misuse_refused(pointers, 2, kept_refused, &call);
     args.kept = NULL;
-    args.source = args_of(k, k->in, k->out, true, NULL).source;
+    args.source = args_of(k, k->in, &k->out, true, NULL).source;
     args.kept_blocks = 0;
     good = good && one_refused(k, &args, KERNEL_NULL, "kept_of without kept, beside a source");
     args.kept_of = NULL;
@@ -251,7 +236,7 @@ static bool refuses(struct keeping *k)
 /* Memory in which no call has kept anything */
 static bool nothing_there(struct keeping *k)
 {
-    const struct kernel_args args = args_of(k, k->in, k->out, false, NULL);
+    const struct kernel_args args = args_of(k, k->in, &k->out, false, NULL);
     guarded_fill(&k->kept);
     if (!one_refused(k, &args, KERNEL_KEPT, "no source, and memory that was never written"))
         return false;
@@ -273,29 +258,25 @@ static bool keeps(struct keeping *k)
            half_done(k);
 }
 
-bool keeping_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *in, const void *packed,
-                   char why[300], struct diag *diag)
+bool keeping_holds(struct trial *t)
 {
-    struct keeping k = {.call = kernel->call, .layer = layer, .in = in, .packed = packed, .why = why, .diag = diag};
+    const struct inputs *in = t->in;
+    struct keeping k = {.call = t->call, .layer = t->layer, .in = in, .packed = t->packed, .why = t->why,
+                        .diag = t->diag};
     if (k.call->kept_bytes == 0 || in->batch == 0 || in->n == 0 || in->m == 0)
         return true;
     k.other = malloc(in->batch * sizeof *k.other);
     bool good = k.other != NULL && guarded_make(&k.kept, in->batch * k.call->kept_bytes, KERNEL_ALIGNMENT) &&
                 guarded_make(&k.copy, in->batch * k.call->kept_bytes, 0) &&
-                guarded_make(&k.scratch, k.call->scratch_bytes_for(WORKERS), 0);
-    for (int i = 0; good && i < OUTS; i++) {
-        const size_t bytes = inputs_bytes(layer, in, out_tensors[i]);
-        good = guarded_make(&k.out[i], bytes, 4) && guarded_make(&k.expected[i], bytes, 4);
-    }
+                guarded_make(&k.scratch, k.call->scratch_bytes_for(WORKERS), 0) &&
+                outputs_make(&k.out, k.layer, in, 4) && outputs_make(&k.expected, k.layer, in, 4);
     for (size_t b = 0; good && b < in->batch; b++)
         k.other[b] = (int32_t)(in->batch - 1 - b);
     if (!good)
-        diag_environment(diag, NULL, "out of memory");
+        diag_environment(t->diag, NULL, "out of memory");
     good = good && keeps(&k);
-    for (int i = 0; i < OUTS; i++) {
-        guarded_free(&k.out[i]);
-        guarded_free(&k.expected[i]);
-    }
+    outputs_free(&k.out);
+    outputs_free(&k.expected);
     guarded_free(&k.kept);
     guarded_free(&k.copy);
     guarded_free(&k.scratch);

@@ -6,11 +6,9 @@
 #ifndef ATTNRUN_KEEPING_H
 #define ATTNRUN_KEEPING_H
 
-#include "kernels/load.h"
+#include "trial.h"
 
-/* Returns true if the header's promises about kept blocks hold, or the layer keeps none; else `why` says which does
- * not. */
-bool keeping_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
-                   const void *packed, char why[300], struct diag *diag);
+/* True where the layer keeps none. */
+bool keeping_holds(struct trial *trial);
 
 #endif

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guarded.h"
 #include "misuse.h"
-#include "promises.h"
 
 #define TOLERANCE 2e-7 /* of the larger y, and of lse, as the header says */
 
@@ -207,22 +205,22 @@ static bool refuses(struct merging *m)
                     violated(m, "merge: refused, but something was written"));
 }
 
-bool merging_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *in, const void *packed,
-                   const void *y, const float *lse, char why[300], struct diag *diag)
+bool merging_holds(struct trial *t)
 {
-    struct merging m = {.call = kernel->call, .layer = layer, .in = in, .packed = packed, .y = y, .lse = lse,
-                        .rows = inputs_count(layer, in, TENSOR_LSE), .n = in->n, .h = (size_t)layer->h,
-                        .d_v = (size_t)layer->d_v, .why = why, .diag = diag};
+    const struct layer *layer = t->layer;
+    struct merging m = {.call = t->call, .layer = layer, .in = t->in, .packed = t->packed, .y = t->base.y.data,
+                        .lse = t->base.lse.data, .rows = trial_count(t, TENSOR_LSE), .n = t->in->n,
+                        .h = (size_t)layer->h, .d_v = (size_t)layer->d_v, .why = t->why, .diag = t->diag};
     if (m.call->merge == NULL || m.rows == 0)
         return true;
-    const size_t y_bytes = inputs_bytes(layer, in, TENSOR_Y), lse_bytes = m.rows * sizeof(float);
+    const size_t y_bytes = trial_bytes(t, TENSOR_Y), lse_bytes = m.rows * sizeof(float);
     m.y_b = malloc(y_bytes + 1);
     m.lse_b = malloc(lse_bytes + 1);
     bool good = m.y_b != NULL && m.lse_b != NULL &&
                 guarded_make(&m.y_out, y_bytes, layer_tensor_size(layer, TENSOR_Y)) &&
                 guarded_make(&m.lse_out, lse_bytes, 4);
     if (!good)
-        diag_environment(diag, NULL, "out of memory");
+        diag_environment(t->diag, NULL, "out of memory");
     if (good)
         draw_other(&m);
     good = good && joins(&m) && joins_in_place(&m) && keeps_nan(&m) && refuses(&m);

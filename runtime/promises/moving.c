@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "guarded.h"
 #include "misuse.h"
-#include "promises.h"
 
 #define BATCH 6
 #define TURNS 24
@@ -412,16 +410,16 @@ static bool refuses(struct moving *m)
     return m->free_count == 0 || refused(m, good, KERNEL_LENGTH, false, "a free page that is none");
 }
 
-bool moving_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *weights, uint64_t seed,
-                  char why[300], struct diag *diag)
+bool moving_holds(struct trial *t)
 {
-    struct moving m = {.call = kernel->call, .layer = layer, .random = {seed ^ 0x6D6F7665}, .why = why, .diag = diag};
-    const struct inputs_draw draw = {.seed = seed, .batch = BATCH, .n = 1, .m = 1, .past_most = MOST};
-    if (!layer_has_cache(layer) || m.call->cache_move == NULL || m.call->cache_reset == NULL)
+    struct moving m = {.call = t->call, .layer = t->layer, .random = {t->seed ^ 0x6D6F7665}, .why = t->why,
+                       .diag = t->diag};
+    const struct inputs_draw draw = {.seed = t->seed, .batch = BATCH, .n = 1, .m = 1, .past_most = MOST};
+    if (!layer_has_cache(t->layer) || m.call->cache_move == NULL || m.call->cache_reset == NULL)
         return true;
-    bool good = inputs_draw_call(&m.before, layer, &draw, weights, diag);
+    bool good = inputs_draw_call(&m.before, t->layer, &draw, t->in, t->diag);
     if (good && !add_pages(&m))
-        good = diag_environment(diag, NULL, "out of memory");
+        good = diag_environment(t->diag, NULL, "out of memory");
     good = good && moves(&m) && resets(&m) && refuses(&m);
     struct guarded *all[] = {&m.past, &m.table, &m.from, &m.free_pages};
     for (int part = 0; part < CACHE_PARTS; part++)

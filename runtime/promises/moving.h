@@ -6,10 +6,9 @@
 #ifndef ATTNRUN_MOVING_H
 #define ATTNRUN_MOVING_H
 
-#include "kernels/load.h"
+#include "trial.h"
 
 /* True without a cache, or without these functions. */
-bool moving_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *weights, uint64_t seed,
-                  char why[300], struct diag *diag);
+bool moving_holds(struct trial *trial);
 
 #endif

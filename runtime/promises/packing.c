@@ -10,10 +10,8 @@
 #include <sys/mman.h>
 
 #include "fenced.h"
-#include "guarded.h"
 #include "misuse.h"
 #include "plan/isa.h"
-#include "promises.h"
 
 #define MAX_ISAS 32      /* ids are below */
 #define SMALL_BLOCK 1e6   /* bytes; larger ones are packed less often */
@@ -24,7 +22,7 @@ struct packing {
     const struct inputs *in;
     const void *good;      /* the block that was packed whole */
     struct guarded packed; /* one to be spoiled */
-    struct guarded y, attn, lse, scratch, cache[CACHE_PARTS];
+    struct trial *trial;
     int isa;
     char *why;
     struct diag *diag;
@@ -38,33 +36,18 @@ static bool no_memory(struct packing *p)
 
 /* ---- what is not a packed block --------------------------------------------------------------------------------- */
 
-static struct kernel_args args_of(const struct packing *p)
-{
-    struct kernel_outputs outputs = {.y = p->y.data, .attn = p->attn.data, .lse = p->lse.data};
-    for (int part = 0; part < CACHE_PARTS; part++)
-        outputs.cache[part] = p->cache[part].data;
-    return kernel_args_of(p->layer, p->in, outputs);
-}
-
 /* Whatever `block` contains, it is not accepted as a packed block: calls return `expected`. */
 static bool not_taken(struct packing *p, const void *block, int expected, const char *what)
 {
-    const struct kernel_args args = args_of(p);
-    const int isa = p->call->isa(block), error = p->call->forward(block, &args, p->scratch.data);
+    const struct kernel_args args = trial_args(p->trial, p->in);
+    const int isa = p->call->isa(block), error = p->call->forward(block, &args, p->trial->scratch.data);
     if (error != expected)
         return violated(p, "%s: forward returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
     if (isa != 0)
         return violated(p, "%s: isa returns %d, not 0", what, isa);
-    return (p->call->run(block, &args, p->scratch.data, 0, 0, 0) == expected &&
+    return (p->call->run(block, &args, p->trial->scratch.data, 0, 0, 0) == expected &&
             p->call->phases(block, &args) == 0 && p->call->parts(block, &args, 0) == 0) ||
            violated(p, "%s: run takes it, or it has phases or parts", what);
-}
-
-static bool untouched(struct packing *p)
-{
-    return (guarded_untouched(&p->y) && guarded_untouched(&p->attn) && guarded_untouched(&p->lse) &&
-            guarded_untouched(&p->scratch)) ||
-           violated(p, "calls with something else than a packed block: refused, but something was written");
 }
 
 /* A block of another layer, plan or version has another fingerprint; of another instruction set, another number too. */
@@ -644,27 +627,16 @@ static bool opens_the_second(struct packing *p, char *two)
 /* The same bits as with the good block */
 static bool computes_alike(struct packing *p, const void *block, const char *what)
 {
-    const struct kernel_args args = args_of(p);
-    struct guarded *outputs[] = {&p->y, &p->attn, &p->lse};
-    void *kept[3] = {malloc(p->y.bytes + 1), malloc(p->attn.bytes + 1), malloc(p->lse.bytes + 1)};
-    bool good = (kept[0] != NULL && kept[1] != NULL && kept[2] != NULL) || no_memory(p);
-    if (good && p->call->forward(p->good, &args, p->scratch.data) != KERNEL_OK)
-        good = violated(p, "a good call fails");
-    for (size_t i = 0; good && i < 3; i++) {
-        memcpy(kept[i], outputs[i]->data, outputs[i]->bytes);
-        guarded_fill(outputs[i]);
-    }
-    const int error = good ? p->call->forward(block, &args, p->scratch.data) : KERNEL_OK;
-    if (error != KERNEL_OK || (good && p->call->isa(block) != p->isa))
-        good = violated(p, "%s: isa returns %d, forward %d (%s)", what, p->call->isa(block), error,
+    struct trial *const t = p->trial;
+    const struct kernel_args args = trial_args(t, p->in);
+    outputs_load(&t->now, p->layer, p->in);
+    const int error = p->call->forward(block, &args, t->scratch.data);
+    if (error != KERNEL_OK || p->call->isa(block) != p->isa)
+        return violated(p, "%s: isa returns %d, forward %d (%s)", what, p->call->isa(block), error,
                         p->call->strerror(error));
-    for (size_t i = 0; good && i < 3; i++)
-        good = memcmp(kept[i], outputs[i]->data, outputs[i]->bytes) == 0 || violated(p, "%s: other bits", what);
-    for (size_t i = 0; i < 3; i++) {
-        free(kept[i]);
-        guarded_fill(outputs[i]);
-    }
-    guarded_fill(&p->scratch);
+    const bool good = trial_same_bits(t, what);
+    outputs_fill(&t->now, p->layer, p->in);
+    guarded_fill(&t->scratch);
     return good;
 }
 
@@ -772,34 +744,17 @@ static bool opening(struct packing *p)
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
-bool packing_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
-                   const void *packed, char why[300], struct diag *diag)
+bool packing_holds(struct trial *t)
 {
-    struct packing p = {.call = kernel->call, .layer = layer, .in = inputs, .good = packed,
-                        .isa = kernel->call->isa(packed), .why = why, .diag = diag};
-    bool room = guarded_make(&p.packed, p.call->packed_bytes, KERNEL_ALIGNMENT) &&
-                      guarded_make(&p.y, inputs_count(layer, inputs, TENSOR_Y) * sizeof(float), 0) &&
-                      guarded_make(&p.attn, inputs_count(layer, inputs, TENSOR_ATTN) * sizeof(float), 0) &&
-                      guarded_make(&p.lse, inputs_count(layer, inputs, TENSOR_LSE) * sizeof(float), 0) &&
-                      guarded_make(&p.scratch, p.call->scratch_bytes, 0);
-    for (int part = 0; room && part < inputs_cache_parts(layer); part++) {
-        const size_t bytes = inputs_cache_bytes(layer, inputs, part);
-        room = guarded_make(&p.cache[part], bytes, 0);
-        if (room)
-            memcpy(p.cache[part].data, inputs->tensor[inputs_cache_of(layer, part)], bytes);
-    }
-    const bool good = room ? wrong_packing(&p) && packing_in_parts(&p) && foreign_blocks(&p) && misplaced_block(&p) &&
-                                 packing_cut_off(&p) &&
-                                 weights_read_within(&p, FENCE_BEHIND) && weights_read_within(&p, FENCE_IN_FRONT) &&
-                                 packs_again(&p) && automatic_choice(&p) && names_of_sets(&p) && opening(&p) &&
-                                 untouched(&p)
-                           : no_memory(&p);
+    struct packing p = {.call = t->call, .layer = t->layer, .in = t->in, .good = t->packed, .trial = t,
+                        .isa = t->call->isa(t->packed), .why = t->why, .diag = t->diag};
+    const bool good = trial_prepare(t, 0, 1) &&
+                      (guarded_make(&p.packed, t->call->packed_bytes, KERNEL_ALIGNMENT) || no_memory(&p)) &&
+                      wrong_packing(&p) && packing_in_parts(&p) && foreign_blocks(&p) && misplaced_block(&p) &&
+                      packing_cut_off(&p) && weights_read_within(&p, FENCE_BEHIND) &&
+                      weights_read_within(&p, FENCE_IN_FRONT) && packs_again(&p) && automatic_choice(&p) &&
+                      names_of_sets(&p) && opening(&p) &&
+                      trial_untouched(t, "calls with something else than a packed block");
     guarded_free(&p.packed);
-    guarded_free(&p.y);
-    guarded_free(&p.attn);
-    guarded_free(&p.lse);
-    guarded_free(&p.scratch);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        guarded_free(&p.cache[part]);
     return good;
 }

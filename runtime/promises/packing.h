@@ -7,11 +7,9 @@
 #ifndef ATTNRUN_PACKING_H
 #define ATTNRUN_PACKING_H
 
-#include "kernels/load.h"
+#include "trial.h"
 
-/* Returns true if the promises hold; else `why` says which one does not. The kernel's pack has filled `packed` with the
- * weights of `inputs`, which are changed temporarily. */
-bool packing_holds(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
-                   const void *packed, char why[300], struct diag *diag);
+/* The weights of the trial's inputs are changed temporarily. */
+bool packing_holds(struct trial *trial);
 
 #endif

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs one kernel on one set of inputs in many ways; each way is a function of its own. */
+/* The table of promises; and those about bits, memory and wrong calls. */
 #include "promises.h"
-
-#include "expression/expression.h"
 
 #include <link.h>
 #include <dlfcn.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "expression/expression.h"
 #include "fenced.h"
-#include "guarded.h"
 #include "inputs/elements.h"
 #include "keeping.h"
 #include "merging.h"
@@ -21,190 +18,12 @@
 #include "moving.h"
 #include "packing.h"
 #include "reference/compare.h"
-#include "reference/stored.h"
 #include "spec/score.h"
+#include "trial.h"
+#include "values.h"
 
-#define WORKERS 5
 #define PAGE 4096
 #define WATCHED ((size_t)4 << 20) /* maximum size of scratch or an output that is checked part by part */
-
-struct trial {
-    const struct kernel *kernel;
-    const struct kernel_table *call;
-    const struct layer *layer;
-    const struct inputs *in;
-    const void *packed;
-    struct guarded y, attn, lse, scratch; /* of the run at hand */
-    struct guarded cache[CACHE_PARTS];    /* likewise: what the inputs have, and then what the run leaves */
-    void *base_y, *base_attn; /* of the first run */
-    float *base_lse;
-    void *base_cache[CACHE_PARTS];
-    uint64_t seed;
-    char *why;
-    struct diag *diag;
-};
-
-bool promise_violated(char why[300], const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, 300, format, args);
-    va_end(args);
-    return false;
-}
-
-static const char *error_text(const struct trial *t, int error)
-{
-    const char *text = t->call->strerror(error);
-    return text != NULL ? text : "(no text)";
-}
-
-static size_t y_count(const struct trial *t)
-{
-    return inputs_count(t->layer, t->in, TENSOR_Y);
-}
-
-static size_t attn_count(const struct trial *t)
-{
-    return inputs_count(t->layer, t->in, TENSOR_ATTN);
-}
-
-static size_t y_bytes(const struct trial *t)
-{
-    return inputs_bytes(t->layer, t->in, TENSOR_Y);
-}
-
-static size_t attn_bytes(const struct trial *t)
-{
-    return inputs_bytes(t->layer, t->in, TENSOR_ATTN);
-}
-
-/* An element of y or attn, of any run */
-static double number_of(const struct trial *t, const void *output, size_t at)
-{
-    return element_number(t->layer->tensor_type, output, at);
-}
-
-static size_t lse_count(const struct trial *t)
-{
-    return inputs_count(t->layer, t->in, TENSOR_LSE);
-}
-
-/* Size of a part of a cache; 0 if there is none */
-static size_t cache_bytes(const struct trial *t, int part)
-{
-    return inputs_cache_bytes(t->layer, t->in, part);
-}
-
-/* Sets the cache to what `in` holds, as before a call. */
-static void load_cache(struct trial *t, const struct inputs *in)
-{
-    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
-        memcpy(t->cache[part].data, in->tensor[inputs_cache_of(t->layer, part)], cache_bytes(t, part));
-}
-
-static void release(struct trial *t)
-{
-    for (int part = 0; part < CACHE_PARTS; part++)
-        guarded_free(&t->cache[part]);
-    guarded_free(&t->y);
-    guarded_free(&t->attn);
-    guarded_free(&t->lse);
-    guarded_free(&t->scratch);
-}
-
-/* Fresh outputs, and scratch for so many workers. With an offset outputs are `offset` bytes off a boundary, and nothing
- * is more aligned than it must be. */
-static bool prepare(struct trial *t, size_t offset, size_t workers)
-{
-    release(t);
-    const size_t less = offset > 0 && layer_types_tensors(t->layer) ? 2 : 0; /* no more aligned than its numbers */
-    bool good = guarded_make(&t->y, y_bytes(t), offset - less) &&
-                guarded_make(&t->attn, attn_bytes(t), offset - less) &&
-                guarded_make(&t->lse, lse_count(t) * sizeof(float), offset) &&
-                guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        good = good && guarded_make(&t->cache[part], cache_bytes(t, part), offset);
-    if (!good)
-        diag_environment(t->diag, NULL, "out of memory");
-    else
-        load_cache(t, t->in);
-    return good;
-}
-
-static struct kernel_args args_of(const struct trial *t, const struct inputs *in)
-{
-    struct kernel_outputs outputs = {.y = t->y.data, .attn = t->attn.data, .lse = t->lse.data};
-    for (int part = 0; part < CACHE_PARTS; part++)
-        outputs.cache[part] = t->cache[part].data;
-    return kernel_args_of(t->layer, in, outputs);
-}
-
-static bool zones_intact(struct trial *t, const char *what)
-{
-    if (!guarded_zones_intact(&t->y))
-        return violated(t, "%s: wrote outside y", what);
-    if (!guarded_zones_intact(&t->attn))
-        return violated(t, "%s: wrote outside attn", what);
-    if (!guarded_zones_intact(&t->lse))
-        return violated(t, "%s: wrote outside lse", what);
-    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
-        if (!guarded_zones_intact(&t->cache[part]))
-            return violated(t, "%s: wrote outside %s", what, layer_tensor_name(inputs_cache_of(t->layer, part)));
-    return guarded_zones_intact(&t->scratch) || violated(t, "%s: wrote outside scratch", what);
-}
-
-/* Whether a call left the cache of `in` unchanged, but for the rows of its own tokens */
-static bool cache_kept(struct trial *t, const struct inputs *in, const char *what)
-{
-    for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
-        const enum layer_tensor tensor = inputs_cache_of(t->layer, part);
-        const size_t size = layer_tensor_size(t->layer, tensor), bytes = cache_bytes(t, part);
-        const unsigned char *now = t->cache[part].data;
-        unsigned char *kept = malloc(bytes + 1);
-        if (kept == NULL)
-            return diag_environment(t->diag, NULL, "out of memory");
-        memcpy(kept, in->tensor[tensor], bytes);
-        for (size_t b = 0; b < t->in->batch; b++)
-            for (size_t row = 0; row < inputs_keys(t->in, b); row++)
-                for (size_t i = 0; i < (size_t)t->layer->h_kv; i++) {
-                    const size_t at = size * inputs_cache_row(t->layer, t->in, part, b, i,
-                                                              inputs_position(t->layer, t->in, b, row));
-                    memcpy(kept + at, now + at, inputs_cache_width(t->layer, part) * size);
-                }
-        size_t at = 0;
-        while (at < bytes && kept[at] == now[at])
-            at++;
-        free(kept);
-        if (at < bytes)
-            return violated(t, "%s: number %zu of %s changed, which is no token's of the call", what, at / size,
-                            layer_tensor_name(tensor));
-    }
-    return true;
-}
-
-static bool forward(struct trial *t, const struct inputs *in, const char *what)
-{
-    const struct kernel_args args = args_of(t, in);
-    load_cache(t, in);
-    int error = t->call->forward(t->packed, &args, t->scratch.data);
-    if (error != KERNEL_OK)
-        return violated(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
-    return zones_intact(t, what) && cache_kept(t, in, what);
-}
-
-static bool same_bits(struct trial *t, const char *what)
-{
-    if (memcmp(t->y.data, t->base_y, y_bytes(t)) != 0)
-        return violated(t, "%s: y has other bits", what);
-    if (memcmp(t->lse.data, t->base_lse, lse_count(t) * sizeof(float)) != 0)
-        return violated(t, "%s: lse has other bits", what);
-    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
-        if (memcmp(t->cache[part].data, t->base_cache[part], cache_bytes(t, part)) != 0)
-            return violated(t, "%s: %s has other bits", what, layer_tensor_name(inputs_cache_of(t->layer, part)));
-    return memcmp(t->attn.data, t->base_attn, attn_bytes(t)) == 0 ||
-           violated(t, "%s: attn has other bits", what);
-}
 
 /* ---- the same call again, whole and in parts ------------------------------------------------------------------- */
 
@@ -216,12 +35,13 @@ static bool sums_to_one(struct trial *t)
     const double rounding = t->layer->tensor_type == TENSOR_BF16  ? 0x1p-8
                             : t->layer->tensor_type == TENSOR_F16 ? 0x1p-11 + (double)m * 0x1p-25 : 0;
     const double tolerance = (double)(m + m / 8 + 16) * 0x1p-24 + 1.001 * rounding;
-    const size_t rows = attn_count(t) > 0 && t->layer->scores == SCORES_WEIGHTS ? t->in->batch * h * n : 0;
+    const bool weights = trial_count(t, TENSOR_ATTN) > 0 && t->layer->scores == SCORES_WEIGHTS;
+    const size_t rows = weights ? t->in->batch * h * n : 0;
     for (size_t row = 0; row < rows; row++) {
         double sum = 0;
         bool sees = false, good = true;
         for (size_t j = 0; j < m; j++) {
-            const double weight = number_of(t, t->attn.data, row * m + j);
+            const double weight = trial_number(t, t->now.attn.data, row * m + j);
             sum += weight;
             good = good && weight >= 0 && weight <= 1;
             sees = sees || reference_visible(t->layer, t->in, row / n / h, row / n % h, row % n, j);
@@ -241,13 +61,9 @@ static bool sums_to_one(struct trial *t)
 
 static bool first_run(struct trial *t)
 {
-    if (!prepare(t, 0, 1) || !forward(t, t->in, "first run") || !sums_to_one(t))
+    if (!trial_prepare(t, 0, 1) || !trial_forward(t, t->in, "first run") || !sums_to_one(t))
         return false;
-    memcpy(t->base_y, t->y.data, y_bytes(t));
-    memcpy(t->base_attn, t->attn.data, attn_bytes(t));
-    memcpy(t->base_lse, t->lse.data, lse_count(t) * sizeof(float));
-    for (int part = 0; part < inputs_cache_parts(t->layer); part++)
-        memcpy(t->base_cache[part], t->cache[part].data, cache_bytes(t, part));
+    outputs_copy(&t->base, &t->now);
     return true;
 }
 
@@ -279,7 +95,7 @@ static bool second_run(struct trial *t)
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
     t->packed = moved[TENSOR_W_Q].data;
-    good = good && prepare(t, 20, 1) && forward(t, &in, what) && same_bits(t, what);
+    good = good && trial_prepare(t, 20, 1) && trial_forward(t, &in, what) && trial_same_bits(t, what);
     t->packed = packed;
     for (int tensor = 0; tensor <= TENSOR_W_Q; tensor++)
         guarded_free(&moved[tensor]);
@@ -288,31 +104,17 @@ static bool second_run(struct trial *t)
 
 static bool last_run(struct trial *t)
 {
-    return prepare(t, 0, 1) && forward(t, t->in, "the first run once more") && same_bits(t, "the first run once more");
-}
-
-/* Runs all parts of a good call, the last of each phase first. */
-static bool run_parts(struct trial *t, const struct kernel_args *args)
-{
-    const size_t phases = t->call->phases(t->packed, args);
-    if (phases == 0 && args->n > 0 && args->batch > 0)
-        return violated(t, "a good call has no phases");
-    for (size_t phase = 0; phase < phases; phase++)
-        for (size_t part = t->call->parts(t->packed, args, phase); part-- > 0;) {
-            int error = t->call->run(t->packed, args, t->scratch.data, phase, part, part % WORKERS);
-            if (error != KERNEL_OK)
-                return violated(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
-        }
-    return true;
+    static const char what[] = "the first run once more";
+    return trial_prepare(t, 0, 1) && trial_forward(t, t->in, what) && trial_same_bits(t, what);
 }
 
 static bool parts_in_reverse(struct trial *t)
 {
     static const char what[] = "parts in reverse order";
-    if (!prepare(t, 4, WORKERS))
+    if (!trial_prepare(t, 4, TRIAL_WORKERS))
         return false;
-    const struct kernel_args args = args_of(t, t->in);
-    return run_parts(t, &args) && zones_intact(t, what) && same_bits(t, what);
+    const struct kernel_args args = trial_args(t, t->in);
+    return trial_run_parts(t, &args) && trial_zones_intact(t, what) && trial_same_bits(t, what);
 }
 
 /* ---- whose memory is whose -------------------------------------------------------------------------------------- */
@@ -377,7 +179,7 @@ static bool run_watched(struct trial *t, struct shared shared[SHARED], const str
     for (size_t phase = 0; phase < phases; phase++) {
         begin_phase(shared);
         for (size_t part = 0; part < t->call->parts(t->packed, args, phase); part++) {
-            const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, WORKERS - 1);
+            const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, TRIAL_WORKERS - 1);
             if (error != KERNEL_OK)
                 return violated(t, "phase %zu part %zu: run returns \"%s\"", phase, part, t->call->strerror(error));
             for (size_t s = 0; s < SHARED; s++)
@@ -404,23 +206,23 @@ static bool make_shared(struct shared *s, const char *name, void *now, size_t by
 static bool memory_is_own(struct trial *t)
 {
     static const char what[] = "parts by the last of several workers";
-    if (!prepare(t, 0, WORKERS))
+    if (!trial_prepare(t, 0, TRIAL_WORKERS))
         return false;
-    const struct kernel_args args = args_of(t, t->in);
+    const struct kernel_args args = trial_args(t, t->in);
     const size_t own = t->call->scratch_bytes_for(2) - t->call->scratch_bytes_for(1);
     const size_t bytes = t->call->scratch_bytes_for(1) - own;
     struct shared shared[SHARED] = {{0}};
     struct guarded fresh = {0};
     bool good = make_shared(&shared[SHARED_SCRATCH], "scratch", t->scratch.data, bytes) &&
-                make_shared(&shared[SHARED_Y], "y", t->y.data, t->y.bytes) &&
-                make_shared(&shared[SHARED_ATTN], "attn", t->attn.data, t->attn.bytes) &&
-                make_shared(&shared[SHARED_LSE], "lse", t->lse.data, t->lse.bytes) &&
-                make_shared(&shared[SHARED_KEYS], "a cache's keys", t->cache[0].data, t->cache[0].bytes) &&
-                make_shared(&shared[SHARED_VALUES], "a cache's values", t->cache[1].data, t->cache[1].bytes) &&
-                guarded_make(&fresh, (WORKERS - 1) * own, 0);
+                make_shared(&shared[SHARED_Y], "y", t->now.y.data, t->now.y.bytes) &&
+                make_shared(&shared[SHARED_ATTN], "attn", t->now.attn.data, t->now.attn.bytes) &&
+                make_shared(&shared[SHARED_LSE], "lse", t->now.lse.data, t->now.lse.bytes) &&
+                make_shared(&shared[SHARED_KEYS], "a cache's keys", t->now.cache[0].data, t->now.cache[0].bytes) &&
+                make_shared(&shared[SHARED_VALUES], "a cache's values", t->now.cache[1].data, t->now.cache[1].bytes) &&
+                guarded_make(&fresh, (TRIAL_WORKERS - 1) * own, 0);
     if (!good)
         diag_environment(t->diag, NULL, "out of memory");
-    good = good && run_watched(t, shared, &args) && zones_intact(t, what) && same_bits(t, what);
+    good = good && run_watched(t, shared, &args) && trial_zones_intact(t, what) && trial_same_bits(t, what);
     if (good && own > 0 && memcmp((char *)t->scratch.data + bytes, fresh.data, fresh.bytes) != 0)
         good = violated(t, "%s: it wrote to the scratch of another worker", what);
     guarded_free(&fresh);
@@ -469,7 +271,7 @@ static int see_image(struct dl_phdr_info *info, size_t size, void *context)
 /* A call of the first query only, so with other groups and parts; without a key if the layer has lengths */
 static struct kernel_args args_of_query(const struct trial *t, const int32_t *zeros)
 {
-    struct kernel_args args = args_of(t, t->in);
+    struct kernel_args args = trial_args(t, t->in);
     args.n = args.n > 0;
     args.m = !layer_is_square(t->layer) ? args.m : args.n;
     args.lengths = args.lengths != NULL ? zeros : NULL;
@@ -480,7 +282,7 @@ static bool run_single(struct trial *t)
 {
     int32_t *zeros = calloc(t->in->batch + 1, sizeof *zeros);
     const struct kernel_args args = args_of_query(t, zeros);
-    const bool good = zeros != NULL && run_parts(t, &args);
+    const bool good = zeros != NULL && trial_run_parts(t, &args);
     const int error = good ? t->call->forward(t->packed, &args, t->scratch.data) : KERNEL_OK;
     if (zeros == NULL)
         diag_environment(t->diag, NULL, "out of memory");
@@ -501,9 +303,9 @@ static bool nothing_remembered(struct trial *t)
         return diag_environment(t->diag, NULL, "out of memory");
     dl_iterate_phdr(see_image, &image);
     image.compare = true;
-    bool good = prepare(t, 0, WORKERS) && forward(t, t->in, "another run");
-    const struct kernel_args args = args_of(t, t->in);
-    good = good && run_parts(t, &args) && run_single(t);
+    bool good = trial_prepare(t, 0, TRIAL_WORKERS) && trial_forward(t, t->in, "another run");
+    const struct kernel_args args = trial_args(t, t->in);
+    good = good && trial_run_parts(t, &args) && run_single(t);
     dl_iterate_phdr(see_image, &image);
     free(image.copy);
     return good && (!image.changed || violated(t, "a call changed memory of the kernel's own: a variable that is not "
@@ -560,7 +362,7 @@ static size_t readable(const struct layer *layer, const struct inputs *in, enum 
 /* Arguments for sequence b only */
 static struct kernel_args args_of_sequence(const struct trial *t, size_t b)
 {
-    return kernel_args_of_sequence(t->layer, t->in, args_of(t, t->in), b);
+    return kernel_args_of_sequence(t->layer, t->in, trial_args(t, t->in), b);
 }
 
 /* In a process of its own, which does not free: a copy of what a call may read; if `from` is NULL, memory to write
@@ -587,16 +389,16 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
     for (int tensor = 0; tensor < TENSOR_W_Q; tensor++)
         if (in.tensor[tensor] != NULL)
             in.tensor[tensor] = fenced_copy(from->tensor[tensor], readable(t->layer, from, tensor), fence);
-    t->y.data = fenced_copy(NULL, y_bytes(t), fence);
-    t->attn.data = fenced_copy(NULL, attn_bytes(t), fence);
-    t->lse.data = fenced_copy(NULL, lse_count(t) * sizeof(float), fence);
+    t->now.y.data = fenced_copy(NULL, trial_bytes(t, TENSOR_Y), fence);
+    t->now.attn.data = fenced_copy(NULL, trial_bytes(t, TENSOR_ATTN), fence);
+    t->now.lse.data = fenced_copy(NULL, trial_count(t, TENSOR_LSE) * sizeof(float), fence);
     for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
         const size_t bytes = touchable(t->layer, from, part);
-        t->cache[part].data = fenced_copy(NULL, bytes, fence);
-        if (t->cache[part].data != NULL)
-            memcpy(t->cache[part].data, from->tensor[inputs_cache_of(t->layer, part)], bytes);
+        t->now.cache[part].data = fenced_copy(NULL, bytes, fence);
+        if (t->now.cache[part].data != NULL)
+            memcpy(t->now.cache[part].data, from->tensor[inputs_cache_of(t->layer, part)], bytes);
     }
-    forward_between(t, args_of(t, &in), fence);
+    forward_between(t, trial_args(t, &in), fence);
     for (size_t i = 0; i < OF_KEYS; i++)
         in.tensor[of_keys[i]] = from->tensor[of_keys[i]];
     for (size_t b = 0; !t->layer->self && layer_has_tensor(t->layer, TENSOR_LENGTHS) && b < in.batch; b++) {
@@ -659,7 +461,7 @@ bool promises_read_within(const struct kernel *kernel, const struct layer *layer
 static bool each_sequence_alone(struct trial *t)
 {
     static const char what[] = "each sequence in a call of its own";
-    if (!prepare(t, 8, 1))
+    if (!trial_prepare(t, 8, 1))
         return false;
     for (size_t b = 0; t->in->n > 0 && b < t->in->batch; b++) {
         const struct kernel_args args = args_of_sequence(t, b);
@@ -667,687 +469,7 @@ static bool each_sequence_alone(struct trial *t)
         if (error != KERNEL_OK)
             return violated(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
     }
-    return zones_intact(t, what) && same_bits(t, what);
-}
-
-/* ---- hidden and visible poison --------------------------------------------------------------------------------- */
-
-/* What must become of rows that see poison. With infinite values a score may be -infinity, which makes the weight 0 and
- * leaves attn finite; but 0 times the value is NaN, and an infinite query has no finite score to divide by, except a
- * sink, or one that a softcap makes finite. With finite but huge values nothing is promised. */
-enum demand { DEMAND_NOTHING, DEMAND_OF_INFINITY, DEMAND_OF_NAN };
-
-/* nothing; only the query itself, if scores do not read it; the query itself; a key and its value; the row of x that a
- * block adds */
-enum taint { TAINT_NONE, TAINT_UNREAD, TAINT_OF_QUERY, TAINT_OF_KEY, TAINT_OF_X };
-
-/* Whether infinite scores always make weights non-finite: not with a sink in the divisor, nor with a softcap */
-static bool always_divides(const struct layer *layer)
-{
-    return !layer->sink && !score_has(layer, SCORE_SOFTCAP);
-}
-
-/* What of a chosen row is poisoned: all of it, one column, or with given values those alone */
-enum extent { EXTENT_ROW, EXTENT_COLUMN, EXTENT_VALUES };
-
-struct poison {
-    struct inputs in;
-    size_t rows;                /* rows of a sequence: those of a cache, then m new ones */
-    unsigned char *key, *query; /* [batch][rows], [batch][n]: poisoned rows; in self-attention the same for the
-                                 * call's own */
-    unsigned char *tainted;     /* [batch][h][n]: the poison that each row of Z sees */
-    unsigned char *read;        /* [batch][h][n]: whether a score of the row becomes NaN */
-    enum extent extent;
-};
-
-static void poison_free(struct poison *p)
-{
-    inputs_free(&p->in);
-    free(p->key);
-    free(p->query);
-    free(p->tainted);
-    free(p->read);
-}
-
-/* Number of rows, of a cache and of a call, that may be poisoned: the maximum over the sequences */
-static size_t poison_rows(const struct trial *t)
-{
-    size_t most = 0;
-    for (size_t b = 0; layer_has_cache(t->layer) && b < t->in->batch; b++) /* a batch of nothing may have 2^31 */
-        most = inputs_cached(t->layer, t->in, b) > most ? inputs_cached(t->layer, t->in, b) : most;
-    return most + t->in->m;
-}
-
-/* Cached rows that sequences share are poisoned for all of them, or for none. */
-static void share_poison(struct poison *p, const struct trial *t)
-{
-    const struct inputs *in = t->in;
-    unsigned char *poisoned = calloc(cache_bytes(t, 0) + 1, 1);
-    for (int turn = 0; poisoned != NULL && turn < 2; turn++)
-        for (size_t b = 0; b < in->batch; b++)
-            for (size_t j = 0; j < inputs_cached(t->layer, in, b); j++) {
-                const int64_t position = inputs_first(t->layer, in, b) + (int64_t)j;
-                unsigned char *row = &poisoned[inputs_cache_row(t->layer, in, false, b, 0, position)];
-                unsigned char *key = &p->key[b * p->rows + j];
-                *row |= *key;
-                *key = *row;
-            }
-    free(poisoned);
-}
-
-/* Random rows among the later ones and those past lengths[b]: under causal, padding or a window some queries see none
- * of them. */
-static void choose_poison(struct poison *p, const struct trial *t)
-{
-    const struct inputs *in = t->in;
-    struct random random = {t->seed ^ 0x706F69736F6E};
-    const size_t batch = in->n + in->m > 0 ? in->batch : 0; /* sequences that have a row, of which memory holds few */
-    for (size_t b = 0; b < batch; b++) {
-        const size_t cached = inputs_cached(t->layer, in, b), m = cached + in->m;
-        for (size_t j = 0; j < m; j++) {
-            const double chance = j >= cached + inputs_keys(in, b) ? 0.7 : j >= m / 2 ? 0.15 : j + 1 == m ? 0.5 : 0.02;
-            p->key[b * p->rows + j] = random_uniform(&random) < chance;
-        }
-        for (size_t q = 0; q < in->n; q++)
-            p->query[b * in->n + q] =
-                !t->layer->self ? random_uniform(&random) < 0.1 : p->key[b * p->rows + cached + q];
-    }
-    if (t->layer->cache == CACHE_PAGED)
-        share_poison(p, t);
-}
-
-static void spread_taint(struct poison *p, const struct trial *t)
-{
-    const struct inputs *in = t->in;
-    const size_t h = (size_t)t->layer->h, batch = in->n > 0 ? in->batch : 0;
-    for (size_t b = 0; b < batch; b++)
-        for (size_t i = 0; i < h; i++)
-            for (size_t q = 0; q < in->n; q++) {
-                enum taint taint = TAINT_NONE;
-                bool read = false;
-                const size_t rows = inputs_cached(t->layer, in, b) + in->m;
-                for (size_t j = 0; j < rows && !(taint == TAINT_OF_KEY && read); j++) {
-                    const bool key = p->key[b * p->rows + j];
-                    if (!(key || p->query[b * in->n + q]) || !reference_visible(t->layer, in, b, i, q, j))
-                        continue;
-                    const bool shows =
-                        isnan(expressions_score(t->layer, in, reference_pair(t->layer, in, b, i, q, j), NAN));
-                    const enum taint one = key ? TAINT_OF_KEY : shows ? TAINT_OF_QUERY : TAINT_UNREAD;
-                    taint = one > taint ? one : taint;
-                    read = read || shows;
-                }
-                p->read[(b * h + i) * in->n + q] = read;
-                p->tainted[(b * h + i) * in->n + q] = (unsigned char)taint;
-            }
-}
-
-/* Whether row r of all queries, or of all keys and values that the call brings, is poisoned. */
-static bool is_poisoned(const struct poison *p, const struct trial *t, enum layer_tensor tensor, size_t r)
-{
-    const size_t m = t->in->m;
-    if (tensor == TENSOR_Q || tensor == TENSOR_X)
-        return p->query[r];
-    return p->key[r / m * p->rows + inputs_cached(t->layer, t->in, r / m) + r % m];
-}
-
-/* Writes to whole rows, or to one column of what each head reads. */
-static void write_poison(struct poison *p, const struct trial *t, enum layer_tensor tensor, size_t count, size_t width,
-                         size_t head_width, const float values[3])
-{
-    for (size_t r = 0; r < t->in->batch * count; r++)
-        for (size_t c = 0; is_poisoned(p, t, tensor, r) && c < width; c++)
-            if (p->extent != EXTENT_COLUMN || c % head_width == r % head_width)
-                element_put(t->layer->tensor_type, p->in.tensor[tensor], r * width + c, (double)values[(r + c) % 3]);
-}
-
-/* Writes to rows of a cache. */
-static void poison_cache(struct poison *p, const struct trial *t, const float values[3])
-{
-    const struct layer *layer = t->layer;
-    for (int of_values = p->extent == EXTENT_VALUES; of_values < 2; of_values++) {
-        const int part = layer_scales_cache(layer) ? 2 + of_values : of_values; /* whole numbers are never NaN */
-        const enum layer_tensor tensor = inputs_cache_of(layer, part);
-        const size_t width = inputs_cache_width(layer, part);
-        for (size_t b = 0; b < t->in->batch; b++)
-            for (size_t j = 0; j < inputs_cached(layer, t->in, b); j++)
-                for (size_t i = 0; p->key[b * p->rows + j] && i < (size_t)layer->h_kv; i++) {
-                    const int64_t position = inputs_first(layer, t->in, b) + (int64_t)j;
-                    const size_t row = inputs_cache_row(layer, t->in, part, b, i, position);
-                    for (size_t c = 0; c < width; c++)
-                        if (p->extent != EXTENT_COLUMN || c == j % width)
-                            element_put(layer_tensor_element(layer, tensor), p->in.tensor[tensor], row + c,
-                                        (double)values[(j + c) % 3]);
-                }
-    }
-}
-
-/* Writes to each head's row of q, k or v, or to one column of it. */
-static void poison_given(struct poison *p, const struct trial *t, enum layer_tensor tensor, const float values[3])
-{
-    const struct layer *layer = t->layer;
-    const size_t count = tensor == TENSOR_Q ? t->in->n : t->in->m;
-    const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv);
-    const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
-    for (size_t r = 0; r < t->in->batch * count; r++)
-        for (size_t i = 0; is_poisoned(p, t, tensor, r) && i < heads; i++) {
-            const size_t row = inputs_head_row(layer, t->in, tensor, r / count, r % count, i);
-            for (size_t c = 0; c < width; c++)
-                if (p->extent != EXTENT_COLUMN || c == r % width)
-                    element_put(layer->tensor_type, p->in.tensor[tensor], row + c, (double)values[(r + c) % 3]);
-        }
-}
-
-static bool make_poison(struct poison *p, struct trial *t, const float values[3], enum extent extent)
-{
-    const struct inputs *in = t->in;
-    const struct layer *layer = t->layer;
-    *p = (struct poison){.extent = extent};
-    if (!inputs_copy(&p->in, layer, in, t->diag))
-        return false;
-    p->rows = poison_rows(t);
-    p->key = calloc(in->batch * p->rows + 1, 1);
-    p->query = calloc(in->batch * in->n + 1, 1);
-    p->tainted = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
-    p->read = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
-    if (p->key == NULL || p->query == NULL || p->tainted == NULL || p->read == NULL)
-        return diag_environment(t->diag, NULL, "out of memory");
-    choose_poison(p, t);
-    if (extent == EXTENT_VALUES)
-        memset(p->query, 0, in->batch * in->n);
-    for (size_t b = 0; extent == EXTENT_VALUES && !layer->projected && b < in->batch; b++)
-        memset(p->key + b * p->rows + inputs_cached(layer, in, b), 0, in->m); /* x makes keys too */
-    if (layer_attends(layer))
-        spread_taint(p, t);
-    if (extent == EXTENT_VALUES) /* no score shows them */
-        memset(p->read, 0, in->batch * (size_t)layer->h * in->n);
-    if (layer_has_cache(layer))
-        poison_cache(p, t, values);
-    if (layer->projected) {
-        if (extent != EXTENT_VALUES) {
-            poison_given(p, t, TENSOR_Q, values);
-            poison_given(p, t, TENSOR_K, values);
-        }
-        poison_given(p, t, TENSOR_V, values);
-    }
-    if (layer->projected || extent == EXTENT_VALUES)
-        return true;
-    write_poison(p, t, TENSOR_X, in->n, (size_t)layer->d_model, (size_t)layer->d_in_q, values);
-    if (layer->cross)
-        write_poison(p, t, TENSOR_SOURCE, in->m, (size_t)layer->d_source, (size_t)layer->d_in_kv, values);
-    return true;
-}
-
-/* Whether a column of attention reaches all columns of y: through a norm, or the feed-forward. */
-static bool spreads(const struct layer *layer)
-{
-    const bool norms = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
-    return layer->w_o == W_O_DENSE || norms || (layer->block == BLOCK_PRE && layer_has_ffn(layer));
-}
-
-/* The worst taint among the rows of Z that an element of y depends on */
-static enum taint taint_of_y(const struct poison *p, const struct trial *t, size_t b, size_t row, size_t column)
-{
-    const struct layer *layer = t->layer;
-    const size_t h = (size_t)layer->h, block = (size_t)layer->d_out / h;
-    size_t first, end;
-    enum taint taint = TAINT_NONE;
-    if (layer->pad_skipped && row >= inputs_keys(t->in, b))
-        return TAINT_NONE;
-    if (!layer_attends(layer))
-        return p->query[b * t->in->n + row] ? TAINT_OF_X : TAINT_NONE;
-    if (layer_has_block(layer) && p->query[b * t->in->n + row])
-        return TAINT_OF_X;
-    reference_taps(layer, t->in, b, row, &first, &end);
-    for (size_t i = 0; i < h; i++)
-        for (size_t z = first; z < end; z++)
-            if ((spreads(layer) || column / block == i) && p->tainted[(b * h + i) * t->in->n + z] > taint)
-                taint = p->tainted[(b * h + i) * t->in->n + z];
-    return taint;
-}
-
-/* An expression may turn an infinite score into a finite one, and if it compares scores, also NaN; it may hide such a
- * pair, or not read the score at all. */
-static enum demand demand_of(const struct layer *layer, enum demand demand)
-{
-    const bool bends = layer->score != NULL && (!expression_adds(layer->score) || score_has(layer, SCORE_HIDING));
-    const bool ignores = layer->score != NULL && (layer->score->nodes[layer->score->root].reads & READS_S) == 0;
-    const bool decides = ignores || (layer->score != NULL && expression_decides(layer->score));
-    return decides || (bends && demand == DEMAND_OF_INFINITY) ? DEMAND_NOTHING : demand;
-}
-
-/* If an expression overflows on the way, or a key in an f16 cache, a row may be non-finite before it is poisoned. */
-static bool overflowed(const struct trial *t, double base)
-{
-    return promise_overflows(t->layer) && !isfinite(base);
-}
-
-static bool check_poisoned_y(const struct poison *p, struct trial *t, enum demand demand, const char *what)
-{
-    const bool of_x = demand != DEMAND_NOTHING; /* whatever becomes of scores */
-    demand = demand_of(t->layer, demand);
-    const size_t d_out = (size_t)t->layer->d_out, n = t->in->n, h = (size_t)t->layer->h;
-    const size_t step = spreads(t->layer) ? d_out : d_out / h; /* columns that share their fate */
-    const enum taint least =
-        demand == DEMAND_OF_INFINITY && !always_divides(t->layer) ? TAINT_OF_KEY : TAINT_OF_QUERY;
-    for (size_t row = 0; row < t->in->batch * n; row++)
-        for (size_t first = 0; first < d_out; first += step) {
-            const enum taint taint = taint_of_y(p, t, row / n, row % n, first);
-            for (size_t c = first; c < first + step; c++) {
-                const size_t at = inputs_y_at(t->layer, t->in, row / n, row % n, c);
-                const double y = number_of(t, t->y.data, at), base = number_of(t, t->base_y, at);
-                if (taint == TAINT_NONE && !(y == base || overflowed(t, base)))
-                    return violated(t, "%s in rows that nobody there sees changed y[%zu][%zu][%zu] from %.9g to %.9g",
-                                    what, row / n, row % n, c, base, y);
-                if (isfinite(y) && (taint == TAINT_OF_X ? of_x : taint >= least && demand != DEMAND_NOTHING))
-                    return violated(t, "%s in a row that is seen left y[%zu][%zu][%zu] finite: %.9g", what, row / n,
-                                    row % n, c, y);
-            }
-        }
-    return true;
-}
-
-static bool check_poisoned_attn(const struct poison *p, struct trial *t, enum demand demand, const char *what)
-{
-    demand = demand_of(t->layer, demand);
-    const size_t m = inputs_columns(t->layer, t->in), n = t->in->n, h = (size_t)t->layer->h;
-    const bool divides = always_divides(t->layer);
-    for (size_t row = 0; attn_count(t) > 0 && row < t->in->batch * h * n; row++) {
-        const bool query = p->query[row / n / h * n + row % n];
-        bool finite = true;
-        for (size_t j = 0; j < m; j++) {
-            const size_t at = row * m + j;
-            const double attn = number_of(t, t->attn.data, at), base = number_of(t, t->base_attn, at);
-            const bool seen = reference_visible(t->layer, &p->in, row / n / h, row / n % h, row % n, j);
-            if (!seen && (t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED))
-                continue; /* anything */
-            finite = finite && (isfinite(attn) || !seen);
-            const bool skipped = t->layer->pad_skipped && row % n >= inputs_keys(&p->in, row / n / h);
-            if (!seen && attn != (t->layer->scores == SCORES_BIASED && !skipped ? -INFINITY : 0))
-                return violated(t, "%s in a row that is seen made attn[%zu][%zu][%zu][%zu] %.9g, of a hidden key", what,
-                                row / n / h, row / n % h, row % n, j, attn);
-            if (!p->tainted[row] && !(attn == base || overflowed(t, base)))
-                return violated(t, "%s in rows that nobody there sees changed attn[%zu][%zu][%zu][%zu]", what,
-                                row / n / h, row / n % h, row % n, j);
-        }
-        if (p->read[row] && finite && (demand == DEMAND_OF_NAN || (demand == DEMAND_OF_INFINITY && query && divides)))
-            return violated(t, "%s in a row that is seen left attn[%zu][%zu][%zu] finite", what, row / n / h,
-                            row / n % h, row % n);
-    }
-    return true;
-}
-
-static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum demand demand, const char *what)
-{
-    demand = demand_of(t->layer, demand);
-    const size_t n = t->in->n, h = (size_t)t->layer->h;
-    float *const lse = t->lse.data;
-    for (size_t row = 0; row < lse_count(t); row++) {
-        if (!p->tainted[row] && !(lse[row] == t->base_lse[row] || overflowed(t, t->base_lse[row])))
-            return violated(t, "%s in rows that nobody there sees changed lse[%zu][%zu][%zu] from %.9g to %.9g", what,
-                            row / n / h, row / n % h, row % n, t->base_lse[row], lse[row]);
-        if (p->read[row] && demand == DEMAND_OF_NAN && isfinite(lse[row]))
-            return violated(t, "%s in a row that is seen left lse[%zu][%zu][%zu] finite", what, row / n / h,
-                            row / n % h, row % n);
-    }
-    return true;
-}
-
-static bool with_poison(struct trial *t, const float values[3], enum extent extent, enum demand demand,
-                        const char *what)
-{
-    struct poison p;
-    bool good = make_poison(&p, t, values, extent) && prepare(t, 12, 1) && forward(t, &p.in, what) &&
-                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what) &&
-                check_poisoned_lse(&p, t, demand, what);
-    poison_free(&p);
-    return good;
-}
-
-static bool with_nan(struct trial *t)
-{
-    return with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_ROW, DEMAND_OF_NAN, "NaN");
-}
-
-/* One NaN: with attention other columns may hide what a single one would show; without attention it must reach all
- * columns. */
-static bool with_one_nan(struct trial *t)
-{
-    const enum demand demand = layer_attends(t->layer) ? DEMAND_NOTHING : DEMAND_OF_NAN;
-    return with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_COLUMN, demand, "NaN in one column");
-}
-
-/* Given ones, or those that a cache holds. Scores do not show it then; where they hide keys, they still do. */
-static bool with_nan_in_values(struct trial *t)
-{
-    const enum demand demand = score_has(t->layer, SCORE_HIDING) ? DEMAND_NOTHING : DEMAND_OF_NAN;
-    return (!t->layer->projected && !layer_has_cache(t->layer)) ||
-           with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_VALUES, demand, "NaN in values");
-}
-
-static bool with_infinity(struct trial *t)
-{
-    const bool shows = layer_attends(t->layer) || layer_norms_first(t->layer) || layer_has_block(t->layer);
-    const enum demand demand = shows ? DEMAND_OF_INFINITY : DEMAND_NOTHING; /* activations of infinities are finite */
-    return with_poison(t, (const float[]){INFINITY, -INFINITY, INFINITY}, EXTENT_ROW, demand, "infinity");
-}
-
-/* Poisons some numbers of mask_add; rows that see one of these keys are tainted. */
-static void poison_mask(struct poison *p, const struct trial *t, float value)
-{
-    const size_t batch = p->in.mask_batch[TENSOR_MASK_ADD], heads = p->in.mask_h[TENSOR_MASK_ADD];
-    const size_t n = t->in->n, m = inputs_columns(t->layer, t->in), h = (size_t)t->layer->h;
-    float *mask = p->in.tensor[TENSOR_MASK_ADD];
-    struct random random = {t->seed ^ 0x6D61736B};
-    unsigned char *chosen = calloc(batch * heads * n * m + 1, 1);
-    for (size_t at = 0; chosen != NULL && at < batch * heads * n * m; at++)
-        if (random_uniform(&random) < 0.5 / (double)m) {
-            mask[at] = value;
-            chosen[at] = 1;
-        }
-    for (size_t row = 0; chosen != NULL && row < t->in->batch * h * n; row++) {
-        const size_t b = row / n / h, i = row / n % h, q = row % n;
-        const size_t at = (((batch > 1 ? b : 0) * heads + (heads > 1 ? i : 0)) * n + q) * m;
-        for (size_t j = 0; j < m; j++)
-            if (chosen[at + j] && reference_visible(t->layer, &p->in, b, i, q, j)) {
-                p->tainted[row] = TAINT_OF_KEY;
-                p->read[row] = 1;
-            }
-    }
-    free(chosen);
-}
-
-static bool with_masks_of(struct trial *t, float value, const char *what)
-{
-    /* attn shows scores before the mask is added */
-    const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED;
-    const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
-    struct poison p = {0};
-    bool good = inputs_copy(&p.in, t->layer, t->in, t->diag);
-    p.key = calloc(t->in->batch * poison_rows(t) + 1, 1);
-    p.query = calloc(t->in->batch * t->in->n + 1, 1);
-    p.tainted = calloc(t->in->batch * (size_t)t->layer->h * t->in->n + 1, 1);
-    p.read = calloc(t->in->batch * (size_t)t->layer->h * t->in->n + 1, 1);
-    good = good && p.key != NULL && p.query != NULL && p.tainted != NULL && p.read != NULL;
-    if (good)
-        poison_mask(&p, t, value);
-    good = good && prepare(t, 12, 1) && forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
-           check_poisoned_attn(&p, t, of_attn, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
-    poison_free(&p);
-    return good;
-}
-
-static bool with_masks(struct trial *t)
-{
-    return !layer_has_tensor(t->layer, TENSOR_MASK_ADD) ||
-           (with_masks_of(t, NAN, "NaN in mask_add") && with_masks_of(t, INFINITY, "infinity in mask_add"));
-}
-
-static bool with_huge_values(struct trial *t)
-{
-    return with_poison(t, (const float[]){INFINITY, -INFINITY, 3e38f}, EXTENT_ROW, DEMAND_NOTHING, "infinity or 3e38");
-}
-
-/* ---- rows of a block at the ends of what f32 holds --------------------------------------------------------------- */
-
-#define KINDS_AT_THE_ENDS 15
-/* Rows of x: the same number in all columns; all zeros; numbers whose squares exceed f32, or are subnormal; one number
- * far from all others. */
-static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t row)
-{
-    switch (kind) {
-    case 0: return row % 3 == 0 ? 0.3f : -1e4f;
-    case 1: return 0;
-    case 2: return drawn * 1e30f;
-    case 3: return column % 2 == row % 2 ? 3.4e38f : -3.4e38f;
-    case 4: return drawn * 1e-30f;
-    case 5: return drawn * 1e-44f;
-    case 8: return drawn * 1e-35f;
-    case 6: return column == row % 5 ? drawn * 1e6f : drawn;
-    case 7: return drawn + 1e5f;
-    case 9: return drawn * 8; /* on both sides of what tanh, gelu and exponentials of activations are cut at */
-    case 14: return drawn * 60;
-    case 10: return drawn * 0x1p65f; /* squares just above f32: eps is a part of their mean on the smaller scale */
-    case 11: return drawn * 0x1p70f;
-    case 12: return drawn * 0x1p-36f; /* between the least size of whole numbers' rows and f32's spacing near 1 */
-    case 13: return drawn * 0x1p-66f;
-    default: return drawn;
-    }
-}
-
-/* Whether y is within these gates of the reference */
-static bool near_reference(struct trial *t, const struct inputs *in, const struct reference *reference,
-                           const struct bounds *bounds, unsigned gates, const char *what)
-{
-    struct comparison c = {0};
-    compare_y(&c, t->layer, in, reference, bounds, t->y.data, gates);
-    return c.misses == 0 ||
-           violated(t, "%s: y[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what, c.index[0],
-                    c.index[1], c.index[2], c.actual, c.expected, c.misses);
-}
-
-/* Within the worst case; and finite where nothing overflows on the way. `alone`: small rows without those at the ends,
- * beside which the bound of whole numbers allows for subnormal scales. */
-static bool rows_of_kinds(struct trial *t, bool alone)
-{
-    static const char what[] = "rows of x of one number, of zeros, of huge and of tiny numbers";
-    const size_t d = (size_t)t->layer->d_model, rows = t->in->batch * t->in->n;
-    struct inputs in;
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
-    if (!layer_has_block(t->layer) && layer_attends(t->layer))
-        return true;
-    if (!inputs_copy(&in, t->layer, t->in, t->diag))
-        return false;
-    for (size_t row = 0; row < rows; row++)
-        for (size_t column = 0; column < d; column++) {
-            const size_t at = row * d + column;
-            const float drawn = (float)inputs_number(t->layer, &in, TENSOR_X, at);
-            const bool last = row % t->in->n % 16 == 15; /* huge in the last lane of a group */
-            const size_t kind = alone ? 12 + row % 2 : last ? 2 : (row + t->seed) % KINDS_AT_THE_ENDS;
-            const float number = number_at_the_ends(kind, drawn, column, row);
-            inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
-        }
-    const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);
-    bool good = made && prepare(t, 8, 1) && forward(t, &in, what);
-    good = good && near_reference(t, &in, &reference, &bounds, GATE_WORST, what);
-    reference_free(&reference);
-    bounds_free(&bounds);
-    inputs_free(&in);
-    return good;
-}
-
-/* layer = linear of rows with an infinite number: limits of its activation and softcap, where the reference has any */
-static bool limits_at_infinity(struct trial *t)
-{
-    static const char what[] = "rows of x with an infinite number";
-    const size_t d = (size_t)t->layer->d_model, d_out = (size_t)t->layer->d_out, rows = t->in->batch * t->in->n;
-    struct inputs in;
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
-    if (!layer_is_linear(t->layer) || layer_sums_whole(t->layer) || layer_stores_weights(t->layer))
-        return true; /* a weight that is stored as 0 makes NaN of infinity */
-    if (!inputs_copy(&in, t->layer, t->in, t->diag))
-        return false;
-    for (size_t row = 0; row < rows; row++)
-        inputs_put(t->layer, &in, TENSOR_X, row * d + row % d, row % 2 == 0 ? INFINITY : -INFINITY);
-    bool good = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag) &&
-                prepare(t, 8, 1) && forward(t, &in, what);
-    for (size_t at = 0; good && at < rows * d_out; at++) {
-        const double number = number_of(t, t->y.data, at), limit = reference.y[at];
-        good = isnan(limit) || number == limit || (isfinite(limit) && fabs(number - limit) <= 0x1p-7 * fabs(limit)) ||
-               violated(t, "%s: y[%zu] is %.9g; the reference has %.9g", what, at, number, limit);
-    }
-    reference_free(&reference);
-    bounds_free(&bounds);
-    inputs_free(&in);
-    return good;
-}
-
-static bool rows_at_the_ends(struct trial *t)
-{
-    return rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true)) && limits_at_infinity(t);
-}
-
-/* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */
-
-/* Halfway between neighbours of bf16, of f16, and of its subnormals; where f16 ends */
-static const struct { float odd, unit; } halfway[] = {{257, 1}, {2049, 1}, {1, 0x1p-25f}, {4095, 16}};
-
-#define KINDS_STORED 6
-/* Rows that a cache stores beside those at the ends: non-finite ones; numbers of all sizes in one row; halfway between
- * whole numbers, and between neighbours of bf16 and f16, the last of them where f16 ends. */
-static float number_to_store(size_t kind, float drawn, size_t column, size_t row)
-{
-    switch (kind) {
-    case 0: return column == row % 7 ? nanf("0x3fffff") : drawn; /* which a carry would turn into a zero */
-    case 1: return column == row % 5 ? -INFINITY : drawn;
-    case 2: return ldexpf(drawn, (int)(column * 13 % 60) - 30);
-    case 3: return column == 0 ? 127 : nearbyintf(drawn * 16) / 2;
-    case 4: return drawn * 1e-36f; /* on both sides of the least scale of i8 */
-    case 5: return copysignf((halfway[column % 4].odd + 2 * (float)(column / 4)) * halfway[column % 4].unit, drawn);
-    default: return number_at_the_ends(kind - KINDS_STORED, drawn, column, row);
-    }
-}
-
-/* Numbers and scales in the cache are those of the reference, within the worst case. */
-static bool stores_all_kinds(struct trial *t)
-{
-    static const char what[] = "keys and values of zeros, tiny, huge, non-finite and halfway numbers";
-    static const enum layer_tensor sources[] = {TENSOR_X, TENSOR_K, TENSOR_V};
-    const struct layer *layer = t->layer;
-    const void *after[CACHE_PARTS];
-    struct inputs in;
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
-    if (!layer_has_cache(layer))
-        return true;
-    if (!inputs_copy(&in, layer, t->in, t->diag))
-        return false;
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-        const enum layer_tensor tensor = sources[i];
-        const int64_t columns = tensor == TENSOR_X ? layer->d_model : tensor == TENSOR_K ? layer->d_k : layer->d_v;
-        const size_t width = (size_t)columns;
-        for (size_t at = 0; at < inputs_count(layer, &in, tensor); at++) {
-            const float drawn = (float)inputs_number(layer, &in, tensor, at);
-            const size_t row = at / width, kind = (row + t->seed) % (KINDS_STORED + KINDS_AT_THE_ENDS);
-            inputs_put(layer, &in, tensor, at, (double)number_to_store(kind, drawn, at % width, row));
-        }
-    }
-    bool good = bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), false, t->diag) &&
-                prepare(t, 8, 1) && forward(t, &in, what);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        after[part] = t->cache[part].data;
-    for (int values = 0; good && values < 2; values++) {
-        struct comparison c = {0};
-        good = compare_cache(&c, layer, &in, &reference, &bounds, values, after, GATE_WORST) ||
-               diag_environment(t->diag, NULL, "out of memory");
-        good = good && (c.misses == 0 ||
-                        violated(t, "%s: %s[%zu][%zu][%zu][%zu] is %.9g; the reference has %.9g, or the row's scale "
-                                 "differs", what, layer_tensor_name(c.tensor), c.index[0], c.index[1], c.index[2],
-                                 c.index[3], c.actual, c.expected));
-    }
-    reference_free(&reference);
-    bounds_free(&bounds);
-    inputs_free(&in);
-    return good;
-}
-
-/* ---- columns of weights that packing rounds ---------------------------------------------------------------------- */
-
-/* layer = linear returns columns as they were given, or as weight_type rounds them: those at the edges of panels, and
- * random ones. */
-static bool columns_are_right(struct trial *t)
-{
-    const struct layer *layer = t->layer;
-    const size_t in = (size_t)layer->d_model, out = (size_t)layer->d_out;
-    struct random random = {t->seed ^ 0x636F6C};
-    struct guarded row;
-    struct inputs stored;
-    if (!stored_make(&stored, layer, t->in))
-        return diag_environment(t->diag, NULL, "out of memory");
-    if (!guarded_make(&row, in * sizeof(float), sizeof(float))) {
-        stored_free(&stored, layer);
-        return diag_environment(t->diag, NULL, "out of memory");
-    }
-    const float *w = inputs_floats(&stored, TENSOR_W);
-    bool good = true;
-    for (size_t i = 0; good && i < 64; i++) {
-        const size_t column = (i < 17 ? i : i < 34 ? out + 16 - i : random_bits(&random)) % out;
-        guarded_fill(&row);
-        const int error = t->call->column(t->packed, column, row.data);
-        good = error == KERNEL_OK || violated(t, "column %zu returns %d (%s)", column, error, error_text(t, error));
-        for (size_t k = 0; good && k < in; k++) {
-            const float *given = &w[layer->out_in ? column * in + k : k * out + column];
-            good = memcmp((const float *)row.data + k, given, sizeof *given) == 0 ||
-                   violated(t, "column %zu has %.9g in row %zu, which was given as %.9g", column,
-                            ((const float *)row.data)[k], k, *given);
-        }
-        good = good && (guarded_zones_intact(&row) || violated(t, "column %zu wrote outside its numbers", column));
-    }
-    guarded_free(&row);
-    stored_free(&stored, layer);
-    return good;
-}
-
-#define KINDS_OF_COLUMNS 9
-/* Zeros; numbers below the least scale; one far larger than the others; halfway between whole numbers of i8, and of i4,
- * with largest ones of both signs; halfway between neighbours of bf16 and f16; subnormals of f16. */
-static float number_of_column(size_t kind, float drawn, size_t row)
-{
-    switch (kind) {
-    case 0: return 0;
-    case 1: return drawn * 0x1p-130f;
-    case 2: return row % 37 == 5 ? 300 * drawn : drawn;
-    case 3: return 0x1p-8f * (row == 0 ? 127 : fmaxf(-126.5f, fminf(126.5f, nearbyintf(256 * drawn) / 2)));
-    case 4: return 0x1p-5f * (row % 32 > 1 ? fmaxf(-7.5f, fminf(7.5f, nearbyintf(32 * drawn) / 2))
-                                           : row % 2 == row / 32 % 2 ? 8 : -8);
-    case 5: return copysignf(halfway[row % 3].odd + 2 * (float)(row / 3 % 16), drawn) *
-                   (row % 3 < 2 ? 0x1p-12f : halfway[2].unit);
-    case 6: return ldexpf(drawn, -8 - (int)(row % 16));
-    default: return drawn;
-    }
-}
-
-static bool packs_columns_of_all_kinds(struct trial *t)
-{
-    static const char what[] = "columns of weights of zeros, tiny, uneven and halfway numbers";
-    const struct layer *layer = t->layer;
-    const struct trial own = *t;
-    struct guarded packed = {0};
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
-    struct inputs in;
-    if (!layer_stores_weights(layer))
-        return true;
-    if (!inputs_copy(&in, layer, t->in, t->diag))
-        return false;
-    for (enum layer_tensor w = 0; w < TENSOR_COUNT; w++) {
-        int64_t shape[4];
-        const int axes = layer_tensor_row(w)->kind == TENSOR_WEIGHT ? layer_weight_shape(layer, w, shape) : 0;
-        for (size_t at = 0; axes > 1 && at < inputs_count(layer, &in, w); at++) {
-            const size_t last = at % (size_t)shape[axes - 1], before = at / (size_t)shape[axes - 1];
-            const size_t row = (layer->out_in ? last : before) % (size_t)shape[axes - 2 + layer->out_in];
-            const size_t column = layer->out_in ? before : last;
-            float *const number = (float *)in.tensor[w] + at;
-            *number = number_of_column((column + t->seed) % KINDS_OF_COLUMNS, *number, row);
-        }
-    }
-    const struct kernel_weights weights = kernel_weights_of(&in);
-    bool good = bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), true, t->diag) &&
-                guarded_make(&packed, t->call->packed_bytes, KERNEL_ALIGNMENT) && prepare(t, 8, 1);
-    if (good && t->call->pack(packed.data, &weights, t->call->isa(t->packed)) != KERNEL_OK)
-        good = violated(t, "%s: pack refuses them", what);
-    t->packed = packed.data;
-    t->in = &in;
-    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && forward(t, &in, what) &&
-           near_reference(t, &in, &reference, &bounds, GATE_WORST, what);
-    t->packed = own.packed;
-    t->in = own.in;
-    guarded_free(&packed);
-    reference_free(&reference);
-    bounds_free(&bounds);
-    inputs_free(&in);
-    return good;
+    return trial_zones_intact(t, what) && trial_same_bits(t, what);
 }
 
 /* ---- wrong calls ----------------------------------------------------------------------------------------------- */
@@ -1552,26 +674,6 @@ static const struct wrong {
     {"a packed block of zeros", KERNEL_PACKED, .of_call = not_packed},
 };
 
-/* Whether the cache still is what the inputs hold */
-static bool cache_untouched(struct trial *t, const char *what)
-{
-    for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
-        const enum layer_tensor tensor = inputs_cache_of(t->layer, part);
-        if (memcmp(t->cache[part].data, t->in->tensor[tensor], cache_bytes(t, part)) != 0)
-            return violated(t, "%s: %s was written", what, layer_tensor_name(tensor));
-    }
-    return true;
-}
-
-static bool untouched(struct trial *t, const char *what)
-{
-    if (!cache_untouched(t, what))
-        return false;
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse) &&
-            guarded_untouched(&t->scratch)) ||
-           violated(t, "%s: refused, but something was written", what);
-}
-
 /* Each of the four functions that take a call must refuse it. Phases and parts do not get the scratch. */
 static bool refused(struct trial *t, const void *packed, const struct kernel_args *args, void *scratch, int expected,
                     const char *what)
@@ -1579,13 +681,13 @@ static bool refused(struct trial *t, const void *packed, const struct kernel_arg
     const struct kernel_table *call = t->call;
     int error = call->forward(packed, args, scratch);
     if (error != expected)
-        return violated(t, "%s: forward returns %d (%s), not %d", what, error, error_text(t, error), expected);
+        return violated(t, "%s: forward returns %d (%s), not %d", what, error, trial_error(t, error), expected);
     error = call->run(packed, args, scratch, 0, 0, 0);
     if (error != expected)
-        return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), expected);
+        return violated(t, "%s: run returns %d (%s), not %d", what, error, trial_error(t, error), expected);
     if (scratch == t->scratch.data && (call->phases(packed, args) != 0 || call->parts(packed, args, 0) != 0))
         return violated(t, "%s: the call is refused, but has phases or parts", what);
-    return untouched(t, what);
+    return trial_untouched(t, what);
 }
 
 static size_t lengths_bytes(const struct trial *t)
@@ -1603,7 +705,7 @@ static size_t numbers_of(const struct trial *t, size_t number)
 static bool one_wrong_call(struct trial *t, const struct wrong *wrong, enum layer_tensor tensor, size_t turn,
                            int32_t *numbers, const void *zeroed, bool single)
 {
-    struct attempt a = {.trial = t, .args = args_of(t, t->in), .packed = t->packed, .scratch = t->scratch.data,
+    struct attempt a = {.trial = t, .args = trial_args(t, t->in), .packed = t->packed, .scratch = t->scratch.data,
                         .zeroed = zeroed, .turn = turn};
     char what[80], way[24] = "";
     for (size_t i = 0; i < NUMBERS; i++) {
@@ -1642,7 +744,7 @@ static bool wrong_part(struct trial *t, const struct kernel_args *args, size_t p
 {
     const int error = t->call->run(t->packed, args, t->scratch.data, phase, part, 0);
     return error == KERNEL_PART || violated(t, "phase %zu part %zu is past the last, but run returns %d (%s), not %d",
-                                            phase, part, error, error_text(t, error), KERNEL_PART);
+                                            phase, part, error, trial_error(t, error), KERNEL_PART);
 }
 
 static bool wrong_parts(struct trial *t, struct kernel_args args)
@@ -1659,7 +761,7 @@ static bool wrong_parts(struct trial *t, struct kernel_args args)
             return false;
     }
     return (t->call->parts(t->packed, &args, phases) == 0 && t->call->parts(t->packed, &args, SIZE_MAX) == 0)
-               ? untouched(t, "a part past the last")
+               ? trial_untouched(t, "a part past the last")
                : violated(t, "a phase past the last has parts");
 }
 
@@ -1667,14 +769,14 @@ static bool wrong_parts(struct trial *t, struct kernel_args args)
 static const void *tensor_of_call(const struct trial *t, enum layer_tensor tensor)
 {
     switch (tensor) {
-    case TENSOR_Y: return t->y.data;
-    case TENSOR_ATTN: return attn_count(t) > 0 ? t->attn.data : NULL;
-    case TENSOR_LSE: return lse_count(t) > 0 ? t->lse.data : NULL;
+    case TENSOR_Y: return t->now.y.data;
+    case TENSOR_ATTN: return trial_count(t, TENSOR_ATTN) > 0 ? t->now.attn.data : NULL;
+    case TENSOR_LSE: return trial_count(t, TENSOR_LSE) > 0 ? t->now.lse.data : NULL;
     default: break;
     }
     for (int part = 0; part < inputs_cache_parts(t->layer); part++)
         if (tensor == inputs_cache_of(t->layer, part))
-            return t->cache[part].data;
+            return t->now.cache[part].data;
     return tensor_is_packed(layer_tensor_row(tensor)->kind) ? NULL : t->in->tensor[tensor];
 }
 
@@ -1684,13 +786,13 @@ static bool overlaps(struct trial *t, int part, enum layer_tensor tensor)
 {
     const uintptr_t at = (uintptr_t)tensor_of_call(t, tensor);
     const size_t bytes = inputs_count(t->layer, t->in, tensor) * layer_tensor_size(t->layer, tensor);
-    const size_t own = cache_bytes(t, part), size = layer_tensor_size(t->layer, inputs_cache_of(t->layer, part));
+    const size_t own = trial_cache_bytes(t, part), size = layer_tensor_size(t->layer, inputs_cache_of(t->layer, part));
     if (at == 0 || bytes == 0 || own == 0)
         return true;
     const uintptr_t begins[] = {at, at + bytes - 1, at + size - own};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
         void *const on = (void *)(begins[i] - begins[i] % size);
-        struct kernel_args args = args_of(t, t->in);
+        struct kernel_args args = trial_args(t, t->in);
         char what[80];
         kernel_set_argument(&args, inputs_cache_of(t->layer, part), on);
         snprintf(what, sizeof what, "%s on %s", layer_tensor_name(inputs_cache_of(t->layer, part)),
@@ -1739,16 +841,14 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
     const struct kernel_table *call = t->call;
     int error = call->forward(t->packed, args, t->scratch.data);
     if (error != KERNEL_OK)
-        return violated(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
+        return violated(t, "%s: forward returns %d (%s)", what, error, trial_error(t, error));
     if (call->phases(t->packed, args) != 0 || call->parts(t->packed, args, 0) != 0)
         return violated(t, "%s: has phases or parts", what);
     error = call->run(t->packed, args, t->scratch.data, 0, 0, 0);
     if (error != KERNEL_PART)
-        return violated(t, "%s: run returns %d (%s), not %d", what, error, error_text(t, error), KERNEL_PART);
-    if (!cache_untouched(t, what))
-        return false;
-    return (guarded_untouched(&t->y) && guarded_untouched(&t->attn) && guarded_untouched(&t->lse)) ||
-           violated(t, "%s: something was written", what);
+        return violated(t, "%s: run returns %d (%s), not %d", what, error, trial_error(t, error), KERNEL_PART);
+    const char *written = outputs_written(&t->now, t->layer, t->in);
+    return written == NULL || violated(t, "%s: %s was written", what, written);
 }
 
 /* Tensors without an element need no memory. */
@@ -1757,7 +857,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     struct inputs none = *t->in;
     none.n = 0;
     none.m = !layer_is_square(t->layer) ? none.m : 0;
-    struct kernel_args args = args_of(t, &none);
+    struct kernel_args args = trial_args(t, &none);
     if (args.lengths != NULL)
         args.lengths = zeros;
     if (!empty_call(t, &args, "n = 0"))
@@ -1767,7 +867,7 @@ static bool empty_calls(struct trial *t, const int32_t *zeros)
     args.mask_bool = NULL;
     if (!empty_call(t, &args, "n = 0, and NULL for what has no elements"))
         return false;
-    args = args_of(t, t->in);
+    args = trial_args(t, t->in);
     args.batch = 0;
     args.mask_bool_batch = args.mask_bool != NULL;
     args.mask_add_batch = args.mask_add != NULL;
@@ -1790,7 +890,7 @@ static bool is_block_of_b_o(struct trial *t, const char *what)
     const struct folds folds = kernel_folds(t->kernel);
     const bool good = zeros != NULL && bounds_compute(&reference, &bounds, t->layer, &in, folds, false, t->diag);
     if (good)
-        compare_y(&c, t->layer, &in, &reference, &bounds, t->y.data, GATE_WORST);
+        compare_y(&c, t->layer, &in, &reference, &bounds, t->now.y.data, GATE_WORST);
     reference_free(&reference);
     bounds_free(&bounds);
     free(zeros);
@@ -1805,19 +905,19 @@ static bool is_b_o(struct trial *t, const char *what)
     const float *b_o = t->in->tensor[TENSOR_B_O];
     const enum tensor_element type = t->layer->tensor_type;
     const size_t d_out = (size_t)t->layer->d_out;
-    for (size_t at = 0; at < y_count(t); at++)
-        if (!(number_of(t, t->y.data, at) == (b_o != NULL ? element_rounded(type, (double)b_o[at % d_out]) : 0)))
+    for (size_t at = 0; at < trial_count(t, TENSOR_Y); at++)
+        if (!(trial_number(t, t->now.y.data, at) == (b_o != NULL ? element_rounded(type, (double)b_o[at % d_out]) : 0)))
             return violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not b_o's", what, at / d_out / t->in->n,
-                            at / d_out % t->in->n, at % d_out, number_of(t, t->y.data, at));
+                            at / d_out % t->in->n, at % d_out, trial_number(t, t->now.y.data, at));
     return true;
 }
 
 /* Whether lse is that of rows that see nothing */
 static bool is_of_sinks(struct trial *t, const char *what)
 {
-    const float *sink = t->in->tensor[TENSOR_SINK], *lse = t->lse.data;
+    const float *sink = t->in->tensor[TENSOR_SINK], *lse = t->now.lse.data;
     const size_t n = t->in->n, h = (size_t)t->layer->h;
-    for (size_t at = 0; at < lse_count(t); at++) {
+    for (size_t at = 0; at < trial_count(t, TENSOR_LSE); at++) {
         const double expected = sink != NULL ? (double)sink[at / n % h] : -INFINITY;
         if (!(lse[at] == expected || fabs(lse[at] - expected) <= 4e-7 * (1 + fabs(expected))))
             return violated(t, "%s: lse[%zu][%zu][%zu] is %.9g, not %.9g", what, at / n / h, at / n % h, at % n,
@@ -1833,27 +933,27 @@ static bool without_keys(struct trial *t)
     static const char what[] = "m = 0, and NULL for what has no elements";
     if (layer_is_square(t->layer) || t->in->n == 0 || t->in->batch == 0)
         return true;
-    if (!prepare(t, 8, WORKERS))
+    if (!trial_prepare(t, 8, TRIAL_WORKERS))
         return false;
     int32_t *zeros = calloc(t->in->batch, sizeof *zeros);
     if (zeros == NULL)
         return diag_environment(t->diag, NULL, "out of memory");
-    struct kernel_args args = args_of(t, t->in);
+    struct kernel_args args = trial_args(t, t->in);
     args.m = 0;
     args.source = args.k = args.v = args.mask_add = args.attn = NULL;
     args.segment_k = NULL;
     args.mask_bool = NULL;
     args.lengths = args.lengths != NULL ? zeros : NULL;
     int error = t->call->forward(t->packed, &args, t->scratch.data);
-    bool good = error == KERNEL_OK || violated(t, "%s: forward returns %d (%s)", what, error, error_text(t, error));
-    good = good && zones_intact(t, what) && is_b_o(t, what) && is_of_sinks(t, what);
+    bool good = error == KERNEL_OK || violated(t, "%s: forward returns %d (%s)", what, error, trial_error(t, error));
+    good = good && trial_zones_intact(t, what) && is_b_o(t, what) && is_of_sinks(t, what);
     if (good) {
-        guarded_fill(&t->y);
-        guarded_fill(&t->lse);
+        guarded_fill(&t->now.y);
+        guarded_fill(&t->now.lse);
     }
-    good = good && run_parts(t, &args) && zones_intact(t, what) && is_b_o(t, "m = 0, in parts") &&
+    good = good && trial_run_parts(t, &args) && trial_zones_intact(t, what) && is_b_o(t, "m = 0, in parts") &&
            is_of_sinks(t, "m = 0, in parts");
-    good = good && (guarded_untouched(&t->attn) || violated(t, "%s: attn was written", what));
+    good = good && (guarded_untouched(&t->now.attn) || violated(t, "%s: attn was written", what));
     free(zeros);
     return good;
 }
@@ -1912,7 +1012,7 @@ static bool wrong_calls(struct trial *t)
 {
     if (t->in->batch == 0 || t->in->n == 0 || t->in->m == 0)
         return true;
-    if (!prepare(t, 0, 1))
+    if (!trial_prepare(t, 0, 1))
         return false;
     int32_t *lengths = malloc((3 + (size_t)t->layer->page_count) * lengths_bytes(t));
     size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
@@ -1925,7 +1025,7 @@ static bool wrong_calls(struct trial *t)
         diag_environment(t->diag, NULL, "out of memory");
     for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
         good = one_wrong(t, &wrongs[w], lengths, zeroed);
-    good = good && wrong_parts(t, args_of(t, t->in)) && wrong_pointers(t, args_of(t, t->in)) &&
+    good = good && wrong_parts(t, trial_args(t, t->in)) && wrong_pointers(t, trial_args(t, t->in)) &&
            overlapping_calls(t) && texts_are_right(t);
     if (good)
         memset(lengths, 0, t->in->batch * sizeof *lengths);
@@ -1934,13 +1034,6 @@ static bool wrong_calls(struct trial *t)
     free(lengths);
     free(zeroed);
     return good;
-}
-
-/* ---- packing --------------------------------------------------------------------------------------------------- */
-
-static bool good_and_bad_packing(struct trial *t)
-{
-    return packing_holds(t->kernel, t->layer, t->in, t->packed, t->why, t->diag);
 }
 
 /* ---- columns of packed weights ---------------------------------------------------------------------------------- */
@@ -1957,7 +1050,7 @@ static bool column_refused(void *context, int expected, const char *what)
     const struct column_call *c = context;
     const int error = c->trial->call->column(c->packed, c->column, c->to);
     return error == expected || violated(c->trial, "column, %s: returns %d (%s), not %d", what, error,
-                                         error_text(c->trial, error), expected);
+                                         trial_error(c->trial, error), expected);
 }
 
 static bool columns_come_back(struct trial *t)
@@ -1981,23 +1074,6 @@ static bool columns_come_back(struct trial *t)
     good = good && (guarded_untouched(&row) || violated(t, "column: refused, but it wrote its numbers"));
     guarded_free(&row);
     return good;
-}
-
-/* ---- two results of one call ------------------------------------------------------------------------------------ */
-
-static bool merges(struct trial *t)
-{
-    return merging_holds(t->kernel, t->layer, t->in, t->packed, t->base_y, t->base_lse, t->why, t->diag);
-}
-
-static bool keeps_sources(struct trial *t)
-{
-    return keeping_holds(t->kernel, t->layer, t->in, t->packed, t->why, t->diag);
-}
-
-static bool moves_sequences(struct trial *t)
-{
-    return moving_holds(t->kernel, t->layer, t->in, t->seed, t->why, t->diag);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
@@ -2038,34 +1114,21 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {without_keys, PROMISES_ALL},
         {wrong_calls, PROMISES_ALL},
         {columns_come_back, PROMISES_OF_VALUES},
-        {merges, PROMISES_OF_VALUES}, {keeps_sources, PROMISES_OF_VALUES},
-        {moves_sequences, PROMISES_ALL}, {good_and_bad_packing, PROMISES_ALL},
+        {merging_holds, PROMISES_OF_VALUES}, {keeping_holds, PROMISES_OF_VALUES},
+        {moving_holds, PROMISES_ALL}, {packing_holds, PROMISES_ALL},
         {last_run, PROMISES_ALL},
     };
     struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
                       .seed = seed, .why = why, .diag = diag};
     const bool all = which == PROMISES_ALL;
     const uint64_t hash = all ? hash_inputs(&t) : 0;
-    t.base_y = malloc(y_count(&t) * sizeof(float) + 1);
-    t.base_attn = malloc(attn_count(&t) * sizeof(float) + 1);
-    t.base_lse = malloc(lse_count(&t) * sizeof(float) + 1);
-    bool good = t.base_y != NULL && t.base_attn != NULL && t.base_lse != NULL;
-    for (int part = 0; part < CACHE_PARTS; part++) {
-        t.base_cache[part] = malloc(cache_bytes(&t, part) + 1);
-        good = good && t.base_cache[part] != NULL;
-    }
     why[0] = '\0';
-    if (!good)
-        diag_environment(diag, NULL, "out of memory");
+    bool good = outputs_make(&t.base, layer, inputs, 0) || diag_environment(diag, NULL, "out of memory");
     for (size_t p = 0; good && p < sizeof promises / sizeof *promises; p++)
         good = promises[p].of > which || promises[p].holds(&t);
     if (good && all && hash_inputs(&t) != hash)
         good = violated(&t, "an input or the packed block was written to");
-    release(&t);
-    free(t.base_y);
-    free(t.base_attn);
-    free(t.base_lse);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        free(t.base_cache[part]);
+    trial_release(&t);
+    outputs_free(&t.base);
     return good;
 }

@@ -14,18 +14,6 @@ enum promises {
     PROMISES_ALL
 };
 
-/* Records in `why` which promise is violated, and how; returns false. violated() is for structs that have a member
- * `why`. */
-bool promise_violated(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
-#define violated(of, ...) promise_violated((of)->why, __VA_ARGS__)
-
-/* Whether finite inputs may give NaN or infinity where the reference has none: an expression may overflow on the way,
- * and numbers above 65504 are infinite in an f16 cache. */
-static inline bool promise_overflows(const struct layer *layer)
-{
-    return layer->score != NULL || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16;
-}
-
 /* Runs the kernel on `inputs` (finite ones) in many ways. Returns true if the promises hold; else `why` says which one
  * does not. The kernel's pack has filled `packed`. */
 bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,

@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "promises.h"
+#include "trial.h"
 
 /* One of the two layers, and a call of it. */
 struct side {
     const struct kernel *kernel;
     const struct layer *layer;
     struct inputs in;
-    void *packed, *scratch, *y, *attn, *lse, *cache[CACHE_PARTS];
+    struct guarded packed, scratch;
+    struct outputs out;
 };
 
 struct pair {
@@ -24,37 +25,18 @@ struct pair {
 
 static void free_side(struct side *side)
 {
-    void *const all[] = {side->packed, side->scratch, side->y, side->attn, side->lse};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        free(side->cache[part]);
+    guarded_free(&side->packed);
+    guarded_free(&side->scratch);
+    outputs_free(&side->out);
     inputs_free(&side->in);
-}
-
-static void *aligned(size_t bytes)
-{
-    return aligned_alloc(KERNEL_ALIGNMENT, (bytes + KERNEL_ALIGNMENT) / KERNEL_ALIGNMENT * KERNEL_ALIGNMENT);
 }
 
 static bool make_side(struct side *side, const struct kernel *kernel, const struct layer *layer)
 {
     *side = (struct side){.kernel = kernel, .layer = layer, .in = side->in};
-    side->packed = aligned(kernel->call->packed_bytes);
-    side->scratch = aligned(kernel->call->scratch_bytes);
-    side->y = malloc(inputs_bytes(layer, &side->in, TENSOR_Y) + 1);
-    side->attn = malloc(inputs_bytes(layer, &side->in, TENSOR_ATTN) + 1);
-    side->lse = malloc(inputs_bytes(layer, &side->in, TENSOR_LSE) + 1);
-    bool good = side->packed != NULL && side->scratch != NULL && side->y != NULL && side->attn != NULL &&
-                side->lse != NULL;
-    for (int part = 0; part < inputs_cache_parts(layer); part++) {
-        const size_t bytes = inputs_cache_bytes(layer, &side->in, part);
-        side->cache[part] = malloc(bytes + 1);
-        good = good && side->cache[part] != NULL;
-        if (good)
-            memcpy(side->cache[part], side->in.tensor[inputs_cache_of(layer, part)], bytes);
-    }
-    return good;
+    return guarded_make(&side->packed, kernel->call->packed_bytes, 0) &&
+           guarded_make(&side->scratch, kernel->call->scratch_bytes, 0) &&
+           outputs_make(&side->out, layer, &side->in, 0);
 }
 
 /* Inputs of the calls: random ones; with NaN and infinity among them; for layer = linear also small integers, whose
@@ -113,11 +95,9 @@ static bool run(struct pair *p, struct side *side)
 {
     const struct kernel_table *call = side->kernel->call;
     const struct kernel_weights weights = kernel_weights_of(&side->in);
-    struct kernel_outputs outputs = {.y = side->y, .attn = side->attn, .lse = side->lse};
-    memcpy(outputs.cache, side->cache, sizeof outputs.cache);
-    const struct kernel_args args = kernel_args_of(side->layer, &side->in, outputs);
-    int error = call->pack(side->packed, &weights, p->isa);
-    error = error != KERNEL_OK ? error : call->forward(side->packed, &args, side->scratch);
+    const struct kernel_args args = outputs_args(&side->out, side->layer, &side->in);
+    int error = call->pack(side->packed.data, &weights, p->isa);
+    error = error != KERNEL_OK ? error : call->forward(side->packed.data, &args, side->scratch.data);
     return error == KERNEL_OK || violated(p, "beside the layer %s: a call returns \"%s\"", plain_of(p),
                                           call->strerror(error));
 }
@@ -142,7 +122,8 @@ static bool is_rounded(struct pair *p, enum layer_tensor tensor, const void *typ
 
 static bool same_lse(struct pair *p)
 {
-    return memcmp(p->typed.lse, p->plain.lse, inputs_bytes(p->plain.layer, &p->plain.in, TENSOR_LSE)) == 0 ||
+    const struct guarded *const typed = &p->typed.out.lse, *const plain = &p->plain.out.lse;
+    return memcmp(typed->data, plain->data, plain->bytes) == 0 ||
            violated(p, "lse has other bits than %s", plain_of(p));
 }
 
@@ -156,8 +137,9 @@ static bool holds(struct pair *p, const struct kernel *kernel, const struct laye
     good = good && widen(&p->plain, &p->typed, plain_layer, diag);
     if (good && !(make_side(&p->typed, kernel, layer) && make_side(&p->plain, plain, plain_layer)))
         good = diag_environment(diag, NULL, "out of memory");
-    good = good && run(p, &p->typed) && run(p, &p->plain) && is_rounded(p, TENSOR_Y, p->typed.y, p->plain.y) &&
-           is_rounded(p, TENSOR_ATTN, p->typed.attn, p->plain.attn) && same_lse(p);
+    good = good && run(p, &p->typed) && run(p, &p->plain) &&
+           is_rounded(p, TENSOR_Y, p->typed.out.y.data, p->plain.out.y.data) &&
+           is_rounded(p, TENSOR_ATTN, p->typed.out.attn.data, p->plain.out.attn.data) && same_lse(p);
     free_side(&p->typed);
     free_side(&p->plain);
     return good;

@@ -11,8 +11,9 @@
 #include "backward.h"
 #include "base/arith.h"
 #include "chunks.h"
-#include "guarded.h"
 #include "promises.h"
+#include "trial.h"
+#include "reference/gradient.h"
 #include "rounding.h"
 
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
@@ -53,39 +54,11 @@ void subject_free(struct subject *s)
     bounds_free(&s->given_bounds);
 }
 
-void comparison_print_miss(const struct comparison *c, FILE *out)
-{
-    fputs(layer_tensor_name(c->tensor), out);
-    const bool four = c->tensor == TENSOR_ATTN || layer_tensor_row(c->tensor)->kind == TENSOR_CACHE;
-    for (int i = 0; i < (four ? 4 : 3); i++)
-        fprintf(out, "[%zu]", c->index[i]);
-    fprintf(out, " is %.9g; the reference has %.9g; %zu of %zu elements miss", c->actual, c->expected, c->misses,
-            c->elements);
-}
-
 /* Memory of one run, with guard zones around each block. */
 struct blocks {
-    struct guarded packed, scratch, y, attn, lse, cache[CACHE_PARTS];
+    struct guarded packed, scratch;
+    struct outputs out;
 };
-
-/* Fresh outputs for a call. */
-static bool make_outputs(struct blocks *b, const struct subject *s, const struct inputs *in)
-{
-    guarded_free(&b->y);
-    guarded_free(&b->attn);
-    guarded_free(&b->lse);
-    for (int part = 0; part < inputs_cache_parts(s->layer); part++) {
-        const size_t bytes = inputs_cache_bytes(s->layer, in, part);
-        guarded_free(&b->cache[part]);
-        if (!guarded_make(&b->cache[part], bytes, 4))
-            return false;
-        memcpy(b->cache[part].data, in->tensor[inputs_cache_of(s->layer, part)], bytes);
-    }
-    const size_t off = layer_tensor_size(s->layer, TENSOR_Y);
-    return guarded_make(&b->y, inputs_bytes(s->layer, in, TENSOR_Y), off) &&
-           guarded_make(&b->attn, inputs_bytes(s->layer, in, TENSOR_ATTN), off) &&
-           guarded_make(&b->lse, inputs_count(s->layer, in, TENSOR_LSE) * sizeof(float), 4);
-}
 
 static bool make_blocks(struct blocks *b, const struct subject *s)
 {
@@ -98,11 +71,7 @@ static void free_blocks(struct blocks *b)
 {
     guarded_free(&b->packed);
     guarded_free(&b->scratch);
-    guarded_free(&b->y);
-    guarded_free(&b->attn);
-    guarded_free(&b->lse);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        guarded_free(&b->cache[part]);
+    outputs_free(&b->out);
 }
 
 /* Runs a call once with the packed weights. */
@@ -110,21 +79,15 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
                      struct diag *diag)
 {
     const struct kernel_table *call = s->kernel->call;
-    if (!make_outputs(b, s, in))
+    if (!outputs_make(&b->out, s->layer, in, 4))
         return diag_environment(diag, NULL, "out of memory");
     guarded_fill(&b->scratch);
-    struct kernel_outputs outputs = {.y = b->y.data, .attn = b->attn.data, .lse = b->lse.data};
-    bool intact = true;
-    for (int part = 0; part < CACHE_PARTS; part++)
-        outputs.cache[part] = b->cache[part].data;
-    const struct kernel_args args = kernel_args_of(s->layer, in, outputs);
-    int error = call->forward(b->packed.data, &args, b->scratch.data);
-    for (int part = 0; part < inputs_cache_parts(s->layer); part++)
-        intact = intact && guarded_zones_intact(&b->cache[part]);
+    const struct kernel_args args = outputs_args(&b->out, s->layer, in);
+    const int error = call->forward(b->packed.data, &args, b->scratch.data);
     if (error != KERNEL_OK)
         snprintf(f->why, sizeof f->why, "forward returns \"%s\"", call->strerror(error));
-    else if (!(guarded_zones_intact(&b->packed) && guarded_zones_intact(&b->scratch) && guarded_zones_intact(&b->y) &&
-               guarded_zones_intact(&b->attn) && guarded_zones_intact(&b->lse) && intact))
+    else if (!guarded_zones_intact(&b->packed) || !guarded_zones_intact(&b->scratch) ||
+             outputs_outside(&b->out, s->layer) != NULL)
         snprintf(f->why, sizeof f->why, "something was written outside packed, scratch, y, attn, lse and a cache");
     return f->why[0] == '\0';
 }
@@ -137,7 +100,7 @@ static bool compare_caches(const struct subject *s, const struct inputs *in, con
     const void *after[CACHE_PARTS];
     bool good = true;
     for (int part = 0; part < CACHE_PARTS; part++)
-        after[part] = b->cache[part].data;
+        after[part] = b->out.cache[part].data;
     for (int values = 0; good && layer_has_cache(s->layer) && values < 2; values++) {
         good = compare_cache(&cache[values], s->layer, in, reference, bounds, values, after, gates);
         if (!good)
@@ -153,13 +116,13 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
     f->ran = run_once(s, &s->inputs, b, f, diag);
     if (!f->ran)
         return false;
-    compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->y.data, gates);
+    compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.y.data, gates);
     if (layer_stores_weights(s->layer))
-        compare_y(&f->given, s->layer, &s->inputs, &s->given, &s->given_bounds, b->y.data, GATE_WORST);
+        compare_y(&f->given, s->layer, &s->inputs, &s->given, &s->given_bounds, b->out.y.data, GATE_WORST);
     if (s->layer->scores)
-        compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->attn.data, gates);
+        compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.attn.data, gates);
     if (s->layer->lse)
-        compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->lse.data, gates);
+        compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.lse.data, gates);
     return compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, gates, f->cache, diag) && f->y.misses == 0 &&
            f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 && f->cache[0].misses == 0 &&
            f->cache[1].misses == 0;
@@ -172,7 +135,7 @@ static bool compare_against(const struct subject *s, struct blocks *b, struct fi
         return true;
     if (!run_once(s, &s->against.rounded, b, f, diag))
         return false;
-    f->cost = compare_cost(s->layer, &s->against.rounded, &s->against.reference, b->y.data);
+    f->cost = compare_cost(s->layer, &s->against.rounded, &s->against.reference, b->out.y.data);
     return true;
 }
 
@@ -195,7 +158,7 @@ static bool failed_call(struct findings *f, const struct series_call *call, cons
     if (f->why[0] != '\0')
         memcpy(why, f->why, sizeof why);
     if (out != NULL) {
-        comparison_print_miss(miss, out);
+        compare_print_miss(miss, out);
         fclose(out);
         snprintf(why, sizeof why, "%s", text);
         free(text);
@@ -215,11 +178,11 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
         struct comparison y = {0}, attn = {0}, lse = {0}, cache[2] = {{0}};
         if (!run_once(s, in, b, f, diag))
             return f->why[0] != '\0' && failed_call(f, call, what, &y);
-        compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->y.data, gates);
+        compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->out.y.data, gates);
         if (s->layer->scores)
-            compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->attn.data, gates);
+            compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->out.attn.data, gates);
         if (s->layer->lse)
-            compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->lse.data, gates);
+            compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->out.lse.data, gates);
         if (!compare_caches(s, in, &call->reference, &call->bounds, b, gates, cache, diag))
             return false;
         for (int values = 0; values < 2; values++)
@@ -227,8 +190,8 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
                 return failed_call(f, call, what, &cache[values]);
         const bool weights = s->layer->scores == SCORES_WEIGHTS;
         const bool finite = promise_overflows(s->layer) ||
-                            (all_finite(s->layer->tensor_type, b->y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
-                             (!weights || all_finite(s->layer->tensor_type, b->attn.data,
+                            (all_finite(s->layer->tensor_type, b->out.y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
+                             (!weights || all_finite(s->layer->tensor_type, b->out.attn.data,
                                                      inputs_count(s->layer, in, TENSOR_ATTN))));
         if (y.misses > 0 || attn.misses > 0 || lse.misses > 0 || !finite)
             return failed_call(f, call, what, y.misses > 0 ? &y : lse.misses > 0 ? &lse : &attn);
@@ -260,10 +223,11 @@ static bool compare_sizes(const struct subject *s, struct blocks *b, struct find
     return good;
 }
 
-/* Gradients of such calls: within the bound for any data */
+/* Gradients of such calls */
 static bool extreme_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
 {
-    struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed};
+    struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed,
+                          .slack = GRADIENT_ANY_DATA};
     bool good = true;
     for (size_t i = s->series.sized; good && s->layer->train && i < s->series.count; i++)
         good = backward_holds(&of, &s->series.call[i].inputs, false, f->why, diag);
@@ -305,7 +269,7 @@ static int float_mode(void)
 static bool compare_gradients(const struct subject *s, const struct blocks *b, struct findings *f, struct diag *diag)
 {
     struct backward of = {.kernel = s->kernel, .layer = s->layer, .packed = b->packed.data, .seed = s->seed,
-                          .drawn = true};
+                          .slack = 1};
     bool good = !s->layer->train || backward_holds(&of, &s->small, true, f->why, diag);
     f->gradients = of.figures;
     for (size_t i = 0; good && s->layer->train && i < s->series.sized; i++)

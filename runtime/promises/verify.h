@@ -55,7 +55,5 @@ bool subject_make(struct subject *subject, const struct layer *layer, const stru
 bool subject_make_against(struct subject *subject, const struct inputs_draw *draw, struct diag *diag);
 struct findings subject_verify(const struct subject *subject, int isa, struct diag *diag);
 void subject_free(struct subject *subject);
-/* "y[0][1][2] is 3; the reference has 4; 5 of 6 elements miss" */
-void comparison_print_miss(const struct comparison *comparison, FILE *out);
 
 #endif

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bound.h"
+#include "roundoff.h"
 #include "stored.h"
 
 #define U BOUND_U

@@ -57,4 +57,7 @@ void compare_print_unbounded(const struct comparison *comparison, enum layer_ten
  * about the others; without such elements, the largest of all */
 double compare_shown_error(const struct comparison *comparison);
 
+/* "y[0][1][2] is 3; the reference has 4; 5 of 6 elements miss" */
+void compare_print_miss(const struct comparison *comparison, FILE *out);
+
 #endif

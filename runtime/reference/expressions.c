@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "bound.h"
+#include "roundoff.h"
 #include "expression/expression.h"
 
 #define U BOUND_U

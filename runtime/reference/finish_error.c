@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "block_error.h"
-#include "bound.h"
+#include "roundoff.h"
 #include "product.h"
 #include "spec/layer.h"
 
@@ -38,7 +38,7 @@ static void errors_of_all(const struct finish_error *e, size_t row, double *wors
     }
 }
 
-struct norm_rounding finish_rounding(const struct finish_error *e)
+static struct norm_rounding rounding_of(const struct finish_error *e)
 {
     return (struct norm_rounding){e->omega, e->phi, e->lambda, e->factor, false, layer_rounds(e->layer)};
 }
@@ -97,12 +97,13 @@ static void turn_errors(const struct finish_error *e, size_t row, const double *
     }
 }
 
-struct norm_divided finish_divide(const struct finish_error *e, size_t row, double *work)
+/* The norm of one row; room in `work` for two numbers of each column, under rms_all of each head's */
+static struct norm_divided divide(const struct finish_error *e, size_t row, double *work)
 {
     const bool all = e->of->all != NULL;
     const size_t d = e->of->d, count = all ? e->of->heads * d : d;
     const struct norm norm = finish_norm(e->layer);
-    const struct norm_rounding rounding = finish_rounding(e);
+    const struct norm_rounding rounding = rounding_of(e);
     struct norm_columns columns = {.worst = all ? work : e->worst + row * d,
                                    .drawn = all ? work + count : e->drawn + row * d};
     columns.x = finish_columns(e->of, row, &columns.count);
@@ -120,7 +121,7 @@ bool finish_errors(const struct finish_error *e)
     const size_t d = of->d, count = all ? of->heads * d : d;
     double *work = calloc(2 * count + of->rows * d + 1, sizeof *work);
     struct layer normed = *e->layer;
-    const struct norm_rounding rounding = finish_rounding(e);
+    const struct norm_rounding rounding = rounding_of(e);
     struct finish unturned = *of;
     if (work == NULL)
         return false;
@@ -132,7 +133,7 @@ bool finish_errors(const struct finish_error *e)
         for (size_t c = 0; c < d; c++)
             value[r * d + c] *= e->factor;
         if (norms) {
-            const struct norm_divided by = finish_divide(e, r, work);
+            const struct norm_divided by = divide(e, r, work);
             norm_errors(e, r, &by, &rounding);
         }
         if (of->turns != NULL)

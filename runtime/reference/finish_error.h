@@ -14,7 +14,7 @@ struct finish_error {
     const struct finish *of;
     double factor;             /* for queries |scale| log2(e), which packing multiplies into gains; 1 for keys, and
                                 * if the projection contains it already */
-    double omega, phi, lambda; /* as in bound.h */
+    double omega, phi, lambda; /* as in bound.c */
     double most;               /* statistical errors are at most so many times the worst case */
     size_t depth;              /* number of products in a sum of the projection */
     double *worst, *drawn;     /* [rows][d] */
@@ -25,9 +25,5 @@ struct finish_error {
 };
 /* False when out of memory. */
 bool finish_errors(const struct finish_error *e);
-/* The norm of one row, from errors of what was projected; room in `work` for two numbers of each column, under rms_all
- * of each head's. */
-struct norm_divided finish_divide(const struct finish_error *e, size_t row, double *work);
-struct norm_rounding finish_rounding(const struct finish_error *e);
 
 #endif

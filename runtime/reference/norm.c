@@ -7,7 +7,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "bound.h"
+#include "roundoff.h"
 
 #define U BOUND_U
 #define SMALLER 0x1p-80 /* factor for a block's row whose squares exceed f32 */

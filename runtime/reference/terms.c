@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "bound.h"
+#include "roundoff.h"
 #include "spec/relative.h"
 #include "spec/score.h"
 
@@ -30,6 +30,11 @@ static double capped(double score, double operand, double number)
 {
     (void)operand;
     return number * tanh(score / number);
+}
+
+static double capped_slope(double score, double number)
+{
+    return 1 - square(tanh(score / number));
 }
 
 static double added(double score, double operand, double number)
@@ -129,11 +134,12 @@ static const struct {
     /* NULL: its tensor's */
     double (*operand)(const struct layer *layer, const struct inputs *in, struct term_pair pair);
     double (*value)(double score, double operand, double number); /* NULL: the score as it was */
+    double (*slope)(double score, double number);                 /* NULL: the same everywhere, or not known */
     bool (*hides)(double operand);                                /* NULL: it does not */
     void (*error)(struct term_error *e, double operand, double number); /* NULL: none of its own */
 } rows[SCORE_TERMS] = {
     [SCORE_SCALE] = {.value = scaled}, /* packed: its error is the queries' */
-    [SCORE_SOFTCAP] = {.value = capped, .error = capped_error},
+    [SCORE_SOFTCAP] = {.value = capped, .slope = capped_slope, .error = capped_error},
     [SCORE_ALIBI] = {.operand = distance_of, .value = fallen, .error = fallen_error},
     [SCORE_RELATIVE] = {.operand = bias_of, .value = added, .error = bias_error},
     [SCORE_MASK_BOOL] = {.hides = is_zero},
@@ -167,6 +173,16 @@ bool terms_hide(enum score_name term, double operand)
 double terms_value(const struct layer *layer, enum score_name term, double score, double operand)
 {
     return rows[term].value != NULL ? rows[term].value(score, operand, layer->number[term]) : score;
+}
+
+double terms_slope(const struct layer *layer, enum score_name term, double score)
+{
+    return rows[term].slope(score, layer->number[term]);
+}
+
+bool terms_have_slope(enum score_name term)
+{
+    return rows[term].slope != NULL;
 }
 
 void terms_error(const struct layer *layer, enum score_name term, struct term_error *error, double operand)

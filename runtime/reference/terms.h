@@ -18,8 +18,12 @@ bool terms_hide(enum score_name term, double operand);
 /* Whether the layer has the term, and that a number which is not the same for all pairs: of a tensor of pairs, or made
  * of positions. */
 bool terms_have_operand(const struct layer *layer, enum score_name term);
-/* The score behind the term. */
+/* The score after the term. */
 double terms_value(const struct layer *layer, enum score_name term, double score, double operand);
+/* The slope of that at `score`, of a term whose slope is not the same everywhere (GRADIENT_SLOPE); and whether it is
+ * known. */
+double terms_slope(const struct layer *layer, enum score_name term, double score);
+bool terms_have_slope(enum score_name term);
 
 /* One score in base 2, as bound.h's T, behind the terms so far. */
 struct term_error {

@@ -156,7 +156,7 @@ static void say_why(char *reason, const struct findings *f, const struct layer *
     else if (f->why[0] != '\0')
         fputs(f->why, out);
     else if (f->verdict == VERDICT_FAILED)
-        comparison_print_miss(first_miss(f), out);
+        compare_print_miss(first_miss(f), out);
     fclose(out);
 }
 

@@ -34,6 +34,12 @@ refused() {
     rm -rf empty
 }
 
+# what a block is for, as the pair has it: the layer, the plan's choices and the set
+number_of() { "$attngen" --isa scalar -o numbered "$@" "$root/examples/kws.layer" && grep -m 1 '"scalar", 0x' numbered/kws.c; }
+check "the same layer has the same number" test "$(number_of)" = "$(number_of)"
+check "another plan has another" test "$(number_of --set plan.key_block=16)" != "$(number_of --set plan.key_block=32)"
+check "another layer too" test "$(number_of --set mask=causal)" != "$(number_of)"
+
 # A layer that torch computed, its weights cut to numbers that f16 and bf16 hold: weights are [out][in]
 spec=$root/tests/vectors/torch_mha_self.layer name=torch_mha_self
 weights="w_q w_k w_v w_o b_q b_k b_v b_o"

@@ -270,6 +270,10 @@ if has "the CMake package" cmake make && mkdir "$work/package" && cd "$work/pack
     check "a word too many" refuses 'what is "word"' C "$add" 'attngen_add_layer(t word SPEC ../average.layer)'
     check "split" refuses "leave it out" C "$add" 'attngen_add_layer(t SPEC ../average.layer OPTIONS --split)'
     check "no C" refuses "add C" NONE "$add" 'attngen_add_layer(t SPEC ../average.layer)'
+    for name in 'a\\;b' 'a|b' 'a\nb' 'ab:c' '\$<1:a>' 'a]==]b' 'a]==] line)\nfile(TOUCH touched)\nset(x [==[b'; do
+        check "a spec named $name" refuses "rename what has it" C "$add" "attngen_add_layer(t SPEC \"../$name.layer\")"
+    done
+    check "nothing of a name was run" eval 'test -z "$(find . -name touched)"'
     check "a target of another folder" refuses "call the function there" C "$add" 'add_library(t ../main.c)' \
         'file(WRITE "${CMAKE_CURRENT_SOURCE_DIR}/s/CMakeLists.txt" "attngen_add_layer(t SPEC ../../average.layer)")' \
         'add_subdirectory(s)'

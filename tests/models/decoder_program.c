@@ -2,6 +2,7 @@
 /* A decoder's NAME_model.c, with an encoder or without, against what transformers answers, and its promises: program
  * ANSWERS CHECKPOINT…. See model_test.h; with -DENCODER=1 (an encoder of tokens) or 2 (of frames, -DFRAMES=100 numbers of an
  * input), -DPAGED, -DPAST=9 (maximum of tokens of a sequence). */
+#define OVERLAPS
 #include "model_test.h"
 
 #ifdef ENCODER
@@ -23,6 +24,80 @@ static float hidden[TOKENS * D], logits[TOKENS * VOCAB], last[BATCH * VOCAB], so
 static FUNCTION() model;
 static FUNCTION(_args) args;
 static unsigned char *arena;
+
+/* What the calls of check_misuse() are given */
+static struct {
+    FUNCTION() *model;
+    FUNCTION(_args) *args;
+    FUNCTION(_cache) *cache;
+    FUNCTION(_shard) *shards;
+    void *arena, *file, *work;
+    int32_t *from, *ids, *past;
+    size_t count, bytes;
+} given;
+
+static int given_run(void) { return FUNCTION(_run)(given.model, given.args, given.arena); }
+static int given_step(void) { return FUNCTION(_step)(given.model, given.args, given.ids, given.past, given.arena); }
+static int given_move(void) { return FUNCTION(_cache_move)(given.cache, given.from, given.work); }
+static int given_pack(void) { return FUNCTION(_pack)(given.file, given.shards, given.count, NULL, 1, given.work); }
+static int given_open(void) { return FUNCTION(_open)(given.model, given.file, given.bytes); }
+
+/* Every pointer of every function, from rows; nothing may be written. */
+static void check_misuse(size_t cache_bytes)
+{
+    FUNCTION(_cache) moved = {.cache = args.cache, .past = past, .batch = BATCH};
+    int32_t from[BATCH] = {0}, moving[CONSTANT(MODEL_MOVE_BYTES)(BATCH) / 4];
+    char *const inside = (char *)args.cache + cache_bytes / 2 / 64 * 64;
+    given.args = &args, given.arena = arena, given.model = &model;
+    given.cache = &moved, given.from = from, given.work = moving, given.ids = ids, given.past = past;
+#ifdef PAGED
+    int32_t free_pages[BATCH] = {0};
+    moved.page_table = (int32_t *)(uintptr_t)args.page_table, moved.pages = args.pages;
+    moved.free_pages = free_pages, moved.free_count = BATCH;
+#endif
+    const struct pointer of_run[] = {
+        {"model", &given.model, 1, 1, 0}, {"args", &given.args, 1, 1, 0}, {"arena", &given.arena, 64, 1, 1},
+        {"ids", &args.ids, 4, 1, 1}, {"past", &args.past, 4, 1, 1}, {"cache", &args.cache, 4, 1, 0},
+        {"lengths", &args.lengths, 4, 0, 1}, {"hidden", &args.hidden, 4, 0, 1}, {"logits", &args.logits, 4, 0, 1},
+        {"last_logits", &args.last_logits, 4, 0, 1},
+#ifdef PAGED
+        {"page_table", &args.page_table, 4, 1, 1},
+#endif
+#ifdef ENCODER
+        {"source", &args.source, 4, 1, 1}, {"kept", &args.kept, 64, 0, 0},
+#endif
+    };
+    const struct pointer of_step[] = {
+        {"model", &given.model, 1, 1, 0}, {"args", &given.args, 1, 1, 0}, {"arena", &given.arena, 64, 1, 0},
+        {"ids", &given.ids, 4, 1, 1}, {"past", &given.past, 4, 1, 1}, {"cache", &args.cache, 4, 1, 0},
+        {"last_logits", &args.last_logits, 4, 1, 1},
+    };
+    const struct pointer of_move[] = {
+        {"cache", &given.cache, 1, 1, 0}, {"cache.cache", &moved.cache, 4, 1, 0}, {"past", &moved.past, 4, 1, 0},
+        {"from", &given.from, 4, 1, 0}, {"work", &given.work, 4, 1, 0},
+#ifdef PAGED
+        {"page_table", &moved.page_table, 4, 1, 0}, {"free_pages", &moved.free_pages, 4, 1, 0},
+#endif
+    };
+    const struct pointer of_pack[] = {
+        {"file", &given.file, 64, 1, 0}, {"checkpoint", &given.shards, 1, 1, 0}, {"work", &given.work, 4, 1, 0},
+        {"bytes of a shard", &given.shards->bytes, 1, 1, 0},
+    };
+    POINTERS("run", of_run, given_run, inside);
+    float *const last_before = args.last_logits;
+    args.last_logits = last;
+    POINTERS("step", of_step, given_step, inside);
+    args.last_logits = last_before;
+    POINTERS("cache_move", of_move, given_move, NULL);
+    moved.batch = SIZE_MAX / 2;
+    check("cache_move: more sequences than memory has are an error", given_move() == ERROR(SIZE));
+    given.work = given.file; /* it is refused before it is read */
+    POINTERS("pack", of_pack, given_pack, NULL);
+    const struct pointer of_open[] = {{"model", &given.model, 1, 1, 0}, {"file", &given.file, 1, 1, 0}};
+    FUNCTION() other;
+    given.model = &other;
+    POINTERS("open", of_open, given_open, NULL);
+}
 
 /* Tokens `from` to before `to` of both sequences, behind those; their logits into `some`, one row for each. */
 static int chunk(int from, int to)
@@ -52,6 +127,47 @@ static int is_chunk(int from, int to, float within)
     }
     return most <= within;
 }
+
+#ifdef THREADED
+/* A call of a thread of its own: all that it writes is its own, the model is shared */
+struct apart {
+    FUNCTION(_args) args;
+    unsigned char *arena;
+    int error;
+};
+
+static void *run_apart(void *of)
+{
+    struct apart *a = of;
+    a->error = FUNCTION(_run)(&model, &a->args, a->arena);
+    return NULL;
+}
+
+/* Two threads run the same call of one model at once; `many` has the bits that it must give. */
+static void check_threads(const FUNCTION(_args) *many, size_t cache_bytes)
+{
+    struct apart two[2];
+    pthread_t threads[2];
+    int same = 1;
+    for (int i = 0; i < 2; i++) {
+        two[i] = (struct apart){.args = *many, .arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(3))};
+        two[i].args.cache = aligned(cache_bytes);
+        memcpy(two[i].args.cache, many->cache, cache_bytes);
+        two[i].args.hidden = aligned(TOKENS * D * sizeof(float));
+        two[i].args.logits = aligned(TOKENS * VOCAB * sizeof(float));
+        two[i].args.last_logits = aligned(BATCH * VOCAB * sizeof(float));
+    }
+    for (int i = 0; i < 2; i++)
+        same &= pthread_create(&threads[i], NULL, run_apart, &two[i]) == 0;
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        same &= two[i].error == 0 && memcmp(two[i].args.logits, many->logits, TOKENS * VOCAB * sizeof(float)) == 0;
+        free(two[i].arena), free(two[i].args.cache), free(two[i].args.hidden);
+        free(two[i].args.logits), free(two[i].args.last_logits);
+    }
+    check("two threads run one model at once, with the same bits", same);
+}
+#endif
 
 #ifdef ENCODER
 static void swap_sources(float *source)
@@ -470,6 +586,10 @@ int main(int argc, char **argv)
     check("with the same bits", memcmp(hidden, hidden_again, sizeof hidden) == 0 &&
                                     memcmp(logits, some, sizeof logits) == 0 && memcmp(last, last_step, sizeof last) == 0);
 
+#ifdef THREADED
+    check_threads(&args, cache_bytes);
+#endif
+
     /* what is refused, and writes nothing */
     memset(some, 0x55, sizeof some);
     memset(hidden_again, 0x55, sizeof hidden_again);
@@ -534,6 +654,8 @@ int main(int argc, char **argv)
     lengths[1] = 6;
 #endif
 #endif
+    given.file = file, given.shards = shards, given.count = count, given.bytes = file_bytes;
+    check_misuse(cache_bytes);
     check("nothing was written then", memcmp(hidden_again, hidden, sizeof hidden) == 0 &&
                                           memcmp(some, logits, sizeof logits) == 0 && memcmp(copy, cache, cache_bytes) == 0);
     args.last_logits = last;

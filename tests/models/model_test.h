@@ -5,6 +5,10 @@
 #include HEADER
 
 #include <math.h>
+#ifdef THREADED
+#include <pthread.h>
+#endif
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +67,37 @@ static size_t read_shards(int argc, char **argv, FUNCTION(_shard) *shards)
     return count;
 }
 
+#ifdef THREADED
+/* A worker of a phase: it takes every third part, so that each has some. */
+struct worker {
+    size_t number, parts;
+    void (*part)(void *of, size_t i, size_t worker);
+    void *of;
+};
+
+static void *work_on(void *worker)
+{
+    const struct worker *w = worker;
+    for (size_t i = w->number; i < w->parts; i += 3)
+        w->part(w->of, i, w->number);
+    return NULL;
+}
+
+/* Every part, by three threads at once */
+static void backwards(void *context, void (*part)(void *of, size_t i, size_t worker), void *of, size_t parts)
+{
+    ++*(size_t *)context;
+    struct worker workers[3];
+    pthread_t threads[3];
+    for (size_t i = 0; i < 3; i++) {
+        workers[i] = (struct worker){i, parts, part, of};
+        if (pthread_create(&threads[i], NULL, work_on, &workers[i]) != 0)
+            exit(3);
+    }
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+}
+#else
 /* Every part, the last one first, by three workers in turns */
 static void backwards(void *context, void (*part)(void *of, size_t i, size_t worker), void *of, size_t parts)
 {
@@ -70,6 +105,7 @@ static void backwards(void *context, void (*part)(void *of, size_t i, size_t wor
     for (size_t i = parts; i-- > 0;)
         part(of, i, i % 3);
 }
+#endif
 
 static float largest_difference(const float *a, const float *b, size_t count)
 {
@@ -165,3 +201,37 @@ static void check_headers(unsigned char *file, size_t bytes, int (*run)(const FU
     memcpy(file, kept, bytes);
     free(kept);
 }
+
+/* A pointer of a call: where it stands, its boundary, whether the call needs it, and whether it may lie in the cache. */
+struct pointer {
+    const char *name;
+    void *at;
+    size_t boundary;
+    int needed, apart; /* apart: it must not lie in the cache */
+};
+
+/* Each pointer NULL, off its boundary and in the cache is that error of the call. `cache` may be NULL. */
+static void check_pointers(const char *call_name, const struct pointer *rows, size_t count, int (*call)(void), char *cache)
+{
+    for (const struct pointer *row = rows; row < rows + count; row++) {
+        char *given, *wrong = NULL, text[120];
+        int good = 1;
+        memcpy(&given, row->at, sizeof given);
+        memcpy(row->at, &wrong, sizeof wrong);
+        good &= !row->needed || call() == ERROR(NULL);
+        for (size_t off = 1; given != NULL && off < row->boundary; off *= 2) {
+            wrong = given + off;
+            memcpy(row->at, &wrong, sizeof wrong);
+            good &= call() == ERROR(ALIGNMENT);
+        }
+        wrong = cache;
+        memcpy(row->at, &wrong, sizeof wrong);
+#ifdef OVERLAPS
+        good &= cache == NULL || !row->apart || call() == ERROR(OVERLAP);
+#endif
+        memcpy(row->at, &given, sizeof given);
+        snprintf(text, sizeof text, "%s: %s NULL, off its boundary or in the cache is an error", call_name, row->name);
+        check(text, good);
+    }
+}
+#define POINTERS(name, rows, call, cache) check_pointers(name, rows, sizeof(rows) / sizeof *(rows), call, cache)

@@ -338,6 +338,8 @@ header '{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' 8; refused 2 'a 
 header '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}' 8
 refused 2 'tensor "a" occurs twice'
 header '{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}' 4; refused 2 'safetensors: error'
+header '{"a":{"dtype":"F\n/etc/x: error: \u001b[1m","shape":[1],"data_offsets":[0,4]}}' 4
+refused 2 'dtype "F?/etc/x: error: ?[1m" is not supported' # a name's lines are none of the message's
 header '{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}' 4; refused 2 'lie outside'
 for length in '\0\0\0\0\0\0\0\200' '\377\377\377\377\377\377\377\377' '\377\377\377\377\377\377\377\177' '\0\0\0\0\1\0\0\0'; do
     printf "$length{}%01000d" 0 >m/model.safetensors; refused 2 'm/model.safetensors: error: '

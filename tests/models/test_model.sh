@@ -15,7 +15,7 @@ verdict() { # STATUS TEXT: of a job, which ends where it fails
 
 # Imports a model, generates it, compiles a program around it, and says what that says.
 one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
-    local name=$1 model=$2 program=$3 isa=$4 options=${5//,/ } of=$work/$1 said compiler from=tests/models/imports/$2
+    local name=$1 model=$2 program=$3 isa=$4 options=${5//,/ } of=$work/$1 said compiler sanitizers from=tests/models/imports/$2
     log=$work/$1.log
     shift 5
     if [ "${name#pooled_}" != "$name" ]; then # with the modules of sentence-transformers behind it
@@ -37,7 +37,11 @@ one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
         verdict $? "$compiler finds nothing"
     done
     grep -q '_TYPES ' "$of/${name}_model.h" && set -- "$@" -DTYPES
-    "${CC:-gcc}" -std=c11 -O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -DNAME="$name" \
+    case $* in
+    *-DTHREADED*) sanitizers=thread ;;
+    *) sanitizers=address,undefined ;;
+    esac
+    "${CC:-gcc}" -std=c11 -O0 -g1 "-fsanitize=$sanitizers" -fno-sanitize-recover=all -DNAME="$name" \
         -DPREFIX="${name^^}" -DHEADER="\"${name}_model.h\"" -I"$of" "$@" -o "$of/program" "tests/models/$program.c" \
         "$of/$name"_*.c -lm >"$log" 2>&1
     verdict $? "is compiled"
@@ -81,6 +85,14 @@ job mistral_ring_i8 mistral decoder_program scalar --cache,ring,--seq-len,9,--ca
 job gpt2_whole_i16 gpt2 decoder_program avx2 --precision,i16 -DFIRST=_layer_isa -DPAST=12 -DANSWERED=0.002f
 job bert_f16 bert model_program scalar --weight-type,f16 -DANSWERED=0.002f "-DHEADS=HEAD(pooler,1,16)"
 job gpt2_pages gpt2 decoder_program scalar --cache,paged -DFIRST=_layer_isa -DPAST=12 -DPAGED
+echo 'int main(void) { return 0; }' >"$work/probe.c"
+if "${CC:-gcc}" -fsanitize=thread -o "$work/probe" "$work/probe.c" 2>/dev/null && "$work/probe"; then # three threads share each phase, and two run one model at once
+    job gpt2_threads gpt2 decoder_program avx2 none -DFIRST=_layer_isa -DPAST=12 -DTHREADED -pthread
+    job t5_threads t5 decoder_program scalar --seq-len,20,--cache-len,24 -DFIRST=_encoder_isa -DPAST=24 -DENCODER=1 -DTHREADED \
+        -pthread
+else
+    skip "a model with threads: ${CC:-gcc} has no ThreadSanitizer here"
+fi
 for name in llama llama_bias mistral qwen2 qwen3; do
     job $name $name decoder_program scalar none -DFIRST=_layer_isa -DPAST=40
 done

@@ -11,5 +11,6 @@ names = [f"test_{name}" for name in sys.argv[1:]] or sorted(path.stem for path i
 result = unittest.TextTestRunner(sys.stdout, verbosity=0).run(unittest.defaultTestLoader.loadTestsFromNames(names))
 for case, why in result.skipped:
     print(f"skipped: {case.id()}: {why}")
-failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
+bad = {getattr(case, "test_case", case).id() for case, _ in result.failures + result.errors}  # parts of a test are one
+failed, skipped = len(bad), len(result.skipped)
 print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")

@@ -102,3 +102,11 @@ class Measurements(unittest.TestCase):
             self.assertEqual(kept, again)
             with self.assertRaises(attngen.SpecError):
                 list(self.layer.sweep({"no_key": [1]}, **options))
+
+    def test_heatmap(self):
+        arrays = {"x": [[[0.1 * (t + c) for c in range(16)] for t in range(4)]]}
+        arrays.update({name: [[(3 * r + c) % 7 / 7 for c in range(16)] for r in range(16)]
+                       for name in ("w_q", "w_k", "w_v", "w_o")})
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CFLAGS="-O0"):
+            path = self.layer.heatmap(Path(folder, "map.svg"), arrays, isa="scalar")
+            self.assertIn("<svg", path.read_text())

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The Python module, from the checkout, with the programs that make built. Plain python3 does; what needs numpy is skipped
-# without it. make test-python has the packages too.
+# without it, and so is what needs torch. make test-python PYTHON= is for one that has both.
 #
 #   tests/python/test_python.sh [NAME…]    ATTNGEN, ATTNRUN, CC, PYTHON; modules test_NAME.py, all if none is named
 set -u

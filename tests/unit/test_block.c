@@ -19,6 +19,7 @@
 
 #include "../../runtime/reference/block_error.h"
 #include "../../runtime/reference/compare.h"
+#include "../../runtime/reference/roundoff.h"
 #include "layer_of.h"
 
 #define LAYERS 500

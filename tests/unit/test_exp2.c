@@ -24,7 +24,7 @@ static const struct interval {
 
 static double allowed_error(const char *key)
 {
-    return strtod(text_behind("runtime/reference/bound.h", key), NULL);
+    return strtod(text_behind("runtime/reference/roundoff.h", key), NULL);
 }
 
 /* ---- Remez's exchange ------------------------------------------------------------------------------------------ */

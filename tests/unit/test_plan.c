@@ -1128,6 +1128,20 @@ static void test_gradients(void **state)
     }
 }
 
+/* A step whose gradient is missing is refused by its row, whatever rules of keys let through. */
+static void test_untrained(void **state)
+{
+    struct settings s = {0};
+    set_word(&s, "block=pre");
+    struct layer *layer = read_layer(&s);
+    struct diag diag = {0};
+    layer->train = true;
+    assert_null(plan_make(layer, isa_all(), &diag));
+    assert_non_null(strstr(diag_first(&diag), "the step \"norm of x\" has no gradient yet; leave out train"));
+    diag_free(&diag);
+    layer_free(layer);
+}
+
 /* Products with weights of i8 read digits where the set sums products of bytes, and calls of one token are typical. */
 static void test_digits(void **state)
 {
@@ -1257,7 +1271,8 @@ int main(void)
         cmocka_unit_test(test_shared_tiles),
         cmocka_unit_test(test_rows_apart),
         cmocka_unit_test(test_asking), cmocka_unit_test(test_parts_have_whole_heads),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_digits), cmocka_unit_test(test_tile_registers),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_untrained),
+        cmocka_unit_test(test_digits), cmocka_unit_test(test_tile_registers),
         cmocka_unit_test(test_sets_of_dots),
         cmocka_unit_test(test_fast_products),
     };

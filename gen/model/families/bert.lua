@@ -1,58 +1,56 @@
 -- SPDX-License-Identifier: MIT
--- BERT, and what is built like it: MiniLM, MPNet's students, E5, BGE, GTE of the first kind. roberta.lua says what is
--- different there.
+-- BERT, and what is built like it: MiniLM, MPNet's students, E5, BGE, GTE of the first kind. The files of RoBERTa and
+-- DistilBERT say what is different there:
+--   prefix     of the tensors of a model with a head
+--   keys       of config.json: width, h, layers, d_ff, activation, eps (nil: it has none, and EPS counts)
+--   eps        what a spec says of EPS
+--   types      whether tokens have types
+--   padding    whether positions begin behind that of padding
+--   modules    those of a layer, behind `layer`, by the letters of a spec's tensors
+--   classes, heads(m, does, of)   what a class computes, and its heads; heads_of_others: their tensors
+--   idle       keys that change nothing
 
--- The norms of old checkpoints have TensorFlow's names.
-local function norm_names(m, module)
-    local old = m:has(module .. ".gamma")
-    return module .. (old and ".gamma" or ".weight"), module .. (old and ".beta" or ".bias")
-end
+local EPS = 1e-12 -- of every norm where config.json does not say it
 
-local function weights(m, at)
-    local w = {}
-    for ours, name in pairs{q = "attention.self.query", k = "attention.self.key", v = "attention.self.value",
-                            o = "attention.output.dense", ["1"] = "intermediate.dense", ["2"] = "output.dense"} do
-        w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
-    end
-    w.n1_g, w.n1_b = norm_names(m, at .. "attention.output.LayerNorm")
-    w.n2_g, w.n2_b = norm_names(m, at .. "output.LayerNorm")
-    return w
-end
-
-local classes = {
-    Model = "base", ForPreTraining = "pooler words next", ForMaskedLM = "words", LMHeadModel = "words",
-    ForNextSentencePrediction = "pooler next", ForSequenceClassification = "pooler classes",
-    ForMultipleChoice = "pooler choice", ForTokenClassification = "tokens", ForQuestionAnswering = "spans",
+local bert = {
+    prefix = "bert.", types = true, padding = false, layer = "encoder.layer.%d.",
+    keys = {width = "hidden_size", h = "num_attention_heads", layers = "num_hidden_layers", d_ff = "intermediate_size",
+            activation = "hidden_act", eps = "layer_norm_eps"},
+    modules = {q = "attention.self.query", k = "attention.self.key", v = "attention.self.value",
+               o = "attention.output.dense", ["1"] = "intermediate.dense", ["2"] = "output.dense",
+               n1 = "attention.output.LayerNorm", n2 = "output.LayerNorm"},
+    classes = {Model = "base", ForPreTraining = "pooler words next", ForMaskedLM = "words", LMHeadModel = "words",
+               ForNextSentencePrediction = "pooler next", ForSequenceClassification = "pooler classes",
+               ForMultipleChoice = "pooler choice", ForTokenClassification = "tokens", ForQuestionAnswering = "spans"},
+    heads_of_others = {".*pooler%.dense%..*", "cls%..*", "lm_head%..*", "classifier%..*", "qa_outputs%..*"},
+    idle = "pooler_fc_size pooler_type pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head",
 }
 
-local function heads(m, does, prefix, word, vocab, width, activation, eps, tied)
-    m:pooler(does, prefix, width, width)
-    local at = "cls.predictions."
+function bert.heads(m, does, of)
+    m:pooler(does, of.prefix, of.width, of.width)
     if does.words then
-        local gain, shift = norm_names(m, at .. "transform.LayerNorm")
-        m:masked_words(word, vocab, width, {
-            activation = activation, eps = eps, gain = gain, shift = shift, head = at .. "decoder.weight",
-            w = at .. "transform.dense.weight", b = at .. "transform.dense.bias", bias = at .. "bias",
-            own = at .. "decoder.bias", tied = tied})
+        m:masked_words(of, {dense = "cls.predictions.transform.dense", norm = "cls.predictions.transform.LayerNorm",
+                            head = "cls.predictions.decoder", bias = "cls.predictions.bias"})
     end
-    m:classes(does, width, "head pooler")
+    m:classes(does, of.width, "head pooler")
 end
 
--- `kind` is what differs in other families: prefix, first position, padding, heads(m, …) of classes.
-return function(m, kind)
-    kind = kind or {prefix = "bert.", padding = false, heads = heads, classes = classes}
-    local does = m:class(kind.classes, {".*pooler%.dense%..*", "cls%..*", "lm_head%..*", "classifier%..*",
-                                        "qa_outputs%..*"}, "Model")
-    local c = m.config
-    local width, layers = c:size("hidden_size"), c:layers("num_hidden_layers")
-    local vocab, types = c:size("vocab_size"), c:size("type_vocab_size", 2)
-    local rows, eps = c:size("max_position_embeddings"), c:number("layer_norm_eps", 1e-12, 1)
-    local activation = c:word("hidden_act", m.activations, "gelu")
+return function(m, other)
+    local kind = setmetatable(other or {}, {__index = bert})
+    local c, keys = m.config, kind.keys
+    local does = m:class(kind.classes, kind.heads_of_others, "Model")
+    local width, layers, vocab = c:size(keys.width), c:layers(keys.layers), c:size("vocab_size")
+    local types = kind.types and c:size("type_vocab_size", 2)
+    local rows, eps = c:size("max_position_embeddings"), keys.eps and c:number(keys.eps, EPS, 1) or EPS
+    local activation = c:word(keys.activation, m.activations, "gelu")
     local first = kind.padding and c:size("pad_token_id", 1, 0) + 1 or 0 -- the row of the first token's position
-    c:only("position_embedding_type", "absolute", "relative ones are a term of the scores that attngen does not have")
-    c:only("embedding_size", width, "a smaller one is projected")
+    if kind.types then
+        c:only("position_embedding_type", "absolute", "relative ones are a term of the scores that attngen does not " ..
+               "have")
+        c:only("embedding_size", width, "a smaller one is projected")
+    end
     local tied = c:flag("tie_word_embeddings", true)
-    c:ignore("pooler_fc_size pooler_type pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head")
+    c:ignore(kind.idle)
     if first >= rows then
         c:wrong("max_position_embeddings", "is %d; more than pad_token_id + 1 = %d is needed", rows, first)
         rows = first + 1
@@ -60,29 +58,26 @@ return function(m, kind)
     local seq = m:lengths(rows - first, true)
 
     local spec = m:spec("layer", "A layer with norms behind attention and feed-forward")
-    spec:add("d_model", width, "hidden_size"):add("h", c:size("num_attention_heads"), "num_attention_heads")
+    spec:add("d_model", width, keys.width):add("h", c:size(keys.h), keys.h)
     spec:add("seq_len", seq, "max_position_embeddings" .. (first > 0 and " without the first " .. first or "") ..
              ", or --seq-len")
-    spec:add("mask", "padding"):add("pad_rows", "skipped", "rows from lengths[b] on are 0; computed: undefined")
-    spec:add("bias", "true"):add("weight_layout", "out_in")
-    spec:add("block", "post"):add("norm", "layer"):add("norm_eps", eps, "layer_norm_eps")
-    spec:add("ffn", activation, "hidden_act"):add("d_ff", c:size("intermediate_size"), "intermediate_size")
-    spec.out_in = true
+    spec:padding():add("bias", "true"):weights_lie("out_in")
+    spec:block("post", "layer", eps, keys.eps or kind.eps)
+    spec:add("ffn", activation, keys.activation):add("d_ff", c:size(keys.d_ff), keys.d_ff)
 
     local p = m:prefix({kind.prefix, ""}, "embeddings.word_embeddings.weight")
     local word = p .. "embeddings.word_embeddings.weight"
-    m:say("d_model", width)
-    m:section("encoder input"):add("kind", "tokens"):add("needs", "ids types lengths"):add("vocab", vocab)
-        :add("types", types):add("seq_len", seq)
+    m:input("encoder", "tokens", kind.types and "ids types lengths" or "ids lengths", width):add("vocab", vocab)
+        :add("types", types or nil):add("seq_len", seq)
     local embedding = m:section("encoder embedding"):weight("word", word, {vocab, width})
     embedding:weight("position", p .. "embeddings.position_embeddings.weight", {rows, width},
                      first > 0 and "from " .. first)
-    embedding:weight("type", p .. "embeddings.token_type_embeddings.weight", {types, width})
-    local gain, shift = norm_names(m, p .. "embeddings.LayerNorm")
-    embedding:norm("layer", eps, gain, shift, width)
-    for i = 0, layers - 1 do
-        m:layer("encoder", i, spec, weights(m, ("%sencoder.layer.%d."):format(p, i)))
+    if types then
+        embedding:weight("type", p .. "embeddings.token_type_embeddings.weight", {types, width})
     end
-    kind.heads(m, does, p, word, vocab, width, activation, eps, tied)
-    m:buffers(".*embeddings%.position_ids", ".*embeddings%.token_type_ids")
+    embedding:norm("layer", eps, p .. "embeddings.LayerNorm", width)
+    m:layers("encoder", layers, p .. kind.layer, function(at) return spec, m:modules(at, kind.modules) end)
+    kind.heads(m, does, {prefix = p, word = word, vocab = vocab, width = width, activation = activation, eps = eps,
+                         tied = tied})
+    m:buffers(".*embeddings%.position_ids", kind.types and ".*embeddings%.token_type_ids" or nil)
 end

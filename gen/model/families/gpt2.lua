@@ -2,17 +2,10 @@
 -- GPT-2, and DistilGPT-2: matrices lie [in][out], those of queries, keys and values side by side.
 
 local function weights(m, at, width)
-    local w = {}
+    local w = m:modules(at, {o = "attn.c_proj", ["1"] = "mlp.c_fc", ["2"] = "mlp.c_proj", n1 = "ln_1", n2 = "ln_2"})
     for i, ours in ipairs{"q", "k", "v"} do
         w["w_" .. ours] = m:columns(at .. "attn.c_attn.weight", (i - 1) * width, i * width, 3 * width)
         w["b_" .. ours] = m:columns(at .. "attn.c_attn.bias", (i - 1) * width, i * width, 3 * width)
-    end
-    for ours, name in pairs{o = "attn.c_proj", ["1"] = "mlp.c_fc", ["2"] = "mlp.c_proj"} do
-        w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
-    end
-    for i = 1, 2 do
-        local norm = ("%sln_%d."):format(at, i)
-        w[("n%d_g"):format(i)], w[("n%d_b"):format(i)] = norm .. "weight", norm .. "bias"
     end
     return w
 end
@@ -32,24 +25,18 @@ return function(m)
     local spec = m:spec("layer", "A layer with norms before attention and feed-forward")
     spec:add("d_model", width, "n_embd"):add("h", c:size("n_head"), "n_head")
     m:cache(spec, seq, all, cache)
-    m:causal(spec):add("bias", "true"):add("weight_layout", "in_out")
-    if not scaled then
-        spec:add("scale", 1, "scale_attn_weights")
-    end
-    spec:add("block", "pre"):add("norm", "layer"):add("norm_eps", eps, "layer_norm_epsilon")
+    m:causal(spec):add("bias", "true"):weights_lie("in_out")
+    spec:add("scale", not scaled and 1 or nil, "scale_attn_weights"):block("pre", "layer", eps, "layer_norm_epsilon")
     spec:add("ffn", c:word("activation_function", m.activations, "gelu_new"), "activation_function")
     spec:add("d_ff", inner or 4 * width, inner and "n_inner" or "4 n_embd, as n_inner is not given")
 
     local p = m:prefix({"transformer.", ""}, "wte.weight")
-    m:say("d_model", width)
-    m:section("decoder input"):add("kind", "tokens"):add("needs", m:needs(cache))
-        :add("vocab", vocab):add("seq_len", seq):add("positions", positions)
+    m:input("decoder", "tokens", m:needs(cache), width):add("vocab", vocab):add("seq_len", seq)
+        :add("positions", positions)
     m:section("decoder embedding"):weight("word", p .. "wte.weight", {vocab, width})
         :weight("position", p .. "wpe.weight", {positions, width})
-    for i = 0, layers - 1 do
-        m:layer("decoder", i, spec, weights(m, ("%sh.%d."):format(p, i), width))
-    end
-    m:section("decoder norm"):norm("layer", eps, p .. "ln_f.weight", p .. "ln_f.bias", width)
+    m:layers("decoder", layers, p .. "h.%d.", function(at) return spec, weights(m, at, width) end)
+    m:section("decoder norm"):norm("layer", eps, p .. "ln_f", width)
     if does.words then
         m:logits("lm_head.weight", p .. "wte.weight", vocab, width, tied)
     end

@@ -12,26 +12,15 @@
 --   scale      function(width) → a factor of the embedding
 --   softcap    of the logits
 
-local function linear(w, ours, name, biased, zeros)
-    w["w_" .. ours] = name .. ".weight"
-    w["b_" .. ours] = biased and name .. ".bias" or zeros or nil
-end
-
 local function weights(m, kind, at, bias, ffn_bias)
-    local w = {}
-    local function gain(name)
-        return kind.plus_one and m:plus_one(at .. name .. ".weight") or at .. name .. ".weight"
-    end
-    for _, ours in ipairs{"q", "k", "v"} do
-        linear(w, ours, at .. "self_attn." .. ours .. "_proj", bias)
-    end
-    linear(w, "o", at .. "self_attn.o_proj", bias == "all", bias and m.zeros)
-    for ours, name in pairs{g = "gate", ["1"] = "up", ["2"] = "down"} do
-        linear(w, ours, at .. "mlp." .. name .. "_proj", ffn_bias)
-    end
-    w.n1_g, w.n2_g = gain("input_layernorm"), gain("post_attention_layernorm")
-    if kind.sandwich then
-        w.n3_g, w.n4_g = gain("pre_feedforward_layernorm"), gain("post_feedforward_layernorm")
+    local w = m:modules(at .. "self_attn.", {q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj"}, not bias)
+    w.b_o = bias == "qkv" and m.zeros or w.b_o
+    m:modules(at .. "mlp.", {g = "gate_proj", ["1"] = "up_proj", ["2"] = "down_proj"}, not ffn_bias, w)
+    for norm, name in pairs(kind.sandwich and
+                            {n1 = "input_layernorm", n2 = "post_attention_layernorm", n3 = "pre_feedforward_layernorm",
+                             n4 = "post_feedforward_layernorm"} or
+                            {n1 = "input_layernorm", n2 = "post_attention_layernorm"}) do
+        w[norm .. "_g"] = kind.plus_one and m:plus_one(at .. name .. ".weight") or at .. name .. ".weight"
     end
     if kind.qk_norm then
         w.g_q, w.g_k = at .. "self_attn.q_norm.weight", at .. "self_attn.k_norm.weight"
@@ -80,20 +69,17 @@ return function(m, kind)
             m:causal(spec)
         end
         spec:add("bias", bias and "true" or "false", bias == "qkv" and "b_o is zeros: the model has none" or nil)
-        spec:add("weight_layout", "out_in")
+        spec:weights_lie("out_in")
         m:rope(spec, positions)
-        if kind.qk_norm then
-            spec:add("qk_norm", "rms")
-        end
+        spec:add("qk_norm", kind.qk_norm and "rms" or nil)
         if kind.more then
             kind.more(m, spec)
         end
-        spec:add("block", kind.sandwich and "sandwich" or "pre"):add("norm", "rms"):add("norm_eps", eps, "rms_norm_eps")
+        spec:block(kind.sandwich and "sandwich" or "pre", "rms", eps, "rms_norm_eps")
         spec:add("ffn", activation, kind.act[1]):add("d_ff", inner, "intermediate_size")
         if bias or kind.ffn_bias then
             spec:add("ffn_bias", kind.ffn_bias and "true" or "false")
         end
-        spec.out_in = true
         return spec
     end
     local any, full = false, false
@@ -107,15 +93,13 @@ return function(m, kind)
 
     local p = m:prefix({"model.", ""}, "embed_tokens.weight")
     local word = p .. "embed_tokens.weight"
-    m:say("d_model", width)
-    m:section("decoder input"):add("kind", "tokens"):add("needs", m:needs(cache))
-        :add("vocab", vocab):add("seq_len", seq):add("positions", positions)
+    m:input("decoder", "tokens", m:needs(cache), width):add("vocab", vocab):add("seq_len", seq)
+        :add("positions", positions)
     m:section("decoder embedding"):weight("word", word, {vocab, width}):add("scale", kind.scale and kind.scale(width))
-    for i = 0, layers - 1 do
-        m:layer("decoder", i, left and windowed[i + 1] and window or plain,
-                weights(m, kind, ("%slayers.%d."):format(p, i), bias, kind.ffn_bias))
-    end
-    m:section("decoder norm"):norm("rms", eps, p .. "norm.weight", nil, width, kind.plus_one and "plus_one")
+    m:layers("decoder", layers, p .. "layers.%d.", function(at, i)
+        return left and windowed[i + 1] and window or plain, weights(m, kind, at, bias, kind.ffn_bias)
+    end)
+    m:section("decoder norm"):norm("rms", eps, p .. "norm", width, kind.plus_one and "plus_one")
     if does.words then
         m:logits("lm_head.weight", word, vocab, width, tied, {softcap = kind.softcap})
     end

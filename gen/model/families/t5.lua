@@ -13,39 +13,20 @@ local function parts(m)
     return of
 end
 
-local function attention(w, at)
-    for _, ours in ipairs{"q", "k", "v", "o"} do
-        w["w_" .. ours] = at .. ours .. ".weight"
+local function feed_forward(m, at, gated)
+    return m:modules(at, {n2 = "layer_norm", g = gated and "DenseReluDense.wi_0" or nil,
+                          ["1"] = gated and "DenseReluDense.wi_1" or "DenseReluDense.wi", ["2"] = "DenseReluDense.wo"},
+                     true)
+end
+
+-- `name`: of the attention; w: tensors of other parts. Self-attention has the table of its stack's first layer.
+local function attention(m, at, name, w)
+    w = m:modules(at, {n1 = "layer_norm", q = name .. ".q", k = name .. ".k", v = name .. ".v", o = name .. ".o"}, true,
+                  w)
+    if name == "SelfAttention" then
+        w.rel_bias = at:gsub("%d+", "0") .. "SelfAttention.relative_attention_bias.weight"
     end
     return w
-end
-
-local function feed_forward(w, at, gated)
-    w.n2_g = at .. "layer_norm.weight"
-    w.w_1 = at .. (gated and "DenseReluDense.wi_1.weight" or "DenseReluDense.wi.weight")
-    w.w_g = gated and at .. "DenseReluDense.wi_0.weight" or nil
-    w.w_2 = at .. "DenseReluDense.wo.weight"
-    return w
-end
-
-local function encoder(m, spec, layers, gated)
-    for i = 0, layers - 1 do
-        local at = ("encoder.block.%d.layer."):format(i)
-        local w = attention({n1_g = at .. "0.layer_norm.weight"}, at .. "0.SelfAttention.")
-        w.rel_bias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        m:layer("encoder", i, spec, feed_forward(w, at .. "1.", gated))
-    end
-end
-
-local function decoder(m, self, cross, layers, gated)
-    for i = 0, layers - 1 do
-        local at = ("decoder.block.%d.layer."):format(i)
-        local w = attention({n1_g = at .. "0.layer_norm.weight"}, at .. "0.SelfAttention.")
-        w.rel_bias = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        m:layer("decoder", 2 * i, self, w)
-        w = attention({n1_g = at .. "1.layer_norm.weight"}, at .. "1.EncDecAttention.")
-        m:layer("decoder", 2 * i + 1, cross, feed_forward(w, at .. "2.", gated), {{"source", "encoder"}})
-    end
 end
 
 -- T5WithLMHeadModel is how the first releases called it.
@@ -74,9 +55,7 @@ return function(m)
     local far = m.options.seq_len or positions -- tokens of the encoder
 
     local function start(kind, about)
-        local spec = m:spec(kind, about)
-        spec.out_in = true
-        spec:add("d_model", width, "d_model"):add("h", h, "num_heads")
+        local spec = m:spec(kind, about):add("d_model", width, "d_model"):add("h", h, "num_heads")
         return spec:add("d_k", d_k, "d_kv"):add("d_v", d_k, "d_kv")
     end
     local function scores(spec, relative)
@@ -85,15 +64,13 @@ return function(m)
             spec:add("relative", "t5"):add("rel_buckets", buckets, "relative_attention_num_buckets")
             spec:add("rel_distance", distance, "relative_attention_max_distance")
         end
-        spec:add("weight_layout", "out_in"):add("block", "pre"):add("norm", "rms")
-        spec:add("norm_eps", eps, "layer_norm_epsilon")
+        spec:weights_lie("out_in"):block("pre", "rms", eps, "layer_norm_epsilon")
     end
     local function feed(spec)
         spec:add("ffn", part, "dense_act_fn and is_gated_act, or feed_forward_proj"):add("d_ff", inner, "d_ff")
     end
     local first = start("encoder", "A layer with norms before attention and feed-forward")
-    first:add("seq_len", far, "n_positions, or --seq-len"):add("mask", "padding")
-    first:add("pad_rows", "skipped", "rows from lengths[b] on are 0; computed: undefined")
+    first:add("seq_len", far, "n_positions, or --seq-len"):padding()
     scores(first, true)
     feed(first)
 
@@ -102,11 +79,12 @@ return function(m)
         local own = stack .. ".embed_tokens.weight"
         return m:has(own) and own or m:has("shared.weight") and "shared.weight" or "encoder.embed_tokens.weight"
     end
-    m:say("d_model", width)
-    m:section("encoder input"):add("kind", "tokens"):add("needs", "ids lengths"):add("vocab", vocab):add("seq_len", far)
+    m:input("encoder", "tokens", "ids lengths", width):add("vocab", vocab):add("seq_len", far)
     m:section("encoder embedding"):weight("word", table_of("encoder"), {vocab, width})
-    encoder(m, first, layers, gated)
-    m:section("encoder norm"):norm("rms", eps, "encoder.final_layer_norm.weight", nil, width)
+    m:layers("encoder", layers, "encoder.block.%d.layer.", function(at)
+        return first, attention(m, at .. "0.", "SelfAttention", feed_forward(m, at .. "1.", gated))
+    end)
+    m:section("encoder norm"):norm("rms", eps, "encoder.final_layer_norm", width)
     m:buffers("shared%.weight") -- where each stack has its own
     if not does.decoder then
         m:buffers("decoder%..*")
@@ -123,11 +101,14 @@ return function(m)
     cross:add("mask", "padding", "lengths are those of the encoder's call")
     scores(cross, false)
     feed(cross)
-    m:section("decoder input"):add("kind", "tokens"):add("needs", m:needs(cache, true))
-        :add("vocab", vocab):add("seq_len", seq)
+    m:input("decoder", "tokens", m:needs(cache, true), width):add("vocab", vocab):add("seq_len", seq)
     m:section("decoder embedding"):weight("word", table_of("decoder"), {vocab, width})
-    decoder(m, self, cross, deep, gated)
-    m:section("decoder norm"):norm("rms", eps, "decoder.final_layer_norm.weight", nil, width)
+    m:layers("decoder", deep, "decoder.block.%d.layer.", function(at)
+        m:layer("decoder", self, attention(m, at .. "0.", "SelfAttention"))
+        return cross, attention(m, at .. "1.", "EncDecAttention", feed_forward(m, at .. "2.", gated)),
+               {{"source", "encoder"}}
+    end)
+    m:section("decoder norm"):norm("rms", eps, "decoder.final_layer_norm", width)
     if does.words then
         local word = m:has("shared.weight") and "shared.weight" or table_of("encoder")
         m:logits("lm_head.weight", word, vocab, width, true, {scale = scaled and 1 / math.sqrt(width) or nil})

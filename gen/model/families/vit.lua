@@ -1,20 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- ViT: patches of an image and a class token in front of them, norms before attention and feed-forward.
 
-local function weights(m, at, biased)
-    local w = {}
-    local names = {q = "attention.attention.query", k = "attention.attention.key", v = "attention.attention.value",
-                   o = "attention.output.dense", ["1"] = "intermediate.dense", ["2"] = "output.dense"}
-    for ours, name in pairs(names) do
-        w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
-    end
-    for _, ours in ipairs{"q", "k", "v"} do
-        w["b_" .. ours] = biased and w["b_" .. ours] or m.zeros
-    end
-    w.n1_g, w.n1_b = at .. "layernorm_before.weight", at .. "layernorm_before.bias"
-    w.n2_g, w.n2_b = at .. "layernorm_after.weight", at .. "layernorm_after.bias"
-    return w
-end
+local modules = {q = "attention.attention.query", k = "attention.attention.key", v = "attention.attention.value",
+                 o = "attention.output.dense", ["1"] = "intermediate.dense", ["2"] = "output.dense",
+                 n1 = "layernorm_before", n2 = "layernorm_after"}
 
 -- A size that may be a list of two, which must then be alike.
 local function square(c, key, default)
@@ -51,27 +40,27 @@ return function(m)
     local spec = m:spec("layer", "A layer with norms before attention and feed-forward")
     spec:add("d_model", width, "hidden_size"):add("h", c:size("num_attention_heads"), "num_attention_heads")
     spec:add("seq_len", seq, "the patches of image_size and patch_size, and the class")
-    spec:add("bias", "true", not biased and "zeros of q, k and v without qkv_bias" or nil)
-    spec:add("weight_layout", "out_in")
-    spec:add("block", "pre"):add("norm", "layer"):add("norm_eps", eps, "layer_norm_eps")
+    spec:add("bias", "true", not biased and "zeros of q, k and v without qkv_bias" or nil):weights_lie("out_in")
+    spec:block("pre", "layer", eps, "layer_norm_eps")
     spec:add("ffn", c:word("hidden_act", m.activations, "gelu"), "hidden_act")
     spec:add("d_ff", c:size("intermediate_size"), "intermediate_size")
-    spec.out_in = true
 
     local p = m:prefix({"vit.", ""}, "embeddings.cls_token")
-    m:say("d_model", width)
-    m:section("encoder input"):add("kind", "patches"):add("needs", "pixels"):add("image_size", image)
-        :add("patch_size", patch):add("channels", channels):add("seq_len", seq)
-    local patches = p .. "embeddings.patch_embeddings.projection."
+    m:input("encoder", "patches", "pixels", width):add("image_size", image):add("patch_size", patch)
+        :add("channels", channels):add("seq_len", seq)
     m:product("encoder patches", "patches", "A patch of an image as a row", {
         d_in = channels * patch * patch, d_out = width, rows = math.max(seq - 1, 1),
-        w = patches .. "weight", b = patches .. "bias", shape = {width, channels, patch, patch}})
+        module = p .. "embeddings.patch_embeddings.projection", shape = {width, channels, patch, patch}})
     m:section("encoder embedding"):weight("class", p .. "embeddings.cls_token", {1, 1, width})
         :weight("position", p .. "embeddings.position_embeddings", {1, seq, width})
-    for i = 0, layers - 1 do
-        m:layer("encoder", i, spec, weights(m, ("%sencoder.layer.%d."):format(p, i), biased))
-    end
-    m:section("encoder norm"):norm("layer", eps, p .. "layernorm.weight", p .. "layernorm.bias", width)
+    m:layers("encoder", layers, p .. "encoder.layer.%d.", function(at)
+        local w = m:modules(at, modules)
+        if not biased then
+            w.b_q, w.b_k, w.b_v = m.zeros, m.zeros, m.zeros
+        end
+        return spec, w
+    end)
+    m:section("encoder norm"):norm("layer", eps, p .. "layernorm", width)
     m:pooler(does, p, width, pooled, pooler)
     m:classes(does, width)
     m:buffers(".*embeddings%.mask_token")

@@ -5,20 +5,15 @@
 local EPS = 1e-5 -- of every norm; config.json does not say it
 local CONV_ROWS = 128 -- of a call
 
-local function attention(m, w, at, norm)
-    for ours, name in pairs{q = "q_proj", v = "v_proj", o = "out_proj"} do
-        w["w_" .. ours], w["b_" .. ours] = at .. name .. ".weight", at .. name .. ".bias"
-    end
-    w.w_k, w.b_k = at .. "k_proj.weight", m.zeros
-    w.n1_g, w.n1_b = norm .. ".weight", norm .. ".bias"
-    return w
+-- Tensors of an attention `name` and its norm; `more`: other modules of the layer.
+local function attention(m, at, name, more)
+    local w = m:modules(at, {q = name .. ".q_proj", k = name .. ".k_proj", v = name .. ".v_proj",
+                             o = name .. ".out_proj", n1 = name .. "_layer_norm"})
+    w.b_k = m.zeros
+    return m:modules(at, more or {}, false, w)
 end
 
-local function feed_forward(w, at)
-    w.w_1, w.b_1, w.w_2, w.b_2 = at .. "fc1.weight", at .. "fc1.bias", at .. "fc2.weight", at .. "fc2.bias"
-    w.n2_g, w.n2_b = at .. "final_layer_norm.weight", at .. "final_layer_norm.bias"
-    return w
-end
+local feed_forward = {["1"] = "fc1", ["2"] = "fc2", n2 = "final_layer_norm"}
 
 return function(m)
     local c = m.config
@@ -37,13 +32,11 @@ return function(m)
     local seq, all, cache = m:lengths(positions, true, true)
 
     local function start(kind, about, heads, key)
-        local spec = m:spec(kind, about)
-        spec.out_in = true
-        return spec:add("d_model", width, "d_model"):add("h", heads, key)
+        return m:spec(kind, about):add("d_model", width, "d_model"):add("h", heads, key)
     end
     local function norms(spec)
-        spec:add("bias", "true", "b_k is zeros: the model has none"):add("weight_layout", "out_in")
-        spec:add("block", "pre"):add("norm", "layer"):add("norm_eps", EPS, "of every Whisper")
+        spec:add("bias", "true", "b_k is zeros: the model has none"):weights_lie("out_in")
+        spec:block("pre", "layer", EPS, "of every Whisper")
     end
     local function feed(spec, d_ff, key)
         spec:add("ffn", activation, "activation_function"):add("d_ff", d_ff, key)
@@ -66,38 +59,27 @@ return function(m)
 
     local p = m:prefix({"model.", ""}, "decoder.embed_tokens.weight")
     local word = p .. "decoder.embed_tokens.weight"
-    m:say("d_model", width)
-    m:section("encoder input"):add("kind", "frames"):add("needs", "frames"):add("mel", mel):add("frames", 2 * far)
-        :add("seq_len", far)
+    m:input("encoder", "frames", "frames", width):add("mel", mel):add("frames", 2 * far):add("seq_len", far)
     for i, channels in ipairs{mel, width} do
         local name = ("conv_%d"):format(i)
         m:product("encoder " .. name, name, ("Convolution %d, of three neighbours"):format(i), {
             d_in = 3 * channels, d_out = width, rows = math.min(far, CONV_ROWS), activation = "gelu",
-            w = ("%sencoder.conv%d.weight"):format(p, i), b = ("%sencoder.conv%d.bias"):format(p, i),
-            shape = {width, channels, 3}}):add("stride", i)
+            module = ("%sencoder.conv%d"):format(p, i), shape = {width, channels, 3}}):add("stride", i)
     end
     m:section("encoder embedding"):weight("position", p .. "encoder.embed_positions.weight", {far, width})
-    local function last_norm(stack)
-        local norm = p .. stack .. ".layer_norm."
-        m:section(stack .. " norm"):norm("layer", EPS, norm .. "weight", norm .. "bias", width)
-    end
-    for i = 0, layers - 1 do
-        local at = ("%sencoder.layers.%d."):format(p, i)
-        m:layer("encoder", i, first,
-                feed_forward(attention(m, {}, at .. "self_attn.", at .. "self_attn_layer_norm"), at))
-    end
-    last_norm("encoder")
-    m:section("decoder input"):add("kind", "tokens"):add("needs", m:needs(cache, true))
-        :add("vocab", vocab):add("seq_len", seq):add("positions", positions)
+    m:layers("encoder", layers, p .. "encoder.layers.%d.", function(at)
+        return first, attention(m, at, "self_attn", feed_forward)
+    end)
+    m:section("encoder norm"):norm("layer", EPS, p .. "encoder.layer_norm", width)
+    m:input("decoder", "tokens", m:needs(cache, true), width):add("vocab", vocab):add("seq_len", seq)
+        :add("positions", positions)
     m:section("decoder embedding"):weight("word", word, {vocab, width})
         :weight("position", p .. "decoder.embed_positions.weight", {positions, width})
-    for i = 0, deep - 1 do
-        local at = ("%sdecoder.layers.%d."):format(p, i)
-        m:layer("decoder", 2 * i, self, attention(m, {}, at .. "self_attn.", at .. "self_attn_layer_norm"))
-        local w = attention(m, {}, at .. "encoder_attn.", at .. "encoder_attn_layer_norm")
-        m:layer("decoder", 2 * i + 1, cross, feed_forward(w, at), {{"source", "encoder"}})
-    end
-    last_norm("decoder")
+    m:layers("decoder", deep, p .. "decoder.layers.%d.", function(at)
+        m:layer("decoder", self, attention(m, at, "self_attn"))
+        return cross, attention(m, at, "encoder_attn", feed_forward), {{"source", "encoder"}}
+    end)
+    m:section("decoder norm"):norm("layer", EPS, p .. "decoder.layer_norm", width)
     if does.words then
         m:logits("proj_out.weight", word, vocab, width, tied)
     end

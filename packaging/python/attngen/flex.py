@@ -605,7 +605,8 @@ class Writer:
 
     def tabulate(self, node: Symbol, wanted: str) -> str:
         """An element of a new table of the node's values over the integers that it depends on."""
-        parts = list(self.integers(node).values())
+        found = list(self.integers(node).values())
+        parts = [part for part in found if not any(other is not part and depends_on(part, other) for other in found)]
         ranges = [self.bounds(part) for part in parts]
         count = math.prod(high - low + 1 for low, high in ranges)
         if any(leaf.op == "s" for leaf in leaves(node)):
@@ -725,6 +726,14 @@ def flatten(tensor: Any) -> Any:
         tensor = tensor.tolist()
     for item in tensor if isinstance(tensor, (list, tuple)) else [tensor]:
         yield from flatten(item) if isinstance(item, (list, tuple)) else [item]
+
+
+def depends_on(node: Symbol, part: Symbol) -> bool:
+    """Whether the node is known where the part is."""
+    if node.key == part.key or node.op == "const":
+        return True
+    inner = [arg for arg in node.args if isinstance(arg, Symbol)]
+    return bool(inner) and all(depends_on(arg, part) for arg in inner)
 
 
 def conjuncts(node: Symbol) -> "list[Symbol]":

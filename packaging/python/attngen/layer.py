@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
-from . import programs
+from . import programs, tensors
 
 Folder = Union[str, "os.PathLike[str]"]
 
@@ -199,3 +199,13 @@ class Layer:
             if journal is not None:
                 for line in Path(record).read_text(encoding="utf-8").splitlines():
                     yield json.loads(line)
+
+    def heatmap(self, out: Folder, arrays: Mapping[str, Any], **options: Any) -> Path:
+        """Draws the attention weights of each head as SVG, of a call with these weights and tensors by name. Options
+        are those of attnrun heatmap: head=2, sequence=0, scale="log", labels=FILE."""
+        path = Path(out).resolve()
+        with self._spec() as (folder, spec):
+            tensors.write(Path(folder, "in.safetensors"), arrays)
+            words = ["heatmap", *option_words(options), "--in", "in.safetensors", "-o", str(path)]
+            programs.run("attnrun", [*words, *spec], folder)
+        return path

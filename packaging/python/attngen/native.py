@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""What emitted C needs to be called from Python: a folder of compiled objects, and arrays where they lie in memory.
+
+An array is whatever has its numbers in this process's memory: numpy, torch (CPU), the buffer protocol, DLPack through
+numpy. It is read where it lies; nested lists, and inputs whose layout is not row-major, are copied. Its type must be
+the tensor's.
+
+Left out on purpose: what is computed; kernel.py and model.py have the calls.
+"""
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import math
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional, Tuple
+
+from . import programs, tensors
+
+FLAGS = ["-O2", "-fPIC", "-shared"]
+BYTES = {"f32": 4, "i32": 4, "bool": 1, "bf16": 2, "f16": 2, "i8": 1}
+# names of types: numpy's and torch's, and codes of the buffer protocol
+TYPES = {"f32": {"float32", "f"}, "i32": {"int32", "i"}, "bool": {"bool", "uint8", "?", "B"}, "i8": {"int8", "b"},
+         "bf16": {"bfloat16", "uint16", "H"}, "f16": {"float16", "uint16", "e", "H"}}
+ALIGNMENT = 64
+
+
+class CallError(programs.Error, ValueError):
+    """A call was refused; the message is the pair's own."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a layer: its name, type ("f32"), shape ("[batch][n][256]"), and what a call does with it."""
+
+    name: str
+    type: str
+    shape: str
+    packed: bool  # a weight
+    written: bool  # an output, or a cache
+    optional: bool
+    gradient: bool
+
+    @property
+    def extents(self) -> "list[str]":
+        return re.findall(r"\[([^]]*)\]", self.shape)
+
+
+# ---- compiling ----
+
+
+@functools.lru_cache(maxsize=None)
+def version_of(compiler: str) -> str:
+    try:
+        return subprocess.run([*compiler.split(), "--version"], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise programs.MachineError(f"CC is '{compiler}', which does not tell its version: {error}") from None
+
+
+def cache_folder(given: Optional[str] = None) -> Path:
+    """The folder of compiled layers, which nobody else may write to."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(given) if given else Path(base, "attngen", "python")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise programs.MachineError(f"{folder} may be written by others; compiled code is kept in a folder of your own")
+    return folder
+
+
+def compile_folder(made: Path, name: str, cache: Optional[str]) -> Path:
+    """The shared object of all C files of a folder, compiled unless the cache has it."""
+    compiler = programs.compiler()
+    if compiler is None:
+        raise programs.MachineError("there is no C compiler; set CC, or pip install ziglang")
+    flags = [*FLAGS, *os.environ.get("CFLAGS", "").split()]
+    digest = hashlib.sha256("\0".join([compiler, version_of(compiler), *flags]).encode())
+    for path in sorted(made.glob("*.[ch]")):
+        digest.update(path.read_bytes() + b"\0")
+    kept = cache_folder(cache) / f"{name}-{digest.hexdigest()[:32]}.so"
+    if not kept.exists():
+        new = kept.with_name(f".{kept.name}.{os.getpid()}.{os.urandom(4).hex()}")
+        words = [*compiler.split(), *flags, "-o", str(new), *sorted(path.name for path in made.glob("*.c")), "-lm"]
+        try:
+            result = subprocess.run(words, cwd=made, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                    errors="replace")
+            programs.raise_for(3 if result.returncode else 0, f"{compiler} failed:\n{result.stderr}")
+            os.replace(new, kept)  # whole or not at all, whoever else compiles it
+        finally:
+            if new.exists():
+                new.unlink()
+    return kept
+
+
+# ---- memory ----
+
+
+class PyBuffer(ctypes.Structure):
+    """Python's Py_buffer."""
+
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int),
+                ("format", ctypes.c_char_p), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
+
+
+def address_of(view: memoryview) -> int:
+    """Where a view's bytes are; read-only ones too."""
+    buffer = PyBuffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(buffer), 0)
+    address = buffer.buf
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
+    return address or 0
+
+
+class Block:
+    """Bytes on a boundary of 64, zero at first."""
+
+    def __init__(self, size: int):
+        self.memory = ctypes.create_string_buffer(size + ALIGNMENT)
+        begin = ctypes.addressof(self.memory)
+        self.offset = -begin % ALIGNMENT
+        self.address, self.size = begin + self.offset, size
+
+    def view(self, code: str, shape: Tuple[int, ...]) -> memoryview:
+        whole = memoryview(self.memory).cast("B")[self.offset:self.offset + self.size]
+        return whole.cast(code, shape) if math.prod(shape) else whole.cast(code)
+
+
+@dataclass
+class Array:
+    """Where an array's numbers lie; `owner` keeps them there."""
+
+    address: int
+    shape: Tuple[int, ...]
+    owner: Any
+
+
+def array_of(value: Any, tensor: Tensor) -> Array:
+    """The array's memory; raises TypeError for another type or an output that is not row-major."""
+    if isinstance(value, (list, tuple, int, float)):
+        value = in_type(value, tensor)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        kind, contiguous = str(value.dtype).split(".")[-1], value.is_contiguous()
+        if value.device.type != "cpu":
+            raise TypeError(f"{tensor.name} is on {value.device}; this layer runs on the CPU")
+        owner = value.detach() if contiguous or tensor.written else value.detach().contiguous()
+        place = owner.data_ptr
+    elif hasattr(value, "__array_interface__"):
+        kind, contiguous = value.dtype.name, value.flags.c_contiguous
+        owner = value if contiguous or tensor.written else value.copy("C")
+        place = (lambda: owner.__array_interface__["data"][0])
+    elif hasattr(value, "__dlpack__"):
+        import numpy
+        return array_of(numpy.from_dlpack(value), tensor)
+    else:
+        owner = memoryview(value)
+        kind, contiguous = owner.format.strip("@=<"), owner.c_contiguous
+        owner = owner if contiguous or tensor.written else tensors.view_of(owner)
+        place = (lambda: address_of(owner))
+        if tensor.written and owner.readonly:
+            raise TypeError(f"{tensor.name} is written, and this buffer is read-only")
+    if kind not in TYPES[tensor.type]:
+        raise TypeError(f"{tensor.name} is {kind}; this layer takes {tensor.type}")
+    if tensor.written and not contiguous:
+        raise TypeError(f"{tensor.name} is written, and its layout is not row-major")
+    return Array(place(), tuple(owner.shape), owner)
+
+
+def in_type(value: Any, tensor: Tensor) -> memoryview:
+    """Nested lists as a view of the tensor's type."""
+    code = {"f32": "f", "i32": "i", "bool": "B", "f16": "e", "i8": "b"}.get(tensor.type)
+    if code is None:
+        raise TypeError(f"{tensor.name} is {tensor.type}, which lists of numbers cannot be; give an array")
+    numbers, shape = tensors.flat(value), tensors.shape_of(value)
+    block = Block(max(1, len(numbers)) * BYTES[tensor.type])
+    whole = block.view(code, (len(numbers),))
+    for place, one in enumerate(numbers):
+        whole[place] = int(one) if code in "iBb" else one
+    return whole.cast("B").cast(code, shape) if shape and numbers else whole
+
+
+def new_like(sample: Any, kind: str, shape: Tuple[int, ...]) -> Any:
+    """A new array of zeros of the sample's library."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(sample, torch.Tensor):
+        names = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i32": "int32", "i8": "int8"}
+        return torch.zeros(shape, dtype=getattr(torch, names[kind]))
+    if numpy is not None and isinstance(sample, numpy.ndarray):
+        return numpy.zeros(shape, {"f32": "f4", "bf16": "u2", "f16": "f2", "i32": "i4", "i8": "i1"}[kind])
+    code = {"f32": "f", "bf16": "H", "f16": "e", "i32": "i", "i8": "b"}[kind]
+    return Block(math.prod(shape) * BYTES[kind]).view(code, shape)

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* See trial.h. */
+#include "trial.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inputs/elements.h"
+
+bool promise_violated(char why[300], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, 300, format, args);
+    va_end(args);
+    return false;
+}
+
+const char *trial_error(const struct trial *t, int error)
+{
+    const char *text = t->call->strerror(error);
+    return text != NULL ? text : "(no text)";
+}
+
+size_t trial_count(const struct trial *t, enum layer_tensor tensor)
+{
+    return inputs_count(t->layer, t->in, tensor);
+}
+
+size_t trial_bytes(const struct trial *t, enum layer_tensor tensor)
+{
+    return inputs_bytes(t->layer, t->in, tensor);
+}
+
+size_t trial_cache_bytes(const struct trial *t, int part)
+{
+    return inputs_cache_bytes(t->layer, t->in, part);
+}
+
+double trial_number(const struct trial *t, const void *output, size_t at)
+{
+    return element_number(t->layer->tensor_type, output, at);
+}
+
+void trial_release(struct trial *t)
+{
+    outputs_free(&t->now);
+    guarded_free(&t->scratch);
+}
+
+bool trial_prepare(struct trial *t, size_t offset, size_t workers)
+{
+    trial_release(t);
+    return (outputs_make(&t->now, t->layer, t->in, offset) &&
+            guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0)) ||
+           diag_environment(t->diag, NULL, "out of memory");
+}
+
+struct kernel_args trial_args(const struct trial *t, const struct inputs *in)
+{
+    return outputs_args(&t->now, t->layer, in);
+}
+
+bool trial_zones_intact(struct trial *t, const char *what)
+{
+    const char *outside = outputs_outside(&t->now, t->layer);
+    if (outside == NULL && !guarded_zones_intact(&t->scratch))
+        outside = "scratch";
+    return outside == NULL || violated(t, "%s: wrote outside %s", what, outside);
+}
+
+/* Whether a call left the cache of `in` unchanged, but for the rows of its own tokens */
+static bool cache_kept(struct trial *t, const struct inputs *in, const char *what)
+{
+    for (int part = 0; part < inputs_cache_parts(t->layer); part++) {
+        const enum layer_tensor tensor = inputs_cache_of(t->layer, part);
+        const size_t size = layer_tensor_size(t->layer, tensor), bytes = trial_cache_bytes(t, part);
+        const unsigned char *now = t->now.cache[part].data;
+        unsigned char *kept = malloc(bytes + 1);
+        if (kept == NULL)
+            return diag_environment(t->diag, NULL, "out of memory");
+        memcpy(kept, in->tensor[tensor], bytes);
+        for (size_t b = 0; b < t->in->batch; b++)
+            for (size_t row = 0; row < inputs_keys(t->in, b); row++)
+                for (size_t i = 0; i < (size_t)t->layer->h_kv; i++) {
+                    const size_t at = size * inputs_cache_row(t->layer, t->in, part, b, i,
+                                                              inputs_position(t->layer, t->in, b, row));
+                    memcpy(kept + at, now + at, inputs_cache_width(t->layer, part) * size);
+                }
+        size_t at = 0;
+        while (at < bytes && kept[at] == now[at])
+            at++;
+        free(kept);
+        if (at < bytes)
+            return violated(t, "%s: number %zu of %s changed, which is no token's of the call", what, at / size,
+                            layer_tensor_name(tensor));
+    }
+    return true;
+}
+
+bool trial_forward(struct trial *t, const struct inputs *in, const char *what)
+{
+    const struct kernel_args args = trial_args(t, in);
+    outputs_load(&t->now, t->layer, in);
+    const int error = t->call->forward(t->packed, &args, t->scratch.data);
+    if (error != KERNEL_OK)
+        return violated(t, "%s: forward returns \"%s\"", what, t->call->strerror(error));
+    return trial_zones_intact(t, what) && cache_kept(t, in, what);
+}
+
+bool trial_run_parts(struct trial *t, const struct kernel_args *args)
+{
+    if (t->call->phases(t->packed, args) == 0 && args->n > 0 && args->batch > 0)
+        return violated(t, "a good call has no phases");
+    const int error = outputs_run_parts(t->call, t->packed, args, t->scratch.data, TRIAL_WORKERS);
+    return error == KERNEL_OK || violated(t, "a part of a good call: run returns \"%s\"", t->call->strerror(error));
+}
+
+bool trial_same_bits(struct trial *t, const char *what)
+{
+    const char *other = outputs_differ(&t->now, &t->base, t->layer);
+    return other == NULL || violated(t, "%s: %s has other bits", what, other);
+}
+
+bool trial_untouched(struct trial *t, const char *what)
+{
+    const char *written = outputs_written(&t->now, t->layer, t->in);
+    if (written == NULL && !guarded_untouched(&t->scratch))
+        written = "scratch";
+    return written == NULL || violated(t, "%s: refused, but %s was written", what, written);
+}

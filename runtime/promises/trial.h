@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* One kernel on one set of inputs, which promises run in many ways: what they have in common.
+ *
+ * Left out on purpose: what is promised (promises.c, values.c, packing.c and others).
+ */
+#ifndef ATTNRUN_TRIAL_H
+#define ATTNRUN_TRIAL_H
+
+#include "outputs.h"
+
+/* Records in `why` which promise is violated, and how; returns false. violated() is for structs that have a member
+ * `why`. */
+bool promise_violated(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
+#define violated(of, ...) promise_violated((of)->why, __VA_ARGS__)
+
+/* Whether finite inputs may give NaN or infinity where the reference has none: an expression may overflow on the way,
+ * and numbers above 65504 are infinite in an f16 cache. */
+static inline bool promise_overflows(const struct layer *layer)
+{
+    return layer->score != NULL || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16;
+}
+
+struct trial {
+    const struct kernel *kernel;
+    const struct kernel_table *call;
+    const struct layer *layer;
+    const struct inputs *in;
+    const void *packed;
+    struct outputs now, base; /* of the current run; of the first one */
+    struct guarded scratch;   /* of the current run */
+    uint64_t seed;
+    char *why; /* [300] */
+    struct diag *diag;
+};
+
+/* The text of an error code */
+const char *trial_error(const struct trial *trial, int error);
+size_t trial_count(const struct trial *trial, enum layer_tensor tensor);
+size_t trial_bytes(const struct trial *trial, enum layer_tensor tensor);
+size_t trial_cache_bytes(const struct trial *trial, int part);
+/* An element of y or attn, of any run */
+double trial_number(const struct trial *trial, const void *output, size_t at);
+
+/* Fresh outputs, and scratch for so many workers. With an offset outputs are `offset` bytes off a boundary, and nothing
+ * is more aligned than it must be. */
+bool trial_prepare(struct trial *trial, size_t offset, size_t workers);
+void trial_release(struct trial *trial);
+struct kernel_args trial_args(const struct trial *trial, const struct inputs *in);
+/* Runs a good call, which must write its own numbers alone. */
+bool trial_forward(struct trial *trial, const struct inputs *in, const char *what);
+/* Runs all parts of a good call, the last of each phase first. */
+#define TRIAL_WORKERS 5
+bool trial_run_parts(struct trial *trial, const struct kernel_args *args);
+bool trial_zones_intact(struct trial *trial, const char *what);
+bool trial_same_bits(struct trial *trial, const char *what);
+/* Whether a call that was refused wrote nothing */
+bool trial_untouched(struct trial *trial, const char *what);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Errors on their way through one head: what bound.c derives, step by step, and attention_error.c continues from scores
+ * to weights, their sums and z.
+ *
+ * Left out on purpose: blocks (block_error.h), norm and rotation (finish_error.h).
+ */
+#ifndef ATTNRUN_PROPAGATION_H
+#define ATTNRUN_PROPAGATION_H
+
+#include <float.h>
+#include <stdlib.h>
+
+#include "block_error.h"
+#include "fold.h"
+#include "roundoff.h"
+
+struct bounds;
+
+#define U BOUND_U
+#define LAMBDA BOUND_LAMBDA
+#define LOG2_E BOUND_LOG2_E
+
+/* An error in the worst case and in the statistical gate */
+struct pair {
+    double *worst, *drawn;
+};
+
+/* Errors of the rows that a projection reads, if a block norms x first */
+struct operand {
+    double *worst, *squares; /* [rows][columns]; the second for the statistical gate, without what `common` covers */
+    double *drawn;           /* [rows][columns], including common errors */
+    double *common;          /* [rows] relative errors that all columns share */
+    unsigned char *open;     /* [rows] */
+};
+
+struct propagation {
+    const struct layer *plain; /* as the spec has it */
+    struct folds folds;        /* asked for */
+    struct folded folded;      /* as the kernel computes it */
+    const struct layer *layer; /* folded.layer, once there is one */
+    const struct inputs *in;
+    struct bounds *bounds;
+    double shared;                   /* one number that is rounded the other way shifts all columns, which add up
+                                      * when rotated: the factor by which a statistical error may exceed the worst
+                                      * case before rotation */
+    double omega, phi;               /* error of an underflow, and of reading a subnormal operand as 0 */
+    double *y_squares, *y_size;      /* sum e_z^2 W^2, sum |Z||W| + |b| */
+    double *absolute_a, *absolute_b; /* |operands|, as large as the largest */
+    struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
+    double *q_size, *k_size, *v_size;
+    double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
+    double *v_unit, *v_unit_least;   /* [keys]: scale of a value in weighted sums of whole numbers, at most and least */
+    double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */
+    unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
+    struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
+    struct block_error exact;        /* likewise before rows are rounded, as values that are the input */
+    struct operand x, s;             /* of a head's input; NULL likewise, and for the source in cross-attention */
+    struct {
+        double *worst, *squares;     /* [rows][heads d_k] */
+    } all[2];                        /* rms_all: what errors of x add to all heads' columns of queries, of keys; else
+                                      * NULL */
+    double *z_open;                  /* [rows][d_v]: as y_open */
+    unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
+    size_t shown_rows; /* of attn */
+    double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
+    double *moved[2]; /* how far packing moves a head's weights */
+    struct {
+        struct pair z;         /* [rows][h d_v] of all heads of a sequence, under precision */
+        double *open;          /* likewise */
+        double *scale;         /* [batch][rows] relative error of the scale of a row that W_O reads */
+        double small;          /* error in y of products of scales that are subnormal */
+    } heads;
+};
+
+/* sum |cQ||K| of all scores, with errors, and squared errors; c = scale log2(e). False when out of memory. */
+bool propagation_scores(struct propagation *p, const struct reference_head *head, size_t rows, double c);
+/* attn, lse and z of a head. False when out of memory. */
+bool propagation_attention(struct propagation *p, const struct reference *reference,
+                           const struct reference_head *head);
+
+static inline bool room(double **p, size_t count)
+{
+    *p = calloc(count > 0 ? count : 1, sizeof **p);
+    return *p != NULL;
+}
+
+/* Whether the sums that make one row may overflow in f32. */
+static inline bool overflows(const double *row_size, double factor, size_t d)
+{
+    bool fits = true;
+    for (size_t c = 0; c < d; c++)
+        fits = fits && factor * row_size[c] <= FLT_MAX;
+    return !fits;
+}
+
+static inline void promise_nothing(double *worst, double *drawn, double *open, size_t at)
+{
+    worst[at] = drawn[at] = open[at] = INFINITY;
+}
+
+#endif
