@@ -45,7 +45,7 @@ struct isa {
     int wide_values;        /* features of a value from which tokens along the lanes are faster: measured; 0: none */
     bool lone_tiles;        /* TILE: gcc leaves a tile as a function of its own */
     bool fma_rows;          /* vec_row_1 … vec_row_4: a row of a tile as one statement, whose sums no compiler moves */
-    int held_rows;          /* vec_hold, in tiles of at most so many: gcc would load a vector for each row; 0: none */
+    int held_rows;          /* rows of a tile, at most, that take vec_hold: gcc would load a vector a row; 0: none */
     bool mixes_loads;       /* gcc takes those of unrolled steps out of the order of memory, which costs where hardware
                              * is to read ahead: low tiles have vec_in_order */
     bool ends_iterations;   /* vec_end_iteration: keeps compilers from vectorising across iterations of a loop */

@@ -15,7 +15,7 @@
 enum layout_owner {
     OWNER_CALLER, OWNER_PACKED, OWNER_SCRATCH, OWNER_WORKER,
     OWNER_KEPT, /* of source_kept: what a sequence's source became, for later calls */
-    OWNER_BACK, OWNER_BACK_WORKER, /* of backward: behind forward's scratch, and a worker's own part of that */
+    OWNER_BACK, OWNER_BACK_WORKER, /* backward: after forward's scratch; the part of a worker */
     OWNERS
 };
 
@@ -24,21 +24,21 @@ enum layout_name {
     LAYOUT_NONE, LAYOUT_X, LAYOUT_SOURCE, LAYOUT_Y, /* input = projected: q and k in place of x and source */
     LAYOUT_TYPED_X, LAYOUT_TYPED_SOURCE, LAYOUT_TYPED_V, LAYOUT_TYPED_Y, /* under tensor_type those of the caller: then
                                         * those above are floats in the scratch, y maybe a worker's */
-    LAYOUT_ATTN_ROWS, LAYOUT_ATTN_SPLIT, /* likewise: rows of attn as floats, of a tile; where segments are parts */
+    LAYOUT_ATTN_ROWS, LAYOUT_ATTN_SPLIT, /* tensor_type: rows of attn as floats [query of a tile][key]; of segments */
     LAYOUT_S_T,                        /* the source in blocks, where values are projected from it */
     LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
     LAYOUT_KEPT_SOURCE,                /* a copy of the source, where keys or values are its own rows */
     LAYOUT_KEPT,                       /* room in the scratch for what a call does not keep */
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
     LAYOUT_STREAM,                     /* x and what attention adds to it */
-    /* words of whole numbers, and behind those of a row its scale */
+    /* words of whole numbers, each row followed by its scale */
     LAYOUT_ROUNDED_X, LAYOUT_ROUNDED_SOURCE, LAYOUT_ROUNDED_KEYS, LAYOUT_ROUNDED_VALUES, LAYOUT_ROUNDED_Z,
     LAYOUT_ROUNDED_STREAM, LAYOUT_ROUNDED_HIDDEN,
     LAYOUT_PANEL,                      /* of narrow weights as f32 */
     LAYOUT_HIDDEN, LAYOUT_GATES,       /* between the products of the feed-forward; of a block of rows, what gates it */
     LAYOUT_K_CACHE, LAYOUT_V_CACHE,    /* keys and values of all tokens so far; those two above are of new ones then */
     LAYOUT_Q_ROWS, LAYOUT_K_T, LAYOUT_DOTS, LAYOUT_TOTALS, LAYOUT_STATE, /* of a block of rows */
-    LAYOUT_ROW_SCALES,                 /* likewise: of a block of keys and values, and of their whole numbers */
+    LAYOUT_ROW_SCALES,                 /* scales of a block's keys and values, and of their whole numbers */
     LAYOUT_PARTIALS,                   /* sums of segments, where each is a part */
     LAYOUT_RAW_QUERIES, LAYOUT_RAW_KEYS, /* train: rows before their norm */
     LAYOUT_RANGES,                     /* of keys, for each vector of queries */

@@ -58,7 +58,7 @@ struct plan_isa {
     int64_t word;        /* numbers of a word, of products that read words; 1: there are none */
     bool whole;          /* they are whole numbers with exact sums; else sums are f32 */
     int64_t word_registers; /* registers that a row of a tile of words takes beyond one of f32 */
-    int64_t neighbours;  /* of i8: so many numbers of a column have a largest sum of sizes that is 127 units */
+    int64_t neighbours;  /* i8: numbers of a column whose magnitudes sum to at most 127 units */
     int64_t corrections; /* rows ahead of a tap's words that sums start from */
     int64_t lanes;
     int64_t tile_rows, tile_words; /* of a tile register (isa.h); 0: the set has none */
@@ -77,14 +77,14 @@ struct plan_isa {
     bool at_once;        /* scores become weights in registers; else in a separate pass over the block */
     int64_t value_rows, value_rows_single; /* the same for the values' tiles: near-equal parts of d_v */
     int64_t words_room;  /* words of a key, under precision; 0: there are none */
-    int64_t values_room; /* likewise of core_word values; their scales lie behind them */
+    int64_t values_room; /* words of core_word values; their scales follow */
     bool rounds_scores, rounds_values; /* of whole numbers, as the set has them */
     bool scales_weights; /* of values, in weights of the softmax as they are made: nobody else reads those */
     int64_t core_word;   /* numbers in a word of keys, queries, values and weights of the softmax */
     int64_t score_levels, value_levels, weight_levels; /* the largest of them; 0: they stay f32 */
     int64_t key_block;   /* maximum of keys scored before their values are read */
     int64_t prefetch_keys;     /* keys of the next head that are prefetched with each tile of scores, 0: none */
-    int64_t prefetch_queries;  /* likewise queries of the next tile */
+    int64_t prefetch_queries;  /* queries of the next tile that are prefetched, 0: none */
     int64_t unroll_scores, unroll_values;
     int64_t batch_rows, batch_sources; /* queries and keys that are projected as one matrix, at most; 0: one by one */
     int64_t query_blocks, source_blocks; /* at the compiled limits, or for batch_rows and batch_sources if more */
@@ -121,12 +121,12 @@ struct plan_isa {
     bool z_in_q;         /* Z [token][head][feature] takes the queries' place: a tile's are read before Z is written */
     bool value_blocks;   /* values lie [block of tokens][feature][token] */
     int64_t depth_slab;  /* features of a score that are summed before the next keys are taken */
-    int64_t score_slabs, last_slab; /* how many of those there are; features of the last one */
+    int64_t score_slabs, last_slab; /* number of slabs; features of the last one */
     int64_t sequences;   /* of a batch that are projected as one matrix, at full length */
     bool joint;          /* projections share the loop over row groups */
     int64_t turn_width;  /* cosines by which a position turns a head, padded to whole vectors; its sines follow */
     int64_t turn_rows;   /* positions whose rows are packed: 0 ... turn_rows - 1 */
-    int64_t z_front, z_back; /* rows of zeros before and behind z, for the convolution */
+    int64_t z_front, z_back; /* rows of zeros before and after z, for the convolution */
     /* rel_bias as it is packed: for each head a table of distances p - j, in which the queries of a key lie side by
      * side, as they do along the lanes. Of a tile whose first query is `back` positions ahead of its first key, back no
      * further than from -low to high, it begins at back + zero. */
@@ -159,7 +159,7 @@ struct plan {
     int64_t count; /* ISAs, scalar first, best last */
     struct plan_isa isas[ISAS]; /* not for templates, which see `plans` */
     int64_t packed_bytes, shared_bytes, worker_bytes; /* the largest over the ISAs */
-    int64_t kept_bytes; /* of a sequence; likewise; 0: nothing is kept */
+    int64_t kept_bytes; /* kept of a sequence, the largest over the ISAs; 0: nothing is */
     int64_t back_shared_bytes; /* of shared_bytes what backward needs: none where all sets hold projections and it has
                                 * no phase "transpose" */
     int64_t back_bytes, back_worker_bytes; /* what backward has beside those; 0: there is none */

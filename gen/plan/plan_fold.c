@@ -39,7 +39,7 @@ double packed_weights(const struct layer *l, bool scores, bool values)
     return size;
 }
 
-/* Cost of reading so many weights in a call, in multiply-adds: 0 where they stay in L2. */
+/* Cost of reading `weights` weights in a call, in multiply-adds: 0 where they stay in L2. */
 static double reading(double weights)
 {
     return weights * (double)element_size(OPERANDS) > KEPT_WEIGHTS ? WEIGHT_READ * weights : 0;

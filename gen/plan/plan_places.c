@@ -141,7 +141,7 @@ static void place_kept(struct plan_isa *p, const struct layer *layer)
         place_new(p, LAYOUT_KEPT_SOURCE, "kept source", OWNER_KEPT, layer->source_len, layer->d_source);
 }
 
-/* Queries, keys and values of a group, one behind the other, each with as many rows as the group has tokens */
+/* Queries, keys and values of a group, one after the other, each [tokens of the group][row] */
 static void hold(struct plan_isa *p)
 {
     const struct { enum layout_name id; int64_t *ahead; } all[] = {
@@ -333,7 +333,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
 #define STACK_WHOLE 2  /* and, of whole-number scores, scales of queries; with lse there is none to spare */
 #define STACK_LARGEST 1 /* and, of whole-number weights, the largest ones; and the scales of a block's values */
 #define STACK_ROUND 3  /* of rows that become whole numbers together: a number for each */
-#define STACK_FINISH 2 /* likewise: partial sums of a norm, as rows and as columns; two vectors, LANES pointers */
+#define STACK_FINISH 2 /* of a norm of rows: its partial sums, as rows and as columns; two vectors, LANES pointers */
 #define STACK_SQUARES 2 /* LANES x LANES: a partial transposition holds two; of masks and weights, in one more copy */
 /* Vectors on the stack for each accumulator of a tile where no variable has a register: clang 14, the dearer one, keeps
  * every operand of every word: 33 for an unrolled tile of scores (2 steps), and 15 more for its exponentials. */

@@ -213,7 +213,7 @@ int64_t choose_unroll(const struct plan_request *request, int64_t depth)
     return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
-/* Rows of a row group: as many as three quarters of L2 hold, at so many bytes of operand a row. */
+/* Rows of a row group: as many as three quarters of L2 hold, at `bytes` of operand a row. */
 int64_t choose_group_rows(const struct plan_request *request, const struct plan_isa *p, int64_t bytes, int64_t rows)
 {
     const int64_t model = (int64_t)(p->isa->l2_bytes * 3 / 4) / bytes;
@@ -231,8 +231,8 @@ int64_t line_weights(enum tensor_element type)
     return LINE_BYTES / (int64_t)element_size(type);
 }
 
-/* Lines that an iteration prefetches, so that so many weights, `line` of them a line, are there when `tiles` tiles of
- * so many iterations are done; no more than one tile's iterations can take without overshooting. */
+/* Lines that an iteration prefetches, so that `weights` weights, `line` of them a line, are there when `tiles` tiles of
+ * `iterations` iterations are done; no more than one tile's iterations can take without overshooting. */
 int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int64_t iterations)
 {
     const int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(weights, line), tiles * iterations));

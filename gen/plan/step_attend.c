@@ -59,7 +59,7 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
  * panel is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer
  * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
- * of its own (values in blocks), has zeros before it (convolution), or has memory behind it that may not be read. Nor
+ * of its own (values in blocks), has zeros before it (convolution), or has memory after it that may not be read. Nor
  * where no matrix is left: projected, w_o = none. Where keys and values are kept, each sequence has a place of its own
  * for them: a call that brings sources takes them one by one, and queries alone make the matrix of the others. */
 void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -460,7 +460,7 @@ static void count_query_tile(struct model *m, int64_t t, int64_t queries, double
                                                           : transpose_cycles(m, queries, p->fold->d_z));
 }
 
-#define MAX_TILES 256 /* at most so many tiles of queries are counted; of more, a sample of that size */
+#define MAX_TILES 256 /* tiles of queries that are counted, at most; of more, a sample of that size */
 
 /* `times` sequences, of which `together` were projected as one matrix. */
 void count_attention(struct model *m, int64_t together, double times)

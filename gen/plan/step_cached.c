@@ -14,7 +14,7 @@
 #define STEPS_BLOCK 1024         /* the same for few rows: longer streams; a step gains 1 to 4 % over blocks of 512 */
 #define LOW_CACHED_BLOCK 32      /* with vectors of four: a prefill gains 5 to 10 % */
 #define CACHED_ROWS 96           /* rows in a block: they share the keys that are transposed, or read from beyond L2 */
-#define WORD_ROWS 192            /* the same of whole numbers: rounding a key is paid for by more */
+#define WORD_ROWS 192            /* rows in a block of whole numbers: rounding a key is paid for by more */
 #define SEGMENT_BYTES (INT64_C(512) * 1024) /* of keys and values of a head: 10 us and more from memory */
 #define AHEAD_BYTES 16384        /* measured, Zen 4: 12 to 24 KiB ahead, to L2, are best, from L3 and from memory */
 #define MANY_ROWS 8              /* with this many rows of few and more, the tiles are the limit, not reading */
@@ -102,7 +102,7 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
     p->cached.value_keys_of_many = max(8, (p->cached.values_in_order ? NEAR_BYTES_OF_MANY : NEAR_BYTES) / value);
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
     p->cached.o_row = row_stride(p, round_up(layer->d_v, lanes));
-    if (p->rounds_scores) { /* a query's words, and its scale behind them; whole vectors are written */
+    if (p->rounds_scores) { /* a query's words, then its scale; whole vectors are written */
         p->words_room = round_up(layer->d_k, max(lanes, p->core_word)) / p->core_word;
         p->cached.words_row = row_stride(p, p->words_room + 1);
     }
@@ -152,7 +152,7 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
     const int64_t scales = (layer_scales_cache(layer) ? 2 : 0) + p->rounds_scores + p->rounds_values;
     if (scales > 0)
         place_new(p, LAYOUT_ROW_SCALES, "row_scales", OWNER_WORKER, scales, block);
-    if (p->rounds_values) /* words, ahead of them what sums start from, behind them core_word values as floats */
+    if (p->rounds_values) /* what sums start from, words, then core_word values as floats */
         place_new(p, LAYOUT_ROUNDED_VALUES, "value words", OWNER_WORKER,
                   1 + p->cached.key_block / p->core_word + (layer_stores_cache(layer) ? p->core_word : 0),
                   p->values_room);
@@ -165,7 +165,7 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
 
 /* ---- expected time ---- */
 
-/* Attention by rows over a cache: a call with seq_len tokens behind which the cache is full. */
+/* Attention by rows over a cache: a call with seq_len tokens that fill the cache. */
 void count_cached(struct model *m, double times)
 {
     const struct layer *l = m->layer;

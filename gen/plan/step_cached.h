@@ -15,17 +15,17 @@
  * of a row depends on positions alone, not on the call that brings it. */
 struct plan_cached {
     int64_t key_block; /* softmax takes positions k key_block ... (k + 1) key_block - 1 at once */
-    int64_t few_block; /* the same of few rows */
+    int64_t few_block; /* positions of a softmax block of few rows */
     int64_t s_row;     /* floats from row to row of a block's scores */
     int64_t segment;   /* a multiple of it: positions after which sums begin anew; they are joined in order */
     int64_t segments;  /* a sequence's, at most */
     int64_t queries;   /* tokens whose rows make a block */
     int64_t rows;      /* of a block: as many for each token as heads share keys */
     int64_t split;     /* most tokens of a group of sequences for which each segment is a part */
-    int64_t few_rows;  /* up to so many, scores are dot products along the features; 0: never */
+    int64_t few_rows;  /* rows, at most, whose scores are dot products along the features; 0: none */
     int64_t few_queries; /* the same in queries of a call */
-    int64_t ahead;     /* for few rows: keys, and values, that are prefetched lie so many rows ahead; 0: none are */
-    int64_t ahead_keys; /* of sequences from so many keys on: what is shorter lies in L2 */
+    int64_t ahead;     /* rows of keys and values between a read and its prefetch, for few rows; 0: none are */
+    int64_t ahead_keys; /* keys of a sequence from which on it prefetches: shorter ones lie in L2 */
     int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query that stay in
                          * registers over a vector of keys; 0: as several rows do */
     int64_t half_vecs;  /* of such a row, and of one row's values, tiles of at most so many vectors read and sum
@@ -39,11 +39,11 @@ struct plan_cached {
                                   * of its powers, and floats at most; 0: none are */
     int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */
     int64_t q_row, o_row; /* of a row's query and of its sums, padded to whole vectors */
-    int64_t words_row; /* of a row's query as whole numbers, which lie behind the queries */
+    int64_t words_row; /* words of a row's query as whole numbers, after the queries */
     struct tile_heights word_panels; /* vectors of a value as whole numbers, as widths */
     struct tile_heights tiles, dot_tiles;
     bool keys_in_order, values_in_order; /* few rows read them one after the other; queries stay in registers */
-    int64_t shared_rows; /* of few, from so many on: all read the values of value_keys keys before the next ones */
+    int64_t shared_rows; /* few rows from which on all read the values of value_keys keys before the next ones */
     struct tile_heights few_tiles; /* for the values of few rows, as wide as a value; none: `tiles` serve as well */
     struct tile_heights panels, low_panels, few_panels; /* vectors of a value, as widths */
 };

@@ -50,7 +50,7 @@ static int64_t complete_heads(const struct plan_panels *g, int64_t width)
     return min(g->panels, g->finish / common);
 }
 
-/* Elements of packed weights that so many steps of a column take: of i4 two steps share a byte, or with digits
+/* Elements of packed weights that `steps` steps of a column take: of i4 two steps share a byte, or with digits
  * DIGIT_STEPS a word, and before each group lies the f32 by which its sums are multiplied; of i8 with digits
  * DIGIT_STEPS share a word too. */
 static int64_t packed_steps(const struct plan_isa *p, enum tensor_element weights, int64_t steps)
@@ -112,7 +112,7 @@ static void plan_fast(struct plan_panels *g, const struct plan_request *request,
     g->part_panels = min(g->part_panels, g->panels);
 }
 
-/* Whether a product of so many words takes tile registers, for whole rows of theirs; vectors take what is left. Sums go
+/* Whether a product of `depth` words takes tile registers, for whole rows of theirs; vectors take what is left. Sums go
  * through memory, which few words do not pay for: of 16 the product takes as long as by vectors, of 32 a fifth less, of
  * 48 and more 2.5 times less (Emerald Rapids). */
 bool takes_registers(const struct plan_isa *p, int64_t word, int64_t depth)
@@ -233,7 +233,7 @@ static void prefetch_panels(struct plan_isa *p, const struct layer *layer, const
 }
 
 /* Bytes from where the prefetching of a panel begins to the end of the last line that it touches, of the second matrix
- * too. The last iteration's lines may lie behind the panel. */
+ * too. The last iteration's lines may lie past the panel. */
 static int64_t prefetch_reach(const struct plan_panels *g, const struct plan_isa *p)
 {
     const int64_t iterations = g->k_block / min(g->unroll, g->k_block);
@@ -243,7 +243,7 @@ static int64_t prefetch_reach(const struct plan_panels *g, const struct plan_isa
     return weights * (int64_t)element_size(g->weights) + PREFETCH_TILES * iterations * g->prefetch * LINE_BYTES;
 }
 
-/* Fewer lines, where those of a product's last panel would lie behind the packed block */
+/* Fewer lines, where those of a product's last panel would lie past the packed block */
 static void prefetch_inside(struct plan_panels *g, const struct plan_isa *p, int64_t at)
 {
     const int64_t whole = g->columns / (g->vecs * p->lanes);
@@ -253,7 +253,7 @@ static void prefetch_inside(struct plan_panels *g, const struct plan_isa *p, int
         g->prefetch--;
 }
 
-/* Behind the last panel comes the first one of the product that follows, if so many bytes are there; a panel without
+/* After the last panel comes the first one of the product that follows, if enough bytes are there; a panel without
  * another prefetches nothing. */
 void prefetch_across(struct plan_isa *p)
 {

@@ -23,7 +23,7 @@ struct plan_panels {
     int64_t word;         /* numbers of a step: 1, or under precision those of a 32-bit word */
     int64_t inputs;       /* the same in numbers, several of which make a step under precision */
     int64_t a_scale;      /* of whole numbers: words from the start of a row of A to its scale */
-    int64_t levels;       /* likewise: the largest magnitude of its numbers */
+    int64_t levels;       /* of whole numbers: the largest magnitude */
     int64_t k_block;      /* steps of it taken before the next panel: all, unless the operand would leave L2 */
     int64_t taps;         /* reductions that add up: conv_width, else 1 */
     int64_t groups;       /* independent column groups (heads), or 1 */
@@ -39,7 +39,7 @@ struct plan_panels {
     int64_t slabs, last_slab; /* that the depth is cut into; steps of the last one */
     int64_t panels;       /* panels of one group, the last one maybe narrower */
     int64_t whole;        /* the first of them, with all their lanes valid */
-    int64_t last_vecs;    /* vectors of the one behind those, 0: there is none */
+    int64_t last_vecs;    /* vectors of the panel after the whole ones, 0: there is none */
     int64_t tail_vecs;    /* vectors of the last panel when it is narrower, else 0 */
     int64_t tail_lanes;   /* valid lanes of a group's very last vector, 0: all */
     int64_t packed_depth; /* elements of a column of a tap of a matrix: of all types but i4 as many as steps */
@@ -54,9 +54,9 @@ struct plan_panels {
     int64_t c_group;      /* step of C from group to group, or from head to head */
     int64_t group_rows;   /* rows in a row group (a multiple of the query block) */
     int64_t prefetch;     /* lines of the next panel that an iteration of the first tiles prefetches, 0: none */
-    int64_t prefetch_tile; /* the same of a tile */
-    int64_t in_order;     /* tiles of at most so many rows read a panel strictly in the order of memory */
-    int64_t halves;       /* those of so many rows by halves of vectors; 0: none do */
+    int64_t prefetch_tile; /* lines that a tile prefetches */
+    int64_t in_order;     /* rows of tiles, at most, that read a panel strictly in the order of memory */
+    int64_t halves;       /* rows of tiles that read it by halves of vectors; 0: none do */
     int64_t prefetch_after; /* where those of the product that follows begin, of which the last panel prefetches */
     int64_t finish;       /* panels after which heads are complete, to be normed and rotated; 0: nothing is */
     int64_t part_panels;  /* panels in one part */
@@ -64,7 +64,7 @@ struct plan_panels {
     int64_t floats;       /* of narrow weights: numbers that a panel's slab takes as f32; 0: tiles convert them */
     int64_t floats_rows;  /* of a part, from which on its panels become f32 */
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
-    const char *parts_of; /* likewise, whose function computes its parts: alike in all but what it reads and writes */
+    const char *parts_of; /* label of the product whose function computes its parts: alike in all but operands */
     int64_t behind;       /* floats of the packed block from that product's weights, scales and biases to these */
     /* Where the products that tiles or a function of parts serve write to different layouts: */
     int64_t tile_row;     /* c_row of those tiles; 0: an argument */
@@ -82,7 +82,7 @@ struct plan_panels {
     /* Fast products (templates/tiles/fast.in): two row tiles and two panels at once, by seven products half as deep. 0
      * in `fast`: classical, for the reason `classical`, if fast products are asked for. */
     int64_t fast;         /* rows of a tile; others have one row less */
-    int64_t fast_pairs;   /* of panels; what is behind them is classical */
+    int64_t fast_pairs;   /* pairs of panels; what follows is classical */
     int64_t fast_prefetch; /* lines of the next pair that an iteration of the first four tiles prefetches, 0: none */
     const char *classical;
 };

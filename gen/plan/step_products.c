@@ -8,7 +8,7 @@
 
 #define FINISH_CYCLES 4.0       /* a row of a head, normed or turned: pointers, splats, stores that loads wait for */
 #define GELU_OPERATIONS 20      /* instructions, and a division that counts as five */
-#define EXP_OPERATIONS 9        /* of silu and gelu_tanh likewise, beside the exponential */
+#define EXP_OPERATIONS 9        /* of silu and gelu_tanh, beside the exponential */
 
 struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias)
 {
@@ -28,7 +28,7 @@ struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64
 }
 
 /* A product whose results are y rounds them where its sums are complete: in a block of the worker's that is in L1, or
- * where slabs leave them. Behind a norm that norm does. */
+ * where slabs leave them. Where a norm follows, that rounds. */
 static void plan_narrow(struct plan_isa *p, const struct layer *layer, struct step *step)
 {
     struct plan_panels *const g = &step->panels;

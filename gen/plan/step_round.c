@@ -70,7 +70,7 @@ bool plan_round(struct plan_isa *p, const struct layer *layer, const struct plan
 }
 
 /* Values as the weighted sums of whole numbers read them: words of the same feature of core_word keys of a sequence,
- * the first a multiple of that, and behind them the scales of all. */
+ * the first a multiple of that, then the scales of all. */
 bool plan_round_values(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
                        struct step *g)
 {

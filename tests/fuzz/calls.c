@@ -44,22 +44,22 @@ static const struct pair {
 
 #define EACH(n, N, has, d_source, source_len, taps) \
     has, N##_D_MODEL, N##_H, N##_H_KV, N##_D_K, N##_D_V, d_source, N##_D_OUT, N##_SEQ_LEN, source_len, taps, &n##_table
-#define SELF_PAIR(n, N, has) {EACH(n, N, has, N##_D_MODEL, N##_SEQ_LEN, 1), 0, 0, 0}
-#define CROSS_PAIR(n, N, has, taps) {EACH(n, N, (has) | SOURCE, N##_D_SOURCE, N##_SOURCE_LEN, taps), 0, 0, 0}
-#define GIVEN_PAIR(n, N, has) {EACH(n, N, (has) | SOURCE | GIVEN, N##_D_MODEL, N##_SOURCE_LEN, 1), 0, 0, 0}
-#define CACHED_PAIR(n, N, has, page_len, left) \
+#define PAIR_OF_SELF(n, N, has) {EACH(n, N, has, N##_D_MODEL, N##_SEQ_LEN, 1), 0, 0, 0}
+#define PAIR_OF_CROSS(n, N, has, taps) {EACH(n, N, (has) | SOURCE, N##_D_SOURCE, N##_SOURCE_LEN, taps), 0, 0, 0}
+#define PAIR_OF_GIVEN(n, N, has) {EACH(n, N, (has) | SOURCE | GIVEN, N##_D_MODEL, N##_SOURCE_LEN, 1), 0, 0, 0}
+#define PAIR_OF_CACHED(n, N, has, page_len, left) \
     {EACH(n, N, (has) | PAST | CACHE, N##_D_MODEL, N##_SEQ_LEN, 1), N##_CACHE_LEN, page_len, left}
 
 extern const struct kernel_table masks_table, cross_table, conv_table, given_table, rows_table, ring_table, paged_table;
 
 static const struct pair pairs[] = {
-    SELF_PAIR(masks, MASKS, LENGTHS | MASK_OF_BOOL | MASK_OF_FLOATS | ATTN | BIAS),
-    CROSS_PAIR(cross, CROSS, ATTN | BIAS, 1),
-    CROSS_PAIR(conv, CONV, LENGTHS | ATTN | SPLIT, 4),
-    GIVEN_PAIR(given, GIVEN, LENGTHS | ATTN | PAST | PREFIX | SEGMENTS | LSE | TABLE | SINK),
-    CACHED_PAIR(rows, ROWS, LENGTHS | MASK_OF_FLOATS | ATTN | BIAS, 0, 0),
-    CACHED_PAIR(ring, RING, GIVEN | LSE | SINK, 0, 7),
-    CACHED_PAIR(paged, PAGED, MASK_OF_BOOL | ATTN | PREFIX | LSE, PAGED_PAGE_LEN, 0),
+    PAIR_OF_SELF(masks, MASKS, LENGTHS | MASK_OF_BOOL | MASK_OF_FLOATS | ATTN | BIAS),
+    PAIR_OF_CROSS(cross, CROSS, ATTN | BIAS, 1),
+    PAIR_OF_CROSS(conv, CONV, LENGTHS | ATTN | SPLIT, 4),
+    PAIR_OF_GIVEN(given, GIVEN, LENGTHS | ATTN | PAST | PREFIX | SEGMENTS | LSE | TABLE | SINK),
+    PAIR_OF_CACHED(rows, ROWS, LENGTHS | MASK_OF_FLOATS | ATTN | BIAS, 0, 0),
+    PAIR_OF_CACHED(ring, RING, GIVEN | LSE | SINK, 0, 7),
+    PAIR_OF_CACHED(paged, PAGED, MASK_OF_BOOL | ATTN | PREFIX | LSE, PAGED_PAGE_LEN, 0),
 };
 #define PAIRS (sizeof pairs / sizeof *pairs)
 
@@ -169,7 +169,6 @@ static void *spoil(struct bytes *in, const void *right, bool needed, unsigned *w
     return (void *)right;
 }
 
-#define WEIGHTS 14
 
 /* Matrices and their biases, rel_bias, sink */
 static const enum layer_tensor weight_tensors[] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V,
@@ -832,8 +831,8 @@ static struct state state_of(const struct pair *p, const struct state *s)
 
 static bool same_rows(const struct pair *p, const struct state *a, size_t row, const struct state *b, size_t other)
 {
-    return memcmp(a->tensor[TENSOR_K] + row * p->d_k, b->k + other * p->d_k, p->d_k * sizeof(float)) == 0 &&
-           memcmp(a->tensor[TENSOR_V] + row * p->d_v, b->v + other * p->d_v, p->d_v * sizeof(float)) == 0;
+    return memcmp(a->k + row * p->d_k, b->k + other * p->d_k, p->d_k * sizeof(float)) == 0 &&
+           memcmp(a->v + row * p->d_v, b->v + other * p->d_v, p->d_v * sizeof(float)) == 0;
 }
 
 /* Whether a page is a free one and one that a sequence uses, or twice free: what such a page holds is not known. */
