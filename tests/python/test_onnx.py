@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ONNX's cases of Attention and FlexAttention (tests/onnx) through the module: one in thirteen, or all with EVERYTHING=1."""
+"""ONNX's cases of Attention and FlexAttention (tests/onnx) through the module: one in thirteen, or EVERYTHING=1."""
 import base64
 import os
 import re
