@@ -195,7 +195,7 @@ test-avx512: all
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
-fuzz_pairs   := masks cross conv given rows ring paged
+fuzz_pairs   := masks cross conv given rows ring paged four
 fuzz_masks   := tests/vectors/every_mask.layer
 fuzz_cross   := tests/vectors/grouped_cross.layer
 fuzz_conv    := --set mask=padding --set bias=false --set plan.size=small tests/vectors/split_conv_cross_out_in.layer
@@ -203,6 +203,7 @@ fuzz_given   := tests/fuzz/given.layer
 fuzz_rows    := tests/fuzz/rows.layer
 fuzz_ring    := tests/fuzz/ring.layer
 fuzz_paged   := tests/fuzz/paged.layer
+fuzz_four    := tests/fuzz/four.layer
 
 fuzz:
 	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' FUZZ_LEVEL=-O1 \

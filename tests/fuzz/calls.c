@@ -18,6 +18,7 @@
 
 #include "conv.h"
 #include "cross.h"
+#include "four.h"
 #include "given.h"
 #include "masks.h"
 #include "paged.h"
@@ -77,6 +78,7 @@ FUNCTIONS(given, GIVEN)
 CACHE_FUNCTIONS(rows, ROWS)
 CACHE_FUNCTIONS(ring, RING)
 CACHE_FUNCTIONS(paged, PAGED)
+CACHE_FUNCTIONS(four, FOUR)
 
 static const struct pair pairs[] = {
     PAIR(masks, MASKS, LENGTHS | MASK_OF_BOOL | MASK_OF_FLOATS | ATTN | BIAS, 1),
@@ -86,6 +88,7 @@ static const struct pair pairs[] = {
     CACHED_PAIR(rows, ROWS, LENGTHS | MASK_OF_FLOATS | ATTN | BIAS, 0, 0),
     CACHED_PAIR(ring, RING, GIVEN | LSE | SINK, 0, 7),
     CACHED_PAIR(paged, PAGED, MASK_OF_BOOL | ATTN | PREFIX | LSE, PAGED_PAGE_LEN, 0),
+    CACHED_PAIR(four, FOUR, 0, 0, 0),
 };
 #define PAIRS (sizeof pairs / sizeof *pairs)
 
