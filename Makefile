@@ -100,7 +100,7 @@ $(BUILD)/attnrun: $(BUILD)/runtime/attnrun.o $(run_objects) $(shared)
 
 $(BUILD)/%.o: %.c | lua
 	@mkdir -p $(@D)
-	$(compile) -Igen -Iruntime -I$(BUILD)/gen $(LUA_CFLAGS) -c -o $@ $<
+	$(compile) -Igen -Iruntime -Itemplates -I$(BUILD)/gen $(LUA_CFLAGS) -c -o $@ $<
 
 # The names by which templates see the fields of these headers' structs
 named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h \
@@ -195,7 +195,7 @@ test-avx512: all
 FUZZ         ?=
 FUZZ_SECONDS ?= 600
 fuzzers      := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz_%,$(filter-out tests/fuzz/fuzz.c,$(wildcard tests/fuzz/*.c)))
-fuzz_pairs   := masks cross conv given rows ring paged four
+fuzz_pairs   := masks cross conv given rows ring paged
 fuzz_masks   := tests/vectors/every_mask.layer
 fuzz_cross   := tests/vectors/grouped_cross.layer
 fuzz_conv    := --set mask=padding --set bias=false --set plan.size=small tests/vectors/split_conv_cross_out_in.layer
@@ -203,7 +203,6 @@ fuzz_given   := tests/fuzz/given.layer
 fuzz_rows    := tests/fuzz/rows.layer
 fuzz_ring    := tests/fuzz/ring.layer
 fuzz_paged   := tests/fuzz/paged.layer
-fuzz_four    := tests/fuzz/four.layer
 
 fuzz:
 	@BUILD='$(BUILD)' JOBS='$(JOBS)' SEED='$(SEED)' FUZZ_SECONDS='$(FUZZ_SECONDS)' FUZZ_LEVEL=-O1 \
@@ -215,13 +214,14 @@ $(fuzzers): $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/fuzz.o 
 
 # what the fuzzer of calls calls
 pairs        := $(fuzz_pairs:%=$(BUILD)/pairs/%)
-$(BUILD)/fuzz_calls: $(pairs:=.o)
+$(BUILD)/fuzz_calls: $(pairs:=.o) $(pairs:=_shim.o)
 $(BUILD)/tests/fuzz/calls.o: CPPFLAGS += -I$(BUILD)/pairs
 $(BUILD)/tests/fuzz/calls.o: $(pairs:=.c)
 $(pairs:=.c): $(BUILD)/pairs/%.c: $(BUILD)/attngen
-	$(BUILD)/attngen -o $(@D) --isa avx2,neon --set name=$* $(fuzz_$*)
-$(pairs:=.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
-$(pairs:=.o): %.o: %.c
+	$(BUILD)/attngen -o $(@D) --isa avx2,neon --shim --set name=$* $(fuzz_$*)
+$(pairs:=_shim.c): %_shim.c: %.c
+$(pairs:=.o) $(pairs:=_shim.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
+$(pairs:=.o) $(pairs:=_shim.o): %.o: %.c
 	$(compile) -c -o $@ $<
 # and that of models
 models       := $(BUILD)/pairs/models
@@ -299,7 +299,7 @@ shared-files: $(addprefix $(share)/,$(pages) $(packages) $(completions))
 tables := gen/arguments.c gen/plan/isa.c $(addprefix gen/base/,options.c number.c diag.c text.c nearest.c) runtime/options/options.c
 $(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h gen/*/*.h runtime/*/*.h)
 	@mkdir -p $(share)
-	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -o $@ packaging/pages.c $(tables)
+	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -Itemplates -o $@ packaging/pages.c $(tables)
 
 described := docs/spec.md docs/block.md docs/types.md
 $(share)/section: $(described) packaging/section.awk
