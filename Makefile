@@ -100,7 +100,7 @@ $(BUILD)/attnrun: $(BUILD)/runtime/attnrun.o $(run_objects) $(shared)
 
 $(BUILD)/%.o: %.c | lua
 	@mkdir -p $(@D)
-	$(compile) -Igen -Iruntime -I$(BUILD)/gen $(LUA_CFLAGS) -c -o $@ $<
+	$(compile) -Igen -Iruntime -Itemplates -I$(BUILD)/gen $(LUA_CFLAGS) -c -o $@ $<
 
 # The names by which templates see the fields of these headers' structs
 named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h \
@@ -214,13 +214,14 @@ $(fuzzers): $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/fuzz.o 
 
 # what the fuzzer of calls calls
 pairs        := $(fuzz_pairs:%=$(BUILD)/pairs/%)
-$(BUILD)/fuzz_calls: $(pairs:=.o)
+$(BUILD)/fuzz_calls: $(pairs:=.o) $(pairs:=_shim.o)
 $(BUILD)/tests/fuzz/calls.o: CPPFLAGS += -I$(BUILD)/pairs
 $(BUILD)/tests/fuzz/calls.o: $(pairs:=.c)
 $(pairs:=.c): $(BUILD)/pairs/%.c: $(BUILD)/attngen
-	$(BUILD)/attngen -o $(@D) --isa avx2,neon --set name=$* $(fuzz_$*)
-$(pairs:=.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
-$(pairs:=.o): %.o: %.c
+	$(BUILD)/attngen -o $(@D) --isa avx2,neon --shim --set name=$* $(fuzz_$*)
+$(pairs:=_shim.c): %_shim.c: %.c
+$(pairs:=.o) $(pairs:=_shim.o): CFLAGS += -O0 # at -O1 clang takes five times as long, under the sanitizers
+$(pairs:=.o) $(pairs:=_shim.o): %.o: %.c
 	$(compile) -c -o $@ $<
 # and that of models
 models       := $(BUILD)/pairs/models
@@ -298,7 +299,7 @@ shared-files: $(addprefix $(share)/,$(pages) $(packages) $(completions))
 tables := gen/arguments.c gen/plan/isa.c $(addprefix gen/base/,options.c number.c diag.c text.c nearest.c) runtime/options/options.c
 $(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h gen/*/*.h runtime/*/*.h)
 	@mkdir -p $(share)
-	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -o $@ packaging/pages.c $(tables)
+	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -Itemplates -o $@ packaging/pages.c $(tables)
 
 described := docs/spec.md docs/block.md docs/types.md
 $(share)/section: $(described) packaging/section.awk

@@ -24,6 +24,8 @@ static const struct option_row options[] = {
      .help = "small: less code, slower; the same as --set plan.size=SIZE; default: fast"},
     {.name = "split", .kind = OPTION_FLAG, .field = FIELD(split), .commands = ALL,
      .help = "write each instruction set's code into a file of its own, NAME_ISA.c, beside NAME.c and NAME_internal.h"},
+    {.name = "shim", .kind = OPTION_FLAG, .field = FIELD(shim), .commands = ARGUMENTS_SPECS,
+     .help = "write NAME_shim.c too, a table of the pair's tensors and functions for programs that call any layer"},
     {.name = "set", .argument = "KEY=VALUE", .kind = OPTION_PAIRS, .field = FIELD(set), .commands = EMITS,
      .help = "set a key of each spec, overriding the file; may be repeated"},
     {.name = "explain", .kind = OPTION_FLAG, .field = FIELD(explain), .commands = ARGUMENTS_SPECS,

@@ -225,12 +225,14 @@ static bool fill_context(struct emit *emit, struct job *job, size_t i)
 /* The files of a layer */
 static const struct outline {
     const char *template_name, *ending;
-    bool split, each; /* written with --split alone; one for each instruction set, which its name ends in */
+    enum { ALWAYS, SPLIT, SHIM } when; /* --split, --shim */
+    bool each; /* one for each instruction set, which its name ends in */
 } outlines[] = {
-    {"interface/kernel.c.in", ".c", false, false},
-    {"interface/kernel_isa.c.in", ".c", true, true},
-    {"interface/kernel_internal.h.in", "_internal.h", true, false},
-    {"interface/kernel.h.in", ".h", false, false},
+    {"interface/kernel.c.in", ".c", ALWAYS, false},
+    {"interface/kernel_isa.c.in", ".c", SPLIT, true},
+    {"interface/kernel_internal.h.in", "_internal.h", SPLIT, false},
+    {"interface/kernel.h.in", ".h", ALWAYS, false},
+    {"interface/shim.c.in", "_shim.c", SHIM, false}, /* no part of the pair: its number is that without --shim */
 };
 
 static bool expand(struct emit *emit, const struct outline *outline, const char *name, size_t plan, struct job *job,
@@ -262,26 +264,27 @@ static bool expand_all(struct emit *emit, const struct pair *pair, struct job *j
 {
     for (size_t i = 0; i < sizeof outlines / sizeof *outlines; i++) {
         const struct outline *outline = &outlines[i];
-        if (outline->split && !job->arguments.split)
+        if (outline->when == SHIM)
+            output_number_pair(output);
+        if ((outline->when == SPLIT && !job->arguments.split) || (outline->when == SHIM && !job->arguments.shim))
             continue;
         if (!(outline->each ? expand_each(emit, outline, pair, job, output)
                             : expand(emit, outline, pair->layer->name, 0, job, output)))
             return false;
     }
-    output_number_pair(output);
     return true;
 }
 
-/* Of split pairs a file may be another's too: NAME_avx2.c of one and the .c of a layer NAME_avx2. */
+/* A further file may be another pair's too: NAME_avx2.c of one and the .c of a layer NAME_avx2. */
 static bool check_paths(struct job *job, size_t i)
 {
     const char *const *specs = job->specs;
-    for (size_t j = 0; job->arguments.split && j < i; j++) {
+    for (size_t j = 0; (job->arguments.split || job->arguments.shim) && j < i; j++) {
         const char *shared = output_shared_path(&job->outputs[i], &job->outputs[j]);
         if (shared != NULL)
             diag_error(&job->diag, specs[i],
-                       "with --split the file %s is also one of %s; give each layer a name of its own", shared,
-                       specs[j]);
+                       "with %s the file %s is also one of %s; give each layer a name of its own",
+                       job->arguments.split ? "--split" : "--shim", shared, specs[j]);
     }
     return good(job);
 }
@@ -321,8 +324,8 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
 /* The model's own files, behind those of its layers. */
 static void make_model(struct job *job, FILE *rules)
 {
-    static const struct outline files[] = {{"model/model.c.in", "_model.c", false, false},
-                                           {"model/model.h.in", "_model.h", false, false}};
+    static const struct outline files[] = {{"model/model.c.in", "_model.c", ALWAYS, false},
+                                           {"model/model.h.in", "_model.h", ALWAYS, false}};
     const struct arguments *a = &job->arguments;
     struct layer **layers = NULL;
     struct emit *emit = emit_open(a->templates, &job->diag);

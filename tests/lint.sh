@@ -27,7 +27,7 @@ number=1000
 job() { echo "$((++number)) $*" >>"$work/jobs"; }
 
 tools=(gen/*.c gen/*/*.c runtime/*.c runtime/*/*.c)
-tool_flags=(-std=c11 -D_GNU_SOURCE -Igen -Iruntime -I"$BUILD/gen")
+tool_flags=(-std=c11 -D_GNU_SOURCE -Igen -Iruntime -Itemplates -I"$BUILD/gen")
 for name in lua5.4 lua-5.4 lua54 lua; do
     # shellcheck disable=SC2207 # flags are words
     pkg-config --exists "$name >= 5.4" 2>/dev/null && tool_flags+=($(pkg-config --cflags "$name" | sed 's/-I/-isystem /g')) && break
@@ -44,7 +44,7 @@ if command -v cppcheck >/dev/null; then
     cppcheck=(cppcheck -q --std=c11 --error-exitcode=1 --template=gcc)
     kinds=warning,performance,portability
     for file in "${tools[@]}"; do
-        job "cppcheck:$file" "${cppcheck[@]}" --enable=$kinds -Igen -Iruntime -I"$BUILD/gen" "$file"
+        job "cppcheck:$file" "${cppcheck[@]}" --enable=$kinds -Igen -Iruntime -Itemplates -I"$BUILD/gen" "$file"
     done
     for file in "$work"/*.c; do
         job "cppcheck:${file##*/}" "${cppcheck[@]}" --enable=$kinds,style --max-configs=1 --suppressions-list=.cppcheck "$file"

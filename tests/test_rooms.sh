@@ -9,9 +9,10 @@ cd "$(dirname "$0")/.." || exit 3
 unbuilt=yes
 . tests/checks.sh
 
-# Lowest first. What lies beside the rooms may include every one; runtime/ has those of gen/ that attnrun links below its own.
+# Lowest first. What lies beside the rooms may include every one; runtime/ has those of gen/ that attnrun links below its own, and
+# templates/interface for the types of a pair's table.
 gen="base expression spec plan emit model"
-runtime="base expression spec plan system inputs reference kernels timing promises options reports sweep commands"
+runtime="base expression spec plan interface system inputs reference kernels timing promises options reports sweep commands"
 templates="sets score tiles steps interface model"
 
 # upwards FOLDER ROOMS…: the includes of FOLDER that lead to a higher room or to none, one a line

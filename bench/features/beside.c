@@ -82,7 +82,7 @@ static void add_calls(const struct entry *e, double us[STEPS])
         struct kernel_args args = kernel_args_of_sequence(e->layer, &e->timed.inputs, e->timed.args, i);
         const int32_t length = (int32_t)e->length[i];
         args.n = args.m = e->length[i];
-        args.lengths = args.lengths != NULL ? &length : NULL;
+        args.tensor[TENSOR_LENGTHS] = args.tensor[TENSOR_LENGTHS] != NULL ? &length : NULL;
         add_call(&e->timed, &args, us);
     }
 }

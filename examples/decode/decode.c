@@ -38,7 +38,7 @@ int main(void)
     for (int32_t page = 0; page < LAYER_PAGES; page++)
         page_table[page] = LAYER_PAGES - 1 - page;
 #endif
-    const layer_weights weights = {w[0], b[0], w[1], b[1], w[2], b[2], w[3], b[3], .tables = NULL};
+    const layer_weights weights = {w[0], b[0], w[1], b[1], w[2], b[2], w[3], b[3]};
     int error = layer_pack(packed, &weights, LAYER_ISA_AUTO), different = 0, wrong = 0;
     error = error ? error : feed(y, 0, PROMPT);
     for (int32_t past = PROMPT, from = PROMPT; !error && past < TOKENS; from = past) {

@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x9664f41b0f4dd31au
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xe30f83ea14e2e019u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -124,10 +124,8 @@ enum {
 enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
 _Static_assert(H % H_KV == 0, "each key/value head serves the same number of query heads");
 _Static_assert(sizeof(float) == 4 && sizeof(int32_t) == 4, "f32 tensors, int32 lengths");
-_Static_assert(TINY_D_MODEL == D_MODEL && TINY_H == H && TINY_H_KV == H_KV &&
-               TINY_D_K == D_K && TINY_D_V == D_V && TINY_D_SOURCE == D_SOURCE &&
-               TINY_D_OUT == 64 && TINY_SEQ_LEN == SEQ_LEN && TINY_SOURCE_LEN == SOURCE_LEN,
-               "tiny.h has the sizes of tiny.c");
+_Static_assert(TINY_D_MODEL == D_MODEL && TINY_H == H && TINY_H_KV == H_KV && TINY_D_K == D_K && TINY_D_V == D_V &&
+               TINY_D_OUT == 64 && TINY_SEQ_LEN == SEQ_LEN, "tiny.h has the sizes of tiny.c");
 _Static_assert(TINY_PACKED_BYTES == ((size_t)65600) &&
                TINY_SCRATCH_BYTES_FOR(3) == ((size_t)32768) + 3 * ((size_t)9472),
                "callers have room for what this file packs and writes");
@@ -3809,10 +3807,6 @@ static int check_weights(const tiny_weights *w)
         if (misaligned(used[i], sizeof(float)))
             return TINY_ERROR_ALIGNMENT;
     }
-    if (w->w_1 || w->w_g || w->w_2 || w->b_q || w->b_k || w->b_v || w->b_o || w->b_1 || w->b_g || w->b_2 || w->g_q ||
-        w->c_q || w->g_k || w->c_k || w->n1_g || w->n1_b || w->n2_g || w->n2_b || w->n3_g || w->n3_b || w->n4_g ||
-        w->n4_b || w->rel_bias || w->sink || w->tables)
-        return TINY_ERROR_UNUSED;
     return TINY_OK;
 }
 
@@ -3822,23 +3816,17 @@ static int check_args(const tiny_args *a)
 {
     if (a == NULL)
         return TINY_ERROR_NULL;
-    if (a->source || a->q || a->k || a->v || a->lengths || a->past || a->positions || a->page_table || a->prefix ||
-        a->segment || a->segment_q || a->segment_k || a->attn || a->lse || a->k_cache || a->v_cache || a->k_pages ||
-        a->v_pages || a->mask_bool || a->mask_add)
-        return TINY_ERROR_UNUSED;
     if (a->n > SEQ_LEN || (a->m != a->n && a->m != 0))
         return TINY_ERROR_SIZE;
-    const size_t m = a->n;
     /* the largest tensor must be a C object: no byte count past PTRDIFF_MAX */
     const size_t row = a->n * ((size_t)64) + 1;
     if (a->batch > PTRDIFF_MAX / sizeof(float) / row)
         return TINY_ERROR_SIZE;
-    const int queries = a->batch > 0 && a->n > 0, keys = a->batch > 0 && m > 0;
+    const int queries = a->batch > 0 && a->n > 0;
     if (queries && (a->x == NULL || a->y == NULL))
         return TINY_ERROR_NULL;
     if (misaligned(a->x, sizeof(float)) || misaligned(a->y, sizeof(float)))
         return TINY_ERROR_ALIGNMENT;
-    (void)keys;
     return TINY_OK;
 }
 
@@ -4021,14 +4009,8 @@ const char *tiny_strerror(int error)
     case TINY_ERROR_NULL:
         return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, w_k, w_v, w_o; to open, "
                "blocks, packed; to compute, packed, scratch, args, in it x, y";
-    case TINY_ERROR_UNUSED:
-        return "a tensor is given that this layer has no use for; it must be NULL";
     case TINY_ERROR_SIZE:
         return "n, m or batch is outside the limits: n <= 32, m = n or 0, no tensor above PTRDIFF_MAX bytes";
-    case TINY_ERROR_LENGTH:
-        return "a length is outside 0 ... n";
-    case TINY_ERROR_BROADCAST:
-        return "a mask's batch or head extent is neither 1 nor the full one";
     case TINY_ERROR_ALIGNMENT:
         return "packed or scratch is not on a 64-byte boundary, or a tensor not on 4 bytes";
     case TINY_ERROR_ISA:
@@ -4036,11 +4018,10 @@ const char *tiny_strerror(int error)
     case TINY_ERROR_NONFINITE:
         return "a weight is NaN or infinite, or too large with the scale or another weight folded in";
     case TINY_ERROR_PACKED:
-        return "not a block for this layer, plan and version of attngen, or damaged or cut off: pack the weights again";
+        return "not a block for this layer, plan and version of attngen, or damaged or cut off: pack the weights "
+               "again";
     case TINY_ERROR_PART:
         return "phase or part is out of range";
-    case TINY_ERROR_OVERLAP:
-        return "a cache overlaps another tensor of the call";
     default:
         return "unknown error";
     }

@@ -7,17 +7,8 @@
  *   A_i = softmax(scale Q_i K_i^T)    Z_i = A_i V_i    y = [Z_1 ... Z_h] W_O
  *
  * Weights are stored [in][out], y = x W (weight_layout = in_out). torch.nn.Linear stores them the other way round.
- * Tensors, row-major f32 unless said otherwise:
- *   x         [batch][n][64]
- *   w_q       [64][64]
- *   w_k       [64][64]
- *   w_v       [64][64]
- *   w_o       [64][64]
- *   y         [batch][n][64]
- * y and attn must not overlap each other, the inputs, the packed block or the scratch. Inputs are only read, and
- * never past their end. n and batch may differ from call to call: n within the limit below, batch
- * as long as no tensor exceeds PTRDIFF_MAX bytes; zeros are legal.
- *
+ * y must not overlap the inputs, the packed block or the scratch. Inputs are only read, and never past their end. n
+ * and batch may differ from call to call, from 0 up to the limit of n below and to PTRDIFF_MAX bytes of a tensor.
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero).
  * What a mask hides never matters, whatever it holds. NaN and infinity that a query does see make its row non-finite.
  * The same input gives the same bits for one ISA, compiler and set of flags. There is no allocation, no lock, no I/O
@@ -46,138 +37,88 @@
 extern "C" {
 #endif
 
-#define TINY_INTERFACE_VERSION 3
-#define TINY_PAIR 0x9664f41b0f4dd31au /* identifies this pair: tiny.c compiles with no other header */
+#define TINY_INTERFACE_VERSION 4
+#define TINY_PAIR 0xe30f83ea14e2e019u /* identifies this pair: tiny.c compiles with no other header */
 
 #define TINY_D_MODEL 64 /* width of x */
 #define TINY_H 4 /* query heads */
 #define TINY_H_KV 4 /* key/value heads */
 #define TINY_D_K 16 /* width of a query and of a key */
 #define TINY_D_V 16 /* width of a value */
-#define TINY_D_SOURCE 64 /* width of the input of keys and values */
 #define TINY_D_OUT 64 /* width of y */
 #define TINY_SEQ_LEN 32 /* maximum number of queries in a sequence */
-#define TINY_SOURCE_LEN 32 /* maximum number of keys */
 
 #define TINY_ALIGNMENT 64 /* of packed and scratch, in bytes; tensors need only their natural alignment */
 #define TINY_SIZE(bytes) (SIZE_MAX / SIZE_MAX * (bytes)) /* a size_t that #if can evaluate, unlike a cast */
 #define TINY_PACKED_BYTES TINY_SIZE(65600)
 #define TINY_SCRATCH_BYTES TINY_SCRATCH_BYTES_FOR(1)
-/* scratch of one call that `workers` threads share */
-#define TINY_SCRATCH_BYTES_FOR(workers) (TINY_SIZE(32768) + TINY_SIZE(workers) * 9472)
+#define TINY_SCRATCH_BYTES_FOR(workers) (TINY_SIZE(32768) + TINY_SIZE(workers) * 9472) /* threads that share it */
+enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 }; /* 1: packing multiplies these weights */
 
-/* Whether packing multiplies weights of queries and keys, so that keys are the input itself, and those of values and
- * output: 1 or 0 */
-enum { TINY_FOLDS_SCORES = 0, TINY_FOLDS_VALUES = 0 };
-
-/* Instruction sets. tiny.c has scalar, avx2, avx512, neon. Those that the target can have are compiled,
- * or with -DTINY_ONLY_ISA=TINY_ISA_..., for tiny.c, that one alone. */
+/* Those that the target can have are compiled, or with -DTINY_ONLY_ISA=TINY_ISA_..., that one alone. */
 typedef enum tiny_isa_id {
-    TINY_ISA_AUTO = 0, /* the best one that is compiled and that the CPU and the operating system support */
+    TINY_ISA_AUTO = 0, /* the best that is compiled and that the CPU and the operating system support */
     TINY_ISA_SCALAR = 1, /* every machine */
-    TINY_ISA_SSE4 = 4, /* x86-64 with SSE4.1 */
     TINY_ISA_AVX2 = 2, /* x86-64 with AVX2 and FMA */
     TINY_ISA_AVX512 = 3, /* x86-64 with AVX-512 F, DQ, BW and VL */
-    TINY_ISA_NEON = 5, /* every AArch64 */
-    TINY_ISA_WASM_SIMD128 = 6, /* WebAssembly with SIMD, compiled with -msimd128 */
-    TINY_ISA_RVV = 7 /* RISC-V with V 1.0, compiled for it */
+    TINY_ISA_NEON = 5 /* every AArch64 */
 } tiny_isa_id;
 
 typedef enum tiny_error {
     TINY_OK = 0,
-    TINY_ERROR_NULL = 1,      /* a required pointer is NULL */
-    TINY_ERROR_UNUSED = 2,    /* a tensor is given that this layer neither reads nor writes */
-    TINY_ERROR_SIZE = 3,      /* n or batch outside the limits, or m neither n nor 0 */
-    TINY_ERROR_LENGTH = 4,    /* a length outside 0 ... n */
-    TINY_ERROR_BROADCAST = 5, /* a mask's batch or head extent is neither 1 nor the full one */
-    TINY_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
-    TINY_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
+    TINY_ERROR_NULL = 1, /* a required pointer is NULL */
+    TINY_ERROR_SIZE = 3, /* n, m or batch outside the limits; m = n or 0 */
+    TINY_ERROR_ALIGNMENT = 6, /* packed or scratch is not on a 64-byte boundary, or a tensor not on 4 bytes */
+    TINY_ERROR_ISA = 7, /* this file or this machine lacks the instruction set */
     TINY_ERROR_NONFINITE = 8, /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
-    TINY_ERROR_PACKED = 9,    /* not a whole block for this layer, plan and version of attngen */
-    TINY_ERROR_PART = 10,     /* phase or part out of range */
-    TINY_ERROR_OVERLAP = 11   /* a cache overlaps another tensor of the call */
+    TINY_ERROR_PACKED = 9, /* not a whole block for this layer, plan and version of attngen */
+    TINY_ERROR_PART = 10 /* phase or part is out of range */
 } tiny_error;
 
-/* Pointers that this layer does not use must be NULL; the extents of a mask that it lacks are ignored. */
+/* Tensors are row-major f32 unless said otherwise. All pointers are needed where they have elements. */
 typedef struct tiny_weights {
-    const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o, *w_1, *b_1, *w_g, *b_g, *w_2, *b_2;
-    const float *g_q, *c_q, *g_k, *c_k, *n1_g, *n1_b, *n2_g, *n2_b, *n3_g, *n3_b, *n4_g, *n4_b, *rel_bias, *sink;
-    const float *const *tables;
+    const float *w_q; /* [64][64] */
+    const float *w_k; /* [64][64] */
+    const float *w_v; /* [64][64] */
+    const float *w_o; /* [64][64] */
 } tiny_weights;
 
 typedef struct tiny_args {
-    const float *x;
-    const float *source;
-    const float *q;
-    const float *k;
-    const float *v;
-    const int32_t *lengths;
-    const int32_t *past;
-    const int32_t *positions;
-    const int32_t *page_table;
-    const int32_t *prefix;
-    const int32_t *segment;
-    const int32_t *segment_q;
-    const int32_t *segment_k;
-    const unsigned char *mask_bool; /* [mask_bool_batch][mask_bool_h][n][n], nonzero: visible */
-    size_t mask_bool_batch, mask_bool_h; /* 1 or batch, 1 or h */
-    const float *mask_add; /* [mask_add_batch][mask_add_h][n][n], added after the scale; -inf hides */
-    size_t mask_add_batch, mask_add_h;
-    float *y;
-    float *attn;
-    float *lse;
-    float *k_cache;
-    float *v_cache;
-    float *k_pages;
-    float *v_pages;
+    const float *x; /* [batch][n][64] */
+    float *y; /* [batch][n][64] */
     size_t batch, n, m; /* m: n or 0 */
-    size_t pages; /* of a paged cache */
 } tiny_args;
 
-/* Packs the weights into `packed` (TINY_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of one ISA read,
- * and records the ISA there. Needed once: the weights are not read afterwards. After an error the block is not usable.
- * Any number of threads may share the block, and it may be copied.
- *
- * To pack on another machine than the one that computes, for example at build time, compile with -DTINY_PACK_ONLY: then
- * tiny.c has only tiny_pack, tiny_open, tiny_isa, tiny_isa_name and tiny_strerror. It packs on any
- * machine, for every instruction set above but TINY_ISA_AUTO, in the byte order of the machine that packs. */
+/* Packs the weights into `packed` (TINY_PACKED_BYTES, 64-byte aligned) as the kernels of one instruction set read them.
+ * Needed once: the weights are not read afterwards. After an error the block is not usable. Any number of threads may
+ * share the block, and it may be copied. With -DTINY_PACK_ONLY the file only packs, on any machine for every set. */
 int tiny_pack(void *packed, const tiny_weights *weights, tiny_isa_id isa);
 
-/* For blocks that were packed elsewhere: by attnrun pack, by a program with -DTINY_PACK_ONLY, or read from a file.
- * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
- * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
- * TINY_ERROR_PACKED: a block is damaged or cut off; or none fits, and one is of another layer, plan or version of
- * attngen.
- * TINY_ERROR_ISA: none is for this machine.
- *
- * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
- * 1 us on x86-64 and 5 to 20 us in a virtual machine. A block that tiny_pack filled without -DTINY_PACK_ONLY is for
- * the machine that packed it, and calls do not check again. */
+/* For blocks that were packed elsewhere: by attnrun pack, with -DTINY_PACK_ONLY, or read from a file. Sets *packed
+ * to the best of the blocks in these `bytes` (64-byte aligned, only read) for this machine; calls then take *packed,
+ * which points into `blocks`. On an error *packed is NULL: a block is damaged or cut off, or of another layer, plan
+ * or version (TINY_ERROR_PACKED), or none is for this machine (TINY_ERROR_ISA). Calls take `blocks` too, but then
+ * each asks what the machine supports: less than 1 us on x86-64, 5 to 20 us in a virtual machine. */
 int tiny_open(const void *blocks, size_t bytes, const void **packed);
 
-/* Computes the whole layer on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant,
- * one for each call under way. Everything is checked before a tensor is touched; on an error nothing is written. */
+/* The whole layer, on the calling thread. `scratch`: TINY_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one for
+ * each call under way. Everything is checked before a tensor is touched; on an error nothing is written. */
 int tiny_forward(const void *packed, const tiny_args *args, void *scratch);
 
-/* The same for callers with threads. Run phases 0 ... tiny_phases()-1 in order; in each phase run every part
- * exactly once (it may overwrite what it has read), in any order, on any threads; then join. A phase of a small layer
- * takes microseconds, less than waking a thread. Each thread has its own number `worker`, 0 ... workers-1, and all
- * share a scratch of TINY_SCRATCH_BYTES_FOR(workers). A batch is computed a few sequences at a time, each through all
- * phases. With many sequences it may be better that each thread calls tiny_forward on sequences of its own. The
- * result does not depend on which thread runs what. Both counts are 0 for a bad call (tiny_forward says what is
- * wrong with it) and where there is nothing to do: n or batch 0. */
+/* The same for threads. Run phases 0 ... tiny_phases()-1 in order, and in each phase every part exactly once (it may
+ * overwrite what it has read), in any order, on any threads; then join. Each thread has its own number `worker`,
+ * 0 ... workers-1; all share a scratch of TINY_SCRATCH_BYTES_FOR(workers). The result does not depend on which thread
+ * runs what. A batch is computed a few sequences at a time, each through all phases; with many sequences each thread
+ * may better call tiny_forward on its own. Both counts are 0 for a bad call and where n or batch is 0. */
 size_t tiny_phases(const void *packed, const tiny_args *args);
 size_t tiny_parts(const void *packed, const tiny_args *args, size_t phase);
 int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t phase, size_t part, size_t worker);
 const char *tiny_phase_name(size_t phase); /* the same words for each few sequences of a batch */
 
-/* The instruction set that calls with a packed block use (AUTO: tiny_forward returns an error), and its name (NULL:
- * not compiled from this file). */
+/* The instruction set that calls with a packed block use (AUTO: they return an error), and its name (NULL: not here) */
 tiny_isa_id tiny_isa(const void *packed);
 const char *tiny_isa_name(tiny_isa_id isa);
-
 const char *tiny_strerror(int error);
-
 #ifdef __cplusplus
 }
 #endif

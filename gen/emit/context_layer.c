@@ -226,7 +226,7 @@ static const char *word_of(enum tensor_element element)
     return words[element];
 }
 
-/* All tensors; those that the layer lacks are fields of the interface too. */
+/* The tensors of the layer */
 static void push_tensors(struct emit *emit, const struct layer *layer)
 {
     static const char *const kinds[] = {[TENSOR_OF_CALL] = "call", [TENSOR_OF_PAIRS] = "pairs",
@@ -237,20 +237,17 @@ static void push_tensors(struct emit *emit, const struct layer *layer)
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const struct layer_tensor_row *row = layer_tensor_row(t);
         char shape[LAYER_SHAPE_TEXT];
-        const bool own = t == TENSOR_W || t == TENSOR_B || t == TENSOR_K_SCALE || t == TENSOR_V_SCALE;
-        const bool named = row->kind == TENSOR_NAMED && !layer_has_tensor(layer, t);
-        if (named || (own && t < TENSOR_Y ? !layer_is_linear(layer) : own && !layer_has_tensor(layer, t)))
+        if (!layer_has_tensor(layer, t))
             continue;
         layer_tensor_text(layer, t, shape);
         emit_begin_item(emit);
+        emit_set_integer(emit, "number", t); /* of enum layer_tensor */
         emit_set_string(emit, "name", layer_tensor_called(layer, t));
         emit_set_string(emit, "kind", kinds[row->kind]);
-        emit_set_boolean(emit, "own", own); /* a field that only such layers have, behind the others */
+        emit_set_string(emit, "element", element_name(layer_tensor_element(layer, t)));
         emit_set_string(emit, "type", word_of(layer_tensor_element(layer, t)));
         emit_set_string(emit, "shape", shape);
-        emit_set_string(emit, "field", text_or_empty(row->field));
         emit_set_string(emit, "note", text_or_empty(row->note));
-        emit_set_boolean(emit, "has", layer_has_tensor(layer, t));
         emit_set_boolean(emit, "has_gradient", layer_has_gradient(layer, t));
         emit_set_boolean(emit, "of_queries", layer_tensor_has_axis(layer, t, "n"));
         emit_set_boolean(emit, "of_keys", layer_tensor_has_axis(layer, t, "m"));

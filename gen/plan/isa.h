@@ -71,7 +71,7 @@ struct isa {
     bool optional;          /* emitted only where --isa asks for it */
     bool dots_only;         /* only in pairs with sums of products of whole numbers: others would have another's code */
     int tile_rows;          /* rows of a tile register, whose products are of bytes; 0: there are none. Programs ask the
-                             * operating system for these registers (templates/interface/interface.in) */
+                             * operating system for these registers (templates/interface/machine.in) */
     int tile_words;         /* words of 32 bits in such a row */
     const char *vocabulary; /* template that spells the SIMD words */
 };

@@ -329,11 +329,12 @@ static void print_asserts(struct selftest *s)
 {
     const struct layer *l = s->layer;
     const struct { const char *name; int64_t value; } facts[] = {
-        {"INTERFACE_VERSION", KERNEL_INTERFACE_VERSION}, {"D_MODEL", l->d_model}, {"H", l->h}, {"H_KV", l->h_kv},
-        {"D_K", l->d_k}, {"D_V", l->d_v}, {"D_SOURCE", l->d_source}, {"D_OUT", l->d_out}, {"SEQ_LEN", l->seq_len},
-        {"SOURCE_LEN", l->source_len}, {"FOLDS_SCORES", s->folds.scores}, {"FOLDS_VALUES", s->folds.values},
+        {"INTERFACE_VERSION", KERNEL_INTERFACE_VERSION}, {"D_MODEL", l->d_model}, {"D_OUT", l->d_out},
+        {"SEQ_LEN", l->seq_len}, {"FOLDS_SCORES", s->folds.scores}, {"FOLDS_VALUES", s->folds.values},
+        {"H", l->h}, {"H_KV", l->h_kv}, {"D_K", l->d_k}, {"D_V", l->d_v}, /* of attention alone */
     };
-    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+    const size_t count = sizeof facts / sizeof *facts - (layer_attends(l) ? 0 : 4);
+    for (size_t i = 0; i < count; i++) {
         fputs(i == 0 ? "_Static_assert(" : " &&\n               ", s->out);
         print_upper(s);
         fprintf(s->out, "_%s == %lld", facts[i].name, (long long)facts[i].value);

@@ -123,7 +123,7 @@ static int run_backward(const struct call *call, const void *packed, const struc
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         if (call->gradient[t] != NULL) {
             memset(call->gradient[t], 0, call->gradient_bytes[t]); /* to which it is added */
-            *kernel_gradient(call->layer, &grads, t) = call->gradient[t];
+            grads.tensor[t] = call->gradient[t];
         }
     const size_t bytes = call->kernel.call->back_scratch_bytes_for(1);
     void *scratch = aligned_alloc(KERNEL_ALIGNMENT, (bytes + KERNEL_ALIGNMENT) / 64 * 64);

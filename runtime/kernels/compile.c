@@ -128,6 +128,8 @@ static bool generate(const char *command, const char *folder, const char *spec, 
         words_add(&words, command);
     words_add(&words, "-o");
     words_add(&words, folder);
+    if (command == NULL)
+        words_add(&words, "--shim");
     if (options->isa != NULL) {
         words_add(&words, "--isa");
         words_add(&words, command == NULL ? isas_of(spec, options, isas) : options->isa);
@@ -271,27 +273,18 @@ static bool compile(const struct files *files, const char *compiler, const char 
     return good;
 }
 
-static bool write_shim(const struct files *files, const char *name, struct diag *diag)
-{
-    char *text = kernel_shim(name);
-    bool good = text != NULL && file_replace(files->shim, &(struct piece){text, strlen(text)}, 1, diag);
-    if (text == NULL)
-        diag_environment(diag, NULL, "out of memory");
-    free(text);
-    return good;
-}
-
 static bool name_files(struct files *files, const char *name, struct diag *diag)
 {
-    size_t size = strlen(name) + 3;
+    const size_t size = strlen(name) + sizeof "_shim.c";
     char *file = malloc(size);
     files->folder = folder_make(diag);
     if (files->folder == NULL || file == NULL) {
         free(file);
         return false;
     }
-    files->shim = path_join(files->folder, "attnrun-shim.c"); /* with the dash it differs from any layer's name */
     files->library = path_join(files->folder, "attnrun-kernel.so");
+    snprintf(file, size, "%s_shim.c", name);
+    files->shim = path_join(files->folder, file);
     snprintf(file, size, "%s.c", name);
     files->source = path_join(files->folder, file);
     snprintf(file, size, "%s.h", name);
@@ -303,12 +296,12 @@ static bool name_files(struct files *files, const char *name, struct diag *diag)
 }
 
 /* Loads the library from the cache, if it is there and can be loaded. */
-static bool load_kept(struct kernel *kernel, const struct files *files, double *us)
+static bool load_kept(struct kernel *kernel, const struct files *files, const char *layer, double *us)
 {
     struct diag ignored = {0};
     const int file = cache_find(&files->cache, files->key, us);
     char *name = file >= 0 ? cache_name(&files->cache, files->key) : NULL;
-    const bool good = name != NULL && kernel_load(kernel, name, &ignored);
+    const bool good = name != NULL && kernel_load(kernel, name, layer, &ignored);
     kernel->crashed = false; /* the crash of a cached library is no verdict: it is compiled again */
     diag_free(&ignored);
     free(name);
@@ -349,14 +342,14 @@ static bool compile_ahead(const struct files *files, const char *compiler, const
            cache_add(&files->cache, files->key, files->library, us, diag);
 }
 
-static bool load_or_compile(struct kernel *kernel, const struct files *files, const char *compiler, const char *flags,
-                            struct diag *diag)
+static bool load_or_compile(struct kernel *kernel, const struct files *files, const char *layer, const char *compiler,
+                            const char *flags, struct diag *diag)
 {
     double us = 0;
     bool refused = false;
-    bool good = load_kept(kernel, files, &us);
+    bool good = load_kept(kernel, files, layer, &us);
     if (!good && compile(files, compiler, flags, &us, &refused, diag)) {
-        good = kernel_load(kernel, files->library, diag);
+        good = kernel_load(kernel, files->library, layer, diag);
         if (!good)
             advise(flags, diag);
         if (good)
@@ -572,9 +565,9 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
     signals_hold(&before);
     bool good = flags != NULL && name_files(&files, name, diag) && cache_open(&files.cache, options->cache, diag) &&
                 generate(NULL, files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
-                write_shim(&files, name, diag) && make_key(&files, compiler, flags, diag) &&
+                make_key(&files, compiler, flags, diag) &&
                 (options->ahead ? compile_ahead(&files, compiler, flags, diag)
-                                : load_or_compile(kernel, &files, compiler, flags, diag));
+                                : load_or_compile(kernel, &files, name, compiler, flags, diag));
     files_free(&files);
     free(flags);
     signals_release(&before);

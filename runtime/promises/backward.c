@@ -87,7 +87,7 @@ static struct kernel_grads grads_of(const struct pass *p, struct guarded *to)
     struct kernel_grads grads = {.dy = p->dy};
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         if (layer_has_gradient(p->layer, t))
-            *kernel_gradient(p->layer, &grads, t) = to[t].data;
+            grads.tensor[t] = to[t].data;
     return grads;
 }
 
@@ -243,11 +243,11 @@ static bool check_batch(struct pass *p)
         guarded_fill(&p->saved);
         prepare(p, p->gradient);
         const size_t of_x = count_of(p, TENSOR_X) / p->in->batch;
-        grads.dx = (float *)p->gradient[TENSOR_X].data + b * of_x;
+        grads.tensor[TENSOR_X] = (float *)p->gradient[TENSOR_X].data + b * of_x;
         if (!refused(p, "forward", p->call->forward(p->of->packed, &own, p->scratch.data)) ||
             !refused(p, "backward", p->call->backward(p->of->packed, &own, &grads, p->back.data)))
             return false;
-        if (memcmp(grads.dx, (float *)p->base[TENSOR_X].data + b * of_x, of_x * sizeof(float)) != 0)
+        if (memcmp(grads.tensor[TENSOR_X], (float *)p->base[TENSOR_X].data + b * of_x, of_x * sizeof(float)) != 0)
             return promise_violated(p->why, "dx of sequence %zu has other bits when it is computed alone", b);
     }
     return run_forward(p, p->in);
@@ -261,7 +261,7 @@ static bool check_choice(struct pass *p)
         if (!layer_has_gradient(p->layer, t))
             continue;
         struct kernel_grads grads = {.dy = p->dy};
-        *kernel_gradient(p->layer, &grads, t) = p->gradient[t].data;
+        grads.tensor[t] = p->gradient[t].data;
         prepare(p, p->gradient);
         if (!refused(p, "backward", p->call->backward(p->of->packed, &args, &grads, p->back.data)) ||
             !same(p, p->gradient, t, "when it is the only gradient requested"))
@@ -433,12 +433,9 @@ static bool check_refusals(struct pass *p)
     struct misuse rows[2 * MISUSE_ROWS];
     size_t count = misuse_of_args(p->layer, &args, rows);
     rows[count - 1].use = MISUSE_NEEDED; /* saved */
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const bool has = layer_has_gradient(p->layer, t);
-        if ((has || layer_tensor_row(t)->kind != TENSOR_LEARNED) && kernel_gradient(p->layer, &grads, t) != NULL)
-            rows[count++] = (struct misuse){layer_tensor_name(t), kernel_gradient(p->layer, &grads, t), sizeof(float),
-                                            has ? MISUSE_OPTIONAL : MISUSE_UNUSED};
-    }
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(p->layer, t))
+            rows[count++] = (struct misuse){layer_tensor_name(t), &grads.tensor[t], sizeof(float), MISUSE_OPTIONAL};
     rows[count++] = (struct misuse){"dy", &grads.dy, sizeof(float), MISUSE_NEEDED};
     rows[count++] = (struct misuse){"packed", &call.packed, KERNEL_ALIGNMENT, MISUSE_NEEDED};
     rows[count++] = (struct misuse){"args", &call.args, 1, MISUSE_NEEDED};

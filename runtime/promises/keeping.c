@@ -29,7 +29,7 @@ static struct kernel_args args_of(const struct keeping *k, const struct inputs *
     args.kept_of = kept_of;
     args.kept_blocks = in->batch;
     if (!source)
-        args.source = NULL;
+        args.tensor[TENSOR_SOURCE] = NULL;
     return args;
 }
 
@@ -221,13 +221,13 @@ static bool refuses(struct keeping *k)
                                       {"kept_of", &args.kept_of, sizeof(int32_t), MISUSE_OPTIONAL}};
     good = good && misuse_refused(pointers, 2, kept_refused, &call);
     args.kept = NULL;
-    args.source = args_of(k, k->in, &k->out, true, NULL).source;
+    args.tensor[TENSOR_SOURCE] = args_of(k, k->in, &k->out, true, NULL).tensor[TENSOR_SOURCE];
     args.kept_blocks = 0;
     good = good && one_refused(k, &args, KERNEL_NULL, "kept_of without kept, beside a source");
     args.kept_of = NULL;
     args.kept_blocks = 1;
     good = good && one_refused(k, &args, KERNEL_NULL, "kept_blocks without kept, beside a source");
-    args.source = NULL;
+    args.tensor[TENSOR_SOURCE] = NULL;
     args.kept_blocks = 0;
     return good && one_refused(k, &args, KERNEL_NULL, "neither source nor kept") && wrong_lengths(k) &&
            other_headers(k);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Wrong pointers: a function gets one row for each pointer that it is given, and must refuse it where it is NULL, given
- * without use, or off its boundary.
+/* Wrong pointers: a function gets one row for each pointer that it is given, and must refuse it where it is NULL or off
+ * its boundary.
  *
  * Left out on purpose: sizes, and numbers in tensors.
  */
@@ -13,7 +13,7 @@ struct misuse {
     const char *name;
     void *at;         /* the address of the pointer */
     size_t alignment; /* in bytes; 1: any */
-    enum { MISUSE_NEEDED, MISUSE_OPTIONAL, MISUSE_UNUSED } use;
+    enum { MISUSE_NEEDED, MISUSE_OPTIONAL } use;
 };
 
 /* Spoils one pointer at a time; `refused` says whether the call then returns that error, and puts its reason down. */

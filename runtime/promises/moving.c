@@ -302,20 +302,27 @@ static bool refused(struct moving *m, struct kernel_cache cache, int expected, b
     return move_refused(&call, expected, what);
 }
 
-/* Each pointer NULL, given without use, or off its boundary */
+/* Each pointer NULL, or off its boundary */
 static bool refuses_pointers(struct moving *m)
 {
     const size_t number = sizeof(int32_t);
-    const int paged = is_paged(m) ? MISUSE_NEEDED : MISUSE_UNUSED;
     struct moving_call call = {m, cache_of(m), &call.cache, m->from.data, true};
     struct kernel_cache *c = &call.cache;
-    const struct misuse from = {"from", &call.from, number, MISUSE_NEEDED}, rows[] = {
+    const struct misuse from = {"from", &call.from, number, MISUSE_NEEDED};
+    struct misuse rows[7] = {
         {"k", &c->k, layer_tensor_size(m->layer, inputs_cache_of(m->layer, 0)), MISUSE_NEEDED},
         {"v", &c->v, layer_tensor_size(m->layer, inputs_cache_of(m->layer, 1)), MISUSE_NEEDED},
-        {"past", &c->past, number, MISUSE_NEEDED}, {"page_table", &c->page_table, number, paged},
-        {"free_pages", &c->free_pages, number, paged == MISUSE_NEEDED && c->free_count == 0 ? MISUSE_OPTIONAL : paged},
-        {"k_scale", &c->k_scale, sizeof(float), MISUSE_NEEDED}, {"v_scale", &c->v_scale, sizeof(float), MISUSE_NEEDED}};
-    const size_t count = sizeof rows / sizeof *rows - (layer_scales_cache(m->layer) ? 0 : 2);
+        {"past", &c->past, number, MISUSE_NEEDED}};
+    size_t count = 3;
+    if (is_paged(m)) {
+        rows[count++] = (struct misuse){"page_table", &c->page_table, number, MISUSE_NEEDED};
+        rows[count++] = (struct misuse){"free_pages", &c->free_pages, number,
+                                        c->free_count == 0 ? MISUSE_OPTIONAL : MISUSE_NEEDED};
+    }
+    if (layer_scales_cache(m->layer)) {
+        rows[count++] = (struct misuse){"k_scale", &c->k_scale, sizeof(float), MISUSE_NEEDED};
+        rows[count++] = (struct misuse){"v_scale", &c->v_scale, sizeof(float), MISUSE_NEEDED};
+    }
     if (!misuse_refused(rows, count, move_refused, &call))
         return false;
     call.of = NULL;

@@ -127,12 +127,12 @@ static void give(const struct packing *p, struct given *given)
 }
 
 /* The address of a weight that the layer has; NULL: it is none. */
-static const float **place_of(const struct packing *p, struct given *given, enum layer_tensor tensor)
+static void *place_of(const struct packing *p, struct given *given, enum layer_tensor tensor)
 {
-    if (p->in->tensor[tensor] == NULL)
+    if (p->in->tensor[tensor] == NULL || !tensor_is_packed(layer_tensor_row(tensor)->kind))
         return NULL;
     return layer_tensor_row(tensor)->kind == TENSOR_NAMED ? &given->tables[tensor - TENSOR_TABLE]
-                                                          : kernel_weight(p->layer, &given->weights, tensor);
+                                                          : (void *)&given->weights.tensor[tensor];
 }
 
 /* The first weight that the layer has; NULL: none. */
@@ -401,7 +401,7 @@ static bool cut_off(struct packing *p, void *packed, const float *unreadable)
     give(p, &call.given);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         last = place_of(p, &call.given, t) != NULL ? t : last;
-    *place_of(p, &call.given, last) = unreadable;
+    *(const float **)place_of(p, &call.given, last) = unreadable;
     memcpy(packed, p->good, p->packed.bytes);
     bool lived;
     if (!fenced_call(pack_weights, &call, &lived, p->diag))

@@ -269,12 +269,12 @@ static int see_image(struct dl_phdr_info *info, size_t size, void *context)
 }
 
 /* A call of the first query only, so with other groups and parts; without a key if the layer has lengths */
-static struct kernel_args args_of_query(const struct trial *t, const int32_t *zeros)
+static struct kernel_args args_of_query(const struct trial *t, int32_t *zeros)
 {
     struct kernel_args args = trial_args(t, t->in);
     args.n = args.n > 0;
     args.m = !layer_is_square(t->layer) ? args.m : args.n;
-    args.lengths = args.lengths != NULL ? zeros : NULL;
+    args.tensor[TENSOR_LENGTHS] = args.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
     return args;
 }
 
@@ -403,13 +403,12 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
         in.tensor[of_keys[i]] = from->tensor[of_keys[i]];
     for (size_t b = 0; !t->layer->self && layer_has_tensor(t->layer, TENSOR_LENGTHS) && b < in.batch; b++) {
         struct kernel_args args = args_of_sequence(t, b);
-        const float **const keys[OF_KEYS] = {&args.source, &args.k, &args.v};
         for (size_t i = 0; i < OF_KEYS; i++)
-            if (*keys[i] != NULL) {
+            if (args.tensor[of_keys[i]] != NULL) {
                 const size_t count = inputs_count(t->layer, from, of_keys[i]) / from->batch;
                 const size_t bytes = (count - past_length(t->layer, from, of_keys[i], b)) *
                                      layer_tensor_size(t->layer, of_keys[i]);
-                *keys[i] = fenced_copy(*keys[i], bytes, fence);
+                args.tensor[of_keys[i]] = fenced_copy(args.tensor[of_keys[i]], bytes, fence);
             }
         forward_between(t, args, fence);
     }
@@ -500,15 +499,15 @@ static bool has(const struct attempt *a, enum layer_tensor tensor)
 /* Each spoils one thing; false if it does not apply to the layer. */
 static bool null_tensor(struct attempt *a, enum layer_tensor tensor)
 {
-    kernel_set_argument(&a->args, tensor, NULL);
+    a->args.tensor[tensor] = NULL;
     return has(a, tensor);
 }
 
 static void set_batch(struct attempt *a, size_t batch)
 {
     a->args.batch = batch;
-    a->args.mask_bool_batch = has(a, TENSOR_MASK_BOOL);
-    a->args.mask_add_batch = has(a, TENSOR_MASK_ADD);
+    a->args.mask_batch[TENSOR_MASK_BOOL] = has(a, TENSOR_MASK_BOOL);
+    a->args.mask_batch[TENSOR_MASK_ADD] = has(a, TENSOR_MASK_ADD);
 }
 /* A batch for which this tensor is a little too large, and others need not be */
 static bool large_batch(struct attempt *a, enum layer_tensor tensor)
@@ -526,7 +525,8 @@ static bool large_batch(struct attempt *a, enum layer_tensor tensor)
         return false;
     set_batch(a, PTRDIFF_MAX / layer_tensor_size(a->trial->layer, tensor) /
                      inputs_count(a->trial->layer, &one, tensor) + 1);
-    kernel_set_extents(&a->args, tensor, a->args.batch, one.mask_h[tensor]);
+    a->args.mask_batch[tensor] = a->args.batch;
+    a->args.mask_h[tensor] = one.mask_h[tensor];
     return true;
 }
 /* Extents of a mask that are neither 1 nor the full ones */
@@ -538,7 +538,8 @@ static bool wrong_extents(struct attempt *a, enum layer_tensor tensor)
         {batch + 2, heads, batch}, {0, 1, batch}, {1, 0, batch}, {1, h + 1, batch},
         {1, h > 2 ? h - 1 : 0, batch}, {1, h > 2 ? 2 : 0, batch}, {2, h, SEVERAL}, {SEVERAL - 1, h, SEVERAL}};
     set_batch(a, wrong[a->turn - 1].sequences);
-    kernel_set_extents(&a->args, tensor, wrong[a->turn - 1].batch, wrong[a->turn - 1].h);
+    a->args.mask_batch[tensor] = wrong[a->turn - 1].batch;
+    a->args.mask_h[tensor] = wrong[a->turn - 1].h;
     return has(a, tensor) && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS;
 }
 
@@ -715,7 +716,7 @@ static bool one_wrong_call(struct trial *t, const struct wrong *wrong, enum laye
             continue;
         a.numbers[i] = memset(numbers, 0, room);
         memcpy(numbers, own, t->in->batch * count * sizeof *numbers);
-        kernel_set_argument(&a.args, number_tensors[i], numbers);
+        a.args.tensor[number_tensors[i]] = numbers;
         numbers += room / sizeof *numbers;
     }
     if (single)
@@ -794,7 +795,7 @@ static bool overlaps(struct trial *t, int part, enum layer_tensor tensor)
         void *const on = (void *)(begins[i] - begins[i] % size);
         struct kernel_args args = trial_args(t, t->in);
         char what[80];
-        kernel_set_argument(&args, inputs_cache_of(t->layer, part), on);
+        args.tensor[inputs_cache_of(t->layer, part)] = on;
         snprintf(what, sizeof what, "%s on %s", layer_tensor_name(inputs_cache_of(t->layer, part)),
                  layer_tensor_name(tensor));
         if (!refused(t, t->packed, &args, t->scratch.data, KERNEL_OVERLAP, what))
@@ -852,25 +853,25 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
 }
 
 /* Tensors without an element need no memory. */
-static bool empty_calls(struct trial *t, const int32_t *zeros)
+static bool empty_calls(struct trial *t, int32_t *zeros)
 {
     struct inputs none = *t->in;
     none.n = 0;
     none.m = !layer_is_square(t->layer) ? none.m : 0;
     struct kernel_args args = trial_args(t, &none);
-    if (args.lengths != NULL)
-        args.lengths = zeros;
+    if (args.tensor[TENSOR_LENGTHS] != NULL)
+        args.tensor[TENSOR_LENGTHS] = zeros;
     if (!empty_call(t, &args, "n = 0"))
         return false;
-    args.x = args.q = args.mask_add = args.y = args.attn = args.lse = NULL;
-    args.segment = args.segment_q = NULL;
-    args.mask_bool = NULL;
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
+        if (layer_tensor_row(tensor)->kind != TENSOR_CACHE && layer_tensor_has_axis(t->layer, tensor, "n"))
+            args.tensor[tensor] = NULL;
     if (!empty_call(t, &args, "n = 0, and NULL for what has no elements"))
         return false;
     args = trial_args(t, t->in);
     args.batch = 0;
-    args.mask_bool_batch = args.mask_bool != NULL;
-    args.mask_add_batch = args.mask_add != NULL;
+    args.mask_batch[TENSOR_MASK_BOOL] = args.tensor[TENSOR_MASK_BOOL] != NULL;
+    args.mask_batch[TENSOR_MASK_ADD] = args.tensor[TENSOR_MASK_ADD] != NULL;
     if (!empty_call(t, &args, "batch = 0"))
         return false;
     args = (struct kernel_args){.n = args.n, .m = args.m, .pages = args.pages};
@@ -940,10 +941,10 @@ static bool without_keys(struct trial *t)
         return diag_environment(t->diag, NULL, "out of memory");
     struct kernel_args args = trial_args(t, t->in);
     args.m = 0;
-    args.source = args.k = args.v = args.mask_add = args.attn = NULL;
-    args.segment_k = NULL;
-    args.mask_bool = NULL;
-    args.lengths = args.lengths != NULL ? zeros : NULL;
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
+        if (layer_tensor_has_axis(t->layer, tensor, "m"))
+            args.tensor[tensor] = NULL;
+    args.tensor[TENSOR_LENGTHS] = args.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
     int error = t->call->forward(t->packed, &args, t->scratch.data);
     bool good = error == KERNEL_OK || violated(t, "%s: forward returns %d (%s)", what, error, trial_error(t, error));
     good = good && trial_zones_intact(t, what) && is_b_o(t, what) && is_of_sinks(t, what);
@@ -963,8 +964,37 @@ static bool is_of_rounding(const char *phase)
     return strncmp(phase, "round ", strlen("round ")) == 0;
 }
 
-/* Each error code has a text of its own, and so have other numbers; the phases have the names that bench knows. Where
- * digits are of some sets alone, all phases that write them are there, or none is. */
+/* Whether a function of the layer's pair may return this number */
+static bool can_return(const struct layer *layer, int error)
+{
+    bool packed = false, pairs = false;
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
+        const bool has = layer_has_tensor(layer, tensor);
+        packed = packed || (has && tensor_is_packed(layer_tensor_row(tensor)->kind));
+        pairs = pairs || (has && layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS);
+    }
+    switch (error) {
+    case KERNEL_LENGTH:
+        return layer_has_tensor(layer, TENSOR_LENGTHS) || layer_has_tensor(layer, TENSOR_PAST) ||
+               layer_has_tensor(layer, TENSOR_PREFIX) || layer->source_kept;
+    case KERNEL_BROADCAST:
+        return pairs;
+    case KERNEL_NONFINITE:
+        return packed;
+    case KERNEL_OVERLAP:
+        return layer_has_cache(layer);
+    case KERNEL_KEPT:
+        return layer->source_kept;
+    case KERNEL_OK: case KERNEL_NULL: case KERNEL_SIZE: case KERNEL_ALIGN: case KERNEL_ISA: case KERNEL_PACKED:
+    case KERNEL_PART:
+        return true;
+    default:
+        return false; /* 2 was a tensor without use */
+    }
+}
+
+/* Each error that the layer can return has a text of its own, and other numbers share one; the phases have the names
+ * that bench knows. Where digits are of some sets alone, all phases that write them are there, or none is. */
 static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
@@ -994,14 +1024,15 @@ static bool texts_are_right(struct trial *t)
         if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
             return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
                             phases[phase % count]);
-    const int last = layer_has_cache(t->layer) ? KERNEL_OVERLAP : KERNEL_PART; /* others never overlap */
-    if (t->layer->source_kept && strcmp(t->call->strerror(KERNEL_KEPT), t->call->strerror(KERNEL_KEPT + 1)) == 0)
-        return violated(t, "strerror(%d) is that of no error", KERNEL_KEPT);
-    for (int error = KERNEL_OK; error <= last + 1; error++) {
+    const char *unknown = t->call->strerror(-1);
+    for (int error = KERNEL_OK; error <= KERNEL_KEPT + 1; error++) {
         const char *text = t->call->strerror(error);
         if (text == NULL || *text == '\0')
             return violated(t, "strerror(%d) has no text", error);
-        for (int other = KERNEL_OK; other < error; other++)
+        if ((strcmp(text, unknown) != 0) != can_return(t->layer, error))
+            return violated(t, "strerror(%d) is \"%s\", which the layer %s return", error, text,
+                            can_return(t->layer, error) ? "can" : "cannot");
+        for (int other = KERNEL_OK; other < error && can_return(t->layer, error); other++)
             if (strcmp(text, t->call->strerror(other)) == 0)
                 return violated(t, "strerror(%d) is that of %d: \"%s\"", error, other, text);
     }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* What the emitted file asks (templates/interface/interface.in) */
+/* What the emitted file asks (templates/interface/machine.in) */
 static unsigned register_now(enum isa_register which)
 {
     unsigned one[4] = {0}, seven[4] = {0}, more[4] = {0}, low = 0, high;

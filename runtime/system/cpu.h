@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What this machine's CPU and operating system have of an instruction set's row.
  *
- * Left out on purpose: what a pair asks itself (templates/interface/interface.in).
+ * Left out on purpose: what a pair asks itself (templates/interface/machine.in).
  */
 #ifndef ATTNRUN_CPU_H
 #define ATTNRUN_CPU_H

@@ -82,7 +82,7 @@ void timed_backward(struct timed *timed)
         if (!layer_has_gradient(layer, t))
             continue;
         timed->gradient[t] = large_pages(inputs_count(layer, in, t) * sizeof(float));
-        *kernel_gradient(layer, &timed->grads, t) = timed->gradient[t];
+        timed->grads.tensor[t] = timed->gradient[t];
     }
     timed->backward = true;
 }

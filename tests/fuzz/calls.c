@@ -36,56 +36,30 @@ enum has { SOURCE = 1, LENGTHS = 2, MASK_OF_BOOL = 4, MASK_OF_FLOATS = 8, ATTN =
 static const struct pair {
     unsigned has;
     size_t d_model, h, h_kv, d_k, d_v, d_source, d_out, seq_len, source_len, taps;
-    struct kernel_table call; /* without the sizes of structs and folding */
-    int (*open)(const void *blocks, size_t bytes, const void **packed);
+    const struct kernel_table *call;
     size_t cache_len, page_len, left; /* of a cache; page_len 0: no pages; left: of a ring, what its window shows behind p */
 } pairs[];
 
 /* ---- the pairs ------------------------------------------------------------------------------------------------- */
 
-#define FUNCTIONS(n, N) \
-    _Static_assert(offsetof(struct kernel_args, saved) == sizeof(n##_args), "alike for every layer that does not train"); \
-    _Static_assert(offsetof(struct kernel_weights, w) == sizeof(n##_weights), "alike for every layer that attends"); \
-    static size_t n##_of_scratch(size_t w) { return N##_SCRATCH_BYTES_FOR(w); } \
-    static int n##_of_pack(void *p, const void *w, int i) { return (int)n##_pack(p, w, (n##_isa_id)i); } \
-    static int n##_of_forward(const void *p, const void *a, void *s) { return (int)n##_forward(p, a, s); } \
-    static size_t n##_of_phases(const void *p, const void *a) { return n##_phases(p, a); } \
-    static size_t n##_of_parts(const void *p, const void *a, size_t f) { return n##_parts(p, a, f); } \
-    static int n##_of_run(const void *p, const void *a, void *s, size_t f, size_t q, size_t w) \
-    { return (int)n##_run(p, a, s, f, q, w); } \
-    static int n##_of_isa(const void *p) { return (int)n##_isa(p); } \
-    static const char *n##_of_name(int i) { return n##_isa_name((n##_isa_id)i); }
-#define CACHE_FUNCTIONS(n, N) \
-    FUNCTIONS(n, N) \
-    _Static_assert(offsetof(struct kernel_cache, k_scale) == sizeof(n##_cache), "alike for every cache of f32"); \
-    static int n##_of_reset(const void *c) { return (int)n##_cache_reset(c); } \
-    static int n##_of_move(void *c, int32_t *f) { return (int)n##_cache_move(c, f); }
-#define PAIR(n, N, has, taps) {EACH(n, N, has, taps, NULL, NULL), 0, 0, 0}
-#define CACHED_PAIR(n, N, has, page_len, left) \
-    {EACH(n, N, (has) | PAST | CACHE, 1, n##_of_reset, n##_of_move), N##_CACHE_LEN, page_len, left}
-#define EACH(n, N, has, taps, reset, move) \
-    has, N##_D_MODEL, N##_H, N##_H_KV, N##_D_K, N##_D_V, N##_D_SOURCE, N##_D_OUT, N##_SEQ_LEN, N##_SOURCE_LEN, taps, \
-     {.packed_bytes = N##_PACKED_BYTES, .scratch_bytes_for = n##_of_scratch, .pack = n##_of_pack, \
-      .forward = n##_of_forward, .phases = n##_of_phases, .parts = n##_of_parts, .run = n##_of_run, \
-      .phase_name = n##_phase_name, .isa = n##_of_isa, .isa_name = n##_of_name, .strerror = n##_strerror, \
-      .cache_reset = reset, .cache_move = move}, n##_open
+#define EACH(n, N, has, d_source, source_len, taps) \
+    has, N##_D_MODEL, N##_H, N##_H_KV, N##_D_K, N##_D_V, d_source, N##_D_OUT, N##_SEQ_LEN, source_len, taps, &n##_table
+#define PAIR_OF_SELF(n, N, has) {EACH(n, N, has, N##_D_MODEL, N##_SEQ_LEN, 1), 0, 0, 0}
+#define PAIR_OF_CROSS(n, N, has, taps) {EACH(n, N, (has) | SOURCE, N##_D_SOURCE, N##_SOURCE_LEN, taps), 0, 0, 0}
+#define PAIR_OF_GIVEN(n, N, has) {EACH(n, N, (has) | SOURCE | GIVEN, N##_D_MODEL, N##_SOURCE_LEN, 1), 0, 0, 0}
+#define PAIR_OF_CACHED(n, N, has, page_len, left) \
+    {EACH(n, N, (has) | PAST | CACHE, N##_D_MODEL, N##_SEQ_LEN, 1), N##_CACHE_LEN, page_len, left}
 
-FUNCTIONS(masks, MASKS)
-FUNCTIONS(cross, CROSS)
-FUNCTIONS(conv, CONV)
-FUNCTIONS(given, GIVEN)
-CACHE_FUNCTIONS(rows, ROWS)
-CACHE_FUNCTIONS(ring, RING)
-CACHE_FUNCTIONS(paged, PAGED)
+extern const struct kernel_table masks_table, cross_table, conv_table, given_table, rows_table, ring_table, paged_table;
 
 static const struct pair pairs[] = {
-    PAIR(masks, MASKS, LENGTHS | MASK_OF_BOOL | MASK_OF_FLOATS | ATTN | BIAS, 1),
-    PAIR(cross, CROSS, SOURCE | ATTN | BIAS, 1),
-    PAIR(conv, CONV, SOURCE | LENGTHS | ATTN | SPLIT, 4),
-    PAIR(given, GIVEN, SOURCE | LENGTHS | ATTN | GIVEN | PAST | PREFIX | SEGMENTS | LSE | TABLE | SINK, 1),
-    CACHED_PAIR(rows, ROWS, LENGTHS | MASK_OF_FLOATS | ATTN | BIAS, 0, 0),
-    CACHED_PAIR(ring, RING, GIVEN | LSE | SINK, 0, 7),
-    CACHED_PAIR(paged, PAGED, MASK_OF_BOOL | ATTN | PREFIX | LSE, PAGED_PAGE_LEN, 0),
+    PAIR_OF_SELF(masks, MASKS, LENGTHS | MASK_OF_BOOL | MASK_OF_FLOATS | ATTN | BIAS),
+    PAIR_OF_CROSS(cross, CROSS, ATTN | BIAS, 1),
+    PAIR_OF_CROSS(conv, CONV, LENGTHS | ATTN | SPLIT, 4),
+    PAIR_OF_GIVEN(given, GIVEN, LENGTHS | ATTN | PAST | PREFIX | SEGMENTS | LSE | TABLE | SINK),
+    PAIR_OF_CACHED(rows, ROWS, LENGTHS | MASK_OF_FLOATS | ATTN | BIAS, 0, 0),
+    PAIR_OF_CACHED(ring, RING, GIVEN | LSE | SINK, 0, 7),
+    PAIR_OF_CACHED(paged, PAGED, MASK_OF_BOOL | ATTN | PREFIX | LSE, PAGED_PAGE_LEN, 0),
 };
 #define PAIRS (sizeof pairs / sizeof *pairs)
 
@@ -181,7 +155,7 @@ static float *draw_floats(struct bytes *in, size_t count)
 #define BIT(error) (1u << (error))
 
 /* Now and then the pointer is NULL or misaligned; `wrong` gets what such a call must say. */
-static const void *spoil(struct bytes *in, const void *right, bool needed, unsigned *wrong)
+static void *spoil(struct bytes *in, const void *right, bool needed, unsigned *wrong)
 {
     const unsigned way = take(in);
     if (way == 1) {
@@ -190,54 +164,43 @@ static const void *spoil(struct bytes *in, const void *right, bool needed, unsig
     }
     if (way == 2) {
         *wrong |= BIT(KERNEL_ALIGN);
-        return (const char *)right + 1 + take(in) % 3;
+        return (char *)right + 1 + take(in) % 3;
     }
-    return right;
+    return (void *)right;
 }
 
-#define WEIGHTS 14
 
-static const float *const *unused_tables(unsigned *wrong)
-{
-    static const float *const none[1];
-    *wrong |= BIT(KERNEL_UNUSED);
-    return none;
-}
+/* Matrices and their biases, rel_bias, sink */
+static const enum layer_tensor weight_tensors[] = {TENSOR_W_Q, TENSOR_B_Q, TENSOR_W_K, TENSOR_B_K, TENSOR_W_V, TENSOR_B_V,
+                                                   TENSOR_W_O, TENSOR_B_O, TENSOR_REL_BIAS, TENSOR_SINK};
+#define WEIGHTS (sizeof weight_tensors / sizeof *weight_tensors)
 
 static struct kernel_weights draw_weights(struct bytes *in, const struct pair *p, bool spoiled, unsigned *wrong)
 {
     const size_t in_q = has(p, SPLIT) ? p->d_model : p->d_model * p->h;
     const size_t in_kv = has(p, SPLIT) ? p->d_source : p->d_source * p->h_kv;
-    /* matrices and their biases, gains and shifts of the norms, rel_bias, sink */
     const size_t counts[WEIGHTS] = {in_q * p->d_k, p->h * p->d_k, in_kv * p->d_k, p->h_kv * p->d_k, in_kv * p->d_v,
                                     p->h_kv * p->d_v, p->taps * p->d_v * p->d_model * (p->taps > 1 ? 1 : p->h), p->d_model,
-                                    1, 1, 1, 1, p->h * DISTANCES, p->h};
-    const float *w[WEIGHTS];
+                                    p->h * DISTANCES, p->h};
+    struct kernel_weights weights = {.tables = NULL};
     for (size_t i = 0; i < WEIGHTS; i++) {
-        const bool unused = i == 12 ? !has(p, TABLE) : i == 13 ? !has(p, SINK)
-                                    : i >= 8 || has(p, GIVEN) || (i % 2 == 1 && !has(p, BIAS));
+        const enum layer_tensor tensor = weight_tensors[i];
+        const bool lacks = tensor == TENSOR_REL_BIAS ? !has(p, TABLE) : tensor == TENSOR_SINK ? !has(p, SINK)
+                                                     : has(p, GIVEN) || (i % 2 == 1 && !has(p, BIAS));
+        if (lacks)
+            continue;
         float *numbers = get(counts[i] * sizeof *numbers, 8);
         uint32_t state = take(in);
         for (size_t k = 0; k < counts[i]; k++)
             numbers[k] = draw_float(&state, 0) / 8;
-        w[i] = unused ? NULL : numbers;
-        if (!spoiled)
-            continue;
-        if (unused && take(in) == 3) {
-            *wrong |= BIT(KERNEL_UNUSED);
-            w[i] = numbers;
-        } else if (!unused) {
-            if (take(in) == 3) {
-                static const float bad[] = {NAN, INFINITY, -INFINITY};
-                numbers[take_word(in) % counts[i]] = bad[take(in) % 3];
-                *wrong |= BIT(KERNEL_NONFINITE);
-            }
-            w[i] = spoil(in, numbers, true, wrong);
+        if (spoiled && take(in) == 3) {
+            static const float bad[] = {NAN, INFINITY, -INFINITY};
+            numbers[take_word(in) % counts[i]] = bad[take(in) % 3];
+            *wrong |= BIT(KERNEL_NONFINITE);
         }
+        weights.tensor[tensor] = spoiled ? spoil(in, numbers, true, wrong) : numbers;
     }
-    return (struct kernel_weights){.w_q = w[0], .b_q = w[1], .w_k = w[2], .b_k = w[3], .w_v = w[4], .b_v = w[5], .w_o = w[6],
-                                   .b_o = w[7], .g_q = w[8], .c_q = w[9], .g_k = w[10], .c_k = w[11], .rel_bias = w[12],
-                                   .sink = w[13], .tables = spoiled && take(in) == 3 ? unused_tables(wrong) : NULL};
+    return weights;
 }
 
 /* Blocks of all pairs for scalar code, and for the best that this machine has. */
@@ -247,7 +210,7 @@ static void *packed_blocks[PAIRS][2];
 static void put_elsewhere(unsigned char *to, const struct pair *p, size_t best, uint64_t next)
 {
     struct kernel_header header[KERNEL_HEADERS];
-    memcpy(to, packed_blocks[p - pairs][best], p->call.packed_bytes);
+    memcpy(to, packed_blocks[p - pairs][best], p->call->packed_bytes);
     memcpy(header, to, sizeof header[0]);
     header[0].next = next;
     header[1] = header[0];
@@ -264,12 +227,12 @@ static void pack_all(void)
             struct bytes in = {seeds, seeds + sizeof seeds};
             unsigned wrong = 0;
             const struct kernel_weights weights = draw_weights(&in, &pairs[i], false, &wrong);
-            REQUIRE(posix_memalign(&packed_blocks[i][best], KERNEL_ALIGNMENT, pairs[i].call.packed_bytes) == 0);
-            REQUIRE(pairs[i].call.pack(packed_blocks[i][best], &weights, best ? 0 : 1) == KERNEL_OK);
+            REQUIRE(posix_memalign(&packed_blocks[i][best], KERNEL_ALIGNMENT, pairs[i].call->packed_bytes) == 0);
+            REQUIRE(pairs[i].call->pack(packed_blocks[i][best], &weights, best ? 0 : 1) == KERNEL_OK);
             const void *packed;
-            unsigned char *elsewhere = get(pairs[i].call.packed_bytes, KERNEL_ALIGNMENT);
+            unsigned char *elsewhere = get(pairs[i].call->packed_bytes, KERNEL_ALIGNMENT);
             put_elsewhere(elsewhere, &pairs[i], (size_t)best, 0);
-            REQUIRE(pairs[i].open(elsewhere, pairs[i].call.packed_bytes, &packed) == KERNEL_OK);
+            REQUIRE(pairs[i].call->open(elsewhere, pairs[i].call->packed_bytes, &packed) == KERNEL_OK);
             REQUIRE(packed == elsewhere + sizeof(struct kernel_header));
             free_blocks();
         }
@@ -278,24 +241,24 @@ static void pack_all(void)
 /* One call of pack: an error that it may give, or none; a block is one only where it gave none. */
 static void try_pack(struct bytes *in, const struct pair *p)
 {
-    const int best = p->call.isa(packed_blocks[p - pairs][1]), isa = take(in) < 200 ? (int)take_below(in, 9) : (int)take_word(in);
+    const int best = p->call->isa(packed_blocks[p - pairs][1]), isa = take(in) < 200 ? (int)take_below(in, 9) : (int)take_word(in);
     unsigned wrong = 0;
     struct kernel_weights weights = draw_weights(in, p, true, &wrong);
-    unsigned char *packed = get(p->call.packed_bytes + KERNEL_ALIGNMENT, KERNEL_ALIGNMENT);
+    unsigned char *packed = get(p->call->packed_bytes + KERNEL_ALIGNMENT, KERNEL_ALIGNMENT);
     const unsigned way = take(in);
     void *to = way == 1 ? NULL : way == 2 ? packed + 4 * (1 + take(in) % 15) : packed;
     const struct kernel_weights *from = take(in) == 1 ? NULL : &weights;
     wrong = from == NULL ? 0 : wrong;
     wrong |= to == NULL || from == NULL ? BIT(KERNEL_NULL) : way == 2 ? BIT(KERNEL_ALIGN) : 0;
     wrong |= isa != 0 && isa != 1 && isa != best ? BIT(KERNEL_ISA) : 0;
-    const int error = p->call.pack(to, from, isa);
+    const int error = p->call->pack(to, from, isa);
     REQUIRE(error == KERNEL_OK ? wrong == 0 : error < 32 && (wrong >> error & 1) != 0, "%s, may be %x",
-            p->call.strerror(error), wrong);
-    const int packed_isa = p->call.isa(packed);
+            p->call->strerror(error), wrong);
+    const int packed_isa = p->call->isa(packed);
     REQUIRE(error == KERNEL_OK ? packed_isa == (isa == 0 ? best : isa) : packed_isa == 0);
-    REQUIRE(error == KERNEL_OK || error == KERNEL_NONFINITE || is_pattern(packed, p->call.packed_bytes));
-    REQUIRE(is_pattern(packed + p->call.packed_bytes, KERNEL_ALIGNMENT));
-    REQUIRE(p->call.isa_name(isa) == NULL || p->call.isa_name(isa)[0] != '\0');
+    REQUIRE(error == KERNEL_OK || error == KERNEL_NONFINITE || is_pattern(packed, p->call->packed_bytes));
+    REQUIRE(is_pattern(packed + p->call->packed_bytes, KERNEL_ALIGNMENT));
+    REQUIRE(p->call->isa_name(isa) == NULL || p->call->isa_name(isa)[0] != '\0');
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------------- */
@@ -401,15 +364,6 @@ static int32_t *draw_segments(struct bytes *in, size_t count)
     return segments;
 }
 
-/* A pointer that the layer has no use for is now and then given. */
-static const void *unused(struct bytes *in, struct call *c)
-{
-    if (take(in) != 1)
-        return NULL;
-    c->wrong |= BIT(KERNEL_UNUSED);
-    return c;
-}
-
 /* ---- caches ---------------------------------------------------------------------------------------------------- */
 
 /* Mostly so many that the new tokens have room. */
@@ -464,14 +418,11 @@ static void draw_cache(struct bytes *in, const struct pair *p, struct call *c, s
     c->cache_rows = sized ? cache_rows(p, is_paged(p) ? a->pages : batch) : 0;
     for (int values = 0; values < 2; values++)
         c->cache[values] = get(cache_bytes(p, c, values), 8);
-    a->past = spoil(in, c->past, batch > 0, &c->wrong);
-    a->page_table = is_paged(p) ? spoil(in, c->table, batch > 0, &c->wrong) : unused(in, c);
-    float *const k = (float *)spoil(in, c->cache[0], batch > 0, &c->wrong);
-    float *const v = (float *)spoil(in, c->cache[1], batch > 0, &c->wrong);
-    a->k_pages = is_paged(p) ? k : (float *)unused(in, c);
-    a->v_pages = is_paged(p) ? v : NULL;
-    a->k_cache = !is_paged(p) ? k : (float *)unused(in, c);
-    a->v_cache = !is_paged(p) ? v : NULL;
+    a->tensor[TENSOR_PAST] = spoil(in, c->past, batch > 0, &c->wrong);
+    if (is_paged(p))
+        a->tensor[TENSOR_PAGE_TABLE] = spoil(in, c->table, batch > 0, &c->wrong);
+    a->tensor[is_paged(p) ? TENSOR_K_PAGES : TENSOR_K_CACHE] = spoil(in, c->cache[0], batch > 0, &c->wrong);
+    a->tensor[is_paged(p) ? TENSOR_V_PAGES : TENSOR_V_CACHE] = spoil(in, c->cache[1], batch > 0, &c->wrong);
 }
 
 static void note_use(struct call *c, size_t row, enum use use)
@@ -482,7 +433,7 @@ static void note_use(struct call *c, size_t row, enum use use)
 }
 
 /* Good numbers in the memory of a cache */
-static const int32_t *put_numbers(void *to, const int32_t *numbers, size_t count)
+static int32_t *put_numbers(void *to, const int32_t *numbers, size_t count)
 {
     memcpy(to, numbers, count * sizeof *numbers);
     return to;
@@ -494,31 +445,31 @@ static void overlap_cache(struct bytes *in, const struct pair *p, struct call *c
     struct kernel_args *a = &c->args;
     const unsigned way = take(in);
     const size_t at = take(in);
-    void **const v = is_paged(p) ? &a->v_pages : &a->v_cache;
+    void **const v = &a->tensor[is_paged(p) ? TENSOR_V_PAGES : TENSOR_V_CACHE];
     if (c->wrong != 0 || way == 0 || way > 9 || c->cache_rows == 0 || a->batch == 0 || a->n == 0)
         return;
     if (way == 6)
-        a->past = put_numbers(c->cache[0] + c->cache_rows * p->d_k - a->batch, c->past, a->batch);
+        a->tensor[TENSOR_PAST] = put_numbers(c->cache[0] + c->cache_rows * p->d_k - a->batch, c->past, a->batch);
     else if (way == 7 && is_paged(p))
-        a->page_table = put_numbers(c->cache[1], c->table, a->batch * table_len(p));
+        a->tensor[TENSOR_PAGE_TABLE] = put_numbers(c->cache[1], c->table, a->batch * table_len(p));
     else if (way == 8 && has(p, LENGTHS))
-        a->lengths = put_numbers(c->cache[1], c->lengths, a->batch);
+        a->tensor[TENSOR_LENGTHS] = put_numbers(c->cache[1], c->lengths, a->batch);
     else if (way >= 8 && has(p, MASK_OF_FLOATS))
-        a->mask_add = c->cache[0];
+        a->tensor[TENSOR_MASK_ADD] = c->cache[0];
     else if (way >= 8 && has(p, MASK_OF_BOOL))
-        a->mask_bool = (const unsigned char *)(c->cache[0] + c->cache_rows * p->d_k) - 1;
+        a->tensor[TENSOR_MASK_BOOL] = (unsigned char *)(c->cache[0] + c->cache_rows * p->d_k) - 1;
     else if (way == 1)
         *v = c->cache[0] + at % p->d_k;
     else if (way == 2)
-        a->y = c->cache[0] + at % p->d_k;
+        a->tensor[TENSOR_Y] = c->cache[0] + at % p->d_k;
     else if (way == 3 && has(p, LSE))
-        a->lse = c->cache[1];
+        a->tensor[TENSOR_LSE] = c->cache[1];
     else if (way == 4 && has(p, ATTN))
-        a->attn = c->cache[0] - 1; /* begins before it */
+        a->tensor[TENSOR_ATTN] = c->cache[0] - 1; /* begins before it */
     else if (has(p, GIVEN))
-        a->k = c->cache[1] + at % p->d_v;
+        a->tensor[TENSOR_K] = c->cache[1] + at % p->d_v;
     else
-        a->x = c->cache[0];
+        a->tensor[TENSOR_X] = c->cache[0];
     c->wrong |= BIT(KERNEL_OVERLAP);
 }
 
@@ -550,13 +501,13 @@ static void draw_given(struct bytes *in, const struct pair *p, struct call *c, s
 {
     struct kernel_args *a = &c->args;
     const bool queries = batch > 0 && n > 0, keys = batch > 0 && m > 0;
-    a->x = unused(in, c);
-    a->source = unused(in, c);
-    a->q = spoil(in, draw_floats(in, batch * n * p->h * p->d_k), queries, &c->wrong);
-    a->k = spoil(in, draw_floats(in, batch * m * p->h_kv * p->d_k), keys, &c->wrong);
-    a->v = spoil(in, draw_floats(in, batch * m * p->h_kv * p->d_v), keys, &c->wrong);
-    a->segment_q = has(p, SEGMENTS) ? spoil(in, draw_segments(in, batch * n), queries, &c->wrong) : unused(in, c);
-    a->segment_k = has(p, SEGMENTS) ? spoil(in, draw_segments(in, batch * m), keys, &c->wrong) : unused(in, c);
+    a->tensor[TENSOR_Q] = spoil(in, draw_floats(in, batch * n * p->h * p->d_k), queries, &c->wrong);
+    a->tensor[TENSOR_K] = spoil(in, draw_floats(in, batch * m * p->h_kv * p->d_k), keys, &c->wrong);
+    a->tensor[TENSOR_V] = spoil(in, draw_floats(in, batch * m * p->h_kv * p->d_v), keys, &c->wrong);
+    if (has(p, SEGMENTS)) {
+        a->tensor[TENSOR_SEGMENT_Q] = spoil(in, draw_segments(in, batch * n), queries, &c->wrong);
+        a->tensor[TENSOR_SEGMENT_K] = spoil(in, draw_segments(in, batch * m), keys, &c->wrong);
+    }
 }
 
 /* Every tensor; of a call with wrong sizes, as if it had no rows. */
@@ -566,51 +517,52 @@ static void draw_tensors(struct bytes *in, const struct pair *p, struct call *c,
     const bool sized = (c->wrong & BIT(KERNEL_SIZE)) == 0;
     const size_t batch = sized ? a->batch : 0, n = sized ? a->n : 0, keys = sized ? m : 0;
     const bool queries = batch > 0 && n > 0, sees = queries && keys > 0;
-    draw_extents(in, p, &a->mask_bool_batch, &a->mask_bool_h, has(p, MASK_OF_BOOL) && sees, c);
-    draw_extents(in, p, &a->mask_add_batch, &a->mask_add_h, has(p, MASK_OF_FLOATS) && sees, c);
+    draw_extents(in, p, &a->mask_batch[TENSOR_MASK_BOOL], &a->mask_h[TENSOR_MASK_BOOL], has(p, MASK_OF_BOOL) && sees, c);
+    draw_extents(in, p, &a->mask_batch[TENSOR_MASK_ADD], &a->mask_h[TENSOR_MASK_ADD], has(p, MASK_OF_FLOATS) && sees, c);
     const size_t columns = has(p, CACHE) ? p->cache_len : keys;
     const size_t maps = sees && (c->wrong & BIT(KERNEL_BROADCAST)) == 0 ? n * columns : 0;
     if (has(p, GIVEN)) {
         draw_given(in, p, c, batch, n, keys);
     } else {
-        a->x = spoil(in, draw_floats(in, batch * n * p->d_model), queries, &c->wrong);
-        a->source = has(p, SOURCE) ? spoil(in, draw_floats(in, batch * keys * p->d_source), batch > 0 && keys > 0, &c->wrong)
-                                   : unused(in, c);
-        a->segment_q = unused(in, c);
+        a->tensor[TENSOR_X] = spoil(in, draw_floats(in, batch * n * p->d_model), queries, &c->wrong);
+        if (has(p, SOURCE))
+            a->tensor[TENSOR_SOURCE] = spoil(in, draw_floats(in, batch * keys * p->d_source), batch > 0 && keys > 0, &c->wrong);
     }
-    a->positions = unused(in, c);
     c->lengths = has(p, LENGTHS) ? draw_lengths(in, batch, keys, c) : NULL;
-    a->lengths = has(p, LENGTHS) ? spoil(in, c->lengths, batch > 0, &c->wrong) : unused(in, c);
-    a->prefix = has(p, PREFIX) ? spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong) : unused(in, c);
+    if (has(p, LENGTHS))
+        a->tensor[TENSOR_LENGTHS] = spoil(in, c->lengths, batch > 0, &c->wrong);
+    if (has(p, PREFIX))
+        a->tensor[TENSOR_PREFIX] = spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong);
     if (has(p, CACHE))
         draw_cache(in, p, c, batch);
-    else
-        a->past = has(p, PAST) ? spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong) : unused(in, c);
+    else if (has(p, PAST))
+        a->tensor[TENSOR_PAST] = spoil(in, draw_counts(in, batch, c), batch > 0, &c->wrong);
     if (has(p, MASK_OF_BOOL)) {
-        unsigned char *mask = get(maps > 0 ? a->mask_bool_batch * a->mask_bool_h * maps : 0, 8);
+        unsigned char *mask = get(maps > 0 ? a->mask_batch[TENSOR_MASK_BOOL] * a->mask_h[TENSOR_MASK_BOOL] * maps : 0, 8);
         const unsigned dense = take(in);
         uint32_t state = take(in);
-        for (size_t i = 0; maps > 0 && i < a->mask_bool_batch * a->mask_bool_h * maps; i++) {
+        for (size_t i = 0; maps > 0 && i < a->mask_batch[TENSOR_MASK_BOOL] * a->mask_h[TENSOR_MASK_BOOL] * maps; i++) {
             state = state * 1664525u + 1013904223u;
             mask[i] = (state >> 24) < dense ? (unsigned char)(1 + (state >> 16) % 255) : 0;
         }
-        a->mask_bool = take(in) == 1 ? NULL : mask;
-        c->wrong |= a->mask_bool == NULL && sees ? BIT(KERNEL_NULL) : 0;
-    } else {
-        a->mask_bool = unused(in, c);
+        a->tensor[TENSOR_MASK_BOOL] = take(in) == 1 ? NULL : mask;
+        c->wrong |= a->tensor[TENSOR_MASK_BOOL] == NULL && sees ? BIT(KERNEL_NULL) : 0;
     }
-    a->mask_add = has(p, MASK_OF_FLOATS)
-                ? spoil(in, draw_floats(in, maps > 0 ? a->mask_add_batch * a->mask_add_h * maps : 0), sees, &c->wrong)
-                : unused(in, c);
+    if (has(p, MASK_OF_FLOATS)) {
+        const size_t count = maps > 0 ? a->mask_batch[TENSOR_MASK_ADD] * a->mask_h[TENSOR_MASK_ADD] * maps : 0;
+        a->tensor[TENSOR_MASK_ADD] = spoil(in, draw_floats(in, count), sees, &c->wrong);
+    }
     c->y_bytes = batch * n * p->d_out * sizeof(float);
     c->attn_bytes = has(p, ATTN) ? batch * p->h * n * columns * sizeof(float) : 0;
     c->lse_bytes = has(p, LSE) ? batch * p->h * n * sizeof(float) : 0;
     c->y = get(c->y_bytes, 8);
     c->attn = get(c->attn_bytes, 8);
     c->lse = get(c->lse_bytes, 8);
-    a->y = (float *)spoil(in, c->y, queries, &c->wrong);
-    a->attn = has(p, ATTN) ? (float *)spoil(in, c->attn, sees, &c->wrong) : (float *)unused(in, c);
-    a->lse = has(p, LSE) ? (float *)spoil(in, c->lse, queries, &c->wrong) : (float *)unused(in, c);
+    a->tensor[TENSOR_Y] = spoil(in, c->y, queries, &c->wrong);
+    if (has(p, ATTN))
+        a->tensor[TENSOR_ATTN] = spoil(in, c->attn, sees, &c->wrong);
+    if (has(p, LSE))
+        a->tensor[TENSOR_LSE] = spoil(in, c->lse, queries, &c->wrong);
     if (has(p, CACHE)) {
         overlap_cache(in, p, c);
         fill_cache(in, p, c);
@@ -620,7 +572,7 @@ static void draw_tensors(struct bytes *in, const struct pair *p, struct call *c,
 /* The block: right, none, misaligned, of another layer, or with a bit of its header changed. */
 static void draw_block(struct bytes *in, const struct pair *p, struct call *c)
 {
-    const size_t which = (size_t)(p - pairs), best = take(in) % 2, bytes = p->call.packed_bytes;
+    const size_t which = (size_t)(p - pairs), best = take(in) % 2, bytes = p->call->packed_bytes;
     unsigned char *copy;
     c->packed = packed_blocks[which][best];
     switch (take(in)) {
@@ -651,7 +603,7 @@ static void draw_block(struct bytes *in, const struct pair *p, struct call *c)
 
 static void draw_scratch(struct bytes *in, const struct pair *p, size_t workers, struct call *c)
 {
-    c->scratch_bytes = p->call.scratch_bytes_for(workers);
+    c->scratch_bytes = p->call->scratch_bytes_for(workers);
     char *scratch = get(c->scratch_bytes, KERNEL_ALIGNMENT);
     const unsigned way = take(in);
     c->scratch = way == 1 ? NULL : way == 2 ? scratch + 4 * (1 + take(in) % 15) : scratch;
@@ -671,12 +623,12 @@ static void hide_padding(const struct pair *p, const struct call *c, bool hidden
 {
     const struct kernel_args *a = &c->args;
     for (size_t b = 0; c->wrong == 0 && has(p, SOURCE) && has(p, LENGTHS) && a->m > 0 && b < a->batch; b++) {
-        const size_t first = b * a->m + (size_t)a->lengths[b], count = a->m - (size_t)a->lengths[b];
+        const size_t length = (size_t)c->lengths[b], first = b * a->m + length, count = a->m - length;
         if (has(p, GIVEN)) {
-            hide(a->k + first * p->h_kv * p->d_k, count * p->h_kv * p->d_k, hidden);
-            hide(a->v + first * p->h_kv * p->d_v, count * p->h_kv * p->d_v, hidden);
+            hide((const float *)a->tensor[TENSOR_K] + first * p->h_kv * p->d_k, count * p->h_kv * p->d_k, hidden);
+            hide((const float *)a->tensor[TENSOR_V] + first * p->h_kv * p->d_v, count * p->h_kv * p->d_v, hidden);
         } else {
-            hide(a->source + first * p->d_source, count * p->d_source, hidden);
+            hide((const float *)a->tensor[TENSOR_SOURCE] + first * p->d_source, count * p->d_source, hidden);
         }
     }
 }
@@ -724,23 +676,23 @@ static void check_untouched(const struct pair *p, const struct call *c)
 static void check_error(const struct pair *p, const struct call *c, int error)
 {
     REQUIRE(error == KERNEL_OK ? c->wrong == 0 : error > 0 && error < 32 && (c->wrong >> error & 1) != 0,
-            "%s, may be %x", p->call.strerror(error), c->wrong);
+            "%s, may be %x", p->call->strerror(error), c->wrong);
 }
 
 /* The same call in phases, each phase's parts from one drawn on, by workers in turns. */
 static void run_in_parts(struct bytes *in, const struct pair *p, const struct call *c, size_t workers)
 {
-    const size_t phases = p->call.phases(c->packed, &c->args);
+    const size_t phases = p->call->phases(c->packed, &c->args);
     REQUIRE((phases > 0) == (c->args.batch > 0 && c->args.n > 0));
     for (size_t phase = 0; phase < phases; phase++) {
-        const size_t parts = p->call.parts(c->packed, &c->args, phase), first = parts > 0 ? take_below(in, parts) : 0;
-        REQUIRE(p->call.phase_name(phase) != NULL);
+        const size_t parts = p->call->parts(c->packed, &c->args, phase), first = parts > 0 ? take_below(in, parts) : 0;
+        REQUIRE(p->call->phase_name(phase) != NULL);
         for (size_t i = 0; i < parts; i++)
-            REQUIRE(p->call.run(c->packed, &c->args, c->scratch, phase, (first + i) % parts, i % workers) == KERNEL_OK);
-        REQUIRE(p->call.run(c->packed, &c->args, c->scratch, phase, parts + take(in), 0) == KERNEL_PART);
+            REQUIRE(p->call->run(c->packed, &c->args, c->scratch, phase, (first + i) % parts, i % workers) == KERNEL_OK);
+        REQUIRE(p->call->run(c->packed, &c->args, c->scratch, phase, parts + take(in), 0) == KERNEL_PART);
     }
-    REQUIRE(p->call.run(c->packed, &c->args, c->scratch, phases + take(in), 0, 0) == KERNEL_PART);
-    REQUIRE(p->call.parts(c->packed, &c->args, phases + take(in)) == 0);
+    REQUIRE(p->call->run(c->packed, &c->args, c->scratch, phases + take(in), 0, 0) == KERNEL_PART);
+    REQUIRE(p->call->parts(c->packed, &c->args, phases + take(in)) == 0);
 }
 
 static void check_same_bits(struct bytes *in, const struct pair *p, const struct call *c, size_t workers)
@@ -778,17 +730,17 @@ static void try_call(struct bytes *in, const struct pair *p)
     draw_tensors(in, p, &c, m);
     hide_padding(p, &c, true);
     hide_cache(p, &c, true);
-    const int error = p->call.forward(c.packed, &c.args, c.scratch);
+    const int error = p->call->forward(c.packed, &c.args, c.scratch);
     check_error(p, &c, error);
     if (error == KERNEL_OK) {
         check_same_bits(in, p, &c, workers);
     } else {
         const size_t phase = take(in), part = take(in);
-        check_error(p, &c, p->call.run(c.packed, &c.args, c.scratch, phase, part, workers - 1));
+        check_error(p, &c, p->call->run(c.packed, &c.args, c.scratch, phase, part, workers - 1));
         if ((c.wrong & ~BIT(KERNEL_NULL) & ~BIT(KERNEL_ALIGN)) != 0) /* of these, the scratch's do not count here */
-            REQUIRE(p->call.phases(c.packed, &c.args) == 0 && p->call.parts(c.packed, &c.args, phase) == 0);
+            REQUIRE(p->call->phases(c.packed, &c.args) == 0 && p->call->parts(c.packed, &c.args, phase) == 0);
         check_untouched(p, &c);
-        REQUIRE(p->call.forward(c.packed, NULL, c.scratch) != KERNEL_OK && p->call.phases(c.packed, NULL) == 0);
+        REQUIRE(p->call->forward(c.packed, NULL, c.scratch) != KERNEL_OK && p->call->phases(c.packed, NULL) == 0);
     }
     hide_padding(p, &c, false);
     hide_cache(p, &c, false);
@@ -943,20 +895,16 @@ static void try_move(struct bytes *in, const struct pair *p)
         if (moves)
             from = (int32_t *)spoil(in, now.from, true, &spoiled);
     }
-    if (!is_paged(p) && take(in) == 1) {
-        now.cache.page_table = before.from;
-        spoiled |= BIT(KERNEL_UNUSED);
-    }
     if (take(in) == 1) {
         now.cache.batch = SIZE_MAX / 2;
         spoiled |= BIT(KERNEL_SIZE);
     }
-    const int error = moves ? p->call.cache_move(&now.cache, from) : p->call.cache_reset(&now.cache);
+    const int error = moves ? p->call->cache_move(&now.cache, from) : p->call->cache_reset(&now.cache);
     const size_t batch = before.cache.batch;
     now.cache.batch = batch;
     REQUIRE(error == KERNEL_OK ? required == 0 && spoiled == 0
                                : error > 0 && error < 32 && ((wrong | spoiled) >> error & 1) != 0,
-            "%s, may be %x", p->call.strerror(error), wrong | spoiled);
+            "%s, may be %x", p->call->strerror(error), wrong | spoiled);
     if (error != KERNEL_OK || (!some && (moves || !is_paged(p)))) { /* all pages are emptied without sequences too */
         check_unmoved(p, &now, &before);
     } else if (moves) {
@@ -998,16 +946,16 @@ static void spoil_headers(struct bytes *in, unsigned char *all, size_t count, si
  * there, so that a call with it reads nothing else, and it needs no instruction that the machine lacks. */
 static void try_open(struct bytes *in, const struct pair *p)
 {
-    const size_t count = 1 + take_below(in, 3), each = p->call.packed_bytes, whole = count * each;
-    const size_t bytes = take(in) < 128 ? whole : take_word(in) % (whole + 1), scratch_bytes = p->call.scratch_bytes_for(1);
+    const size_t count = 1 + take_below(in, 3), each = p->call->packed_bytes, whole = count * each;
+    const size_t bytes = take(in) < 128 ? whole : take_word(in) % (whole + 1), scratch_bytes = p->call->scratch_bytes_for(1);
     unsigned char *all = get(whole, KERNEL_ALIGNMENT), *file = get(bytes, KERNEL_ALIGNMENT);
     for (size_t i = 0; i < count; i++)
         put_elsewhere(all + i * each, p, take(in) % 2, i + 1 < count ? each : 0);
     spoil_headers(in, all, count, each);
     memcpy(file, all, bytes);
     const void *packed = all;
-    const int error = p->open(file, bytes, &packed);
-    REQUIRE(error == KERNEL_OK || error == KERNEL_PACKED || error == KERNEL_ISA, "%s", p->call.strerror(error));
+    const int error = p->call->open(file, bytes, &packed);
+    REQUIRE(error == KERNEL_OK || error == KERNEL_PACKED || error == KERNEL_ISA, "%s", p->call->strerror(error));
     REQUIRE((error == KERNEL_OK) == (packed != NULL));
     if (error != KERNEL_OK)
         return;
@@ -1017,9 +965,9 @@ static void try_open(struct bytes *in, const struct pair *p)
     c.args.m = has(p, SOURCE) || has(p, GIVEN) ? 1 : 0;
     c.args.pages = is_paged(p) ? 1 : 0;
     draw_tensors(&none, p, &c, 1);
-    const int called = p->call.forward(c.packed, &c.args, c.scratch), isa = p->call.isa(packed);
-    REQUIRE(called == KERNEL_OK, "%s", p->call.strerror(called)); /* what it trusts is what opening saw */
-    REQUIRE(isa == p->call.isa(packed_blocks[p - pairs][0]) || isa == p->call.isa(packed_blocks[p - pairs][1]));
+    const int called = p->call->forward(c.packed, &c.args, c.scratch), isa = p->call->isa(packed);
+    REQUIRE(called == KERNEL_OK, "%s", p->call->strerror(called)); /* what it trusts is what opening saw */
+    REQUIRE(isa == p->call->isa(packed_blocks[p - pairs][0]) || isa == p->call->isa(packed_blocks[p - pairs][1]));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

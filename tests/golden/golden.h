@@ -7,29 +7,14 @@
  *   A_i = softmax(scale Q_i K_i^T)    Z_i = A_i V_i    y = [Z_1 ... Z_h] W_O + b_O
  *
  * Weights are stored [in][out], y = x W (weight_layout = in_out). torch.nn.Linear stores them the other way round.
- * Tensors, row-major f32 unless said otherwise:
- *   x         [batch][n][8]
- *   w_q       [8][8]
- *   w_k       [8][8]
- *   w_v       [8][8]
- *   w_o       [8][8]
- *   b_q       [8]
- *   b_k       [8]
- *   b_v       [8]
- *   b_o       [8]
- *   y         [batch][n][8]
- * y and attn must not overlap each other, the inputs, the packed block or the scratch. Inputs are only read, and
- * never past their end. n and batch may differ from call to call: n within the limit below, batch
- * as long as no tensor exceeds PTRDIFF_MAX bytes; zeros are legal.
- *
- * Query t sees key j only if j <= t.
- *
+ * y must not overlap the inputs, the packed block or the scratch. Inputs are only read, and never past their end. n
+ * and batch may differ from call to call, from 0 up to the limit of n below and to PTRDIFF_MAX bytes of a tensor.
+ * Query t sees key j only if j <= t. Positions count from 0 for queries and for keys alike.
  * What it promises: a query that sees no key attends to nothing (its heads' outputs are zero).
  * What a mask hides never matters, whatever it holds. NaN and infinity that a query does see make its row non-finite.
  * The same input gives the same bits for one ISA, compiler and set of flags. There is no allocation, no lock, no I/O
  * and no mutable state. Errors are within attngen's derived bound when rounding to nearest, with subnormal numbers kept
  * or, within a wider bound, flushed to zero. In other rounding modes they are larger, and not bounded.
- * Positions count from 0 for queries and for keys alike.
  *
  * Use:
  *     static _Alignas(64) float packed[GOLDEN_PACKED_BYTES / 4], scratch[GOLDEN_SCRATCH_BYTES / 4];
@@ -54,140 +39,91 @@
 extern "C" {
 #endif
 
-#define GOLDEN_INTERFACE_VERSION 3
-#define GOLDEN_PAIR 0x3991363db1f3ce10u /* identifies this pair: golden.c compiles with no other header */
+#define GOLDEN_INTERFACE_VERSION 4
+#define GOLDEN_PAIR 0xe71a754aef9a4291u /* identifies this pair: golden.c compiles with no other header */
 
 #define GOLDEN_D_MODEL 8 /* width of x */
 #define GOLDEN_H 2 /* query heads */
 #define GOLDEN_H_KV 2 /* key/value heads */
 #define GOLDEN_D_K 4 /* width of a query and of a key */
 #define GOLDEN_D_V 4 /* width of a value */
-#define GOLDEN_D_SOURCE 8 /* width of the input of keys and values */
 #define GOLDEN_D_OUT 8 /* width of y */
 #define GOLDEN_SEQ_LEN 8 /* maximum number of queries in a sequence */
-#define GOLDEN_SOURCE_LEN 8 /* maximum number of keys */
 
 #define GOLDEN_ALIGNMENT 64 /* of packed and scratch, in bytes; tensors need only their natural alignment */
 #define GOLDEN_SIZE(bytes) (SIZE_MAX / SIZE_MAX * (bytes)) /* a size_t that #if can evaluate, unlike a cast */
 #define GOLDEN_PACKED_BYTES GOLDEN_SIZE(1344)
 #define GOLDEN_SCRATCH_BYTES GOLDEN_SCRATCH_BYTES_FOR(1)
-/* scratch of one call that `workers` threads share */
-#define GOLDEN_SCRATCH_BYTES_FOR(workers) (GOLDEN_SIZE(1024) + GOLDEN_SIZE(workers) * 512)
+#define GOLDEN_SCRATCH_BYTES_FOR(workers) (GOLDEN_SIZE(1024) + GOLDEN_SIZE(workers) * 512) /* threads that share it */
+enum { GOLDEN_FOLDS_SCORES = 0, GOLDEN_FOLDS_VALUES = 0 }; /* 1: packing multiplies these weights */
 
-/* Whether packing multiplies weights of queries and keys, so that keys are the input itself, and those of values and
- * output: 1 or 0 */
-enum { GOLDEN_FOLDS_SCORES = 0, GOLDEN_FOLDS_VALUES = 0 };
-
-/* Instruction sets. golden.c has scalar. Those that the target can have are compiled,
- * or with -DGOLDEN_ONLY_ISA=GOLDEN_ISA_..., for golden.c, that one alone. */
+/* Those that the target can have are compiled, or with -DGOLDEN_ONLY_ISA=GOLDEN_ISA_..., that one alone. */
 typedef enum golden_isa_id {
-    GOLDEN_ISA_AUTO = 0, /* the best one that is compiled and that the CPU and the operating system support */
-    GOLDEN_ISA_SCALAR = 1, /* every machine */
-    GOLDEN_ISA_SSE4 = 4, /* x86-64 with SSE4.1 */
-    GOLDEN_ISA_AVX2 = 2, /* x86-64 with AVX2 and FMA */
-    GOLDEN_ISA_AVX512 = 3, /* x86-64 with AVX-512 F, DQ, BW and VL */
-    GOLDEN_ISA_NEON = 5, /* every AArch64 */
-    GOLDEN_ISA_WASM_SIMD128 = 6, /* WebAssembly with SIMD, compiled with -msimd128 */
-    GOLDEN_ISA_RVV = 7 /* RISC-V with V 1.0, compiled for it */
+    GOLDEN_ISA_AUTO = 0, /* the best that is compiled and that the CPU and the operating system support */
+    GOLDEN_ISA_SCALAR = 1 /* every machine */
 } golden_isa_id;
 
 typedef enum golden_error {
     GOLDEN_OK = 0,
-    GOLDEN_ERROR_NULL = 1,      /* a required pointer is NULL */
-    GOLDEN_ERROR_UNUSED = 2,    /* a tensor is given that this layer neither reads nor writes */
-    GOLDEN_ERROR_SIZE = 3,      /* n or batch outside the limits, or m neither n nor 0 */
-    GOLDEN_ERROR_LENGTH = 4,    /* a length outside 0 ... n */
-    GOLDEN_ERROR_BROADCAST = 5, /* a mask's batch or head extent is neither 1 nor the full one */
-    GOLDEN_ERROR_ALIGNMENT = 6, /* packed or scratch not on 64 bytes, a tensor not on 4 */
-    GOLDEN_ERROR_ISA = 7,       /* instruction set not compiled from this file, or not on this machine */
+    GOLDEN_ERROR_NULL = 1, /* a required pointer is NULL */
+    GOLDEN_ERROR_SIZE = 3, /* n, m or batch outside the limits; m = n or 0 */
+    GOLDEN_ERROR_ALIGNMENT = 6, /* packed or scratch is not on a 64-byte boundary, or a tensor not on 4 bytes */
+    GOLDEN_ERROR_ISA = 7, /* this file or this machine lacks the instruction set */
     /* a weight is NaN or infinite, or too large with the scale or another weight folded in */
     GOLDEN_ERROR_NONFINITE = 8,
-    GOLDEN_ERROR_PACKED = 9,    /* not a whole block for this layer, plan and version of attngen */
-    GOLDEN_ERROR_PART = 10,     /* phase or part out of range */
-    GOLDEN_ERROR_OVERLAP = 11   /* a cache overlaps another tensor of the call */
+    GOLDEN_ERROR_PACKED = 9, /* not a whole block for this layer, plan and version of attngen */
+    GOLDEN_ERROR_PART = 10 /* phase or part is out of range */
 } golden_error;
 
-/* Pointers that this layer does not use must be NULL; the extents of a mask that it lacks are ignored. */
+/* Tensors are row-major f32 unless said otherwise. All pointers are needed where they have elements. */
 typedef struct golden_weights {
-    const float *w_q, *b_q, *w_k, *b_k, *w_v, *b_v, *w_o, *b_o, *w_1, *b_1, *w_g, *b_g, *w_2, *b_2;
-    const float *g_q, *c_q, *g_k, *c_k, *n1_g, *n1_b, *n2_g, *n2_b, *n3_g, *n3_b, *n4_g, *n4_b, *rel_bias, *sink;
-    const float *const *tables;
+    const float *w_q; /* [8][8] */
+    const float *b_q; /* [8] */
+    const float *w_k; /* [8][8] */
+    const float *b_k; /* [8] */
+    const float *w_v; /* [8][8] */
+    const float *b_v; /* [8] */
+    const float *w_o; /* [8][8] */
+    const float *b_o; /* [8] */
 } golden_weights;
 
 typedef struct golden_args {
-    const float *x;
-    const float *source;
-    const float *q;
-    const float *k;
-    const float *v;
-    const int32_t *lengths;
-    const int32_t *past;
-    const int32_t *positions;
-    const int32_t *page_table;
-    const int32_t *prefix;
-    const int32_t *segment;
-    const int32_t *segment_q;
-    const int32_t *segment_k;
-    const unsigned char *mask_bool; /* [mask_bool_batch][mask_bool_h][n][n], nonzero: visible */
-    size_t mask_bool_batch, mask_bool_h; /* 1 or batch, 1 or h */
-    const float *mask_add; /* [mask_add_batch][mask_add_h][n][n], added after the scale; -inf hides */
-    size_t mask_add_batch, mask_add_h;
-    float *y;
-    float *attn;
-    float *lse;
-    float *k_cache;
-    float *v_cache;
-    float *k_pages;
-    float *v_pages;
+    const float *x; /* [batch][n][8] */
+    float *y; /* [batch][n][8] */
     size_t batch, n, m; /* m: n or 0 */
-    size_t pages; /* of a paged cache */
 } golden_args;
 
-/* Packs the weights into `packed` (GOLDEN_PACKED_BYTES, 64-byte aligned) in the layout that the kernels of one ISA
- * read, and records the ISA there. Needed once: the weights are not read afterwards. After an error the block is not
- * usable. Any number of threads may share the block, and it may be copied.
- *
- * To pack on another machine than the one that computes, for example at build time, compile with -DGOLDEN_PACK_ONLY:
- * then golden.c has only golden_pack, golden_open, golden_isa, golden_isa_name and golden_strerror. It packs on any
- * machine, for every instruction set above but GOLDEN_ISA_AUTO, in the byte order of the machine that packs. */
+/* Packs the weights into `packed` (GOLDEN_PACKED_BYTES, 64-byte aligned) as the kernels of one instruction set read
+ * them. Needed once: the weights are not read afterwards. After an error the block is not usable. Any number of threads
+ * may share the block, and it may be copied. With -DGOLDEN_PACK_ONLY the file only packs, on any machine for every
+ * set. */
 int golden_pack(void *packed, const golden_weights *weights, golden_isa_id isa);
 
-/* For blocks that were packed elsewhere: by attnrun pack, by a program with -DGOLDEN_PACK_ONLY, or read from a file.
- * Finds out what this machine supports, once, and sets *packed to the best of the blocks in these `bytes` (64-byte
- * aligned, only read); calls then take *packed, which points into `blocks`. On an error *packed is NULL.
- * GOLDEN_ERROR_PACKED: a block is damaged or cut off; or none fits, and one is of another layer, plan or version of
- * attngen.
- * GOLDEN_ERROR_ISA: none is for this machine.
- *
- * Calls also take `blocks` itself, but then each of them finds out what the machine supports, which takes less than
- * 1 us on x86-64 and 5 to 20 us in a virtual machine. A block that golden_pack filled without -DGOLDEN_PACK_ONLY is for
- * the machine that packed it, and calls do not check again. */
+/* For blocks that were packed elsewhere: by attnrun pack, with -DGOLDEN_PACK_ONLY, or read from a file. Sets *packed
+ * to the best of the blocks in these `bytes` (64-byte aligned, only read) for this machine; calls then take *packed,
+ * which points into `blocks`. On an error *packed is NULL: a block is damaged or cut off, or of another layer, plan
+ * or version (GOLDEN_ERROR_PACKED), or none is for this machine (GOLDEN_ERROR_ISA). Calls take `blocks` too, but
+ * then each asks what the machine supports: less than 1 us on x86-64, 5 to 20 us in a virtual machine. */
 int golden_open(const void *blocks, size_t bytes, const void **packed);
 
-/* Computes the whole layer on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents
- * irrelevant, one for each call under way. Everything is checked before a tensor is touched; on an error nothing is
- * written. */
+/* The whole layer, on the calling thread. `scratch`: GOLDEN_SCRATCH_BYTES, 64-byte aligned, contents irrelevant, one
+ * for each call under way. Everything is checked before a tensor is touched; on an error nothing is written. */
 int golden_forward(const void *packed, const golden_args *args, void *scratch);
 
-/* The same for callers with threads. Run phases 0 ... golden_phases()-1 in order; in each phase run every part
- * exactly once (it may overwrite what it has read), in any order, on any threads; then join. A phase of a small layer
- * takes microseconds, less than waking a thread. Each thread has its own number `worker`, 0 ... workers-1, and all
- * share a scratch of GOLDEN_SCRATCH_BYTES_FOR(workers). A batch is computed a few sequences at a time, each through all
- * phases. With many sequences it may be better that each thread calls golden_forward on sequences of its own. The
- * result does not depend on which thread runs what. Both counts are 0 for a bad call (golden_forward says what is
- * wrong with it) and where there is nothing to do: n or batch 0. */
+/* The same for threads. Run phases 0 ... golden_phases()-1 in order, and in each phase every part exactly once (it may
+ * overwrite what it has read), in any order, on any threads; then join. Each thread has its own number `worker`,
+ * 0 ... workers-1; all share a scratch of GOLDEN_SCRATCH_BYTES_FOR(workers). The result does not depend on which thread
+ * runs what. A batch is computed a few sequences at a time, each through all phases; with many sequences each thread
+ * may better call golden_forward on its own. Both counts are 0 for a bad call and where n or batch is 0. */
 size_t golden_phases(const void *packed, const golden_args *args);
 size_t golden_parts(const void *packed, const golden_args *args, size_t phase);
 int golden_run(const void *packed, const golden_args *args, void *scratch, size_t phase, size_t part, size_t worker);
 const char *golden_phase_name(size_t phase); /* the same words for each few sequences of a batch */
 
-/* The instruction set that calls with a packed block use (AUTO: golden_forward returns an error), and its name (NULL:
- * not compiled from this file). */
+/* The instruction set that calls with a packed block use (AUTO: they return an error), and its name (NULL: not here) */
 golden_isa_id golden_isa(const void *packed);
 const char *golden_isa_name(golden_isa_id isa);
-
 const char *golden_strerror(int error);
-
 #ifdef __cplusplus
 }
 #endif

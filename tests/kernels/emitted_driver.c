@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Any one emitted pair, driven without knowing its layer: which tensors it takes is found out by asking. For what only a
- * program of its own can look at: how deep the stack gets, and what memory checkers and small compilers make of the code.
+/* Any one emitted pair, driven without knowing its layer: NAME_table of attngen --shim says which tensors it takes. For what
+ * only a program of its own can look at: how deep the stack gets, and what memory checkers and small compilers make of the code.
  *
- *   cc -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"' [-DALONE] [-DWORKERS=4] emitted_driver.c tiny.c
+ *   cc -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"' [-DALONE] [-DWORKERS=4] emitted_driver.c tiny.c tiny_shim.c
  *
  * For each instruction set of the machine: packs, runs, and prints its name, the bytes of stack that pack and forward touched
  * (ALONE: 0; it then needs no threads), and a checksum of y. With WORKERS, so many threads then do the same in parts, for
@@ -25,24 +25,15 @@
 #include <string.h>
 
 #include HEADER
+#include "../../templates/interface/table.h.in"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define OF(name) JOIN(NAME, name)
 #define THE(name) JOIN(PREFIX, name)
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
 
-enum {
-    BATCH = 2,
-    N = MIN(THE(_SEQ_LEN), 75),
-    M = MIN(THE(_SOURCE_LEN), 75),
-    TAPS = 8, /* more than any convolution here has */
-    HEAD = MAX(THE(_D_K), THE(_D_V)),
-    OF_HEADS = TAPS * THE(_H) * HEAD * MAX(THE(_D_MODEL), THE(_D_SOURCE)),
-    WEIGHTS = MAX(OF_HEADS, THE(_PACKED_BYTES) / 4), /* of a tensor, at most; what is not folded is packed */
-    STACK = 1 << 20
-};
+enum { BATCH = 2, N = THE(_SEQ_LEN) < 75 ? THE(_SEQ_LEN) : 75, STACK = 1 << 20 };
+extern const struct kernel_table OF(_table);
 
 static struct call {
     OF(_weights) weights;
@@ -85,64 +76,56 @@ static uint32_t checksum(void)
     return sum;
 }
 
-/* The weights that the layer takes: those without which, all others given, it misses one. */
-static int find_weights(const float *w)
+/* What the letters of a shape are in a call; a mask has its extents of 1. */
+static size_t extent_of(const char *axis)
 {
-    enum {
-        FIELDS = sizeof(OF(_weights)) / sizeof(const float *),
-        TABLES = offsetof(OF(_weights), tables) / sizeof(const float *) /* no layer here has any */
-    };
-    const float *all[FIELDS], *used[FIELDS];
-    for (size_t i = 0; i < FIELDS; i++)
-        all[i] = i != TABLES ? w : NULL;
-    for (size_t i = 0; i < FIELDS; i++) {
-        all[i] = NULL;
-        memcpy(&call.weights, all, sizeof all);
-        used[i] = OF(_pack)(call.packed, &call.weights, THE(_ISA_AUTO)) == THE(_ERROR_NULL) ? w : NULL;
-        all[i] = i != TABLES ? w : NULL;
-    }
-    memcpy(&call.weights, used, sizeof used);
-    return call.error = OF(_pack)(call.packed, &call.weights, THE(_ISA_AUTO));
+    static const struct { const char *letter; size_t extent; } letters[] = {{"batch]", BATCH}, {"n]", N}, {"m]", N}};
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
+        if (strncmp(axis, letters[i].letter, strlen(letters[i].letter)) == 0)
+            return letters[i].extent;
+    return strstr(axis, " or 1]") != NULL && strchr(axis, ']') > strstr(axis, " or 1]") ? 1 : (size_t)atol(axis);
 }
 
-/* The same for the tensors of a call. */
-static int find_args(void)
+/* Numbers for a tensor: floats with a row of NaN, and rows that grow to many times what a first tile saw; lengths and positions;
+ * a mask with holes. */
+static void *draw_tensor(const struct kernel_tensor *tensor)
 {
-    static int32_t lengths[BATCH] = {M, M / 2}, positions[BATCH * N];
-    const size_t scores = (size_t)BATCH * THE(_H) * N * M;
-    float *x = draw((size_t)BATCH * N * THE(_D_MODEL), 2.0f), *source = draw((size_t)BATCH * M * THE(_D_SOURCE), 2.0f);
-    float *mask = draw(scores, 1.0f), *y = room((size_t)BATCH * N * THE(_D_OUT) * sizeof *y), *attn = room(scores * sizeof *attn);
-    unsigned char *bytes = room(scores);
-    memset(bytes, 1, scores);
-    for (size_t i = 0; i < scores; i += 7)
-        bytes[i] = 0;
-    x[0] = x[0] * 0.0f / 0.0f;              /* one row with NaN */
-    source[0] = x[0];
-    for (size_t t = N / 2; t < N; t++) {    /* scores that grow and grow: many times what a first tile saw */
-        for (size_t i = 0; i < THE(_D_MODEL); i++)
-            x[t * THE(_D_MODEL) + i] *= 1000.0f;
+    size_t count = 1, row = 1;
+    for (const char *axis = tensor->shape; (axis = strchr(axis, '[')) != NULL;)
+        count *= row = extent_of(++axis);
+    if (strcmp(tensor->type, "bool") == 0) {
+        unsigned char *mask = room(count);
+        for (size_t i = 0; i < count; i++)
+            mask[i] = i % 7 != 0;
+        return mask;
     }
-    for (size_t t = M / 2; t < M; t++)
-        for (size_t i = 0; i < THE(_D_SOURCE); i++)
-            source[t * THE(_D_SOURCE) + i] *= 1000.0f;
-    for (size_t at = 0; at < (size_t)BATCH * N; at++)
-        positions[at] = at % 5 == 0 ? (int32_t)at * -100000 : (int32_t)at;
-    for (unsigned set = 64; set-- > 0;) { /* large ones first: without a source a call may have no keys */
-        call.args = (OF(_args)){.x = x, .y = y, .batch = BATCH, .n = N};
-        call.args.source = set & 1 ? source : NULL;
-        call.args.m = set & 1 ? M : 0;
-        call.args.lengths = set & 2 ? lengths : NULL;
-        call.args.mask_bool = set & 4 ? bytes : NULL;
-        call.args.mask_bool_batch = call.args.mask_bool_h = set & 4 ? 1 : 0;
-        call.args.mask_add = set & 8 ? mask : NULL;
-        call.args.mask_add_batch = call.args.mask_add_h = set & 8 ? 1 : 0;
-        call.args.attn = set & 16 ? attn : NULL;
-        call.args.positions = set & 32 ? positions : NULL;
-        call.error = OF(_forward)(call.packed, &call.args, call.scratch);
-        if (call.error != THE(_ERROR_NULL) && call.error != THE(_ERROR_UNUSED) && call.error != THE(_ERROR_BROADCAST))
-            return call.error;
+    if (strcmp(tensor->type, "i32") == 0) {
+        int32_t *numbers = room(count * sizeof *numbers);
+        const int lengths = strcmp(tensor->name, "lengths") == 0;
+        for (size_t i = 0; i < count; i++)
+            numbers[i] = lengths ? N / (int32_t)(i + 1) : i % 5 == 0 ? (int32_t)i * -100000 : (int32_t)i;
+        return numbers;
     }
-    return call.error;
+    float *values = draw(count, tensor->packed ? 0.1f : 2.0f);
+    const int rows = strcmp(tensor->name, "x") == 0 || strcmp(tensor->name, "source") == 0;
+    for (size_t i = 0; rows && i < count; i++)
+        values[i] *= i == 0 ? 0.0f / (0.0f * values[i]) : i < row * N && i / row >= N / 2 ? 1000.0f : 1.0f;
+    return values;
+}
+
+static void give_tensors(void)
+{
+    static struct kernel_weights weights;
+    static struct kernel_args args;
+    for (size_t i = 0; i < OF(_table).tensor_count; i++) {
+        const struct kernel_tensor *tensor = &OF(_table).tensors[i];
+        (tensor->packed ? weights.tensor : args.tensor)[tensor->number] = draw_tensor(tensor);
+        args.mask_batch[tensor->number] = args.mask_h[tensor->number] = 1;
+    }
+    args.batch = BATCH;
+    args.n = args.m = N;
+    OF(_table).weights_of(&weights, &call.weights);
+    OF(_table).args_of(&args, &call.args);
 }
 
 static void *use(void *unused)
@@ -230,10 +213,7 @@ int main(void)
     int ran = 0;
     call.packed = room(THE(_PACKED_BYTES));
     call.scratch = room(THE(_SCRATCH_BYTES_FOR)(WORKERS));
-    if (find_weights(draw(WEIGHTS, 0.1f)) || find_args()) {
-        printf("the layer refuses its tensors: %s\n", OF(_strerror)(call.error));
-        return 1;
-    }
+    give_tensors();
     for (int isa = 1; isa < 32; isa++) {
         call.isa = (OF(_isa_id))isa;
         use(NULL);

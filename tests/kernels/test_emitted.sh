@@ -81,7 +81,8 @@ one_analyzed() {
 one_threads() {
     # shellcheck disable=SC2086
     $2 -I"$work/threads" -DALONE -DWORKERS=4 -DNAME="$1" -DPREFIX="$(echo "$1" | tr '[:lower:]' '[:upper:]')" \
-        -DHEADER="\"$1.h\"" -o "$result.program" "$root/tests/kernels/emitted_driver.c" "$work/threads/$1.c" -lpthread >"$log" 2>&1 ||
+        -DHEADER="\"$1.h\"" -o "$result.program" "$root/tests/kernels/emitted_driver.c" "$work/threads/$1.c" "$work/threads/${1}_shim.c" \
+        -lpthread >"$log" 2>&1 ||
         fail "emitted_driver of $1 with $2"
     "$result.program" >"$log" 2>&1 || fail "$1 on threads, built with $2"
 }
@@ -301,8 +302,8 @@ add_threads() {
         return
     fi
     for name in every_mask conv_cross_padding grouped_cross split_wide_out_in; do
-        "$ATTNGEN" --isa avx2,neon --size small --set plan.group_rows=8 --set plan.z_layout=rows -o "$work/threads" \
-            "$root/tests/vectors/$name.layer" || exit 1
+        "$ATTNGEN" --isa avx2,neon --size small --set plan.group_rows=8 --set plan.z_layout=rows --shim \
+            -o "$work/threads" "$root/tests/vectors/$name.layer" || exit 1
         job threads $name "${CC:-gcc}" -O0 -g -fsanitize=thread
     done
 }

@@ -21,7 +21,7 @@ measure() {
     : >"$place/stack"
     [ "$kind" = code ] && return
     "$2" "$1" -std=gnu11 -I"$place" -DNAME="$name" -DPREFIX="$prefix" -DHEADER="\"$name.h\"" -o "$place/driver" \
-        "$root/tests/kernels/emitted_driver.c" "$place/$name.o" -lpthread && "$place/driver" >"$place/stack"
+        "$root/tests/kernels/emitted_driver.c" "$place/${name}_shim.c" "$place/$name.o" -lpthread && "$place/driver" >"$place/stack"
 }
 
 # one ID KIND SPEC SIZE COMPILER LEVEL
@@ -29,7 +29,7 @@ one() {
     kind=$2 name=$(basename "$3" .layer) prefix=$(basename "$3" .layer | tr '[:lower:]' '[:upper:]')
     place=$work/$1
     {
-        mkdir "$place" && "$ATTNGEN" --size "$4" -o "$place" "$root/$3.layer" &&
+        mkdir "$place" && "$ATTNGEN" --size "$4" --shim -o "$place" "$root/$3.layer" &&
             "$5" "$6" -std=c11 -c -o "$place/$name.o" "$place/$name.c" &&
             "$root/bench/size/bytes.sh" "$place/$name.o" >"$place/bytes" && measure "$6" "$5"
     } >"$place.log" 2>&1 || {

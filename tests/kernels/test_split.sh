@@ -33,7 +33,7 @@ drive() {
     # shellcheck disable=SC2086 # flags are words
     compile "$folder" "$@" $strict
     "$@" -I"$folder" -DALONE -DNAME="$name" -DPREFIX="$(upper "$name")" -DHEADER="\"$name.h\"" -o "$result.program" \
-        "$root/tests/kernels/emitted_driver.c" "$result.d"/*.o >"$log" 2>&1 || fail "emitted_driver of $folder with $*"
+        "$root/tests/kernels/emitted_driver.c" "$work/shim/$name/${name}_shim.c" "$result.d"/*.o >"$log" 2>&1 || fail "emitted_driver of $folder with $*"
     "$result.program" >"$log" 2>&1 || fail "emitted_driver of $folder with $* ends with $?"
 }
 
@@ -178,6 +178,8 @@ cp "$root/tests/vectors/every_mask.layer" .
 for spec in "$tiny" every_mask.layer; do
     name=$(basename "$spec" .layer)
     check "$name as one file" emit -o "single/$name" "$spec"
+    check "$name and its shim" emit --shim -o "shim/$name" "$spec"
+    check "the shim changes no text" cmp "shim/$name/$name.c" "single/$name/$name.c"
     check "$name split" emit --split -o "split/$name" --deps "$name.d" "$spec"
 done
 check "a file for each set" lists split/tiny "$files"

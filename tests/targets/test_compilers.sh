@@ -40,7 +40,7 @@ one_bits() {
 one_scalar() { check "$1" "$4" "$2" "$3" && [ "$(grep -c '^ok' "$log")" -eq 1 ] && grep -q '^ok.* scalar ' "$log"; }
 
 emit() { # SPEC SIZE OPTION…
-    mkdir "$place" && "$ATTNGEN" --size "$2" -o "$place" "$root/$1.layer" ${3:+"$3" "$4"}
+    mkdir "$place" && "$ATTNGEN" --size "$2" --shim -o "$place" "$root/$1.layer" ${3:+"$3" "$4"}
 }
 
 # The program that tests/kernels/emitted_driver.c makes of the pair
@@ -49,7 +49,8 @@ driver() { # COMPILER SPEC FLAG…
     shift 2
     # shellcheck disable=SC2048,SC2086 # flags are words
     "$compiler" $* -I"$place" -DNAME="$name" -DPREFIX="$(echo "$name" | tr '[:lower:]' '[:upper:]')" \
-        -DHEADER="\"$name.h\"" -o "$place/driver" "$root/tests/kernels/emitted_driver.c" "$place/$name.c" >"$log" 2>&1
+        -DHEADER="\"$name.h\"" -o "$place/driver" "$root/tests/kernels/emitted_driver.c" "$place/$name.c" \
+        "$place/${name}_shim.c" >"$log" 2>&1
 }
 
 one_refused() {

@@ -51,7 +51,7 @@ few="every_mask conv_padding nonfinite_seen narrow_none kinds/hf_gptj kinds/hf_p
 # of these the ones that are compiled at -O1, the others at -O0, in a third of the time, but for x87; all at -O1 with
 # EVERYTHING
 optimised=" every_mask hf_phi_norm "
-wasi_flags="-std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime -I$build/gen"
+wasi_flags="-std=c11 -Wall -Wextra -Werror -D_GNU_SOURCE -Itests/targets/wasi -Igen -Iruntime -Itemplates -I$build/gen"
 # the linker takes what `attnrun run` needs of these; tests/targets/wasi/main.c stands in for the others
 wasi_sources=$(printf '%s\n' gen/*.c gen/*/*.c runtime/*.c runtime/*/*.c | grep -Ev '/(main|embed|attnrun|compile|process)\.c$')
 
@@ -86,8 +86,9 @@ wasi_program() { # SPEC LEVEL
     [ -n "$name" ] || name=$(basename "$1" .layer)
     mkdir "$result.d"
     # shellcheck disable=SC2086 # flags are words
-    "$ATTNGEN" --isa "$(sets)" -o "$result.d" "$1" && "$work/shim" "$name" >"$result.d/shim.c" &&
-        $compiler $2 $wasi_flags -I"$result.d" -o "$result.exe" "$result.d/shim.c" "$result.d/$name.c" tests/targets/wasi/main.c \
+    "$ATTNGEN" --isa "$(sets)" --shim -o "$result.d" "$1" &&
+        $compiler $2 $wasi_flags "-DTABLE=${name}_table" -o "$result.exe" "$result.d/${name}_shim.c" "$result.d/$name.c" \
+            tests/targets/wasi/main.c \
             -Wl,--start-lib "$work"/wasi/*.o -Wl,--end-lib -Wl,-z,stack-size=1048576
 }
 
@@ -201,9 +202,6 @@ make_runtime() {
     [ "$host" = - ] && return
     if [[ $emulator = node* ]]; then
         mkdir "$work/wasi"
-        # of load.c what writes the shim alone; what the rest calls is not linked
-        ${CC:-gcc} -D_GNU_SOURCE -Igen -Iruntime -ffunction-sections -Wl,--gc-sections -o "$work/shim" \
-            tests/targets/wasi/shim.c runtime/kernels/load.c -ldl || return
         for source in $wasi_sources; do
             object=$work/wasi/${source//\//_}
             # shellcheck disable=SC2086 # a source that WASI is too small for may be one that is not needed

@@ -65,16 +65,22 @@ class Ours(Peer):
         with open(spec, "w", encoding="utf-8") as file:
             file.writelines(f"{key} = {value}\n" for key, value in (*case.spec, *types.items()))
         sets = ("--isa", f"scalar,{set_of(formulation)}") if set_of(formulation) else ()
-        done = subprocess.run([job.before if before else job.attngen, *sets, "-o", folder, spec], capture_output=True,
-                              text=True)
+        program = job.before if before else job.attngen
+        done = subprocess.run([program, *sets, "--shim", "-o", folder, spec], capture_output=True, text=True)
+        shim = "--shim" not in done.stderr  # an older attngen: interface 3, whose structs are those of every layer
+        if not shim:
+            done = subprocess.run([program, *sets, "-o", folder, spec], capture_output=True, text=True)
         if done.returncode != 0:
             raise Unsupported(done.stderr.strip())
         cc = "gcc" if formulation in TYPES else formulation.split("-")[0]
         definitions = (f"-DNAME={case.name}", f"-DPREFIX={case.name.upper()}", f'-DHEADER="{case.name}.h"',
-                       *(("-DTRAIN",) if case.train else ()), *(("-DCACHE_I8",) if "cache_type" in types else ()))
+                       *(("-DTRAIN",) if case.train else ()), *(("-DCACHE_I8",) if "cache_type" in types else ()),
+                       *(("-DSHIM",) if shim else ()))
+        sources = (os.path.join(C_FOLDER, "ours.c"), f"{folder}/{case.name}.c",
+                   *((f"{folder}/{case.name}_shim.c",) if shim else ()))
         library = compile_shared(
-            os.path.join(folder, f"{cc if formulation in TYPES else formulation}.so"), [os.path.join(C_FOLDER, "ours.c"), f"{folder}/{case.name}.c"],
-            cc, ("-std=gnu11", *FLAGS, "-I" + folder, *definitions))
+            os.path.join(folder, f"{cc if formulation in TYPES else formulation}.so"), sources, cc,
+             ("-std=gnu11", *FLAGS, "-I" + folder, *definitions))
         option = {"gcc-sequences": "sequences", "gcc-avx2": "avx2"}.get(formulation, "parts")
         option = "avx2" if formulation.startswith("avx2") else option
         return NativeRunner(library, job, tensors, option)

@@ -4,11 +4,15 @@
  * -DNAME=tiny -DPREFIX=TINY -DHEADER='"tiny.h"'. peer_open's option says how threads share the work: "parts" of each
  * phase, or "sequences" of the batch, a mine_forward each. "avx2": parts, by that instruction set. -DTRAIN: of a layer with
  * train = true, whose call is a step of training: weights are packed, gradients cleared, in parts, then come both passes.
+ * -DSHIM: tensors are given by name through NAME_table; without it the pair has interface 3.
  */
 #include "crew.h"
 #include "problem.h"
 
 #include HEADER
+#ifdef SHIM
+#include "../../../templates/interface/table.h.in"
+#endif
 
 #include <math.h>
 #include <stdio.h>
@@ -60,6 +64,35 @@ static void *aligned(size_t bytes)
     return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
+#ifdef SHIM
+extern const struct kernel_table FUNCTION(table);
+
+/* The tensors that the layer has */
+static void give_tensors(struct peer *peer)
+{
+    const struct problem *p = &peer->problem;
+    const struct { const char *name; const void *at; } all[] = {
+        {"w_q", p->w_q}, {"b_q", p->b_q}, {"w_k", p->w_k}, {"b_k", p->b_k}, {"w_v", p->w_v}, {"b_v", p->b_v},
+        {"w_o", p->w_o}, {"b_o", p->b_o}, {"g_q", p->g_q}, {"g_k", p->g_k}, {"rel_bias", p->rel_bias}, {"sink", p->sink},
+        {"n1_g", p->n_g[0]}, {"n1_b", p->n_b[0]}, {"n2_g", p->n_g[1]}, {"n2_b", p->n_b[1]}, {"n3_g", p->n_g[2]},
+        {"n3_b", p->n_b[2]}, {"n4_g", p->n_g[3]}, {"n4_b", p->n_b[3]}, {"w_1", p->w_1}, {"b_1", p->b_1}, {"w_g", p->w_g},
+        {"b_g", p->b_g}, {"w_2", p->w_2}, {"b_2", p->b_2}, {"x", p->x}, {"source", p->source}, {"q", p->q}, {"k", p->k},
+        {"v", p->v}, {"lengths", p->lengths}, {"y", p->y}, {"past", p->past}, {"k_cache", p->k_cache},
+        {"v_cache", p->v_cache}};
+    struct kernel_weights weights = {.tables = NULL};
+    struct kernel_args args = {.batch = (size_t)p->batch, .n = (size_t)p->n,
+                               .m = (size_t)(p->past != NULL ? p->n : p->m)};
+    for (size_t i = 0; i < FUNCTION(table).tensor_count; i++) {
+        const struct kernel_tensor *tensor = &FUNCTION(table).tensors[i];
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            if (strcmp(tensor->name, all[k].name) == 0)
+                (tensor->packed ? weights.tensor : args.tensor)[tensor->number] = (void *)all[k].at;
+    }
+    FUNCTION(table).weights_of(&weights, &peer->weights);
+    FUNCTION(table).args_of(&args, &peer->args);
+}
+#endif
+
 void *peer_open(const struct problem *p, const char *option, char *why, size_t size)
 {
     struct peer *peer = calloc(1, sizeof *peer);
@@ -83,6 +116,9 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
 #endif
     peer->packed = aligned(CONSTANT(PACKED_BYTES));
     peer->scratch = aligned(peer->scratch_bytes);
+#ifdef SHIM
+    give_tensors(peer);
+#else
     peer->weights = (FUNCTION(weights)){
         .w_q = p->w_q, .b_q = p->b_q, .w_k = p->w_k == p->w_q ? NULL : p->w_k, .b_k = p->b_k == p->b_q ? NULL : p->b_k,
         .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o, .g_q = p->g_q, .g_k = p->g_k,
@@ -96,6 +132,7 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
         .k_cache = p->k_cache, .v_cache = p->v_cache,
 #endif
         .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)(p->past != NULL ? p->n : p->m)};
+#endif
 #ifdef TRAIN
     peer->args.saved = saved;
 #endif

@@ -9,7 +9,7 @@
 #include "base/diag.h"
 #include "base/replace.h"
 
-extern const char attnrun_shim_table[];
+extern const char TABLE[]; /* NAME_table */
 
 int main(int argc, char **argv)
 {
@@ -26,16 +26,15 @@ int main(int argc, char **argv)
 bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, const struct compile_options *options,
                     struct diag *diag)
 {
-    (void)name;
     (void)options;
-    return kernel_load(kernel, spec, diag);
+    return kernel_load(kernel, spec, name, diag);
 }
 
 void *dlopen(const char *path, int mode)
 {
     (void)path;
     (void)mode;
-    return (void *)attnrun_shim_table;
+    return (void *)TABLE;
 }
 
 void *dlsym(void *library, const char *name)
