@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 BUILT = {"qk_norm": ("none", "rms"), "rope": ("none", "half", "interleaved"), "relative": ("none", "t5"),
-         "heads": ("last",), "offset": ("none",), "rope_positions": ("offset",)}  # values that are known here
+         "heads": ("last", "first"), "offset": ("none",), "rope_positions": ("offset",)}  # values that are known here
 
 
 @dataclasses.dataclass(frozen=True)

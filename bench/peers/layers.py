@@ -42,6 +42,7 @@ class Case:
     bias: bool
     scale: float
     projected: bool    # the call brings q, k and v
+    heads_first: bool  # those and y are [batch][heads][positions][width]
     rope: kinds.Rope   # None: none
     norm: bool         # of each head's queries and keys: rms
     norm_eps: float
@@ -70,7 +71,7 @@ class Case:
     @property
     def kinds(self):
         """What this layer has that not every peer, or not every formulation of it, can say."""
-        has = {"projected": self.projected, "rope": self.rope, "qk_norm": self.norm, "softcap": self.softcap,
+        has = {"projected": self.projected, "heads_first": self.heads_first, "rope": self.rope, "qk_norm": self.norm, "softcap": self.softcap,
                "alibi": self.alibi, "relative": self.relative, "sink": self.sink, "cache": self.past is not None,
                "block": self.block, "train": self.train}
         return frozenset(name for name, value in has.items() if value)
@@ -174,13 +175,15 @@ def make_case(name, keys):
     past = int(keys.get("past", 0)) if cached else None
     m = past + n if cached else m
     bound = lambda key: None if spec.get(key, "unbounded") == "unbounded" else int(spec[key])
+    if spec.get("heads") == "first" and (not projected or cached or spec.keys() & known):
+        raise ValueError(f"{name}: heads = first is written down here for plain attention of given q, k and v")
     return Case(name=name, spec=tuple(spec.items()), d_model=d_model, h=h, h_kv=number("h_kv", h), d_k=d_k, d_v=d_v,
                 d_source=d_source, mask=frozenset(spec.get("mask", "none").split("+")) - {"none"},
                 window=(bound("window_left"), bound("window_right")), split=split, cross=cross,
                 tied=spec.get("w_k") == "tied", identity=identity, w_o=spec.get("w_o", "dense"),
                 conv_width=number("conv_width", 3), bias=spec.get("bias") == "true",
                 scale=float(spec.get("scale", 1 / math.sqrt(d_k))),
-                projected=projected, rope=kinds.read_rope(spec, d_k), norm=spec.get("qk_norm", "none") != "none",
+                projected=projected, heads_first=spec.get("heads") == "first", rope=kinds.read_rope(spec, d_k), norm=spec.get("qk_norm", "none") != "none",
                 norm_eps=float(spec.get("norm_eps", 1e-6)),
                 softcap=None if spec.get("softcap", "none") == "none" else float(spec["softcap"]),
                 alibi=spec.get("alibi") == "true", sink=spec.get("sink") == "true",
@@ -285,6 +288,11 @@ def reference(case, tensors):
     feed = lambda u: block.feed(u, lambda which, of: of @ t["w_" + which] + t.get("b_" + which, 0),
                                 lambda of: kinds.activate(block.activation, of), np.multiply)
     return block.around(t["x"], lambda of: _attention(case, t, of), norm, feed, np.add)
+
+
+def heads_last(case, y):
+    """y as [batch][n][d_out], of a layer whose rows may be [batch][h][n][d_v]."""
+    return (y.swapaxes(1, 2) if case.heads_first else y).reshape(case.batch, case.n, case.d_out)
 
 
 def attended(case, tensors):

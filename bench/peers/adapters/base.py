@@ -10,6 +10,7 @@ import machine
 
 # layers.Case.kinds but "cache" and "train"
 ALL_KINDS = frozenset(("projected", "rope", "qk_norm", "softcap", "alibi", "relative", "sink", "block"))
+FIRST = frozenset(("heads_first",))  # of those that can read a head's rows side by side
 CACHED = frozenset(("projected", "cache"))  # of formulations that are made for a cache
 TRAINED = frozenset(("train",))             # of those that compute gradients
 

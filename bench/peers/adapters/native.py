@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 
+import layers
 import numpy as np
 
 from adapters.base import Runner, Unsupported
@@ -75,8 +76,10 @@ class NativeRunner(Runner):
         self.lib.peer_open.restype = ctypes.c_void_p
         self.lib.peer_run.restype = ctypes.c_int64
         self.lib.peer_run.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-        tensors = {name: aligned(array) for name, array in tensors.items()}
+        turned = ("q", "k", "v") if case.heads_first else ()
+        tensors = {name: aligned(array.swapaxes(1, 2) if name in turned else array) for name, array in tensors.items()}
         self.y = aligned(np.zeros((case.batch, case.n, case.d_out), np.float32))
+        rows = self.y.reshape(case.batch, case.h, case.n, -1) if case.heads_first else self.y
         self.of = {"d" + name: aligned(np.zeros_like(tensors[name])) for name in ("x", *TENSORS)
                    if case.train and name in tensors}
         cores = np.array(job.cores, np.int32)
@@ -99,7 +102,7 @@ class NativeRunner(Runner):
         self.peer = self.lib.peer_open(ctypes.byref(problem), option.encode(), why, ctypes.c_size_t(300))
         if not self.peer:
             raise Unsupported(why.value.decode() or "out of memory")
-        super().__init__(lambda: self.run(1), lambda: self.y, (tensors, cores, past, problem))
+        super().__init__(lambda: self.run(1), lambda: layers.heads_last(case, rows), (tensors, cores, past, problem))
 
     def run(self, calls):
         ns = self.lib.peer_run(self.peer, calls)

@@ -130,6 +130,9 @@ def _attend_plain(g, c, tensors, x, source):
         return split_heads(y, heads, width, positions, transposed)
 
     def split_heads(y, heads, width, positions, transposed):
+        if c.heads_first: # [batch][heads][positions][width]; a group's query heads are rows of one matrix more
+            y = y if group == 1 else g.op("Reshape", y, g.shape(c.batch, c.h_kv, heads // c.h_kv, positions, width))
+            return g.op("Transpose", y, perm=[0, 1, 3, 2] if group == 1 else [0, 1, 2, 4, 3]) if transposed else y
         if group == 1:
             y = g.op("Reshape", y, g.shape(c.batch, positions, heads, width))
             return g.op("Transpose", y, perm=[0, 2, 3, 1] if transposed else [0, 2, 1, 3])
@@ -223,7 +226,8 @@ def _attend_operator(g, c, tensors, x, source, formulation):
     if c.sink:
         k, v = (g.op("Concat", of, g.constant(np.zeros((c.batch, 1, c.h_kv * width), np.float32)), axis=1)
                 for of, width in ((k, c.d_k), (v, c.d_v)))
-    return g.op("Attention", q, k, v, *mask, q_num_heads=c.h, kv_num_heads=c.h_kv, scale=c.scale,
+    heads = {} if c.heads_first else {"q_num_heads": c.h, "kv_num_heads": c.h_kv}
+    return g.op("Attention", q, k, v, *mask, **heads, scale=c.scale,
                 is_causal=int(only_causal), softcap=c.softcap)
 
 
@@ -232,7 +236,7 @@ def _attention(g, c, tensors, x, formulation):
     source = "source" if c.cross else x
     if formulation == "plain":
         z = _attend_plain(g, c, tensors, x, source)
-        if c.w_o != "conv":
+        if c.w_o != "conv" and not c.heads_first:
             z = g.op("Reshape", g.op("Transpose", z, perm=[0, 2, 1, 3]), g.shape(c.batch, c.n, c.h * c.d_v))
     else:
         z = _attend_operator(g, c, tensors, x, source, formulation)
@@ -283,11 +287,13 @@ def build(case, tensors, formulation):
     value = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
     if c.projected:
         new = c.m if c.past is None else c.n
+        sizes = (("q", c.h, c.n, c.d_k), ("k", c.h_kv, new, c.d_k), ("v", c.h_kv, new, c.d_v))
         inputs = [value("q", c.batch, c.n, c.h * c.d_k), value("k", c.batch, new, c.h_kv * c.d_k),
                   value("v", c.batch, new, c.h_kv * c.d_v)]
+        inputs = [value(name, c.batch, *shape) for name, *shape in sizes] if c.heads_first else inputs
     else:
         inputs = [value("x", c.batch, c.n, c.d_model)] + ([value("source", c.batch, c.m, c.d_source)] if c.cross else [])
-    outputs = [value("y", c.batch, c.n, c.d_out)]
+    outputs = [value("y", c.batch, c.h, c.n, c.d_v) if c.heads_first else value("y", c.batch, c.n, c.d_out)]
     if formulation == "cached":
         inputs += [value(letter + "_cache", c.batch, c.h_kv, c.cache_len, c.d_k) for letter in "kv"]
         outputs += [value(letter + "_present", c.batch, c.h_kv, c.cache_len, c.d_k) for letter in "kv"]

@@ -3,10 +3,11 @@
 
 `cached`: GroupQueryAttention whose past and present are one buffer of cache_len rows, which it then does not copy.
 """
+import layers
 import numpy as np
 
 from adapters import onnx_graph, onnx_types
-from adapters.base import Peer, Runner
+from adapters.base import FIRST, Peer, Runner
 
 
 class OnnxRuntime(Peer):
@@ -16,7 +17,7 @@ class OnnxRuntime(Peer):
              "nbits4-multihead", "nbits4-cached")
 
     def kinds(self, formulation):
-        return onnx_graph.KINDS[formulation.split("-")[-1]]
+        return onnx_graph.KINDS[formulation.split("-")[-1]] | (FIRST if formulation in ("standard", "plain") else set())
 
     def why_not(self, case, formulation, threads):
         return onnx_graph.why_not(case, formulation.split("-")[-1])
@@ -42,8 +43,12 @@ class OnnxRuntime(Peer):
         model = onnx_types.quantized(model, how) if how else model
         session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         binding, case = session.io_binding(), job.case
-        y = np.zeros((case.batch, case.n, case.d_out), np.float32)
-        inputs = {name: ort.OrtValue.ortvalue_from_numpy(tensors[name].reshape(*tensors[name].shape[:2], -1))
+        shape = (case.batch, case.h, case.n, case.d_v) if case.heads_first else (case.batch, case.n, case.d_out)
+        y = np.zeros(shape, np.float32)
+        if case.heads_first:
+            tensors = {name: np.ascontiguousarray(tensors[name].swapaxes(1, 2)) for name in "qkv"}
+        inputs = {name: ort.OrtValue.ortvalue_from_numpy(
+            tensors[name] if case.heads_first else tensors[name].reshape(*tensors[name].shape[:2], -1))
                   for name in ("x", "source", "q", "k", "v") if name in tensors}
         for name, value in inputs.items():
             binding.bind_ortvalue_input(name, value)
@@ -54,4 +59,4 @@ class OnnxRuntime(Peer):
                 binding.bind_ortvalue_output(letter + "_present", cache)
         output = ort.OrtValue.ortvalue_from_numpy(y)
         binding.bind_ortvalue_output("y", output)
-        return Runner(lambda: session.run_with_iobinding(binding), output.numpy, (session, inputs))
+        return Runner(lambda: session.run_with_iobinding(binding), lambda: layers.heads_last(case, output.numpy()), (session, inputs))

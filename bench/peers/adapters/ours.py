@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from adapters.base import ALL_KINDS, CACHED, TRAINED, Peer, Unsupported
+from adapters.base import ALL_KINDS, CACHED, FIRST, TRAINED, Peer, Unsupported
 from adapters.native import C_FOLDER, NativeRunner, compile_shared
 
 FLAGS = ("-O2",)  # what attnrun and the Makefile use
@@ -40,7 +40,7 @@ class Ours(Peer):
     beside = ("gcc-again", "gcc-before")  # only where another attngen is named: the same once more, and what that one emits
 
     def kinds(self, formulation):
-        return ALL_KINDS | CACHED | TRAINED
+        return ALL_KINDS | CACHED | FIRST | TRAINED
 
     def why_not(self, case, formulation, threads):
         if formulation == "gcc-sequences" and threads == 1:

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 import kinds
-from adapters.base import ALL_KINDS, CACHED, TRAINED, Peer, Runner
+from adapters.base import ALL_KINDS, CACHED, FIRST, TRAINED, Peer, Runner
 
 
 def _flex(torch, case, tensors):
@@ -250,7 +250,10 @@ def _layer(torch, case, tensors, attend):
                 z = z.transpose(2, 3).reshape(c.batch, c.h * c.d_v, c.n)
                 y = F.conv1d(F.pad(z, (left, c.conv_width - 1 - left)), self.w_out, self.b_out, groups=c.h)
                 return y.transpose(1, 2)
-            z = z.transpose(1, 2).reshape(c.batch, c.n, c.h * c.d_v)
+            z = z.transpose(1, 2)
+            if c.heads_first: # as it is
+                return z
+            z = z.reshape(c.batch, c.n, c.h * c.d_v)
             return z if c.w_o == "none" else F.linear(z, self.w_out, self.b_out)
 
     return Layer()
@@ -355,8 +358,8 @@ class Torch(Peer):
         return {"OMP_PROC_BIND": "true", "TORCHINDUCTOR_FREEZING": "1"}
 
     def kinds(self, formulation):
-        some = {**dict.fromkeys(self.typed, frozenset(("cache",))), "module": TRAINED, "flex": ALL_KINDS, **dict.fromkeys(STATIC, CACHED)}
-        return some.get(formulation, ALL_KINDS - {"softcap"} | TRAINED)
+        some = {**dict.fromkeys(self.typed, frozenset(("cache",))), "module": TRAINED, "flex": ALL_KINDS | FIRST, **dict.fromkeys(STATIC, CACHED)}
+        return some.get(formulation, ALL_KINDS - {"softcap"} | FIRST | TRAINED)
 
     def why_not(self, case, formulation, threads):
         if formulation == "flex" and not case.kinds:
@@ -390,6 +393,8 @@ class Torch(Peer):
             return Runner(one, lambda: keep["y"].numpy())
         if case.projected:
             inputs = tuple(torch.from_numpy(tensors[name]) for name in "qkv")
+            if case.heads_first: # these shapes, of such memory
+                inputs = tuple(of.transpose(1, 2).contiguous().transpose(1, 2) for of in inputs)
         else:
             x = torch.from_numpy(tensors["x"])
             inputs = x, torch.from_numpy(tensors["source"]) if case.cross else x
@@ -420,4 +425,4 @@ class Torch(Peer):
         def step():
             keep["y"] = call()
 
-        return Runner(step, lambda: keep["y"].numpy(), (module, inputs))
+        return Runner(step, lambda: keep["y"].numpy().reshape(case.batch, case.n, -1), (module, inputs))
