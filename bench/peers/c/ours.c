@@ -91,6 +91,24 @@ static void give_tensors(struct peer *peer)
     FUNCTION(table).weights_of(&weights, &peer->weights);
     FUNCTION(table).args_of(&args, &peer->args);
 }
+#else
+static void give_tensors(struct peer *peer)
+{
+    const struct problem *p = &peer->problem;
+    peer->weights = (FUNCTION(weights)){
+        .w_q = p->w_q, .b_q = p->b_q, .w_k = p->w_k == p->w_q ? NULL : p->w_k, .b_k = p->b_k == p->b_q ? NULL : p->b_k,
+        .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o, .g_q = p->g_q, .g_k = p->g_k,
+        .rel_bias = p->rel_bias, .sink = p->sink, .n1_g = p->n_g[0], .n1_b = p->n_b[0], .n2_g = p->n_g[1],
+        .n2_b = p->n_b[1], .n3_g = p->n_g[2], .n3_b = p->n_b[2], .n4_g = p->n_g[3], .n4_b = p->n_b[3], .w_1 = p->w_1,
+        .b_1 = p->b_1, .w_g = p->w_g, .b_g = p->b_g, .w_2 = p->w_2, .b_2 = p->b_2};
+    peer->args = (FUNCTION(args)){
+        .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v,
+        .lengths = p->lengths, .y = p->y, .past = p->past,
+#ifndef CACHE_I8
+        .k_cache = p->k_cache, .v_cache = p->v_cache,
+#endif
+        .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)(p->past != NULL ? p->n : p->m)};
+}
 #endif
 
 void *peer_open(const struct problem *p, const char *option, char *why, size_t size)
@@ -116,23 +134,7 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
 #endif
     peer->packed = aligned(CONSTANT(PACKED_BYTES));
     peer->scratch = aligned(peer->scratch_bytes);
-#ifdef SHIM
     give_tensors(peer);
-#else
-    peer->weights = (FUNCTION(weights)){
-        .w_q = p->w_q, .b_q = p->b_q, .w_k = p->w_k == p->w_q ? NULL : p->w_k, .b_k = p->b_k == p->b_q ? NULL : p->b_k,
-        .w_v = p->w_v, .b_v = p->b_v, .w_o = p->w_o, .b_o = p->b_o, .g_q = p->g_q, .g_k = p->g_k,
-        .rel_bias = p->rel_bias, .sink = p->sink, .n1_g = p->n_g[0], .n1_b = p->n_b[0], .n2_g = p->n_g[1],
-        .n2_b = p->n_b[1], .n3_g = p->n_g[2], .n3_b = p->n_b[2], .n4_g = p->n_g[3], .n4_b = p->n_b[3], .w_1 = p->w_1,
-        .b_1 = p->b_1, .w_g = p->w_g, .b_g = p->b_g, .w_2 = p->w_2, .b_2 = p->b_2};
-    peer->args = (FUNCTION(args)){
-        .x = p->x, .source = p->source == p->x ? NULL : p->source, .q = p->q, .k = p->k, .v = p->v,
-        .lengths = p->lengths, .y = p->y, .past = p->past,
-#ifndef CACHE_I8
-        .k_cache = p->k_cache, .v_cache = p->v_cache,
-#endif
-        .batch = (size_t)p->batch, .n = (size_t)p->n, .m = (size_t)(p->past != NULL ? p->n : p->m)};
-#endif
 #ifdef TRAIN
     peer->args.saved = saved;
 #endif
@@ -157,29 +159,21 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
 static void run_sequences(struct peer *peer, int64_t worker)
 {
     const struct problem *p = &peer->problem;
-    FUNCTION(args) args = peer->args;
-    const size_t first = (size_t)(p->batch * worker / p->threads), end = (size_t)(p->batch * (worker + 1) / p->threads);
-    args.batch = end - first;
-    if (args.x != NULL)
-        args.x += first * args.n * (size_t)p->d_model;
-    if (args.source != NULL)
-        args.source += first * args.m * (size_t)p->d_source;
-    if (args.q != NULL) {
-        args.q += first * args.n * (size_t)(p->h * p->d_k);
-        args.k += first * args.m * (size_t)(p->h_kv * p->d_k);
-        args.v += first * args.m * (size_t)(p->h_kv * p->d_v);
-    }
-    if (args.lengths != NULL)
-        args.lengths += first;
-#ifndef CACHE_I8
-    if (args.past != NULL) {
-        args.past += first;
-        args.k_cache += first * (size_t)(p->h_kv * p->cache_len * p->d_k);
-        args.v_cache += first * (size_t)(p->h_kv * p->cache_len * p->d_v);
-        args.m = args.n;
-    }
-#endif
-    args.y += first * args.n * CONSTANT(D_OUT);
+    struct peer of = *peer; /* of these sequences alone */
+    const int64_t first = p->batch * worker / p->threads, new = p->past != NULL ? p->n : p->m;
+    of.problem.batch = p->batch * (worker + 1) / p->threads - first;
+    of.problem.x = p->x != NULL ? p->x + first * p->n * p->d_model : NULL;
+    of.problem.source = p->source != NULL ? p->source + first * p->m * p->d_source : NULL;
+    of.problem.q = p->q != NULL ? p->q + first * p->n * p->h * p->d_k : NULL;
+    of.problem.k = p->k != NULL ? p->k + first * new * p->h_kv * p->d_k : NULL;
+    of.problem.v = p->v != NULL ? p->v + first * new * p->h_kv * p->d_v : NULL;
+    of.problem.lengths = p->lengths != NULL ? p->lengths + first : NULL;
+    of.problem.past = p->past != NULL ? p->past + first : NULL;
+    of.problem.k_cache = p->k_cache != NULL ? p->k_cache + first * p->h_kv * p->cache_len * p->d_k : NULL;
+    of.problem.v_cache = p->v_cache != NULL ? p->v_cache + first * p->h_kv * p->cache_len * p->d_v : NULL;
+    of.problem.y = p->y + first * p->n * CONSTANT(D_OUT);
+    give_tensors(&of);
+    FUNCTION(args) args = of.args;
     const int error = FUNCTION(forward)(peer->packed, &args, (char *)peer->scratch + (size_t)worker * peer->scratch_stride);
     if (error != 0)
         peer->error = error;
