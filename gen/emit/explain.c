@@ -218,10 +218,12 @@ static void explain_projection(const struct layer *l, const struct projection *p
     const int64_t rows = p->of_source ? layer_new_keys(l) : l->seq_len;
     const int64_t columns = p->of_source ? l->d_source : l->d_model, in = p->of_source ? l->d_in_kv : l->d_in_q;
     const int index = p->heads == l->h ? 'i' : 'g';
-    const char *bias = l->bias ? write_text(" + b_%c,%c", p->letter, index).text : "";
+    struct text bias = {""};
+    if (l->bias)
+        bias = write_text(" + b_%c,%c", p->letter, index);
 
     head_line(l, out, p->step,
-              write_text("%c_%c = %s%s W_%c,%c%s", p->letter, index, from, part, p->letter, index, bias));
+              write_text("%c_%c = %s%s W_%c,%c%s", p->letter, index, from, part, p->letter, index, bias.text));
     line(out, "%s [%lld][%lld] -> %c [%lld heads][%lld][%lld], %s", from, (long long)rows, (long long)columns,
          p->letter, (long long)p->heads, (long long)rows, (long long)p->width, in_bytes(f->result_bytes).text);
     line(out, "W_%c %s%s", p->letter, weight_extents(l, p->w).text,
