@@ -295,7 +295,7 @@ struct columns {
     double *far, *high;             /* the largest |V - Z| + e_v and |V| + e_v, for the hull */
 };
 
-/* One visible key's share of e_z: see the equations above. */
+/* One visible key's share of e_z: equations in bound.c */
 WIDE static void add_key(const struct columns *of, double a, double e_a, double e_drawn, const double *restrict v,
                          const double *restrict v_worst, const double *restrict v_drawn, const double *restrict z,
                          size_t d_v)
