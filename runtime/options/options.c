@@ -225,7 +225,8 @@ static void print_option(const struct option_row *row, const void *field, FILE *
     case OPTION_ASK: case OPTION_SECONDS:
         break;
     case OPTION_FLAG:
-        fprintf(out, *(const bool *)field ? " --%s" : "", row->name);
+        if (*(const bool *)field)
+            fprintf(out, " --%s", row->name);
         break;
     case OPTION_SIZE:
         if (*size != UNSET)

@@ -380,18 +380,16 @@ static size_t later(size_t m)
     return m / 2 > 17 ? m / 2 : (m + 2) / 3;
 }
 
-/* Weights as small as 2^-60 with values as large as 2^60; with the other sign both are large. One key in 16 is so far
- * below that its weight is 0, and its value, 2^112, must not be seen. */
+/* Weights as small as 2^-60 with values as large as 2^60; with the other sign both are large. */
 static void draw_decay(struct drawing *d)
 {
     static const double factors[] = {1, -1.2, 1, -1.28, 1, -1.36, 1, -1.44, 1, -1.52, 0.5, -1.9, 1};
     const size_t from = later(d->in->m);
     for (size_t row = 0; row < rows_of(d); row++) {
         const double tau = floor((row < from ? 9 : 61) * random_uniform(&d->random));
-        const bool faint = row % 16 == 15;
-        put_product(d, row, d->columns.symmetric ? 1 : factors[row % COUNT(factors)], faint ? -150 : -tau);
+        put_product(d, row, d->columns.symmetric ? 1 : factors[row % COUNT(factors)], -tau);
         if (row < d->in->m && !(d->columns.symmetric && row % 2 == 0))
-            scale_values(d, row, ldexp(1, faint ? 112 : (int)tau));
+            scale_values(d, row, ldexp(1, (int)tau));
     }
     spread_values(d);
 }

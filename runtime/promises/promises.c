@@ -159,6 +159,8 @@ static bool part_overlaps(struct trial *t, struct shared *s, size_t phase, size_
 static void begin_phase(struct shared shared[SHARED])
 {
     for (struct shared *s = shared; s < shared + SHARED; s++) {
+        if (s->bytes == 0)
+            continue;
         memcpy(s->before, s->now, s->bytes);
         memset(s->by, 0, s->bytes * sizeof *s->by);
     }

@@ -4,7 +4,8 @@
  *     pack_program IN.safetensors       x, or q, k and v, and the layer's tensors under attngen's names
  *
  * Compiled with -DNAME=…, -DPREFIX=… (NAME in capitals), -DHEADER='"NAME.h"', -DBLOCK='"NAME_packed.h"',
- * -DSYMBOL=NAME_packed and, of a layer with tables, -DTABLES='"first","second"'. Prints the instruction set of the block
+ * -DSYMBOL=NAME_packed, -DWEIGHTS='.w_q = floats("w_q"), …' and -DARGUMENTS='.x = floats("x"), .y = y, …', initialisers
+ * of the fields that the layer has, and, of a layer with tables, -DTABLES='"first","second"'. Prints the instruction set of the block
  * that is taken; where this machine has none of those that the blocks are for, it checks that every call says so.
  */
 #include <stdio.h>
@@ -125,23 +126,15 @@ int main(int argc, char **argv)
     const float *tables[sizeof names / sizeof *names];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         tables[i] = floats(names[i]);
-#else
-    const float *const *tables = NULL;
 #endif
-    const JOIN(NAME, _weights) weights = {
-        .w_q = floats("w_q"), .b_q = floats("b_q"), .w_k = floats("w_k"), .b_k = floats("b_k"),
-        .w_v = floats("w_v"), .b_v = floats("b_v"), .w_o = floats("w_o"), .b_o = floats("b_o"),
-        .g_q = floats("g_q"), .c_q = floats("c_q"), .g_k = floats("g_k"), .c_k = floats("c_k"),
-        .rel_bias = floats("rel_bias"), .sink = floats("sink"), .tables = tables,
-    };
+    const JOIN(NAME, _weights) weights = {WEIGHTS};
     const struct tensor *k = tensors_find(&file, "k"), *x = tensors_find(&file, k != NULL ? "q" : "x");
     const size_t batch = (size_t)x->shape[0], n = (size_t)x->shape[1], numbers = batch * n * JOIN(PREFIX, _D_OUT);
     static float *y, *attn; /* reachable to the end, however it ends */
     y = calloc(2 * numbers, sizeof *y);
     const size_t m = k != NULL ? (size_t)k->shape[1] : n;
     attn = calloc(batch * n * m * JOIN(PREFIX, _H), sizeof *attn);
-    JOIN(NAME, _args) args = {.x = floats("x"), .q = floats("q"), .k = floats("k"), .v = floats("v"), .y = y,
-                              .attn = attn, .batch = batch, .n = n, .m = k != NULL ? m : 0};
+    JOIN(NAME, _args) args = {ARGUMENTS, .batch = batch, .n = n, .m = k != NULL ? m : 0};
     JOIN(NAME, _isa_id) best;
     if (!check_blocks(&weights, &best))
         return 1;

@@ -60,12 +60,23 @@ objects="$build/gen/base/tensors.o $build/gen/base/json.o $build/runtime/system/
 nm $build/gen/base/diag.o | grep -q __asan && objects="$objects -fsanitize=address,undefined"
 upper=$(echo $name | tr a-z A-Z)
 tables= # of the layer, if it has any: -DTABLES=…
+# fields STRUCT: initialisers of the fields that the layer's struct has; those of a call are its inputs, y and attn
+fields() {
+    sed -n "/^typedef struct ${name}_$1 {/,/^}/s/^    .*[ *]\([a-z0-9_]*\);.*/\1/p" $name.h | while read -r field; do
+        case $field in
+            tables | y | attn) echo ".$field = $field," ;;
+            batch | n | m | lse) ;;
+            *) echo ".$field = floats(\"$field\")," ;;
+        esac
+    done | sed '$s/,$//' | tr '\n' ' '
+}
 program() { # OUT BLOCK WHAT…: pack_program with that block
     local out=$1 block=$2
     shift 2
     # shellcheck disable=SC2086
     $CC -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror -I"$work" -I"$root/gen" -I"$root/runtime" -D_GNU_SOURCE -DNAME=$name -DPREFIX=$upper \
-        -DHEADER="\"$name.h\"" -DBLOCK="\"$block.h\"" -DSYMBOL=${name}_packed $tables -o "$out" \
+        -DHEADER="\"$name.h\"" -DBLOCK="\"$block.h\"" -DSYMBOL=${name}_packed \
+        -DWEIGHTS="$(fields weights)" -DARGUMENTS="$(fields args)" $tables -o "$out" \
         "$root/tests/commands/pack_program.c" "$@" $objects
 }
 max=$(sed -n "s/^#define ${upper}_PACKED_BYTES .*(\([0-9]*\)).*/\1/p" $name.h)
