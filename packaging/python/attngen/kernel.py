@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Optional, Tuple
 
+from .programs import MachineError
 from .native import Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
 
 
@@ -97,6 +98,8 @@ class Kernel:
         isa = 0
         if self._isa is not None:
             isa = self.library.py_isa_number(self._isa.split(",")[-1].encode())
+            if isa == 0:
+                raise MachineError(f"the layer was not compiled for {self._isa}")
         return Packed(self, arrays, isa)
 
 
@@ -222,19 +225,30 @@ class Saved:
     def backward(self, dy: Any, gradients: Optional[Mapping[str, Any]] = None) -> "dict[str, Any]":
         """Gradients of L by tensors, given dy in the shape of y: a dict with the names of tensors. Those of `gradients`
         are written (x, source) or added to (weights) where they lie; if it is not given, all are new arrays."""
+        if self._call is None:
+            raise TypeError("nothing is saved yet: call the layer with saved= first")
         packed, extents, addresses, arrays = self._call
         kernel = packed.kernel
         y = kernel.tensors["y"]
-        incoming = array_of(dy, y)
+        incoming = array_of(dy, replace(y, written=False))
+        of_y = arrays[kernel._order.index(y)]
+        if of_y is not None and incoming.shape != of_y.shape:
+            raise ValueError(f"dy has shape {list(incoming.shape)}; y has {list(of_y.shape)}")
         found = dict(gradients or {})
+        unknown = set(found) - {tensor.name for tensor in kernel._order if tensor.gradient}
+        if unknown:
+            raise TypeError(f"{kernel.name} has no gradient of {', '.join(sorted(unknown))}")
         places: "list[Optional[Array]]" = [None] * len(kernel._order)
         for place, tensor in enumerate(kernel._order):
             if not tensor.gradient or (gradients is not None and tensor.name not in found):
                 continue
+            shape = arrays[place].shape if arrays[place] is not None else tuple(map(int, tensor.extents))
             if gradients is None:
-                shape = arrays[place].shape if arrays[place] is not None else tuple(map(int, tensor.extents))
                 found[tensor.name] = new_like(dy, "f32", shape)
             places[place] = array_of(found[tensor.name], replace(tensor, type="f32", written=True))
+            if places[place].shape != tuple(shape):
+                raise ValueError(f"the gradient of {tensor.name} has shape {list(places[place].shape)}; it needs "
+                                 f"{list(shape)}")
         scratch = Block(kernel.library.py_size(3, 1))
         kernel.check(kernel.library.py_backward(
             packed.block.address, addresses, extents, self._block.address, self.seed, incoming.address,

@@ -156,6 +156,10 @@ def array_of(value: Any, tensor: Tensor) -> Array:
         place = owner.data_ptr
     elif hasattr(value, "__array_interface__"):
         kind, contiguous = value.dtype.name, value.flags.c_contiguous
+        if not value.dtype.isnative:
+            raise TypeError(f"{tensor.name} has the other byte order; give it in this machine's")
+        if tensor.written and not value.flags.writeable:
+            raise TypeError(f"{tensor.name} is written, and this array is read-only")
         owner = value if contiguous or tensor.written else value.copy("C")
         place = (lambda: owner.__array_interface__["data"][0])
     elif hasattr(value, "__dlpack__"):
