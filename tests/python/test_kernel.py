@@ -157,6 +157,17 @@ class Compiled(unittest.TestCase):
             got = (got[0] if name == "x" else got)[row][column]
             self.assertAlmostEqual(got, (values[0] - values[1]) / (2 * step), delta=0.02 * max(1, abs(got)))
 
+    def test_gradients_of_other_shapes_are_refused(self):
+        packed = self.compile(train=True).pack(self.weights)
+        saved = kernel.Saved()
+        self.assertRaises(TypeError, saved.backward, draw(1, 4, D_MODEL))
+        packed(x=draw(1, 4, D_MODEL), saved=saved)
+        dy = draw(1, 4, D_MODEL)
+        self.assertRaises(ValueError, saved.backward, draw(1, 1, D_MODEL))
+        for name, rows, error in (("w_q", 1, ValueError), ("w_z", D_MODEL, TypeError)):
+            room = memoryview(bytearray(4 * rows * D_MODEL)).cast("f", (rows, D_MODEL))
+            self.assertRaises(error, saved.backward, dy, {name: room})
+
     # ---- FlexAttention's functions ----
 
     def test_flex(self):
