@@ -327,15 +327,15 @@ void context_layer(const struct layer *layer, struct emit *emit)
     emit_set_boolean(emit, "ROUNDS_VALUES", layer_rounds_values(layer, false));
     emit_set_boolean(emit, "PAIRS_ROUND_SCORES", layer_rounds_scores(layer, true)); /* on sets that sum pairs first */
     emit_set_boolean(emit, "PAIRS_ROUND_VALUES", layer_rounds_values(layer, true));
-    /* of packed weights, and what C has for it */
+    /* element of packed weights: its name, bytes, C type */
     emit_set_string(emit, "WEIGHT_TYPE", element_name(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_BYTES", (int64_t)element_size(layer->weight_type));
     emit_set_string(emit, "WEIGHT", layer_rounds(layer) ? "int32_t" : word_of(layer->weight_type));
     emit_set_integer(emit, "WEIGHT_GROUP", layer->weight_type == TENSOR_I4 ? WEIGHT_GROUP : 0);
-    /* likewise of a caller's activations */
+    /* element of the caller's activations: its name, C type */
     emit_set_string(emit, "TENSOR_TYPE", element_name(layer->tensor_type));
     emit_set_string(emit, "TENSOR_WORD", word_of(layer->tensor_type));
-    /* and of a cache */
+    /* element of a cache: its name, bytes, C type */
     emit_set_string(emit, "CACHE_TYPE", element_name(layer->cache_type));
     emit_set_integer(emit, "CACHE_ELEMENT_BYTES", (int64_t)element_size(layer->cache_type));
     emit_set_string(emit, "CACHE_ELEMENT", word_of(layer->cache_type));

@@ -578,7 +578,7 @@ static int read_prefix(struct reader *r, enum level level)
     return build(r, level == LEVEL_SIGN ? NODE_NEG : NODE_NOT, node, 0, 0, at);
 }
 
-/* What operators of this level and of those that bind more make of operands. */
+/* An operand of this level: operands of the next level, which binds tighter, joined by this level's operators. */
 static int read_level(struct reader *r, enum level level)
 {
     if (r->failed)

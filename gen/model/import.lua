@@ -529,7 +529,7 @@ end
 
 -- A product of rows as a layer of its own, NAME_kind.layer, and its section. `of`: d_in, d_out, rows of a call,
 -- activation, softcap; `module`, or the names `w` and `b` of its tensors (b nil: none), with `shape` where w's is not
--- [out][in], and `tied` where it is the word embedding too. `behind`: adds lines behind those of the tensors.
+-- [out][in], and `tied` where it is the word embedding too. `behind`: a function that adds lines after the tensors'.
 function Model:product(title, kind, about, of, behind)
     local spec = self:spec(kind, about)
     if of.module then

@@ -24,9 +24,8 @@ struct caches {
 };
 
 /* What one instruction set's row adds. `ports`: vector multiply-adds a cycle, as attnrun measures the peak: the scalar
- * and sse4's are those of SSE's separate multiplication and addition. `exp`: operations for 2^(s - m) and the sum of
- * weights, in slots of those ports. `hide`: one test of a mask, select and maximum of a masked score, softmax apart
- * from it. `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from
+ * and sse4's are those of SSE's separate multiplication and addition. `exp`: port slots of 2^(s - m) and the sum of
+ * weights. `hide`: port slots of a masked score outside the softmax: one test, its select, the maximum. `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from
  * L2 costs beside all else: the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
 struct core {
     const char *isa;
@@ -74,7 +73,7 @@ double steps_of(const struct model *m, bool whole, double count);
  * and operations. */
 struct terms {
     double tensors, bytes, operations;
-    double of_tiles; /* operations of those that every register tile of scores applies */
+    double of_tiles; /* operations of the terms that each register tile of scores applies */
 };
 struct terms count_terms(const struct layer *layer);
 

@@ -71,7 +71,7 @@ extern const struct step_kind_row *const step_kinds[STEP_KINDS];
 double packed_weights(const struct layer *layer, bool scores, bool values);
 struct plan_fold plan_fold(const struct layer *layer, const struct plan_request *request);
 
-/* inputs.c: layouts of what a call brings and of what stands for it; rows of other layouts */
+/* plan_inputs.c: layouts of what a call brings and of what stands for it; rows of other layouts */
 void plan_inputs(struct plan_isa *p, const struct layer *layer);
 void plan_given(struct plan_isa *p, const struct layer *layer, bool batch);
 void plan_rowwise_inputs(struct plan_isa *p, const struct layer *layer);
@@ -164,17 +164,15 @@ void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_
 void place_back_packed(struct plan_isa *p, const struct layer *layer);
 void place_back(struct plan_isa *p, const struct layer *layer);
 
-/* places.c */
+/* plan_places.c */
 void place(struct plan_isa *p, enum layout_name id);
 void place_new(struct plan_isa *p, enum layout_name id, const char *name, enum layout_owner owner, int64_t rows,
                int64_t columns);
 void place_packed(struct plan_isa *p, const struct layer *layer);
 void place_scratch(struct plan_isa *p, const struct layer *layer);
-
-/* stack.c */
 void bound_stack(struct plan_isa *p, const struct layer *layer);
 
-/* reasons.c: NULL among the reasons where memory was short */
+/* plan_reasons.c: NULL among the reasons where memory was short */
 void reason(struct plan_isa *p, const char *format, ...) DIAG_PRINTF(2, 3);
 const char *why(const struct plan_request *request, enum plan_key key, const char *otherwise);
 const char *despite_request(const struct plan_isa *p);
