@@ -25,8 +25,9 @@ struct caches {
 
 /* What one instruction set's row adds. `ports`: vector multiply-adds a cycle, as attnrun measures the peak: the scalar
  * and sse4's are those of SSE's separate multiplication and addition. `exp`: port slots of 2^(s - m) and the sum of
- * weights. `hide`: port slots of a masked score outside the softmax: one test, its select, the maximum. `transpose`: cycles for each number of a whole block. `stream`: cycles that each line of keys or values from
- * L2 costs beside all else: the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
+ * weights. `hide`: port slots of a masked score outside the softmax: one test, its select, the maximum. `transpose`:
+ * cycles for each number of a whole block. `stream`: cycles that each line of keys or values from L2 costs beside all
+ * else: the small tiles of AVX2 lose them. Code bytes: instructions with an offset. */
 struct core {
     const char *isa;
     const struct caches *caches;

@@ -22,6 +22,7 @@
 #include "system/process.h"
 #include "timing/peak.h"
 #include "timing/rounds.h"
+#include "system/clock.h"
 #include "timing/timing.h"
 
 /* A phase's name, and its multiply-adds */

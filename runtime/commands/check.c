@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "commands.h"
-#include "kernels/apart.h"
 #include "kernels/call.h"
 #include "plan/isa.h"
 #include "plan/plan.h"

@@ -18,7 +18,6 @@
 #include "base/replace.h"
 #include "candidates.h"
 #include "commands.h"
-#include "kernels/apart.h"
 #include "kernels/cache.h"
 #include "kernels/call.h"
 #include "plan/expect.h"
@@ -28,6 +27,7 @@
 #include "system/memory.h"
 #include "system/process.h"
 #include "timing/budget.h"
+#include "system/clock.h"
 #include "timing/timing.h"
 
 #define CHECKED_BATCH 2     /* sequences, at most */

@@ -546,7 +546,7 @@ static float number_to_store(size_t kind, float drawn, size_t column, size_t row
     case 1: return column == row % 5 ? -INFINITY : drawn;
     case 2: return ldexpf(drawn, (int)(column * 13 % 60) - 30);
     case 3: return column == 0 ? 127 : nearbyintf(drawn * 16) / 2;
-    case 4: return drawn * 1e-36f; /* on both sides of the least scale of i8 */
+    case 4: return drawn * 3e-37f; /* scales of i8: a third of the least one */
     case 5: return copysignf((halfway[column % 4].odd + 2 * (float)(column / 4)) * halfway[column % 4].unit, drawn);
     default: return number_at_the_ends(kind - KINDS_STORED, drawn, column, row);
     }

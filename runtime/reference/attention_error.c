@@ -12,12 +12,9 @@
 #include "terms.h"
 #include "wide.h"
 
-#define TINY 0x1p-100
-#define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
 #define EXP_ERROR BOUND_EXP2
 #define LN_2 0.6931471805599453
 #define RANGE 128 /* beyond it a sum of weights might overflow, and the kernel uses the largest score for M */
-#define SATURATED 0.1
 #define FEW_COLUMNS 4 /* of a head's queries: each error moves all scores of a row by much */
 
 /* out = a b^T with elements f(a), f(b) already in absolute_a and the rows of `b`. */
@@ -225,7 +222,7 @@ static void score_errors(const struct propagation *p, const struct reference_hea
             row->alike += last >= 0 && fabs(weight - last) <= U * sum ? fmin(1, weight / (U * sum)) : 0;
             last = weight;
         }
-    row->vanishes = score_lifts(p->layer) && LOG2_E * (maximum - minimum) >= 126 ? RESCALED_AWAY : 0;
+    row->vanishes = score_lifts(p->layer) && LOG2_E * (maximum - minimum) >= 126 ? BOUND_RESCALED_AWAY : 0;
     row->open = !isfinite(maximum) || isnan(sum) || p->q_open[r];
     for (size_t j = 0; j < keys; j++) {
         const size_t at = first + j;
@@ -278,12 +275,12 @@ static void weight_errors(struct row *row)
         if (!takes_part(row, j))
             continue;
         const double a = exp(row->log_a[j]);
-        const double lost = TINY + fmin(a, row->vanishes);
+        const double lost = BOUND_TINY + fmin(a, row->vanishes);
         const double up = row->open ? 1 : exp(row->log_a[j] + row->d_worst[j] - low);
         const double down = row->open ? 0 : exp(row->log_a[j] - row->d_worst[j] - high);
         row->e_worst[j] = fmax((up <= 1 ? up : 1) - a, a - (down >= 0 ? down : 0)) + lost;
         row->e_drawn[j] = exp(row->log_a[j] + row->d_drawn[j]) - a + lost;
-        row->saturated = row->saturated || !(row->e_drawn[j] <= SATURATED);
+        row->saturated = row->saturated || !(row->e_drawn[j] <= BOUND_SATURATED);
     }
 }
 

@@ -102,7 +102,8 @@ double block_activation(enum layer_activation activation, double a)
     }
 }
 
-double block_cap(double number, double a)
+/* number tanh(a / number); a if that is 0 */
+static double block_cap(double number, double a)
 {
     return number == 0 ? a : number * tanh(a / number);
 }

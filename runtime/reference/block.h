@@ -30,8 +30,6 @@ const float *block_shifts(const struct inputs *inputs, int number);
 void block_normalise(const struct layer *layer, const struct inputs *inputs, int number, const double *from,
                      size_t rows, double *to);
 
-/* number tanh(a / number); a if that is 0 */
-double block_cap(double number, double a);
 double block_activation(enum layer_activation activation, double a);
 double block_slope(enum layer_activation activation, double a);
 

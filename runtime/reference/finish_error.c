@@ -10,7 +10,6 @@
 
 #include "block_error.h"
 #include "roundoff.h"
-#include "product.h"
 #include "spec/layer.h"
 
 #define U BOUND_U

@@ -24,10 +24,10 @@
  * roundings, and of the mean of that over its NEIGHBOURS. It is a gate, not a bound.
  *
  * Weights are recomputed as A' = 2^(T - M) / l, T a score, M and l saved by forward for the row. T has the same bits as
- * in forward, so A' lies in [0, 1] except for roundings. Where a score may be off by more than SATURATED (keys at -1e9,
- * for example), a weight of the copies is off by all that such scores leave open: with s +- d for the scores of m keys,
- * A_j lies between 1 / (1 + m e^(max(s + d) - (s_j - d_j))) and 1 / (1 + e^(max(s - d) - (s_j + d_j))), max over the
- * other keys. Where a sum may overflow in f32, its copies are not finite, nor is the gate of what depends on it.
+ * in forward, so A' lies in [0, 1] except for roundings. Where a score may be off by more than BOUND_SATURATED (keys at
+ * -1e9, for example), a weight of the copies is off by all that such scores leave open: with s +- d for the scores of m
+ * keys, A_j lies between 1 / (1 + m e^(max(s + d) - (s_j - d_j))) and 1 / (1 + e^(max(s - d) - (s_j + d_j))), max over
+ * the other keys. Where a sum may overflow in f32, its copies are not finite, nor is the gate of what depends on it.
  */
 #include "gradient.h"
 
@@ -45,10 +45,7 @@
 #include "terms.h"
 
 #define U BOUND_U
-#define TINY 0x1p-100
-#define SATURATED 0.1
 #define NO_WEIGHT 60 /* a key whose score is that much below the largest has no weight that f32 shows */
-#define RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
 #define LAMBDA 7
 #define SAMPLES 8
 #define NEIGHBOURS 16 /* elements of a tensor whose gates have their mean in common: it is of more samples */
@@ -158,7 +155,7 @@ static void add_product(double *out, const double *a, const double *b, size_t ro
 static double rounding_of(double size, double value, size_t steps)
 {
     const bool fits = size < OVERFLOWS && fabs(value) < OVERFLOWS;
-    return fits ? U * (size + sqrt((double)steps) * fabs(value)) + TINY : INFINITY;
+    return fits ? U * (size + sqrt((double)steps) * fabs(value)) + BOUND_TINY : INFINITY;
 }
 
 static double sign(struct walk *w)
@@ -235,7 +232,7 @@ static struct quantity product_of(struct walk *w, const struct quantity *a, cons
 static void scale_by(struct walk *w, struct quantity *m, double factor)
 {
     for (size_t i = 0; w->good && i < m->rows * m->columns; i++)
-        m->v[i] = off_by(w, m->v[i] * factor, 2 * U * fabs(m->v[i] * factor) + TINY);
+        m->v[i] = off_by(w, m->v[i] * factor, 2 * U * fabs(m->v[i] * factor) + BOUND_TINY);
 }
 
 /* ---- where a head's share of a gradient belongs ------------------------------------------------------------------ */
@@ -339,7 +336,7 @@ static struct norms divide(struct walk *w, const struct quantity *raw, const str
         to.share[r] = !l2 ? part : near ? (double)(w->copy % 2) : length >= norm.eps;
         for (size_t c = 0; c < d; c++)
             to.x[r * d + c] = off_by(w, (own[c] - by.middle) * to.inverse[r],
-                                     2 * U * (fabs(own[c]) + 2 * fabs(by.middle)) * inverse + TINY);
+                                     2 * U * (fabs(own[c]) + 2 * fabs(by.middle)) * inverse + BOUND_TINY);
     }
     return to;
 }
@@ -364,7 +361,8 @@ static void finish(struct walk *w, struct quantity *m, const struct norms *norms
         for (size_t c = 0; c < d; c++)
             largest = fmax(largest, fabs(m->v[r * d + c]));
         for (size_t c = 0; c < d; c++)
-            m->v[r * d + c] = w->copy == 0 ? finished[r * d + c] : off_by(w, m->v[r * d + c], 3 * U * largest + TINY);
+            m->v[r * d + c] = w->copy == 0 ? finished[r * d + c]
+                                           : off_by(w, m->v[r * d + c], 3 * U * largest + BOUND_TINY);
     }
 }
 
@@ -377,7 +375,7 @@ static void turn_gradient(struct walk *w, struct quantity *m, const struct finis
         finish_turn_back(w->layer, of->turns + r * pairs, m->v + r * d);
         for (size_t c = 0; c < pairs; c++) {
             double *const first = m->v + r * d + (half ? c : 2 * c), *const second = first + (half ? pairs : 1);
-            const double both = 2 * U * (fabs(*first) + fabs(*second)) + TINY;
+            const double both = 2 * U * (fabs(*first) + fabs(*second)) + BOUND_TINY;
             *first = off_by(w, *first, both);
             *second = off_by(w, *second, both);
         }
@@ -431,7 +429,8 @@ static void weigh_row(struct walk *w, const struct score_row *row)
     bool saturated = false;
     double largest = -INFINITY, sum = 0;
     for (size_t j = 0; j < m; j++) {
-        saturated = saturated || (row->off[j] > SATURATED && row->score[j] + row->off[j] > lower.score - NO_WEIGHT);
+        saturated = saturated ||
+                    (row->off[j] > BOUND_SATURATED && row->score[j] + row->off[j] > lower.score - NO_WEIGHT);
         largest = fmax(largest, row->shifted[j]);
     }
     for (size_t j = 0; j < m; j++)
@@ -443,7 +442,7 @@ static void weigh_row(struct walk *w, const struct score_row *row)
         const double any = row->off[j] < INFINITY ? fmax(fmax(a - least, most - a), 0) : INFINITY;
         const double weight = !saturated ? exp(row->shifted[j] - largest) / sum : a + 2 * share(w) * any;
         if (row->score[j] > -INFINITY)
-            row->weight[j] = off_by(w, weight * of_sum, a * (BOUND_EXP2 + 4 * U) + TINY);
+            row->weight[j] = off_by(w, weight * of_sum, a * (BOUND_EXP2 + 4 * U) + BOUND_TINY);
     }
 }
 
@@ -505,7 +504,7 @@ static void weighted_sum(struct walk *w, struct known *g, const double *factors)
     g->kept = given(zeros(w, n * m), n, m);
     for (size_t i = 0; w->good && i < n * m; i++) {
         const double factor = factors != NULL ? factors[i] : 1, kept = g->a.v[i] * factor;
-        const double away = score_lifts(w->layer) ? fmin(g->a.v[i], RESCALED_AWAY * factor) : 0;
+        const double away = score_lifts(w->layer) ? fmin(g->a.v[i], BOUND_RESCALED_AWAY * factor) : 0;
         g->kept.v[i] = factors != NULL ? off_by(w, kept, 2 * U * kept) : kept;
         in_forward.v[i] = away > 0 ? off_by(w, g->kept.v[i], away) : g->kept.v[i];
     }
@@ -631,7 +630,7 @@ static void differentiate(struct walk *w, const struct known *g, const struct re
             if (!head->visible[at])
                 continue;
             const double rounding = 2 * fabs(p - d) + 2 * fabs(d) + (head->kept != NULL ? 3 * fabs(p) : 0);
-            ds->v[at] = off_by(w, g->a.v[at] * (p - d), U * g->a.v[at] * rounding + TINY);
+            ds->v[at] = off_by(w, g->a.v[at] * (p - d), U * g->a.v[at] * rounding + BOUND_TINY);
             if (w->copy == 0)
                 ds->size[at] = fabs(ds->v[at]);
         }
@@ -670,7 +669,7 @@ static void through_norms(struct walk *w, struct quantity *dp, const struct norm
                           enum layer_tensor shifts, size_t first, double *dots)
 {
     const size_t d = dp->columns;
-    const double tiny = TINY * (1 + 2 * fabs(w->layer->scale)); /* packed gains of queries have the scale */
+    const double tiny = BOUND_TINY * (1 + 2 * fabs(w->layer->scale)); /* packed gains of queries have the scale */
     const bool centred = w->layer->qk_norm == NORM_LAYER;
     struct quantity of_gains = make(w, 1, d), of_shifts = make(w, 1, d);
     for (size_t r = 0; w->good && r < dp->rows; r++) {
@@ -702,7 +701,7 @@ static void through_norms(struct walk *w, struct quantity *dp, const struct norm
         dot = (dots != NULL ? dots[r] : dot) * norms->share[r];
         for (size_t c = 0; c < d; c++)
             u[c] = off_by(w, by * (u[c] - total - x[c] * dot),
-                          2 * U * by * (fabs(u[c]) + fabs(total) + fabs(x[c] * dot)) + TINY);
+                          2 * U * by * (fabs(u[c]) + fabs(total) + fabs(x[c] * dot)) + BOUND_TINY);
     }
     scatter(w, gains, (struct place){dots != NULL ? first : 0, 0, 1}, &of_gains);
     scatter(w, shifts, (struct place){0, 0, 1}, &of_shifts);
@@ -865,8 +864,10 @@ bool gradients_compute(struct gradients *gradients, const struct layer *layer, c
     in.training = true;
     const enum score_name bent = bent_by(layer);
     const bool all = layer->qk_norm == NORM_RMS_ALL;
-    struct walk w = {.layer = layer, .in = &in, .dy = dy, .good = bent == SCORE_TERMS || terms_have_slope(bent)};
+    struct walk w = {.layer = layer, .in = &in, .dy = dy, .good = true};
     bool good = true;
+    if (bent != SCORE_TERMS && !terms_have_slope(bent))
+        return diag_error(diag, layer->name, "a term that bends scores has no slope in the reference; leave out train");
     for (int k = 0; all && k < 2; k++)
         w.good = make_lasting(&w.dots[k], in.batch * (k == 0 ? in.n : in.m)) && w.good;
     for (int turn = all ? 0 : 1; good && turn < 2; turn++) {

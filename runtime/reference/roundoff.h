@@ -14,6 +14,9 @@
 #define BOUND_WEIGHT_I16 7.52e-5 /* of weights beside products of whole numbers; with a cache, of whole scores */
 #define BOUND_WEIGHT_I8 1.726e-3
 #define BOUND_LAMBDA 5.0 /* bound.c says what it covers */
+#define BOUND_TINY 0x1p-100
+#define BOUND_RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
+#define BOUND_SATURATED 0.1 /* error of a score above which errors of weights no longer add up like small ones */
 #define BOUND_LOG2_E 1.4426950408889634
 #define BOUND_LOG 1e-9 /* the series for log in double (templates/interface/sequence.in) */
 #define BOUND_TANH 4e-7 /* the quotient for tanh: 2.1e-8; in f32 up to 3.4e-7 (tests/unit/test_tanh.c) */

@@ -29,13 +29,6 @@ double stored_row(enum tensor_element type, const double *from, double *to, size
 void stored_row_error(enum tensor_element type, const double *from, const double *error, double *to, size_t count);
 /* The nearest bf16, ties to even; 0 below 2^-126 in size, as in the dot product */
 double stored_bf16(double number);
-/* The same under precision: integer multiples of the column's scale, which is returned; for bf16 the nearest ones, and
- * it returns 0. `pairs`: see struct inputs. */
-double stored_whole_column(const struct layer *layer, bool pairs, const float *from, float *to, size_t count,
-                           size_t tap);
-/* A row of the other operand: nearest bf16, or multiples of a scale, which is returned; NaN if one of its numbers is
- * non-finite. Computed in f32, so that a kernel with the same numbers has the same multiples. `to` may be `from`. */
-double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count);
 /* Rounds rows of a head's queries or keys in place, as scores read them, times `factor`; not around the given
  * weights. */
 void stored_score_rows(const struct layer *layer, const struct inputs *in, double factor, double *rows, size_t count);

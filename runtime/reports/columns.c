@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "system/memory.h"
 #include "timing/quiet.h"
 

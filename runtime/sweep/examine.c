@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernels/apart.h"
 #include "kernels/cache.h"
 #include "kernels/call.h"
 #include "kernels/code.h"

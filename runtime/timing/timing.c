@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "peak.h"
+#include "system/clock.h"
 #include "system/memory.h"
 
 #define MIN_SAMPLE_US 50 /* the clock's own cost is below 0.1 % of this */

@@ -11,7 +11,6 @@
 #include "inputs/inputs.h"
 #include "kernels/load.h"
 #include "quiet.h"
-#include "system/clock.h"
 
 #define DEFAULT_ROUNDS 15
 
