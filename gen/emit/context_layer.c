@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arith.h"
 #include "emit/emit.h"
 #include "expression/expression.h"
 #include "spec/finish.h"
@@ -207,7 +208,7 @@ static void push_relative(struct emit *emit, const struct layer *layer)
     emit_begin_table(emit, "first");
     for (int64_t k = 0; t5 && k < relative_side(layer) / 2; k++) {
         const int64_t first = relative_first(layer, k);
-        if (first > (left > right ? left : right))
+        if (first > max(left, right))
             break;
         emit_begin_item(emit);
         emit_set_integer(emit, "distance", first);
@@ -265,8 +266,7 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     emit_set_boolean(emit, "NORM_GAINS", layer_has_tensor(layer, TENSOR_G_Q));
     emit_set_integer(emit, "ROPE_DIMS", turns ? layer->rope.dims : 0);
     /* the packed block may lack a row's cosines and sines: a phase of their own makes them */
-    emit_set_boolean(emit, "ROPE_MADE",
-                     turns && !layer->projected && (layer->rope.given || layer_has_cache(layer)));
+    emit_set_boolean(emit, "ROPE_MADE", layer_makes_turns(layer));
     char text[FINISH_TEXT];
     norm_text(layer, 'q', text);
     emit_set_string(emit, "NORM_TEXT", text);

@@ -4,8 +4,6 @@
  */
 #include "emit/emit.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -671,7 +671,7 @@ static int64_t size_of(const struct layer *l, enum layer_tensor tensor)
     return size;
 }
 
-/* Whether layer_parameters() does not overflow: layer.c has checked only the layer as written. */
+/* Whether layer_parameters() does not overflow: read.c has checked only the layer as written. */
 static bool is_countable(const struct layer *l)
 {
     double total = 0;

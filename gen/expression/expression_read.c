@@ -5,7 +5,6 @@
  */
 #include "expression/expression.h"
 
-#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

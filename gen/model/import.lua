@@ -3,7 +3,7 @@
 -- of a spec and what its tensors are called; this file reads keys, writes specs and NAME.layers, and sees to it that
 -- every key and every tensor is accounted for. docs/models.md says what NAME.layers holds.
 --
--- Left out on purpose: the folder (checkpoint.lua), and rules of specs: each spec is read by the rules of layer.c
+-- Left out on purpose: the folder (checkpoint.lua), and rules of specs: each spec is read by the rules of spec_rules.c
 -- before anything is written. Texts are made of names that stand in these files, of numbers and of words; nothing of a
 -- model's text gets into them. What is wrong with a model is noted and told together, never a Lua error.
 

@@ -9,6 +9,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
+#include "base/arith.h"
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/name.h"
@@ -191,7 +192,7 @@ static int64_t cache_bytes(const struct layer *layer)
 {
     const int64_t rows = (layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len) * layer->h_kv;
     const int64_t number = (int64_t)element_size(layer->cache_type), scales = layer_scales_cache(layer) ? 8 : 0;
-    return layer_has_cache(layer) ? (rows * ((layer->d_k + layer->d_v) * number + scales) + 3) / 4 * 4 : 0;
+    return layer_has_cache(layer) ? round_up(rows * ((layer->d_k + layer->d_v) * number + scales), 4) : 0;
 }
 
 static const char *file_name(const char *path)
@@ -237,7 +238,6 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     const int64_t rows = layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len;
     emit_set_integer(emit, "cache_bytes", cache_bytes(layer)); /* of a sequence, or a page, as the floats */
     emit_set_integer(emit, "k_floats", rows * layer->h_kv * layer->d_k);
-    emit_set_integer(emit, "v_floats", rows * layer->h_kv * layer->d_v);
     emit_set_integer(emit, "scale_floats", layer_scales_cache(layer) ? rows * layer->h_kv : 0); /* of either */
     push_tensors(layer, emit);
     push_call(layer, emit);

@@ -8,7 +8,6 @@
 #ifndef ATTNGEN_MODEL_H
 #define ATTNGEN_MODEL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct diag;

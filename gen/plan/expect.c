@@ -21,7 +21,6 @@
 
 #define L1I_BYTES (31.0 * 1024) /* measured: larger unrolled loops slow down */
 #define CODE_BANDWIDTH 12.6     /* bytes of code a cycle from L2: larger loops reach 54 % of peak */
-#define FMA_LATENCY 4.0
 #define WINDOW 100.0            /* vector instructions in flight, across which short tiles overlap */
 #define TILE_CYCLES 8.0         /* to begin and end a register tile: 20 cycles for one of 24 accumulators */
 #define ACCUMULATOR_CYCLES 0.5

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* All that steps read and write, the tensors of a call and the kernel's own: owners, shapes, strides and places.
  *
- * Left out on purpose: which of them a plan has (the step that writes one decides), and where (places.c).
+ * Left out on purpose: which of them a plan has (the step that writes one decides), and where (plan_places.c).
  */
 #ifndef ATTNGEN_LAYOUTS_H
 #define ATTNGEN_LAYOUTS_H

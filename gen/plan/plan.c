@@ -8,15 +8,10 @@
 #include <stdlib.h>
 
 #include "plan/planfile.h"
-#include "spec/fast.h"
 #include "spec/relative.h"
-#include "spec/rope.h"
 #include "spec/score.h"
 
 #define NORM_SUMS 4   /* sums of a row: additions that wait for each other take as many cycles */
-#define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
-#define PREFETCH_TILES 2         /* that bring a panel into L2 while they pass over the one before; measured, Zen 4 */
-#define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
 #define MOST_OF_I8 131072        /* numbers of a sum: times 127 * 128 they stay below 2^31 */
@@ -39,8 +34,8 @@ enum plan_group plan_group(const struct layer *layer)
                           layer_rounds_ahead(layer, false); /* q, k and v are copied into the scratch, or k and v as
                                                              * words */
     if (layer_is_linear(layer))
-        return layer->row_norm || layer->pad_skipped || layer_rounds(layer) || layer_reads_digits(layer) || rewrites
-                   ? GROUP_QUERIES : GROUP_ALL;
+        return layer->row_norm || layer->pad_skipped || layer_rounds_rows(layer) || rewrites ? GROUP_QUERIES
+                                                                                              : GROUP_ALL;
     if (layer->projected && !rewrites)
         return layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 ? GROUP_ALL : GROUP_QUERIES;
     return !layer_attends(layer) ? GROUP_QUERIES : layer->source_kept ? GROUP_SOURCES_APART : GROUP_BOTH;
@@ -232,11 +227,10 @@ static bool complete(const struct plan *plan)
 /* The most numbers of a row that a product with a matrix sums up. */
 static int64_t longest_sum(const struct layer *l)
 {
-    const int64_t in = l->d_in_q > l->d_in_kv ? l->d_in_q : l->d_in_kv;
+    const int64_t in = max(l->d_in_q, l->d_in_kv);
     const int64_t heads = l->w_o == W_O_NONE ? 0 : l->w_o == W_O_CONV ? 1 : l->h; /* that a sum of the output takes */
     const int64_t z = layer_attends(l) ? heads * l->d_v : l->d_model;
-    const int64_t most = in > z ? in : z;
-    return l->d_ff > most ? l->d_ff : most;
+    return max(l->d_ff, max(in, z));
 }
 
 /* Numbers with which f32 would leave its range on the way, and sums of whole numbers 32 bits. */
@@ -251,11 +245,6 @@ static void refuse_numbers(const struct layer *l, struct diag *diag)
                    "sums of %lld products of i8 may exceed 32 bits; at most %d fit: write precision = f32, or fewer "
                    "columns",
                    (long long)longest_sum(l), MOST_OF_I8);
-    if (l->relative == RELATIVE_T5 && (l->rel_buckets % 4 != 0 || l->rel_distance <= relative_side(l) / 2))
-        diag_error(diag, l->name,
-                   "rel_buckets = %lld, rel_distance = %lld: buckets are a multiple of 4, and the distance is "
-                   "above %lld, to which each distance has a bucket of its own",
-                   (long long)l->rel_buckets, (long long)l->rel_distance, (long long)(relative_side(l) / 2));
 }
 
 unsigned plan_isas(const struct layer *layer, unsigned isas)

@@ -42,8 +42,8 @@ struct plan_fold {
     int64_t d_score, d_value; /* features that a score sums over, and of a value */
     int64_t d_z;  /* of a head's z: with folded values and biases one more, 1 where a query sees a key */
     double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */
-    int64_t short_n, short_m;  /* of a short call, */
-    double short_scores, short_values; /* where each takes so much of the plain layer's work, weights read included */
+    int64_t short_n, short_m;  /* the shortest call that is weighed: its queries and keys */
+    double short_scores, short_values; /* folded work there, as a share of the plain layer's, weights read included */
 };
 
 enum { PLAN_WIDE, PLAN_SINGLE, PLAN_WIDTHS }; /* tiles as wide as a query block, and of a single vector */
@@ -111,9 +111,8 @@ struct plan_isa {
     bool halves;             /* something is read by halves of vectors */
     bool two_pass;       /* softmax: the largest scores first, then weights and sums; else both in one pass */
     bool z_rows;         /* the output step reads Z [token][head][feature], else [block][head][feature][token of it] */
-    /* train: of a token of a group, so many numbers of others are ahead of queries, keys and values, and of queries and
-     * keys before their norm, and so many are there: forward keeps them where backward finds them, `saved`. all 0:
-     * backward projects again. */
+    /* train: where queries, keys, values, and queries and keys before their norm begin in what forward keeps (`saved`),
+     * in numbers for each token of a group; all: numbers of a token, 0: backward projects again. */
     struct {
         int64_t queries, keys, values, raw_queries, raw_keys, all;
     } held;
@@ -171,8 +170,7 @@ struct plan {
  * segments. */
 static inline bool plan_back_transposes(const struct layer *layer)
 {
-    const bool made = layer->rope.kind != ROPE_NONE && !layer->projected && layer->rope.given;
-    return layer->train && (made || (layer->mask & MASK_SEGMENTS) != 0);
+    return layer->train && (layer_makes_turns(layer) || (layer->mask & MASK_SEGMENTS) != 0);
 }
 
 /* How many sequences of a batch make a group, which goes through the phases together */
@@ -207,8 +205,7 @@ static inline int64_t layout_at(const struct plan_isa *p, enum layout_name id)
     return p->layouts[id].at / layout_element(p, id);
 }
 
-/* Products that are fast and sums of floats in some instruction set, of enum fast_product; whether some are of whole
- * numbers, whose bits are those of classical ones */
+/* Whether some product is fast in some instruction set */
 bool plan_has_fast(const struct plan *plan);
 /* The sets among `isas`, bits of isa_table, that the layer's pair can have: precision = bf16 needs bf16 dot products,
  * and some sets are for sums of products of whole numbers alone. */

@@ -109,7 +109,7 @@ struct plan_fold plan_fold(const struct layer *l, const struct plan_request *req
     f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;
-    f.q_is_k = l->tied && !l->cross && !f.scores && !layer_has_tensor(l, TENSOR_G_Q);
+    f.q_is_k = f.q_is_k && !f.scores;
     if (f.values) {
         f.d_value = l->d_in_kv;
         f.d_z = l->d_in_kv + (l->bias ? 1 : 0);

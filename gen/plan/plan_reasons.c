@@ -5,7 +5,6 @@
 #include "plan/planning.h"
 
 #include "expression/expression.h"
-#include "spec/fast.h"
 #include "spec/score.h"
 #include "spec/visible.h"
 
@@ -217,7 +216,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
         return;
     if (p->fetches_values)
         reason(p, "values of a head are " D64 " bytes apart: they are prefetched while their keys are scored",
-               p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * 4);
+               p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * layout_element(p, LAYOUT_VALUES));
     if (p->cached.few_queries > 0)
         reason(p, "calls of up to " D64 " quer%s and at least " D64 " keys sum along the features",
                p->cached.few_queries, p->cached.few_queries == 1 ? "y" : "ies", p->few.keys);

@@ -12,7 +12,6 @@
 #define ROWS_IN_A_SET 7          /* of 8 ways. Measured (Zen 4, d_model 1024): 8 rows take 10 % longer, 12
                                   * take 2.2 times as long */
 #define LINE_CYCLES 2.75         /* measured: cycles of a line from L2, amid multiply-adds */
-#define FMA_LATENCY 4            /* cycles, from Skylake on */
 #define FMA_SLACK 1.25           /* of accumulators: as many as latency and ports ask for, 8, reach 77 % */
 #define WIDE_COST 1.2            /* measured, Zen 4: 2 x 8 and 4 x 4 take as long from L2 and L3; from memory 2 x 8 take
                                   * three quarters, as values are read in the order in which they lie */

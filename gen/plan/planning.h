@@ -19,12 +19,17 @@
 
 #define LINE_BYTES 64 /* a cache line */
 #define LINE_FLOATS 16
-#define DIGITS 3        /* of a number (steps.h), and as many sums of a row and a vector in a tile */
+#define DIGITS 3        /* of a number (struct plan), and as many sums of a row and a vector in a tile */
 #define OPERANDS TENSOR_F32 /* elements of what is multiplied with packed weights, and theirs */
 #define PART_MULTIPLY_ADDS 1e6 /* least work of a part: about 10 us on one core */
 #define PART_NUMBERS 32768     /* of rows that are normed or rounded: the same */
 #define FAST_UNASKED 256 /* tokens of a sequence for fast products of whole numbers that nobody asked for: with fewer,
                           * what seven products save is lost where others use L3 (Zen 4) */
+#define ROWS_STEP 4      /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
+#define PREFETCH_TILES 2 /* tiles that bring a panel into L2 while they pass over the one before; measured, Zen 4 */
+#define UNROLL_PREFETCH 8 /* steps of an iteration: one line in each prefetches about a panel during a row group */
+#define BATCH_ROWS 256   /* tokens that make a panel of weights worth fetching */
+#define FMA_LATENCY 4    /* cycles, from Skylake on */
 #define MAX_PREFETCH 4   /* lines an iteration: more would fill the line buffers that the loads need */
 #define D64 "%" PRId64
 

@@ -8,14 +8,12 @@
 
 #include <math.h>
 
-#include "expression/expression.h"
 #include "spec/relative.h"
 #include "spec/score.h"
 #include "spec/visible.h"
 
 #define VALUE_BLOCKS_FILL 0.9    /* least share of lanes that tokens fill where wide values lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: least ratio of the lanes that tokens fill to those that features fill */
-#define BATCH_ROWS 256           /* tokens that make a panel of weights worth fetching */
 #define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
 #define FEW_KEYS 4               /* vectors of keys from which on few queries take sums across lanes */
 #define FEW_VALUES 16            /* of keys 2 KiB apart, as many stay in 32 KiB of L1; measured, Zen 5: 32 and more take

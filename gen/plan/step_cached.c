@@ -7,7 +7,6 @@
 
 #include <math.h>
 
-#include "spec/score.h"
 #include "spec/visible.h"
 
 #define CACHED_BLOCK 128         /* keys in a block; with 256 an AVX-512 step gains 5 %, a prefill loses as much */

@@ -28,12 +28,12 @@ struct plan_cached {
     int64_t ahead_keys; /* keys of a sequence from which on it prefetches: shorter ones lie in L2 */
     int64_t lone_vecs;  /* of a row that shares its keys with no other: vectors of its query that stay in
                          * registers over a vector of keys; 0: as several rows do */
-    int64_t half_vecs;  /* of such a row, and of one row's values, tiles of at most so many vectors read and sum
-                         * halves of vectors; 0: none do */
+    int64_t half_vecs;  /* most vectors of a tile that reads and sums halves of vectors, for such a row and for the
+                         * values of one row; 0: none does */
     int64_t query_vecs; /* of a row of few: vectors of its query that stay in registers while four keys are met */
     int64_t value_keys, value_keys_of_many; /* that stay in L1 meanwhile; the same from many_rows on */
-    int64_t sweep_keys, swept_keys; /* of sequences from so many keys on, values whose parts tiles read are read
-                                     * once in order before, so many keys' at a time; 0: never */
+    int64_t sweep_keys, swept_keys; /* sweep_keys: keys of a sequence from which on values are read once in order
+                                     * before tiles read parts of them, swept_keys' at a time; 0: never */
     int64_t many_rows;              /* values are swept for fewer rows than these */
     int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                   * of its powers, and floats at most; 0: none are */

@@ -5,7 +5,6 @@
  */
 #include "plan/planning.h"
 
-#define UNROLL_PREFETCH 8        /* one line an iteration then prefetches about a panel during a row group */
 
 static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
                        int64_t columns, int64_t queries)

@@ -13,8 +13,6 @@
 #define FAST_COLUMNS 192         /* columns from which on seven products take less time than eight (Zen 4) */
 #define FAST_PART 768            /* columns of a part of a fast product, which forms sums of its rows once */
 #define MAX_DEPTH 1024           /* a longer reduction is cut, so that a group of rows and a panel fit L2 together */
-#define UNROLL_PREFETCH 8        /* one line an iteration then prefetches about a panel during a row group */
-#define PREFETCH_TILES 2         /* that bring a panel into L2 while they pass over the one before; measured, Zen 4 */
 #define WIDE_VECS 4              /* of a panel of bytes, which low tiles take whole: one row is as fast as with 8, */
 #define TALL_VECS 2              /* and of its parts that high tiles take: 6 x 2 sums fill the registers */
 #define CONVERTED_ROWS 8         /* of tiles from which on weights become f32 as they are read: measured, Zen 5: 8 rows
@@ -23,7 +21,6 @@
 #define LOW_ROWS 2               /* of tiles that wait for their weights */
 #define LEAST_TILE_WORDS 32      /* that tile registers are worth */
 #define TILED_VECS 2             /* of a panel: two registers; rows of 128 bytes fill all sets of L1 */
-#define ROWS_STEP 4              /* heights for what is left over: 16, 4 and 1 rows; 8 and 2 made no layer faster */
 #define PANEL_TEXT 2000 /* bytes of a reason */
 
 /* Steps of a group in one iteration: at least those that share a byte or a word of i4, and as many iterations as fill
@@ -39,15 +36,9 @@ static int64_t unroll_group(int64_t wanted, int64_t least)
 /* Panels between two that begin with a head: parts consist of whole heads, so that they can norm and rotate them. */
 static int64_t complete_heads(const struct plan_panels *g, int64_t width)
 {
-    int64_t common = width; /* becomes the greatest common divisor */
     if (g->groups > 1)
         return g->finish > g->columns ? g->groups * g->panels : g->panels;
-    for (int64_t rest = g->finish; rest != 0;) {
-        const int64_t next = common % rest;
-        common = rest;
-        rest = next;
-    }
-    return min(g->panels, g->finish / common);
+    return min(g->panels, g->finish / (int64_t)divisor_of((size_t)width, (size_t)g->finish));
 }
 
 /* Elements of packed weights that `steps` steps of a column take: of i4 two steps share a byte, or with digits
@@ -370,7 +361,6 @@ static void join_panels(struct plan_isa *p, struct step *g, bool skips)
 {
     struct plan_panels *const own = &g->panels;
     own->tiles = own->parts_of = g->label;
-    own->behind = 0;
     own->tile_row = own->matrices > 1 ? 0 : own->c_row; /* gates have a stride of their own */
     own->tile_places = own->c_split > 0;
     own->parts_split = own->c_split;

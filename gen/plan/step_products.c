@@ -170,7 +170,6 @@ bool plan_hidden(struct plan_isa *p, const struct layer *layer, const struct pla
     p->layouts[LAYOUT_HIDDEN].owner = OWNER_SCRATCH;
     struct plan_panels *const own = begin_panels(p, g, layer->d_model, d_ff, layer->ffn_bias);
     own->matrices = gated ? 2 : 1;
-    own->a_k = 1;
     end_panels(p, layer, request, g, layer->seq_len, tokens);
     /* sums of gates wait for the next slab beside the others, else for those of their panel in L1 */
     const bool wait = gated && own->k_block < own->depth;

@@ -34,14 +34,13 @@ static bool keeps_rows(const struct plan_isa *p, const struct layer *layer)
 bool plan_own(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
     const bool attends = layer_attends(layer), cached = layer_has_cache(layer), train = layer->train;
-    const bool turns = layer->rope.kind != ROPE_NONE && !layer->projected;
     (void)request;
     g->size = g->over == OVER_ROWS ? p->back.part_rows : g->over == OVER_BLOCKS || g->over == OVER_BOTH ? p->block : 1;
     switch (g->id) {
     case STEP_PADDING: return layer->pad_skipped && !attends;
     case STEP_RANGES: return (layer->mask & MASK_SEGMENTS) != 0;
     case STEP_KEEP_SOURCE: return layer->source_kept && keeps_rows(p, layer);
-    case STEP_TURNS: return turns && (layer->rope.given || cached); /* packing does not know the positions */
+    case STEP_TURNS: return layer_makes_turns(layer);
     case STEP_FINISH: return layer->projected && layer_finishes(layer);
     case STEP_ATTEND: g->size = p->part_blocks * p->block; return attends && !cached;
     case STEP_ATTEND_ROWS: case STEP_JOIN: g->size = p->cached.rows; return cached;

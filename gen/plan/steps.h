@@ -27,7 +27,7 @@ enum step_name {
 /* What a step does: the file that plans it */
 enum step_kind {
     KIND_OWN,      /* a task of its own: its label says which */
-    KIND_COPY,     /* no weights: transposed, or the caller's rows */
+    KIND_COPY,     /* no weights: transposed, the caller's rows, into the cache, values as words */
     KIND_PANELS, KIND_LANES, /* a product with packed weights */
     KIND_TILES,    /* a product of two activations: scores and weighted sums, struct plan_isa has their tiles */
     KIND_NORM,     /* norms of rows */

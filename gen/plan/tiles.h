@@ -5,7 +5,7 @@
  * A list is walked from its first tile on: a tile is taken as often as its height fits into the rows that are left, but
  * not where exactly stop[0] or stop[1] rows are left.
  *
- * Left out on purpose: which height is best (plan.c).
+ * Left out on purpose: which height is best (plan_tiles.c).
  */
 #ifndef ATTNGEN_TILES_H
 #define ATTNGEN_TILES_H

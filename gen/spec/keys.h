@@ -57,7 +57,7 @@ struct key_word {
 struct key_row {
     const char *name;
     enum key_kind kind;
-    size_t offset;        /* FIELD(…): of the field with the value; FIELD_NONE: layer.c makes what follows from it */
+    size_t offset;        /* FIELD(…): of the field with the value; FIELD_NONE: read.c makes what follows from it */
     enum field_type type;
     double absent;        /* the value where the key is not given */
     enum key from[2];     /* then it has the value of the first of these keys that has a meaning; KEY_NAME: none */

@@ -236,6 +236,11 @@ static inline bool layer_sums_whole(const struct layer *layer)
 {
     return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
 }
+/* Whether a call makes cosines and sines, as packing does not know its positions */
+static inline bool layer_makes_turns(const struct layer *layer)
+{
+    return layer->rope.kind != ROPE_NONE && !layer->projected && (layer->rope.given || layer_has_cache(layer));
+}
 /* Whether products with weights of i4 or i8 read digits of rows (plan.h), on some set at least, unless a plan file has
  * plan.typical_n: where calls of few tokens count; whether they read other numbers than those of the rows. */
 bool layer_reads_digits(const struct layer *layer);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "expression/expression.h"
 #include "spec/rope.h"
 #include "spec/score.h"
@@ -47,7 +48,7 @@ static void fill(struct layer *layer, struct spec *spec)
         fill_rows(layer, spec);
         return;
     }
-    layer->page_count = layer->page_len > 0 ? (layer->cache_len + layer->page_len - 1) / layer->page_len : 0;
+    layer->page_count = layer->page_len > 0 ? ceil_div(layer->cache_len, layer->page_len) : 0;
     layer->split = is_split(spec);
     layer->projected = is_projected(spec);
     layer->self = !layer->cross && !layer->projected;

@@ -94,7 +94,7 @@ static void unknown_key(struct spec *spec, const char *place, const char *key)
                    nearest_ask(&nearest, text, "write one that attngen --keys lists"));
 }
 
-/* The entry with this key among `count`, or the place behind them, which is counted when it is filled; NULL, and an
+/* The entry with this key among `count`, or the place after them, which is counted when it is filled; NULL, and an
  * error, where there are `limit` already. */
 static struct entry *slot_among(struct spec *spec, struct entry *entries, size_t count, size_t limit, const char *place,
                                 const char *key, const char *full)

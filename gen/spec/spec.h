@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A spec as it was written: the value of each key and where it stood.
  *
- * The files that read specs share this: spec.c reads text into values by the rows of keys.h, spec_rules.c checks what
- * keys may not say together, layer.c makes the layer. Left out on purpose: the meaning of "plan.*" keys (plan.h),
+ * The files that read specs share this: spec.c reads text into values by the rows of key_rows.h, spec_rules.c checks
+ * what keys may not say together, read.c makes the layer. Left out on purpose: the meaning of "plan.*" keys (plan.h),
  * includes, variables, quoting, any state.
  */
 #ifndef ATTNGEN_SPEC_H
