@@ -2,8 +2,8 @@
 /* The keys of a spec, each a row: KEY(NAME, name, kind, columns…), in the order of `attngen --keys`.
  *
  * Who includes this defines KEY, and may leave out the columns: keys.h makes an enumeration of the rows, key_table.c
- * the table key_rows, the random sweep a draft of a spec. keys.h says what each column means; a column that is left out is
- * 0, and a plan depends on the key. docs/spec.md has a line for each key.
+ * the table key_rows, the random sweep a draft of a spec. keys.h says what each column means; a column that is left
+ * out is 0, and a plan depends on the key. docs/spec.md has a line for each key.
  */
 KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL)
 KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL,
