@@ -56,6 +56,7 @@ enum layout_name {
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
     LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_SEES, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
     LAYOUT_SPARE,
+    LAYOUT_STRIP, LAYOUT_DECAYS,       /* recurrent: columns of a state; of its rows in two tokens */
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */

@@ -65,7 +65,7 @@ struct step_kind_row {
     void (*count)(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input, double times);
     void (*print)(FILE *out, const struct plan_isa *p, const struct step *g); /* its tiles' heights */
 };
-extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, other_kind;
+extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, rule_kind, other_kind;
 extern const struct step_kind_row *const step_kinds[STEP_KINDS];
 
 #define STEP(name, label, kind, phase, phase_name, text, plan, ...) step_plan plan;
@@ -137,6 +137,11 @@ void explain_block(struct plan_isa *p, const struct layer *layer);
 void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
                       struct step *g);
 void explain_lanes(struct plan_isa *p);
+
+/* step_rule.c */
+void plan_recurrent(struct plan_isa *p, const struct layer *layer);
+void place_rule(struct plan_isa *p, const struct layer *layer);
+void explain_rule(struct plan_isa *p, const struct layer *layer);
 
 /* step_norm.c */
 bool norms_y(const struct layer *layer);

@@ -46,6 +46,7 @@ STEP(SCORES, scores, TILES, NULL, NULL, "scores", plan_attention, .reads = {LAYO
 STEP(SUMS, sums, TILES, NULL, NULL, "weighted sums", plan_attention, .reads = {LAYOUT_SCORES, LAYOUT_VALUES},
      .writes = LAYOUT_Z, .trains = true)
 STEP(JOIN, join, OWN, "JOIN", "join", "sums of segments", plan_own, .over = OVER_JOINED)
+STEP(RULE, rule, RULE, "RULE", "rule", "states", plan_rule, .over = OVER_STATES, .expected = EXPECT_RULE)
 STEP(ROUND_Z, round_z, ROUND, "ROUND_Z", "round z", "z in words", plan_round, .reads = {LAYOUT_Z},
      .writes = LAYOUT_ROUNDED_Z)
 STEP(OUTPUT, output, PANELS, "OUTPUT", "output", "output", plan_output, .reads = {LAYOUT_Z}, .writes = LAYOUT_Y,

@@ -15,6 +15,10 @@ static bool has_norm(struct spec *spec)
 {
     return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_block(spec) || has_row_norm(spec);
 }
+static bool has_decay(struct spec *spec)
+{
+    return value_of(spec, KEY_RULE) == RULE_GATED || value_of(spec, KEY_RULE) == RULE_GATED_DELTA;
+}
 static bool may_have_ffn(struct spec *spec) { return is_block(spec) || !is_attention(spec); }
 static bool has_norm_to_share(struct spec *spec)
 {
@@ -22,6 +26,8 @@ static bool has_norm_to_share(struct spec *spec)
 }
 
 #define BROUGHT .has_meaning = has_projections, .idle = KEY_IS_BROUGHT
+#define OF_STATE .of = OF_RECURRENT, \
+    .elsewhere = "only layer = recurrent has a state; leave it out, or write layer = recurrent"
 #define OF_CACHE .has_meaning = is_cached, \
     .idle = "there is no cache; leave it out, or write cache = rows"
 #define OF_WINDOW .has_meaning = has_window, \

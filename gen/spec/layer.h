@@ -47,8 +47,12 @@ enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F
 /* Of the operands of products with weights: f32, or whole numbers, a scale for each row and column, whose sums are
  * exact. docs/types.md, "Integer products". */
 enum layer_precision { PRECISION_F32, PRECISION_I16, PRECISION_I8, PRECISION_BF16 };
-/* What a layer is; the other two are of each row alone, without attention. */
-enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR };
+/* What a layer is: feed-forward and linear layers are of each row alone; a recurrent one keeps a state in place of keys.
+ */
+enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR, LAYER_RECURRENT };
+/* How a token changes the state S [d_k][d_v] of a head: docs/recurrent.md */
+enum layer_rule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };
+enum layer_decay { DECAY_HEAD, DECAY_COLUMN }; /* a factor for all of S, or for each of its d_k rows */
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
 enum layer_input { INPUT_SHARED, INPUT_SPLIT, INPUT_PROJECTED };
 enum layer_cache { CACHE_NONE, CACHE_ROWS, CACHE_RING, CACHE_PAGED };
@@ -88,8 +92,11 @@ struct layer_table {
 
 struct layer {
     char *name; /* prefix of every emitted symbol */
-    enum layer_kind kind; /* without attention h, d_k and d_v are 1 and have no meaning */
+    enum layer_kind kind; /* of rows alone h, d_k and d_v are 1 and have no meaning */
     int64_t d_model, h, h_kv, d_k, d_v, d_source, seq_len, source_len;
+    int64_t h_v, h_out;   /* recurrent: heads of values, each with a state; heads of y: the larger of h and h_v */
+    enum layer_rule rule;
+    enum layer_decay decay;
     enum layer_width width;
     bool d_k_given, d_v_given; /* given in the spec, not derived from width */
     bool split;    /* input = split */
@@ -175,6 +182,19 @@ static inline bool layer_attends(const struct layer *layer)
 static inline bool layer_is_linear(const struct layer *layer)
 {
     return layer->kind == LAYER_LINEAR;
+}
+static inline bool layer_is_recurrent(const struct layer *layer)
+{
+    return layer->kind == LAYER_RECURRENT;
+}
+/* Recurrent: whether the state is multiplied by a decay; whether what it holds for a key is taken off its value. */
+static inline bool layer_decays(const struct layer *layer)
+{
+    return layer_is_recurrent(layer) && (layer->rule == RULE_GATED || layer->rule == RULE_GATED_DELTA);
+}
+static inline bool layer_corrects(const struct layer *layer)
+{
+    return layer_is_recurrent(layer) && layer->rule >= RULE_DELTA;
 }
 static inline bool layer_has_cache(const struct layer *layer)
 {
@@ -424,6 +444,7 @@ struct layer_cost {
     double ffn;          /* w_1, w_g and w_2 */
     double down;         /* w_2 alone, a part of that */
     double linear;       /* w */
+    double states;       /* updating and reading the states of a recurrent layer */
     double total;
 };
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);

@@ -37,6 +37,21 @@ static void fill_rows(struct layer *layer, struct spec *spec)
     layer->row_norm = has_row_norm(spec);
 }
 
+/* A layer with a state, of q, k and v that a call brings: as in self-attention each token is a query and a key. */
+static void fill_recurrent(struct layer *layer, struct spec *spec)
+{
+    layer->self = layer->projected = true;
+    layer->w_o = W_O_NONE;
+    layer->h_out = max(layer->h, layer->h_v);
+    layer->d_v = value_or(spec, KEY_D_V, layer->d_k);
+    layer->d_model = layer->d_source = layer->d_in_q = layer->d_in_kv = layer->d_out = layer->h_out * layer->d_v;
+    layer->source_len = layer->seq_len;
+    layer->conv_width = 1;
+    layer->window_left = layer->window_right = LAYER_UNBOUNDED;
+    if (!is_given(spec, KEY_SCALE))
+        layer->scale = 1.0 / sqrt((double)layer->d_k);
+}
+
 /* The fields that keys have, then what follows from them. */
 static void fill(struct layer *layer, struct spec *spec)
 {
@@ -45,7 +60,7 @@ static void fill(struct layer *layer, struct spec *spec)
             key_set(layer, key, spec->value[key], spec->real[key]);
     layer->block_rms = spec->value[KEY_NORM] == NORM_RMS;
     if (!layer_attends(layer)) {
-        fill_rows(layer, spec);
+        (layer_is_recurrent(layer) ? fill_recurrent : fill_rows)(layer, spec);
         return;
     }
     layer->page_count = layer->page_len > 0 ? ceil_div(layer->cache_len, layer->page_len) : 0;

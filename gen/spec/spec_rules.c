@@ -352,6 +352,29 @@ static void check_rows(struct spec *spec)
               "write block = pre");
 }
 
+/* ---- layers with a state --------------------------------------------------------------------------------- */
+
+static void check_recurrent(struct spec *spec)
+{
+    refuse_if(spec, !is_projected(spec), KEY_INPUT,
+              "layer = recurrent reads q, k and v that a call brings; write input = projected");
+    refuse_if(spec, (value_of(spec, KEY_MASK) & ~(int64_t)MASK_PADDING) != 0, KEY_MASK,
+              "a token sees what the state holds of those before it, and no mask changes that; write mask = none, or "
+              "padding with pad_rows = skipped");
+    refuse_if(spec, has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) == 0, KEY_PAD_ROWS,
+              "tokens of padding leave the state as it is and have no output; write pad_rows = skipped");
+    refuse_if(spec, !has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) != 0, KEY_PAD_ROWS,
+              "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the mask, or "
+              "write pad_rows = computed");
+    const long long h = whole(spec, KEY_H), h_kv = whole(spec, KEY_H_KV), h_v = whole(spec, KEY_H_V);
+    refuse_if(spec, h_v % h_kv != 0, KEY_H_V,
+              "h_v = %lld is not a multiple of h_kv = %lld, but states share keys in equal parts; write for example "
+              "h_v = %lld", h_v, h_kv, (h_v / h_kv + 1) * h_kv);
+    refuse_if(spec, h % h_v != 0 && h_v % h != 0, KEY_H_V,
+              "neither of h_v = %lld and h = %lld divides the other, but queries share states, or states queries, in "
+              "equal parts; write for example h_v = %lld", h_v, h, h);
+}
+
 /* ---- score terms ----------------------------------------------------------------------------------------- */
 
 /* Of N buckets of a direction the first N/2 hold one distance each. */
@@ -422,11 +445,14 @@ void spec_rules(struct spec *spec)
         check_scaling_keys, check_scalings, check_frequencies, check_l2, check_block, check_norm, check_buckets,
         check_table, check_types, check_training};
     static void (*const row_rules[])(struct spec *) = {check_masks, check_rows, check_norm, check_types};
-    const bool attends = is_attention(spec);
+    static void (*const state_rules[])(struct spec *) = {check_recurrent};
+    void (*const *of)(struct spec *) = is_attention(spec) ? rules : is_recurrent(spec) ? state_rules : row_rules;
+    const size_t count = of == rules ? COUNT_OF(rules) : of == state_rules ? COUNT_OF(state_rules)
+                                                                           : COUNT_OF(row_rules);
     check_kind_keys(spec);
     check_idle_keys(spec);
-    for (size_t i = 0; !spec->bad[KEY_LAYER] && i < (attends ? COUNT_OF(rules) : COUNT_OF(row_rules)); i++) {
+    for (size_t i = 0; !spec->bad[KEY_LAYER] && i < count; i++) {
         spec->bad_read = false;
-        (attends ? rules : row_rules)[i](spec);
+        of[i](spec);
     }
 }

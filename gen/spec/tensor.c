@@ -15,6 +15,10 @@ static bool is_conv(const struct layer *layer) { return layer->w_o == W_O_CONV; 
 static bool always(const struct layer *layer) { (void)layer; return true; }
 static bool attends(const struct layer *layer) { return layer_attends(layer); }
 static bool is_linear(const struct layer *layer) { return layer_is_linear(layer); }
+static bool is_recurrent(const struct layer *layer) { return layer_is_recurrent(layer); }
+static bool has_decay(const struct layer *layer) { return layer_decays(layer); }
+static bool is_decay_column(const struct layer *layer) { return layer->decay == DECAY_COLUMN; }
+static bool has_beta(const struct layer *layer) { return layer_corrects(layer); }
 static bool has_linear_bias(const struct layer *layer) { return is_linear(layer) && layer->bias; }
 static bool has_x(const struct layer *layer) { return !layer->projected; }
 static bool has_queries(const struct layer *layer) { return attends(layer) && has_x(layer); }
@@ -87,7 +91,7 @@ static const struct row {
     struct {
         bool (*is)(const struct layer *layer); /* then its extents are */
         const char *extents;
-    } variant[3]; /* the last that is, counts */
+    } variant[4]; /* the last that is, counts */
 } rows[TENSOR_COUNT] = {
 #include "spec/tensor_rows.h"
 };
@@ -198,6 +202,7 @@ static const char *extents_of(const struct layer *layer, enum layer_tensor tenso
 static const struct { const char *letter; size_t offset; } sizes[] = {
     {"d_model", offsetof(struct layer, d_model)}, {"d_source", offsetof(struct layer, d_source)},
     {"h", offsetof(struct layer, h)}, {"h_kv", offsetof(struct layer, h_kv)},
+    {"h_v", offsetof(struct layer, h_v)}, {"h_out", offsetof(struct layer, h_out)},
     {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
     {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
     {"d_out", offsetof(struct layer, d_out)}, {"d_ff", offsetof(struct layer, d_ff)},

@@ -12,7 +12,11 @@ TENSOR(Q, q, OF_CALL, F32, "[batch][n][h][d_k]", is_projected, .variant = {{is_f
 TENSOR(K, k, OF_CALL, F32, "[batch][m][h_kv][d_k]", is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"},
        {is_cached, "[batch][n][h_kv][d_k]"}, {is_cached_first, "[batch][h_kv][n][d_k]"}})
 TENSOR(V, v, OF_CALL, F32, "[batch][m][h_kv][d_v]", is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"},
-       {is_cached, "[batch][n][h_kv][d_v]"}, {is_cached_first, "[batch][h_kv][n][d_v]"}})
+       {is_cached, "[batch][n][h_kv][d_v]"}, {is_cached_first, "[batch][h_kv][n][d_v]"},
+       {is_recurrent, "[batch][n][h_v][d_v]"}})
+TENSOR(DECAY, decay, OF_CALL, F32, "[batch][n][h_v]", has_decay, .variant = {{is_decay_column, "[batch][n][h_v][d_k]"}},
+       .shown.note = ", of logarithms: the state is multiplied by e^decay")
+TENSOR(BETA, beta, OF_CALL, F32, "[batch][n][h_v]", has_beta, .shown.note = ", how much of the correction is made")
 TENSOR(LENGTHS, lengths, OF_CALL, I32, "[batch]", NULL, .mask = MASK_PADDING,
        .shown.note = " int32, 0 ... m: keys that exist|; memory past them is not touched")
 TENSOR(PAST, past, OF_CALL, I32, "[batch]", has_past, .shown.note = " int32, 0 or more: position of query 0")
@@ -73,7 +77,8 @@ TENSOR(TABLE_5, table_5, NAMED, F32, NULL, NULL)
 TENSOR(TABLE_6, table_6, NAMED, F32, NULL, NULL)
 TENSOR(TABLE_7, table_7, NAMED, F32, NULL, NULL)
 TENSOR(Y, y, OUTPUT, F32, "[batch][n][d_out]", always,
-       .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"}})
+       .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"},
+       {is_recurrent, "[batch][n][h_out][d_v]"}})
 TENSOR(ATTN, attn, OUTPUT, F32, "[batch][h][n][m]", has_scores, .variant = {{is_cached, "[batch][h][n][cache_len]"}})
 TENSOR(LSE, lse, OUTPUT, F32, "[batch][h][n]", has_lse,
        .shown.note = ", the logarithm of the sum of exponentials; -infinity where it has none")
@@ -87,3 +92,5 @@ TENSOR(K_SCALE, k_scale, CACHE, F32, "[batch][h_kv][cache_len]", has_scales,
        .variant = {{has_pages, "[pages][h_kv][page_len]"}}, .shown.note = ", what keys are multiples of")
 TENSOR(V_SCALE, v_scale, CACHE, F32, "[batch][h_kv][cache_len]", has_scales,
        .variant = {{has_pages, "[pages][h_kv][page_len]"}}, .shown.note = ", what values are multiples of")
+TENSOR(STATE, state, CACHE, F32, "[batch][h_v][d_k][d_v]", is_recurrent,
+       .shown.note = ", read and written: of the tokens so far")
