@@ -14,9 +14,6 @@ TENSOR(K, k, OF_CALL, F32, "[batch][m][h_kv][d_k]", is_projected, .variant = {{i
 TENSOR(V, v, OF_CALL, F32, "[batch][m][h_kv][d_v]", is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"},
        {is_cached, "[batch][n][h_kv][d_v]"}, {is_cached_first, "[batch][h_kv][n][d_v]"},
        {is_recurrent, "[batch][n][h_v][d_v]"}})
-TENSOR(DECAY, decay, OF_CALL, F32, "[batch][n][h_v]", has_decay, .variant = {{is_decay_column, "[batch][n][h_v][d_k]"}},
-       .shown.note = ", of logarithms: the state is multiplied by e^decay")
-TENSOR(BETA, beta, OF_CALL, F32, "[batch][n][h_v]", has_beta, .shown.note = ", how much of the correction is made")
 TENSOR(LENGTHS, lengths, OF_CALL, I32, "[batch]", NULL, .mask = MASK_PADDING,
        .shown.note = " int32, 0 ... m: keys that exist|; memory past them is not touched")
 TENSOR(PAST, past, OF_CALL, I32, "[batch]", has_past, .shown.note = " int32, 0 or more: position of query 0")
@@ -92,5 +89,8 @@ TENSOR(K_SCALE, k_scale, CACHE, F32, "[batch][h_kv][cache_len]", has_scales,
        .variant = {{has_pages, "[pages][h_kv][page_len]"}}, .shown.note = ", what keys are multiples of")
 TENSOR(V_SCALE, v_scale, CACHE, F32, "[batch][h_kv][cache_len]", has_scales,
        .variant = {{has_pages, "[pages][h_kv][page_len]"}}, .shown.note = ", what values are multiples of")
+TENSOR(DECAY, decay, OF_CALL, F32, "[batch][n][h_v]", has_decay, .variant = {{is_decay_column, "[batch][n][h_v][d_k]"}},
+       .shown.note = ", of logarithms: the state is multiplied by e^decay")
+TENSOR(BETA, beta, OF_CALL, F32, "[batch][n][h_v]", has_beta, .shown.note = ", how much of the correction is made")
 TENSOR(STATE, state, CACHE, F32, "[batch][h_v][d_k][d_v]", is_recurrent,
        .shown.note = ", read and written: of the tokens so far")

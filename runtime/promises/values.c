@@ -338,6 +338,8 @@ static bool with_poison(struct trial *t, const float values[3], enum extent exte
                         const char *what)
 {
     struct poison p;
+    if (layer_is_recurrent(t->layer)) /* states.c has such calls */
+        return true;
     bool good = make_poison(&p, t, values, extent) && trial_prepare(t, 12, 1) && trial_forward(t, &p.in, what) &&
                 check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what) &&
                 check_poisoned_lse(&p, t, demand, what);
@@ -528,7 +530,9 @@ static bool limits_at_infinity(struct trial *t)
 
 bool rows_at_the_ends(struct trial *t)
 {
-    return rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true)) && limits_at_infinity(t);
+    return layer_is_recurrent(t->layer) || /* there is no x */
+           (rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true)) &&
+            limits_at_infinity(t));
 }
 
 /* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */

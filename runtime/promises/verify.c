@@ -101,7 +101,7 @@ static bool compare_caches(const struct subject *s, const struct inputs *in, con
     bool good = true;
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = b->out.cache[part].data;
-    for (int values = 0; good && layer_has_cache(s->layer) && values < 2; values++) {
+    for (int values = 0; good && values < inputs_compared(s->layer); values++) {
         good = compare_cache(&cache[values], s->layer, in, reference, bounds, values, after, gates);
         if (!good)
             diag_environment(diag, NULL, "out of memory");

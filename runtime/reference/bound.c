@@ -84,6 +84,7 @@
 #include "fold.h"
 #include "product.h"
 #include "propagation.h"
+#include "recurrence.h"
 #include "roundoff.h"
 #include "stored.h"
 
@@ -906,12 +907,21 @@ static void clear_errors(const struct propagation *p, const struct reference *re
     }
 }
 
+/* The reference again, with the errors of its states */
+static bool state_errors(struct propagation *p, struct reference *reference)
+{
+    const size_t count = inputs_count(p->plain, p->in, TENSOR_STATE);
+    return room(&p->bounds->cache[0].worst, count) && room(&p->bounds->cache[0].drawn, count) &&
+           room(&p->bounds->cache[0].open, count) &&
+           recurrence_compute(reference, p->bounds, p->plain, p->in, (struct recurrence_rounding){p->omega, p->phi});
+}
+
 /* All of a layer without attention. */
-static bool row_errors(struct propagation *p, const struct reference *reference)
+static bool row_errors(struct propagation *p, struct reference *reference)
 {
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)p->plain->d_out;
     if (!room(&p->bounds->y_worst, y) || !room(&p->bounds->y_drawn, y) || !room(&p->bounds->y_open, y) ||
-        !block_tail_errors(p, reference))
+        !(layer_is_recurrent(p->plain) ? state_errors(p, reference) : block_tail_errors(p, reference)))
         return false;
     clear_errors(p, reference);
     return true;

@@ -221,6 +221,22 @@ static bool row_is_right(const struct layer *layer, const struct inputs *in, boo
                                                                        : scale > 0x1p-126 && most == 127));
 }
 
+/* States as the call left them */
+static void compare_states(struct comparison *c, const struct layer *layer, const struct inputs *in,
+                           const struct reference *reference, const struct bounds *bounds, const float *after,
+                           unsigned gates)
+{
+    const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v, h_v = (size_t)layer->h_v;
+    for (size_t at = 0; at < inputs_count(layer, in, TENSOR_STATE); at++) {
+        const size_t index[4] = {at / d_v / d_k / h_v, at / d_v / d_k % h_v, at / d_v % d_k, at % d_v};
+        const double expected = reference->cache[0][at], actual = (double)after[at];
+        const struct bound bound = {bounds->cache[0].worst[at], bounds->cache[0].drawn[at], bounds->cache[0].open[at]};
+        c->elements++;
+        if (!agrees(c, expected, actual, bound, gates))
+            miss(c, TENSOR_STATE, index, expected, actual);
+    }
+}
+
 bool compare_cache(struct comparison *c, const struct layer *layer, const struct inputs *in,
                    const struct reference *reference, const struct bounds *bounds, bool values,
                    const void *const after[CACHE_PARTS], unsigned gates)
@@ -231,6 +247,10 @@ bool compare_cache(struct comparison *c, const struct layer *layer, const struct
     const size_t heads = (size_t)layer->h_kv;
     const size_t of_head = (size_t)(layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len);
     const void *before[CACHE_PARTS];
+    if (layer_is_recurrent(layer)) {
+        compare_states(c, layer, in, reference, bounds, after[0], gates);
+        return true;
+    }
     inputs_caches(layer, in, before);
     size_t *number = inputs_new_rows(layer, in, values);
     for (size_t at = 0; number != NULL && at < count; at++) {

@@ -18,6 +18,7 @@
 
 #include "dropout.h"
 #include "product.h"
+#include "recurrence.h"
 #include "spec/score.h"
 #include "spec/visible.h"
 #include "stored.h"
@@ -757,7 +758,8 @@ void reference_clear_padding(const struct layer *layer, const struct inputs *in,
 bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
                        reference_observer *observer, void *context, struct diag *diag)
 {
-    const bool attends = layer_attends(layer), blocks = layer_has_block(layer) || !attends;
+    const bool attends = layer_attends(layer), recurs = layer_is_recurrent(layer);
+    const bool blocks = layer_has_block(layer) || !(attends || recurs);
     const size_t h = (size_t)layer->h, batch = attends && in->n > 0 ? in->batch : 0; /* sequences that have a query */
     struct reference_head head = {0};
     *reference = (struct reference){0};
@@ -777,6 +779,10 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
     for (int values = 0; good && layer_has_cache(layer) && values < 2; values++)
         reference->cache[values] = doubles(in->batch * (size_t)layer->h_kv * in->n *
                                            (size_t)(values ? layer->d_v : layer->d_k), &good);
+    if (good && recurs)
+        reference->cache[0] = doubles(inputs_count(layer, in, TENSOR_STATE), &good);
+    if (good && recurs)
+        good = recurrence_compute(reference, NULL, layer, in, (struct recurrence_rounding){0, 0});
     if (good)
         start_with_bias(reference, layer, in);
     for (head.b = 0; good && head.b < batch; head.b++)
