@@ -101,10 +101,10 @@ static struct text weight_extents(const struct layer *layer, enum layer_tensor t
 
 enum step {
     STEP_Q, STEP_K, STEP_V, STEP_SCORES, STEP_SOFTMAX, STEP_VALUES, STEP_OUTPUT, STEP_BLOCK, STEP_HIDDEN, STEP_DOWN,
-    STEP_LINEAR, STEP_COUNT
+    STEP_LINEAR, STEP_STATES, STEP_COUNT
 };
 static const char *const step_names[STEP_COUNT] = {"queries", "keys", "values", "scores", "softmax", "weighted sum",
-                                                   "output", "block", "hidden", "down", "linear"};
+                                                   "output", "block", "hidden", "down", "linear", "states"};
 
 /* What one step costs. */
 struct figures { double parameters, multiply_adds, result_bytes, bytes; };
@@ -128,6 +128,10 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const int64_t norms = layer_norms(l) * l->d_model * (l->block_rms ? 1 : 2);
     if (layer_is_linear(l)) {
         f[STEP_LINEAR] = step_figures(l, p.w, p.b + norms, c.linear, n * (double)l->d_out * FLOAT_BYTES);
+        return;
+    }
+    if (layer_is_recurrent(l)) {
+        f[STEP_STATES] = step_figures(l, 0, 0, c.states, n * (double)l->d_out * FLOAT_BYTES);
         return;
     }
     f[STEP_BLOCK] = step_figures(l, 0, norms, 0, 0);
@@ -159,7 +163,8 @@ static void line(FILE *out, const char *format, ...)
 
 static void head_line(const struct layer *l, FILE *out, enum step step, struct text equation)
 {
-    const int first = layer_attends(l) ? STEP_Q : layer_is_linear(l) ? STEP_LINEAR : STEP_BLOCK;
+    const int first = layer_attends(l) ? STEP_Q : layer_is_linear(l) ? STEP_LINEAR
+                      : layer_is_recurrent(l) ? STEP_STATES : STEP_BLOCK;
     const int before = fprintf(out, "\n%d. %s", (int)step - first + 1, step_names[step]) - 1;
     line_behind(out, before, STEP_INDENT, equation.text);
 }
@@ -542,6 +547,37 @@ static void explain_rows(const struct layer *l, const struct figures *f, FILE *o
         explain_block(l, f, out);
 }
 
+/* Token by token, and what a step of one token takes: the states' bytes count there. */
+static void explain_recurrent(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const double states = (double)l->h_v * (double)l->d_k * (double)l->d_v, n = (double)l->seq_len;
+    const double factors = !layer_decays(l) ? 0 : (double)l->h_v * (double)(l->decay == DECAY_COLUMN ? l->d_k : 1);
+    const double token = (double)((l->h + l->h_kv) * l->d_k + l->h_v * l->d_v + l->h_out * l->d_v) + factors +
+                         (layer_corrects(l) ? (double)l->h_v : 0);
+    const char *const p = !layer_decays(l) ? "S" : l->decay == DECAY_COLUMN ? "diag(e^decay_t) S" : "e^decay_t S";
+    fprintf(out, "%s: a recurrent layer, token by token\n\n", l->name);
+    line_at(out, 2, write_text("%lld query heads, %lld of keys, %lld of values, each with a state; d_k = %lld, d_v = %lld",
+                               (long long)l->h, (long long)l->h_kv, (long long)l->h_v, (long long)l->d_k,
+                               (long long)l->d_v).text);
+    line_at(out, 2, write_text("n = %lld tokens of a sequence%s", (long long)l->seq_len,
+                               l->pad_skipped ? "; those from lengths[b] on change no state and take no time" : "").text);
+    fputs("\nStep by step, for one sequence of that length, in f32\n", out);
+    head_line(l, out, STEP_STATES, layer_corrects(l)
+        ? write_text("P = %s, S = P + beta_t k_t (v_t - P^T k_t)^T, y_t = scale S^T q_t", p)
+        : write_text("S = %s + k_t v_t^T, y_t = scale S^T q_t", p));
+    line(out, "S [%lld][%lld] of each of %lld heads; y [%lld][%lld][%lld], %s", (long long)l->d_k, (long long)l->d_v,
+         (long long)l->h_v, (long long)l->seq_len, (long long)l->h_out, (long long)l->d_v, in_bytes(f->result_bytes).text);
+    cost_lines(out, f);
+    if (layer_decays(l))
+        line(out, "%s exponentials, %s products of decays and states", counted(n * factors).text,
+             counted(n * states).text);
+    fputs("\nThe state\n\n", out);
+    line_at(out, 2, write_text("%s a sequence, read and written by each call", in_bytes(states * FLOAT_BYTES).text).text);
+    line_at(out, 2, write_text("a step of one token: %s of states read and as much written, %s of other tensors, "
+                               "%s multiply-adds", in_bytes(states * FLOAT_BYTES).text, in_bytes(token * FLOAT_BYTES).text,
+                               rounded(layer_multiply_adds(l, 1, 1).states).text).text);
+}
+
 /* ---- totals ---------------------------------------------------------------------------------------------- */
 
 static void total_line(FILE *out, const char *name, double parameters, double bytes, double multiply_adds, double total)
@@ -859,7 +895,10 @@ void explain_layer(const struct layer *layer, FILE *out)
     figures_of(layer, figures);
 
     if (!layer_attends(layer)) {
-        explain_rows(layer, figures, out);
+        if (layer_is_recurrent(layer))
+            explain_recurrent(layer, &figures[STEP_STATES], out);
+        else
+            explain_rows(layer, figures, out);
         explain_totals(layer, figures, out);
         return;
     }

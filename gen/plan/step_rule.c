@@ -7,7 +7,7 @@
 
 #define MOST_VECS 4      /* of a strip: from here on sums no longer wait for each other */
 #define ROWS_UNROLLED 4
-#define OPERANDS_HELD 5  /* vectors that a row needs besides sums and the strip's: k, k of the next token, q, decay, beta */
+#define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, the next token's, q, decay, beta */
 
 /* Vectors of a strip, at most: half of L1 holds its rows; registers hold, for each vector, what is summed of one query
  * and of the next key, the correction and the state's row. */

@@ -20,7 +20,7 @@ KEY(D_IN, d_in, SIZE, .steers = STEERS_NOTHING, .example = "768", /* d_model has
 KEY(D_OUT, d_out, SIZE, FIELD(d_out), .example = "50257", .context = "D_OUT", .of = OF_LINEAR,
     .elsewhere = "only layer = linear has it, y of others is d_model wide; leave it out")
 KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .from = {KEY_D_IN}, .example = "768", .steers = STEERS_ALWAYS,
-    .context = "D_MODEL", .of = OF_ATTENTION | OF_FFN,
+    .context = "D_MODEL", .of = OF_HEADS | OF_FFN,
     .elsewhere = "the widths of layer = linear are d_in and d_out; write those",
     .has_meaning = has_width,
     .idle = "input = projected has no x and w_o = none no W_O; leave it out, or write w_o = dense",
@@ -34,7 +34,7 @@ KEY(H_V, h_v, SIZE, FIELD(h_v), .from = {KEY_H_KV}, .steers = STEERS_ALWAYS, .co
     .nicknames = {{"linear_num_value_heads num_v_heads", ", with layer = recurrent"}})
 KEY(WIDTH, width, WORD, FIELD(width), .steers = STEERS_NOTHING, BROUGHT, /* d_k and d_v have what follows */
     .words = {{"narrow", WIDTH_NARROW, NULL}, {"wide", WIDTH_WIDE, NULL}})
-KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = is_projected, .steers = STEERS_ALWAYS, .context = "D_K",
+KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = has_given_width, .steers = STEERS_ALWAYS, .context = "D_K",
     .of = OF_HEADS,
     .nicknames = {{"head_dim d_kv head_size d_head dim_head qk_head_dim v_head_dim", " and 'd_v'"}})
 KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V", .of = OF_HEADS)
@@ -199,7 +199,8 @@ KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_WEIGHTS, .untra
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
     .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})
-KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF_WEIGHTS, .untrained = "precision = f32",
+KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF_WEIGHTS,
+    .untrained = "precision = f32",
     .words = {{"f32", PRECISION_F32, F32_TOO}, {"i16", PRECISION_I16, I16_TOO}, {"i8", PRECISION_I8, I8_TOO},
               {"bf16", PRECISION_BF16, BF16_TOO}})
 KEY(TENSOR_TYPE, tensor_type, WORD, FIELD(tensor_type), .of = OF_WEIGHTS, .untrained = "tensor_type = f32",

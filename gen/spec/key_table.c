@@ -6,7 +6,11 @@
 
 static bool has_projections(struct spec *spec) { return !is_projected(spec); }
 static bool has_own_keys(struct spec *spec) { return is_cross(spec) || is_projected(spec) || is_cached(spec); }
-static bool has_width(struct spec *spec) { return !is_projected(spec) || value_of(spec, KEY_W_O) != W_O_NONE; }
+static bool has_width(struct spec *spec)
+{
+    return !is_projected(spec) || (!is_recurrent(spec) && value_of(spec, KEY_W_O) != W_O_NONE);
+}
+static bool has_given_width(struct spec *spec) { return is_projected(spec) || is_recurrent(spec); }
 /* A word that is none means a cache too. */
 static bool means_cache(struct spec *spec) { return spec->value[KEY_CACHE] != CACHE_NONE; }
 static bool is_paged(struct spec *spec) { return value_of(spec, KEY_CACHE) == CACHE_PAGED; }

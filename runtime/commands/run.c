@@ -210,6 +210,16 @@ static void expect_cache(struct job *job, bool values)
     }
 }
 
+/* States after the call: the reference's with --reference, then those that the file expects */
+static void expect_states(struct job *job)
+{
+    const size_t count = inputs_count(job->call.layer, &job->call.inputs, TENSOR_STATE);
+    for (size_t i = 0; job->options->reference && i < count; i++)
+        ((float *)job->call.cache[0])[i] = (float)job->reference.cache[0][i];
+    expect_given(job, TENSOR_STATE, job->reference.cache[0], job->bounds.cache[0].worst, job->bounds.cache[0].drawn,
+                 job->bounds.cache[0].open, job->cache_given[0]);
+}
+
 /* y of a training call with dropout; without a dy the call is for inference */
 static void take_dropped_y(struct job *job)
 {
@@ -252,6 +262,8 @@ static bool compute_reference(struct job *job, bool pairs)
                      job->bounds.attn_open, job->attn_given);
     for (int values = 0; values < 2 && layer_has_cache(job->call.layer) && y > 0; values++)
         expect_cache(job, values);
+    if (layer_is_recurrent(job->call.layer) && y > 0)
+        expect_states(job);
     if (lse > 0)
         expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_drawn,
                      job->bounds.lse_open, job->lse_given);
@@ -367,10 +379,10 @@ static bool run_kernels(struct job *job)
 static bool write_outputs(struct job *job)
 {
     const enum layer_tensor which[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
-                                       TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE};
+                                       TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE, TENSOR_STATE};
     void *const *cache = job->call.cache;
     void *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1],
-                          cache[2], cache[3]};
+                          cache[2], cache[3], cache[0]};
     struct tensor items[sizeof which / sizeof *which + TENSOR_COUNT];
     char names[TENSOR_COUNT][40];
     size_t count = 0;

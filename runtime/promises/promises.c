@@ -988,7 +988,7 @@ static bool can_return(const struct layer *layer, int error)
     switch (error) {
     case KERNEL_LENGTH:
         return layer_has_tensor(layer, TENSOR_LENGTHS) || layer_has_tensor(layer, TENSOR_PAST) ||
-               layer_has_tensor(layer, TENSOR_PREFIX) || layer->source_kept;
+               layer_has_tensor(layer, TENSOR_PREFIX) || layer->source_kept || layer_is_recurrent(layer);
     case KERNEL_BROADCAST:
         return pairs;
     case KERNEL_NONFINITE:
@@ -1019,7 +1019,8 @@ static bool texts_are_right(struct trial *t)
         {"round source", t->layer->cross},
         {"transpose", attends}, {"project", attends}, {"append", caches},
         {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
-        {"attend", attends}, {"join", caches}, {"rule", layer_is_recurrent(t->layer)}, {"round z", output}, {"output", output},
+        {"attend", attends}, {"join", caches}, {"rule", layer_is_recurrent(t->layer)}, {"round z", output},
+        {"output", output},
         {"linear", layer_is_linear(t->layer)}, {"norm", attends && ffn && block != BLOCK_PARALLEL},
         {"round rows", attends && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
         {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};

@@ -8,6 +8,7 @@
 
 #include "base/arith.h"
 #include "reference/compare.h"
+#include "system/memory.h"
 
 /* ---- a sequence in several calls ------------------------------------------------------------------------------- */
 
@@ -224,8 +225,50 @@ static bool ends_are_right(struct trial *t)
     return good;
 }
 
+/* ---- reset and copy --------------------------------------------------------------------------------------------- */
+
+/* NAME_state_reset and NAME_state_copy beside memset and memcpy, and what they refuse */
+static bool moves_are_right(struct trial *t)
+{
+    const struct kernel_table *const call = t->kernel->call;
+    const size_t each = (size_t)(t->layer->h_v * t->layer->d_k * t->layer->d_v), batch = t->in->batch;
+    const float *const from = t->in->tensor[TENSOR_STATE];
+    const int32_t one = (int32_t)(t->seed % batch), none = (int32_t)batch, below = -1;
+    float *const own = memory_get((batch + 2) * each, sizeof *own), *const expected = own + batch * each;
+    int32_t *const which = memory_get(batch, sizeof *which);
+    memcpy(own, from, batch * each * sizeof *own);
+    memset(expected, 0, each * sizeof *own);
+    bool good = call->state_reset(own, batch, &one, 1) == KERNEL_OK;
+    for (size_t b = 0; good && b < batch; b++)
+        good = memcmp(own + b * each, (int32_t)b == one ? expected : from + b * each, each * sizeof *own) == 0;
+    if (!good)
+        violated(t, "state_reset of sequence %d of %zu: not that state alone is zero", (int)one, batch);
+    for (size_t b = 0; b < batch; b++) /* each has the one behind it, but for one that stays as it is */
+        which[b] = (int32_t)b == one ? -1 : (int32_t)((b + 1) % batch);
+    memcpy(expected, own + (size_t)one * each, each * sizeof *own);
+    if (good && (good = call->state_copy(own, batch, from, batch, which) == KERNEL_OK))
+        for (size_t b = 0; good && b < batch; b++)
+            good = memcmp(own + b * each, which[b] < 0 ? expected : from + (size_t)which[b] * each,
+                          each * sizeof *own) == 0;
+    if (good && batch > 1 && call->state_copy(own, 1, own + each, 1, &(int32_t){0}) != KERNEL_OK)
+        good = false;
+    good = good && call->state_reset(NULL, batch, &one, 1) == KERNEL_NULL &&
+           call->state_reset(own, batch, NULL, 1) == KERNEL_NULL && call->state_reset(own, batch, NULL, 0) == KERNEL_OK &&
+           call->state_reset(own, batch, &none, 1) == KERNEL_LENGTH &&
+           call->state_reset(own, batch, &below, 1) == KERNEL_LENGTH &&
+           call->state_reset(own, SIZE_MAX / 4, &one, 1) == KERNEL_SIZE &&
+           call->state_copy(own, 1, from, batch, &none) == KERNEL_LENGTH &&
+           call->state_copy(own, 1, own, 1, &(int32_t){0}) == KERNEL_OVERLAP &&
+           call->state_copy(own, 1, from, batch, NULL) == KERNEL_NULL &&
+           call->state_copy(own, 1, NULL, batch, &one) == KERNEL_NULL &&
+           call->state_copy(own, 0, from, batch, NULL) == KERNEL_OK;
+    free(own);
+    free(which);
+    return good || violated(t, "state_reset or state_copy: another state or error than the header has");
+}
+
 bool states_hold(struct trial *t)
 {
     return !layer_is_recurrent(t->layer) || t->in->batch * t->in->n == 0 ||
-           (cuts_agree(t) && numbers_stay(t) && ends_are_right(t));
+           (cuts_agree(t) && numbers_stay(t) && ends_are_right(t) && moves_are_right(t));
 }

@@ -28,6 +28,7 @@ struct state {
     double *held, *held_size, *held_squares; /* [d_v] k^T D S; of its products the sizes, and the squares */
     double *held_moved;    /* [d_v] what errors of decays make of it */
     double *u;             /* [d_v] beta (v - k^T D S) */
+    double *gap_size;      /* [d_v] of what beta multiplies: |v| + held_size */
     struct column *error;  /* [d_v]; NULL: no bounds are asked for */
 };
 
@@ -71,6 +72,7 @@ static void correct(struct state *s, size_t t, double beta)
         }
     for (size_t j = 0; j < d_v; j++) {
         const double v = number_of(s, TENSOR_V, row * d_v + j);
+        s->gap_size[j] = fabs(v) + s->held_size[j];
         s->u[j] = layer_corrects(s->layer) ? beta * (v - s->held[j]) : v;
     }
 }
@@ -96,7 +98,7 @@ static void carry_errors(struct state *s, double beta)
     const double carried = e_most * (layer_corrects(s->layer) ? fmax(1, fabs(1 - beta * k * k)) : 1);
     for (size_t j = 0; j < s->d_v; j++) {
         struct column *const c = &s->error[j];
-        double rows = 0, rows_walk = 0, rows_decays = 0, sums = 0, most = 0; /* of rows: squares */
+        double rows = 0, rows_walk = 0, rows_decays = 0, sums = 0, squares = 0, most = 0; /* of rows: squares */
         for (size_t i = 0; i < s->d_k; i++) {
             const double kept = s->e[i] * fabs(s->numbers[i * s->d_v + j]);
             const double moved = s->e_error[i] * fabs(s->numbers[i * s->d_v + j]);
@@ -106,14 +108,16 @@ static void carry_errors(struct state *s, double beta)
             rows_walk += square(BOUND_U) * (square(kept) + square(added) + square(next));
             rows_decays += square(moved);
             sums += kept;
+            squares += square(s->numbers[i * s->d_v + j]);
             most = fmax(most, kept + added);
         }
         /* of the correction u */
         const double held = s->held_size[j] + k * e_most * c->worst;
+        const double held_moved = s->held_moved[j] + k * moved_most * c->worst;
         const double u = layer_corrects(s->layer)
-            ? fabs(beta) * (gamma * held + s->held_moved[j] + k * moved_most * c->worst +
+            ? fabs(beta) * (gamma * (held + held_moved) + held_moved +
                             3 * BOUND_U * fabs(s->u[j] / (beta != 0 ? beta : 1)) +
-                            phi * (1 + sums) + (d_k + 3) * omega) + phi * fabs(s->held[j]) + omega
+                            phi * (1 + sums) + (d_k + 3) * omega) + phi * (s->gap_size[j] + held_moved) + omega
             : phi;
         const double u_walk = layer_corrects(s->layer)
             ? square(beta * BOUND_U) * d_k * (s->held_squares[j] + square(s->held[j])) + 3 * square(BOUND_U * s->u[j])
@@ -123,7 +127,10 @@ static void carry_errors(struct state *s, double beta)
         c->worst = (carried + again) * c->worst + sqrt(rows) + k * u;
         c->walk = square(carried) * c->walk + rows_walk + square(k) * u_walk;
         c->decays = carried * c->decays + sqrt(rows_decays) + k * u_decays + sqrt(d_k) * (2 * phi + 3 * omega);
-        if (!(fmax(most, held) + c->worst <= FLT_MAX)) /* f32 may overflow */
+        /* f32 may overflow: in rows, in a factor times a key, in sums before their decay, in v - k^T D S and in u */
+        const double reach = fmax(1, k) * fmax(1, e_most) * fmax(1, sqrt(squares) + c->worst);
+        const double change = fmax(s->gap_size[j] + held, fabs(s->u[j])) + u;
+        if (!(fmax(fmax(most, 2 * reach), change) + c->worst <= FLT_MAX))
             c->worst = c->walk = INFINITY;
     }
 }
@@ -141,7 +148,7 @@ static void read_state(const struct state *s, const struct reference *reference,
 {
     const size_t h = (size_t)s->layer->h, h_v = (size_t)s->layer->h_v, h_out = (size_t)s->layer->h_out;
     const size_t rows = reference->y_rows.count, each = h_out / h_v;
-    const double scale = s->layer->scale, d_k = (double)s->d_k;
+    const double scale = s->layer->scale, d_k = (double)s->d_k, gamma = gamma_of(s->d_k + 3);
     for (size_t o = s->s * each; o < (s->s + 1) * each; o++) {
         for (size_t i = 0; i < s->d_k; i++)
             s->q[i] = number_of(s, TENSOR_Q, ((s->b * s->in->n + t) * h + o * h / h_out) * s->d_k + i);
@@ -161,8 +168,8 @@ static void read_state(const struct state *s, const struct reference *reference,
                 continue;
             const struct column *const c = &s->error[j];
             const double small = fabs(scale) * (s->rounding.phi * (column + d_k) + d_k * s->rounding.omega) +
-                                 s->rounding.omega;
-            bounds->y_worst[at] = fabs(scale) * (q * c->worst * (1 + gamma_of(s->d_k + 1)) + gamma_of(s->d_k + 1) * size) +
+                                 (s->rounding.phi + s->rounding.omega) * (size + q * c->worst) + s->rounding.omega;
+            bounds->y_worst[at] = fabs(scale) * (q * c->worst * (1 + gamma) + gamma * size) +
                                   3 * BOUND_U * fabs(scale * sum) + small;
             const double walk = square(q) * c->walk + square(BOUND_U) * d_k * (squares + square(sum));
             bounds->y_drawn[at] = fabs(scale) * (BOUND_LAMBDA * sqrt(walk) + q * c->decays) +
@@ -194,7 +201,7 @@ bool recurrence_compute(struct reference *reference, struct bounds *bounds, cons
                         const struct inputs *in, struct recurrence_rounding rounding)
 {
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v, h_v = (size_t)layer->h_v;
-    double *const work = malloc((d_k * d_v + 4 * d_k + 5 * d_v) * sizeof *work);
+    double *const work = malloc((d_k * d_v + 4 * d_k + 6 * d_v) * sizeof *work);
     struct column *const error = malloc(d_v * sizeof *error);
     struct state s = {.layer = layer, .in = in, .rounding = rounding, .d_k = d_k, .d_v = d_v, .numbers = work};
     const bool good = work != NULL && error != NULL;
@@ -208,6 +215,7 @@ bool recurrence_compute(struct reference *reference, struct bounds *bounds, cons
         s.held_squares = s.held_size + d_v;
         s.held_moved = s.held_squares + d_v;
         s.u = s.held_moved + d_v;
+        s.gap_size = s.u + d_v;
         s.error = error;
     }
     for (s.b = 0; good && s.b < in->batch; s.b++)

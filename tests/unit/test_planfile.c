@@ -312,6 +312,9 @@ static const struct {
     {"ffn", "*;block=pre;d_ff=64", "relu", "swiglu"}, {"d_ff", "*;block=pre;ffn=relu", "64", "128"},
     {"ffn_bias", "*;block=pre;ffn=relu;d_ff=64;bias=true", "true", "false"},
     {"activation", "layer=linear;d_in=64;d_out=64;seq_len=9", "none", "relu"},
+    {"rule", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "delta", "gated"},
+    {"decay", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "head", "column"},
+    {"h_v", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "2", "4"},
     {"=weight_layout", "*", "in_out", "out_in"}, {"weight_type", "*", "f32", "bf16"}, {"precision", "*", "f32", "i8"},
     {"tensor_type", "*", "f32", "bf16"}, {"=table.bias", "*;score=s + bias[i]", "4", "4"},
 };
