@@ -556,7 +556,7 @@ static void explain_recurrent(const struct layer *l, const struct figures *f, FI
                          (layer_corrects(l) ? (double)l->h_v : 0);
     const char *const p = !layer_decays(l) ? "S" : l->decay == DECAY_COLUMN ? "diag(e^decay_t) S" : "e^decay_t S";
     fprintf(out, "%s: a recurrent layer, token by token\n\n", l->name);
-    line_at(out, 2, write_text("%lld query heads, %lld of keys, %lld of values, each with a state; d_k = %lld, d_v = %lld",
+    line_at(out, 2, write_text("%lld query heads, %lld of keys, %lld of values, each with a state; d_k %lld, d_v %lld",
                                (long long)l->h, (long long)l->h_kv, (long long)l->h_v, (long long)l->d_k,
                                (long long)l->d_v).text);
     line_at(out, 2, write_text("n = %lld tokens of a sequence%s", (long long)l->seq_len,

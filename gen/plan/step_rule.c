@@ -60,7 +60,8 @@ void place_rule(struct plan_isa *p, const struct layer *layer)
 }
 
 /* Each row of a strip is read, changed and written once a token. */
-static void count_rule(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input, double times)
+static void count_rule(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input,
+                       double times)
 {
     const struct layer *const l = m->layer;
     const double rows = (double)tokens * times * (double)(l->h_v * l->d_k);

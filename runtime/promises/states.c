@@ -253,7 +253,8 @@ static bool moves_are_right(struct trial *t)
     if (good && batch > 1 && call->state_copy(own, 1, own + each, 1, &(int32_t){0}) != KERNEL_OK)
         good = false;
     good = good && call->state_reset(NULL, batch, &one, 1) == KERNEL_NULL &&
-           call->state_reset(own, batch, NULL, 1) == KERNEL_NULL && call->state_reset(own, batch, NULL, 0) == KERNEL_OK &&
+           call->state_reset(own, batch, NULL, 1) == KERNEL_NULL &&
+           call->state_reset(own, batch, NULL, 0) == KERNEL_OK &&
            call->state_reset(own, batch, &none, 1) == KERNEL_LENGTH &&
            call->state_reset(own, batch, &below, 1) == KERNEL_LENGTH &&
            call->state_reset(own, SIZE_MAX / 4, &one, 1) == KERNEL_SIZE &&
