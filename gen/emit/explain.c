@@ -559,22 +559,24 @@ static void explain_recurrent(const struct layer *l, const struct figures *f, FI
     line_at(out, 2, write_text("%lld query heads, %lld of keys, %lld of values, each with a state; d_k %lld, d_v %lld",
                                (long long)l->h, (long long)l->h_kv, (long long)l->h_v, (long long)l->d_k,
                                (long long)l->d_v).text);
-    line_at(out, 2, write_text("n = %lld tokens of a sequence%s", (long long)l->seq_len,
-                               l->pad_skipped ? "; those from lengths[b] on change no state and take no time" : "").text);
+    line_at(out, 2, write_text("n = %lld tokens of a sequence%s", (long long)l->seq_len, !l->pad_skipped ? ""
+                               : "; those from lengths[b] on change no state and take no time").text);
     fputs("\nStep by step, for one sequence of that length, in f32\n", out);
     head_line(l, out, STEP_STATES, layer_corrects(l)
         ? write_text("P = %s, S = P + beta_t k_t (v_t - P^T k_t)^T, y_t = scale S^T q_t", p)
         : write_text("S = %s + k_t v_t^T, y_t = scale S^T q_t", p));
     line(out, "S [%lld][%lld] of each of %lld heads; y [%lld][%lld][%lld], %s", (long long)l->d_k, (long long)l->d_v,
-         (long long)l->h_v, (long long)l->seq_len, (long long)l->h_out, (long long)l->d_v, in_bytes(f->result_bytes).text);
+         (long long)l->h_v, (long long)l->seq_len, (long long)l->h_out, (long long)l->d_v,
+         in_bytes(f->result_bytes).text);
     cost_lines(out, f);
     if (layer_decays(l))
         line(out, "%s exponentials, %s products of decays and states", counted(n * factors).text,
              counted(n * states).text);
     fputs("\nThe state\n\n", out);
-    line_at(out, 2, write_text("%s a sequence, read and written by each call", in_bytes(states * FLOAT_BYTES).text).text);
+    const struct text bytes = in_bytes(states * FLOAT_BYTES);
+    line_at(out, 2, write_text("%s a sequence, read and written by each call", bytes.text).text);
     line_at(out, 2, write_text("a step of one token: %s of states read and as much written, %s of other tensors, "
-                               "%s multiply-adds", in_bytes(states * FLOAT_BYTES).text, in_bytes(token * FLOAT_BYTES).text,
+                               "%s multiply-adds", bytes.text, in_bytes(token * FLOAT_BYTES).text,
                                rounded(layer_multiply_adds(l, 1, 1).states).text).text);
 }
 
