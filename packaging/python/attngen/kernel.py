@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Optional, Tuple
 
+from .layer import value_text
 from .programs import MachineError
 from .native import Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
 
@@ -97,8 +98,8 @@ class Kernel:
         compile() was given, else of the best one of this machine."""
         arrays, _ = self._take({**(weights or {}), **more}, packed=True)
         isa = 0
-        if self._isa not in (None, "all"):
-            first = self._isa.split(",")[0]
+        first = value_text(self._isa).split(",")[0]
+        if first not in ("none", "all"):
             isa = self.library.py_isa_number(first.encode())
             if isa == 0:
                 raise MachineError(f"the layer was not compiled for {first}")

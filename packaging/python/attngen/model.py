@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+import operator
 import os
 import re
 import tempfile
@@ -19,6 +20,7 @@ from .layer import option_words
 from .native import BYTES, CODES, Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
 
 TYPES = {"float": "f32", "int32_t": "i32", "void": "i8"}  # void: a cache of numbers that are not f32, as bytes
+CACHE_KINDS = ("rows", "ring", "paged", "none")
 CACHE_SHAPE = "[bytes]"
 SIZES = ("file", "work", "model", "arena", "cache", "seq_len", "cache_len")
 
@@ -93,10 +95,13 @@ def read_args(header: str, name: str) -> "tuple[list[Tensor], list[str]]":
 
 
 class Model:
-    """An imported model. `fields` has what run() takes and gives, by name: ids, lengths, past, hidden, logits …"""
+    """An imported model. `fields` has what run() takes and gives, by name: ids, lengths, past, hidden, logits …
+    `cache`: the folder of compiled objects, or a kind as attngen import --cache has it."""
 
     def __init__(self, folder: Union[str, "os.PathLike[str]"], cache: Optional[str] = None, **options: Any):
         folder = Path(folder).resolve()
+        if cache in CACHE_KINDS:
+            options["cache"], cache = cache, None
         with tempfile.TemporaryDirectory(prefix="attngen-") as made:
             programs.run("attngen", ["import", "-o", made, *option_words({"isa": None, **options}), "--", str(folder)])
             name = next(Path(made).glob("*.layers")).stem
@@ -106,7 +111,7 @@ class Model:
             self.name = name
             self._order, self._sizes = read_args(header, name)
             if "pages" in self._sizes:
-                raise programs.SpecError(f"{name} has a cache with pages; call it from C, docs/models.md")
+                raise programs.SpecError(f"{name} has a cache with pages; write cache='rows', or call it from C")
             lines = [f"    args.{tensor.name} = field[{i}];" for i, tensor in enumerate(self._order)]
             lines += [f"    args.{size} = size[{i}];" for i, size in enumerate(self._sizes)]
             glue = GLUE.replace("@assignments", "\n".join(lines)).replace("@n", name).replace("@N", name.upper())
@@ -215,7 +220,7 @@ class Model:
         if "last_logits" not in self.fields or "cache" not in self.fields:
             raise TypeError(f"{self.name} has no logits of a last token, or no cache")
         state = self._cache(1)
-        part = [int(one) for one in ids]
+        part = [operator.index(one) for one in ids]
         if not part:
             raise ValueError("a prompt has at least one id")
         for _ in range(count):
@@ -226,7 +231,7 @@ class Model:
             row = last.tolist()[0]
             best = max(range(len(row)), key=lambda at: row[at] if not math.isnan(row[at]) else -math.inf)
             yield best
-            if best == end or state["past"][0] >= self.cache_len:
+            if best == end or 0 < self.cache_len <= state["past"][0]:  # 0: a ring, which is never full
                 return
             part = [best]
 

@@ -26,11 +26,11 @@ from typing import Any, Optional, Tuple
 from . import programs, tensors
 
 FLAGS = ["-O2", "-fPIC", "-shared"]
-BYTES = {"f32": 4, "i32": 4, "bool": 1, "bf16": 2, "f16": 2, "i8": 1}
 CODES = {"f32": "f", "i32": "i", "bool": "B", "bf16": "H", "f16": tensors.HALF, "i8": "b"}  # of views made here
-# names of types: numpy's and torch's, and codes of the buffer protocol
-TYPES = {"f32": {"float32", "f"}, "i32": {"int32", "i"}, "bool": {"bool", "uint8", "?", "B"}, "i8": {"int8", "b"},
-         "bf16": {"bfloat16", "uint16", "H"}, "f16": {"float16", "uint16", "e", "H"}}
+BYTES = {kind: struct.calcsize(code) for kind, code in CODES.items()}
+# names of types: torch's, numpy's, and codes of the buffer protocol
+TYPES = {"f32": ("float32", "f"), "i32": ("int32", "i"), "bool": ("bool", "uint8", "?", "B"), "i8": ("int8", "b"),
+         "bf16": ("bfloat16", "uint16", "H"), "f16": ("float16", "uint16", "e", "H")}
 ALIGNMENT = 64
 
 
@@ -171,7 +171,11 @@ def array_of(value: Any, tensor: Tensor) -> Array:
         import numpy
         return array_of(numpy.from_dlpack(value), tensor)
     else:
-        owner = memoryview(value)
+        try:
+            owner = memoryview(value)
+        except TypeError:
+            raise TypeError(f"{tensor.name} is a {type(value).__name__}; give an array of numpy or torch, a buffer, or "
+                            "nested lists") from None
         kind, contiguous = owner.format.strip("@=<"), owner.c_contiguous
         if not contiguous and not tensor.written:
             code = tensors.HALF if kind == "e" else kind
@@ -190,17 +194,23 @@ def in_type(value: Any, tensor: Tensor) -> memoryview:
     """Nested lists as a view of the tensor's type."""
     if tensor.type == "bf16":
         raise TypeError(f"{tensor.name} is bf16, which lists of numbers cannot be; give an array")
-    numbers, shape, code = tensors.flat(value), tensors.shape_of(value), CODES[tensor.type]
+    try:
+        numbers, shape, code = tensors.flat(value), tensors.shape_of(value), CODES[tensor.type]
+    except ValueError as error:
+        raise ValueError(f"{tensor.name}: {error}") from None
     block = Block(max(1, len(numbers)) * BYTES[tensor.type])
     whole = block.view(code, (len(numbers),))
     for place, one in enumerate(numbers):
-        if tensor.type == "bool":
-            one = int(bool(one))
-        elif tensor.type in ("i32", "i8"):
-            one = operator.index(one)
-        elif code == "H":  # f16 by its bits
-            one, = struct.unpack("H", struct.pack("e", one))
-        whole[place] = one
+        try:
+            if tensor.type == "bool":
+                one = int(operator.index(one) != 0)
+            elif tensor.type in ("i32", "i8"):
+                one = operator.index(one)
+            elif code == "H":  # f16 by its bits
+                one, = struct.unpack("H", struct.pack("e", one))
+            whole[place] = one
+        except (TypeError, ValueError, OverflowError, struct.error):
+            raise TypeError(f"{tensor.name} is {tensor.type}, which {one!r} is not") from None
     return whole.cast("B").cast(code, shape) if shape and numbers else whole
 
 
@@ -208,8 +218,7 @@ def new_like(sample: Any, kind: str, shape: Tuple[int, ...]) -> Any:
     """A new array of zeros of the sample's library."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(sample, torch.Tensor):
-        names = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i32": "int32", "i8": "int8"}
-        return torch.zeros(shape, dtype=getattr(torch, names[kind]))
+        return torch.zeros(shape, dtype=getattr(torch, TYPES[kind][0]))
     if numpy is not None and isinstance(sample, numpy.ndarray):
         return numpy.zeros(shape, "e" if kind == "f16" else CODES[kind])
     return Block(math.prod(shape) * BYTES[kind]).view(CODES[kind], shape)

@@ -17,7 +17,7 @@ from typing import Any, Mapping, Tuple, Union
 CODES = {"f": "F32", "d": "F64", "i": "I32", "q": "I64", "l": "I64", "B": "U8", "b": "I8", "?": "BOOL", "e": "F16",
          "h": "I16", "H": "BF16"}
 HALF = "e" if sys.version_info >= (3, 12) else "H"  # f16 in views that are made here: before 3.12 its bits
-FORMATS = {"F32": "f", "F64": "d", "I32": "i", "I64": "q", "U8": "B", "I8": "b", "BOOL": "?", "F16": HALF, "BF16": "H"}
+FORMATS = {**{kind: code for code, kind in reversed(list(CODES.items()))}, "F16": HALF}
 
 
 def shape_of(values: Any) -> Tuple[int, ...]:
@@ -49,7 +49,7 @@ def view_of(tensor: Any) -> memoryview:
 
 
 def write(path: Union[str, "os.PathLike[str]"], tensors: Mapping[str, Any]) -> None:
-    """Writes the tensors by name."""
+    """Writes the tensors by name; uint16 is the bits of BF16."""
     header, data = {}, []
     begin = 0
     for name, tensor in tensors.items():
