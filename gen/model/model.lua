@@ -94,7 +94,7 @@ local function tensor(section, key, known, layout)
         wrong(section.number, "no tensor %s; write %s = \"its name in the checkpoint\"", key, key)
     end
     if not line.quoted and line.value == "zeros" and line.words == "" and known.zeros then
-        return {outer = 1, first = 0}
+        return {outer = 1, first = 0, times = 1}
     end
     if not line.quoted or line.value == "" then
         wrong(line.number, "no name of a tensor; write %s = \"its name in the checkpoint\"", key)
@@ -102,7 +102,7 @@ local function tensor(section, key, known, layout)
     if #line.value > LONGEST then
         wrong(line.number, "a tensor's name has %d characters; NAME_model.c has room for %d", #line.value, LONGEST)
     end
-    local of, words = {name = line.value, outer = 1, first = 0, exact = true}, line.words
+    local of, words = {name = line.value, outer = 1, first = 0, exact = true, times = 1}, line.words
     if layout then
         local stands, rest = words:match("^(%S*)%s*(.*)$")
         if stands ~= layout then
@@ -114,7 +114,18 @@ local function tensor(section, key, known, layout)
     local from, to, rest = words:match("^columns (%d+)%.%.(%d+)%s*(.*)$")
     if from and known.columns then
         of.from, of.to, words, of.exact = tonumber(from), tonumber(to), rest, false
-        if of.from >= of.to or of.to > MOST then wrong(line.number, "columns %s..%s are none", from, to) end
+        local each, behind = words:match("^of (%d+)%s*(.*)$")
+        of.each, words = tonumber(each), behind or words
+        if of.from >= of.to or of.to > (of.each or MOST) or of.to > MOST then
+            wrong(line.number, "columns %s..%s are none", from, to)
+        end
+    end
+    local times, behind = words:match("^times (%S+)%s*(.*)$")
+    if times and known.times then
+        of.times, words = tonumber(times), behind
+        if not of.times or not (math.abs(of.times) >= 0x1p-126 and math.abs(of.times) <= 0x1.fffffep127) then
+            wrong(line.number, "times %s is no factor that f32 has", times)
+        end
     end
     for _, word in ipairs{"plus_one", "tied"} do
         local behind = words:match("^" .. word .. "%s*(.*)$")
@@ -137,7 +148,7 @@ local common, common_floats = {}, 0
 -- Where `count` numbers of a tensor are among those that all instruction sets share; `exact`: the tensor has no more.
 local function share(of, count, exact, about)
     of.count, of.exact = count, exact
-    of.key = table.concat({of.name, of.first, count, of.plus_one and 1 or 0}, "\n")
+    of.key = table.concat({of.name or "", of.first, count, of.plus_one and 1 or 0}, "\n")
     for _, other in ipairs(common) do
         if other.key == of.key then return other.at end
     end
@@ -171,7 +182,7 @@ local function norm_of(section, width, about)
     end
     norm.gain = share(tensor(section, "norm_g", {plus_one = true}), width, true, about .. ", gain")
     if norm.kind == "layer" then
-        norm.shift = share(tensor(section, "norm_b", {}), width, true, about .. ", shift")
+        norm.shift = share(tensor(section, "norm_b", {zeros = true}), width, true, about .. ", shift")
     elseif line_of(section, "norm_b") then
         wrong(line_of(section, "norm_b").number, "norm = rms has no norm_b")
     end
@@ -217,10 +228,17 @@ local function add_part(section, known)
         local matrix = t.matrix and t.axes == 2
         local layout = t.matrix and (spec.out_in and "out_in" or "in_out") or nil
         local entry = tensor(section, t.field, {zeros = true, columns = t.axes <= 2, plus_one = not t.matrix,
-                                                tied = spec.linear}, layout)
+                                                times = true, tied = spec.linear}, layout)
         entry.count = t.size
-        if entry.from then
-            local width = entry.to - entry.from
+        local width = entry.from and entry.to - entry.from
+        if entry.each then
+            if t.first % width ~= 0 or matrix and not spec.out_in then
+                wrong(line_of(section, t.field).number, "columns %d..%d of %d are not those of %s, which has %d rows",
+                      entry.from, entry.to, entry.each, t.field, t.first)
+            end
+            local inner = t.size // t.first -- numbers of a column
+            entry.outer, entry.first, entry.count = t.first // width, entry.from * inner, width * inner
+        elseif width then
             local outer = matrix and t.size // width or 1 -- numbers of a column
             if outer * width ~= t.size then
                 wrong(line_of(section, t.field).number, "columns %d..%d are not those of %s, which has %d numbers",
@@ -281,7 +299,7 @@ local function name_parts()
             e = entries[1]
             for k, other in ipairs(entries) do
                 if (other.name == nil) ~= (e.name == nil) or other.first ~= e.first or other.count ~= e.count or
-                   other.plus_one ~= e.plus_one then
+                   other.plus_one ~= e.plus_one or other.times ~= e.times then
                     wrong(line_of(users[k].section, t.field).number,
                           "%s has other words here than in [%s]; give layers that differ specs of their own", t.field,
                           users[1].section.title)
@@ -303,7 +321,7 @@ local function name_parts()
             end
             spec.entries[i] = {field = t.field, size = t.size, before = before, behind = behind,
                                outer = e.outer, first = e.first, count = e.count, exact = e.exact or false,
-                               plus_one = e.plus_one or false}
+                               plus_one = e.plus_one or false, times = e.times}
         end
     end
 end
@@ -694,7 +712,7 @@ end
 model.common_floats, model.work, model.longest, model.extra, model.largest = common_floats, 1, 1, 1, d_model
 model.norms, model.layers = {}, 0
 model.any = {cached = false, paged = false, cross = false, kept = false, source_lengths = false, mean = false,
-             lengths = false, rows = false, row = false}
+             lengths = false, rows = false, row = false, times = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -723,6 +741,7 @@ for _, spec in ipairs(specs) do
     local numbers = 0
     spec.users = 0
     for _, t in ipairs(spec.tensors) do numbers = numbers + t.size end
+    for _, t in ipairs(spec.entries) do any.times = any.times or t.times ~= 1 end
     for _, part in ipairs(parts) do spec.users = spec.users + (part.spec == spec and 1 or 0) end
     model.work = math.max(model.work, numbers)
 end

@@ -37,12 +37,14 @@ ACT = {
 # they are words, and those that change nothing that is compared.
 SPEC = dict(
     layer={"linear"}, bias={"true", "false"}, ffn_bias={"true", "false"}, norm={"layer", "rms"},
-    block={"post", "pre", "sandwich"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
-    rope={"none", "half"}, relative={"none", "t5"},
+    block={"post", "pre", "sandwich", "parallel"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
+    rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
+    norm_shared={"true", "false"},
     qk_norm={"none", "rms"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
     rope_scaling={"none", "linear", "llama3", "yarn"},
-    mask={"none", "padding", "causal+padding", "causal+padding+window", "causal+window+padding"},
-    **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left rope_theta rope_factor "
+    mask={"none", "padding", "padding+window", "causal+padding", "causal+padding+window", "causal+window+padding"},
+    **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left window_right rope_theta rope_dims "
+                    "rope_factor "
                     "rope_original_len rope_low rope_high rope_beta_fast rope_beta_slow rope_attention_factor "
                     "rel_buckets rel_distance".split()),
     **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
@@ -109,14 +111,18 @@ class Weights:
         name, _, words = value[1:].partition('"')
         words = words.split()
         for at, word in enumerate(words):
-            if at == 0 or words[at - 1] not in ("columns", "from"):
-                known(word, {"out_in", "in_out", "columns", "plus_one", "tied", "from"}, f"words of {name}")
+            if at == 0 or words[at - 1] not in ("columns", "of", "times", "from"):
+                known(word, {"out_in", "in_out", "columns", "of", "times", "plus_one", "tied", "from"},
+                      f"words of {name}")
         tensor = self.tensors[name].double()
         if transpose and "out_in" in words:
             tensor = tensor.T
         if "columns" in words:
             begin, end = words[words.index("columns") + 1].split("..")
-            tensor = tensor[..., int(begin):int(end)]
+            each = int(words[words.index("of") + 1]) if "of" in words else tensor.shape[-1]
+            tensor = tensor.unflatten(-1, (-1, each))[..., int(begin):int(end)].flatten(-2)
+        if "times" in words:
+            tensor = tensor * float(words[words.index("times") + 1])
         return tensor + 1 if "plus_one" in words else tensor
 
 
@@ -134,7 +140,7 @@ def linear(x, w, b):
 
 
 def turn(x, spec):
-    d, theta = x.shape[-1], float(spec["rope_theta"])
+    d, theta = int(spec.get("rope_dims", x.shape[-1])), float(spec["rope_theta"])
     f = theta ** (-torch.arange(0, d, 2).double() / d)
     factor, scaling = float(spec.get("rope_factor", 1)), spec.get("rope_scaling", "none")
     size = float(spec.get("rope_attention_factor", 0.1 * math.log(factor) + 1 if scaling == "yarn" else 1))
@@ -155,8 +161,19 @@ def turn(x, spec):
         ramp = ((torch.arange(d // 2) - lo) / (hi - lo or 0.001)).clamp(0, 1)
         f = ramp * f / factor + (1 - ramp) * f
     angle = torch.arange(x.shape[-2]).double()[:, None] * f
-    cos, sin, (a, b) = size * angle.cos(), size * angle.sin(), x.split(d // 2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+    cos, sin, (rows, rest) = size * angle.cos(), size * angle.sin(), x.split((d, x.shape[-1] - d), -1)
+    if spec["rope"] == "interleaved":
+        a, b = rows[..., ::2], rows[..., 1::2]
+        return torch.cat([torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2), rest], -1)
+    a, b = rows.split(d // 2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
+
+
+def slopes(h):
+    """Of alibi, by heads."""
+    power = 2 ** (h.bit_length() - 1)
+    first = [2.0 ** (-8 * (i + 1) / power) for i in range(power)]
+    return torch.tensor(first + [2.0 ** (-4 * (2 * i + 1) / power) for i in range(h - power)]).double()
 
 
 def buckets(spec, n, m):
@@ -182,7 +199,7 @@ def attention(spec, w, x, source, lengths):
     q, k, v = heads("q", x, h), heads("k", source, kv), heads("v", source, kv)
     if spec["qk_norm"] == "rms":
         q, k = norm(q, "rms", spec["norm_eps"], w["g_q"]), norm(k, "rms", spec["norm_eps"], w["g_k"])
-    if spec["rope"] == "half":
+    if spec["rope"] != "none":
         q, k = turn(q, spec), turn(k, spec)
     k, v = (rows.repeat_interleave(h // kv, 1) for rows in (k, v))
     s = q @ k.transpose(-1, -2) * float(spec.get("scale", d ** -0.5))
@@ -191,11 +208,13 @@ def attention(spec, w, x, source, lengths):
     if spec["relative"] == "t5":
         s = s + w["rel_bias"][buckets(spec, *s.shape[-2:])].permute(2, 0, 1)
     p, j = torch.arange(s.shape[-2])[:, None], torch.arange(s.shape[-1])
+    if spec.get("alibi") == "true":
+        s = s - slopes(h)[:, None, None] * (p - j).abs()
     seen = torch.ones(1, 1, *s.shape[-2:], dtype=torch.bool)
     if "causal" in spec["mask"]:
         seen = seen & (j <= p)
     if "window" in spec["mask"]:
-        seen = seen & (j >= p - int(spec["window_left"]))
+        seen = seen & (j >= p - int(spec["window_left"])) & (j <= p + int(spec.get("window_right", 2 ** 31)))
     if "padding" in spec["mask"]:
         seen = seen & (j < lengths[:, None, None, None])
     a = torch.softmax(s.masked_fill(~seen, -math.inf), -1)
@@ -220,6 +239,8 @@ def block(spec, w, x, source, lengths):
     if kind == "pre":
         u = x + att(n(1, x))
         return u + ffn(n(2, u)) if fed else u
+    if kind == "parallel":
+        return x + att(n(1, x)) + ffn(n(1 if spec.get("norm_shared") == "true" else 2, x))
     assert kind == "sandwich"
     u = x + n(2, att(n(1, x)))
     return u + n(4, ffn(n(3, u))) if fed else u
