@@ -15,7 +15,9 @@
 --   width      d_k where config.json does not say; nil: d_model / h
 --   biases     letters of the products that have one: q, k, v, o, and 1 for the feed-forward. A function of the config
 --   fused      function(m, w, at, of): tensors that come out of one
---   norm, eps  layer or rms, and its eps where config.json does not say; shift: false: a layer norm has none
+--   norm, eps  layer or rms, and its eps where config.json does not say; shift: false: a layer norm has none; gain:
+--              false: it has neither
+--   narrow     {width, into, out}: words of another width, and the modules of products into the model's and out of it
 --   block      pre, parallel, sandwich or post; norm_shared: of parallel. plus_one, qk_norm, tied: as their names say
 --   residual   factor of what attention and feed-forward add
 --   windows    function(m, layers) → how far a window reaches, which layers have one; nil: none
@@ -28,15 +30,15 @@
 --   logits     {softcap, scale, bias}, as of Model:logits()
 
 local llama = {
-    keys = {width = "hidden_size", layers = "num_hidden_layers", h = "num_attention_heads", h_kv = "num_key_value_heads",
-            d_k = "head_dim", d_ff = "intermediate_size", positions = "max_position_embeddings", eps = "rms_norm_eps",
-            act = "hidden_act"},
+    keys = {width = "hidden_size", layers = "num_hidden_layers", h = "num_attention_heads",
+            h_kv = "num_key_value_heads", d_k = "head_dim", d_ff = "intermediate_size",
+            positions = "max_position_embeddings", eps = "rms_norm_eps", act = "hidden_act"},
     classes = {Model = "", ForCausalLM = "words"}, prefixes = {"model.", ""},
     word = "embed_tokens", layer = "layers.%d.", last = "norm", head = "lm_head", layout = "out_in", act = "silu",
     attention = {q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", o = "self_attn.o_proj"},
     ffn_modules = {g = "mlp.gate_proj", ["1"] = "mlp.up_proj", ["2"] = "mlp.down_proj"},
     norms = {n1 = "input_layernorm", n2 = "post_attention_layernorm"}, norm = "rms", eps = 1e-6, block = "pre",
-    gated = true, tied = false, shift = true, biases = function() return "" end,
+    gated = true, tied = false, shift = true, gain = true, biases = function() return "" end,
 }
 llama.keys.__index = llama.keys
 
@@ -57,8 +59,8 @@ local function weights(m, kind, of, at)
     m:modules(at, kind.ffn_modules, not of.ffn_bias, w)
     for norm, name in pairs(kind.norms) do
         local gain, shift = m:norm_names(at .. name)
-        w[norm .. "_g"] = kind.plus_one and m:plus_one(gain) or gain
-        w[norm .. "_b"] = kind.norm == "layer" and (kind.shift and shift or m.zeros) or nil
+        w[norm .. "_g"] = kind.plus_one and m:plus_one(gain) or kind.gain and gain or m.ones
+        w[norm .. "_b"] = kind.norm == "layer" and (kind.shift and kind.gain and shift or m.zeros) or nil
     end
     if kind.qk_norm then
         for key, name in pairs{g_q = kind.qk_norm.q, g_k = kind.qk_norm.k} do
@@ -158,7 +160,7 @@ return function(m, kind)
         return spec
     end
     local specs, list = {}, sorts(layers, left, windowed, kind.turned)
-    c:ignore(kind.turned and "rope_parameters rope_scaling rope_theta" or "") -- of models none of whose layers is rotated
+    c:ignore(kind.turned and "rope_parameters rope_scaling rope_theta" or "") -- where no layer is rotated
     for _, layer in ipairs(list) do
         specs[layer.name] = specs[layer.name] or make_spec(layer)
     end
@@ -167,15 +169,20 @@ return function(m, kind)
     local word = p .. kind.word .. ".weight"
     m:input("decoder", "tokens", m:needs(cache), width):add("vocab", vocab):add("seq_len", seq)
         :add("positions", positions)
-    local embedding = m:section("decoder embedding"):weight("word", word, {vocab, width})
+    local narrow = kind.narrow
+    local embedding = m:section("decoder embedding")
+    embedding:weight("word", word, {vocab, narrow and narrow.width or width})
     embedding:add("scale", kind.scale and kind.scale(width))
+    local product = narrow and m:projection("decoder", {d_in = narrow.width, d_out = width,
+                                                        w = p .. narrow.into .. ".weight"})
     if kind.positions then
         local module, offset = kind.positions[1], kind.positions[2] or 0
-        embedding:weight("position", p .. module .. ".weight", {positions + offset, width},
+        local section = product or embedding
+        section:weight("position", p .. module .. ".weight", {positions + offset, width},
                          offset > 0 and "from " .. offset)
     end
     local function norm(section, module)
-        section:norm(kind.norm, eps, p .. module, width, kind.plus_one and "plus_one", not kind.shift)
+        section:norm(kind.norm, eps, kind.gain and p .. module, width, kind.plus_one and "plus_one", not kind.shift)
     end
     if kind.norm_in then
         norm(embedding, kind.norm_in)
@@ -186,8 +193,13 @@ return function(m, kind)
     if kind.last then
         norm(m:section("decoder norm"), kind.last)
     end
+    local logits = kind.logits or {}
+    if narrow then
+        m:head("project_out", "decoder", "all", {d_in = width, d_out = narrow.width, w = p .. narrow.out .. ".weight"})
+        logits.from = "head project_out"
+    end
     if does.words then
-        m:logits(kind.head .. ".weight", word, vocab, width, tied, kind.logits)
+        m:logits(kind.head .. ".weight", word, vocab, narrow and narrow.width or width, tied, logits)
     end
     m:buffers(".*layers%.%d+%.self_attn%.rotary_emb%.inv_freq", ".*rotary_emb%.inv_freq",
               table.unpack(kind.buffers or {}))

@@ -25,6 +25,8 @@ local families = {
     cohere = {"cohere", "Cohere"}, cohere2 = {"cohere2", "Cohere2"}, granite = {"granite", "Granite"},
     gptj = {"gptj", "GPTJ"}, gpt_neo = {"gpt_neo", "GPTNeo"}, gpt_neox = {"gpt_neox", "GPTNeoX"},
     bloom = {"bloom", "Bloom"}, falcon = {"falcon", "Falcon"}, opt = {"opt", "OPT"},
+    bart = {"bart", "Bart"}, mbart = {"mbart", "MBart"}, marian = {"marian", "Marian"}, mt5 = {"t5", "MT5"},
+    m2m_100 = {"m2m_100", "M2M100"}, pegasus = {"pegasus", "Pegasus"},
 }
 
 -- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
@@ -345,7 +347,8 @@ end
 local Model = {}
 Model.__index = Model
 
-Model.activations, Model.gated, Model.row_activations, Model.zeros, Model.null = activations, gated, rows, {}, host.null
+Model.activations, Model.gated, Model.row_activations, Model.null = activations, gated, rows, host.null
+Model.zeros, Model.ones = {}, {}
 
 function Model:wrong(where, text, ...)
     local problems = where == "weights" and self.weight_problems or self.problems
@@ -366,6 +369,11 @@ end
 -- What another family's file returns.
 function Model:base(file)
     return host.run("model/families/" .. file .. ".lua")
+end
+
+-- Which products have biases, as decoder.lua calls them, where two keys say it
+function Model.flagged_biases(c)
+    return (c:flag("attention_bias", false) and "qkvo" or "") .. (c:flag("mlp_bias", false) and "1" or "")
 end
 
 -- A stack of tokens, as decoder.lua says.
@@ -475,10 +483,14 @@ function Lines:weight(key, name, shape, words)
     return self:add(key, '"' .. name .. '"' .. (words and " " .. words or ""))
 end
 
--- A norm's lines: kind, eps and the numbers of its module. `unshifted`: a layer norm without a shift.
+-- A norm's lines: kind, eps and the numbers of its module; false: it has none. `unshifted`: a layer norm without shift.
 function Lines:norm(kind, eps, module, width, words, unshifted)
+    self:add("norm", kind):add("norm_eps", eps)
+    if not module then
+        return self:add("norm_g", "ones"):add("norm_b", kind == "layer" and "zeros" or nil)
+    end
     local gain, shift = self.model:norm_names(module)
-    self:add("norm", kind):add("norm_eps", eps):weight("norm_g", gain, {width}, words)
+    self:weight("norm_g", gain, {width}, words)
     if kind == "layer" and unshifted then
         return self:add("norm_b", "zeros")
     end
@@ -521,8 +533,8 @@ function Model:modules(at, names, unbiased, w)
     return w
 end
 
--- Columns `from` to behind `to` of what a fused matrix, or its bias, puts out: `of` in all. `groups`: so many times, one
--- group of `of` columns behind the other.
+-- Columns `from` to behind `to` of what a fused matrix, or its bias, puts out: `of` in all. `groups`: so many times,
+-- one group of `of` columns behind the other.
 function Model:columns(name, from, to, of, groups)
     return {name = name, from = from, to = to, of = of, groups = groups}
 end
@@ -594,6 +606,13 @@ function Model:product(title, kind, about, of, behind)
     section.spec, section.behind = spec, behind
     section.weights = {w = {name = of.w, shape = of.shape, tied = of.tied}, b = of.b}
     return section
+end
+
+-- What words of another width are multiplied by: a section behind a stack's embedding. `of` as of product().
+function Model:projection(stack, of)
+    of.rows = math.min(self.seq_len, HEAD_ROWS)
+    return self:product(stack .. " projection", stack == "encoder" and "projection" or stack .. "_projection",
+                        "Words of another width than the model's", of)
 end
 
 -- A head of this name: of rows `rows` ("all", or the "first" of a sequence) of `from`. `of` as above, with scale of
@@ -733,8 +752,8 @@ local function fill_layer(model, section)
         local entry = weights[tensor.name]
         left[tensor.name] = nil
         assert(entry, spec.name .. " has no source of " .. tensor.name)
-        if entry == Model.zeros then
-            section:add(tensor.name, "zeros")
+        if entry == Model.zeros or entry == Model.ones then
+            section:add(tensor.name, entry == Model.zeros and "zeros" or "ones")
         else
             entry = type(entry) == "string" and {name = entry} or entry
             local words = {}
@@ -785,15 +804,16 @@ function Model:partial(spec, from, name, d, key, default)
     local part = keys:number(at or key, default)
     local columns = d * part // 1 | 0
     if part > 1 or columns < 2 or columns % 2 == 1 then
-        keys:wrong(at or key, "is %s; so many columns of a head of %d must be even, and are %d", number_text(part), d, columns)
+        keys:wrong(at or key, "is %s; so many columns of a head of %d must be even, and are %d", number_text(part), d,
+                   columns)
     end
-    spec:add("rope_dims", columns < d and columns or nil, keys:get(at or key) ~= nil and (at and name or "") .. (at or key)
-             or "default")
+    spec:add("rope_dims", columns < d and columns or nil,
+             keys:get(at or key) ~= nil and (at and name or "") .. (at or key) or "default")
 end
 
--- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5). `of`: positions, d_k. `how`:
--- kind, theta where config.json does not say; theta_key and partial_key, which older files have; partial: the default
--- of a family that rotates some columns of a head; `keys`: the object, where a family has several.
+-- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5). `of`: positions, d_k.
+-- `how`: kind, theta where config.json does not say; theta_key and partial_key, which older files have; partial: the
+-- default of a family that rotates some columns of a head; `keys`: the object, where a family has several.
 function Model:rope(spec, of, _, how)
     how = how or {}
     local config = self.config
@@ -899,6 +919,11 @@ function Model:window_size(default)
     if self.config:get("sliding_window") ~= nil or self.config.object.sliding_window == nil then
         return self.config:size("sliding_window", default) or nil
     end
+end
+
+-- The same of a family whose layers all have the window sliding_window, or none.
+function Model:every_window(count, default)
+    return self:windows(count, self:window_size(default), function() return true end, true)
 end
 
 -- The cache of a decoder's spec; `left`: how far back its window reaches.

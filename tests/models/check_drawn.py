@@ -216,6 +216,60 @@ def _(r):
     return of
 
 
+def bart(r, pad=1, act=ACTS):
+    of = {**sizes(r, "d_model", "encoder_attention_heads", "encoder_layers", even=True)}
+    d = of["d_model"]
+    return {**of, "decoder_attention_heads": r.choice([h for h in (1, 2, 3, 4) if d % h == 0]), **some(
+        r, decoder_layers=[1, 2], encoder_ffn_dim=[12, 20], decoder_ffn_dim=[12, 24], max_position_embeddings=[12, 20],
+        scale_embedding=[True, False], activation_function=act, tie_word_embeddings=[True, True, False]),
+        "pad_token_id": pad, "decoder_start_token_id": 2, "bos_token_id": 0, "eos_token_id": 2, "forced_eos_token_id": 2}
+
+
+@family("bart", "BartForConditionalGeneration", "BartModel")
+def _(r):
+    return bart(r)
+
+
+@family("mbart", "MBartForConditionalGeneration", "MBartModel")
+def _(r):
+    return bart(r)
+
+
+@family("marian", "MarianMTModel", "MarianModel")
+def _(r):
+    of = {**bart(r, pad=19), "max_position_embeddings": 20}
+    if r.random() < 0.3:
+        of.update(share_encoder_decoder_embeddings=False, decoder_vocab_size=30)
+    return of
+
+
+@family("m2m_100", "M2M100ForConditionalGeneration", "M2M100Model")
+def _(r):
+    return bart(r, pad=r.choice([0, 1]))
+
+
+def t5(r):
+    return {**sizes(r, "d_model", "num_heads", "num_layers"), **some(
+        r, d_kv=[4, 6], d_ff=[12, 20], num_decoder_layers=[None, 1, 2], relative_attention_num_buckets=[8, 32],
+        relative_attention_max_distance=[17, 40], feed_forward_proj=["relu", "gated-gelu", "gated-silu", "gelu"],
+        tie_word_embeddings=[True, False]), "decoder_start_token_id": 0}
+
+
+@family("t5", "T5ForConditionalGeneration", "T5Model")
+def _(r):
+    return t5(r)
+
+
+@family("mt5", "MT5ForConditionalGeneration", "MT5Model")
+def _(r):
+    return t5(r)
+
+
+@family("pegasus", "PegasusForConditionalGeneration", "PegasusModel")
+def _(r):
+    return bart(r, pad=0)
+
+
 # ---- a model as C ----
 
 FIELD = re.compile(r"^\s+(?:const )?\w+ \*?(\w+)(?:, (\w+))?(?:, (\w+))?;", re.M)
@@ -312,13 +366,15 @@ def worse(mine, theirs, rows=None):
 def heads_of(model, out):
     names = {"pooler_output": "pooler", "last_hidden_state": "hidden", "prediction_logits": "logits",
              "seq_relationship_logits": "seq_relationship",
-             "logits": "logits" if type(model).__name__.endswith(("LM", "LMHeadModel", "Generation")) else "classifier"}
+             "logits": "logits" if type(model).__name__.endswith(("LM", "LMHeadModel", "Generation", "MTModel")) else "classifier"}
     return {ours: out[theirs].contiguous() for theirs, ours in names.items() if out.get(theirs) is not None}
 
 
 def check_decoder(c, model, vocab, r):
     ids = torch.randint(2, vocab, (2, TOKENS))
     theirs = heads_of(model, model(input_ids=ids))
+    if "project_out" in c.fields["args"] and "hidden" in theirs:
+        theirs["project_out"] = theirs.pop("hidden")
     past = torch.zeros(2, dtype=torch.int32)
     cache = c.memory(c.size("of_cache"))
     worst = 0
@@ -418,7 +474,7 @@ def one(name, seed, attngen):
             c = Compiled(out, "drawn")
             c.open(sorted(folder.glob("*.safetensors")))
             texts = (out / "drawn.layers").read_text()
-            vocab = int((re.findall(r"^vocab +(?:\w+ )?= (\d+)", texts, re.M) or [0])[0])
+            vocab = min(map(int, re.findall(r"^vocab +(?:\w+ )?= (\d+)", texts, re.M) or [0]))
             kind = check_images if "kind" in texts and "patches" in re.findall(r"^kind +.*", texts, re.M)[0] else \
                 check_both if "[encoder input]" in texts and "[decoder input]" in texts else \
                 check_decoder if "[decoder input]" in texts else check_encoder

@@ -52,7 +52,7 @@ NORM = "norm norm_eps norm_g norm_b "
 SECTIONS = {
     "": "format name family d_model", "weights": "file", "encoder patches": "spec w b",
     "encoder conv_": "spec w b stride", "head ": NORM + "from rows scale spec w b", " norm": NORM,
-    " embedding": NORM + "word scale position type class", " layer ": None,  # the spec's tensors: see Model.stack
+    " embedding": NORM + "word scale position type class distillation", " projection": "spec w b position", " layer ": None,  # the spec's tensors: see Model.stack
     " input": "kind needs vocab types seq_len positions image_size patch_size channels mel frames"}
 
 
@@ -105,8 +105,8 @@ class Weights:
             self.tensors.update(load_file(folder / json.loads(file)))
 
     def get(self, value, transpose=True):
-        """A tensor as [in][out]; None for zeros."""
-        if value == "zeros":
+        """A tensor as [in][out]; None for zeros, and ones of gains."""
+        if value in ("zeros", "ones"):
             return None
         name, _, words = value[1:].partition('"')
         words = words.split()
@@ -131,7 +131,7 @@ class Weights:
 def norm(x, kind, eps, gain, shift=None):
     if kind == "layer":
         x = x - x.mean(-1, keepdim=True)
-    x = x / torch.sqrt((x * x).mean(-1, keepdim=True) + float(eps)) * gain
+    x = x / torch.sqrt((x * x).mean(-1, keepdim=True) + float(eps)) * (1 if gain is None else gain)
     return x if shift is None else x + shift
 
 
@@ -140,7 +140,7 @@ def linear(x, w, b):
 
 
 def turn(x, spec):
-    d, theta = int(spec.get("rope_dims", x.shape[-1])), float(spec["rope_theta"])
+    d, theta = int(spec.get("rope_dims", x.shape[-1])), float(spec.get("rope_theta", 10000))
     f = theta ** (-torch.arange(0, d, 2).double() / d)
     factor, scaling = float(spec.get("rope_factor", 1)), spec.get("rope_scaling", "none")
     size = float(spec.get("rope_attention_factor", 0.1 * math.log(factor) + 1 if scaling == "yarn" else 1))
@@ -267,7 +267,8 @@ class Model:
             of = self.sections[stack + " patches"]
             w = get(of["w"], transpose=False)
             x = F.conv2d(data, w, get(of["b"]), stride=w.shape[-1]).flatten(2).transpose(1, 2)
-            x = torch.cat([get(e["class"]).expand(len(x), 1, -1), x], 1)
+            first = [get(e[key]).expand(len(x), 1, -1) for key in ("class", "distillation") if key in e]
+            x = torch.cat([*first, x], 1)
         elif kind == "frames":
             x = data
             for i in "12":
@@ -278,12 +279,24 @@ class Model:
         else:
             x = get(e["word"])[data]
         x = x * float(e.get("scale", 1))
-        if "position" in e:
-            first = int(e["position"].partition(" from ")[2] or 0)
-            x = x + get(e["position"]).flatten(0, -2)[first:first + x.shape[1]]
+        x = x + self.positions(e, x)
         if "type" in e:
             x = x + get(e["type"])[types]
-        return self.normed(e, x)
+        x, by = self.normed(e, x), self.sections.get(stack + " projection")
+        if by is None:
+            return x
+        x = linear(x, get(by["w"]), get(by["b"]) if "b" in by else None)
+        return x + self.positions(by, x)
+
+    def positions(self, section, x):
+        """Of as many tokens as x has."""
+        where = section.get("position", "")
+        first = int(where.partition(" from ")[2] or 0)
+        if where.startswith("sinusoids"):
+            half, over = x.shape[-1] // 2, float(where.split()[2])
+            angles = (first + torch.arange(x.shape[1]).double())[:, None] * 10000 ** (-torch.arange(half).double() / over)
+            return torch.cat([angles.sin(), angles.cos()], -1)
+        return self.weights.get(where).flatten(0, -2)[first:first + x.shape[1]] if where else 0
 
     def stack(self, stack, data, source, lengths, types=None):
         x, i = self.embed(stack, data, types), 0
@@ -347,7 +360,7 @@ def answers(kind, model, call):
     out = model(**call)
     names = {"prediction_logits": "logits", "seq_relationship_logits": "seq_relationship", "pooler_output": "pooler",
              "last_hidden_state": "hidden", "logits": "classifier"}
-    if kind.endswith(("LM", "LMHeadModel", "Generation")):
+    if kind.endswith(("LM", "LMHeadModel", "Generation", "MTModel")):
         names["logits"] = "logits"
     elif "NextSentence" in kind:
         names["logits"] = "seq_relationship"
@@ -385,7 +398,10 @@ def compare(folder, out, model):
         mine = compute(ours, call)
     if "pooler" in theirs and "pooler" not in mine and not any("pooler." in name for name in ours.weights.tensors):
         del theirs["pooler"]  # drawn by transformers
-    for name in set(theirs) - set(mine) | set(mine) - set(theirs) - {"hidden", "pooler", "transform", "dense"}:
+    if "project_out" in mine and "hidden" in theirs:
+        theirs["project_out"] = theirs.pop("hidden")  # of words of another width
+    for name in set(theirs) - set(mine) | set(mine) - set(theirs) - {"hidden", "pooler", "transform", "dense",
+                                                                     "project_out"}:
         raise ValueError(f"{name} is an output of one side alone")
     worst = 0
     for name, his in theirs.items():

@@ -14,9 +14,11 @@ return function(m)
         layer = "h.%d.", last = "ln_f", inner = 4, norm = "layer", eps = 1e-5, ffn = "gelu_tanh",
         ffn_of = "of every BLOOM", tied = true, attention = {o = "self_attention.dense"}, rope = false,
         ffn_modules = {["1"] = "mlp.dense_h_to_4h", ["2"] = "mlp.dense_4h_to_h"},
-        biases = function() return "qkvo1" end, more = function(_, spec) spec:add("alibi", "true", "of every BLOOM") end,
+        biases = function() return "qkvo1" end,
+        more = function(_, spec) spec:add("alibi", "true", "of every BLOOM") end,
         fused = function(_, w, at, of)
-            m:split(w, at .. "self_attention.query_key_value", {{"q", of.d_k}, {"k", of.d_k}, {"v", of.d_k}}, false, of.h)
+            m:split(w, at .. "self_attention.query_key_value", {{"q", of.d_k}, {"k", of.d_k}, {"v", of.d_k}}, false,
+                    of.h)
         end,
     }
 end

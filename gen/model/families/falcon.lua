@@ -11,7 +11,8 @@ return function(m)
     c:only("alibi", false, "transformers rounds its slopes to bf16, which is not built")
     c:only("apply_residual_connection_post_layernorm", false, "norms behind residuals are not built for this family")
     if new and not side or two and not new then
-        c:wrong("new_decoder_architecture", "is %s, and parallel_attn and num_ln_in_parallel_attn say otherwise", tostring(new))
+        c:wrong("new_decoder_architecture", "is %s, and parallel_attn and num_ln_in_parallel_attn say otherwise",
+                tostring(new))
     end
     c:ignore("num_kv_heads")
     m:decoder{

@@ -15,7 +15,8 @@ return function(m, kind)
         return m:windows(layers, c:size("sliding_window", 4096), function(i) return i % 2 == 0 end)
     end
     kind.more = kind.more or function(_, spec)
-        spec:add("scale", 1 / math.sqrt(c:number("query_pre_attn_scalar", 256)), "1 over the root of query_pre_attn_scalar")
+        spec:add("scale", 1 / math.sqrt(c:number("query_pre_attn_scalar", 256)),
+                 "1 over the root of query_pre_attn_scalar")
         spec:add("softcap", softcap("attn_logit_softcapping", 50), "attn_logit_softcapping")
     end
     function kind.biases() return c:flag("attention_bias", false) and "qkvo" or "" end

@@ -36,7 +36,7 @@ return function(m)
             if layer.window and not nested then
                 spec:add("rope", "half"):add("rope_theta", rope[2], "rope_local_base_freq")
             else
-                m:rope(spec, of, layer, {keys = nested and (nested:inner(rope[1]) or m.none), theta = rope[2]})
+                m:rope(spec, of, layer, {keys = nested and (nested:inner(rope[1]) or nil), theta = rope[2]})
             end
         end,
         more = function(_, spec)

@@ -11,7 +11,8 @@ return function(m)
         ffn_modules = {["1"] = "mlp.dense_h_to_4h", ["2"] = "mlp.dense_4h_to_h"}, gated = false, act = "gelu",
         biases = function() return (c:flag("attention_bias", true) and "qkvo" or "") .. "1" end,
         fused = function(_, w, at, of)
-            m:split(w, at .. "attention.query_key_value", {{"q", of.d_k}, {"k", of.d_k}, {"v", of.d_k}}, not of.bias, of.h)
+            m:split(w, at .. "attention.query_key_value", {{"q", of.d_k}, {"k", of.d_k}, {"v", of.d_k}}, not of.bias,
+                    of.h)
         end,
         rope = function(_, spec, of, layer)
             m:rope(spec, of, layer, {partial = 0.25, partial_key = "rotary_pct", theta_key = "rotary_emb_base"})

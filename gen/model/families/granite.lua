@@ -4,9 +4,7 @@
 return function(m)
     local c = m.config
     m:decoder{
-        biases = function()
-            return (c:flag("attention_bias", false) and "qkvo" or "") .. (c:flag("mlp_bias", false) and "1" or "")
-        end,
+        biases = m.flagged_biases,
         scale = function() return c:number("embedding_multiplier", 1.0) end,
         more = function(_, spec) spec:add("scale", c:number("attention_multiplier", 1.0), "attention_multiplier") end,
         residual = c:number("residual_multiplier", 1.0), logits = {scale = 1 / c:number("logits_scaling", 1.0)},

@@ -3,8 +3,6 @@
 
 return function(m, kind)
     kind = kind or {heads_kv = 8}
-    function kind.windows(_, layers)
-        return m:windows(layers, m:window_size(4096), function() return true end, true)
-    end
+    function kind.windows(_, layers) return m:every_window(layers, 4096) end
     m:decoder(kind)
 end

@@ -5,7 +5,7 @@ return function(m)
     m.config:ignore("original_max_position_embeddings")
     m:decoder{
         eps = 1e-5, attention = {o = "self_attn.o_proj"}, ffn_modules = {["2"] = "mlp.down_proj"},
-        windows = function(_, layers) return m:windows(layers, m:window_size(false), function() return true end, true) end,
+        windows = function(_, layers) return m:every_window(layers, false) end,
         rope = function(_, spec, of, layer) m:rope(spec, of, layer, {partial = 1.0}) end,
         fused = function(_, w, at, of)
             m:split(w, at .. "self_attn.qkv_proj", {{"q", of.h * of.d_k}, {"k", of.h_kv * of.d_k},

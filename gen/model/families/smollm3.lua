@@ -6,7 +6,8 @@ return function(m)
     local used, every = c:flag("use_sliding_window", false), c:size("no_rope_layer_interval", 4)
     local list = c:get("no_rope_layers")
     local function turned(i)
-        return list == nil and (i + 1) % every ~= 0 or type(list) == "table" and (list[i + 1] == 1 or list[i + 1] == true)
+        local says = type(list) == "table" and list[i + 1]
+        return list == nil and (i + 1) % every ~= 0 or says == 1 or says == true
     end
     m:decoder{
         heads_kv = 4, tied = true, turned = turned,
@@ -17,8 +18,6 @@ return function(m)
             end
             return m:windows(layers, m:window_size(false), function(i) return used and not turned(i) end)
         end,
-        biases = function()
-            return (c:flag("attention_bias", false) and "qkvo" or "") .. (c:flag("mlp_bias", false) and "1" or "")
-        end,
+        biases = m.flagged_biases,
     }
 end

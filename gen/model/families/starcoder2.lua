@@ -8,6 +8,6 @@ return function(m)
         keys = {eps = "norm_epsilon"}, eps = 1e-5, norm = "layer", heads_kv = 2, gated = false, tied = true,
         act = "gelu_pytorch_tanh", ffn_modules = {["1"] = "mlp.c_fc", ["2"] = "mlp.c_proj"},
         biases = function(c) return c:flag("use_bias", true) and "qkvo1" or "" end,
-        windows = function(_, layers) return m:windows(layers, m:window_size(false), function() return true end, true) end,
+        windows = function(_, layers) return m:every_window(layers, false) end,
     }
 end
