@@ -343,8 +343,8 @@ static void check_norm(struct spec *spec)
 static void check_ffn(struct spec *spec)
 {
     refuse_if(spec, LOG2_E * real(spec, KEY_FFN_ALPHA) > (double)FLT_MAX, KEY_FFN_ALPHA,
-              "ffn_alpha = %.9g times log2(e), which gates are multiplied by, is not finite in f32; write at most 2.35e38",
-              spec->real[KEY_FFN_ALPHA]);
+              "ffn_alpha = %.9g times log2(e), which gates are multiplied by, is not finite in f32; write at most "
+              "2.35e38", spec->real[KEY_FFN_ALPHA]);
 }
 
 static void check_rows(struct spec *spec)
