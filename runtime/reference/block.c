@@ -95,6 +95,12 @@ double block_activation(enum layer_activation activation, double a)
         return a < -50 ? 0 : a / (1 + exp(-2 * ROOT_2_BY_PI * (a + GELU_CUBE * a * a * a)));
     case ACTIVATION_SILU:
         return a < -700 ? 0 : a / (1 + exp(-a));
+    case ACTIVATION_QUICK_GELU:
+        return block_activation(ACTIVATION_SILU, QUICK_GELU * a) / QUICK_GELU;
+    case ACTIVATION_SIGMOID:
+        return 1 / (1 + exp(-a));
+    case ACTIVATION_RELU2:
+        return a < 0 ? 0 : a * a;
     case ACTIVATION_TANH:
         return tanh(a);
     default:
@@ -115,6 +121,12 @@ double block_slope(enum layer_activation activation, double a)
         return 1 - tanh(a) * tanh(a);
     if (activation == ACTIVATION_NONE)
         return 1;
+    if (activation == ACTIVATION_QUICK_GELU)
+        return block_slope(ACTIVATION_SILU, QUICK_GELU * a);
+    if (activation == ACTIVATION_SIGMOID)
+        return exp(-fabs(a)) / ((1 + exp(-fabs(a))) * (1 + exp(-fabs(a))));
+    if (activation == ACTIVATION_RELU2)
+        return a > 0 ? 2 * a : 0;
     if (activation == ACTIVATION_RELU || fabs(a) > far)
         return a > 0;
     switch (activation) {
@@ -131,6 +143,26 @@ double block_slope(enum layer_activation activation, double a)
     default:
         return 1;
     }
+}
+
+double block_gate(const struct layer *layer, double a)
+{
+    const double limit = layer->ffn_limit, alpha = layer->ffn_alpha;
+    return limit == 0 ? block_activation(layer_activation(layer), a)
+                      : block_activation(ACTIVATION_SILU, alpha * (a > limit ? limit : a)) / alpha; /* NaN stays */
+}
+
+double block_gate_slope(const struct layer *layer, double a)
+{
+    const double limit = layer->ffn_limit;
+    return limit == 0 ? block_slope(layer_activation(layer), a)
+                      : block_slope(ACTIVATION_SILU, layer->ffn_alpha * (a > limit ? limit : a));
+}
+
+double block_up(const struct layer *layer, double a)
+{
+    const double limit = layer->ffn_limit;
+    return limit == 0 ? a : 1 + (a > limit ? limit : a < -limit ? -limit : a);
 }
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
@@ -225,7 +257,7 @@ static void linear(struct block_chunk *k, const struct layer *layer, const struc
     round_rows(layer, in, k->in, k->whole_in, k->rows, (size_t)layer->d_model);
     affine(k->up, k->whole_in, k->rows, layer, in, TENSOR_W, TENSOR_B);
     for (size_t at = 0; at < k->rows * (size_t)layer->d_out; at++) {
-        k->hidden[at] = block_activation(layer->activation, k->up[at]);
+        k->hidden[at] = block_gate(layer, k->up[at]);
         k->y[at] = k->ffn[at] = block_cap(layer->cap, k->hidden[at]);
     }
 }
@@ -238,7 +270,7 @@ static void feed_forward(struct block_chunk *k, const struct layer *layer, const
     if (gated)
         affine(k->gate, k->whole_in, k->rows, layer, in, TENSOR_W_G, TENSOR_B_G);
     for (size_t at = 0; at < k->rows * (size_t)layer->d_ff; at++)
-        k->hidden[at] = block_activation(layer_activation(layer), k->gate[at]) * (gated ? k->up[at] : 1);
+        k->hidden[at] = block_gate(layer, k->gate[at]) * (gated ? block_up(layer, k->up[at]) : 1);
     round_rows(layer, in, k->hidden, k->whole_hidden, k->rows, (size_t)layer->d_ff);
     affine(k->ffn, k->whole_hidden, k->rows, layer, in, TENSOR_W_2, TENSOR_B_2);
 }

@@ -33,6 +33,10 @@ void block_normalise(const struct layer *layer, const struct inputs *inputs, int
 
 double block_activation(enum layer_activation activation, double a);
 double block_slope(enum layer_activation activation, double a);
+/* The same of a layer, whose gates may be clamped, and what its gates are multiplied by */
+double block_gate(const struct layer *layer, double a);
+double block_gate_slope(const struct layer *layer, double a);
+double block_up(const struct layer *layer, double a);
 
 /* out [rows][columns] += f(a) f(w), w [in][columns] in weight_layout. The caller has applied f to a; f(w) is the
  * weight, |w| plus how far packing moves it, its square, or how far packing moves it. */

@@ -316,17 +316,35 @@ static void product_errors(const struct steps *s, const double *a, const struct 
 /* The steepest slope of an activation, and the largest size of its second derivative */
 static const struct { double slope, bend; } steepest[] = {
     [ACTIVATION_NONE] = {1, 0}, [ACTIVATION_RELU] = {1, 0}, [ACTIVATION_GELU] = {1.13, 0.8},
-    [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5},
-    [ACTIVATION_TANH] = {1, 0.77}};
+    [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5}, [ACTIVATION_TANH] = {1, 0.77},
+    [ACTIVATION_QUICK_GELU] = {1.1, 0.5 * QUICK_GELU}, [ACTIVATION_SIGMOID] = {0.25, 0.0963},
+    [ACTIVATION_RELU2] = {INFINITY, 2}};
+
+/* Relative error of 1 / (1 + exp(-z)): its exponent's product and constant, the exponential, the sum, the division */
+static double sigmoid_error(double z)
+{
+    return BOUND_EXP2 + 3 * U + 2.1 * U * z;
+}
 
 /* The largest error of the kernel's own approximation between a - e and a + e: for gelu relative to a; for the others,
  * which are a / (1 + 2^t), relative to the result and growing with t. For positive a 2^t is small, and the error of t
  * counts less than at 1. */
-static double approximation(enum layer_activation activation, double a, double e)
+static double approximation(const struct layer *layer, double a, double e)
 {
-    const double size = fabs(a) + e, z = 0.79788456080286536 * size * (1 + 0.044715 * size * size);
-    const double value = fabs(block_activation(activation, a)) + steepest[activation].slope * e;
+    const enum layer_activation activation = layer_activation(layer);
+    const double alpha = layer_alpha(layer), limit = layer->ffn_limit;
+    const double size = fabs(limit > 0 ? fmin(a, limit) : a) + e;
+    const double z = 0.79788456080286536 * size * (1 + 0.044715 * size * size);
+    const double value = activation == ACTIVATION_RELU2 ? square(a > -e ? a + e : 0)
+                       : fabs(block_gate(layer, a)) + steepest[activation].slope * e;
+    const double of_alpha = a > e ? fmin(alpha * size, 1) : alpha * size;
+    if (limit > 0 || activation == ACTIVATION_QUICK_GELU)
+        return sigmoid_error(of_alpha) * value + BOUND_VANISHED / fmin(alpha, 1);
     switch (activation) {
+    case ACTIVATION_SIGMOID:
+        return sigmoid_error(of_alpha) * value + BOUND_VANISHED;
+    case ACTIVATION_RELU2:
+        return U * value;
     case ACTIVATION_GELU:
         return BOUND_GELU * (a > 0 ? size : fmin(size, BOUND_GELU_FAR) + e);
     case ACTIVATION_GELU_TANH:
@@ -341,11 +359,14 @@ static double approximation(enum layer_activation activation, double a, double e
 }
 
 /* The steepest slope between a - e and a + e, at most */
-static double slope_within(enum layer_activation activation, double a, double e)
+static double slope_within(const struct layer *layer, double a, double e)
 {
+    const enum layer_activation activation = layer_activation(layer);
     const double turn = activation == ACTIVATION_RELU && fabs(a) < e ? 1 : 0;
-    return fmin(steepest[activation].slope,
-                fabs(block_slope(activation, a)) + steepest[activation].bend * e + turn);
+    const double bend = layer->ffn_limit > 0 ? 0.5 * layer->ffn_alpha : steepest[activation].bend;
+    if (layer->ffn_limit > 0 && a - e > layer->ffn_limit)
+        return 0;
+    return fmin(steepest[activation].slope, fabs(block_gate_slope(layer, a)) + bend * e + turn);
 }
 
 /* Errors of the activation of `gate`, times `up` if that is another product */
@@ -357,21 +378,30 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
     const struct norm_rounding *of = s->rounding;
     const size_t d_ff = (size_t)(layer_is_linear(s->layer) ? s->layer->d_out : s->layer->d_ff);
     for (size_t at = 0; at < s->rows * d_ff; at++) {
-        const double a = k->gate[at], value = fabs(block_activation(activation, a));
-        double worst = slope_within(activation, a, gate->worst[at]) * gate->worst[at] +
-                       approximation(activation, a, gate->worst[at]) + of->omega + of->phi;
-        double drawn = sqrt(square(slope_within(activation, a, gate->drawn[at]) * gate->drawn[at]) +
-                            square(approximation(activation, a, 0))) + of->omega;
+        const double a = k->gate[at], value = fabs(block_gate(s->layer, a));
+        bool open = gate->open[at / d_ff] && activation != ACTIVATION_NONE;
+        double worst = slope_within(s->layer, a, gate->worst[at]) * gate->worst[at] +
+                       approximation(s->layer, a, gate->worst[at]) + of->omega + of->phi;
+        double drawn = sqrt(square(slope_within(s->layer, a, gate->drawn[at]) * gate->drawn[at]) +
+                            square(approximation(s->layer, a, 0))) + of->omega;
         if (gated) {
-            const double b = fabs(k->up[at]), e_b = up->worst[at];
+            const double b = fabs(block_up(s->layer, k->up[at]));
+            double e_b = up->worst[at], d_b = up->drawn[at];
+            if (s->layer->ffn_limit > 0) { /* one sum more, and nothing of what is cut off */
+                e_b = (fabs(k->up[at]) - e_b > s->layer->ffn_limit ? 0 : e_b) + U * (b + e_b);
+                d_b = sqrt(square(fabs(k->up[at]) - d_b > s->layer->ffn_limit ? 0 : d_b) + square(U * b));
+                open = open || up->open[at / d_ff];
+            }
             const double reach = (value + worst) * (b + e_b);
-            drawn = sqrt(square(drawn * b) + square(value * up->drawn[at]) + square(drawn * up->drawn[at]) +
+            drawn = sqrt(square(drawn * b) + square(value * d_b) + square(drawn * d_b) +
                          square(U * value * b)) + of->omega;
             worst = worst * (b + e_b) + value * e_b + U * reach + of->omega + of->phi * (1 + value + b);
             to->open[at / d_ff] |= up->open[at / d_ff] || !(reach * (1 + U) <= FLT_MAX);
         }
+        else if (activation == ACTIVATION_RELU2)
+            to->open[at / d_ff] |= !(value + worst <= FLT_MAX);
         /* an activation may turn a sum that overflows into any number */
-        to->worst[at] = gate->open[at / d_ff] && activation != ACTIVATION_NONE ? INFINITY : worst;
+        to->worst[at] = open ? INFINITY : worst;
         to->drawn[at] = drawn_within(s->layer, drawn, worst);
         to->open[at / d_ff] |= gate->open[at / d_ff];
     }
