@@ -3,6 +3,7 @@
 #include "propagation.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bound.h"
