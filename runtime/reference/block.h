@@ -9,6 +9,7 @@
 
 #include "inputs/inputs.h"
 #include "norm.h"
+#include "system/memory.h"
 
 #define BLOCK_ROWS 128 /* at most, of a chunk */
 
@@ -47,7 +48,7 @@ struct block_matrix {
     bool out_in;
     double more; /* of sizes */
 };
-bool block_product(double *out, const double *a, size_t rows, const struct block_matrix *matrix,
+void block_product(double *out, const double *a, size_t rows, const struct block_matrix *matrix,
                    enum block_weight which);
 /* w_1, w_g, w_2 or w. */
 struct block_matrix block_matrix(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
@@ -67,9 +68,8 @@ struct block_chunk {
     double *ffn, *more;  /* what it gives; behind its norm */
     double *both, *y;    /* u + more; behind its norm */
 };
-bool block_allocate(struct block_chunk *chunk, const struct layer *layer);
-void block_free(struct block_chunk *chunk);
-/* Computes the chunk from x and attention. False when out of memory. */
-bool block_compute(struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs);
+struct block_chunk block_chunk_make(struct pool *pool, const struct layer *layer);
+/* Computes the chunk from x and attention. */
+void block_compute(struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs);
 
 #endif

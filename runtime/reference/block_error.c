@@ -26,22 +26,10 @@
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-bool block_error_make(struct block_error *e, size_t rows, size_t columns)
+struct block_error block_error_make(struct pool *pool, size_t rows, size_t columns)
 {
-    e->worst = calloc(rows * columns + 1, sizeof *e->worst);
-    e->drawn = calloc(rows * columns + 1, sizeof *e->drawn);
-    e->common = calloc(rows + 1, sizeof *e->common);
-    e->open = calloc(rows + 1, 1);
-    return e->worst != NULL && e->drawn != NULL && e->common != NULL && e->open != NULL;
-}
-
-void block_error_free(struct block_error *e)
-{
-    free(e->worst);
-    free(e->drawn);
-    free(e->common);
-    free(e->open);
-    *e = (struct block_error){0};
+    return (struct block_error){pool_doubles(pool, rows * columns), pool_doubles(pool, rows * columns),
+                                pool_doubles(pool, rows), pool_get(pool, rows, 1)};
 }
 
 /* Inputs of all steps */
@@ -283,7 +271,7 @@ static void round_errors(const struct steps *s, const double *a, const double *w
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
 /* Errors of a w + b = `value`, into `to`; `number` is that of the norm that made a, or 0. */
-static bool product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
+static void product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
                            enum layer_tensor w, enum layer_tensor b, const double *value, struct block_error *to)
 {
     struct block_matrix m = block_matrix(s->layer, s->in, w);
@@ -294,21 +282,21 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
     const double small = of->omega * (double)(m.in + 1) +
                          block_small_scales(s->layer, s->in, w, a, s->rows, m.in, 1, of->omega);
     const float *bias = inputs_floats(s->in, b);
-    double *size = calloc(s->rows * m.columns + 1, sizeof *size);
+    double *size = memory_get(s->rows * m.columns, sizeof *size);
     m.more = of->phi / U;
     memset(to->worst, 0, s->rows * m.columns * sizeof *to->worst);
     memset(to->drawn, 0, s->rows * m.columns * sizeof *to->drawn);
-    bool good = size != NULL;
     for (size_t at = 0; at < count; at++)
         s->work[at] = fabs(a[at]) + m.more;
-    good = good && block_product(size, s->work, s->rows, &m, BLOCK_SIZE) &&
-           block_product(to->worst, of_a->worst, s->rows, &m, BLOCK_SIZE) &&
-           (m.packed == NULL || block_product(to->worst, s->work, s->rows, &m, BLOCK_MOVED));
+    block_product(size, s->work, s->rows, &m, BLOCK_SIZE);
+    block_product(to->worst, of_a->worst, s->rows, &m, BLOCK_SIZE);
+    if (m.packed != NULL)
+        block_product(to->worst, s->work, s->rows, &m, BLOCK_MOVED);
     for (size_t at = 0; at < count; at++)
         s->work[at] = square(of_a->drawn[at]) +
                       square(of_a->common[at / m.in] * (number > 0 ? shift_of(s, number, at % m.in) : 0));
-    good = good && block_product(to->drawn, s->work, s->rows, &m, BLOCK_SQUARE);
-    for (size_t at = 0; good && at < s->rows * m.columns; at++) {
+    block_product(to->drawn, s->work, s->rows, &m, BLOCK_SQUARE);
+    for (size_t at = 0; at < s->rows * m.columns; at++) {
         const size_t r = at / m.columns;
         const double bias_size = bias != NULL ? fabs((double)bias[at % m.columns]) : 0;
         const double sum = size[at] + bias_size + m.more, reach = sum + to->worst[at];
@@ -321,7 +309,6 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
     free(size);
-    return good;
 }
 
 /* ---- activations ----------------------------------------------------------------------------------------------- */
@@ -444,23 +431,6 @@ struct errors {
     struct block_error u, in, up, gate, hidden;
 };
 
-static void free_errors(struct errors *e)
-{
-    struct block_error *const all[] = {&e->u, &e->in, &e->up, &e->gate, &e->hidden};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        block_error_free(all[i]);
-}
-
-static bool make_errors(struct errors *e, const struct steps *s)
-{
-    const size_t d = (size_t)s->layer->d_model;
-    const size_t d_ff = (size_t)(layer_is_linear(s->layer) ? s->layer->d_out : s->layer->d_ff);
-    *e = (struct errors){0};
-    return block_error_make(&e->u, s->rows, d) && block_error_make(&e->in, s->rows, d) &&
-           block_error_make(&e->up, s->rows, d_ff) && block_error_make(&e->gate, s->rows, d_ff) &&
-           block_error_make(&e->hidden, s->rows, d_ff);
-}
-
 static void copy_error(const struct steps *s, struct block_error *to, const struct block_error *from)
 {
     const size_t d = (size_t)s->layer->d_model;
@@ -471,7 +441,7 @@ static void copy_error(const struct steps *s, struct block_error *to, const stru
 }
 
 /* From the errors of u in e->u, with common ones separate, to those of the feed-forward's result, in `error` */
-static bool feed_forward_errors(const struct steps *s, const struct block_chunk *k, const struct block_norms *norms,
+static void feed_forward_errors(const struct steps *s, const struct block_chunk *k, const struct block_norms *norms,
                                 struct errors *e, struct block_error *error)
 {
     const bool gated = layer_ffn_gated(s->layer);
@@ -494,30 +464,34 @@ static bool feed_forward_errors(const struct steps *s, const struct block_chunk 
         number = 0;
     }
     if (layer_is_linear(s->layer)) {
-        const bool good = product_errors(s, k->whole_in, &e->in, number, TENSOR_W, TENSOR_B, k->up, &e->up);
+        product_errors(s, k->whole_in, &e->in, number, TENSOR_W, TENSOR_B, k->up, &e->up);
         hidden_errors(s, k, &e->up, &e->up, error);
         cap_errors(s, k, error);
-        return good;
+        return;
     }
-    if (!product_errors(s, k->whole_in, &e->in, number, TENSOR_W_1, TENSOR_B_1, k->up, &e->up) ||
-        (gated && !product_errors(s, k->whole_in, &e->in, number, TENSOR_W_G, TENSOR_B_G, k->gate, &e->gate)))
-        return false;
+    product_errors(s, k->whole_in, &e->in, number, TENSOR_W_1, TENSOR_B_1, k->up, &e->up);
+    if (gated)
+        product_errors(s, k->whole_in, &e->in, number, TENSOR_W_G, TENSOR_B_G, k->gate, &e->gate);
     hidden_errors(s, k, gated ? &e->gate : &e->up, &e->up, &e->hidden);
     memset(error->open, 0, s->rows);
     round_errors(s, k->hidden, k->whole_hidden, (size_t)s->layer->d_ff, &e->hidden);
-    return product_errors(s, k->whole_hidden, &e->hidden, 0, TENSOR_W_2, TENSOR_B_2, k->ffn, error);
+    product_errors(s, k->whole_hidden, &e->hidden, 0, TENSOR_W_2, TENSOR_B_2, k->ffn, error);
 }
 
-bool block_errors(const struct block_chunk *k, const struct layer *layer, const struct inputs *in,
+void block_errors(const struct block_chunk *k, const struct layer *layer, const struct inputs *in,
                   const struct norm_rounding *rounding, struct block_error *error)
 {
     const struct block_norms norms = block_norms(layer);
     const size_t widest = (size_t)(layer->d_ff > layer->d_model ? layer->d_ff : layer->d_model); /* that is read */
-    struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = k->rows,
-                      .work = malloc((k->rows * widest + 1) * sizeof *s.work)};
-    struct errors e;
-    bool good = make_errors(&e, &s) && s.work != NULL;
-    if (good && layer_attends(layer)) {
+    const size_t d = (size_t)layer->d_model, d_out = (size_t)layer->d_out, rows = k->rows;
+    const size_t d_ff = layer_is_linear(layer) ? d_out : (size_t)layer->d_ff;
+    struct pool pool = {0};
+    const struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = rows,
+                            .work = pool_doubles(&pool, rows * widest)};
+    struct errors e = {block_error_make(&pool, rows, d), block_error_make(&pool, rows, d),
+                       block_error_make(&pool, rows, d_ff), block_error_make(&pool, rows, d_ff),
+                       block_error_make(&pool, rows, d_ff)};
+    if (layer_attends(layer)) {
         memset(error->common, 0, k->rows * sizeof *error->common);
         through_norm(&s, norms.behind_attention, k->attention, error);
         settle(&s, norms.behind_attention, k->added, error);
@@ -525,28 +499,25 @@ bool block_errors(const struct block_chunk *k, const struct layer *layer, const 
         through_norm(&s, norms.behind_sum, k->sum, error);
     }
     const bool attends = layer_attends(layer), feeds = layer_has_ffn(layer) || !attends;
-    for (size_t at = 0; good && !attends && at < k->rows * (size_t)layer->d_model; at++)
+    for (size_t at = 0; !attends && at < rows * d; at++)
         e.u.worst[at] = rounding->phi; /* x itself */
-    if (good && feeds) {
+    if (feeds) {
         if (attends)
             copy_error(&s, &e.u, error);
-        good = feed_forward_errors(&s, k, &norms, &e, error);
+        feed_forward_errors(&s, k, &norms, &e, error);
         settle(&s, norms.behind_sum, k->u, &e.u);
     }
-    if (good && layer_has_ffn(layer)) {
+    if (layer_has_ffn(layer)) {
         through_norm(&s, norms.behind_ffn, k->ffn, error);
         settle(&s, norms.behind_ffn, k->more, error);
         if (!norms.alone)
             add_errors(&s, k->u, &e.u, k->more, error);
         through_norm(&s, norms.behind_both, k->both, error);
     }
-    if (good && !layer_is_linear(layer))
+    if (!layer_is_linear(layer))
         settle(&s, layer_has_ffn(layer) ? norms.behind_both : norms.behind_sum, k->y, error);
-    const size_t d_out = (size_t)layer->d_out;
-    for (size_t at = 0; good && at < k->rows * d_out; at++)
+    for (size_t at = 0; at < rows * d_out; at++)
         error->drawn[at] = error->open[at / d_out] ? INFINITY
                                                    : drawn_within(layer, error->drawn[at], error->worst[at]);
-    free_errors(&e);
-    free(s.work);
-    return good;
+    pool_free(&pool);
 }
