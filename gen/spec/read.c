@@ -36,6 +36,7 @@ static void fill_rows(struct layer *layer, struct spec *spec)
     layer->source_len = layer->seq_len;
     layer->window_left = layer->window_right = LAYER_UNBOUNDED;
     layer->row_norm = has_row_norm(spec);
+    layer->input_norm = true;
 }
 
 /* The fields that keys have, then what follows from them. */
@@ -45,6 +46,7 @@ static void fill(struct layer *layer, struct spec *spec)
         if (key_is_of(spec, key))
             key_set(layer, key, spec->value[key], spec->real[key]);
     layer->block_rms = spec->value[KEY_NORM] == NORM_RMS;
+    layer->block_shift = layer->block_shift && !layer->block_rms;
     if (!layer_attends(layer)) {
         fill_rows(layer, spec);
         return;

@@ -991,7 +991,7 @@ static bool texts_are_right(struct trial *t)
         {"attend", attends}, {"join", caches}, {"round z", output}, {"output", output},
         {"linear", layer_is_linear(t->layer)}, {"norm", attends && ffn && block != BLOCK_PARALLEL},
         {"round rows", attends && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
-        {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};
+        {"norm y", block == BLOCK_POST || layer_norms_outputs(t->layer)}};
     const size_t names = sizeof all / sizeof *all;
     bool rounds = layer_rounds(t->layer);
     for (size_t phase = 0; phase < names && layer_reads_digits(t->layer); phase++)
