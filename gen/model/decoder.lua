@@ -60,7 +60,7 @@ local function weights(m, kind, of, at)
     for norm, name in pairs(kind.norms) do
         local gain, shift = m:norm_names(at .. name)
         w[norm .. "_g"] = kind.plus_one and m:plus_one(gain) or kind.gain and gain or m.ones
-        w[norm .. "_b"] = kind.norm == "layer" and (kind.shift and kind.gain and shift or m.zeros) or nil
+        w[norm .. "_b"] = kind.norm == "layer" and kind.shift and kind.gain and shift or nil
     end
     if kind.qk_norm then
         for key, name in pairs{g_q = kind.qk_norm.q, g_k = kind.qk_norm.k} do
@@ -152,6 +152,7 @@ return function(m, kind)
             kind.more(m, spec, of)
         end
         spec:block(kind.block, kind.norm, eps, keys.eps or kind.eps_of)
+        spec:add("norm_bias", kind.norm == "layer" and not (kind.shift and kind.gain) and "false" or nil)
         spec:add("norm_shared", kind.norm_shared and "true" or nil)
         spec:add("ffn", activation, kind.ffn and kind.ffn_of or keys.act):add("d_ff", of.d_ff, written)
         if of.bias or of.ffn_bias then
