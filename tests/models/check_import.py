@@ -37,9 +37,9 @@ ACT = {
 # they are words, and those that change nothing that is compared.
 SPEC = dict(
     layer={"linear"}, bias={"true", "false"}, ffn_bias={"true", "false"}, norm={"layer", "rms"},
-    block={"post", "pre", "sandwich", "parallel"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
+    block={"post", "pre", "outputs", "sandwich", "parallel"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
     rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
-    norm_shared={"true", "false"},
+    norm_shared={"true", "false"}, norm_bias={"true", "false"}, input_norm={"true", "false"},
     qk_norm={"none", "rms"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
     rope_scaling={"none", "linear", "llama3", "yarn"},
     mask={"none", "padding", "padding+window", "causal+padding", "causal+padding+window", "causal+window+padding"},
@@ -236,6 +236,12 @@ def block(spec, w, x, source, lengths):
     if kind == "post":
         u = n(1, x + att(x))
         return n(2, u + ffn(u)) if fed else u
+    if kind == "outputs":
+        u = x + n(1, att(x))
+        return u + n(2, ffn(u)) if fed else u
+    if kind == "pre" and spec.get("input_norm") == "false":
+        u = x + att(x)
+        return u + ffn(n(1, u))
     if kind == "pre":
         u = x + att(n(1, x))
         return u + ffn(n(2, u)) if fed else u
