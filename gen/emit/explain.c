@@ -125,7 +125,7 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const bool k_is_q = l->tied && !l->cross;
 
     memset(f, 0, STEP_COUNT * sizeof *f);
-    const int64_t norms = layer_norms(l) * l->d_model * (l->block_rms ? 1 : 2);
+    const int64_t norms = layer_norms(l) * l->d_model * (l->block_shift ? 2 : 1);
     if (layer_is_linear(l)) {
         f[STEP_LINEAR] = step_figures(l, p.w, p.b + norms, c.linear, n * (double)l->d_out * FLOAT_BYTES);
         return;
@@ -439,22 +439,6 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
 
 /* ---- the block ------------------------------------------------------------------------------------------- */
 
-static const char *block_equation(const struct layer *l)
-{
-    static const char *const equations[][2] = {
-        [BLOCK_NONE] = {"", ""},
-        [BLOCK_POST] = {"y = n1(x + att(x))", "u = n1(x + att(x)), y = n2(u + ffn(u))"},
-        [BLOCK_PRE] = {"y = x + att(n1(x))", "u = x + att(n1(x)), y = u + ffn(n2(u))"},
-        [BLOCK_PARALLEL] = {"y = x + att(n1(x))", "y = x + att(n1(x)) + ffn(n2(x))"},
-        [BLOCK_SANDWICH] = {"y = x + n2(att(n1(x)))", "u = x + n2(att(n1(x))), y = u + n4(ffn(n3(u)))"}};
-    static const char *const rows[] = {
-        [BLOCK_NONE] = "y = ffn(x)", [BLOCK_POST] = "y = n1(x + ffn(x))", [BLOCK_PRE] = "y = x + ffn(n1(x))",
-        [BLOCK_SANDWICH] = "y = x + n2(ffn(n1(x)))"};
-    if (!layer_attends(l))
-        return rows[l->block];
-    return l->norm_shared ? "y = x + att(n1(x)) + ffn(n1(x))" : equations[l->block][layer_has_ffn(l)];
-}
-
 static void explain_ffn(const struct layer *l, const struct figures *f, FILE *out)
 {
     const char *act = key_word(KEY_ACTIVATION, layer_activation(l));
@@ -479,6 +463,8 @@ static void explain_ffn(const struct layer *l, const struct figures *f, FILE *ou
     cost_lines(out, &f[STEP_DOWN]);
 }
 
+#define CENTRED "(r - mean) / sqrt(mean of (r - mean)^2 + eps) g"
+
 /* What norms of rows are, and how many; nothing without any. */
 static void explain_norms(const struct layer *l, FILE *out)
 {
@@ -486,7 +472,7 @@ static void explain_norms(const struct layer *l, FILE *out)
     if (norms == 0)
         return;
     line(out, "n(r) = %s, of each row's %lld numbers%s",
-         l->block_rms ? "r / sqrt(mean of r^2 + eps) g" : "(r - mean) / sqrt(mean of (r - mean)^2 + eps) g + b",
+         l->block_rms ? "r / sqrt(mean of r^2 + eps) g" : l->block_shift ? CENTRED " + b" : CENTRED,
          (long long)l->d_model,
          !layer_norms_first(l) || !layer_attends(l) ? "" : l->cross ? "; queries read n1(x), keys and values source"
                                                : "; attention reads n1(x) where x stands above");
@@ -497,7 +483,7 @@ static void explain_block(const struct layer *l, const struct figures *f, FILE *
 {
     if (!layer_has_block(l) && layer_attends(l))
         return;
-    head_line(l, out, STEP_BLOCK, write_text("%s", block_equation(l)));
+    head_line(l, out, STEP_BLOCK, write_text("%s", layer_block_equation(l)));
     explain_norms(l, out);
     cost_lines(out, &f[STEP_BLOCK]);
     if (layer_has_ffn(l))

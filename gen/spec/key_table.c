@@ -23,7 +23,14 @@ static bool has_decay(struct spec *spec)
 {
     return value_of(spec, KEY_RULE) == RULE_GATED || value_of(spec, KEY_RULE) == RULE_GATED_DELTA;
 }
+static bool has_shift(struct spec *spec)
+{
+    return (is_block(spec) || has_row_norm(spec)) && value_of(spec, KEY_NORM) == NORM_LAYER;
+}
+static bool has_input_norm(struct spec *spec) { return value_of(spec, KEY_BLOCK) == BLOCK_PRE && is_ffn(spec); }
 static bool may_have_ffn(struct spec *spec) { return is_block(spec) || !is_attention(spec); }
+static bool is_swiglu(struct spec *spec) { return value_of(spec, KEY_FFN) == (int64_t)FFN_GATED_SILU; }
+static bool is_clamped(struct spec *spec) { return is_swiglu(spec) && spec->real[KEY_FFN_LIMIT] > 0; }
 static bool has_norm_to_share(struct spec *spec)
 {
     return value_of(spec, KEY_BLOCK) == BLOCK_PARALLEL && is_ffn(spec);
@@ -49,7 +56,8 @@ static bool has_norm_to_share(struct spec *spec)
 #define OF_FEED_FORWARD .of = OF_ATTENTION | OF_FFN, .has_meaning = is_ffn, \
     .idle = "there is no feed-forward; leave it out, or write for example ffn = gelu"
 #define NO_SOURCE "self-attention has no source; leave it out, or write attention = cross"
-#define NO_BLOCK "there is no block around attention; leave it out, or write block = pre, post, parallel or sandwich"
+#define NO_BLOCK "there is no block around attention; leave it out, or write block = pre, post, outputs, parallel " \
+    "or sandwich"
 #define ONE_MATRIX "layer = linear is one matrix; "
 
 /* What others call number types */
@@ -59,7 +67,9 @@ static bool has_norm_to_share(struct spec *spec)
 #define I16_TOO "int16"
 #define I8_TOO "int8 q8"
 #define I4_TOO "int4 q4"
-#define GELU_TANH_TOO "gelu_new gelu_pytorch_tanh gelu_fast"
+
+#define PLAIN_WORD(id, word, gated, theirs, ...) {word, ACTIVATION_##id, theirs},
+#define GATED_WORD(id, word, gated, ...) {gated, FFN_GATED_##id, NULL},
 
 #define FIELD_TYPE(field) \
     _Generic(((struct layer *)0)->field, bool: FIELD_SWITCH, int64_t: FIELD_WHOLE, double: FIELD_REAL, \

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "base/nearest.h"
+#include "spec/activation_rows.h"
 
 struct diag;
 struct expression;
@@ -61,14 +62,14 @@ enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
 enum layer_rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN };
 enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
 /* What stands around attention: where norms are, and what the feed-forward reads. docs/block.md, "The equations". */
-enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
-enum layer_ffn {
-    FFN_NONE, FFN_RELU, FFN_GELU, FFN_GELU_TANH, FFN_SILU,
-    FFN_SWIGLU, FFN_GEGLU, FFN_GEGLU_TANH /* gated: silu, gelu and gelu_tanh of one product times another */
-};
-enum layer_activation {
-    ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_SILU, ACTIVATION_TANH
-};
+enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_OUTPUTS, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
+#define PLAIN(id, ...) ACTIVATION_##id,
+enum layer_activation { ACTIVATION_NONE, ACTIVATION_ROWS(PLAIN) ACTIVATIONS };
+#undef PLAIN
+/* A feed-forward by its activation; gated, from ACTIVATIONS on: that of one product times another. */
+#define PLAIN(id, ...) FFN_##id = ACTIVATION_##id, FFN_GATED_##id = ACTIVATIONS + ACTIVATION_##id,
+enum layer_ffn { FFN_NONE, ACTIVATION_ROWS(PLAIN) };
+#undef PLAIN
 enum layer_scores { SCORES_NONE, SCORES_WEIGHTS, SCORES_RAW, SCORES_CAPPED, SCORES_BIASED };
 enum layer_width { WIDTH_NARROW, WIDTH_WIDE, WIDTH_GIVEN }; /* GIVEN: both d_k and d_v stand in the spec */
 
@@ -138,10 +139,13 @@ struct layer {
     int64_t rel_buckets, rel_distance, rel_left, rel_right;
     enum layer_block block;
     bool block_rms;   /* norm = rms: the block's norms have no mean and no shift */
+    bool block_shift; /* they have a shift: norm = layer without norm_bias = false */
+    bool input_norm;  /* pre: attention reads normed rows */
     bool norm_shared; /* one norm for attention and feed-forward; parallel with a feed-forward only */
     enum layer_ffn ffn;
     int64_t d_ff;     /* 0: no feed-forward */
     bool ffn_bias;
+    double ffn_limit, ffn_alpha; /* of a clamped swiglu; limit 0: it is none */
     enum layer_activation activation; /* of layer = linear */
     bool row_norm; /* layer = linear: its rows are normed before the product */
     double cap;    /* layer = linear: y becomes cap tanh(y / cap); 0: it does not */
@@ -229,7 +233,12 @@ static inline bool layer_has_block(const struct layer *layer)
  * rows in place of x. */
 static inline bool layer_norms_first(const struct layer *layer)
 {
-    return layer->block >= BLOCK_PRE || layer->row_norm;
+    return layer->block > BLOCK_PRE || (layer->block == BLOCK_PRE && layer->input_norm) || layer->row_norm;
+}
+/* Whether attention and feed-forward are normed before they are added. */
+static inline bool layer_norms_outputs(const struct layer *layer)
+{
+    return layer->block == BLOCK_OUTPUTS || layer->block == BLOCK_SANDWICH;
 }
 static inline bool layer_has_ffn(const struct layer *layer)
 {
@@ -238,9 +247,23 @@ static inline bool layer_has_ffn(const struct layer *layer)
 /* Whether the activation of one product is multiplied by another one. */
 static inline bool layer_ffn_gated(const struct layer *layer)
 {
-    return layer->ffn >= FFN_SWIGLU;
+    return layer->ffn >= (int)ACTIVATIONS;
 }
-enum layer_activation layer_activation(const struct layer *layer);
+static inline enum layer_activation layer_activation(const struct layer *layer)
+{
+    return layer_is_linear(layer) ? layer->activation : (enum layer_activation)(layer->ffn % (int)ACTIVATIONS);
+}
+/* Of f(a) = a / (1 + exp(-alpha a)): silu and what is like it */
+static inline double layer_alpha(const struct layer *layer)
+{
+    return layer_activation(layer) == ACTIVATION_QUICK_GELU ? QUICK_GELU : layer->ffn_limit > 0 ? layer->ffn_alpha : 1;
+}
+/* What is known of an activation, by its row */
+struct layer_activation_row {
+    const char *equation;
+    double operations, powers;
+};
+extern const struct layer_activation_row layer_activation_rows[ACTIVATIONS];
 /* Whether weights are packed in another type than the caller's. */
 static inline bool layer_stores_weights(const struct layer *layer)
 {
@@ -337,6 +360,8 @@ static inline bool layer_types_tensors(const struct layer *layer)
 }
 /* How many norms the block has: n1 is the first. */
 int layer_norms(const struct layer *layer);
+/* "u = x + att(n1(x)), y = u + ffn(n2(u))"; without attention "y = x + ffn(n1(x))" */
+const char *layer_block_equation(const struct layer *layer);
 
 /* The tensors of the contract. TENSOR_TABLE and on: the tables of a spec, in its order. */
 #define TENSOR(id, ...) TENSOR_##id,

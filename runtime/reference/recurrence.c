@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "bound.h"
 #include "reference.h"
 #include "roundoff.h"
@@ -183,7 +184,7 @@ static void read_state(const struct state *s, const struct reference *reference,
 }
 
 /* The state after the call, and its errors: those of a column as a whole, for each of its numbers */
-static void keep_state(const struct state *s, struct reference *reference, const struct bounds *bounds)
+static void keep_state(const struct state *s, const struct reference *reference, const struct bounds *bounds)
 {
     const size_t count = s->d_k * s->d_v, first = (s->b * (size_t)s->layer->h_v + s->s) * count;
     memcpy(reference->cache[0] + first, s->numbers, count * sizeof *s->numbers);
@@ -197,28 +198,25 @@ static void keep_state(const struct state *s, struct reference *reference, const
     }
 }
 
-bool recurrence_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+void recurrence_compute(const struct reference *reference, const struct bounds *bounds, const struct layer *layer,
                         const struct inputs *in, struct recurrence_rounding rounding)
 {
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v, h_v = (size_t)layer->h_v;
-    double *const work = malloc((d_k * d_v + 4 * d_k + 6 * d_v) * sizeof *work);
-    struct column *const error = malloc(d_v * sizeof *error);
+    double *const work = memory_get(d_k * d_v + 4 * d_k + 6 * d_v, sizeof *work);
+    struct column *const error = memory_get(d_v, sizeof *error);
     struct state s = {.layer = layer, .in = in, .rounding = rounding, .d_k = d_k, .d_v = d_v, .numbers = work};
-    const bool good = work != NULL && error != NULL;
-    if (good) {
-        s.k = work + d_k * d_v;
-        s.q = s.k + d_k;
-        s.e = s.q + d_k;
-        s.e_error = s.e + d_k;
-        s.held = s.e_error + d_k;
-        s.held_size = s.held + d_v;
-        s.held_squares = s.held_size + d_v;
-        s.held_moved = s.held_squares + d_v;
-        s.u = s.held_moved + d_v;
-        s.gap_size = s.u + d_v;
-        s.error = error;
-    }
-    for (s.b = 0; good && s.b < in->batch; s.b++)
+    s.k = work + d_k * d_v;
+    s.q = s.k + d_k;
+    s.e = s.q + d_k;
+    s.e_error = s.e + d_k;
+    s.held = s.e_error + d_k;
+    s.held_size = s.held + d_v;
+    s.held_squares = s.held_size + d_v;
+    s.held_moved = s.held_squares + d_v;
+    s.u = s.held_moved + d_v;
+    s.gap_size = s.u + d_v;
+    s.error = error;
+    for (s.b = 0; s.b < in->batch; s.b++)
         for (s.s = 0; s.s < h_v; s.s++) {
             for (size_t at = 0; at < d_k * d_v; at++)
                 s.numbers[at] = inputs_number(layer, in, TENSOR_STATE, (s.b * h_v + s.s) * d_k * d_v + at);
@@ -238,5 +236,4 @@ bool recurrence_compute(struct reference *reference, struct bounds *bounds, cons
         }
     free(work);
     free(error);
-    return good;
 }

@@ -15,8 +15,8 @@ struct reference;
 struct recurrence_rounding { double omega, phi; };
 
 /* Fills reference->y of y_rows and reference->cache[0], the states after the call; with `bounds` its y and cache[0]
- * too. False when out of memory. */
-bool recurrence_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+ * too. */
+void recurrence_compute(const struct reference *reference, const struct bounds *bounds, const struct layer *layer,
                         const struct inputs *inputs, struct recurrence_rounding rounding);
 
 #endif

@@ -91,6 +91,9 @@ static NUMBER OWN(activation)(const struct OWN(of) *k, NUMBER a)
     case ACTIVATION_GELU: return a * ((1 + ERF(a * half)) / 2);
     case ACTIVATION_GELU_TANH: return a * ((1 + TANH(root * (a + cube * a * a * a))) / 2);
     case ACTIVATION_TANH: return TANH(a);
+    case ACTIVATION_QUICK_GELU: return a / (1 + EXP(-(NUMBER)1.702L * a));
+    case ACTIVATION_SIGMOID: return 1 / (1 + EXP(-a));
+    case ACTIVATION_RELU2: return a > 0 ? a * a : 0;
     case ACTIVATION_NONE: return a;
     default: return a / (1 + EXP(-a));
     }
@@ -99,10 +102,15 @@ static NUMBER OWN(activation)(const struct OWN(of) *k, NUMBER a)
 static NUMBER *OWN(ffn)(const struct OWN(of) *k, const NUMBER *u, size_t rows)
 {
     const size_t d = (size_t)k->layer->d_model, d_ff = (size_t)k->layer->d_ff;
-    const bool gated = k->layer->ffn >= FFN_SWIGLU, swapped = k->mutant == GATE_FOR_UP;
+    const bool gated = layer_ffn_gated(k->layer), swapped = k->mutant == GATE_FOR_UP;
     NUMBER *up = OWN(affine)(k, u, rows, d, d_ff, TENSOR_W_1, TENSOR_B_1);
     NUMBER *gate = gated ? OWN(affine)(k, u, rows, d, d_ff, TENSOR_W_G, TENSOR_B_G) : NULL;
-    for (size_t at = 0; at < rows * d_ff; at++)
+    const NUMBER limit = (NUMBER)k->layer->ffn_limit, alpha = (NUMBER)k->layer->ffn_alpha;
+    for (size_t at = 0; at < rows * d_ff && limit > 0; at++) {
+        const NUMBER g = swapped ? up[at] : gate[at], u = swapped ? gate[at] : up[at], cut = g < limit ? g : limit;
+        up[at] = (1 + (u > limit ? limit : u < -limit ? -limit : u)) * cut / (1 + EXP(-alpha * cut));
+    }
+    for (size_t at = 0; at < rows * d_ff && limit == 0; at++)
         up[at] = !gated ? OWN(activation)(k, up[at])
                  : swapped ? OWN(activation)(k, up[at]) * gate[at] : OWN(activation)(k, gate[at]) * up[at];
     NUMBER *out = OWN(affine)(k, up, rows, d_ff, d, TENSOR_W_2, TENSOR_B_2);
@@ -169,6 +177,7 @@ static NUMBER *OWN(alone)(const struct OWN(of) *k, const NUMBER *x, size_t rows)
     case BLOCK_NONE: return f;
     case BLOCK_POST: return OWN(norm)(k, OWN(sum)(k, x, f), rows, TENSOR_N1_G, TENSOR_N1_B);
     case BLOCK_PRE: return OWN(sum)(k, x, f);
+    case BLOCK_OUTPUTS: return OWN(sum)(k, x, OWN(norm)(k, f, rows, TENSOR_N1_G, TENSOR_N1_B));
     default: return OWN(sum)(k, x, OWN(norm)(k, f, rows, TENSOR_N2_G, TENSOR_N2_B));
     }
 }
@@ -183,14 +192,21 @@ static NUMBER *OWN(block)(const struct OWN(of) *k)
         x[at] = (NUMBER)inputs_floats(k->in, TENSOR_X)[at];
     if (k->layer->kind != LAYER_ATTENTION)
         return OWN(alone)(k, x, rows);
-    if (k->layer->block != BLOCK_POST)
+    if (k->layer->block != BLOCK_POST && k->layer->block != BLOCK_OUTPUTS)
         n1 = OWN(norm)(k, x, rows, TENSOR_N1_G, TENSOR_N1_B);
     switch (k->layer->block) {
     case BLOCK_POST:
         u = OWN(sum)(k, x, OWN(attention)(k, x));
         u = k->mutant == SUM_NOT_NORMED ? u : OWN(norm)(k, u, rows, TENSOR_N1_G, TENSOR_N1_B);
         return !ffn ? u : OWN(norm)(k, OWN(sum)(k, u, OWN(ffn)(k, u, rows)), rows, TENSOR_N2_G, TENSOR_N2_B);
+    case BLOCK_OUTPUTS:
+        u = OWN(sum)(k, x, OWN(norm)(k, OWN(attention)(k, x), rows, TENSOR_N1_G, TENSOR_N1_B));
+        return !ffn ? u : OWN(sum)(k, u, OWN(norm)(k, OWN(ffn)(k, u, rows), rows, TENSOR_N2_G, TENSOR_N2_B));
     case BLOCK_PRE:
+        if (!k->layer->input_norm) {
+            u = OWN(sum)(k, x, OWN(attention)(k, x));
+            return OWN(sum)(k, u, OWN(ffn)(k, OWN(norm)(k, u, rows, TENSOR_N1_G, TENSOR_N1_B), rows));
+        }
         u = OWN(sum)(k, x, OWN(attention)(k, n1));
         if (!ffn)
             return u;
