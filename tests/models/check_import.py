@@ -40,7 +40,7 @@ SPEC = dict(
     block={"post", "pre", "outputs", "sandwich", "parallel"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
     rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
     norm_shared={"true", "false"}, norm_bias={"true", "false"}, input_norm={"true", "false"},
-    qk_norm={"none", "rms"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
+    qk_norm={"none", "rms", "rms_all"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
     rope_scaling={"none", "linear", "llama3", "yarn"},
     mask={"none", "padding", "padding+window", "causal+padding", "causal+padding+window", "causal+window+padding"},
     **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left window_right rope_theta rope_dims "
@@ -195,7 +195,10 @@ def attention(spec, w, x, source, lengths):
     kv, d = int(spec.get("h_kv", h)), int(spec.get("d_k", width // h))
 
     def heads(name, rows, count):
-        return linear(rows, w["w_" + name], w.get("b_" + name)).unflatten(-1, (count, d)).transpose(1, 2)
+        rows = linear(rows, w["w_" + name], w.get("b_" + name))
+        if spec["qk_norm"] == "rms_all" and name != "v":
+            rows = norm(rows, "rms", spec["norm_eps"], w["g_" + name])
+        return rows.unflatten(-1, (count, d)).transpose(1, 2)
     q, k, v = heads("q", x, h), heads("k", source, kv), heads("v", source, kv)
     if spec["qk_norm"] == "rms":
         q, k = norm(q, "rms", spec["norm_eps"], w["g_q"]), norm(k, "rms", spec["norm_eps"], w["g_k"])
