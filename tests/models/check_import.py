@@ -28,7 +28,11 @@ BATCH, TOKENS = 2, 9
 LENGTHS = torch.tensor([TOKENS, 6])
 ACT = {
     "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu,
-    "tanh": torch.tanh, "swiglu": F.silu, "geglu": F.gelu, "geglu_tanh": lambda x: F.gelu(x, approximate="tanh")}
+    "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu2": lambda x: F.relu(x) ** 2,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x)}
+GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu", "quick_geglu": "quick_gelu",
+         "glu": "sigmoid"}
+ACT.update({gated: ACT[plain] for gated, plain in GATED.items()})
 
 
 # ---- the two kinds of files ----
@@ -233,7 +237,7 @@ def block(spec, w, x, source, lengths):
 
     def ffn(rows):
         act, up = ACT[spec["ffn"]], linear(rows, w["w_1"], w.get("b_1"))
-        gated = spec["ffn"] in ("swiglu", "geglu", "geglu_tanh")
+        gated = spec["ffn"] in GATED
         return linear(act(linear(rows, w["w_g"], w.get("b_g"))) * up if gated else act(up), w["w_2"], w.get("b_2"))
     kind, fed = spec["block"], spec["ffn"] != "none"
     if kind == "post":

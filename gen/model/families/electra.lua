@@ -6,7 +6,8 @@ local electra = {
     prefix = "electra.", narrow = "embeddings_project", idle = "summary_type summary_use_proj summary_activation " ..
         "summary_last_dropout",
     classes = {Model = "", ForPreTraining = "replaced", ForMaskedLM = "words",
-               ForSequenceClassification = "dense classes", ForTokenClassification = "tokens", ForQuestionAnswering = "spans"},
+               ForSequenceClassification = "dense classes", ForTokenClassification = "tokens",
+               ForQuestionAnswering = "spans"},
     heads_of_others = {"discriminator_predictions%..*", "generator_.*", "classifier%..*", "qa_outputs%..*",
                        "sequence_summary%..*"},
 }

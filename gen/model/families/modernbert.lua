@@ -29,7 +29,8 @@ return function(m)
     local c = m.config
     local every, reach = c:size("global_attn_every_n_layers", 3), c:size("local_attention", 128) // 2
     c:ignore("initializer_cutoff_factor deterministic_flash_attn sparse_prediction sparse_pred_ignore_index " ..
-             "mlp_dropout reference_compile repad_logits_with_grad layer_norm_eps position_embedding_type gradient_checkpointing")
+             "mlp_dropout reference_compile repad_logits_with_grad layer_norm_eps position_embedding_type " ..
+             "gradient_checkpointing")
     m:decoder{
         keys = {eps = "norm_eps", act = "hidden_activation", h_kv = false, d_k = false}, eps = 1e-5, norm = "layer",
         shift = c:flag("norm_bias", false), both = true, act = "gelu", tied = true, heads = heads,
