@@ -11,7 +11,7 @@ local function heads(m, does, of)
 end
 
 return function(m)
-    m.config:ignore("classifier_pooling")
+    m.config:ignore("classifier_pooling clf_pooling mask_token")
     m:decoder{
         eps = 1e-5, both = true, heads = heads, biases = m.flagged_biases,
         classes = {Model = "", ForMaskedLM = "words", ForTokenClassification = "tokens"},

@@ -3,6 +3,7 @@
 -- head rotated.
 
 return function(m)
+    m.config:ignore("kv_channels")
     m:decoder{
         keys = {eps = "norm_eps"}, eps = 1e-5, norm = "layer", plus_one = true, gated = false, act = "relu2",
         ffn_modules = {["1"] = "mlp.up_proj", ["2"] = "mlp.down_proj"}, biases = m.flagged_biases,
