@@ -209,6 +209,7 @@ return function(m, kind)
         norm(m:section(stack .. " norm"), kind.last)
     end
     local logits = kind.logits or {}
+    logits.from = stack
     if narrow then
         m:head("project_out", "decoder", "all", {d_in = width, d_out = narrow.width, w = p .. narrow.out .. ".weight"})
         logits.from = "head project_out"
