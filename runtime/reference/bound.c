@@ -322,7 +322,7 @@ static const double *moved_projection(const struct propagation *p, double *moved
     return moved;
 }
 
-/* Errors of factor * (a w + b) with `roundings` roundings besides those of the sum; `packed` if the factor is multiplied
+/* Errors of factor * (a w + b) with `roundings` roundings besides those of the sum; `packed`: the factor is multiplied
  * into w beforehand */
 static void projection_error(struct propagation *p, struct pair error, double *size, const double *value,
                              const struct projection *of, double factor, size_t roundings, bool packed)
