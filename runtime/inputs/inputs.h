@@ -159,7 +159,7 @@ int inputs_cache_parts(const struct layer *layer);
 /* How many of them are compared with numbers of the reference: keys and values; of a recurrent layer its states. */
 static inline int inputs_compared(const struct layer *layer)
 {
-    return layer_is_recurrent(layer) ? 1 : layer_has_cache(layer) ? 2 : 0;
+    return layer_is_recurrent(layer) ? 1 + (layer->conv_history > 0) : layer_has_cache(layer) ? 2 : 0;
 }
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part);
 size_t inputs_cache_width(const struct layer *layer, int part);

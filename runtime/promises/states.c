@@ -8,11 +8,18 @@
 
 #include "base/arith.h"
 #include "reference/compare.h"
+#include "system/memory.h"
 
 /* ---- a sequence in several calls ------------------------------------------------------------------------------- */
 
+/* The states of a stream that is fed call by call, and all rows of y so far */
+struct stream {
+    void *states[2];
+    float *y;
+};
+
 /* Tokens first … first + part->n - 1 of all sequences, and the states so far */
-static void take_tokens(const struct trial *t, struct inputs *part, size_t first, const void *states)
+static void take_tokens(const struct trial *t, struct inputs *part, size_t first, const struct stream *stream)
 {
     int32_t *const lengths = part->tensor[TENSOR_LENGTHS];
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
@@ -29,11 +36,12 @@ static void take_tokens(const struct trial *t, struct inputs *part, size_t first
         const size_t all = inputs_keys(t->in, b);
         lengths[b] = (int32_t)(all > first ? min_size(all - first, part->n) : 0);
     }
-    memcpy(part->tensor[TENSOR_STATE], states, inputs_bytes(t->layer, t->in, TENSOR_STATE));
+    for (int k = 0; k < inputs_compared(t->layer); k++)
+        memcpy(part->tensor[inputs_cache_of(t->layer, k)], stream->states[k], trial_cache_bytes(t, k));
 }
 
-/* One call of some tokens of all sequences; the states go on in `states`, rows of y to those of `y`. */
-static bool call_of_tokens(struct trial *t, size_t first, size_t count, void *states, float *y)
+/* One call of some tokens of all sequences, with which the stream goes on */
+static bool call_of_tokens(struct trial *t, size_t first, size_t count, const struct stream *stream)
 {
     struct trial own = *t;
     struct inputs part = *t->in;
@@ -42,16 +50,16 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, void *st
     part.borrows_weights = false;
     if (!inputs_allocate(&part, t->layer, t->diag))
         return false;
-    take_tokens(t, &part, first, states);
+    take_tokens(t, &part, first, stream);
     own.in = &part;
     own.now = (struct outputs){0};
     own.scratch = (struct guarded){0};
     const bool good = trial_prepare(&own, 4, 1) && trial_forward(&own, &part, "some of the tokens");
     for (size_t b = 0; good && b < part.batch; b++)
-        memcpy(y + (b * t->in->n + first) * row, (const float *)own.now.y.data + b * count * row,
-               count * row * sizeof *y);
-    if (good)
-        memcpy(states, own.now.cache[0].data, own.now.cache[0].bytes);
+        memcpy(stream->y + (b * t->in->n + first) * row, (const float *)own.now.y.data + b * count * row,
+               count * row * sizeof(float));
+    for (int k = 0; good && k < inputs_compared(t->layer); k++)
+        memcpy(stream->states[k], own.now.cache[k].data, own.now.cache[k].bytes);
     trial_release(&own);
     inputs_free(&part);
     return good;
@@ -60,26 +68,29 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, void *st
 /* The same bits of y and of the states, however tokens are cut into calls */
 static bool cuts_agree(struct trial *t)
 {
-    const size_t bytes = inputs_bytes(t->layer, t->in, TENSOR_STATE);
     struct random random = {t->seed ^ 0x6375};
-    float *y = malloc(trial_bytes(t, TENSOR_Y) + 1);
-    void *states = malloc(bytes + 1);
-    bool good = y != NULL && states != NULL;
-    if (!good)
-        diag_environment(t->diag, NULL, "out of memory");
+    const int parts = inputs_compared(t->layer);
+    struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
+    bool good = true;
+    for (int k = 0; k < parts; k++)
+        stream.states[k] = memory_get(trial_cache_bytes(t, k), 1);
     for (size_t most = 1; good && most < t->in->n; most = 4 * most + 1) {
-        memcpy(states, t->in->tensor[TENSOR_STATE], bytes);
+        for (int k = 0; k < parts; k++)
+            memcpy(stream.states[k], t->in->tensor[inputs_cache_of(t->layer, k)], trial_cache_bytes(t, k));
         for (size_t first = 0, count; good && first < t->in->n; first += count) {
             count = min_size(1 + random_bits(&random) % most, t->in->n - first);
-            good = call_of_tokens(t, first, count, states, y);
+            good = call_of_tokens(t, first, count, &stream);
         }
-        if (good && memcmp(y, t->base.y.data, trial_bytes(t, TENSOR_Y)) != 0)
+        if (good && memcmp(stream.y, t->base.y.data, trial_bytes(t, TENSOR_Y)) != 0)
             good = violated(t, "calls of at most %zu tokens: y has other bits than that of one call", most);
-        if (good && memcmp(states, t->base.cache[0].data, bytes) != 0)
-            good = violated(t, "calls of at most %zu tokens: state has other bits than that of one call", most);
+        for (int k = 0; good && k < parts; k++)
+            if (memcmp(stream.states[k], t->base.cache[k].data, trial_cache_bytes(t, k)) != 0)
+                good = violated(t, "calls of at most %zu tokens: %s has other bits than that of one call", most,
+                                layer_tensor_name(inputs_cache_of(t->layer, k)));
     }
-    free(y);
-    free(states);
+    free(stream.y);
+    free(stream.states[0]);
+    free(stream.states[1]);
     return good;
 }
 
@@ -224,8 +235,38 @@ static bool ends_are_right(struct trial *t)
     return good;
 }
 
+/* ---- x ---------------------------------------------------------------------------------------------------------- */
+
+/* A number of x that is NaN reaches its own token and those after it, of its sequence alone. */
+static bool rows_stay(struct trial *t)
+{
+    const size_t d = (size_t)t->layer->d_out, n = t->in->n;
+    struct random random = {t->seed ^ 0x726f};
+    const size_t b = random_bits(&random) % t->in->batch, tokens = inputs_keys(t->in, b);
+    const size_t token = tokens > 0 ? random_bits(&random) % tokens : 0;
+    struct inputs in;
+    if (tokens == 0)
+        return true;
+    if (!inputs_copy(&in, t->layer, t->in, t->diag))
+        return false;
+    const size_t width = (size_t)t->layer->d_model;
+    ((float *)in.tensor[TENSOR_X])[(b * n + token) * width + random_bits(&random) % width] = NAN;
+    bool good = trial_prepare(t, 12, 1) && trial_forward(t, &in, "NaN in x");
+    const float *const now = t->now.y.data, *const base = t->base.y.data;
+    for (size_t at = 0; good && at < trial_count(t, TENSOR_Y); at++) {
+        const size_t row = at / d % n;
+        const bool reached = at / d / n == b && row >= token && row < tokens;
+        if (reached ? isfinite(now[at]) : memcmp(&now[at], &base[at], sizeof *now) != 0)
+            good = violated(t, "NaN in x of token %zu of sequence %zu: y[%zu][%zu][%zu] is %.9g, before it was %.9g",
+                            token, b, at / d / n, row, at % d, (double)now[at], (double)base[at]);
+    }
+    inputs_free(&in);
+    return good;
+}
+
 bool states_hold(struct trial *t)
 {
-    return !layer_is_recurrent(t->layer) || t->in->batch * t->in->n == 0 ||
-           (cuts_agree(t) && numbers_stay(t) && ends_are_right(t));
+    if (!layer_is_recurrent(t->layer) || t->in->batch * t->in->n == 0)
+        return true;
+    return cuts_agree(t) && (t->layer->projected ? numbers_stay(t) && ends_are_right(t) : rows_stay(t));
 }

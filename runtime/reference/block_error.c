@@ -487,14 +487,14 @@ bool block_errors(const struct block_chunk *k, const struct layer *layer, const 
                       .work = malloc((k->rows * widest + 1) * sizeof *s.work)};
     struct errors e;
     bool good = make_errors(&e, &s) && s.work != NULL;
-    if (good && layer_attends(layer)) {
+    if (good && layer_mixes(layer)) {
         memset(error->common, 0, k->rows * sizeof *error->common);
         through_norm(&s, norms.behind_attention, k->attention, error);
         settle(&s, norms.behind_attention, k->added, error);
         add_errors(&s, k->x, NULL, k->added, error);
         through_norm(&s, norms.behind_sum, k->sum, error);
     }
-    const bool attends = layer_attends(layer), feeds = layer_has_ffn(layer) || !attends;
+    const bool attends = layer_mixes(layer), feeds = layer_has_ffn(layer) || !attends;
     for (size_t at = 0; good && !attends && at < k->rows * (size_t)layer->d_model; at++)
         e.u.worst[at] = rounding->phi; /* x itself */
     if (good && feeds) {

@@ -84,7 +84,7 @@
 #include "fold.h"
 #include "product.h"
 #include "propagation.h"
-#include "recurrence.h"
+#include "recurrent.h"
 #include "roundoff.h"
 #include "stored.h"
 
@@ -907,13 +907,18 @@ static void clear_errors(const struct propagation *p, const struct reference *re
     }
 }
 
-/* The reference again, with the errors of its states */
+/* The reference again, with the errors of its states, and of a block around them */
 static bool state_errors(struct propagation *p, struct reference *reference)
 {
-    const size_t count = inputs_count(p->plain, p->in, TENSOR_STATE);
-    return room(&p->bounds->cache[0].worst, count) && room(&p->bounds->cache[0].drawn, count) &&
-           room(&p->bounds->cache[0].open, count) &&
-           recurrence_compute(reference, p->bounds, p->plain, p->in, (struct recurrence_rounding){p->omega, p->phi});
+    const struct norm_rounding rounding = rounding_of(p);
+    for (int part = 0; part < inputs_compared(p->plain); part++) {
+        const size_t count = inputs_count(p->plain, p->in, inputs_cache_of(p->plain, part));
+        if (!room(&p->bounds->cache[part].worst, count) || !room(&p->bounds->cache[part].drawn, count) ||
+            !room(&p->bounds->cache[part].open, count))
+            return false;
+    }
+    return recurrent_compute(reference, p->bounds, p->plain, p->in, &rounding) &&
+           (!layer_has_block(p->plain) || block_tail_errors(p, reference));
 }
 
 /* All of a layer without attention. */

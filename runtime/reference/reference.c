@@ -18,7 +18,7 @@
 
 #include "dropout.h"
 #include "product.h"
-#include "recurrence.h"
+#include "recurrent.h"
 #include "spec/score.h"
 #include "spec/visible.h"
 #include "stored.h"
@@ -759,7 +759,8 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
                        reference_observer *observer, void *context, struct diag *diag)
 {
     const bool attends = layer_attends(layer), recurs = layer_is_recurrent(layer);
-    const bool blocks = layer_has_block(layer) || !(attends || recurs);
+    const bool blocks = layer_has_block(layer) || !(attends || recurs), mixes = layer_mixes(layer);
+    const struct norm_rounding none = {.factor = 1};
     const size_t h = (size_t)layer->h, batch = attends && in->n > 0 ? in->batch : 0; /* sequences that have a query */
     struct reference_head head = {0};
     *reference = (struct reference){0};
@@ -768,7 +769,7 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
                 norm_tokens(reference, layer, in);
     head.normed = reference->normed;
     head.exact = reference->exact;
-    if (good && attends && blocks)
+    if (good && mixes && blocks)
         reference->attention = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
     if (good)
         reference->y = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
@@ -779,10 +780,10 @@ bool reference_compute(struct reference *reference, const struct layer *layer, c
     for (int values = 0; good && layer_has_cache(layer) && values < 2; values++)
         reference->cache[values] = doubles(in->batch * (size_t)layer->h_kv * in->n *
                                            (size_t)(values ? layer->d_v : layer->d_k), &good);
+    for (int part = 0; good && recurs && part < inputs_compared(layer); part++)
+        reference->cache[part] = doubles(inputs_count(layer, in, inputs_cache_of(layer, part)), &good);
     if (good && recurs)
-        reference->cache[0] = doubles(inputs_count(layer, in, TENSOR_STATE), &good);
-    if (good && recurs)
-        good = recurrence_compute(reference, NULL, layer, in, (struct recurrence_rounding){0, 0});
+        good = recurrent_compute(reference, NULL, layer, in, &none);
     if (good)
         start_with_bias(reference, layer, in);
     for (head.b = 0; good && head.b < batch; head.b++)
