@@ -326,6 +326,8 @@ void context_layer(const struct layer *layer, struct emit *emit)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
     const enum layer_activation activation = layer_activation(layer);
     emit_set_string(emit, "ACTIVATION", activation != ACTIVATION_NONE ? key_word(KEY_ACTIVATION, activation) : "");
+    emit_set_string(emit, "ACTIVATION_TEXT", text_or_empty(layer_activation_rows[activation].equation));
+    emit_set_number(emit, "ALPHA", layer_alpha(layer));
     emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
     emit_set_boolean(emit, "SHORT_WEIGHTS", layer_shortens_weights(layer)); /* their exponentials */
     emit_set_boolean(emit, "ROUNDS_SCORES", layer_rounds_scores(layer, false));

@@ -61,7 +61,7 @@ function read_enum(name,    end, count, list, i, prefix, word) {
         at++
     end = closing(at)
     for (; at < end; at++)
-        if (token[at] ~ /^[{,]$/ && token[at + 1] ~ /^[A-Z]/)
+        if (token[at] ~ /^[{,]$/ && token[at + 1] ~ /^[A-Z]/ && token[at + 2] != "(")
             list[++count] = token[at + 1]
     prefix = list[1]
     for (i = 2; i <= count; i++)

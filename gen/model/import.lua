@@ -74,13 +74,13 @@ local refused = {
 local activations = {
     relu = "relu", gelu = "gelu", gelu_python = "gelu", gelu_new = "gelu_tanh", gelu_fast = "gelu_tanh",
     gelu_pytorch_tanh = "gelu_tanh", gelu_python_tanh = "gelu_tanh", gelu_accurate = "gelu_tanh", silu = "silu",
-    swish = "silu",
+    swish = "silu", quick_gelu = "quick_gelu", relu2 = "relu2", sigmoid = "sigmoid", tanh = "tanh",
 }
-local rows = {tanh = "tanh"} -- of a product of rows
-local gates = {gelu = "geglu", gelu_tanh = "geglu_tanh", silu = "swiglu"}
+local gates = {relu = "reglu", gelu = "geglu", gelu_tanh = "geglu_tanh", quick_gelu = "quick_geglu", silu = "swiglu",
+    sigmoid = "glu"}
 local gated = {}
 for name, activation in pairs(activations) do
-    gated[name], rows[name] = gates[activation], activation
+    gated[name] = gates[activation]
 end
 
 local ELEMENTS = {F32 = true, F16 = true, BF16 = true}
@@ -329,7 +329,7 @@ end
 local Model = {}
 Model.__index = Model
 
-Model.activations, Model.gated, Model.row_activations, Model.zeros, Model.null = activations, gated, rows, {}, host.null
+Model.activations, Model.gated, Model.zeros, Model.null = activations, gated, {}, host.null
 
 function Model:wrong(where, text, ...)
     local problems = where == "weights" and self.weight_problems or self.problems

@@ -7,8 +7,7 @@
 #include "plan/planning.h"
 
 #define FINISH_CYCLES 4.0       /* a row of a head, normed or turned: pointers, splats, stores that loads wait for */
-#define GELU_OPERATIONS 20      /* instructions, and a division that counts as five */
-#define EXP_OPERATIONS 9        /* of silu and gelu_tanh, beside the exponential */
+#define CLAMP_OPERATIONS 4      /* of a clamped swiglu */
 
 struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias)
 {
@@ -245,12 +244,9 @@ static void count_activation(const struct model *m, struct work *w, double rows)
 {
     const struct layer *l = m->layer;
     const double vectors = rows * (double)ceil_div(layer_is_linear(l) ? l->d_out : l->d_ff, m->plan->lanes);
-    const enum layer_activation act = layer_activation(l);
-    const double cap = l->cap != 0 ? TANH_OPERATIONS : 0;
-    const double exponential = act == ACTIVATION_SILU || act == ACTIVATION_GELU_TANH ? m->core->exp : 0;
-    const double operations = act == ACTIVATION_RELU ? 1 : act == ACTIVATION_GELU ? GELU_OPERATIONS
-                            : act == ACTIVATION_TANH ? TANH_OPERATIONS : act == ACTIVATION_NONE ? 0 : EXP_OPERATIONS;
-    w->operations += vectors * (cap + operations + exponential + (layer_ffn_gated(l) ? 1 : 0));
+    const struct layer_activation_row *act = &layer_activation_rows[layer_activation(l)];
+    const double cap = l->cap != 0 ? TANH_OPERATIONS : l->ffn_limit != 0 ? CLAMP_OPERATIONS : 0;
+    w->operations += vectors * (cap + act->operations + m->core->exp * act->powers + (layer_ffn_gated(l) ? 1 : 0));
     w->loads += vectors * (layer_ffn_gated(l) ? 3 : 2);
 }
 

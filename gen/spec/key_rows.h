@@ -183,20 +183,22 @@ KEY(NORM_SHARED, norm_shared, SWITCH, FIELD(norm_shared), .context = "NORM_SHARE
 KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_HEADS | OF_FFN,
     .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
     .has_meaning = may_have_ffn, .idle = NO_BLOCK, .restated = true,
-    .words = {{"none", FFN_NONE, NULL}, {"relu", FFN_RELU, NULL}, {"gelu", FFN_GELU, NULL},
-              {"gelu_tanh", FFN_GELU_TANH, GELU_TANH_TOO}, {"silu", FFN_SILU, "swish"}, {"swiglu", FFN_SWIGLU, NULL},
-              {"geglu", FFN_GEGLU, NULL}, {"geglu_tanh", FFN_GEGLU_TANH, NULL}},
+    .words = {{"none", FFN_NONE, NULL}, ACTIVATION_ROWS(PLAIN_WORD) ACTIVATION_ROWS(GATED_WORD)},
     .nicknames = {{"hidden_act hidden_activation activation_function", ""}})
 KEY(D_FF, d_ff, SIZE, FIELD(d_ff), .example = "3072", .context = "D_FF", OF_FEED_FORWARD,
     .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
     .nicknames = {{"intermediate_size ffn_dim n_inner dim_feedforward ffn_hidden_size d_inner inner_dim mlp_dim", ""}})
 KEY(FFN_BIAS, ffn_bias, SWITCH, FIELD(ffn_bias), .context = "FFN_BIAS", OF_FEED_FORWARD, .restated = true,
     .elsewhere = ONE_MATRIX "write bias", .nicknames = {{"mlp_bias", ""}})
+KEY(FFN_LIMIT, ffn_limit, CAP, FIELD(ffn_limit), .of = OF_ATTENTION | OF_FFN, .context = "FFN_LIMIT",
+    .steers = STEERS_IF_ANY, .elsewhere = ONE_MATRIX "leave it out", .has_meaning = is_swiglu,
+    .idle = "only ffn = swiglu is clamped; leave it out, or write ffn = swiglu", .nicknames = {{"swiglu_limit", ""}})
+KEY(FFN_ALPHA, ffn_alpha, POSITIVE, FIELD(ffn_alpha), .absent = 1, .of = OF_ATTENTION | OF_FFN,
+    .steers = STEERS_NOTHING, .elsewhere = ONE_MATRIX "leave it out", .has_meaning = is_clamped,
+    .idle = "only a clamped swiglu has it; leave it out, or write ffn = swiglu and ffn_limit")
 KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR,
     .elsewhere = "only layer = linear has it; leave it out, or say it with ffn",
-    .words = {{"none", ACTIVATION_NONE, NULL}, {"relu", ACTIVATION_RELU, NULL}, {"gelu", ACTIVATION_GELU, NULL},
-              {"gelu_tanh", ACTIVATION_GELU_TANH, GELU_TANH_TOO}, {"silu", ACTIVATION_SILU, "swish"},
-              {"tanh", ACTIVATION_TANH, NULL}})
+    .words = {{"none", ACTIVATION_NONE, NULL}, ACTIVATION_ROWS(PLAIN_WORD)})
 KEY(WEIGHT_LAYOUT, weight_layout, WORD, FIELD(out_in), .steers = STEERS_NOTHING, .context = "OUT_IN", .of = OF_ALL,
     .words = {{"in_out", false, "tensorflow jax keras"}, {"out_in", true, "torch pytorch"}})
 KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ALL, .untrained = "weight_type = f32",

@@ -28,6 +28,8 @@ static bool may_have_ffn(struct spec *spec)
 {
     return is_block(spec) || !(is_attention(spec) || is_recurrent(spec));
 }
+static bool is_swiglu(struct spec *spec) { return value_of(spec, KEY_FFN) == (int64_t)FFN_GATED_SILU; }
+static bool is_clamped(struct spec *spec) { return is_swiglu(spec) && spec->real[KEY_FFN_LIMIT] > 0; }
 static bool has_norm_to_share(struct spec *spec)
 {
     return value_of(spec, KEY_BLOCK) == BLOCK_PARALLEL && is_ffn(spec);
@@ -64,7 +66,9 @@ static bool has_norm_to_share(struct spec *spec)
 #define I16_TOO "int16"
 #define I8_TOO "int8 q8"
 #define I4_TOO "int4 q4"
-#define GELU_TANH_TOO "gelu_new gelu_pytorch_tanh gelu_fast"
+
+#define PLAIN_WORD(id, word, gated, theirs, ...) {word, ACTIVATION_##id, theirs},
+#define GATED_WORD(id, word, gated, ...) {gated, FFN_GATED_##id, NULL},
 
 #define FIELD_TYPE(field) \
     _Generic(((struct layer *)0)->field, bool: FIELD_SWITCH, int64_t: FIELD_WHOLE, double: FIELD_REAL, \

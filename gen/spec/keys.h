@@ -66,7 +66,7 @@ struct key_row {
     enum key from[2];     /* then it has the value of the first of these keys that has a meaning; KEY_NAME: none */
     const char *example;  /* the key must be given where it has a meaning: a value for the message; NULL: it need not */
     bool (*needed)(struct spec *spec); /* that is so only here; NULL: wherever it has a meaning */
-    struct key_word words[10]; /* of a WORD; a word of NULL ends them */
+    struct key_word words[17]; /* of a WORD; a word of NULL ends them */
     enum key_steers steers;
     const char *context;  /* the name of the field in templates; NULL: none. A word is "" where its constant is 0 */
     unsigned of;          /* kinds of layers that have the key; 0: attention alone */

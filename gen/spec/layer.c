@@ -12,14 +12,10 @@
 
 #define LEVELS_SQUARED (INT64_C(1) << 33) /* levels^2 times the numbers of a row, of i16: four times 2^31 */
 
-enum layer_activation layer_activation(const struct layer *layer)
-{
-    static const enum layer_activation of[] = {
-        [FFN_NONE] = ACTIVATION_NONE, [FFN_RELU] = ACTIVATION_RELU, [FFN_GELU] = ACTIVATION_GELU,
-        [FFN_GELU_TANH] = ACTIVATION_GELU_TANH, [FFN_SILU] = ACTIVATION_SILU, [FFN_SWIGLU] = ACTIVATION_SILU,
-        [FFN_GEGLU] = ACTIVATION_GELU, [FFN_GEGLU_TANH] = ACTIVATION_GELU_TANH};
-    return layer_is_linear(layer) ? layer->activation : of[layer->ffn];
-}
+#define ROW(id, word, gated, theirs, equation, operations, powers) \
+    [ACTIVATION_##id] = {equation, operations, powers},
+const struct layer_activation_row layer_activation_rows[ACTIVATIONS] = {ACTIVATION_ROWS(ROW)};
+#undef ROW
 
 int64_t layer_levels(const struct layer *layer, int64_t count)
 {

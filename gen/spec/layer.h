@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "base/nearest.h"
+#include "spec/activation_rows.h"
 
 struct diag;
 struct expression;
@@ -65,13 +66,13 @@ enum layer_rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_
 enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
 /* What stands around attention: where norms are, and what the feed-forward reads. docs/block.md, "The equations". */
 enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
-enum layer_ffn {
-    FFN_NONE, FFN_RELU, FFN_GELU, FFN_GELU_TANH, FFN_SILU,
-    FFN_SWIGLU, FFN_GEGLU, FFN_GEGLU_TANH /* gated: silu, gelu and gelu_tanh of one product times another */
-};
-enum layer_activation {
-    ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_SILU, ACTIVATION_TANH
-};
+#define PLAIN(id, ...) ACTIVATION_##id,
+enum layer_activation { ACTIVATION_NONE, ACTIVATION_ROWS(PLAIN) ACTIVATIONS };
+#undef PLAIN
+/* A feed-forward by its activation; gated, from ACTIVATIONS on: that of one product times another. */
+#define PLAIN(id, ...) FFN_##id = ACTIVATION_##id, FFN_GATED_##id = ACTIVATIONS + ACTIVATION_##id,
+enum layer_ffn { FFN_NONE, ACTIVATION_ROWS(PLAIN) };
+#undef PLAIN
 enum layer_scores { SCORES_NONE, SCORES_WEIGHTS, SCORES_RAW, SCORES_CAPPED, SCORES_BIASED };
 enum layer_width { WIDTH_NARROW, WIDTH_WIDE, WIDTH_GIVEN }; /* GIVEN: both d_k and d_v stand in the spec */
 
@@ -149,6 +150,7 @@ struct layer {
     enum layer_ffn ffn;
     int64_t d_ff;     /* 0: no feed-forward */
     bool ffn_bias;
+    double ffn_limit, ffn_alpha; /* of a clamped swiglu; limit 0: it is none */
     enum layer_activation activation; /* of layer = linear */
     bool row_norm; /* layer = linear: its rows are normed before the product */
     double cap;    /* layer = linear: y becomes cap tanh(y / cap); 0: it does not */
@@ -250,9 +252,23 @@ static inline bool layer_has_ffn(const struct layer *layer)
 /* Whether the activation of one product is multiplied by another one. */
 static inline bool layer_ffn_gated(const struct layer *layer)
 {
-    return layer->ffn >= FFN_SWIGLU;
+    return layer->ffn >= (int)ACTIVATIONS;
 }
-enum layer_activation layer_activation(const struct layer *layer);
+static inline enum layer_activation layer_activation(const struct layer *layer)
+{
+    return layer_is_linear(layer) ? layer->activation : (enum layer_activation)(layer->ffn % (int)ACTIVATIONS);
+}
+/* Of f(a) = a / (1 + exp(-alpha a)): silu and what is like it */
+static inline double layer_alpha(const struct layer *layer)
+{
+    return layer_activation(layer) == ACTIVATION_QUICK_GELU ? QUICK_GELU : layer->ffn_limit > 0 ? layer->ffn_alpha : 1;
+}
+/* What is known of an activation, by its row */
+struct layer_activation_row {
+    const char *equation;
+    double operations, powers;
+};
+extern const struct layer_activation_row layer_activation_rows[ACTIVATIONS];
 /* Whether weights are packed in another type than the caller's. */
 static inline bool layer_stores_weights(const struct layer *layer)
 {

@@ -354,7 +354,7 @@ static const char *meant_word(enum key key, const char *text, char meant[NEAREST
 
 static bool read_word(struct spec *spec, enum key key, const char *text)
 {
-    char known[100], meant[NEAREST_TEXT];
+    char known[160], meant[NEAREST_TEXT];
     const struct key_word *word = key_find_word(key, text);
     spec->value[key] = word != NULL ? word->value : -1;
     if (word == NULL) {

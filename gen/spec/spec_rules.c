@@ -343,6 +343,13 @@ static void check_norm(struct spec *spec)
               "norm = none, but a block has norms; write norm = layer or rms, or block = none");
 }
 
+static void check_ffn(struct spec *spec)
+{
+    refuse_if(spec, LOG2_E * real(spec, KEY_FFN_ALPHA) > (double)FLT_MAX, KEY_FFN_ALPHA,
+              "ffn_alpha = %.9g times log2(e), which gates are multiplied by, is not finite in f32; write at most "
+              "2.35e38", spec->real[KEY_FFN_ALPHA]);
+}
+
 static void check_rows(struct spec *spec)
 {
     refuse_if(spec, (value_of(spec, KEY_MASK) & ~(int64_t)MASK_PADDING) != 0, KEY_MASK,
@@ -453,10 +460,11 @@ void spec_rules(struct spec *spec)
 {
     static void (*const rules[])(struct spec *) = {
         check_widths, check_heads, check_masks, check_cache, check_ring, check_rope_width,
-        check_scaling_keys, check_scalings, check_frequencies, check_l2, check_block, check_norm, check_buckets,
-        check_table, check_types, check_training};
-    static void (*const row_rules[])(struct spec *) = {check_masks, check_rows, check_norm, check_types};
-    static void (*const state_rules[])(struct spec *) = {check_recurrent, check_block, check_norm, check_types};
+        check_scaling_keys, check_scalings, check_frequencies, check_l2, check_block, check_norm, check_ffn,
+        check_buckets, check_table, check_types, check_training};
+    static void (*const row_rules[])(struct spec *) = {check_masks, check_rows, check_norm, check_ffn, check_types};
+    static void (*const state_rules[])(struct spec *) = {check_recurrent, check_block, check_norm, check_ffn,
+                                                             check_types};
     void (*const *of)(struct spec *) = is_attention(spec) ? rules : is_recurrent(spec) ? state_rules : row_rules;
     const size_t count = of == rules ? COUNT_OF(rules) : of == state_rules ? COUNT_OF(state_rules)
                                                                            : COUNT_OF(row_rules);

@@ -111,27 +111,25 @@ static void skip(const struct check *c, size_t row, struct tally *tally)
         printf("skipped %s %s  %s\n", c->layer->name, isa_table[row].name, call_why_skipped(c->layer, row));
 }
 
-/* False without memory, or with the reason in `diag`. */
-static bool make_subject(struct check *c, bool pairs)
+static void make_subject(struct check *c, bool pairs)
 {
     struct subject *s = &c->subject[pairs];
     struct inputs_draw draw = c->draw;
     draw.pairs = pairs;
     if (s->layer != NULL)
-        return true;
-    const bool good = subject_make(s, c->layer, &c->kernel, &draw, &c->diag) &&
-                      (c->options->against == NULL || subject_make_against(s, &draw, &c->diag));
+        return;
+    subject_make(s, c->layer, &c->kernel, &draw);
+    if (c->options->against != NULL)
+        subject_make_against(s, &draw);
     s->plain_layer = c->plain_layer;
     s->plain = c->plain_layer != NULL ? &c->plain : NULL;
-    return good;
 }
 
 static void check_isa(struct check *c, size_t row, struct tally *tally)
 {
     const char *name = isa_table[row].name;
     const bool pairs = inputs_pairs(c->layer, isa_table[row].id);
-    if (!make_subject(c, pairs))
-        return;
+    make_subject(c, pairs);
     const struct findings f = apart_verify(&c->subject[pairs], isa_table[row].id, &c->diag);
     switch (f.verdict) {
     case VERDICT_GOOD:

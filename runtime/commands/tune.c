@@ -166,7 +166,7 @@ static void request_words(struct words *words, const struct options *options, co
 }
 
 /* Computes reference and bounds, for every kernel that folds and packs in the same way. */
-static bool compute(struct tune *t, const struct kernel *kernel)
+static void compute(struct tune *t, const struct kernel *kernel)
 {
     const struct folds folds = kernel_folds(kernel);
     const struct inputs_draw draw = {.seed = t->draw.seed, .init = t->draw.init, .n = t->draw.n, .m = t->draw.m,
@@ -177,11 +177,9 @@ static bool compute(struct tune *t, const struct kernel *kernel)
     if (!made) {
         subject_free(&t->subject);
         t->folds = folds;
-        if (!subject_make(&t->subject, t->layer, kernel, &draw, t->diag))
-            return false;
+        subject_make(&t->subject, t->layer, kernel, &draw);
     }
     t->subject.kernel = kernel;
-    return true;
 }
 
 /* Reports what is wrong, and the command that shows it: --set arguments make the same kernel as the plan file. */
@@ -211,8 +209,7 @@ static void report_wrong(struct tune *t, const struct findings *f, const struct 
  * this process. False if the kernel is wrong, which is reported and counted, or with the reason in `diag`. */
 static bool check_kernel(struct tune *t, const struct kernel *kernel, const struct plan_request *request)
 {
-    if (!compute(t, kernel))
-        return false;
+    compute(t, kernel);
     const struct findings f = apart_verify(&t->subject, isa_of(t)->id, t->diag);
     t->subject.kernel = NULL;
     if (f.verdict == VERDICT_FAILED) {
@@ -782,12 +779,11 @@ static unsigned rows_here(struct tune *t)
     unsigned rows = 0;
     for (size_t i = 0; i < isa_count; i++)
         ask_small_code(&file, i);
-    if (!inputs_draw(&inputs, t->layer, &draw, t->diag) ||
-        !compile_plan(t, &kernel, &file, t->options->isa, t->budget.end)) {
-        inputs_free(&inputs);
+    if (!compile_plan(t, &kernel, &file, t->options->isa, t->budget.end)) {
         say_too_short(t);
         return 0;
     }
+    inputs_draw(&inputs, t->layer, &draw, NULL);
     void *packed = large_pages(kernel.call->packed_bytes);
     const struct kernel_weights weights = kernel_weights_of(&inputs);
     for (size_t i = 0; i < isa_count; i++)

@@ -221,15 +221,11 @@ void inputs_put(const struct layer *layer, const struct inputs *in, enum layer_t
     element_put(type, in->tensor[tensor], at, isfinite(number) ? fmax(-most, fmin(most, number)) : number);
 }
 
-static bool allocate(struct inputs *in, const struct layer *layer, enum layer_tensor tensor, struct diag *diag)
+static void allocate(struct inputs *in, const struct layer *layer, enum layer_tensor tensor)
 {
-    if (!is_read(layer, tensor))
-        return true;
-    size_t bytes = inputs_bytes(layer, in, tensor);
-    in->tensor[tensor] = malloc(bytes > 0 ? bytes : 1);
-    if (in->tensor[tensor] == NULL)
-        diag_environment(diag, NULL, "out of memory");
-    return in->tensor[tensor] != NULL;
+    const size_t bytes = inputs_bytes(layer, in, tensor);
+    if (is_read(layer, tensor))
+        in->tensor[tensor] = memory_there(malloc(bytes > 0 ? bytes : 1));
 }
 
 void inputs_free(struct inputs *in)
@@ -241,17 +237,13 @@ void inputs_free(struct inputs *in)
     }
 }
 
-bool inputs_allocate(struct inputs *in, const struct layer *layer, struct diag *diag)
+void inputs_allocate(struct inputs *in, const struct layer *layer)
 {
     memset(in->tensor, 0, sizeof in->tensor);
     in->packed = NULL;
     memset(in->unit, 0, sizeof in->unit);
     for (int t = 0; t < TENSOR_COUNT; t++)
-        if (!allocate(in, layer, t, diag)) {
-            inputs_free(in);
-            return false;
-        }
-    return true;
+        allocate(in, layer, t);
 }
 
 bool inputs_set_lengths(struct inputs *in, const struct layer *layer, const char *list, struct diag *diag)
@@ -278,16 +270,14 @@ bool inputs_set_lengths(struct inputs *in, const struct layer *layer, const char
     return in->batch == 0 || *list == '\0';
 }
 
-bool inputs_copy(struct inputs *in, const struct layer *layer, const struct inputs *from, struct diag *diag)
+void inputs_copy(struct inputs *in, const struct layer *layer, const struct inputs *from)
 {
     *in = *from;
     in->borrows_weights = false;
-    if (!inputs_allocate(in, layer, diag))
-        return false;
+    inputs_allocate(in, layer);
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (in->tensor[t] != NULL)
             memcpy(in->tensor[t], from->tensor[t], inputs_bytes(layer, in, t));
-    return true;
 }
 
 bool inputs_fit(const struct layer *layer, const struct inputs_draw *draw, bool timed, const char *place,
@@ -715,8 +705,8 @@ bool inputs_pairs(const struct layer *layer, int isa)
     return layer->precision == PRECISION_I8 && isa_sums_pairs(isa);
 }
 
-bool inputs_draw_call(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
-                      const struct inputs *weights, struct diag *diag)
+void inputs_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
+                 const struct inputs *weights)
 {
     *in = (struct inputs){.batch = draw->batch, .n = draw->n, .m = !layer_is_square(layer) ? draw->m : draw->n,
                           .borrows_weights = weights != NULL,
@@ -733,19 +723,10 @@ bool inputs_draw_call(struct inputs *in, const struct layer *layer, const struct
             in->tensor[t] = weights->tensor[t];
             continue;
         }
-        if (!allocate(in, layer, t, diag)) {
-            inputs_free(in);
-            return false;
-        }
+        allocate(in, layer, t);
         if (in->tensor[t] != NULL)
             draw_tensor(&random, layer, in, t, draw);
     }
-    return true;
-}
-
-bool inputs_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag)
-{
-    return inputs_draw_call(in, layer, draw, NULL, diag);
 }
 
 /* ---- from a file ----------------------------------------------------------------------------------------------- */
@@ -955,8 +936,8 @@ bool inputs_from_tensors(struct inputs *in, const struct layer *layer, const str
     }
     for (int t = 0; good && t < TENSOR_COUNT; t++) {
         const struct tensor *tensor = tensors_find(tensors, layer_tensor_called(layer, t));
-        good = allocate(in, layer, t, diag);
-        if (good && in->tensor[t] != NULL)
+        allocate(in, layer, t);
+        if (in->tensor[t] != NULL)
             copy_numbers(in->tensor[t], layer, t, tensor);
     }
     good = good && check_numbers(in, TENSOR_LENGTHS, in->m, place, diag) &&

@@ -57,12 +57,11 @@ bool inputs_pairs(const struct layer *layer, int isa);
 /* Whether the layer takes a call of these sizes; `timed`: and there is something to time. Reasons in `diag`. */
 bool inputs_fit(const struct layer *layer, const struct inputs_draw *draw, bool timed, const char *place,
                 struct diag *diag);
-bool inputs_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw, struct diag *diag);
+/* On borrowed weights; NULL: they are drawn too */
+void inputs_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
+                 const struct inputs *weights);
 /* Factor on random weights of this tensor: below 1 for queries with a very large scale */
 double inputs_query_factor(const struct layer *layer, enum layer_tensor tensor);
-/* The same, but with borrowed weights; NULL: they are drawn too */
-bool inputs_draw_call(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
-                      const struct inputs *weights, struct diag *diag);
 /* Draws one tensor again. */
 void inputs_draw_tensor(struct inputs *inputs, const struct layer *layer, enum layer_tensor tensor, uint64_t seed);
 /* Copies and checks; the file may have y and attn. */
@@ -71,11 +70,11 @@ bool inputs_from_tensors(struct inputs *inputs, const struct layer *layer, const
 /* The file type of such elements */
 enum tensor_type inputs_type(enum tensor_element element);
 /* Allocates every tensor of these sizes, without content. */
-bool inputs_allocate(struct inputs *inputs, const struct layer *layer, struct diag *diag);
+void inputs_allocate(struct inputs *inputs, const struct layer *layer);
 /* "7" for every sequence or "7,0,12", the last one for all that follow; refused without a padding mask, and above m. */
 bool inputs_set_lengths(struct inputs *inputs, const struct layer *layer, const char *list, struct diag *diag);
 /* A deep copy. */
-bool inputs_copy(struct inputs *inputs, const struct layer *layer, const struct inputs *from, struct diag *diag);
+void inputs_copy(struct inputs *inputs, const struct layer *layer, const struct inputs *from);
 void inputs_free(struct inputs *inputs);
 
 /* Bytes of a tensor; number `at` of one of any of its types, in double. */

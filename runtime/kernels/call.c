@@ -34,11 +34,11 @@ static bool add_weights(struct call *call, const struct weights_choice *choice, 
     return diag->errors == errors;
 }
 
-/* Memory that a child process fills for us; NULL: none */
+/* Memory that a child process fills for us */
 static void *shared(size_t bytes)
 {
     void *memory = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return memory != MAP_FAILED ? memory : NULL;
+    return memory_there(memory != MAP_FAILED ? memory : NULL);
 }
 
 static void unshare(void *memory, size_t bytes)
@@ -65,8 +65,6 @@ static bool make_gradients(struct call *call, const char *in, struct diag *diag)
             continue;
         call->gradient_bytes[t] = inputs_count(call->layer, &call->inputs, t) * sizeof(float);
         call->gradient[t] = shared(call->gradient_bytes[t]);
-        if (call->gradient[t] == NULL)
-            diag_environment(diag, NULL, "out of memory");
     }
     return diag->errors == errors;
 }
@@ -84,17 +82,12 @@ bool call_read(struct call *call, const char *spec, const struct compile_options
     call->y = shared(call->y_bytes);
     call->attn = shared(call->attn_bytes);
     call->lse = shared(call->lse_bytes);
-    bool room = call->y != NULL && call->attn != NULL && call->lse != NULL;
     for (int part = 0; part < inputs_cache_parts(call->layer); part++) {
         call->cache_bytes[part] = inputs_cache_bytes(call->layer, &call->inputs, part);
         call->cache[part] = shared(call->cache_bytes[part]);
-        room = room && call->cache[part] != NULL;
     }
-    if (room)
-        call_reset_cache(call);
-    if (!room)
-        diag_environment(diag, NULL, "out of memory");
-    return room && make_gradients(call, in, diag);
+    call_reset_cache(call);
+    return make_gradients(call, in, diag);
 }
 
 void call_reset_cache(struct call *call)

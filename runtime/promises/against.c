@@ -24,10 +24,10 @@ static void put_row(const struct layer *layer, const struct inputs *to, bool val
 }
 
 /* Stores all rows that a sequence's queries may read. */
-static bool put_rows(const struct layer *layer, const struct inputs *from, const struct inputs *to)
+static void put_rows(const struct layer *layer, const struct inputs *from, const struct inputs *to)
 {
-    double *work = malloc((size_t)(layer->d_k + layer->d_v) * sizeof *work);
-    for (int values = 0; work != NULL && values < 2; values++)
+    double *work = memory_get((size_t)(layer->d_k + layer->d_v), sizeof *work);
+    for (int values = 0; values < 2; values++)
         for (size_t b = 0; b < to->batch; b++)
             for (size_t i = 0; i < (size_t)layer->h_kv; i++)
                 for (size_t r = 0; r < inputs_cached(layer, to, b); r++) {
@@ -35,29 +35,24 @@ static bool put_rows(const struct layer *layer, const struct inputs *from, const
                     put_row(layer, to, values, inputs_floats(from, inputs_cache_of(layer, values)),
                             inputs_cache_row(layer, to, values, b, i, position), work);
                 }
-    const bool good = work != NULL;
     free(work);
-    return good;
 }
 
-bool against_make(struct against *a, const struct layer *layer, const struct inputs *inputs,
-                  const struct inputs_draw *draw, struct diag *diag)
+void against_make(struct against *a, const struct layer *layer, const struct inputs *inputs,
+                  const struct inputs_draw *draw)
 {
     fenv_t callers;
     *a = (struct against){.wanted = true, .plain = *layer};
     a->plain.precision = PRECISION_F32;
     a->plain.weight_type = a->plain.cache_type = a->plain.tensor_type = TENSOR_F32;
-    if (!inputs_draw_call(&a->given, &a->plain, draw, inputs, diag) ||
-        !inputs_draw_call(&a->rounded, layer, draw, inputs, diag))
-        return false;
+    inputs_draw(&a->given, &a->plain, draw, inputs);
+    inputs_draw(&a->rounded, layer, draw, inputs);
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV); /* the reference keeps subnormal numbers, whatever kernels do */
-    bool good = !layer_stores_cache(layer) || put_rows(layer, &a->given, &a->rounded);
-    if (!good)
-        diag_environment(diag, NULL, "out of memory");
-    good = good && reference_compute(&a->reference, &a->plain, &a->given, true, NULL, NULL, diag);
+    if (layer_stores_cache(layer))
+        put_rows(layer, &a->given, &a->rounded);
+    reference_compute(&a->reference, &a->plain, &a->given, true, NULL, NULL);
     fesetenv(&callers);
-    return good;
 }
 
 void against_free(struct against *a)

@@ -19,9 +19,9 @@ struct against {
     struct reference reference;  /* of that call */
 };
 
-/* Draws a call like `inputs`, whose weights it borrows. Call against_free() in any case. */
-bool against_make(struct against *against, const struct layer *layer, const struct inputs *inputs,
-                  const struct inputs_draw *draw, struct diag *diag);
+/* Draws a call like `inputs`, whose weights it borrows. */
+void against_make(struct against *against, const struct layer *layer, const struct inputs *inputs,
+                  const struct inputs_draw *draw);
 void against_free(struct against *against);
 
 #endif

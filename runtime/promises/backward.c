@@ -23,7 +23,6 @@ struct pass {
     float *dy;
     struct gradients reference;
     char *why;
-    struct diag *diag;
 };
 
 static size_t count_of(const struct pass *p, enum layer_tensor tensor)
@@ -41,24 +40,22 @@ static size_t d_out(const struct pass *p)
     return (size_t)p->layer->d_out;
 }
 
-static bool allocate(struct pass *p)
+static void allocate(struct pass *p)
 {
     const size_t dy = p->in->batch * p->in->n * d_out(p);
-    bool good = outputs_make(&p->out, p->layer, p->in, 4) &&
-                guarded_make(&p->saved, p->in->batch * p->in->n * p->call->saved_floats * 4, 4) &&
-                guarded_make(&p->scratch, p->call->scratch_bytes_for(WORKERS), 0) &&
-                guarded_make(&p->back, p->call->back_scratch_bytes_for(WORKERS), 0);
-    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++)
-        if (layer_has_gradient(p->layer, t))
-            good = guarded_make(&p->gradient[t], count_of(p, t) * 4, 4) &&
-                   guarded_make(&p->base[t], count_of(p, t) * 4, 4);
-    p->dy = malloc(dy * sizeof *p->dy + 1);
+    outputs_make(&p->out, p->layer, p->in, 4);
+    guarded_make(&p->saved, p->in->batch * p->in->n * p->call->saved_floats * 4, 4);
+    guarded_make(&p->scratch, p->call->scratch_bytes_for(WORKERS), 0);
+    guarded_make(&p->back, p->call->back_scratch_bytes_for(WORKERS), 0);
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
+        if (layer_has_gradient(p->layer, t)) {
+            guarded_make(&p->gradient[t], count_of(p, t) * 4, 4);
+            guarded_make(&p->base[t], count_of(p, t) * 4, 4);
+        }
+    p->dy = memory_get(dy, sizeof *p->dy);
     struct random random = {p->of->seed ^ 0x6472647964726479u};
-    for (size_t i = 0; p->dy != NULL && i < dy; i++)
+    for (size_t i = 0; i < dy; i++)
         p->dy[i] = (float)random_normal(&random);
-    if (!good || p->dy == NULL)
-        diag_environment(p->diag, NULL, "out of memory");
-    return good && p->dy != NULL;
 }
 
 static void release(struct pass *p)
@@ -72,7 +69,7 @@ static void release(struct pass *p)
         guarded_free(&p->base[t]);
     }
     free(p->dy);
-    gradients_free(&p->reference);
+    pool_free(&p->reference.memory);
 }
 
 static struct kernel_args args_of(const struct pass *p, const struct inputs *in)
@@ -358,9 +355,7 @@ static bool check_poisons(struct pass *p, struct inputs *in, enum layer_tensor t
                           size_t width, struct random *random)
 {
     bool good = true;
-    float *kept = malloc(width * sizeof *kept + 1);
-    if (kept == NULL)
-        return diag_environment(p->diag, NULL, "out of memory");
+    float *kept = memory_get(width, sizeof *kept);
     for (size_t trial = 0; good && count > 0 && trial < 4; trial++) {
         struct poison poison = {p, tensor, random_bits(random) % p->in->batch, 0};
         poison.row = trial == 0 ? count - 1 : random_bits(random) % count;
@@ -381,8 +376,7 @@ static bool check_hidden(struct pass *p)
     struct random random = {p->of->seed + 77};
     if (p->in->batch == 0 || p->in->n == 0)
         return true;
-    if (!inputs_copy(&in, p->layer, p->in, p->diag))
-        return false;
+    inputs_copy(&in, p->layer, p->in);
     const bool conv = p->layer->w_o == W_O_CONV; /* its taps spread dy */
     bool good = check_poisons(p, &in, TENSOR_X, in.tensor[TENSOR_X], in.n, (size_t)p->layer->d_model, &random) &&
                 (!p->layer->cross || check_poisons(p, &in, TENSOR_SOURCE, in.tensor[TENSOR_SOURCE], in.m,
@@ -463,12 +457,9 @@ static bool check_forward(struct pass *p)
     if (good || !run_forward(p, p->in))
         return good;
     good = true;
-    for (size_t i = 0; good && i < sizeof all / sizeof all[0]; i++) {
-        good = guarded_make(&was[i], all[i].is->bytes, 4);
-        if (good)
-            memcpy(was[i].data, all[i].is->data, all[i].is->bytes);
-        else
-            diag_environment(p->diag, NULL, "out of memory");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        guarded_make(&was[i], all[i].is->bytes, 4);
+        memcpy(was[i].data, all[i].is->data, all[i].is->bytes);
     }
     for (int trains = 1; good && trains >= 0; trains--) {
         args.saved = trains ? args.saved : NULL;
@@ -490,8 +481,9 @@ bool backward_holds(struct backward *backward, const struct inputs *inputs, bool
                     struct diag *diag)
 {
     struct pass p = {.of = backward, .in = inputs, .layer = backward->layer, .call = backward->kernel->call,
-                     .why = why, .diag = diag};
-    bool good = allocate(&p) && gradients_compute(&p.reference, p.layer, inputs, p.dy, diag) && is_accurate(&p);
+                     .why = why};
+    allocate(&p);
+    bool good = gradients_compute(&p.reference, p.layer, inputs, p.dy, diag) && is_accurate(&p);
     good = good && (!all || (check_parts(&p) && check_batch(&p) && check_choice(&p) && check_refusals(&p) &&
                              check_hidden(&p) && check_forward(&p)));
     release(&p);

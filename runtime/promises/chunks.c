@@ -39,9 +39,9 @@ struct feeding {
     struct guarded scratch;
     struct random random;
     size_t *done; /* [batch] tokens that were fed */
+    struct pool results;
     bool extreme, compares;
     char *why;
-    struct diag *diag;
 };
 
 bool chunks_apply(const struct layer *layer)
@@ -51,18 +51,12 @@ bool chunks_apply(const struct layer *layer)
     return layer_has_cache(layer) && right == 0 && (layer->mask & MASK_PREFIX) == 0;
 }
 
-bool chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed, size_t batch, size_t length,
-                 int64_t past, const struct inputs *weights, struct diag *diag)
+void chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed, size_t batch, size_t length,
+                 int64_t past, const struct inputs *weights)
 {
     const struct inputs_draw draw = {.seed = seed, .batch = batch, .n = length, .m = length, .past_given = past == 0,
                                      .past_most = past, .past_apart = past > 0, .whole_pages = true};
-    return inputs_draw_call(stream, layer, &draw, weights, diag);
-}
-
-static bool no_memory(struct feeding *f)
-{
-    diag_environment(f->diag, NULL, "out of memory");
-    return false;
+    inputs_draw(stream, layer, &draw, weights);
 }
 
 static size_t length_of(const struct feeding *f, size_t b)
@@ -135,7 +129,8 @@ static int part_of(const struct layer *layer, enum layer_tensor tensor)
 }
 
 /* The call of n tokens of each sequence; its cache is what the calls before it left. */
-static bool make_call(struct feeding *f, struct inputs *in, size_t n, const int32_t *lengths, const struct fed *fed)
+static void make_call(const struct feeding *f, struct inputs *in, size_t n, const int32_t *lengths,
+                      const struct fed *fed)
 {
     const struct inputs *all = f->stream;
     *in = *all;
@@ -147,13 +142,7 @@ static bool make_call(struct feeding *f, struct inputs *in, size_t n, const int3
             continue;
         in->mask_batch[t] = kind == TENSOR_OF_PAIRS ? in->batch : in->mask_batch[t];
         const size_t bytes = inputs_count(f->layer, in, t) * layer_tensor_size(f->layer, t);
-        in->tensor[t] = malloc(bytes + 1);
-        if (in->tensor[t] == NULL) {
-            for (enum layer_tensor later = t + 1; later < TENSOR_COUNT; later++)
-                if (!tensor_is_packed(layer_tensor_row(later)->kind))
-                    in->tensor[later] = NULL;
-            return no_memory(f);
-        }
+        in->tensor[t] = memory_get(bytes, 1);
         const void *const cached = kind == TENSOR_CACHE ? fed->cache[part_of(f->layer, t)].data : NULL;
         if (cached != NULL)
             memcpy(in->tensor[t], cached, bytes);
@@ -169,7 +158,6 @@ static bool make_call(struct feeding *f, struct inputs *in, size_t n, const int3
         else
             take_tokens(f, in, t);
     }
-    return true;
 }
 
 /* What became of the tokens of the call goes to where all tokens have their place. */
@@ -208,8 +196,7 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
     struct comparison c[5] = {{0}};
     struct reference reference;
     struct bounds bounds;
-    if (!bounds_compute(&reference, &bounds, f->layer, in, kernel_folds(f->kernel), true, f->diag))
-        return false;
+    bounds_compute(&reference, &bounds, f->layer, in, kernel_folds(f->kernel), true);
     compare_y(&c[0], f->layer, in, &reference, &bounds, out->y.data, gates);
     if (f->layer->scores)
         compare_attn(&c[1], f->layer, in, &reference, &bounds, out->attn.data, gates);
@@ -219,22 +206,16 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
     bool good = true;
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = out->cache[part].data;
-    for (int values = 0; good && values < 2; values++)
-        good = compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, after, gates) || no_memory(f);
+    for (int values = 0; values < 2; values++)
+        compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, after, gates);
     for (size_t i = 0; good && i < sizeof c / sizeof *c; i++)
         if (c[i].misses > 0) {
-            char *text = NULL;
-            size_t size;
-            FILE *file = open_memstream(&text, &size);
-            if (file != NULL) {
-                compare_print_miss(&c[i], file);
-                fclose(file);
-            }
-            good = violated(f, "fed in %s, %zu tokens: %.200s", way_names[WAY_MIXED], in->n, text);
-            free(text);
+            struct text text;
+            compare_print_miss(&c[i], text_begin(&text));
+            good = violated(f, "fed in %s, %zu tokens: %.200s", way_names[WAY_MIXED], in->n, text_end(&text));
+            free(text.bytes);
         }
     reference_free(&reference);
-    bounds_free(&bounds);
     return good;
 }
 
@@ -253,9 +234,9 @@ static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool 
 {
     struct inputs in;
     struct outputs out = {.y = {0}};
-    bool good = make_call(f, &in, n, lengths, fed);
-    good = good && (outputs_make(&out, f->layer, &in, 4) || no_memory(f)) && run_call(f, &in, &out) &&
-           (!compares || compare_call(f, &in, &out));
+    make_call(f, &in, n, lengths, fed);
+    outputs_make(&out, f->layer, &in, 4);
+    const bool good = run_call(f, &in, &out) && (!compares || compare_call(f, &in, &out));
     if (good) {
         keep(f, &in, &out, fed);
         for (size_t b = 0; b < in.batch; b++)
@@ -301,10 +282,10 @@ static bool feed(struct feeding *f, enum way way, struct fed *fed)
 {
     size_t least;
     const size_t most = largest_call(f, way, &least), batch = f->stream->batch;
-    int32_t *lengths = malloc((batch + 1) * sizeof *lengths);
+    int32_t *lengths = memory_get(batch, sizeof *lengths);
     const bool varies = way == WAY_MIXED || way == WAY_FEW || way == WAY_MANY;
     const bool pads = f->stream->tensor[TENSOR_LENGTHS] != NULL;
-    bool good = lengths != NULL || no_memory(f);
+    bool good = true;
     memset(f->done, 0, batch * sizeof *f->done);
     for (size_t left = most_left(f); good && left > 0; left = most_left(f)) {
         size_t n = varies ? least + random_bits(&f->random) % (most - least + 1) : most;
@@ -323,32 +304,19 @@ static bool feed(struct feeding *f, enum way way, struct fed *fed)
     return good;
 }
 
-static bool make_fed(struct feeding *f, struct fed *fed)
+static struct fed make_fed(struct feeding *f)
 {
     const struct inputs *all = f->stream;
-    *fed = (struct fed){.there = true};
-    fed->y = calloc(inputs_count(f->layer, all, TENSOR_Y) + 1, sizeof *fed->y);
-    fed->attn = calloc(inputs_count(f->layer, all, TENSOR_ATTN) + 1, sizeof *fed->attn);
-    fed->lse = calloc(inputs_count(f->layer, all, TENSOR_LSE) + 1, sizeof *fed->lse);
-    fed->path = calloc(all->batch * all->n + 1, 1);
-    bool good = fed->y != NULL && fed->attn != NULL && fed->lse != NULL && fed->path != NULL;
-    for (int part = 0; good && part < inputs_cache_parts(f->layer); part++) {
-        const size_t bytes = inputs_cache_bytes(f->layer, all, part);
-        good = guarded_make(&fed->cache[part], bytes, 4);
-        if (good)
-            memcpy(fed->cache[part].data, all->tensor[inputs_cache_of(f->layer, part)], bytes);
+    struct fed fed = {.there = true,
+                      .y = pool_get(&f->results, inputs_count(f->layer, all, TENSOR_Y), sizeof *fed.y),
+                      .attn = pool_get(&f->results, inputs_count(f->layer, all, TENSOR_ATTN), sizeof *fed.attn),
+                      .lse = pool_get(&f->results, inputs_count(f->layer, all, TENSOR_LSE), sizeof *fed.lse),
+                      .path = pool_get(&f->results, all->batch * all->n, 1)};
+    for (int part = 0; part < inputs_cache_parts(f->layer); part++) {
+        guarded_make(&fed.cache[part], inputs_cache_bytes(f->layer, all, part), 4);
+        memcpy(fed.cache[part].data, all->tensor[inputs_cache_of(f->layer, part)], fed.cache[part].bytes);
     }
-    return good || no_memory(f);
-}
-
-static void free_fed(struct fed *fed)
-{
-    free(fed->y);
-    free(fed->attn);
-    free(fed->lse);
-    free(fed->path);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        guarded_free(&fed->cache[part]);
+    return fed;
 }
 
 /* Rows of a token have the same bits if both calls took one path, whatever else they brought. Keys and values in the
@@ -390,29 +358,32 @@ static bool is_exact(const struct layer *layer)
 }
 
 bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
-                 const void *packed, uint64_t seed, bool extreme, char why[300], struct diag *diag)
+                 const void *packed, uint64_t seed, bool extreme, char why[300])
 {
     struct feeding f = {.call = kernel->call, .kernel = kernel, .layer = layer, .stream = stream, .packed = packed,
-                        .random = {seed ^ 0x6368756E6B}, .extreme = extreme, .why = why, .diag = diag};
+                        .random = {seed ^ 0x6368756E6B}, .extreme = extreme, .why = why};
     struct fed fed[WAYS] = {{0}};
     const bool exact = is_exact(layer);
     if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)
         return true;
     const double work = layer_multiply_adds(layer, (int64_t)stream->n, inputs_reach(layer, stream)).total;
     f.compares = (double)stream->batch * work < COMPARED_UP_TO;
-    f.done = malloc(stream->batch * sizeof *f.done);
-    bool good = (f.done != NULL && guarded_make(&f.scratch, f.call->scratch_bytes, 0)) || no_memory(&f);
+    f.done = pool_get(&f.results, stream->batch, sizeof *f.done);
+    guarded_make(&f.scratch, f.call->scratch_bytes, 0);
+    bool good = true;
     for (enum way way = 0; good && way < WAYS; way++) {
         size_t least;
         if (largest_call(&f, way, &least) == 0)
             continue;
-        good = make_fed(&f, &fed[way]) && feed(&f, way, &fed[way]);
+        fed[way] = make_fed(&f);
+        good = feed(&f, way, &fed[way]);
         for (enum way other = 0; good && other < way; other++)
             good = !fed[other].there || alike(&f, fed, other, way, exact);
     }
     for (enum way way = 0; way < WAYS; way++)
-        free_fed(&fed[way]);
+        for (int part = 0; part < CACHE_PARTS; part++)
+            guarded_free(&fed[way].cache[part]);
     guarded_free(&f.scratch);
-    free(f.done);
+    pool_free(&f.results);
     return good;
 }

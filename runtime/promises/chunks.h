@@ -14,11 +14,11 @@ bool chunks_apply(const struct layer *layer);
 
 /* Sequences to be fed: a call of `length` tokens of each, on the weights of `weights`; of a cache that holds up to so
  * many positions, another number for each. */
-bool chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed, size_t batch, size_t length,
-                 int64_t past, const struct inputs *weights, struct diag *diag);
+void chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed, size_t batch, size_t length,
+                 int64_t past, const struct inputs *weights);
 /* Feeds such a call in several ways. Each call of one of them is compared with the reference: within all bounds, or, if
  * the scores are `extreme`, within those of the worst case. `why` says which two are not alike. */
 bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
-                 const void *packed, uint64_t seed, bool extreme, char why[300], struct diag *diag);
+                 const void *packed, uint64_t seed, bool extreme, char why[300]);
 
 #endif

@@ -132,15 +132,13 @@ static struct units units_of(const struct layer *layer)
     return (struct units){unit * ldexp(1, -of_queries), of_keys};
 }
 
-bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,
-                      struct diag *diag)
+void extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn)
 {
     const struct columns c = columns_of(layer);
     const size_t h = (size_t)layer->h, h_kv = (size_t)layer->h_kv, kv = (size_t)layer->d_in_kv;
     struct inputs from = *drawn; /* nothing of the call */
     from.batch = from.n = from.m = 0;
-    if (!inputs_copy(weights, layer, &from, diag))
-        return false;
+    inputs_copy(weights, layer, &from);
     const struct units units = units_of(layer);
     const bool norms = layer->qk_norm != NORM_NONE;
     void *const *w = weights->tensor;
@@ -162,7 +160,6 @@ bool extremes_weights(struct inputs *weights, const struct layer *layer, const s
         make_values(layer, w[TENSOR_W_V], kv, h_kv, c.value);
     else if (w[TENSOR_W_O] != NULL && !layer->projected)
         clear_output_rows(layer, w[TENSOR_W_O], c.value);
-    return true;
 }
 
 /* ---- kinds of scores ------------------------------------------------------------------------------------------- */
@@ -539,14 +536,13 @@ static void draw_mask(struct inputs *in, const struct layer *layer, enum extreme
 
 /* ---- a call ---------------------------------------------------------------------------------------------------- */
 
-bool extremes_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw, enum extremes extremes,
-                   const struct inputs *weights, struct diag *diag)
+void extremes_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw, enum extremes extremes,
+                   const struct inputs *weights)
 {
     struct inputs_draw whole = *draw;
     whole.whole_masks = whole.past_given = whole.whole_pages = true; /* the cache is empty, so all keys are new */
     whole.past = 0;
-    if (!inputs_draw_call(in, layer, &whole, weights, diag))
-        return false;
+    inputs_draw(in, layer, &whole, weights);
     struct drawing d = {.layer = layer, .in = in, .columns = columns_of(layer), .largest = largest_factor(layer)};
     int32_t *lengths = in->tensor[TENSOR_LENGTHS];
     for (d.b = 0; d.b < in->batch; d.b++) {
@@ -557,5 +553,4 @@ bool extremes_draw(struct inputs *in, const struct layer *layer, const struct in
     }
     if (is_additive(layer))
         draw_mask(in, layer, extremes, draw->seed);
-    return true;
 }

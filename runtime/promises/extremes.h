@@ -12,8 +12,7 @@
 #include "inputs/inputs.h"
 
 /* Makes weights from random ones of the same layer. */
-bool extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn,
-                      struct diag *diag);
+void extremes_weights(struct inputs *weights, const struct layer *layer, const struct inputs *drawn);
 enum extremes {
     EXTREMES_MIXED, /* each sequence has another kind of scores */
     EXTREMES_LONG,  /* two kinds, for many blocks of keys */
@@ -22,7 +21,7 @@ enum extremes {
 /* Number of sequences that are needed to show all of that */
 size_t extremes_batch(const struct layer *layer, enum extremes extremes);
 /* Draws a call on those weights, which it borrows. */
-bool extremes_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
-                   enum extremes extremes, const struct inputs *weights, struct diag *diag);
+void extremes_draw(struct inputs *inputs, const struct layer *layer, const struct inputs_draw *draw,
+                   enum extremes extremes, const struct inputs *weights);
 
 #endif

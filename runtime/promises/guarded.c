@@ -6,24 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "system/memory.h"
+
 #define ZONE ((size_t)256)
 #define BOUNDARY ((size_t)128) /* of which kernels need half */
 #define OUTSIDE 0xA5
 
 static const unsigned char inside[4] = {0xA5, 0xA5, 0xA5, 0x7F};
 
-bool guarded_make(struct guarded *memory, size_t bytes, size_t offset)
+void guarded_make(struct guarded *memory, size_t bytes, size_t offset)
 {
     *memory = (struct guarded){.bytes = bytes};
-    if (bytes > SIZE_MAX - 4 * ZONE)
-        return false;
     memory->block_bytes = (bytes + offset + 2 * ZONE + BOUNDARY - 1) / BOUNDARY * BOUNDARY;
-    memory->block = aligned_alloc(BOUNDARY, memory->block_bytes);
-    if (memory->block == NULL)
-        return false;
+    memory->block = memory_there(bytes < SIZE_MAX / 2 ? aligned_alloc(BOUNDARY, memory->block_bytes) : NULL);
     memory->data = memory->block + ZONE + offset;
     guarded_fill(memory);
-    return true;
 }
 
 void guarded_fill(struct guarded *memory)

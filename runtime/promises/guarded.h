@@ -17,7 +17,7 @@ struct guarded {
 };
 
 /* Filled with signalling NaNs (as f32). */
-bool guarded_make(struct guarded *memory, size_t bytes, size_t offset);
+void guarded_make(struct guarded *memory, size_t bytes, size_t offset);
 void guarded_fill(struct guarded *memory);
 bool guarded_zones_intact(const struct guarded *memory);
 /* Whether nothing was written since the last fill */

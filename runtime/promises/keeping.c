@@ -18,7 +18,6 @@ struct keeping {
     struct guarded kept, copy, scratch;       /* copy: of what is kept */
     int32_t *other;                           /* [batch]: the blocks in the opposite order */
     char *why;
-    struct diag *diag;
 };
 
 static struct kernel_args args_of(const struct keeping *k, const struct inputs *in, const struct outputs *out,
@@ -119,8 +118,7 @@ static void turn_round(const struct layer *layer, const struct inputs *in, enum 
 static bool other_rows(struct keeping *k, enum layer_tensor tensor, size_t rows, size_t width, const char *what)
 {
     struct inputs in;
-    if (!inputs_copy(&in, k->layer, k->in, k->diag))
-        return false;
+    inputs_copy(&in, k->layer, k->in);
     turn_round(k->layer, &in, tensor, rows, width);
     const bool good = expect_of(k, &in) &&
                       (tensor == TENSOR_X || call_has_them(k, &in, true, NULL, "another source in the same blocks")) &&
@@ -261,20 +259,18 @@ static bool keeps(struct keeping *k)
 bool keeping_holds(struct trial *t)
 {
     const struct inputs *in = t->in;
-    struct keeping k = {.call = t->call, .layer = t->layer, .in = in, .packed = t->packed, .why = t->why,
-                        .diag = t->diag};
+    struct keeping k = {.call = t->call, .layer = t->layer, .in = in, .packed = t->packed, .why = t->why};
     if (k.call->kept_bytes == 0 || in->batch == 0 || in->n == 0 || in->m == 0)
         return true;
-    k.other = malloc(in->batch * sizeof *k.other);
-    bool good = k.other != NULL && guarded_make(&k.kept, in->batch * k.call->kept_bytes, KERNEL_ALIGNMENT) &&
-                guarded_make(&k.copy, in->batch * k.call->kept_bytes, 0) &&
-                guarded_make(&k.scratch, k.call->scratch_bytes_for(WORKERS), 0) &&
-                outputs_make(&k.out, k.layer, in, 4) && outputs_make(&k.expected, k.layer, in, 4);
-    for (size_t b = 0; good && b < in->batch; b++)
+    k.other = memory_get(in->batch, sizeof *k.other);
+    guarded_make(&k.kept, in->batch * k.call->kept_bytes, KERNEL_ALIGNMENT);
+    guarded_make(&k.copy, in->batch * k.call->kept_bytes, 0);
+    guarded_make(&k.scratch, k.call->scratch_bytes_for(WORKERS), 0);
+    outputs_make(&k.out, k.layer, in, 4);
+    outputs_make(&k.expected, k.layer, in, 4);
+    for (size_t b = 0; b < in->batch; b++)
         k.other[b] = (int32_t)(in->batch - 1 - b);
-    if (!good)
-        diag_environment(t->diag, NULL, "out of memory");
-    good = good && keeps(&k);
+    const bool good = keeps(&k);
     outputs_free(&k.out);
     outputs_free(&k.expected);
     guarded_free(&k.kept);

@@ -22,7 +22,6 @@ struct merging {
     struct guarded y_out, lse_out;
     size_t rows, n, h, d_v; /* rows of lse */
     char *why;
-    struct diag *diag;
 };
 
 static size_t y_at(const struct merging *m, size_t row)
@@ -210,20 +209,16 @@ bool merging_holds(struct trial *t)
     const struct layer *layer = t->layer;
     struct merging m = {.call = t->call, .layer = layer, .in = t->in, .packed = t->packed, .y = t->base.y.data,
                         .lse = t->base.lse.data, .rows = trial_count(t, TENSOR_LSE), .n = t->in->n,
-                        .h = (size_t)layer->h, .d_v = (size_t)layer->d_v, .why = t->why, .diag = t->diag};
+                        .h = (size_t)layer->h, .d_v = (size_t)layer->d_v, .why = t->why};
     if (m.call->merge == NULL || m.rows == 0)
         return true;
     const size_t y_bytes = trial_bytes(t, TENSOR_Y), lse_bytes = m.rows * sizeof(float);
-    m.y_b = malloc(y_bytes + 1);
-    m.lse_b = malloc(lse_bytes + 1);
-    bool good = m.y_b != NULL && m.lse_b != NULL &&
-                guarded_make(&m.y_out, y_bytes, layer_tensor_size(layer, TENSOR_Y)) &&
-                guarded_make(&m.lse_out, lse_bytes, 4);
-    if (!good)
-        diag_environment(t->diag, NULL, "out of memory");
-    if (good)
-        draw_other(&m);
-    good = good && joins(&m) && joins_in_place(&m) && keeps_nan(&m) && refuses(&m);
+    m.y_b = memory_get(y_bytes, 1);
+    m.lse_b = memory_get(lse_bytes, 1);
+    guarded_make(&m.y_out, y_bytes, layer_tensor_size(layer, TENSOR_Y));
+    guarded_make(&m.lse_out, lse_bytes, 4);
+    draw_other(&m);
+    const bool good = joins(&m) && joins_in_place(&m) && keeps_nan(&m) && refuses(&m);
     guarded_free(&m.y_out);
     guarded_free(&m.lse_out);
     free(m.y_b);

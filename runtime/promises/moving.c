@@ -2,7 +2,6 @@
 /* See moving.h. */
 #include "moving.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -21,7 +20,6 @@ struct moving {
     size_t free_count;
     struct random random;
     char *why;
-    struct diag *diag;
 };
 
 static bool is_paged(const struct moving *m)
@@ -47,20 +45,16 @@ static size_t cache_bytes(const struct moving *m, int part)
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
 /* More pages than are used, one for each sequence at least. */
-static bool add_pages(struct moving *m)
+static void add_pages(struct moving *m)
 {
     struct inputs *in = &m->before;
     for (int part = 0; is_paged(m) && part < inputs_cache_parts(m->layer); part++) {
-        const enum layer_tensor tensor = inputs_cache_of(m->layer, part);
+        void **tensor = &in->tensor[inputs_cache_of(m->layer, part)];
         const size_t had = cache_bytes(m, part), page = had / in->pages;
-        void *more = realloc(in->tensor[tensor], had + BATCH * page);
-        if (more == NULL)
-            return false;
-        in->tensor[tensor] = more;
-        memset((char *)more + had, 0x7f, BATCH * page);
+        *tensor = memory_grow(*tensor, had + BATCH * page, 1);
+        memset((char *)*tensor + had, 0x7f, BATCH * page);
     }
     in->pages += is_paged(m) ? BATCH : 0;
-    return true;
 }
 
 /* Pages that no sequence uses, in no order. */
@@ -83,31 +77,26 @@ static void list_free(struct moving *m)
 }
 
 /* The function's input, before the call */
-static bool prepare(struct moving *m)
+static void prepare(struct moving *m)
 {
     const size_t offset = 4 * (random_bits(&m->random) % 8);
     const size_t table = inputs_count(m->layer, &m->before, TENSOR_PAGE_TABLE);
     struct guarded *all[] = {&m->past, &m->table, &m->from, &m->free_pages};
     const size_t bytes[] = {BATCH * sizeof(int32_t), table * sizeof(int32_t), BATCH * sizeof(int32_t),
                             m->before.pages * sizeof(int32_t)};
-    bool good = true;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         guarded_free(all[i]);
-        good = good && guarded_make(all[i], bytes[i], offset);
+        guarded_make(all[i], bytes[i], offset);
     }
     for (int part = 0; part < inputs_cache_parts(m->layer); part++) {
         guarded_free(&m->cache[part]);
-        good = good && guarded_make(&m->cache[part], cache_bytes(m, part), offset);
-    }
-    if (!good)
-        return diag_environment(m->diag, NULL, "out of memory");
-    for (int part = 0; part < inputs_cache_parts(m->layer); part++)
+        guarded_make(&m->cache[part], cache_bytes(m, part), offset);
         memcpy(m->cache[part].data, m->before.tensor[inputs_cache_of(m->layer, part)], m->cache[part].bytes);
+    }
     memcpy(m->past.data, m->before.tensor[TENSOR_PAST], bytes[0]);
     if (is_paged(m))
         memcpy(m->table.data, m->before.tensor[TENSOR_PAGE_TABLE], bytes[1]);
     list_free(m);
-    return true;
 }
 
 static struct kernel_cache cache_of(const struct moving *m)
@@ -224,8 +213,7 @@ static bool moved_right(struct moving *m, const struct kernel_cache *cache)
 static bool moves(struct moving *m)
 {
     for (size_t turn = 0; turn < TURNS; turn++) {
-        if (!prepare(m))
-            return false;
+        prepare(m);
         draw_from(m, turn);
         if (turn % 2 == 1) /* just enough */
             m->free_count = min_size(m->free_count, copies_of(m));
@@ -243,8 +231,7 @@ static bool moves(struct moving *m)
 
 static bool resets(struct moving *m)
 {
-    if (!prepare(m))
-        return false;
+    prepare(m);
     memset(m->past.data, 0x80, BATCH * sizeof(int32_t)); /* like uninitialised memory */
     const struct kernel_cache cache = cache_of(m);
     const int error = m->call->cache_reset(&cache);
@@ -383,8 +370,7 @@ static bool refuses_pages(struct moving *m, struct kernel_cache cache)
 
 static bool refuses(struct moving *m)
 {
-    if (!prepare(m))
-        return false;
+    prepare(m);
     draw_from(m, 3); /* copies of one sequence */
     struct kernel_cache cache = cache_of(m);
     const struct kernel_cache good = cache;
@@ -419,15 +405,13 @@ static bool refuses(struct moving *m)
 
 bool moving_holds(struct trial *t)
 {
-    struct moving m = {.call = t->call, .layer = t->layer, .random = {t->seed ^ 0x6D6F7665}, .why = t->why,
-                       .diag = t->diag};
+    struct moving m = {.call = t->call, .layer = t->layer, .random = {t->seed ^ 0x6D6F7665}, .why = t->why};
     const struct inputs_draw draw = {.seed = t->seed, .batch = BATCH, .n = 1, .m = 1, .past_most = MOST};
     if (!layer_has_cache(t->layer) || m.call->cache_move == NULL || m.call->cache_reset == NULL)
         return true;
-    bool good = inputs_draw_call(&m.before, t->layer, &draw, t->in, t->diag);
-    if (good && !add_pages(&m))
-        good = diag_environment(t->diag, NULL, "out of memory");
-    good = good && moves(&m) && resets(&m) && refuses(&m);
+    inputs_draw(&m.before, t->layer, &draw, t->in);
+    add_pages(&m);
+    const bool good = moves(&m) && resets(&m) && refuses(&m);
     struct guarded *all[] = {&m.past, &m.table, &m.from, &m.free_pages};
     for (int part = 0; part < CACHE_PARTS; part++)
         guarded_free(&m.cache[part]);

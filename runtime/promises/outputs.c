@@ -23,19 +23,16 @@ static int tensors_of(const struct layer *layer)
     return 3 + inputs_cache_parts(layer);
 }
 
-bool outputs_make(struct outputs *o, const struct layer *layer, const struct inputs *in, size_t offset)
+void outputs_make(struct outputs *o, const struct layer *layer, const struct inputs *in, size_t offset)
 {
-    bool good = true;
     outputs_free(o);
-    for (int i = 0; good && i < tensors_of(layer); i++) {
+    for (int i = 0; i < tensors_of(layer); i++) {
         const enum layer_tensor tensor = tensor_of(layer, i);
         const bool typed = i < 2 && layer_types_tensors(layer); /* no more aligned than its numbers */
         const size_t bytes = i < 3 ? inputs_bytes(layer, in, tensor) : inputs_cache_bytes(layer, in, i - 3);
-        good = guarded_make(at(o, i), bytes, typed && offset > 0 ? offset - 2 : offset);
+        guarded_make(at(o, i), bytes, typed && offset > 0 ? offset - 2 : offset);
     }
-    if (good)
-        outputs_load(o, layer, in);
-    return good;
+    outputs_load(o, layer, in);
 }
 
 void outputs_load(struct outputs *o, const struct layer *layer, const struct inputs *in)

@@ -14,8 +14,8 @@ struct outputs {
     struct guarded y, attn, lse, cache[CACHE_PARTS];
 };
 
-/* `offset`: bytes off a boundary, less 2 for tensors of 16 bits. Frees what there was. False when out of memory. */
-bool outputs_make(struct outputs *outputs, const struct layer *layer, const struct inputs *in, size_t offset);
+/* `offset`: bytes off a boundary, less 2 for tensors of 16 bits. Frees what there was. */
+void outputs_make(struct outputs *outputs, const struct layer *layer, const struct inputs *in, size_t offset);
 /* As outputs_make() leaves them */
 void outputs_fill(struct outputs *outputs, const struct layer *layer, const struct inputs *in);
 /* The cache alone */

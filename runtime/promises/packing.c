@@ -28,12 +28,6 @@ struct packing {
     struct diag *diag;
 };
 
-static bool no_memory(struct packing *p)
-{
-    diag_environment(p->diag, NULL, "out of memory");
-    return false;
-}
-
 /* ---- what is not a packed block --------------------------------------------------------------------------------- */
 
 /* Whatever `block` contains, it is not accepted as a packed block: calls return `expected`. */
@@ -89,7 +83,8 @@ static void pack_elsewhere(struct packing *p, void *block)
 static bool misplaced_block(struct packing *p)
 {
     struct guarded place;
-    bool good = guarded_make(&place, p->packed.bytes + KERNEL_ALIGNMENT, 0) || no_memory(p);
+    bool good = true;
+    guarded_make(&place, p->packed.bytes + KERNEL_ALIGNMENT, 0);
     for (size_t offset = 4; good && offset < KERNEL_ALIGNMENT; offset += 4) {
         char *block = (char *)place.data + offset;
         memcpy(block, p->good, p->packed.bytes);
@@ -301,8 +296,8 @@ static bool parts_are_disjoint(struct packing *p, const uint32_t *wanted, size_t
     const struct kernel_weights weights = kernel_weights_of(p->in);
     const size_t numbers = p->packed.bytes / sizeof *wanted;
     const uint32_t *old = p->good, *now = p->packed.data;
-    unsigned char *done = calloc(numbers, 1);
-    bool good = done != NULL || no_memory(p);
+    unsigned char *done = memory_get(numbers, 1);
+    bool good = true;
     for (size_t part = parts; good && part-- > 0;) {
         memcpy(p->packed.data, p->good, p->packed.bytes);
         good = part_returns(p, p->packed.data, &weights, part, parts, KERNEL_OK, "changed weights");
@@ -357,8 +352,7 @@ static bool packing_in_parts(struct packing *p)
     if (p->call->pack_part == NULL)
         return true;
     struct guarded wanted;
-    if (!guarded_make(&wanted, p->packed.bytes, 0))
-        return no_memory(p);
+    guarded_make(&wanted, p->packed.bytes, 0);
     negate(p);
     const struct kernel_weights weights = kernel_weights_of(p->in);
     bool good = p->call->pack(wanted.data, &weights, p->isa) == KERNEL_OK ||
@@ -377,7 +371,7 @@ static bool packing_in_parts(struct packing *p)
 static void *map(size_t bytes, int protection)
 {
     void *at = mmap(NULL, bytes, protection, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return at != MAP_FAILED ? at : NULL;
+    return memory_there(at != MAP_FAILED ? at : NULL);
 }
 
 /* What a separate process packs */
@@ -415,16 +409,16 @@ static bool weights_read_within(struct packing *p, enum fence fence)
 {
     struct packing_call call = {.p = p, .packed = p->packed.data};
     struct fenced fences[TENSOR_COUNT] = {{0}};
-    bool good = true, lived = true;
+    bool lived = true;
     give(p, &call.given);
-    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const float **place = place_of(p, &call.given, t);
         if (place == NULL)
             continue;
-        good = fenced_make(&fences[t], *place, inputs_count(p->layer, p->in, t) * sizeof(float), fence) || no_memory(p);
-        *place = fences[t].data;
+        const size_t bytes = inputs_count(p->layer, p->in, t) * sizeof(float);
+        *place = memory_there(fenced_make(&fences[t], *place, bytes, fence) ? fences[t].data : NULL);
     }
-    good = good && fenced_call(pack_weights, &call, &lived, p->diag);
+    const bool good = fenced_call(pack_weights, &call, &lived, p->diag);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
         fenced_free(&fences[t]);
     return good && (lived || violated(p, "pack reads outside a weight, writes to one, or crashes"));
@@ -441,11 +435,9 @@ static bool packing_cut_off(struct packing *p)
         max = bytes > max ? bytes : max;
     }
     void *packed = map(p->packed.bytes, PROT_READ | PROT_WRITE), *unreadable = map(max, PROT_NONE);
-    const bool good = packed != NULL && unreadable != NULL ? cut_off(p, packed, unreadable) : no_memory(p);
-    if (packed != NULL)
-        munmap(packed, p->packed.bytes);
-    if (unreadable != NULL)
-        munmap(unreadable, max);
+    const bool good = cut_off(p, packed, unreadable);
+    munmap(packed, p->packed.bytes);
+    munmap(unreadable, max);
     return good;
 }
 
@@ -454,21 +446,19 @@ static bool packs_again(struct packing *p)
 {
     struct given given;
     struct guarded moved[TENSOR_COUNT] = {{0}};
-    bool good = true;
     give(p, &given);
-    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
+    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const float **place = place_of(p, &given, t);
         const size_t bytes = place != NULL ? inputs_count(p->layer, p->in, t) * sizeof(float) : 0;
         if (place == NULL)
             continue;
-        good = guarded_make(&moved[t], bytes, sizeof(float)) || no_memory(p);
-        if (good)
-            *place = memcpy(moved[t].data, *place, bytes);
+        guarded_make(&moved[t], bytes, sizeof(float));
+        *place = memcpy(moved[t].data, *place, bytes);
     }
     guarded_fill(&p->packed); /* as the good one was */
-    const int error = good ? p->call->pack(p->packed.data, &given.weights, p->isa) : KERNEL_OK;
-    if (error != KERNEL_OK)
-        good = violated(p, "pack from other addresses returns %d (%s)", error, p->call->strerror(error));
+    const int error = p->call->pack(p->packed.data, &given.weights, p->isa);
+    bool good = error == KERNEL_OK ||
+                violated(p, "pack from other addresses returns %d (%s)", error, p->call->strerror(error));
     good = good && (memcmp(p->packed.data, p->good, p->packed.bytes) == 0 ||
                     violated(p, "packed again, a block has other bytes"));
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
@@ -559,10 +549,10 @@ static bool opens_within(struct packing *p, const void *blocks, size_t bytes, in
 {
     struct fenced fence;
     const size_t shift = (KERNEL_ALIGNMENT - bytes % KERNEL_ALIGNMENT) % KERNEL_ALIGNMENT;
-    if (!fenced_make(&fence, blocks, bytes, shift > 0 ? FENCE_IN_FRONT : FENCE_BEHIND))
-        return no_memory(p);
-    const void *opened = expected == KERNEL_OK ? (char *)fence.data + block : NULL;
-    const bool good = opens(p, fence.data, bytes, expected, opened, what);
+    const bool made = fenced_make(&fence, blocks, bytes, shift > 0 ? FENCE_IN_FRONT : FENCE_BEHIND);
+    char *data = memory_there(made ? fence.data : NULL);
+    const void *opened = expected == KERNEL_OK ? data + block : NULL;
+    const bool good = opens(p, data, bytes, expected, opened, what);
     fenced_free(&fence);
     return good;
 }
@@ -735,9 +725,8 @@ static bool opening(struct packing *p)
     struct guarded two;
     if ((double)bytes >= SMALL_BLOCK)
         return true;
-    const bool good = guarded_make(&two, 2 * bytes + 64, 0)
-                          ? opens_the_second(p, two.data) && (other == NULL || opens_the_best(p, other, two.data))
-                          : no_memory(p);
+    guarded_make(&two, 2 * bytes + 64, 0);
+    const bool good = opens_the_second(p, two.data) && (other == NULL || opens_the_best(p, other, two.data));
     guarded_free(&two);
     return good;
 }
@@ -748,9 +737,9 @@ bool packing_holds(struct trial *t)
 {
     struct packing p = {.call = t->call, .layer = t->layer, .in = t->in, .good = t->packed, .trial = t,
                         .isa = t->call->isa(t->packed), .why = t->why, .diag = t->diag};
-    const bool good = trial_prepare(t, 0, 1) &&
-                      (guarded_make(&p.packed, t->call->packed_bytes, KERNEL_ALIGNMENT) || no_memory(&p)) &&
-                      wrong_packing(&p) && packing_in_parts(&p) && foreign_blocks(&p) && misplaced_block(&p) &&
+    trial_prepare(t, 0, 1);
+    guarded_make(&p.packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
+    const bool good = wrong_packing(&p) && packing_in_parts(&p) && foreign_blocks(&p) && misplaced_block(&p) &&
                       packing_cut_off(&p) && weights_read_within(&p, FENCE_BEHIND) &&
                       weights_read_within(&p, FENCE_IN_FRONT) && packs_again(&p) && automatic_choice(&p) &&
                       names_of_sets(&p) && opening(&p) &&

@@ -62,19 +62,18 @@ static bool sums_to_one(struct trial *t)
 
 static bool first_run(struct trial *t)
 {
-    if (!trial_prepare(t, 0, 1) || !trial_forward(t, t->in, "first run") || !sums_to_one(t))
+    trial_prepare(t, 0, 1);
+    if (!trial_forward(t, t->in, "first run") || !sums_to_one(t))
         return false;
     outputs_copy(&t->base, &t->now);
     return true;
 }
 
 /* Copies a block or a tensor to where it is no more aligned than it must be. */
-static bool move(struct guarded *to, const void *from, size_t bytes, size_t alignment)
+static void *move(struct guarded *to, const void *from, size_t bytes, size_t alignment)
 {
-    if (!guarded_make(to, bytes, alignment))
-        return false;
-    memcpy(to->data, from, bytes);
-    return true;
+    guarded_make(to, bytes, alignment);
+    return memcpy(to->data, from, bytes);
 }
 
 /* Whether a call brings the tensor and only reads it */
@@ -93,17 +92,13 @@ static bool second_run(struct trial *t)
     struct guarded moved[TENSOR_COUNT + 1] = {{0}};
     struct inputs in = *t->in;
     in.m = !t->layer->self ? in.m : 0;
-    bool good = move(&moved[TENSOR_COUNT], packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
-    for (int tensor = 0; good && tensor < TENSOR_COUNT; tensor++)
-        if (in.tensor[tensor] != NULL && is_brought(tensor)) {
-            const size_t each = layer_tensor_size(t->layer, tensor);
-            good = move(&moved[tensor], in.tensor[tensor], inputs_count(t->layer, t->in, tensor) * each, each);
-            in.tensor[tensor] = moved[tensor].data;
-        }
-    if (!good)
-        diag_environment(t->diag, NULL, "out of memory");
-    t->packed = moved[TENSOR_COUNT].data;
-    good = good && trial_prepare(t, 20, 1) && trial_forward(t, &in, what) && trial_same_bits(t, what);
+    for (int tensor = 0; tensor < TENSOR_COUNT; tensor++)
+        if (in.tensor[tensor] != NULL && is_brought(tensor))
+            in.tensor[tensor] = move(&moved[tensor], in.tensor[tensor], trial_bytes(t, tensor),
+                                     layer_tensor_size(t->layer, tensor));
+    t->packed = move(&moved[TENSOR_COUNT], packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
+    trial_prepare(t, 20, 1);
+    const bool good = trial_forward(t, &in, what) && trial_same_bits(t, what);
     t->packed = packed;
     for (int tensor = 0; tensor <= TENSOR_COUNT; tensor++)
         guarded_free(&moved[tensor]);
@@ -113,14 +108,14 @@ static bool second_run(struct trial *t)
 static bool last_run(struct trial *t)
 {
     static const char what[] = "the first run once more";
-    return trial_prepare(t, 0, 1) && trial_forward(t, t->in, what) && trial_same_bits(t, what);
+    trial_prepare(t, 0, 1);
+    return trial_forward(t, t->in, what) && trial_same_bits(t, what);
 }
 
 static bool parts_in_reverse(struct trial *t)
 {
     static const char what[] = "parts in reverse order";
-    if (!trial_prepare(t, 4, TRIAL_WORKERS))
-        return false;
+    trial_prepare(t, 4, TRIAL_WORKERS);
     const struct kernel_args args = trial_args(t, t->in);
     return trial_run_parts(t, &args) && trial_zones_intact(t, what) && trial_same_bits(t, what);
 }
@@ -136,7 +131,7 @@ struct shared {
     size_t bytes;
 };
 
-enum { SHARED_SCRATCH, SHARED_Y, SHARED_ATTN, SHARED_LSE, SHARED_KEYS, SHARED_VALUES, SHARED };
+#define SHARED 6 /* scratch, y, attn, lse, a cache's keys and values */
 
 static bool page_overlaps(struct trial *t, struct shared *s, size_t from, size_t end, size_t phase, size_t part)
 {
@@ -202,13 +197,13 @@ static bool run_watched(struct trial *t, struct shared shared[SHARED], const str
 }
 
 /* Memory that is too large to be checked part by part is not checked. */
-static bool make_shared(struct shared *s, const char *name, void *now, size_t bytes)
+static struct shared make_shared(struct pool *pool, const char *name, void *now, size_t bytes)
 {
-    *s = (struct shared){.name = name, .now = now, .bytes = bytes <= WATCHED ? bytes : 0};
-    s->before = malloc(s->bytes + 1);
-    s->after = malloc(s->bytes + 1);
-    s->by = malloc((s->bytes + 1) * sizeof *s->by);
-    return s->before != NULL && s->after != NULL && s->by != NULL;
+    struct shared s = {.name = name, .now = now, .bytes = bytes <= WATCHED ? bytes : 0};
+    s.before = pool_get(pool, s.bytes, 1);
+    s.after = pool_get(pool, s.bytes, 1);
+    s.by = pool_get(pool, s.bytes, sizeof *s.by);
+    return s;
 }
 
 /* Parts that run at the same time do not interfere: a part writes to shared memory only where no other part of the
@@ -216,31 +211,25 @@ static bool make_shared(struct shared *s, const char *name, void *now, size_t by
 static bool memory_is_own(struct trial *t)
 {
     static const char what[] = "parts by the last of several workers";
-    if (!trial_prepare(t, 0, TRIAL_WORKERS))
-        return false;
+    trial_prepare(t, 0, TRIAL_WORKERS);
     const struct kernel_args args = trial_args(t, t->in);
     const size_t own = t->call->scratch_bytes_for(2) - t->call->scratch_bytes_for(1);
     const size_t bytes = t->call->scratch_bytes_for(1) - own;
-    struct shared shared[SHARED] = {{0}};
-    struct guarded fresh = {0};
-    bool good = make_shared(&shared[SHARED_SCRATCH], "scratch", t->scratch.data, bytes) &&
-                make_shared(&shared[SHARED_Y], "y", t->now.y.data, t->now.y.bytes) &&
-                make_shared(&shared[SHARED_ATTN], "attn", t->now.attn.data, t->now.attn.bytes) &&
-                make_shared(&shared[SHARED_LSE], "lse", t->now.lse.data, t->now.lse.bytes) &&
-                make_shared(&shared[SHARED_KEYS], "a cache's keys", t->now.cache[0].data, t->now.cache[0].bytes) &&
-                make_shared(&shared[SHARED_VALUES], "a cache's values", t->now.cache[1].data, t->now.cache[1].bytes) &&
-                guarded_make(&fresh, (TRIAL_WORKERS - 1) * own, 0);
-    if (!good)
-        diag_environment(t->diag, NULL, "out of memory");
-    good = good && run_watched(t, shared, &args) && trial_zones_intact(t, what) && trial_same_bits(t, what);
+    struct pool pool = {0};
+    struct guarded fresh;
+    struct shared shared[SHARED] = {
+        make_shared(&pool, "scratch", t->scratch.data, bytes),
+        make_shared(&pool, "y", t->now.y.data, t->now.y.bytes),
+        make_shared(&pool, "attn", t->now.attn.data, t->now.attn.bytes),
+        make_shared(&pool, "lse", t->now.lse.data, t->now.lse.bytes),
+        make_shared(&pool, "a cache's keys", t->now.cache[0].data, t->now.cache[0].bytes),
+        make_shared(&pool, "a cache's values", t->now.cache[1].data, t->now.cache[1].bytes)};
+    guarded_make(&fresh, (TRIAL_WORKERS - 1) * own, 0);
+    bool good = run_watched(t, shared, &args) && trial_zones_intact(t, what) && trial_same_bits(t, what);
     if (good && own > 0 && memcmp((char *)t->scratch.data + bytes, fresh.data, fresh.bytes) != 0)
         good = violated(t, "%s: it wrote to the scratch of another worker", what);
     guarded_free(&fresh);
-    for (struct shared *s = shared; s < shared + SHARED; s++) {
-        free(s->before);
-        free(s->after);
-        free(s->by);
-    }
+    pool_free(&pool);
     return good;
 }
 
@@ -290,12 +279,10 @@ static struct kernel_args args_of_query(const struct trial *t, int32_t *zeros)
 
 static bool run_single(struct trial *t)
 {
-    int32_t *zeros = calloc(t->in->batch + 1, sizeof *zeros);
+    int32_t *zeros = memory_get(t->in->batch, sizeof *zeros);
     const struct kernel_args args = args_of_query(t, zeros);
-    const bool good = zeros != NULL && trial_run_parts(t, &args);
+    const bool good = trial_run_parts(t, &args);
     const int error = good ? t->call->forward(t->packed, &args, t->scratch.data) : KERNEL_OK;
-    if (zeros == NULL)
-        diag_environment(t->diag, NULL, "out of memory");
     free(zeros);
     return good && (error == KERNEL_OK || violated(t, "n = 1: forward returns \"%s\"", t->call->strerror(error)));
 }
@@ -308,12 +295,11 @@ static bool nothing_remembered(struct trial *t)
         return true;
     struct image image = {.inside = (const void *)(uintptr_t)t->call->forward};
     dl_iterate_phdr(see_image, &image);
-    image.copy = malloc(image.bytes + 1);
-    if (image.copy == NULL)
-        return diag_environment(t->diag, NULL, "out of memory");
+    image.copy = memory_get(image.bytes, 1);
     dl_iterate_phdr(see_image, &image);
     image.compare = true;
-    bool good = trial_prepare(t, 0, TRIAL_WORKERS) && trial_forward(t, t->in, "another run");
+    trial_prepare(t, 0, TRIAL_WORKERS);
+    bool good = trial_forward(t, t->in, "another run");
     const struct kernel_args args = trial_args(t, t->in);
     good = good && trial_run_parts(t, &args) && run_single(t);
     dl_iterate_phdr(see_image, &image);
@@ -472,8 +458,7 @@ bool promises_read_within(const struct kernel *kernel, const struct layer *layer
 static bool each_sequence_alone(struct trial *t)
 {
     static const char what[] = "each sequence in a call of its own";
-    if (!trial_prepare(t, 8, 1))
-        return false;
+    trial_prepare(t, 8, 1);
     for (size_t b = 0; t->in->n > 0 && b < t->in->batch; b++) {
         const struct kernel_args args = args_of_sequence(t, b);
         const int error = t->call->forward(t->packed, &args, t->scratch.data);
@@ -894,21 +879,18 @@ static bool empty_calls(struct trial *t, int32_t *zeros)
 static bool is_block_of_b_o(struct trial *t, const char *what)
 {
     struct inputs in = *t->in;
-    int32_t *zeros = calloc(in.batch + 1, sizeof *zeros);
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
+    int32_t *zeros = memory_get(in.batch, sizeof *zeros);
+    struct reference reference;
+    struct bounds bounds;
     struct comparison c = {0};
     in.m = 0;
     in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
-    const struct folds folds = kernel_folds(t->kernel);
-    const bool good = zeros != NULL && bounds_compute(&reference, &bounds, t->layer, &in, folds, false, t->diag);
-    if (good)
-        compare_y(&c, t->layer, &in, &reference, &bounds, t->now.y.data, GATE_WORST);
+    bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
+    compare_y(&c, t->layer, &in, &reference, &bounds, t->now.y.data, GATE_WORST);
     reference_free(&reference);
-    bounds_free(&bounds);
     free(zeros);
-    return good && (c.misses == 0 || violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not the %.9g that x and b_o alone give",
-                                              what, c.index[0], c.index[1], c.index[2], c.actual, c.expected));
+    return c.misses == 0 || violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not the %.9g that x and b_o alone give", what,
+                                     c.index[0], c.index[1], c.index[2], c.actual, c.expected);
 }
 
 static bool is_b_o(struct trial *t, const char *what)
@@ -946,11 +928,8 @@ static bool without_keys(struct trial *t)
     static const char what[] = "m = 0, and NULL for what has no elements";
     if (layer_is_square(t->layer) || t->in->n == 0 || t->in->batch == 0)
         return true;
-    if (!trial_prepare(t, 8, TRIAL_WORKERS))
-        return false;
-    int32_t *zeros = calloc(t->in->batch, sizeof *zeros);
-    if (zeros == NULL)
-        return diag_environment(t->diag, NULL, "out of memory");
+    trial_prepare(t, 8, TRIAL_WORKERS);
+    int32_t *zeros = memory_get(t->in->batch, sizeof *zeros);
     struct kernel_args args = trial_args(t, t->in);
     args.m = 0;
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
@@ -1059,17 +1038,13 @@ static bool wrong_calls(struct trial *t)
 {
     if (t->in->batch == 0 || t->in->n == 0 || t->in->m == 0)
         return true;
-    if (!trial_prepare(t, 0, 1))
-        return false;
-    int32_t *lengths = malloc((3 + (size_t)t->layer->page_count) * lengths_bytes(t));
-    size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
-    void *zeroed = aligned_alloc(64, zero_bytes); /* as large as anything it replaces, so it is never read past its
-                                                   * end */
-    bool good = lengths != NULL && zeroed != NULL;
-    if (good)
-        memset(zeroed, 0, zero_bytes);
-    else
-        diag_environment(t->diag, NULL, "out of memory");
+    trial_prepare(t, 0, 1);
+    int32_t *lengths = memory_get((3 + (size_t)t->layer->page_count) * lengths_bytes(t), 1);
+    const size_t zero_bytes = (t->call->packed_bytes + 127) / 64 * 64;
+    void *zeroed = memory_there(aligned_alloc(64, zero_bytes)); /* as large as anything it replaces, so it is never
+                                                                 * read past its end */
+    bool good = true;
+    memset(zeroed, 0, zero_bytes);
     for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
         good = one_wrong(t, &wrongs[w], lengths, zeroed);
     good = good && wrong_parts(t, trial_args(t, t->in)) && wrong_pointers(t, trial_args(t, t->in)) &&
@@ -1108,8 +1083,7 @@ static bool columns_come_back(struct trial *t)
         return true;
     if (!columns_are_right(t))
         return false;
-    if (!guarded_make(&row, in * sizeof(float), sizeof(float)))
-        return diag_environment(t->diag, NULL, "out of memory");
+    guarded_make(&row, in * sizeof(float), sizeof(float));
     struct column_call call = {t, t->packed, row.data, 0};
     const struct misuse pointers[] = {{"packed", &call.packed, KERNEL_ALIGNMENT, MISUSE_NEEDED},
                                       {"out", &call.to, sizeof(float), MISUSE_NEEDED}};
@@ -1170,7 +1144,8 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
     const bool all = which == PROMISES_ALL;
     const uint64_t hash = all ? hash_inputs(&t) : 0;
     why[0] = '\0';
-    bool good = outputs_make(&t.base, layer, inputs, 0) || diag_environment(diag, NULL, "out of memory");
+    bool good = true;
+    outputs_make(&t.base, layer, inputs, 0);
     for (size_t p = 0; good && p < sizeof promises / sizeof *promises; p++)
         good = promises[p].of > which || promises[p].holds(&t);
     if (good && all && hash_inputs(&t) != hash)

@@ -3,7 +3,6 @@
 #include "rounding.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "trial.h"
@@ -31,12 +30,12 @@ static void free_side(struct side *side)
     inputs_free(&side->in);
 }
 
-static bool make_side(struct side *side, const struct kernel *kernel, const struct layer *layer)
+static void make_side(struct side *side, const struct kernel *kernel, const struct layer *layer)
 {
     *side = (struct side){.kernel = kernel, .layer = layer, .in = side->in};
-    return guarded_make(&side->packed, kernel->call->packed_bytes, 0) &&
-           guarded_make(&side->scratch, kernel->call->scratch_bytes, 0) &&
-           outputs_make(&side->out, layer, &side->in, 0);
+    guarded_make(&side->packed, kernel->call->packed_bytes, 0);
+    guarded_make(&side->scratch, kernel->call->scratch_bytes, 0);
+    outputs_make(&side->out, layer, &side->in, 0);
 }
 
 /* Inputs of the calls: random ones; with NaN and infinity among them; for layer = linear also small integers, whose
@@ -69,12 +68,11 @@ static void make_numbers(const struct side *side, enum numbers numbers)
 }
 
 /* Both layers have the same tensors; some differ in type, but not in their numbers. */
-static bool widen(struct side *plain, const struct side *typed, const struct layer *layer, struct diag *diag)
+static void widen(struct side *plain, const struct side *typed, const struct layer *layer)
 {
     plain->in = typed->in;
     plain->in.borrows_weights = false;
-    if (!inputs_allocate(&plain->in, layer, diag))
-        return false;
+    inputs_allocate(&plain->in, layer);
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const bool same = layer_tensor_element(layer, t) == layer_tensor_element(typed->layer, t);
         const size_t count = inputs_count(layer, &plain->in, t);
@@ -83,7 +81,6 @@ static bool widen(struct side *plain, const struct side *typed, const struct lay
         for (size_t at = 0; plain->in.tensor[t] != NULL && !same && at < count; at++)
             inputs_put(layer, &plain->in, t, at, inputs_number(typed->layer, &typed->in, t, at));
     }
-    return true;
 }
 
 static const char *plain_of(const struct pair *p)
@@ -128,31 +125,29 @@ static bool same_lse(struct pair *p)
 }
 
 static bool holds(struct pair *p, const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
-                  const struct layer *plain_layer, const struct inputs *in, enum numbers numbers, struct diag *diag)
+                  const struct layer *plain_layer, const struct inputs *in, enum numbers numbers)
 {
-    bool good = inputs_copy(&p->typed.in, layer, in, diag);
+    inputs_copy(&p->typed.in, layer, in);
     p->typed.layer = layer;
-    if (good)
-        make_numbers(&p->typed, numbers);
-    good = good && widen(&p->plain, &p->typed, plain_layer, diag);
-    if (good && !(make_side(&p->typed, kernel, layer) && make_side(&p->plain, plain, plain_layer)))
-        good = diag_environment(diag, NULL, "out of memory");
-    good = good && run(p, &p->typed) && run(p, &p->plain) &&
-           is_rounded(p, TENSOR_Y, p->typed.out.y.data, p->plain.out.y.data) &&
-           is_rounded(p, TENSOR_ATTN, p->typed.out.attn.data, p->plain.out.attn.data) && same_lse(p);
+    make_numbers(&p->typed, numbers);
+    widen(&p->plain, &p->typed, plain_layer);
+    make_side(&p->typed, kernel, layer);
+    make_side(&p->plain, plain, plain_layer);
+    const bool good = run(p, &p->typed) && run(p, &p->plain) &&
+                      is_rounded(p, TENSOR_Y, p->typed.out.y.data, p->plain.out.y.data) &&
+                      is_rounded(p, TENSOR_ATTN, p->typed.out.attn.data, p->plain.out.attn.data) && same_lse(p);
     free_side(&p->typed);
     free_side(&p->plain);
     return good;
 }
 
 bool rounding_holds(const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
-                    const struct layer *plain_layer, const struct inputs *in, int isa, char why[300],
-                    struct diag *diag)
+                    const struct layer *plain_layer, const struct inputs *in, int isa, char why[300])
 {
     bool good = true;
     for (enum numbers numbers = 0; good && numbers < (layer_is_linear(layer) ? NUMBERS : WHOLE); numbers++) {
         struct pair p = {.isa = isa, .why = why};
-        good = holds(&p, kernel, layer, plain, plain_layer, in, numbers, diag);
+        good = holds(&p, kernel, layer, plain, plain_layer, in, numbers);
     }
     return good;
 }

@@ -12,7 +12,6 @@
 /* Runs both kernels on what `in` has, by the instruction set `isa`. False with the reason in `why`, or without memory
  * in `diag`. */
 bool rounding_holds(const struct kernel *kernel, const struct layer *layer, const struct kernel *plain,
-                    const struct layer *plain_layer, const struct inputs *in, int isa, char why[300],
-                    struct diag *diag);
+                    const struct layer *plain_layer, const struct inputs *in, int isa, char why[300]);
 
 #endif

@@ -30,7 +30,6 @@ struct making {
     struct random random;
     double work;
     unsigned mask_form; /* of ordinary calls */
-    struct diag *diag;
 };
 
 static double work_of(const struct layer *layer, size_t batch, size_t n, size_t m)
@@ -49,29 +48,24 @@ static int64_t most_past(const struct layer *layer, size_t count)
 #define ORDINARY (-1)
 
 /* Adds a call, ORDINARY or with scores of a kind of enum extremes. */
-static bool add_call(struct making *k, size_t batch, size_t n, size_t m, int extreme)
+static void add_call(struct making *k, size_t batch, size_t n, size_t m, int extreme)
 {
     struct series *s = k->series;
-    struct series_call *more = realloc(s->call, (s->count + 1) * sizeof *more);
-    if (more == NULL)
-        return diag_environment(k->diag, NULL, "out of memory");
-    s->call = more;
-    struct series_call *call = &more[s->count++];
+    s->call = memory_grow(s->call, s->count + 1, sizeof *s->call);
+    struct series_call *call = &s->call[s->count++];
     *call = (struct series_call){.inputs.borrows_weights = true};
     const struct inputs_draw draw = {.seed = k->draw->seed + 1000 * s->count, .init = k->draw->init, .batch = batch,
                                      .n = n, .m = m, .mask_form = extreme == ORDINARY ? k->mask_form : 0,
                                      .past_most = most_past(k->layer, s->count)};
     k->work -= work_of(k->layer, batch, n, m);
-    const bool good = extreme == ORDINARY
-                          ? inputs_draw_call(&call->inputs, k->layer, &draw, k->drawn, k->diag)
-                          : extremes_draw(&call->inputs, k->layer, &draw, (enum extremes)extreme, &s->extreme_weights,
-                                          k->diag);
-    if (!good)
-        return false;
+    if (extreme == ORDINARY)
+        inputs_draw(&call->inputs, k->layer, &draw, k->drawn);
+    else
+        extremes_draw(&call->inputs, k->layer, &draw, (enum extremes)extreme, &s->extreme_weights);
     int32_t *lengths = call->inputs.tensor[TENSOR_LENGTHS];
     if (lengths != NULL && extreme == ORDINARY && batch > BATCH)
         lengths[0] = 0;
-    return bounds_compute(&call->reference, &call->bounds, k->layer, &call->inputs, k->folds, true, k->diag);
+    bounds_compute(&call->reference, &call->bounds, k->layer, &call->inputs, k->folds, true);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
@@ -106,23 +100,22 @@ static size_t list_sizes(struct making *k, size_t limit, size_t sizes[2 * EACH_U
 }
 
 /* Adds calls of one sequence. In cross-attention each number of queries has another number of keys. */
-static bool add_sizes(struct making *k)
+static void add_sizes(struct making *k)
 {
     size_t n[2 * EACH_UP_TO], m[2 * EACH_UP_TO];
     const size_t queries = list_sizes(k, (size_t)k->layer->seq_len, n);
     const size_t keys = !layer_is_square(k->layer) ? list_sizes(k, (size_t)k->layer->source_len, m) : 0;
     for (size_t i = 0; i < (queries > keys ? queries : keys); i++) {
         const size_t n_i = n[i % queries], m_i = !layer_is_square(k->layer) ? m[(i + keys / 2) % keys] : n_i;
-        if (work_of(k->layer, 1, n_i, m_i) <= k->work && !add_call(k, 1, n_i, m_i, ORDINARY))
-            return false;
+        if (work_of(k->layer, 1, n_i, m_i) <= k->work)
+            add_call(k, 1, n_i, m_i, ORDINARY);
     }
-    return true;
 }
 
 /* Adds calls of many short sequences, which are projected together: all at once, and in several groups, the last one
  * smaller. In the second call the first sequence has no keys. In cross-attention few queries have many keys, and vice
  * versa. */
-static bool add_batches(struct making *k)
+static void add_batches(struct making *k)
 {
     const struct layer *layer = k->layer;
     const size_t queries = (size_t)layer->seq_len, keys = !layer_is_square(layer) ? (size_t)layer->source_len : queries;
@@ -138,12 +131,10 @@ static bool add_batches(struct making *k)
     };
     for (size_t i = 0; i < (!layer_is_square(layer) ? 6 : 4); i++) {
         k->mask_form = 4 | (2 - (unsigned)i % 3); /* [batch][1], [1][h], [batch][h] */
-        if ((i < 2 || work_of(layer, calls[i].batch, calls[i].n, calls[i].m) <= k->work) &&
-            !add_call(k, calls[i].batch, calls[i].n, calls[i].m, ORDINARY))
-            return false;
+        if (i < 2 || work_of(layer, calls[i].batch, calls[i].n, calls[i].m) <= k->work)
+            add_call(k, calls[i].batch, calls[i].n, calls[i].m, ORDINARY);
     }
     k->mask_form = 0;
-    return true;
 }
 
 /* ---- scores of every size -------------------------------------------------------------------------------------- */
@@ -164,23 +155,27 @@ static size_t positions(const struct making *k, size_t batch, size_t max, double
     return n;
 }
 
-static bool add_extreme(struct making *k, enum extremes extremes, size_t positions)
+static void add_extreme(struct making *k, enum extremes extremes, size_t positions)
 {
-    return add_call(k, extremes_batch(k->layer, extremes), min_size(positions, (size_t)k->layer->seq_len),
+    add_call(k, extremes_batch(k->layer, extremes), min_size(positions, (size_t)k->layer->seq_len),
                     min_size(positions, (size_t)k->layer->source_len), (int)extremes);
 }
 
 /* Adds the mixed ones always, with an even and an odd number of positions; the others if the work allows. */
-static bool add_extremes(struct making *k)
+static void add_extremes(struct making *k)
 {
     const struct layer *layer = k->layer;
     const size_t mixed = positions(k, extremes_batch(layer, EXTREMES_MIXED), MAX_EXTREME, k->work);
     const size_t longer = positions(k, extremes_batch(layer, EXTREMES_LONG), MAX_LONG, k->work);
     const size_t lone = positions(k, extremes_batch(layer, EXTREMES_LONE), MAX_LONE, k->work);
     const size_t first = min_size(mixed, (size_t)layer->seq_len);
-    return add_extreme(k, EXTREMES_MIXED, mixed) && (first < 2 || add_extreme(k, EXTREMES_MIXED, first - 1)) &&
-           (longer <= mixed || (size_t)layer->source_len <= mixed || add_extreme(k, EXTREMES_LONG, longer)) &&
-           (lone < MAX_LONE || add_extreme(k, EXTREMES_LONE, lone));
+    add_extreme(k, EXTREMES_MIXED, mixed);
+    if (first > 1)
+        add_extreme(k, EXTREMES_MIXED, first - 1);
+    if (longer > mixed && (size_t)layer->source_len > mixed)
+        add_extreme(k, EXTREMES_LONG, longer);
+    if (lone >= MAX_LONE)
+        add_extreme(k, EXTREMES_LONE, lone);
 }
 
 /* ---- whole sequences -------------------------------------------------------------------------------------------- */
@@ -200,7 +195,7 @@ static size_t stream_length(const struct making *k, size_t batch)
     return length;
 }
 
-static bool add_streams(struct making *k)
+static void add_streams(struct making *k)
 {
     struct series *s = k->series;
     const size_t batch = 3, length = chunks_apply(k->layer) ? stream_length(k, batch) : 0;
@@ -208,32 +203,33 @@ static bool add_streams(struct making *k)
     const size_t most = min_size(extremes_batch(k->layer, EXTREMES_MIXED), 6);
     const struct inputs_draw draw = {.seed = k->draw->seed + 77, .init = k->draw->init, .batch = most,
                                      .n = min_size(length, MAX_EXTREME), .m = length};
-    return length == 0 ||
-           (chunks_draw(&s->stream, k->layer, k->draw->seed + 99, batch, length, 0, k->drawn, k->diag) &&
-            (deep == 0 || chunks_draw(&s->deep_stream, k->layer, k->draw->seed + 98, batch, deep, MAX_DEEP, k->drawn,
-                                      k->diag)) &&
-            extremes_draw(&s->extreme_stream, k->layer, &draw, EXTREMES_MIXED, &s->extreme_weights, k->diag));
+    if (length == 0)
+        return;
+    chunks_draw(&s->stream, k->layer, k->draw->seed + 99, batch, length, 0, k->drawn);
+    if (deep > 0)
+        chunks_draw(&s->deep_stream, k->layer, k->draw->seed + 98, batch, deep, MAX_DEEP, k->drawn);
+    extremes_draw(&s->extreme_stream, k->layer, &draw, EXTREMES_MIXED, &s->extreme_weights);
 }
 
-bool series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
-                 const struct inputs_draw *draw, struct folds folds, struct diag *diag)
+void series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
+                 const struct inputs_draw *draw, struct folds folds)
 {
     const double share = SHARE * work_of(layer, draw->batch, draw->n, draw->m);
     const double work = share > MIN_WORK ? share : MIN_WORK;
     struct making k = {.series = series, .layer = layer, .drawn = drawn, .draw = draw, .folds = folds,
-                       .random = {draw->seed ^ 0x73657269}, .work = work, .diag = diag};
+                       .random = {draw->seed ^ 0x73657269}, .work = work};
     *series = (struct series){.extreme_weights.borrows_weights = false};
-    if (!add_batches(&k))
-        return false;
+    add_batches(&k);
     series->batches = series->count;
     k.work = work;
-    if (!add_sizes(&k))
-        return false;
+    add_sizes(&k);
     series->sized = series->count;
     k.work = work;
     if (!layer_attends(layer)) /* there are no scores */
-        return true;
-    return extremes_weights(&series->extreme_weights, layer, drawn, diag) && add_extremes(&k) && add_streams(&k);
+        return;
+    extremes_weights(&series->extreme_weights, layer, drawn);
+    add_extremes(&k);
+    add_streams(&k);
 }
 
 void series_free(struct series *series)
@@ -241,7 +237,6 @@ void series_free(struct series *series)
     for (size_t i = 0; i < series->count; i++) {
         inputs_free(&series->call[i].inputs);
         reference_free(&series->call[i].reference);
-        bounds_free(&series->call[i].bounds);
     }
     inputs_free(&series->stream);
     inputs_free(&series->deep_stream);

@@ -25,9 +25,9 @@ struct series {
 };
 
 /* The layer and `draw` determine everything; `drawn` has the weights, and the main call's work limits the number of
- * calls. False with the reason in `diag`; call series_free() in any case. */
-bool series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
-                 const struct inputs_draw *draw, struct folds folds, struct diag *diag);
+ * calls. */
+void series_make(struct series *series, const struct layer *layer, const struct inputs *drawn,
+                 const struct inputs_draw *draw, struct folds folds);
 void series_free(struct series *series);
 
 #endif

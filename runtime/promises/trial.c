@@ -50,12 +50,11 @@ void trial_release(struct trial *t)
     guarded_free(&t->scratch);
 }
 
-bool trial_prepare(struct trial *t, size_t offset, size_t workers)
+void trial_prepare(struct trial *t, size_t offset, size_t workers)
 {
     trial_release(t);
-    return (outputs_make(&t->now, t->layer, t->in, offset) &&
-            guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0)) ||
-           diag_environment(t->diag, NULL, "out of memory");
+    outputs_make(&t->now, t->layer, t->in, offset);
+    guarded_make(&t->scratch, t->call->scratch_bytes_for(workers), offset > 0 ? KERNEL_ALIGNMENT : 0);
 }
 
 struct kernel_args trial_args(const struct trial *t, const struct inputs *in)
@@ -95,9 +94,7 @@ static bool cache_kept(struct trial *t, const struct inputs *in, const char *wha
         const enum layer_tensor tensor = inputs_cache_of(t->layer, part);
         const size_t size = layer_tensor_size(t->layer, tensor), bytes = trial_cache_bytes(t, part);
         const unsigned char *now = t->now.cache[part].data;
-        unsigned char *kept = malloc(bytes + 1);
-        if (kept == NULL)
-            return diag_environment(t->diag, NULL, "out of memory");
+        unsigned char *kept = memory_get(bytes, 1);
         memcpy(kept, in->tensor[tensor], bytes);
         take_changed(t, part, kept, now);
         size_t at = 0;

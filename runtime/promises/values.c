@@ -64,8 +64,8 @@ static size_t poison_rows(const struct trial *t)
 static void share_poison(struct poison *p, const struct trial *t)
 {
     const struct inputs *in = t->in;
-    unsigned char *poisoned = calloc(trial_cache_bytes(t, 0) + 1, 1);
-    for (int turn = 0; poisoned != NULL && turn < 2; turn++)
+    unsigned char *poisoned = memory_get(trial_cache_bytes(t, 0), 1);
+    for (int turn = 0; turn < 2; turn++)
         for (size_t b = 0; b < in->batch; b++)
             for (size_t j = 0; j < inputs_cached(t->layer, in, b); j++) {
                 const int64_t position = inputs_first(t->layer, in, b) + (int64_t)j;
@@ -179,20 +179,23 @@ static void poison_given(struct poison *p, const struct trial *t, enum layer_ten
         }
 }
 
-static bool make_poison(struct poison *p, struct trial *t, const float values[3], enum extent extent)
+static struct poison begin_poison(const struct trial *t, enum extent extent)
+{
+    const size_t rows = t->in->batch * t->in->n, heads = (size_t)t->layer->h;
+    struct poison p = {.extent = extent, .rows = poison_rows(t)};
+    inputs_copy(&p.in, t->layer, t->in);
+    p.key = memory_get(t->in->batch * p.rows, 1);
+    p.query = memory_get(rows, 1);
+    p.tainted = memory_get(rows * heads, 1);
+    p.read = memory_get(rows * heads, 1);
+    return p;
+}
+
+static struct poison make_poison(struct trial *t, const float values[3], enum extent extent)
 {
     const struct inputs *in = t->in;
     const struct layer *layer = t->layer;
-    *p = (struct poison){.extent = extent};
-    if (!inputs_copy(&p->in, layer, in, t->diag))
-        return false;
-    p->rows = poison_rows(t);
-    p->key = calloc(in->batch * p->rows + 1, 1);
-    p->query = calloc(in->batch * in->n + 1, 1);
-    p->tainted = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
-    p->read = calloc(in->batch * (size_t)layer->h * in->n + 1, 1);
-    if (p->key == NULL || p->query == NULL || p->tainted == NULL || p->read == NULL)
-        return diag_environment(t->diag, NULL, "out of memory");
+    struct poison made = begin_poison(t, extent), *const p = &made;
     choose_poison(p, t);
     if (extent == EXTENT_VALUES)
         memset(p->query, 0, in->batch * in->n);
@@ -212,11 +215,11 @@ static bool make_poison(struct poison *p, struct trial *t, const float values[3]
         poison_given(p, t, TENSOR_V, values);
     }
     if (layer->projected || extent == EXTENT_VALUES)
-        return true;
+        return made;
     write_poison(p, t, TENSOR_X, in->n, (size_t)layer->d_model, (size_t)layer->d_in_q, values);
     if (layer->cross)
         write_poison(p, t, TENSOR_SOURCE, in->m, (size_t)layer->d_source, (size_t)layer->d_in_kv, values);
-    return true;
+    return made;
 }
 
 /* Whether a column of attention reaches all columns of y: through a norm, or the feed-forward. */
@@ -337,12 +340,12 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
 static bool with_poison(struct trial *t, const float values[3], enum extent extent, enum demand demand,
                         const char *what)
 {
-    struct poison p;
     if (layer_is_recurrent(t->layer)) /* states.c has such calls */
         return true;
-    bool good = make_poison(&p, t, values, extent) && trial_prepare(t, 12, 1) && trial_forward(t, &p.in, what) &&
-                check_poisoned_y(&p, t, demand, what) && check_poisoned_attn(&p, t, demand, what) &&
-                check_poisoned_lse(&p, t, demand, what);
+    struct poison p = make_poison(t, values, extent);
+    trial_prepare(t, 12, 1);
+    const bool good = trial_forward(t, &p.in, what) && check_poisoned_y(&p, t, demand, what) &&
+                      check_poisoned_attn(&p, t, demand, what) && check_poisoned_lse(&p, t, demand, what);
     poison_free(&p);
     return good;
 }
@@ -382,13 +385,13 @@ static void poison_mask(struct poison *p, const struct trial *t, float value)
     const size_t n = t->in->n, m = inputs_columns(t->layer, t->in), h = (size_t)t->layer->h;
     float *mask = p->in.tensor[TENSOR_MASK_ADD];
     struct random random = {t->seed ^ 0x6D61736B};
-    unsigned char *chosen = calloc(batch * heads * n * m + 1, 1);
-    for (size_t at = 0; chosen != NULL && at < batch * heads * n * m; at++)
+    unsigned char *chosen = memory_get(batch * heads * n * m, 1);
+    for (size_t at = 0; at < batch * heads * n * m; at++)
         if (random_uniform(&random) < 0.5 / (double)m) {
             mask[at] = value;
             chosen[at] = 1;
         }
-    for (size_t row = 0; chosen != NULL && row < t->in->batch * h * n; row++) {
+    for (size_t row = 0; row < t->in->batch * h * n; row++) {
         const size_t b = row / n / h, i = row / n % h, q = row % n;
         const size_t at = (((batch > 1 ? b : 0) * heads + (heads > 1 ? i : 0)) * n + q) * m;
         for (size_t j = 0; j < m; j++)
@@ -405,18 +408,11 @@ static bool with_masks_of(struct trial *t, float value, const char *what)
     /* attn shows scores before the mask is added */
     const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED;
     const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
-    struct poison p = {0};
-    bool good = inputs_copy(&p.in, t->layer, t->in, t->diag);
-    p.key = calloc(t->in->batch * poison_rows(t) + 1, 1);
-    p.query = calloc(t->in->batch * t->in->n + 1, 1);
-    p.tainted = calloc(t->in->batch * (size_t)t->layer->h * t->in->n + 1, 1);
-    p.read = calloc(t->in->batch * (size_t)t->layer->h * t->in->n + 1, 1);
-    good = good && p.key != NULL && p.query != NULL && p.tainted != NULL && p.read != NULL;
-    if (good)
-        poison_mask(&p, t, value);
-    good = good && trial_prepare(t, 12, 1) && trial_forward(t, &p.in, what) &&
-           check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
-           check_poisoned_attn(&p, t, of_attn, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
+    struct poison p = begin_poison(t, EXTENT_ROW);
+    poison_mask(&p, t, value);
+    trial_prepare(t, 12, 1);
+    const bool good = trial_forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
+                      check_poisoned_attn(&p, t, of_attn, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
     poison_free(&p);
     return good;
 }
@@ -477,12 +473,11 @@ static bool rows_of_kinds(struct trial *t, bool alone)
     static const char what[] = "rows of x of one number, of zeros, of huge and of tiny numbers";
     const size_t d = (size_t)t->layer->d_model, rows = t->in->batch * t->in->n;
     struct inputs in;
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
+    struct reference reference;
+    struct bounds bounds;
     if (!layer_has_block(t->layer) && layer_attends(t->layer))
         return true;
-    if (!inputs_copy(&in, t->layer, t->in, t->diag))
-        return false;
+    inputs_copy(&in, t->layer, t->in);
     for (size_t row = 0; row < rows; row++)
         for (size_t column = 0; column < d; column++) {
             const size_t at = row * d + column;
@@ -492,11 +487,10 @@ static bool rows_of_kinds(struct trial *t, bool alone)
             const float number = number_at_the_ends(kind, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
-    const bool made = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag);
-    bool good = made && trial_prepare(t, 8, 1) && trial_forward(t, &in, what);
-    good = good && near_reference(t, &in, &reference, &bounds, GATE_WORST, what);
+    bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
+    trial_prepare(t, 8, 1);
+    const bool good = trial_forward(t, &in, what) && near_reference(t, &in, &reference, &bounds, GATE_WORST, what);
     reference_free(&reference);
-    bounds_free(&bounds);
     inputs_free(&in);
     return good;
 }
@@ -507,23 +501,22 @@ static bool limits_at_infinity(struct trial *t)
     static const char what[] = "rows of x with an infinite number";
     const size_t d = (size_t)t->layer->d_model, d_out = (size_t)t->layer->d_out, rows = t->in->batch * t->in->n;
     struct inputs in;
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
+    struct reference reference;
+    struct bounds bounds;
     if (!layer_is_linear(t->layer) || layer_sums_whole(t->layer) || layer_stores_weights(t->layer))
         return true; /* a weight that is stored as 0 makes NaN of infinity */
-    if (!inputs_copy(&in, t->layer, t->in, t->diag))
-        return false;
+    inputs_copy(&in, t->layer, t->in);
     for (size_t row = 0; row < rows; row++)
         inputs_put(t->layer, &in, TENSOR_X, row * d + row % d, row % 2 == 0 ? INFINITY : -INFINITY);
-    bool good = bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false, t->diag) &&
-                trial_prepare(t, 8, 1) && trial_forward(t, &in, what);
+    bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
+    trial_prepare(t, 8, 1);
+    bool good = trial_forward(t, &in, what);
     for (size_t at = 0; good && at < rows * d_out; at++) {
         const double number = trial_number(t, t->now.y.data, at), limit = reference.y[at];
         good = isnan(limit) || number == limit || (isfinite(limit) && fabs(number - limit) <= 0x1p-7 * fabs(limit)) ||
                violated(t, "%s: y[%zu] is %.9g; the reference has %.9g", what, at, number, limit);
     }
     reference_free(&reference);
-    bounds_free(&bounds);
     inputs_free(&in);
     return good;
 }
@@ -564,12 +557,11 @@ bool stores_all_kinds(struct trial *t)
     const struct layer *layer = t->layer;
     const void *after[CACHE_PARTS];
     struct inputs in;
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
+    struct reference reference;
+    struct bounds bounds;
     if (!layer_has_cache(layer))
         return true;
-    if (!inputs_copy(&in, layer, t->in, t->diag))
-        return false;
+    inputs_copy(&in, layer, t->in);
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         const enum layer_tensor tensor = sources[i];
         const int64_t columns = tensor == TENSOR_X ? layer->d_model : tensor == TENSOR_K ? layer->d_k : layer->d_v;
@@ -580,21 +572,20 @@ bool stores_all_kinds(struct trial *t)
             inputs_put(layer, &in, tensor, at, (double)number_to_store(kind, drawn, at % width, row));
         }
     }
-    bool good = bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), false, t->diag) &&
-                trial_prepare(t, 8, 1) && trial_forward(t, &in, what);
+    bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), false);
+    trial_prepare(t, 8, 1);
+    bool good = trial_forward(t, &in, what);
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = t->now.cache[part].data;
     for (int values = 0; good && values < 2; values++) {
         struct comparison c = {0};
-        good = compare_cache(&c, layer, &in, &reference, &bounds, values, after, GATE_WORST) ||
-               diag_environment(t->diag, NULL, "out of memory");
-        good = good && (c.misses == 0 ||
-                        violated(t, "%s: %s[%zu][%zu][%zu][%zu] is %.9g; the reference has %.9g, or the row's scale "
-                                 "differs", what, layer_tensor_name(c.tensor), c.index[0], c.index[1], c.index[2],
-                                 c.index[3], c.actual, c.expected));
+        compare_cache(&c, layer, &in, &reference, &bounds, values, after, GATE_WORST);
+        good = c.misses == 0 ||
+               violated(t, "%s: %s[%zu][%zu][%zu][%zu] is %.9g; the reference has %.9g, or the row's scale differs",
+                        what, layer_tensor_name(c.tensor), c.index[0], c.index[1], c.index[2], c.index[3], c.actual,
+                        c.expected);
     }
     reference_free(&reference);
-    bounds_free(&bounds);
     inputs_free(&in);
     return good;
 }
@@ -609,13 +600,9 @@ bool columns_are_right(struct trial *t)
     const size_t in = (size_t)layer->d_model, out = (size_t)layer->d_out;
     struct random random = {t->seed ^ 0x636F6C};
     struct guarded row;
-    struct inputs stored;
-    if (!stored_make(&stored, layer, t->in))
-        return diag_environment(t->diag, NULL, "out of memory");
-    if (!guarded_make(&row, in * sizeof(float), sizeof(float))) {
-        stored_free(&stored, layer);
-        return diag_environment(t->diag, NULL, "out of memory");
-    }
+    struct pool pool = {0};
+    const struct inputs stored = stored_make(&pool, layer, t->in);
+    guarded_make(&row, in * sizeof(float), sizeof(float));
     const float *w = inputs_floats(&stored, TENSOR_W);
     bool good = true;
     for (size_t i = 0; good && i < 64; i++) {
@@ -632,7 +619,7 @@ bool columns_are_right(struct trial *t)
         good = good && (guarded_zones_intact(&row) || violated(t, "column %zu wrote outside its numbers", column));
     }
     guarded_free(&row);
-    stored_free(&stored, layer);
+    pool_free(&pool);
     return good;
 }
 
@@ -661,13 +648,12 @@ bool packs_columns_of_all_kinds(struct trial *t)
     const struct layer *layer = t->layer;
     const struct trial own = *t;
     struct guarded packed = {0};
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
+    struct reference reference;
+    struct bounds bounds;
     struct inputs in;
     if (!layer_stores_weights(layer))
         return true;
-    if (!inputs_copy(&in, layer, t->in, t->diag))
-        return false;
+    inputs_copy(&in, layer, t->in);
     for (enum layer_tensor w = 0; w < TENSOR_COUNT; w++) {
         int64_t shape[4];
         const int axes = layer_tensor_row(w)->kind == TENSOR_WEIGHT ? layer_weight_shape(layer, w, shape) : 0;
@@ -680,10 +666,11 @@ bool packs_columns_of_all_kinds(struct trial *t)
         }
     }
     const struct kernel_weights weights = kernel_weights_of(&in);
-    bool good = bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), true, t->diag) &&
-                guarded_make(&packed, t->call->packed_bytes, KERNEL_ALIGNMENT) && trial_prepare(t, 8, 1);
-    if (good && t->call->pack(packed.data, &weights, t->call->isa(t->packed)) != KERNEL_OK)
-        good = violated(t, "%s: pack refuses them", what);
+    bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), true);
+    guarded_make(&packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
+    trial_prepare(t, 8, 1);
+    bool good = t->call->pack(packed.data, &weights, t->call->isa(t->packed)) == KERNEL_OK ||
+                violated(t, "%s: pack refuses them", what);
     t->packed = packed.data;
     t->in = &in;
     good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_forward(t, &in, what) &&
@@ -692,7 +679,6 @@ bool packs_columns_of_all_kinds(struct trial *t)
     t->in = own.in;
     guarded_free(&packed);
     reference_free(&reference);
-    bounds_free(&bounds);
     inputs_free(&in);
     return good;
 }

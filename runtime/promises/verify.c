@@ -19,8 +19,8 @@
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
 #define SMALL_RUN 96
 
-bool subject_make(struct subject *s, const struct layer *layer, const struct kernel *kernel,
-                  const struct inputs_draw *draw, struct diag *diag)
+void subject_make(struct subject *s, const struct layer *layer, const struct kernel *kernel,
+                  const struct inputs_draw *draw)
 {
     struct inputs_draw small = *draw;
     *s = (struct subject){.layer = layer, .kernel = kernel, .seed = draw->seed};
@@ -29,17 +29,17 @@ bool subject_make(struct subject *s, const struct layer *layer, const struct ker
         small.m = min_size(small.m, SMALL_RUN + 20);
         small.past_most = SMALL_RUN + 20;
     }
-    return inputs_draw(&s->inputs, layer, draw, diag) &&
-           inputs_draw_call(&s->small, layer, &small, &s->inputs, diag) &&
-           bounds_compute(&s->reference, &s->bounds, layer, &s->inputs, kernel_folds(kernel), true, diag) &&
-           (!layer_stores_weights(layer) ||
-            bounds_compute_given(&s->given, &s->given_bounds, layer, &s->inputs, true, diag)) &&
-           series_make(&s->series, layer, &s->inputs, draw, kernel_folds(kernel), diag);
+    inputs_draw(&s->inputs, layer, draw, NULL);
+    inputs_draw(&s->small, layer, &small, &s->inputs);
+    bounds_compute(&s->reference, &s->bounds, layer, &s->inputs, kernel_folds(kernel), true);
+    if (layer_stores_weights(layer))
+        bounds_compute_given(&s->given, &s->given_bounds, layer, &s->inputs, true);
+    series_make(&s->series, layer, &s->inputs, draw, kernel_folds(kernel));
 }
 
-bool subject_make_against(struct subject *s, const struct inputs_draw *draw, struct diag *diag)
+void subject_make_against(struct subject *s, const struct inputs_draw *draw)
 {
-    return against_make(&s->against, s->layer, &s->inputs, draw, diag);
+    against_make(&s->against, s->layer, &s->inputs, draw);
 }
 
 void subject_free(struct subject *s)
@@ -49,9 +49,7 @@ void subject_free(struct subject *s)
     series_free(&s->series);
     inputs_free(&s->inputs);
     reference_free(&s->reference);
-    bounds_free(&s->bounds);
     reference_free(&s->given);
-    bounds_free(&s->given_bounds);
 }
 
 /* Memory of one run, with guard zones around each block. */
@@ -59,13 +57,6 @@ struct blocks {
     struct guarded packed, scratch;
     struct outputs out;
 };
-
-static bool make_blocks(struct blocks *b, const struct subject *s)
-{
-    const struct kernel_table *call = s->kernel->call;
-    *b = (struct blocks){0};
-    return guarded_make(&b->packed, call->packed_bytes, 0) && guarded_make(&b->scratch, call->scratch_bytes, 0);
-}
 
 static void free_blocks(struct blocks *b)
 {
@@ -75,12 +66,10 @@ static void free_blocks(struct blocks *b)
 }
 
 /* Runs a call once with the packed weights. */
-static bool run_once(const struct subject *s, const struct inputs *in, struct blocks *b, struct findings *f,
-                     struct diag *diag)
+static bool run_once(const struct subject *s, const struct inputs *in, struct blocks *b, struct findings *f)
 {
     const struct kernel_table *call = s->kernel->call;
-    if (!outputs_make(&b->out, s->layer, in, 4))
-        return diag_environment(diag, NULL, "out of memory");
+    outputs_make(&b->out, s->layer, in, 4);
     guarded_fill(&b->scratch);
     const struct kernel_args args = outputs_args(&b->out, s->layer, in);
     const int error = call->forward(b->packed.data, &args, b->scratch.data);
@@ -92,28 +81,23 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
     return f->why[0] == '\0';
 }
 
-/* Compares what a call left in a cache; true without one. */
-static bool compare_caches(const struct subject *s, const struct inputs *in, const struct reference *reference,
+/* Compares what a call left in a cache, if there is one. */
+static void compare_caches(const struct subject *s, const struct inputs *in, const struct reference *reference,
                            const struct bounds *bounds, const struct blocks *b, unsigned gates,
-                           struct comparison cache[2], struct diag *diag)
+                           struct comparison cache[2])
 {
     const void *after[CACHE_PARTS];
-    bool good = true;
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = b->out.cache[part].data;
-    for (int values = 0; good && values < inputs_compared(s->layer); values++) {
-        good = compare_cache(&cache[values], s->layer, in, reference, bounds, values, after, gates);
-        if (!good)
-            diag_environment(diag, NULL, "out of memory");
-    }
-    return good;
+    for (int values = 0; values < inputs_compared(s->layer); values++)
+        compare_cache(&cache[values], s->layer, in, reference, bounds, values, after, gates);
 }
 
 /* Compares the main call, with statistics. */
-static bool compare_main(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
+static bool compare_main(const struct subject *s, struct blocks *b, struct findings *f)
 {
     const unsigned gates = GATE_WORST | GATE_DRAWN;
-    f->ran = run_once(s, &s->inputs, b, f, diag);
+    f->ran = run_once(s, &s->inputs, b, f);
     if (!f->ran)
         return false;
     compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.y.data, gates);
@@ -123,17 +107,17 @@ static bool compare_main(const struct subject *s, struct blocks *b, struct findi
         compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.attn.data, gates);
     if (s->layer->lse)
         compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.lse.data, gates);
-    return compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, gates, f->cache, diag) && f->y.misses == 0 &&
-           f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 && f->cache[0].misses == 0 &&
-           f->cache[1].misses == 0;
+    compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, gates, f->cache);
+    return f->y.misses == 0 && f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 &&
+           f->cache[0].misses == 0 && f->cache[1].misses == 0;
 }
 
 /* What the layer's types cost, in a call with the same numbers as one in f32 */
-static bool compare_against(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
+static bool compare_against(const struct subject *s, struct blocks *b, struct findings *f)
 {
     if (!s->against.wanted)
         return true;
-    if (!run_once(s, &s->against.rounded, b, f, diag))
+    if (!run_once(s, &s->against.rounded, b, f))
         return false;
     f->cost = compare_cost(s->layer, &s->against.rounded, &s->against.reference, b->out.y.data);
     return true;
@@ -152,16 +136,14 @@ static bool all_finite(enum tensor_element type, const void *values, size_t coun
 static bool failed_call(struct findings *f, const struct series_call *call, const char *what,
                         const struct comparison *miss)
 {
-    char why[sizeof f->why] = "not every number is finite", *text = NULL;
-    size_t size;
-    FILE *out = miss->misses > 0 ? open_memstream(&text, &size) : NULL;
+    char why[sizeof f->why] = "not every number is finite";
+    struct text text;
     if (f->why[0] != '\0')
         memcpy(why, f->why, sizeof why);
-    if (out != NULL) {
-        compare_print_miss(miss, out);
-        fclose(out);
-        snprintf(why, sizeof why, "%s", text);
-        free(text);
+    if (miss->misses > 0) {
+        compare_print_miss(miss, text_begin(&text));
+        snprintf(why, sizeof why, "%s", text_end(&text));
+        free(text.bytes);
     }
     snprintf(f->why, sizeof f->why, "%s, batch = %zu, n = %zu, m = %zu: %.180s", what, call->inputs.batch,
              call->inputs.n, call->inputs.m, why);
@@ -170,21 +152,20 @@ static bool failed_call(struct findings *f, const struct series_call *call, cons
 
 /* The calls first … end-1 of the series, each within its bounds. */
 static bool compare_series(const struct subject *s, struct blocks *b, size_t first, size_t end, unsigned gates,
-                           const char *what, struct findings *f, struct diag *diag)
+                           const char *what, struct findings *f)
 {
     for (size_t i = first; i < end; i++) {
         const struct series_call *call = &s->series.call[i];
         const struct inputs *in = &call->inputs;
         struct comparison y = {0}, attn = {0}, lse = {0}, cache[2] = {{0}};
-        if (!run_once(s, in, b, f, diag))
-            return f->why[0] != '\0' && failed_call(f, call, what, &y);
+        if (!run_once(s, in, b, f))
+            return failed_call(f, call, what, &y);
         compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->out.y.data, gates);
         if (s->layer->scores)
             compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->out.attn.data, gates);
         if (s->layer->lse)
             compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->out.lse.data, gates);
-        if (!compare_caches(s, in, &call->reference, &call->bounds, b, gates, cache, diag))
-            return false;
+        compare_caches(s, in, &call->reference, &call->bounds, b, gates, cache);
         for (int values = 0; values < 2; values++)
             if (cache[values].misses > 0)
                 return failed_call(f, call, what, &cache[values]);
@@ -202,9 +183,7 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
 /* Runs calls of the series with inputs that end where readable memory ends. */
 static bool read_within(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
-    const struct inputs **calls = malloc((s->series.sized + 1) * sizeof(const struct inputs *));
-    if (calls == NULL)
-        return diag_environment(diag, NULL, "out of memory");
+    const struct inputs **calls = memory_get(s->series.sized, sizeof(const struct inputs *));
     for (size_t i = 0; i < s->series.sized; i++)
         calls[i] = &s->series.call[i].inputs;
     const bool good = promises_read_within(s->kernel, s->layer, calls, s->series.sized, b->packed.data, f->why, diag);
@@ -215,7 +194,7 @@ static bool read_within(const struct subject *s, struct blocks *b, struct findin
 /* Compares calls of many sizes, with the weights of the main one; batches are cut in several ways. */
 static bool compare_sizes(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
-    bool good = compare_series(s, b, 0, s->series.sized, GATE_WORST | GATE_DRAWN, "another call", f, diag) &&
+    bool good = compare_series(s, b, 0, s->series.sized, GATE_WORST | GATE_DRAWN, "another call", f) &&
                 read_within(s, b, f, diag);
     for (size_t i = 0; good && i < s->series.batches; i++)
         good = promises_hold(s->kernel, s->layer, &s->series.call[i].inputs, b->packed.data, s->seed,
@@ -247,8 +226,8 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
         snprintf(f->why, sizeof f->why, "extreme scores: pack returns \"%s\"", s->kernel->call->strerror(error));
         return false;
     }
-    return chunks_hold(s->kernel, s->layer, &series->extreme_stream, b->packed.data, s->seed, true, f->why, diag) &&
-           compare_series(s, b, series->sized, series->count, GATE_WORST, "extreme scores", f, diag) &&
+    return chunks_hold(s->kernel, s->layer, &series->extreme_stream, b->packed.data, s->seed, true, f->why) &&
+           compare_series(s, b, series->sized, series->count, GATE_WORST, "extreme scores", f) &&
            extreme_gradients(s, b, f, diag) &&
            (series->count == series->sized ||
             promises_hold(s->kernel, s->layer, &series->call[series->sized].inputs, b->packed.data, s->seed,
@@ -280,13 +259,13 @@ static bool compare_gradients(const struct subject *s, const struct blocks *b, s
 /* Accuracy, then promises. */
 static bool verify_packed(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
-    return compare_main(s, b, f, diag) && compare_against(s, b, f, diag) && compare_sizes(s, b, f, diag) &&
-           chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, false, f->why, diag) &&
-           chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, false, f->why, diag) &&
+    return compare_main(s, b, f) && compare_against(s, b, f) && compare_sizes(s, b, f, diag) &&
+           chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, false, f->why) &&
+           chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, false, f->why) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
            compare_gradients(s, b, f, diag) &&
-           (s->plain == NULL || rounding_holds(s->kernel, s->layer, s->plain, s->plain_layer, &s->small, isa, f->why,
-                                               diag)) &&
+           (s->plain == NULL ||
+            rounding_holds(s->kernel, s->layer, s->plain, s->plain_layer, &s->small, isa, f->why)) &&
            compare_extremes(s, b, isa, f, diag);
 }
 
@@ -295,12 +274,9 @@ struct findings subject_verify(const struct subject *s, int isa, struct diag *di
     const struct kernel_table *call = s->kernel->call;
     const struct kernel_weights weights = kernel_weights_of(&s->inputs);
     struct findings f = {.verdict = VERDICT_NONE};
-    struct blocks b;
-    if (!make_blocks(&b, s)) {
-        diag_environment(diag, NULL, "out of memory");
-        free_blocks(&b);
-        return f;
-    }
+    struct blocks b = {0};
+    guarded_make(&b.packed, call->packed_bytes, 0);
+    guarded_make(&b.scratch, call->scratch_bytes, 0);
     const int mode = float_mode();
     int error = call->pack(b.packed.data, &weights, isa);
     if (error == KERNEL_ISA) {

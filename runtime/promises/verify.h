@@ -35,7 +35,7 @@ enum verdict {
     VERDICT_GOOD,
     VERDICT_FAILED,  /* `why` or a comparison with misses says how */
     VERDICT_LACKING, /* the machine lacks the instruction set */
-    VERDICT_NONE     /* no memory; in diag */
+    VERDICT_NONE     /* the check itself failed; in diag */
 };
 
 struct findings {
@@ -48,11 +48,11 @@ struct findings {
     char why[300]; /* what else went wrong; "": nothing */
 };
 
-/* Draws the inputs, computes reference and bounds. False with the reason in `diag`; subject_free() in any case. */
-bool subject_make(struct subject *subject, const struct layer *layer, const struct kernel *kernel,
-                  const struct inputs_draw *draw, struct diag *diag);
+/* Draws the inputs, computes reference and bounds. */
+void subject_make(struct subject *subject, const struct layer *layer, const struct kernel *kernel,
+                  const struct inputs_draw *draw);
 /* Requests the cost of the layer's types; to be called before subject_verify(). */
-bool subject_make_against(struct subject *subject, const struct inputs_draw *draw, struct diag *diag);
+void subject_make_against(struct subject *subject, const struct inputs_draw *draw);
 struct findings subject_verify(const struct subject *subject, int isa, struct diag *diag);
 void subject_free(struct subject *subject);
 

@@ -3,6 +3,7 @@
 #include "propagation.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bound.h"
@@ -65,13 +66,11 @@ static bool columns_share(const struct propagation *p, const struct reference_he
 
 /* t_size = sum |cQ||K|, t_worst = sum (|cQ| + e_q)(|K| + e_k), t_squares = sum (e_q K)^2 + (cQ e_k)^2; where columns
  * share errors (sum e_q |K| + |cQ| e_k)^2 */
-bool propagation_scores(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+void propagation_scores(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const size_t keys = head->keys, d = (size_t)p->layer->d_k;
     const bool shares = columns_share(p, head, rows);
-    double *b;
-    if (!room(&b, keys * d))
-        return false;
+    double *b = memory_get(keys * d, sizeof *b);
     memset(p->t_size, 0, rows * keys * sizeof *p->t_size);
     memset(p->t_worst, 0, rows * keys * sizeof *p->t_worst);
     memset(p->t_squares, 0, rows * keys * sizeof *p->t_squares);
@@ -99,7 +98,6 @@ bool propagation_scores(struct propagation *p, const struct reference_head *head
     if (inputs_round_scores(p->layer, p->in))
         score_scales(p, head, rows, c);
     free(b);
-    return true;
 }
 
 /* A row's softmax, for each key: log A, and d of both gates. Hidden keys are skipped. A sink is one more key, of value
@@ -480,14 +478,12 @@ static void lse_errors(struct propagation *p, const struct reference *reference,
         promise_nothing(p->bounds->lse_worst, p->bounds->lse_drawn, p->bounds->lse_open, at);
 }
 
-bool propagation_attention(struct propagation *p, const struct reference *reference,
+void propagation_attention(struct propagation *p, const struct reference *reference,
                            const struct reference_head *head)
 {
     const size_t keys = head->keys, rows = reference->z_rows.count;
-    double *work;
     const size_t each = keys + p->layer->sink;
-    if (!room(&work, 7 * each + 7 * (size_t)p->layer->d_v))
-        return false;
+    double *work = memory_get(7 * each + 7 * (size_t)p->layer->d_v, sizeof *work);
     p->shown_rows = rows;
     for (size_t r = 0; r < rows; r++) {
         struct row row = {.visible = head->visible + r * keys, .keys = keys, .sink = p->layer->sink, .log_a = work,
@@ -504,5 +500,4 @@ bool propagation_attention(struct propagation *p, const struct reference *refere
             lse_errors(p, reference, head, &row, r);
     }
     free(work);
-    return true;
 }

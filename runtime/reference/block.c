@@ -95,6 +95,12 @@ double block_activation(enum layer_activation activation, double a)
         return a < -50 ? 0 : a / (1 + exp(-2 * ROOT_2_BY_PI * (a + GELU_CUBE * a * a * a)));
     case ACTIVATION_SILU:
         return a < -700 ? 0 : a / (1 + exp(-a));
+    case ACTIVATION_QUICK_GELU:
+        return block_activation(ACTIVATION_SILU, QUICK_GELU * a) / QUICK_GELU;
+    case ACTIVATION_SIGMOID:
+        return 1 / (1 + exp(-a));
+    case ACTIVATION_RELU2:
+        return a < 0 ? 0 : a * a;
     case ACTIVATION_TANH:
         return tanh(a);
     default:
@@ -115,6 +121,12 @@ double block_slope(enum layer_activation activation, double a)
         return 1 - tanh(a) * tanh(a);
     if (activation == ACTIVATION_NONE)
         return 1;
+    if (activation == ACTIVATION_QUICK_GELU)
+        return block_slope(ACTIVATION_SILU, QUICK_GELU * a);
+    if (activation == ACTIVATION_SIGMOID)
+        return exp(-fabs(a)) / ((1 + exp(-fabs(a))) * (1 + exp(-fabs(a))));
+    if (activation == ACTIVATION_RELU2)
+        return a > 0 ? 2 * a : 0;
     if (activation == ACTIVATION_RELU || fabs(a) > far)
         return a > 0;
     switch (activation) {
@@ -131,6 +143,26 @@ double block_slope(enum layer_activation activation, double a)
     default:
         return 1;
     }
+}
+
+double block_gate(const struct layer *layer, double a)
+{
+    const double limit = layer->ffn_limit, alpha = layer->ffn_alpha;
+    return limit == 0 ? block_activation(layer_activation(layer), a)
+                      : block_activation(ACTIVATION_SILU, alpha * (a > limit ? limit : a)) / alpha; /* NaN stays */
+}
+
+double block_gate_slope(const struct layer *layer, double a)
+{
+    const double limit = layer->ffn_limit;
+    return limit == 0 ? block_slope(layer_activation(layer), a)
+                      : block_slope(ACTIVATION_SILU, layer->ffn_alpha * (a > limit ? limit : a));
+}
+
+double block_up(const struct layer *layer, double a)
+{
+    const double limit = layer->ffn_limit;
+    return limit == 0 ? a : 1 + (a > limit ? limit : a < -limit ? -limit : a);
 }
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
@@ -160,69 +192,48 @@ static void fill_panel(double *panel, const struct block_matrix *m, size_t first
         }
 }
 
-bool block_product(double *out, const double *a, size_t rows, const struct block_matrix *m, enum block_weight which)
+void block_product(double *out, const double *a, size_t rows, const struct block_matrix *m, enum block_weight which)
 {
-    double *panel = malloc(m->in * PANEL * sizeof *panel + 1);
-    for (size_t first = 0; panel != NULL && first < m->columns; first += PANEL) {
+    double *panel = memory_get(m->in * PANEL, sizeof *panel);
+    for (size_t first = 0; first < m->columns; first += PANEL) {
         const size_t columns = m->columns - first < PANEL ? m->columns - first : PANEL;
         fill_panel(panel, m, first, columns, which);
         product_add(out + first, m->columns, a, m->in, panel, columns, rows, m->in, columns);
     }
-    const bool good = panel != NULL;
     free(panel);
-    return good;
 }
 
 /* out = a w + b */
-static bool affine(double *out, const double *a, size_t rows, const struct layer *layer, const struct inputs *in,
+static void affine(double *out, const double *a, size_t rows, const struct layer *layer, const struct inputs *in,
                    enum layer_tensor w, enum layer_tensor b)
 {
     const struct block_matrix matrix = block_matrix(layer, in, w);
     const float *bias = inputs_floats(in, b);
     for (size_t at = 0; at < rows * matrix.columns; at++)
         out[at] = bias != NULL ? bias[at % matrix.columns] : 0;
-    return block_product(out, a, rows, &matrix, BLOCK_VALUE);
+    block_product(out, a, rows, &matrix, BLOCK_VALUE);
 }
 
 /* ---- a chunk --------------------------------------------------------------------------------------------------- */
 
-static double *doubles(size_t count, bool *good)
+struct block_chunk block_chunk_make(struct pool *pool, const struct layer *layer)
 {
-    double *p = calloc(count + 1, sizeof *p);
-    *good = *good && p != NULL;
-    return p;
-}
-
-bool block_allocate(struct block_chunk *k, const struct layer *layer)
-{
-    const bool linear = layer_is_linear(layer);
+    const bool linear = layer_is_linear(layer), rounds = layer_rounds(layer);
     const size_t d = BLOCK_ROWS * (size_t)layer->d_model, d_out = BLOCK_ROWS * (size_t)layer->d_out;
     const size_t d_ff = linear ? d_out : BLOCK_ROWS * (size_t)layer->d_ff;
-    double **const wide[] = {&k->x, &k->attention, &k->added, &k->sum, &k->u, &k->in};
-    double **const out[] = {&k->ffn, &k->y, &k->more, &k->both};
-    bool good = true;
-    *k = (struct block_chunk){0};
+    struct block_chunk k = {0};
+    double **const wide[] = {&k.x, &k.attention, &k.added, &k.sum, &k.u, &k.in};
+    double **const out[] = {&k.ffn, &k.y, &k.more, &k.both};
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
-        *wide[i] = doubles(d, &good);
+        *wide[i] = pool_doubles(pool, d);
     for (size_t i = 0; i < (linear ? 2 : sizeof out / sizeof *out); i++)
-        *out[i] = doubles(d_out, &good);
-    k->up = doubles(d_ff, &good);
-    k->gate = layer_ffn_gated(layer) ? doubles(d_ff, &good) : k->up;
-    k->hidden = doubles(d_ff, &good);
-    k->whole_in = layer_rounds(layer) ? doubles(d, &good) : k->in;
-    k->whole_hidden = layer_rounds(layer) ? doubles(d_ff, &good) : k->hidden;
-    return good;
-}
-
-void block_free(struct block_chunk *k)
-{
-    double *arrays[] = {k->x, k->attention, k->added, k->sum, k->u, k->in, k->ffn, k->more, k->both, k->y,
-                        k->gate != k->up ? k->gate : NULL, k->up, k->hidden,
-                        k->whole_in != k->in ? k->whole_in : NULL,
-                        k->whole_hidden != k->hidden ? k->whole_hidden : NULL};
-    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
-        free(arrays[a]);
-    *k = (struct block_chunk){0};
+        *out[i] = pool_doubles(pool, d_out);
+    k.up = pool_doubles(pool, d_ff);
+    k.gate = layer_ffn_gated(layer) ? pool_doubles(pool, d_ff) : k.up;
+    k.hidden = pool_doubles(pool, d_ff);
+    k.whole_in = rounds ? pool_doubles(pool, d) : k.in;
+    k.whole_hidden = rounds ? pool_doubles(pool, d_ff) : k.hidden;
+    return k;
 }
 
 static void add(double *to, const double *a, const double *b, size_t count)
@@ -241,32 +252,30 @@ static void round_rows(const struct layer *layer, const struct inputs *in, const
     stored_rows(layer, in, to, rows, columns);
 }
 
-static bool linear(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
+static void linear(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
 {
     round_rows(layer, in, k->in, k->whole_in, k->rows, (size_t)layer->d_model);
-    if (!affine(k->up, k->whole_in, k->rows, layer, in, TENSOR_W, TENSOR_B))
-        return false;
+    affine(k->up, k->whole_in, k->rows, layer, in, TENSOR_W, TENSOR_B);
     for (size_t at = 0; at < k->rows * (size_t)layer->d_out; at++) {
-        k->hidden[at] = block_activation(layer->activation, k->up[at]);
+        k->hidden[at] = block_gate(layer, k->up[at]);
         k->y[at] = k->ffn[at] = block_cap(layer->cap, k->hidden[at]);
     }
-    return true;
 }
 
-static bool feed_forward(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
+static void feed_forward(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
 {
     const bool gated = layer_ffn_gated(layer);
     round_rows(layer, in, k->in, k->whole_in, k->rows, (size_t)layer->d_model);
-    if (!affine(k->up, k->whole_in, k->rows, layer, in, TENSOR_W_1, TENSOR_B_1) ||
-        (gated && !affine(k->gate, k->whole_in, k->rows, layer, in, TENSOR_W_G, TENSOR_B_G)))
-        return false;
+    affine(k->up, k->whole_in, k->rows, layer, in, TENSOR_W_1, TENSOR_B_1);
+    if (gated)
+        affine(k->gate, k->whole_in, k->rows, layer, in, TENSOR_W_G, TENSOR_B_G);
     for (size_t at = 0; at < k->rows * (size_t)layer->d_ff; at++)
-        k->hidden[at] = block_activation(layer_activation(layer), k->gate[at]) * (gated ? k->up[at] : 1);
+        k->hidden[at] = block_gate(layer, k->gate[at]) * (gated ? block_up(layer, k->up[at]) : 1);
     round_rows(layer, in, k->hidden, k->whole_hidden, k->rows, (size_t)layer->d_ff);
-    return affine(k->ffn, k->whole_hidden, k->rows, layer, in, TENSOR_W_2, TENSOR_B_2);
+    affine(k->ffn, k->whole_hidden, k->rows, layer, in, TENSOR_W_2, TENSOR_B_2);
 }
 
-bool block_compute(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
+void block_compute(struct block_chunk *k, const struct layer *layer, const struct inputs *in)
 {
     const struct block_norms norms = block_norms(layer);
     const size_t count = k->rows * (size_t)layer->d_model;
@@ -279,18 +288,18 @@ bool block_compute(struct block_chunk *k, const struct layer *layer, const struc
     }
     if (!layer_has_ffn(layer) && layer_mixes(layer)) {
         memcpy(k->y, k->u, count * sizeof *k->y);
-        return true;
+        return;
     }
     block_normalise(layer, in, norms.before_ffn, norms.ffn_of_x ? k->x : k->u, k->rows, k->in);
-    if (layer_is_linear(layer))
-        return linear(k, layer, in);
-    if (!feed_forward(k, layer, in))
-        return false;
+    if (layer_is_linear(layer)) {
+        linear(k, layer, in);
+        return;
+    }
+    feed_forward(k, layer, in);
     block_normalise(layer, in, norms.behind_ffn, k->ffn, k->rows, k->more);
     if (norms.alone)
         memcpy(k->both, k->more, count * sizeof *k->both);
     else
         add(k->both, k->u, k->more, count);
     block_normalise(layer, in, norms.behind_both, k->both, k->rows, k->y);
-    return true;
 }

@@ -9,6 +9,7 @@
 
 #include "inputs/inputs.h"
 #include "norm.h"
+#include "system/memory.h"
 
 #define BLOCK_ROWS 128 /* at most, of a chunk */
 
@@ -32,6 +33,10 @@ void block_normalise(const struct layer *layer, const struct inputs *inputs, int
 
 double block_activation(enum layer_activation activation, double a);
 double block_slope(enum layer_activation activation, double a);
+/* The same of a layer, whose gates may be clamped, and what its gates are multiplied by */
+double block_gate(const struct layer *layer, double a);
+double block_gate_slope(const struct layer *layer, double a);
+double block_up(const struct layer *layer, double a);
 
 /* out [rows][columns] += f(a) f(w), w [in][columns] in weight_layout. The caller has applied f to a; f(w) is the
  * weight, |w| plus how far packing moves it, its square, or how far packing moves it. */
@@ -43,7 +48,7 @@ struct block_matrix {
     bool out_in;
     double more; /* of sizes */
 };
-bool block_product(double *out, const double *a, size_t rows, const struct block_matrix *matrix,
+void block_product(double *out, const double *a, size_t rows, const struct block_matrix *matrix,
                    enum block_weight which);
 /* w_1, w_g, w_2 or w. */
 struct block_matrix block_matrix(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor);
@@ -63,9 +68,8 @@ struct block_chunk {
     double *ffn, *more;  /* what it gives; behind its norm */
     double *both, *y;    /* u + more; behind its norm */
 };
-bool block_allocate(struct block_chunk *chunk, const struct layer *layer);
-void block_free(struct block_chunk *chunk);
-/* Computes the chunk from x and attention. False when out of memory. */
-bool block_compute(struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs);
+struct block_chunk block_chunk_make(struct pool *pool, const struct layer *layer);
+/* Computes the chunk from x and attention. */
+void block_compute(struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs);
 
 #endif

@@ -26,22 +26,10 @@
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-bool block_error_make(struct block_error *e, size_t rows, size_t columns)
+struct block_error block_error_make(struct pool *pool, size_t rows, size_t columns)
 {
-    e->worst = calloc(rows * columns + 1, sizeof *e->worst);
-    e->drawn = calloc(rows * columns + 1, sizeof *e->drawn);
-    e->common = calloc(rows + 1, sizeof *e->common);
-    e->open = calloc(rows + 1, 1);
-    return e->worst != NULL && e->drawn != NULL && e->common != NULL && e->open != NULL;
-}
-
-void block_error_free(struct block_error *e)
-{
-    free(e->worst);
-    free(e->drawn);
-    free(e->common);
-    free(e->open);
-    *e = (struct block_error){0};
+    return (struct block_error){pool_doubles(pool, rows * columns), pool_doubles(pool, rows * columns),
+                                pool_doubles(pool, rows), pool_get(pool, rows, 1)};
 }
 
 /* Inputs of all steps */
@@ -283,7 +271,7 @@ static void round_errors(const struct steps *s, const double *a, const double *w
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
 /* Errors of a w + b = `value`, into `to`; `number` is that of the norm that made a, or 0. */
-static bool product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
+static void product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
                            enum layer_tensor w, enum layer_tensor b, const double *value, struct block_error *to)
 {
     struct block_matrix m = block_matrix(s->layer, s->in, w);
@@ -294,21 +282,21 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
     const double small = of->omega * (double)(m.in + 1) +
                          block_small_scales(s->layer, s->in, w, a, s->rows, m.in, 1, of->omega);
     const float *bias = inputs_floats(s->in, b);
-    double *size = calloc(s->rows * m.columns + 1, sizeof *size);
+    double *size = memory_get(s->rows * m.columns, sizeof *size);
     m.more = of->phi / U;
     memset(to->worst, 0, s->rows * m.columns * sizeof *to->worst);
     memset(to->drawn, 0, s->rows * m.columns * sizeof *to->drawn);
-    bool good = size != NULL;
     for (size_t at = 0; at < count; at++)
         s->work[at] = fabs(a[at]) + m.more;
-    good = good && block_product(size, s->work, s->rows, &m, BLOCK_SIZE) &&
-           block_product(to->worst, of_a->worst, s->rows, &m, BLOCK_SIZE) &&
-           (m.packed == NULL || block_product(to->worst, s->work, s->rows, &m, BLOCK_MOVED));
+    block_product(size, s->work, s->rows, &m, BLOCK_SIZE);
+    block_product(to->worst, of_a->worst, s->rows, &m, BLOCK_SIZE);
+    if (m.packed != NULL)
+        block_product(to->worst, s->work, s->rows, &m, BLOCK_MOVED);
     for (size_t at = 0; at < count; at++)
         s->work[at] = square(of_a->drawn[at]) +
                       square(of_a->common[at / m.in] * (number > 0 ? shift_of(s, number, at % m.in) : 0));
-    good = good && block_product(to->drawn, s->work, s->rows, &m, BLOCK_SQUARE);
-    for (size_t at = 0; good && at < s->rows * m.columns; at++) {
+    block_product(to->drawn, s->work, s->rows, &m, BLOCK_SQUARE);
+    for (size_t at = 0; at < s->rows * m.columns; at++) {
         const size_t r = at / m.columns;
         const double bias_size = bias != NULL ? fabs((double)bias[at % m.columns]) : 0;
         const double sum = size[at] + bias_size + m.more, reach = sum + to->worst[at];
@@ -321,7 +309,6 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
     }
     memset(to->common, 0, s->rows * sizeof *to->common);
     free(size);
-    return good;
 }
 
 /* ---- activations ----------------------------------------------------------------------------------------------- */
@@ -329,17 +316,35 @@ static bool product_errors(const struct steps *s, const double *a, const struct 
 /* The steepest slope of an activation, and the largest size of its second derivative */
 static const struct { double slope, bend; } steepest[] = {
     [ACTIVATION_NONE] = {1, 0}, [ACTIVATION_RELU] = {1, 0}, [ACTIVATION_GELU] = {1.13, 0.8},
-    [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5},
-    [ACTIVATION_TANH] = {1, 0.77}};
+    [ACTIVATION_GELU_TANH] = {1.13, 0.8}, [ACTIVATION_SILU] = {1.1, 0.5}, [ACTIVATION_TANH] = {1, 0.77},
+    [ACTIVATION_QUICK_GELU] = {1.1, 0.5 * QUICK_GELU}, [ACTIVATION_SIGMOID] = {0.25, 0.0963},
+    [ACTIVATION_RELU2] = {INFINITY, 2}};
+
+/* Relative error of 1 / (1 + exp(-z)): its exponent's product and constant, the exponential, the sum, the division */
+static double sigmoid_error(double z)
+{
+    return BOUND_EXP2 + 3 * U + 2.1 * U * z;
+}
 
 /* The largest error of the kernel's own approximation between a - e and a + e: for gelu relative to a; for the others,
  * which are a / (1 + 2^t), relative to the result and growing with t. For positive a 2^t is small, and the error of t
  * counts less than at 1. */
-static double approximation(enum layer_activation activation, double a, double e)
+static double approximation(const struct layer *layer, double a, double e)
 {
-    const double size = fabs(a) + e, z = 0.79788456080286536 * size * (1 + 0.044715 * size * size);
-    const double value = fabs(block_activation(activation, a)) + steepest[activation].slope * e;
+    const enum layer_activation activation = layer_activation(layer);
+    const double alpha = layer_alpha(layer), limit = layer->ffn_limit;
+    const double size = fabs(limit > 0 ? fmin(a, limit) : a) + e;
+    const double z = 0.79788456080286536 * size * (1 + 0.044715 * size * size);
+    const double value = activation == ACTIVATION_RELU2 ? square(a > -e ? a + e : 0)
+                       : fabs(block_gate(layer, a)) + steepest[activation].slope * e;
+    const double of_alpha = a > e ? fmin(alpha * size, 1) : alpha * size;
+    if (limit > 0 || activation == ACTIVATION_QUICK_GELU)
+        return sigmoid_error(of_alpha) * value + BOUND_VANISHED / fmin(alpha, 1);
     switch (activation) {
+    case ACTIVATION_SIGMOID:
+        return sigmoid_error(of_alpha) * value + BOUND_VANISHED;
+    case ACTIVATION_RELU2:
+        return U * value;
     case ACTIVATION_GELU:
         return BOUND_GELU * (a > 0 ? size : fmin(size, BOUND_GELU_FAR) + e);
     case ACTIVATION_GELU_TANH:
@@ -354,11 +359,14 @@ static double approximation(enum layer_activation activation, double a, double e
 }
 
 /* The steepest slope between a - e and a + e, at most */
-static double slope_within(enum layer_activation activation, double a, double e)
+static double slope_within(const struct layer *layer, double a, double e)
 {
+    const enum layer_activation activation = layer_activation(layer);
     const double turn = activation == ACTIVATION_RELU && fabs(a) < e ? 1 : 0;
-    return fmin(steepest[activation].slope,
-                fabs(block_slope(activation, a)) + steepest[activation].bend * e + turn);
+    const double bend = layer->ffn_limit > 0 ? 0.5 * layer->ffn_alpha : steepest[activation].bend;
+    if (layer->ffn_limit > 0 && a - e > layer->ffn_limit)
+        return 0;
+    return fmin(steepest[activation].slope, fabs(block_gate_slope(layer, a)) + bend * e + turn);
 }
 
 /* Errors of the activation of `gate`, times `up` if that is another product */
@@ -370,21 +378,30 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
     const struct norm_rounding *of = s->rounding;
     const size_t d_ff = (size_t)(layer_is_linear(s->layer) ? s->layer->d_out : s->layer->d_ff);
     for (size_t at = 0; at < s->rows * d_ff; at++) {
-        const double a = k->gate[at], value = fabs(block_activation(activation, a));
-        double worst = slope_within(activation, a, gate->worst[at]) * gate->worst[at] +
-                       approximation(activation, a, gate->worst[at]) + of->omega + of->phi;
-        double drawn = sqrt(square(slope_within(activation, a, gate->drawn[at]) * gate->drawn[at]) +
-                            square(approximation(activation, a, 0))) + of->omega;
+        const double a = k->gate[at], value = fabs(block_gate(s->layer, a));
+        bool open = gate->open[at / d_ff] && activation != ACTIVATION_NONE;
+        double worst = slope_within(s->layer, a, gate->worst[at]) * gate->worst[at] +
+                       approximation(s->layer, a, gate->worst[at]) + of->omega + of->phi;
+        double drawn = sqrt(square(slope_within(s->layer, a, gate->drawn[at]) * gate->drawn[at]) +
+                            square(approximation(s->layer, a, 0))) + of->omega;
         if (gated) {
-            const double b = fabs(k->up[at]), e_b = up->worst[at];
+            const double b = fabs(block_up(s->layer, k->up[at]));
+            double e_b = up->worst[at], d_b = up->drawn[at];
+            if (s->layer->ffn_limit > 0) { /* one sum more, and nothing of what is cut off */
+                e_b = (fabs(k->up[at]) - e_b > s->layer->ffn_limit ? 0 : e_b) + U * (b + e_b);
+                d_b = sqrt(square(fabs(k->up[at]) - d_b > s->layer->ffn_limit ? 0 : d_b) + square(U * b));
+                open = open || up->open[at / d_ff];
+            }
             const double reach = (value + worst) * (b + e_b);
-            drawn = sqrt(square(drawn * b) + square(value * up->drawn[at]) + square(drawn * up->drawn[at]) +
+            drawn = sqrt(square(drawn * b) + square(value * d_b) + square(drawn * d_b) +
                          square(U * value * b)) + of->omega;
             worst = worst * (b + e_b) + value * e_b + U * reach + of->omega + of->phi * (1 + value + b);
             to->open[at / d_ff] |= up->open[at / d_ff] || !(reach * (1 + U) <= FLT_MAX);
         }
+        else if (activation == ACTIVATION_RELU2)
+            to->open[at / d_ff] |= !(value + worst <= FLT_MAX);
         /* an activation may turn a sum that overflows into any number */
-        to->worst[at] = gate->open[at / d_ff] && activation != ACTIVATION_NONE ? INFINITY : worst;
+        to->worst[at] = open ? INFINITY : worst;
         to->drawn[at] = drawn_within(s->layer, drawn, worst);
         to->open[at / d_ff] |= gate->open[at / d_ff];
     }
@@ -414,23 +431,6 @@ struct errors {
     struct block_error u, in, up, gate, hidden;
 };
 
-static void free_errors(struct errors *e)
-{
-    struct block_error *const all[] = {&e->u, &e->in, &e->up, &e->gate, &e->hidden};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        block_error_free(all[i]);
-}
-
-static bool make_errors(struct errors *e, const struct steps *s)
-{
-    const size_t d = (size_t)s->layer->d_model;
-    const size_t d_ff = (size_t)(layer_is_linear(s->layer) ? s->layer->d_out : s->layer->d_ff);
-    *e = (struct errors){0};
-    return block_error_make(&e->u, s->rows, d) && block_error_make(&e->in, s->rows, d) &&
-           block_error_make(&e->up, s->rows, d_ff) && block_error_make(&e->gate, s->rows, d_ff) &&
-           block_error_make(&e->hidden, s->rows, d_ff);
-}
-
 static void copy_error(const struct steps *s, struct block_error *to, const struct block_error *from)
 {
     const size_t d = (size_t)s->layer->d_model;
@@ -441,7 +441,7 @@ static void copy_error(const struct steps *s, struct block_error *to, const stru
 }
 
 /* From the errors of u in e->u, with common ones separate, to those of the feed-forward's result, in `error` */
-static bool feed_forward_errors(const struct steps *s, const struct block_chunk *k, const struct block_norms *norms,
+static void feed_forward_errors(const struct steps *s, const struct block_chunk *k, const struct block_norms *norms,
                                 struct errors *e, struct block_error *error)
 {
     const bool gated = layer_ffn_gated(s->layer);
@@ -464,30 +464,34 @@ static bool feed_forward_errors(const struct steps *s, const struct block_chunk 
         number = 0;
     }
     if (layer_is_linear(s->layer)) {
-        const bool good = product_errors(s, k->whole_in, &e->in, number, TENSOR_W, TENSOR_B, k->up, &e->up);
+        product_errors(s, k->whole_in, &e->in, number, TENSOR_W, TENSOR_B, k->up, &e->up);
         hidden_errors(s, k, &e->up, &e->up, error);
         cap_errors(s, k, error);
-        return good;
+        return;
     }
-    if (!product_errors(s, k->whole_in, &e->in, number, TENSOR_W_1, TENSOR_B_1, k->up, &e->up) ||
-        (gated && !product_errors(s, k->whole_in, &e->in, number, TENSOR_W_G, TENSOR_B_G, k->gate, &e->gate)))
-        return false;
+    product_errors(s, k->whole_in, &e->in, number, TENSOR_W_1, TENSOR_B_1, k->up, &e->up);
+    if (gated)
+        product_errors(s, k->whole_in, &e->in, number, TENSOR_W_G, TENSOR_B_G, k->gate, &e->gate);
     hidden_errors(s, k, gated ? &e->gate : &e->up, &e->up, &e->hidden);
     memset(error->open, 0, s->rows);
     round_errors(s, k->hidden, k->whole_hidden, (size_t)s->layer->d_ff, &e->hidden);
-    return product_errors(s, k->whole_hidden, &e->hidden, 0, TENSOR_W_2, TENSOR_B_2, k->ffn, error);
+    product_errors(s, k->whole_hidden, &e->hidden, 0, TENSOR_W_2, TENSOR_B_2, k->ffn, error);
 }
 
-bool block_errors(const struct block_chunk *k, const struct layer *layer, const struct inputs *in,
+void block_errors(const struct block_chunk *k, const struct layer *layer, const struct inputs *in,
                   const struct norm_rounding *rounding, struct block_error *error)
 {
     const struct block_norms norms = block_norms(layer);
     const size_t widest = (size_t)(layer->d_ff > layer->d_model ? layer->d_ff : layer->d_model); /* that is read */
-    struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = k->rows,
-                      .work = malloc((k->rows * widest + 1) * sizeof *s.work)};
-    struct errors e;
-    bool good = make_errors(&e, &s) && s.work != NULL;
-    if (good && layer_mixes(layer)) {
+    const size_t d = (size_t)layer->d_model, d_out = (size_t)layer->d_out, rows = k->rows;
+    const size_t d_ff = layer_is_linear(layer) ? d_out : (size_t)layer->d_ff;
+    struct pool pool = {0};
+    const struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = rows,
+                            .work = pool_doubles(&pool, rows * widest)};
+    struct errors e = {block_error_make(&pool, rows, d), block_error_make(&pool, rows, d),
+                       block_error_make(&pool, rows, d_ff), block_error_make(&pool, rows, d_ff),
+                       block_error_make(&pool, rows, d_ff)};
+    if (layer_mixes(layer)) {
         memset(error->common, 0, k->rows * sizeof *error->common);
         through_norm(&s, norms.behind_attention, k->attention, error);
         settle(&s, norms.behind_attention, k->added, error);
@@ -495,28 +499,25 @@ bool block_errors(const struct block_chunk *k, const struct layer *layer, const 
         through_norm(&s, norms.behind_sum, k->sum, error);
     }
     const bool attends = layer_mixes(layer), feeds = layer_has_ffn(layer) || !attends;
-    for (size_t at = 0; good && !attends && at < k->rows * (size_t)layer->d_model; at++)
+    for (size_t at = 0; !attends && at < rows * d; at++)
         e.u.worst[at] = rounding->phi; /* x itself */
-    if (good && feeds) {
+    if (feeds) {
         if (attends)
             copy_error(&s, &e.u, error);
-        good = feed_forward_errors(&s, k, &norms, &e, error);
+        feed_forward_errors(&s, k, &norms, &e, error);
         settle(&s, norms.behind_sum, k->u, &e.u);
     }
-    if (good && layer_has_ffn(layer)) {
+    if (layer_has_ffn(layer)) {
         through_norm(&s, norms.behind_ffn, k->ffn, error);
         settle(&s, norms.behind_ffn, k->more, error);
         if (!norms.alone)
             add_errors(&s, k->u, &e.u, k->more, error);
         through_norm(&s, norms.behind_both, k->both, error);
     }
-    if (good && !layer_is_linear(layer))
+    if (!layer_is_linear(layer))
         settle(&s, layer_has_ffn(layer) ? norms.behind_both : norms.behind_sum, k->y, error);
-    const size_t d_out = (size_t)layer->d_out;
-    for (size_t at = 0; good && at < k->rows * d_out; at++)
+    for (size_t at = 0; at < rows * d_out; at++)
         error->drawn[at] = error->open[at / d_out] ? INFINITY
                                                    : drawn_within(layer, error->drawn[at], error->worst[at]);
-    free_errors(&e);
-    free(s.work);
-    return good;
+    pool_free(&pool);
 }

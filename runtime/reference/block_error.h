@@ -15,16 +15,14 @@ struct block_error {
                             * shift, common to all columns; `drawn` does not contain it */
     unsigned char *open;   /* [rows] not 0: f32 may overflow on the way */
 };
-bool block_error_make(struct block_error *error, size_t rows, size_t columns);
-void block_error_free(struct block_error *error);
+struct block_error block_error_make(struct pool *pool, size_t rows, size_t columns);
 
 /* Errors of exact rows of d_model columns after norm number `number` */
 void block_norm_errors(const struct layer *layer, const struct inputs *inputs, const struct norm_rounding *rounding,
                        int number, const double *x, size_t rows, struct block_error *error);
 
-/* Errors of one computed chunk: from those of attention to those of y.
- * False when out of memory. */
-bool block_errors(const struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs,
+/* Errors of one computed chunk: from those of attention to those of y */
+void block_errors(const struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs,
                   const struct norm_rounding *rounding, struct block_error *error);
 
 /* Adds errors common to a row's columns to the columns themselves; `value`: the normed rows */

@@ -88,43 +88,15 @@
 #include "roundoff.h"
 #include "stored.h"
 
-static void free_operand(struct operand *of)
+static struct operand make_operand(struct pool *pool, size_t rows, size_t columns)
 {
-    free(of->worst);
-    free(of->squares);
-    free(of->drawn);
-    free(of->common);
-    free(of->open);
+    return (struct operand){pool_doubles(pool, rows * columns), pool_doubles(pool, rows * columns),
+                            pool_doubles(pool, rows * columns), pool_doubles(pool, rows), pool_get(pool, rows, 1)};
 }
 
-static void free_all(struct propagation *p)
+static struct pair make_pair(struct pool *pool, size_t count)
 {
-    block_error_free(&p->normed);
-    block_error_free(&p->exact);
-    free_operand(&p->x);
-    free_operand(&p->s);
-    for (int keys = 0; keys < 2; keys++) {
-        free(p->all[keys].worst);
-        free(p->all[keys].squares);
-    }
-    double *arrays[] = {p->y_squares, p->y_size,  p->absolute_a, p->absolute_b, p->q.worst, p->q.drawn,
-                        p->k.worst,   p->k.drawn, p->v.worst,    p->v.drawn,    p->z.worst, p->z.drawn,
-                        p->q_size,    p->k_size,  p->v_size,     p->z_open,     p->t_size,  p->t_worst,
-                        p->t_squares, p->v_unit,  p->v_unit_least, p->q_common, p->k_common, p->moved[0],
-                        p->moved[1],  p->q_reach, p->heads.z.worst, p->heads.z.drawn, p->heads.open, p->heads.scale};
-    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
-        free(arrays[a]);
-    free(p->q_open);
-    free(p->k_open);
-    free(p->v_open);
-    folded_free(&p->folded);
-}
-
-static bool make_operand(struct operand *of, size_t rows, size_t columns)
-{
-    of->open = calloc(rows + 1, 1);
-    return of->open != NULL && room(&of->worst, rows * columns) && room(&of->squares, rows * columns) &&
-           room(&of->drawn, rows * columns) && room(&of->common, rows);
+    return (struct pair){pool_doubles(pool, count), pool_doubles(pool, count)};
 }
 
 static struct norm_rounding rounding_of(const struct propagation *p)
@@ -133,62 +105,54 @@ static struct norm_rounding rounding_of(const struct propagation *p)
 }
 
 /* Errors of normed rows as integers; common errors are then included. */
-static bool round_normed(struct propagation *p, int norm, const double *x, size_t tokens)
+static void round_normed(struct propagation *p, int norm, const double *x, size_t tokens)
 {
     const struct layer *layer = p->plain;
     const size_t d = (size_t)layer->d_model, d_in = (size_t)layer->d_in_q;
-    double *normed, *whole;
-    const bool normed_fits = room(&normed, tokens * d), whole_fits = room(&whole, tokens * d);
-    const bool good = normed_fits && whole_fits;
-    if (good) {
-        block_normalise(layer, p->in, norm, x, tokens, normed);
-        memcpy(whole, normed, tokens * d * sizeof *whole);
-        stored_rows(layer, p->in, whole, tokens * d / d_in, d_in);
-        block_settle(layer, p->in, norm, normed, tokens, &p->normed);
-        if (p->exact.worst != NULL) {
-            memcpy(p->exact.worst, p->normed.worst, tokens * d * sizeof *normed);
-            memcpy(p->exact.drawn, p->normed.drawn, tokens * d * sizeof *normed);
-        }
-        block_round_errors(layer, p->in, normed, whole, tokens * d / d_in, d_in, p->normed.worst, p->normed.drawn);
+    double *normed = memory_get(tokens * d, sizeof *normed), *whole = memory_get(tokens * d, sizeof *whole);
+    block_normalise(layer, p->in, norm, x, tokens, normed);
+    memcpy(whole, normed, tokens * d * sizeof *whole);
+    stored_rows(layer, p->in, whole, tokens * d / d_in, d_in);
+    block_settle(layer, p->in, norm, normed, tokens, &p->normed);
+    if (p->exact.worst != NULL) {
+        memcpy(p->exact.worst, p->normed.worst, tokens * d * sizeof *normed);
+        memcpy(p->exact.drawn, p->normed.drawn, tokens * d * sizeof *normed);
     }
+    block_round_errors(layer, p->in, normed, whole, tokens * d / d_in, d_in, p->normed.worst, p->normed.drawn);
     free(normed);
     free(whole);
-    return good;
 }
 
 /* Errors of x after the norm that a block has before attention; nothing without one */
-static bool allocate_normed(struct propagation *p, size_t rows)
+static void make_normed(struct propagation *p, size_t rows)
 {
     const struct layer *layer = p->plain;
     const struct norm_rounding rounding = rounding_of(p);
     const size_t d = (size_t)layer->d_model, tokens = p->in->batch * p->in->n, number = tokens * d;
     const int norm = block_norms(layer).before_attention;
     const size_t d_k = (size_t)layer->d_k, heads = (size_t)(layer->h > layer->h_kv ? layer->h : layer->h_kv);
-    double *x;
-    for (int keys = 0; layer->qk_norm == NORM_RMS_ALL && (norm > 0 || layer_rounds_rows(layer)) && keys < 2; keys++) {
+    const bool rounds = layer_rounds_rows(layer);
+    for (int keys = 0; layer->qk_norm == NORM_RMS_ALL && (norm > 0 || rounds) && keys < 2; keys++) {
         const size_t count = max_size(rows, p->in->m) * heads * d_k;
-        if (!room(&p->all[keys].worst, count) || !room(&p->all[keys].squares, count))
-            return false;
+        p->all[keys].worst = pool_doubles(&p->work, count);
+        p->all[keys].squares = pool_doubles(&p->work, count);
     }
-    if (layer_rounds_rows(layer) && norm == 0) /* a head's input is exact, except around the given weights */
-        return make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
-               make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv);
+    if (norm > 0 || rounds) /* without a norm a head's input is exact, except around the given weights */
+        p->x = make_operand(&p->work, rows, (size_t)layer->d_in_q);
+    if (rounds || (norm > 0 && !layer->cross))
+        p->s = make_operand(&p->work, p->in->m, (size_t)layer->d_in_kv);
     if (norm == 0)
-        return true;
-    if (!room(&x, number))
-        return false;
+        return;
+    double *x = memory_get(number, sizeof *x);
     for (size_t at = 0; at < number; at++)
         x[at] = inputs_number(p->plain, p->in, TENSOR_X, at);
-    bool good = block_error_make(&p->normed, tokens, d) &&
-                (!layer->identity || !layer_rounds_rows(layer) || block_error_make(&p->exact, tokens, d)) &&
-                make_operand(&p->x, rows, (size_t)layer->d_in_q) &&
-                ((layer->cross && !layer_rounds_rows(layer)) || make_operand(&p->s, p->in->m, (size_t)layer->d_in_kv));
-    if (good)
-        block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
-    if (good && layer_rounds_rows(layer))
-        good = round_normed(p, norm, x, tokens);
+    p->normed = block_error_make(&p->work, tokens, d);
+    if (layer->identity && rounds)
+        p->exact = block_error_make(&p->work, tokens, d);
+    block_norm_errors(layer, p->in, &rounding, norm, x, tokens, &p->normed);
+    if (rounds)
+        round_normed(p, norm, x, tokens);
     free(x);
-    return good;
 }
 
 /* Columns `first` … of rows of sequence b of x; rows NULL: the first `count`. */
@@ -224,49 +188,61 @@ static void gather_operand(const struct propagation *p, struct operand *to, cons
     }
 }
 
-/* The first head determines the sizes. */
-static bool allocate(struct propagation *p, const struct reference *reference)
+/* The bounds of y, and of attn and lse where there are any */
+static void make_bounds(struct propagation *p, size_t y, size_t attn, size_t lse)
 {
+    const struct layer *layer = p->plain;
+    struct bounds *b = p->bounds;
+    double **const of[][3] = {{&b->y_worst, &b->y_drawn, &b->y_open}, {&b->attn_worst, &b->attn_drawn, &b->attn_open},
+                              {&b->lse_worst, &b->lse_drawn, &b->lse_open},
+                              {&b->cache[0].worst, &b->cache[0].drawn, &b->cache[0].open},
+                              {&b->cache[1].worst, &b->cache[1].drawn, &b->cache[1].open}};
+    const size_t new = p->in->batch * (size_t)layer->h_kv * p->in->n;
+    const size_t counts[] = {y, attn, lse, new * (size_t)layer->d_k, new * (size_t)layer->d_v};
+    for (int i = 0; i < (layer_has_cache(layer) ? 5 : 3); i++)
+        for (int k = 0; k < 3; k++)
+            *of[i][k] = pool_doubles(p->lasting, counts[i]);
+}
+
+/* The first head determines the sizes. */
+static void make_all(struct propagation *p, const struct reference *reference)
+{
+    struct pool *const work = &p->work;
     const size_t rows = reference->z_rows.count, m = inputs_most_rows(p->plain, p->in);
-    const size_t columns = inputs_columns(p->plain, p->in);
-    if (!folded_make(&p->folded, p->plain, p->folds, rows, m, p->phi) || !allocate_normed(p, rows))
-        return false;
+    p->folded = folded_make(work, p->plain, p->folds, rows, m, p->phi);
+    make_normed(p, rows);
     const struct layer *layer = p->layer = &p->folded.layer;
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t d_in = max_size((size_t)layer->d_in_q, (size_t)layer->d_in_kv);
     const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
                                                 : (size_t)layer->d_model;
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
-    const size_t attn = reference->attn != NULL ? p->in->batch * (size_t)layer->h * rows * columns : 0;
-    const size_t lse = reference->lse != NULL ? p->in->batch * (size_t)layer->h * rows : 0;
-    for (int values = 0; layer_has_cache(layer) && values < 2; values++) {
-        const size_t count = p->in->batch * (size_t)layer->h_kv * p->in->n * (values ? d_v : d_k);
-        if (!room(&p->bounds->cache[values].worst, count) || !room(&p->bounds->cache[values].drawn, count) ||
-            !room(&p->bounds->cache[values].open, count))
-            return false;
-    }
+    const size_t lse = p->in->batch * (size_t)layer->h * rows, attn = lse * inputs_columns(p->plain, p->in);
     const size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
     const size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
     const size_t all_z = rows * (size_t)layer->h * d_v;
-    p->q_open = calloc(rows + 1, 1);
-    p->k_open = calloc(m + 1, 1);
-    p->v_open = calloc(m + 1, 1);
-    return p->q_open != NULL && p->k_open != NULL && p->v_open != NULL && room(&p->bounds->y_worst, y) &&
-           room(&p->bounds->y_drawn, y) && room(&p->bounds->y_open, y) && room(&p->bounds->attn_worst, attn) &&
-           room(&p->bounds->lse_worst, lse) && room(&p->bounds->lse_drawn, lse) && room(&p->bounds->lse_open, lse) &&
-           room(&p->bounds->attn_drawn, attn) && room(&p->bounds->attn_open, attn) && room(&p->y_squares, y) &&
-           room(&p->y_size, y) && room(&p->absolute_a, a) && room(&p->absolute_b, b) && room(&p->q.worst, rows * d_k) &&
-           room(&p->q.drawn, rows * d_k) && room(&p->k.worst, m * d_k) && room(&p->k.drawn, m * d_k) &&
-           room(&p->v.worst, m * d_v) && room(&p->v.drawn, m * d_v) && room(&p->z.worst, rows * d_v) &&
-           room(&p->z.drawn, rows * d_v) && room(&p->q_size, rows * d_k) && room(&p->k_size, m * d_k) &&
-           room(&p->v_size, m * d_v) && room(&p->z_open, rows * d_v) && room(&p->t_size, rows * m) &&
-           room(&p->t_worst, rows * m) && room(&p->t_squares, rows * m) && room(&p->q_common, rows) &&
-           room(&p->k_common, m) &&
-           room(&p->v_unit, m) && room(&p->v_unit_least, m) && room(&p->q_reach, rows) &&
-           (p->in->packed == NULL || (room(&p->moved[0], b) && room(&p->moved[1], b))) &&
-           (!layer_rounds_z(layer) ||
-            (room(&p->heads.z.worst, all_z) && room(&p->heads.z.drawn, all_z) && room(&p->heads.open, all_z) &&
-             room(&p->heads.scale, p->in->batch * rows)));
+    make_bounds(p, y, reference->attn != NULL ? attn : 0, reference->lse != NULL ? lse : 0);
+    const struct { double **to; size_t count; } arrays[] = {
+        {&p->y_squares, y},        {&p->y_size, y},           {&p->absolute_a, a},      {&p->absolute_b, b},
+        {&p->q_size, rows * d_k},  {&p->k_size, m * d_k},     {&p->v_size, m * d_v},    {&p->z_open, rows * d_v},
+        {&p->t_size, rows * m},    {&p->t_worst, rows * m},   {&p->t_squares, rows * m}, {&p->q_common, rows},
+        {&p->k_common, m},         {&p->v_unit, m},           {&p->v_unit_least, m},    {&p->q_reach, rows}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        *arrays[i].to = pool_doubles(work, arrays[i].count);
+    p->q = make_pair(work, rows * d_k);
+    p->k = make_pair(work, m * d_k);
+    p->v = make_pair(work, m * d_v);
+    p->z = make_pair(work, rows * d_v);
+    p->q_open = pool_get(work, rows, 1);
+    p->k_open = pool_get(work, m, 1);
+    p->v_open = pool_get(work, m, 1);
+    for (int i = 0; p->in->packed != NULL && i < 2; i++)
+        p->moved[i] = pool_doubles(work, b);
+    if (layer_rounds_z(layer)) {
+        p->heads.z = make_pair(work, all_z);
+        p->heads.open = pool_doubles(work, all_z);
+        p->heads.scale = pool_doubles(work, p->in->batch * rows);
+    }
 }
 
 static void fill(double *out, double value, size_t count)
@@ -490,7 +466,7 @@ static void merge_all_errors(struct propagation *p, const struct reference *refe
 }
 
 /* rms_all: what errors of x add to all heads' columns of queries, or of keys; b is 0 in their `heads`. */
-static bool errors_of_all(struct propagation *p, const struct reference_head *head, bool keys, const size_t *rows,
+static void errors_of_all(struct propagation *p, const struct reference_head *head, bool keys, const size_t *rows,
                           size_t count)
 {
     const struct layer *layer = p->plain;
@@ -501,14 +477,13 @@ static bool errors_of_all(struct propagation *p, const struct reference_head *he
     const enum layer_tensor rows_of = keys && layer->cross ? TENSOR_SOURCE : TENSOR_X;
     const size_t tokens = keys ? p->in->m : p->in->n, row = (size_t)(keys ? layer->d_source : layer->d_model);
     struct reference_head other = *head;
-    double *weights, *input;
     if (of->worst == NULL || p->all[keys].worst == NULL || head->i > 0)
-        return true;
-    const bool weights_fit = room(&weights, in * d), input_fits = room(&input, count * in);
+        return;
+    double *weights = memory_get(in * d, sizeof *weights), *input = memory_get(count * in, sizeof *input);
     other.x = other.s = layer->split ? input : keys ? head->s : head->x;
     memset(p->all[keys].worst, 0, count * heads * d * sizeof *weights);
     memset(p->all[keys].squares, 0, count * heads * d * sizeof *weights);
-    for (size_t i = 0; weights_fit && input_fits && i < heads; i++) {
+    for (size_t i = 0; i < heads; i++) {
         for (size_t at = 0; layer->split && at < count * in; at++) {
             const size_t token = head->b * tokens + (rows != NULL ? rows[at / in] : at / in);
             input[at] = inputs_number(layer, p->in, rows_of, token * row + i * in + at % in);
@@ -523,11 +498,10 @@ static bool errors_of_all(struct propagation *p, const struct reference_head *he
     }
     free(weights);
     free(input);
-    return weights_fit && input_fits;
 }
 
 /* Norm and rotation of queries or keys, if there are any */
-static bool finish_row_errors(const struct propagation *p, const struct finish *of, struct pair error, double factor,
+static void finish_row_errors(const struct propagation *p, const struct finish *of, struct pair error, double factor,
                               size_t depth, bool keys, double *common, unsigned char *open)
 {
     /* a number that is rounded the other way moves all columns at once */
@@ -537,19 +511,19 @@ static bool finish_row_errors(const struct propagation *p, const struct finish *
                                    .drawn = error.drawn,
                                    .all_worst = p->all[keys].worst, .all_squares = p->all[keys].squares,
                                    .common = common, .open = open};
-    return !layer_finishes(p->layer) || finish_errors(&e);
+    if (layer_finishes(p->layer))
+        finish_errors(&e);
 }
 
 /* Given queries: normed, with c in the gains; or times c, where c and each product are rounded to f32 */
-static bool given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+static void given_query_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
 {
     const size_t d_k = (size_t)p->layer->d_k;
     const bool norms = p->layer->qk_norm != NORM_NONE;
     fill(p->q.worst, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
     fill(p->q.drawn, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
     memset(p->q_open, 0, rows);
-    if (!finish_row_errors(p, &head->finish_q, p->q, norms ? c : 1, 0, false, p->q_common, p->q_open))
-        return false;
+    finish_row_errors(p, &head->finish_q, p->q, norms ? c : 1, 0, false, p->q_common, p->q_open);
     sizes(p, p->q_size, head->q, rows * d_k);
     for (size_t at = 0; !norms && at < rows * d_k; at++) {
         const double small = p->omega * fmax(1, c), size = p->q_size[at] + p->q.worst[at];
@@ -559,7 +533,6 @@ static bool given_query_errors(struct propagation *p, const struct reference_hea
     }
     for (size_t r = 0; !norms && r < rows; r++)
         p->q_open[r] |= overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
-    return true;
 }
 
 /* Keys and values in a cache are exact, and so are given values, and given keys before norm and rotation. */
@@ -576,15 +549,16 @@ static void start_exact(struct propagation *p, const struct reference_head *head
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
-static bool query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of, double c)
+static void query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of, double c)
 {
     const struct folded *folded = &p->folded;
     const bool fold = folded->folds.scores;
     const size_t rows = of->count, d_in = (size_t)p->layer->d_in_q;
-    if (p->layer->projected)
-        return given_query_errors(p, head, rows, c);
-    if (!errors_of_all(p, head, false, of->row, rows))
-        return false;
+    if (p->layer->projected) {
+        given_query_errors(p, head, rows, c);
+        return;
+    }
+    errors_of_all(p, head, false, of->row, rows);
     gather_operand(p, &p->x, head, p->layer->split ? head->i * d_in : 0, d_in, of->row, rows);
     const struct projection q = {.a = head->x, .w = fold ? folded->w_q_size : head->w_q,
                                  .b = fold ? folded->b_q_size : head->b_q, .rows = rows,
@@ -603,7 +577,7 @@ static bool query_errors(struct propagation *p, const struct reference_head *hea
         p->q_open[r] = overflows(p->q_size + r * q.d, reach, q.d) || (p->x.open != NULL && p->x.open[r]);
         p->q_common[r] = p->x.common != NULL ? p->x.common[r] : 0;
     }
-    return finish_row_errors(p, &head->finish_q, p->q, c, q.in, false, p->q_common, p->q_open);
+    finish_row_errors(p, &head->finish_q, p->q, c, q.in, false, p->q_common, p->q_open);
 }
 
 static struct pair pair_from(struct pair pair, size_t at)
@@ -640,7 +614,7 @@ static void take_values(const struct propagation *p, const struct reference_head
 }
 
 /* K and V, unless they are rows of the source; nothing is added for rows of a cache. */
-static bool key_value_errors(struct propagation *p, const struct reference_head *head)
+static void key_value_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t in = (size_t)p->layer->d_in_kv, cached = head->cached, fresh = head->keys - cached;
     const size_t d_k = (size_t)p->layer->d_k, d_v = (size_t)p->layer->d_v;
@@ -663,10 +637,11 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     const double k_reach = reach * inputs_spread(p->in, w_k), v_reach = reach * inputs_spread(p->in, TENSOR_W_V);
     if (p->layer->projected || cached > 0)
         start_exact(p, head, p->layer->projected ? head->keys : cached);
-    if (p->layer->projected)
-        return finish_row_errors(p, &head->finish_k, of_k, 1, 0, true, p->k_common + cached, p->k_open + cached);
-    if (!errors_of_all(p, head, true, NULL, fresh))
-        return false;
+    if (p->layer->projected) {
+        finish_row_errors(p, &head->finish_k, of_k, 1, 0, true, p->k_common + cached, p->k_open + cached);
+        return;
+    }
+    errors_of_all(p, head, true, NULL, fresh);
     gather_operand(p, &p->s, head, p->layer->split ? i * in : 0, in, NULL, fresh);
     if (p->folded.folds.scores)
         take_operand(&p->s, of_k, fresh, in, d_k);
@@ -685,18 +660,16 @@ static bool key_value_errors(struct propagation *p, const struct reference_head 
     }
     for (size_t at = 0; layer_finishes(p->layer) && at < fresh * d_k; at++)
         of_k.drawn[at] = fmin(of_k.drawn[at], p->shared * of_k.worst[at]);
-    return finish_row_errors(p, &head->finish_k, of_k, 1, in, true, p->k_common + cached, p->k_open + cached);
+    finish_row_errors(p, &head->finish_k, of_k, 1, in, true, p->k_common + cached, p->k_open + cached);
 }
 
 /* Errors of new keys and values after rounding to the cache's type: none, or a step where a midpoint between two
  * numbers is within reach */
-static bool round_errors(struct propagation *p, const struct reference_head *head)
+static void round_errors(struct propagation *p, const struct reference_head *head)
 {
     const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE;
     const size_t fresh = head->keys - head->cached;
-    double *errors;
-    if (!room(&errors, max_size((size_t)p->layer->d_k, (size_t)p->layer->d_v)))
-        return false;
+    double *errors = memory_get(max_size((size_t)p->layer->d_k, (size_t)p->layer->d_v), sizeof *errors);
     for (int values = 0; values < 2; values++) {
         const size_t d = inputs_cache_width(p->layer, values);
         const struct pair of = pair_from(values ? p->v : p->k, head->cached * d);
@@ -721,18 +694,15 @@ static bool round_errors(struct propagation *p, const struct reference_head *hea
         }
     }
     free(errors);
-    return true;
 }
 
 /* Integer scores: errors of rows of queries, times c, or of keys, after rounding. Errors common to a row's columns are
  * then included in each. */
-static bool score_row_errors(struct propagation *p, struct pair error, const double *exact, const double *rounded,
+static void score_row_errors(struct propagation *p, struct pair error, const double *exact, const double *rounded,
                              size_t rows, double factor, double *common, unsigned char *open)
 {
     const size_t d = (size_t)p->plain->d_k, count = rows * d;
-    double *work;
-    if (!room(&work, 2 * count))
-        return false;
+    double *work = memory_get(2 * count, sizeof *work);
     for (size_t at = 0; at < count; at++) {
         work[at] = factor * exact[at];
         work[count + at] = factor * rounded[at];
@@ -751,7 +721,6 @@ static bool score_row_errors(struct propagation *p, struct pair error, const dou
         common[r] = 0;
     }
     free(work);
-    return true;
 }
 
 /* Likewise of values in weighted sums, and their scales. */
@@ -778,14 +747,6 @@ static void round_value_errors(struct propagation *p, const struct reference_hea
         if (!finite)
             fill(p->v.worst + j * d, INFINITY, d);
     }
-}
-
-static bool round_score_errors(struct propagation *p, const struct reference_head *head, size_t rows, double c)
-{
-    return head->exact_q == NULL ||
-           (score_row_errors(p, p->q, head->exact_q, head->q, rows, c, p->q_common, p->q_open) &&
-            (!head->new_kv ||
-             score_row_errors(p, p->k, head->exact_k, head->k, head->keys, 1, p->k_common, p->k_open)));
 }
 
 /* Errors of cache rows that the call writes; storing is exact. A given key that is rotated has three roundings, which
@@ -821,50 +782,52 @@ static void widen_steps(struct propagation *p, const struct reference_head *head
     }
 }
 
-static bool observe(void *context, const struct reference *reference, const struct reference_head *plain)
+static void observe(void *context, const struct reference *reference, const struct reference_head *plain)
 {
     struct propagation *p = context;
     const size_t rows = reference->z_rows.count;
     const double c = fabs(p->plain->scale) * LOG2_E;
     if (p->bounds->y_worst == NULL) {
-        if (!allocate(p, reference))
-            return false;
+        make_all(p, reference);
         start_with_source(p);
     }
     folded_see(&p->folded, plain, rows);
     const struct reference_head *head = &p->folded.head;
-    if (!query_errors(p, head, &reference->z_rows, c) || (head->new_kv && !key_value_errors(p, head)))
-        return false;
-    if (head->new_kv && layer_stores_cache(p->layer) && !round_errors(p, head))
-        return false;
+    query_errors(p, head, &reference->z_rows, c);
+    if (head->new_kv)
+        key_value_errors(p, head);
+    if (head->new_kv && layer_stores_cache(p->layer))
+        round_errors(p, head);
     if (head->new_kv && layer_has_cache(p->layer))
         cache_errors(p, head);
     if (head->new_kv && layer_stores_cache(p->layer))
         widen_steps(p, head);
     if (head->new_kv)
         round_value_errors(p, head);
-    if (!round_score_errors(p, head, rows, c) || !propagation_scores(p, head, rows, c) ||
-        !propagation_attention(p, reference, head))
-        return false;
+    if (head->exact_q != NULL)
+        score_row_errors(p, p->q, head->exact_q, head->q, rows, c, p->q_common, p->q_open);
+    if (head->exact_q != NULL && head->new_kv)
+        score_row_errors(p, p->k, head->exact_k, head->k, head->keys, 1, p->k_common, p->k_open);
+    propagation_scores(p, head, rows, c);
+    propagation_attention(p, reference, head);
     if (head->all_z == NULL)
         merge_errors(p, reference, head);
     else
         keep_errors(p, head, rows);
     if (head->all_z != NULL && head->i + 1 == (size_t)p->plain->h)
         merge_all_errors(p, reference, head);
-    return true;
 }
 
 /* From attention's errors to those of y; without attention from zero errors */
-static bool block_tail_errors(const struct propagation *p, const struct reference *reference)
+static void block_tail_errors(const struct propagation *p, const struct reference *reference)
 {
     const struct norm_rounding rounding = rounding_of(p);
     const size_t d = (size_t)p->plain->d_out, all = p->in->batch * reference->y_rows.count;
     const struct bounds *b = p->bounds;
-    struct block_chunk chunk;
-    struct block_error e = {0};
-    bool good = block_allocate(&chunk, p->plain) && block_error_make(&e, BLOCK_ROWS, d);
-    for (size_t first = 0; good && first < all; first += BLOCK_ROWS) {
+    struct pool pool = {0};
+    struct block_chunk chunk = block_chunk_make(&pool, p->plain);
+    struct block_error e = block_error_make(&pool, BLOCK_ROWS, d);
+    for (size_t first = 0; first < all; first += BLOCK_ROWS) {
         reference_chunk(reference, p->plain, p->in, first, &chunk);
         double most[BLOCK_ROWS] = {0}; /* the largest y_open of each row, as a norm mixes all of its columns */
         memset(e.open, 0, chunk.rows);
@@ -874,8 +837,8 @@ static bool block_tail_errors(const struct propagation *p, const struct referenc
             e.open[at / d] |= b->y_open[first * d + at] != 0;
             most[at / d] = fmax(most[at / d], b->y_open[first * d + at]);
         }
-        good = block_compute(&chunk, p->plain, p->in) &&
-               block_errors(&chunk, p->plain, p->in, &rounding, &e);
+        block_compute(&chunk, p->plain, p->in);
+        block_errors(&chunk, p->plain, p->in, &rounding, &e);
         for (size_t at = 0; at < chunk.rows * d; at++) {
             b->y_worst[first * d + at] = e.worst[at];
             b->y_drawn[first * d + at] = e.drawn[at];
@@ -884,9 +847,7 @@ static bool block_tail_errors(const struct propagation *p, const struct referenc
                 promise_nothing(b->y_worst, b->y_drawn, b->y_open, first * d + at);
         }
     }
-    block_error_free(&e);
-    block_free(&chunk);
-    return good;
+    pool_free(&pool);
 }
 
 /* Rows of padding have no errors. */
@@ -908,32 +869,22 @@ static void clear_errors(const struct propagation *p, const struct reference *re
 }
 
 /* The reference again, with the errors of its states, and of a block around them */
-static bool state_errors(struct propagation *p, struct reference *reference)
+static void state_errors(struct propagation *p, struct reference *reference)
 {
     const struct norm_rounding rounding = rounding_of(p);
     for (int part = 0; part < inputs_compared(p->plain); part++) {
         const size_t count = inputs_count(p->plain, p->in, inputs_cache_of(p->plain, part));
-        if (!room(&p->bounds->cache[part].worst, count) || !room(&p->bounds->cache[part].drawn, count) ||
-            !room(&p->bounds->cache[part].open, count))
-            return false;
+        p->bounds->cache[part].worst = pool_doubles(p->lasting, count);
+        p->bounds->cache[part].drawn = pool_doubles(p->lasting, count);
+        p->bounds->cache[part].open = pool_doubles(p->lasting, count);
     }
-    return recurrent_compute(reference, p->bounds, p->plain, p->in, &rounding) &&
-           (!layer_has_block(p->plain) || block_tail_errors(p, reference));
-}
-
-/* All of a layer without attention. */
-static bool row_errors(struct propagation *p, struct reference *reference)
-{
-    const size_t y = p->in->batch * reference->y_rows.count * (size_t)p->plain->d_out;
-    if (!room(&p->bounds->y_worst, y) || !room(&p->bounds->y_drawn, y) || !room(&p->bounds->y_open, y) ||
-        !(layer_is_recurrent(p->plain) ? state_errors(p, reference) : block_tail_errors(p, reference)))
-        return false;
-    clear_errors(p, reference);
-    return true;
+    recurrent_compute(reference, p->bounds, p->plain, p->in, &rounding);
+    if (layer_has_block(p->plain))
+        block_tail_errors(p, reference);
 }
 
 /* Errors of the bias and the last sum, once all heads are merged; and of the block around them */
-static bool finish(struct propagation *p, const struct reference *reference)
+static void finish(struct propagation *p, const struct reference *reference)
 {
     const struct layer *layer = p->layer;
     const size_t d_out = (size_t)layer->d_out, count = p->in->batch * reference->y_rows.count * d_out;
@@ -960,10 +911,8 @@ static bool finish(struct propagation *p, const struct reference *reference)
         if (p->bounds->y_open[at] != 0)
             *y_drawn = INFINITY;
     }
-    if (layer_has_block(layer) && !block_tail_errors(p, reference))
-        return false;
-    clear_errors(p, reference);
-    return true;
+    if (layer_has_block(layer))
+        block_tail_errors(p, reference);
 }
 
 /* Numbers that a kernel rounds once to tensor_type become the rounded ones, and errors the distance to other possible
@@ -1007,60 +956,47 @@ static bool flushes_to_zero(void)
 }
 
 /* `given`: around the given weights, otherwise around the packed ones */
-static bool compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
-                    const struct inputs *inputs, struct folds folds, bool sample, bool given, struct diag *diag)
+static void compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                    const struct inputs *inputs, struct folds folds, bool sample, bool given)
 {
     const bool flushes = flushes_to_zero() || layer->precision == PRECISION_BF16; /* as dot products of bf16 do */
-    struct inputs packed, in;
-    struct propagation p = {.plain = layer, .folds = folds, .in = &in, .bounds = bounds,
+    struct inputs in;
+    struct propagation p = {.plain = layer, .folds = folds, .in = &in, .bounds = bounds, .lasting = &reference->memory,
                             .shared = layer_rounds(layer) ? LAMBDA : 1,
                             .omega = flushes ? 3 * (double)FLT_MIN : 0x1p-149, .phi = flushes ? FLT_MIN : 0};
     fenv_t callers;
     *bounds = (struct bounds){0};
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV); /* the reference keeps subnormal numbers and rounds to nearest, whatever kernels do */
-    bool good = stored_make(&packed, layer, inputs);
-    if (!good)
-        diag_environment(diag, NULL, "out of memory");
+    struct inputs packed = stored_make(&p.work, layer, inputs);
     in = given ? *inputs : packed;
     in.packed = given ? &packed : NULL;
     memcpy(in.unit, packed.unit, sizeof in.unit);
-    good = good && reference_compute(reference, layer, &in, sample, observe, &p, diag);
-    if (good && ((bounds->y_worst != NULL && !finish(&p, reference)) || /* an empty batch has no head */
-                 (!layer_attends(layer) && !row_errors(&p, reference)))) {
-        reference_free(reference);
-        diag_environment(diag, NULL, "out of memory");
-        good = false;
+    reference_compute(reference, layer, &in, sample, observe, &p);
+    if (!layer_attends(layer)) {
+        make_bounds(&p, in.batch * reference->y_rows.count * (size_t)layer->d_out, 0, 0);
+        if (layer_is_recurrent(layer))
+            state_errors(&p, reference);
+        else
+            block_tail_errors(&p, reference);
+    } else if (bounds->y_worst != NULL) { /* an empty batch has no head */
+        finish(&p, reference);
     }
-    if (good)
-        round_outputs(&p, reference);
+    if (bounds->y_worst != NULL)
+        clear_errors(&p, reference);
+    round_outputs(&p, reference);
     fesetenv(&callers);
-    free_all(&p);
-    stored_free(&packed, layer);
-    if (!good)
-        bounds_free(bounds);
-    return good;
+    pool_free(&p.work);
 }
 
-bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
-                    const struct inputs *inputs, struct folds folds, bool sample, struct diag *diag)
+void bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                    const struct inputs *inputs, struct folds folds, bool sample)
 {
-    return compute(reference, bounds, layer, inputs, folds, sample, false, diag);
+    compute(reference, bounds, layer, inputs, folds, sample, false);
 }
 
-bool bounds_compute_given(struct reference *reference, struct bounds *bounds, const struct layer *layer,
-                          const struct inputs *inputs, bool sample, struct diag *diag)
+void bounds_compute_given(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                          const struct inputs *inputs, bool sample)
 {
-    return compute(reference, bounds, layer, inputs, (struct folds){0}, sample, true, diag);
-}
-
-void bounds_free(struct bounds *bounds)
-{
-    double *arrays[] = {bounds->y_worst, bounds->attn_worst, bounds->lse_worst, bounds->y_drawn, bounds->attn_drawn,
-                        bounds->lse_drawn, bounds->y_open, bounds->attn_open, bounds->lse_open,
-                        bounds->cache[0].worst, bounds->cache[0].drawn, bounds->cache[0].open,
-                        bounds->cache[1].worst, bounds->cache[1].drawn, bounds->cache[1].open};
-    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
-        free(arrays[a]);
-    *bounds = (struct bounds){0};
+    compute(reference, bounds, layer, inputs, (struct folds){0}, sample, true);
 }

@@ -8,7 +8,7 @@
 
 #include "fold.h"
 
-/* Shapes as in struct reference. NaN means infinity: nothing is promised for that element. */
+/* Shapes as in struct reference, in whose memory they lie. NaN means infinity: nothing is promised for that element. */
 struct bounds {
     double *y_worst, *attn_worst, *lse_worst; /* sound for any data: gamma_K everywhere */
     double *y_drawn, *attn_drawn, *lse_drawn; /* for random data: rounding errors add up like a random walk */
@@ -24,12 +24,11 @@ struct bounds {
 /* Computes the reference and its bounds, for a kernel that folds these weights and runs in the floating-point mode of
  * the calling thread: flushing to zero or not. The reference does not flush, and rounds to nearest. Weights are those
  * that packing rounds (stored.h). */
-bool bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
-                    const struct inputs *inputs, struct folds folds, bool sample, struct diag *diag);
+void bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                    const struct inputs *inputs, struct folds folds, bool sample);
 /* The same around the given weights, if packing rounds them: the reference uses the given ones, and the bounds include
  * the rounding. There is no statistical gate, and no bound after qk_norm = rms_all. */
-bool bounds_compute_given(struct reference *reference, struct bounds *bounds, const struct layer *layer,
-                          const struct inputs *inputs, bool sample, struct diag *diag);
-void bounds_free(struct bounds *bounds);
+void bounds_compute_given(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+                          const struct inputs *inputs, bool sample);
 
 #endif

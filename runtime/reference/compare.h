@@ -46,8 +46,8 @@ void compare_attn(struct comparison *comparison, const struct layer *layer, cons
 void compare_lse(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                  const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates);
 /* A cache as the call left it, keys or values: rows of new tokens within the bound, all others with the bits of
- * `inputs`. False when out of memory. */
-bool compare_cache(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
+ * `inputs` */
+void compare_cache(struct comparison *comparison, const struct layer *layer, const struct inputs *inputs,
                    const struct reference *reference, const struct bounds *bounds, bool values,
                    const void *const after[CACHE_PARTS], unsigned gates);
 /* "3 of 6 elements of y have no bound, as f32 may overflow on their way or see other keys, and were

@@ -3,48 +3,23 @@
 #include "finish.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "spec/layer.h"
 
 #define TWO_PI 6.283185307179586476925286766559005768L
 
-/* ---- memory ---- */
-
-static double *doubles(size_t count, bool *good)
+struct finish finish_make(struct pool *pool, const struct layer *layer, size_t rows, size_t heads)
 {
-    double *p = calloc(count > 0 ? count : 1, sizeof *p);
-    *good = *good && p != NULL;
-    return p;
-}
-
-bool finish_allocate(struct finish *of, const struct layer *layer, size_t rows, size_t heads)
-{
-    const bool all = layer->qk_norm == NORM_RMS_ALL;
-    bool good = true;
-    *of = (struct finish){.rows = rows, .d = (size_t)layer->d_k, .heads = heads};
-    of->from = doubles(rows * of->d, &good);
-    of->all = all ? doubles(rows * heads * of->d, &good) : NULL;
-    of->all_size = all ? doubles(rows * heads * of->d, &good) : NULL;
-    of->gain = layer_has_tensor(layer, TENSOR_G_Q) ? doubles(of->d, &good) : NULL;
-    of->shift = layer_has_tensor(layer, TENSOR_C_Q) ? doubles(of->d, &good) : NULL;
-    if (layer->rope.kind != ROPE_NONE) {
-        of->turns = calloc(rows * (size_t)layer->rope.dims / 2 + 1, sizeof *of->turns);
-        good = good && of->turns != NULL;
-    }
-    return good;
-}
-
-void finish_free(struct finish *of)
-{
-    free(of->from);
-    free(of->all);
-    free(of->all_size);
-    free(of->gain);
-    free(of->shift);
-    free(of->turns);
-    *of = (struct finish){0};
+    const bool all = layer->qk_norm == NORM_RMS_ALL, turns = layer->rope.kind != ROPE_NONE;
+    const size_t d = (size_t)layer->d_k;
+    return (struct finish){
+        .rows = rows, .d = d, .heads = heads, .from = pool_doubles(pool, rows * d),
+        .all = all ? pool_doubles(pool, rows * heads * d) : NULL,
+        .all_size = all ? pool_doubles(pool, rows * heads * d) : NULL,
+        .gain = layer_has_tensor(layer, TENSOR_G_Q) ? pool_doubles(pool, d) : NULL,
+        .shift = layer_has_tensor(layer, TENSOR_C_Q) ? pool_doubles(pool, d) : NULL,
+        .turns = turns ? pool_get(pool, rows * (size_t)layer->rope.dims / 2, sizeof(struct turn)) : NULL};
 }
 
 /* ---- rotation ---- */

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "norm.h"
+#include "system/memory.h"
 
 struct layer;
 
@@ -27,9 +28,8 @@ struct finish {
     double *gain, *shift;   /* [d]; NULL: the norm has none */
     struct turn *turns;     /* [rows][rope_dims / 2]; NULL: no rotation */
 };
-/* For at most so many rows. False when out of memory; to be freed even then. */
-bool finish_allocate(struct finish *of, const struct layer *layer, size_t rows, size_t heads);
-void finish_free(struct finish *of);
+/* Of at most `rows` rows, in the pool. */
+struct finish finish_make(struct pool *pool, const struct layer *layer, size_t rows, size_t heads);
 
 /* The rotations of one position */
 void finish_turns(const struct layer *layer, int64_t position, struct turn *turns);

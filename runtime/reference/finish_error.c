@@ -113,17 +113,15 @@ static struct norm_divided divide(const struct finish_error *e, size_t row, doub
 
 /* ---- both ---- */
 
-bool finish_errors(const struct finish_error *e)
+void finish_errors(const struct finish_error *e)
 {
     const struct finish *of = e->of;
     const bool all = of->all != NULL, norms = e->layer->qk_norm != NORM_NONE;
     const size_t d = of->d, count = all ? of->heads * d : d;
-    double *work = calloc(2 * count + of->rows * d + 1, sizeof *work);
+    double *work = memory_get(2 * count + of->rows * d, sizeof *work);
     struct layer normed = *e->layer;
     const struct norm_rounding rounding = rounding_of(e);
     struct finish unturned = *of;
-    if (work == NULL)
-        return false;
     double *value = work + 2 * count;
     normed.rope.kind = ROPE_NONE;
     unturned.turns = NULL;
@@ -141,5 +139,4 @@ bool finish_errors(const struct finish_error *e)
             e->drawn[r * d + c] = fmin(e->drawn[r * d + c], e->most * e->worst[r * d + c]);
     }
     free(work);
-    return true;
 }

@@ -23,7 +23,6 @@ struct finish_error {
     double *common;            /* [rows] a relative error common to all columns of a row, for the statistical gate */
     unsigned char *open;       /* [rows] f32 may overflow on the way */
 };
-/* False when out of memory. */
-bool finish_errors(const struct finish_error *e);
+void finish_errors(const struct finish_error *e);
 
 #endif

@@ -3,7 +3,6 @@
 #include "fold.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -13,13 +12,6 @@
  * product of the norms. In units of 2^-24: */
 #define DOUBLE_ROUNDING 0x1p-29
 #define UNIT 0x1p-24
-
-static double *doubles(size_t count, bool *good)
-{
-    double *p = calloc(count > 0 ? count : 1, sizeof *p);
-    *good = *good && p != NULL;
-    return p;
-}
 
 /* Products of W_O: one for each tap. */
 static size_t taps_of(const struct layer *layer)
@@ -33,45 +25,36 @@ static size_t columns_of(const struct layer *layer)
     return (size_t)(layer->w_o == W_O_CONV ? layer->d_model / layer->h : layer->d_model);
 }
 
-bool folded_make(struct folded *f, const struct layer *layer, struct folds folds, size_t rows, size_t m, double phi)
+struct folded folded_make(struct pool *pool, const struct layer *layer, struct folds folds, size_t rows, size_t m,
+                          double phi)
 {
     const size_t in_q = (size_t)layer->d_in_q, in_kv = (size_t)layer->d_in_kv;
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
-    bool good = true;
-    *f = (struct folded){.layer = *layer, .d_k = d_k, .d_v = d_v, .phi = phi, .folds.scores = folds.scores,
-                         .folds.values = folds.values && !layer->identity && layer->w_o != W_O_NONE};
-    if (f->folds.scores) {
-        f->layer.d_k = layer->d_in_kv;
-        f->g = doubles((in_q + 1) * in_kv, &good);
-        f->w_q_size = doubles((in_q + 1) * in_kv, &good);
-        f->q = doubles(rows * in_kv, &good);
-        f->raw = doubles(rows * m, &good);
-        f->scores = doubles(rows * m, &good);
-        f->dropped = doubles(rows, &good);
+    struct folded f = {.layer = *layer, .d_k = d_k, .d_v = d_v, .phi = phi, .folds.scores = folds.scores,
+                       .folds.values = folds.values && !layer->identity && layer->w_o != W_O_NONE};
+    if (f.folds.scores) {
+        f.layer.d_k = layer->d_in_kv;
+        f.g = pool_doubles(pool, (in_q + 1) * in_kv);
+        f.w_q_size = pool_doubles(pool, (in_q + 1) * in_kv);
+        f.q = pool_doubles(pool, rows * in_kv);
+        f.raw = pool_doubles(pool, rows * m);
+        f.scores = pool_doubles(pool, rows * m);
+        f.dropped = pool_doubles(pool, rows);
     }
-    if (f->folds.values) {
+    if (f.folds.values) {
         const size_t weights = (in_kv + 1) * taps_of(layer) * columns_of(layer);
-        f->indicator = layer->bias;
-        f->layer.d_v = layer->d_in_kv + layer->bias;
-        f->layer.identity = true;
-        f->h = doubles(weights, &good);
-        f->w_o_size = doubles(weights, &good);
-        f->v = doubles(m * (in_kv + 1), &good);
-        f->z = doubles(rows * (in_kv + 1), &good);
+        f.indicator = layer->bias;
+        f.layer.d_v = layer->d_in_kv + layer->bias;
+        f.layer.identity = true;
+        f.h = pool_doubles(pool, weights);
+        f.w_o_size = pool_doubles(pool, weights);
+        f.v = pool_doubles(pool, m * (in_kv + 1));
+        f.z = pool_doubles(pool, rows * (in_kv + 1));
     }
-    f->left = doubles(max_size((in_q + 1) * d_k, (in_kv + 1) * d_v), &good);
-    f->right = doubles(d_k * in_kv, &good);
-    f->column = doubles(max_size(in_kv, columns_of(layer)), &good);
-    return good;
-}
-
-void folded_free(struct folded *f)
-{
-    double *arrays[] = {f->w_q_size, f->w_o_size, f->g, f->q, f->raw, f->scores, f->h, f->v, f->z, f->left, f->right,
-                        f->column,   f->dropped};
-    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
-        free(arrays[a]);
-    *f = (struct folded){0};
+    f.left = pool_doubles(pool, max_size((in_q + 1) * d_k, (in_kv + 1) * d_v));
+    f.right = pool_doubles(pool, d_k * in_kv);
+    f.column = pool_doubles(pool, max_size(in_kv, columns_of(layer)));
+    return f;
 }
 
 /* out = a b, and its size. */

@@ -38,11 +38,10 @@ struct folded {
 };
 
 /* For heads with so many rows and at most m keys; phi is what reading a denormal weight as 0 may add, 0 where it is
- * read as it is. False when out of memory. Freed even then. */
-bool folded_make(struct folded *folded, const struct layer *layer, struct folds folds, size_t rows, size_t m,
-                 double phi);
+ * read as it is. */
+struct folded folded_make(struct pool *pool, const struct layer *layer, struct folds folds, size_t rows, size_t m,
+                          double phi);
 /* `head` from the plain layer's; W_K, W_V and their biases are NULL where they are folded. */
 void folded_see(struct folded *folded, const struct reference_head *plain, size_t rows);
-void folded_free(struct folded *folded);
 
 #endif

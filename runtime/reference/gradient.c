@@ -33,7 +33,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
@@ -59,20 +58,14 @@ struct quantity {
     double *v, *size; /* size: sum of |a||b| of the products that v is made of, in the exact copy alone */
 };
 
-struct block {
-    struct block *next;
-    double v[];
-};
-
 /* What the observer of a head works on. */
 struct walk {
     const struct layer *layer;
     const struct inputs *in;
     const float *dy;
-    bool good;
     size_t copy;
     uint64_t random, bits;             /* state of what is drawn; signs that are left */
-    struct block *blocks;              /* memory of one head, all copies */
+    struct pool head, *lasting;        /* memory of one head, all copies; of gradients */
     const double *size[SUMS];          /* of a head's sums in their order, from the exact copy */
     size_t sums;                       /* number of them so far, in this copy */
     struct quantity out[TENSOR_COUNT]; /* v [COPIES][elements], in the spec's order of heads: see scatter() */
@@ -85,22 +78,7 @@ struct walk {
 /* Zeros that last until the end of the head */
 static double *zeros(struct walk *w, size_t count)
 {
-    struct block *block = w->good ? calloc(1, sizeof *block + (count + 1) * sizeof block->v[0]) : NULL;
-    w->good = block != NULL;
-    if (block == NULL)
-        return NULL;
-    block->next = w->blocks;
-    w->blocks = block;
-    return block->v;
-}
-
-static void release(struct walk *w)
-{
-    while (w->blocks != NULL) {
-        struct block *block = w->blocks;
-        w->blocks = block->next;
-        free(block);
-    }
+    return pool_doubles(&w->head, count);
 }
 
 static struct quantity make(struct walk *w, size_t rows, size_t columns)
@@ -116,7 +94,7 @@ static struct quantity given(double *v, size_t rows, size_t columns)
 static struct quantity transposed(struct walk *w, const struct quantity *m)
 {
     struct quantity t = {m->columns, m->rows, zeros(w, m->rows * m->columns), NULL};
-    for (size_t r = 0; w->good && r < m->rows; r++)
+    for (size_t r = 0; r < m->rows; r++)
         for (size_t c = 0; c < m->columns; c++)
             t.v[c * m->rows + r] = m->v[r * m->columns + c];
     return t;
@@ -198,8 +176,6 @@ static void multiply(struct walk *w, struct quantity *out, const struct quantity
     const size_t rows = a->rows, inner = a->columns, columns = b->columns;
     double *const sizes_a = w->copy == 0 ? zeros(w, rows * inner) : NULL;
     double *const sizes_b = w->copy == 0 ? zeros(w, inner * columns) : NULL;
-    if (!w->good)
-        return;
     add_product(out->v, a->v, b->v, rows, inner, columns);
     if (w->copy > 0)
         open_sums(out, a, b);
@@ -217,7 +193,7 @@ static void round_sums(struct walk *w, struct quantity *m, size_t steps)
     const size_t at = w->sums++;
     if (w->copy == 0)
         w->size[at] = m->size;
-    for (size_t i = 0; w->good && w->copy > 0 && i < m->rows * m->columns; i++)
+    for (size_t i = 0; w->copy > 0 && i < m->rows * m->columns; i++)
         m->v[i] = off_by(w, m->v[i], rounding_of(w->size[at][i], m->v[i], steps));
 }
 
@@ -231,7 +207,7 @@ static struct quantity product_of(struct walk *w, const struct quantity *a, cons
 
 static void scale_by(struct walk *w, struct quantity *m, double factor)
 {
-    for (size_t i = 0; w->good && i < m->rows * m->columns; i++)
+    for (size_t i = 0; i < m->rows * m->columns; i++)
         m->v[i] = off_by(w, m->v[i] * factor, 2 * U * fabs(m->v[i] * factor) + BOUND_TINY);
 }
 
@@ -246,7 +222,7 @@ static void scatter(struct walk *w, enum layer_tensor tensor, struct place place
 {
     struct quantity *out = &w->out[tensor];
     double *const to = out->v != NULL ? out->v + w->copy * out->rows + place.at : NULL;
-    for (size_t r = 0; w->good && to != NULL && r < m->rows; r++)
+    for (size_t r = 0; to != NULL && r < m->rows; r++)
         for (size_t c = 0; c < m->columns; c++) {
             to[r * place.row + c * place.column] += m->v[r * m->columns + c];
             if (w->copy == 0)
@@ -275,7 +251,7 @@ static struct place projection_place(const struct layer *layer, size_t in, size_
 static void add_columns(struct walk *w, enum layer_tensor tensor, size_t first, const struct quantity *m)
 {
     struct quantity ones = given(zeros(w, m->rows), 1, m->rows), sum = make(w, 1, m->columns);
-    for (size_t r = 0; w->good && r < m->rows; r++)
+    for (size_t r = 0; r < m->rows; r++)
         ones.v[r] = 1;
     multiply(w, &sum, &ones, m);
     scatter(w, tensor, (struct place){first, 0, 1}, &sum);
@@ -304,7 +280,7 @@ static struct quantity project(struct walk *w, const struct quantity *from, cons
                                const double *bias)
 {
     struct quantity to = product_of(w, from, weights, from->columns + 5);
-    for (size_t i = 0; w->good && i < to.rows * to.columns; i++)
+    for (size_t i = 0; i < to.rows * to.columns; i++)
         to.v[i] = off_by(w, to.v[i] + bias[i % to.columns], 2 * U * fabs(bias[i % to.columns]));
     return to;
 }
@@ -323,7 +299,7 @@ static struct norms divide(struct walk *w, const struct quantity *raw, const str
     const struct norm norm = finish_norm(layer);
     double *const row = zeros(w, all);
     to = (struct norms){of, zeros(w, rows * d), zeros(w, rows), zeros(w, rows)};
-    for (size_t r = 0; w->good && r < rows; r++) {
+    for (size_t r = 0; r < rows; r++) {
         if (of->all != NULL)
             memcpy(row, of->all + r * all, all * sizeof *row);
         double *const own = of->all != NULL ? row + head * d : row;
@@ -348,7 +324,7 @@ static void finish(struct walk *w, struct quantity *m, const struct norms *norms
     const size_t d = m->columns, count = m->rows * d;
     double *const from = zeros(w, count);
     struct layer turned = *w->layer;
-    if (!w->good || !layer_finishes(w->layer))
+    if (!layer_finishes(w->layer))
         return;
     turned.qk_norm = NORM_NONE;
     for (size_t i = 0; i < count; i++)
@@ -371,7 +347,7 @@ static void turn_gradient(struct walk *w, struct quantity *m, const struct finis
 {
     const size_t pairs = (size_t)w->layer->rope.dims / 2, d = m->columns;
     const bool half = w->layer->rope.kind == ROPE_HALF;
-    for (size_t r = 0; w->good && of->turns != NULL && r < m->rows; r++) {
+    for (size_t r = 0; of->turns != NULL && r < m->rows; r++) {
         finish_turn_back(w->layer, of->turns + r * pairs, m->v + r * d);
         for (size_t c = 0; c < pairs; c++) {
             double *const first = m->v + r * d + (half ? c : 2 * c), *const second = first + (half ? pairs : 1);
@@ -474,7 +450,7 @@ static void weigh(struct walk *w, struct known *g, const struct reference_head *
     g->slope = bent != SCORE_TERMS ? zeros(w, n * m) : NULL;
     g->sunk = sinks ? zeros(w, n) : NULL;
     scale_by(w, &raw, w->layer->scale);
-    for (size_t t = 0; w->good && t < n; t++) {
+    for (size_t t = 0; t < n; t++) {
         for (size_t j = 0; j < m; j++) {
             row.score[j] = row.shifted[j] = -INFINITY;
             row.off[j] = row.weight[j] = 0;
@@ -502,7 +478,7 @@ static void weighted_sum(struct walk *w, struct known *g, const double *factors)
     const size_t n = g->a.rows, m = g->a.columns;
     struct quantity in_forward = given(zeros(w, n * m), n, m);
     g->kept = given(zeros(w, n * m), n, m);
-    for (size_t i = 0; w->good && i < n * m; i++) {
+    for (size_t i = 0; i < n * m; i++) {
         const double factor = factors != NULL ? factors[i] : 1, kept = g->a.v[i] * factor;
         const double away = score_lifts(w->layer) ? fmin(g->a.v[i], BOUND_RESCALED_AWAY * factor) : 0;
         g->kept.v[i] = factors != NULL ? off_by(w, kept, 2 * U * kept) : kept;
@@ -539,7 +515,7 @@ static struct quantity dy_of(struct walk *w, size_t b, size_t first, size_t colu
     const size_t n = w->in->n, width = (size_t)w->layer->d_out;
     const struct quantity dy = given(zeros(w, n * columns), n, columns);
     const size_t rows = w->layer->pad_skipped ? inputs_keys(w->in, b) : n; /* padding rows of y are zero */
-    for (size_t r = 0; w->good && r < rows; r++)
+    for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < columns; c++)
             dy.v[r * columns + c] = w->dy[(b * n + r) * width + first + c];
     return dy;
@@ -591,7 +567,7 @@ static void merge(struct walk *w, struct known *g, const struct reference_head *
     const size_t limit = pads && head->keys < n ? head->keys : n; /* number of rows of z that are not zero by
                                                                    * definition */
     const struct quantity dy = dy_of(w, b, i * width, width);
-    for (size_t tap = 0; w->good && tap < taps; tap++) {
+    for (size_t tap = 0; tap < taps; tap++) {
         const struct quantity w_o = given(head->w_o + tap * d_v * width, d_v, width);
         /* u = t + tap - pad */
         const size_t u = tap > pad ? tap - pad : 0, t = pad > tap ? pad - tap : 0;
@@ -618,7 +594,7 @@ static void differentiate(struct walk *w, const struct known *g, const struct re
 {
     const size_t n = g->a.rows, m = g->a.columns, d_v = g->z.columns;
     struct quantity vt = transposed(w, &g->v), dp = product_of(w, &g->dz, &vt, d_v);
-    for (size_t t = 0; w->good && t < n; t++) {
+    for (size_t t = 0; t < n; t++) {
         double sum = 0, size = 0;
         for (size_t at = t * d_v; at < (t + 1) * d_v; at++) {
             sum += g->dz.v[at] * g->z.v[at];
@@ -644,8 +620,7 @@ static void sink_gradient(struct walk *w, const struct known *g, double *of_rows
     const struct quantity weights = given(g->sunk, 1, n), rows = given(of_rows, n, 1);
     struct quantity sum = make(w, 1, 1);
     multiply(w, &sum, &weights, &rows);
-    if (w->good)
-        sum.v[0] = -sum.v[0];
+    sum.v[0] = -sum.v[0];
     scatter(w, TENSOR_SINK, (struct place){i, 0, 1}, &sum);
 }
 
@@ -653,7 +628,7 @@ static void sink_gradient(struct walk *w, const struct known *g, double *of_rows
 static void bias_gradient(struct walk *w, const struct reference_head *head, const struct quantity *ds)
 {
     const size_t n = ds->rows, m = ds->columns;
-    for (size_t t = 0; w->good && t < n; t++)
+    for (size_t t = 0; t < n; t++)
         for (size_t j = 0; j < m; j++) {
             const int64_t ahead = (int64_t)j - inputs_position(w->layer, w->in, head->b, t);
             const size_t to = (size_t)relative_index(w->layer, (int64_t)head->i, ahead), at = t * m + j;
@@ -672,7 +647,7 @@ static void through_norms(struct walk *w, struct quantity *dp, const struct norm
     const double tiny = BOUND_TINY * (1 + 2 * fabs(w->layer->scale)); /* packed gains of queries have the scale */
     const bool centred = w->layer->qk_norm == NORM_LAYER;
     struct quantity of_gains = make(w, 1, d), of_shifts = make(w, 1, d);
-    for (size_t r = 0; w->good && r < dp->rows; r++) {
+    for (size_t r = 0; r < dp->rows; r++) {
         const double *x = norms->x + r * d, by = norms->inverse[r];
         double *u = dp->v + r * d, dot = 0, dot_size = 0, total = 0, total_size = 0;
         bool none = true;
@@ -778,40 +753,34 @@ static void back_through(struct walk *w, const struct reference_head *head)
     struct known g = know(w, head, group);
     struct quantity ds = make(w, n, m);
     double *const of_rows = zeros(w, n);
-    if (!w->good)
-        return;
     merge(w, &g, head);
     differentiate(w, &g, head, &ds, of_rows);
     if (w->layer->sink)
         sink_gradient(w, &g, of_rows, head->i);
     if (w->layer->relative != RELATIVE_NONE)
         bias_gradient(w, head, &ds);
-    for (size_t at = 0; w->good && g.slope != NULL && at < n * m; at++)
+    for (size_t at = 0; g.slope != NULL && at < n * m; at++)
         ds.v[at] = off_by(w, ds.v[at] * g.slope[at], U * fabs(ds.v[at] * g.slope[at]));
     spread(w, &g, head, &ds, group);
 }
 
-static bool observe(void *context, const struct reference *reference, const struct reference_head *head)
+static void observe(void *context, const struct reference *reference, const struct reference_head *head)
 {
     struct walk *w = context;
     (void)reference;
-    for (w->copy = 0; w->good && w->copy < COPIES; w->copy++) {
+    for (w->copy = 0; w->copy < COPIES; w->copy++) {
         w->sums = 0;
         back_through(w, head);
     }
-    release(w);
-    return w->good;
+    pool_free(&w->head);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 /* Numbers of all copies, which outlive a head */
-static bool make_lasting(struct quantity *m, size_t count)
+static struct quantity make_lasting(struct walk *w, size_t count)
 {
-    free(m->v);
-    free(m->size);
-    *m = (struct quantity){count, 1, calloc(COPIES * count + 1, sizeof(double)), calloc(count + 1, sizeof(double))};
-    return m->v != NULL && m->size != NULL;
+    return (struct quantity){count, 1, pool_doubles(w->lasting, COPIES * count), pool_doubles(w->lasting, count)};
 }
 
 /* pad_rows = skipped: padding rows of y are zero, whatever the convolution or the bias would give. */
@@ -838,7 +807,7 @@ static void hand_over(struct walk *w, struct gradients *gradients)
         const struct quantity *out = &w->out[t];
         const bool of_rows = t == TENSOR_X || t == TENSOR_SOURCE;
         const size_t steps = t == TENSOR_Y ? y_steps(w->layer) : of_rows ? features : tokens;
-        for (size_t first = 0; w->good && first < out->rows; first += NEIGHBOURS) {
+        for (size_t first = 0; first < out->rows; first += NEIGHBOURS) {
             const size_t end = min_size(first + NEIGHBOURS, out->rows);
             double own[NEIGHBOURS], mean = 0;
             for (size_t i = first; i < end; i++) {
@@ -864,41 +833,23 @@ bool gradients_compute(struct gradients *gradients, const struct layer *layer, c
     in.training = true;
     const enum score_name bent = bent_by(layer);
     const bool all = layer->qk_norm == NORM_RMS_ALL;
-    struct walk w = {.layer = layer, .in = &in, .dy = dy, .good = true};
-    bool good = true;
+    struct walk w = {.layer = layer, .in = &in, .dy = dy, .lasting = &gradients->memory};
+    *gradients = (struct gradients){0};
     if (bent != SCORE_TERMS && !terms_have_slope(bent))
         return diag_error(diag, layer->name, "a term that bends scores has no slope in the reference; leave out train");
     for (int k = 0; all && k < 2; k++)
-        w.good = make_lasting(&w.dots[k], in.batch * (k == 0 ? in.n : in.m)) && w.good;
-    for (int turn = all ? 0 : 1; good && turn < 2; turn++) {
-        struct reference reference = {0};
+        w.dots[k] = make_lasting(&w, in.batch * (k == 0 ? in.n : in.m));
+    for (int turn = all ? 0 : 1; turn < 2; turn++) {
+        struct reference reference;
         w.random = w.bits = 0; /* the same in both walks */
         w.first_walk = turn == 0;
         for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
             if (layer_has_gradient(layer, t) || t == TENSOR_Y)
-                w.good = make_lasting(&w.out[t], inputs_count(layer, &in, t)) && w.good;
-        good = w.good && reference_compute(&reference, layer, &in, false, observe, &w, diag);
+                w.out[t] = make_lasting(&w, inputs_count(layer, &in, t));
+        reference_compute(&reference, layer, &in, false, observe, &w);
         reference_free(&reference);
     }
-    if (w.good)
-        finish_y(&w);
-    else
-        diag_environment(diag, NULL, "out of memory");
+    finish_y(&w);
     hand_over(&w, gradients);
-    for (int k = 0; k < 2; k++) {
-        free(w.dots[k].v);
-        free(w.dots[k].size);
-    }
-    if (!good)
-        gradients_free(gradients);
-    return good;
-}
-
-void gradients_free(struct gradients *gradients)
-{
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        free(gradients->of[t]);
-        free(gradients->gate[t]);
-    }
-    *gradients = (struct gradients){0};
+    return true;
 }

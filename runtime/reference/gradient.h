@@ -10,6 +10,7 @@
 
 /* Each in the shape of its tensor, weight_layout applied; NULL where the layer has no such gradient. */
 struct gradients {
+    struct pool memory;
     double *of[TENSOR_COUNT];
     double *gate[TENSOR_COUNT]; /* gradient.c says what it covers; infinite: f32 may overflow on the way */
     /* in the place of TENSOR_Y: y itself, as a call that trains computes it */
@@ -21,6 +22,5 @@ struct gradients {
 /* Of the sum of dy y over all elements, dy in the shape of y. */
 bool gradients_compute(struct gradients *gradients, const struct layer *layer, const struct inputs *inputs,
                        const float *dy, struct diag *diag);
-void gradients_free(struct gradients *gradients);
 
 #endif

@@ -8,7 +8,6 @@
 #define ATTNRUN_PROPAGATION_H
 
 #include <float.h>
-#include <stdlib.h>
 
 #include "block_error.h"
 #include "fold.h"
@@ -40,6 +39,7 @@ struct propagation {
     const struct layer *layer; /* folded.layer, once there is one */
     const struct inputs *in;
     struct bounds *bounds;
+    struct pool *lasting, work; /* memory of the bounds; of what follows */
     double shared;                   /* one number that is rounded the other way shifts all columns, which add up
                                       * when rotated: the factor by which a statistical error may exceed the worst
                                       * case before rotation */
@@ -72,17 +72,11 @@ struct propagation {
     } heads;
 };
 
-/* sum |cQ||K| of all scores, with errors, and squared errors; c = scale log2(e). False when out of memory. */
-bool propagation_scores(struct propagation *p, const struct reference_head *head, size_t rows, double c);
-/* attn, lse and z of a head. False when out of memory. */
-bool propagation_attention(struct propagation *p, const struct reference *reference,
+/* sum |cQ||K| of all scores, with errors, and squared errors; c = scale log2(e) */
+void propagation_scores(struct propagation *p, const struct reference_head *head, size_t rows, double c);
+/* attn, lse and z of a head */
+void propagation_attention(struct propagation *p, const struct reference *reference,
                            const struct reference_head *head);
-
-static inline bool room(double **p, size_t count)
-{
-    *p = calloc(count > 0 ? count : 1, sizeof **p);
-    return *p != NULL;
-}
 
 /* Whether the sums that make one row may overflow in f32. */
 static inline bool overflows(const double *row_size, double factor, size_t d)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "roundoff.h"
+#include "system/memory.h"
 
 /* Errors of a column of S: at most; as a random walk whose steps are roundings; and of what is read, which add up. */
 struct column { double worst, walk, read; };
@@ -188,13 +189,12 @@ static void keep_errors(const struct state *s)
     }
 }
 
-bool recurrence_run(struct recurrence *of)
+void recurrence_run(struct recurrence *of)
 {
     const size_t d_k = (size_t)of->layer->d_k, d_v = (size_t)of->layer->d_v;
-    double *const work = malloc((2 * d_k + 5 * d_v) * sizeof *work);
-    struct column *const error = malloc(d_v * sizeof *error);
-    const bool good = work != NULL && error != NULL;
-    for (size_t i = 0; good && i < (size_t)of->layer->h_v; i++) {
+    double *const work = memory_get(2 * d_k + 5 * d_v, sizeof *work);
+    struct column *const error = memory_get(d_v, sizeof *error);
+    for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
         struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
                           .e = work, .e_error = work + d_k, .held = work + 2 * d_k, .error = error};
         s.held_size = s.held + d_v;
@@ -215,5 +215,4 @@ bool recurrence_run(struct recurrence *of)
     }
     free(work);
     free(error);
-    return good;
 }

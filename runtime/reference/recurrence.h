@@ -32,7 +32,7 @@ struct recurrence {
     double *state_error, *state_drawn; /* after */
 };
 
-/* False when out of memory. Errors that are infinite or NaN: f32 may overflow on the way. */
-bool recurrence_run(struct recurrence *of);
+/* Errors that are infinite or NaN: f32 may overflow on the way. */
+void recurrence_run(struct recurrence *of);
 
 #endif

@@ -13,6 +13,7 @@
 #include "recurrence.h"
 #include "reference.h"
 #include "roundoff.h"
+#include "system/memory.h"
 
 #define LESS_EXACT 8 /* roundings of a product beside its sum: scales of stored weights */
 #define STEEPEST_SILU 1.1
@@ -27,24 +28,14 @@ struct sequence {
     size_t b, tokens;
     struct recurrence rule;
     struct made x, gates; /* [tokens][d_model], what products read; [tokens][h_out*d_v] before their activation */
-    double *arrays[40];
-    int array_count;
-    bool good;
+    struct pool pool;
 };
-
-static double *doubles(struct sequence *s, size_t count)
-{
-    double *const p = calloc(count + 1, sizeof *p);
-    s->good = s->good && p != NULL;
-    s->arrays[s->array_count++] = p;
-    return p;
-}
 
 static struct made make(struct sequence *s, size_t columns)
 {
     struct made made = {.columns = columns};
-    made.value = doubles(s, s->tokens * columns);
-    made.error = doubles(s, s->tokens * columns);
+    made.value = pool_doubles(&s->pool, s->tokens * columns);
+    made.error = pool_doubles(&s->pool, s->tokens * columns);
     return made;
 }
 
@@ -52,7 +43,7 @@ static struct made make(struct sequence *s, size_t columns)
 static struct made given(struct sequence *s, enum layer_tensor tensor, int64_t columns)
 {
     struct made made = make(s, (size_t)columns);
-    for (size_t at = 0; s->good && at < s->tokens * made.columns; at++) {
+    for (size_t at = 0; at < s->tokens * made.columns; at++) {
         made.value[at] = inputs_number(s->layer, s->in, tensor, s->b * s->in->n * made.columns + at);
         made.error[at] = s->rounding->phi;
     }
@@ -65,20 +56,17 @@ static struct made read_rows(struct sequence *s)
     const size_t d = (size_t)s->layer->d_model;
     const int norm = block_norms(s->layer).before_attention;
     struct made x = given(s, TENSOR_X, s->layer->d_model);
-    struct block_error e = {0};
-    if (!s->good || norm == 0)
+    const double *const normed = s->reference->normed;
+    struct block_error e = block_error_make(&s->pool, s->tokens, d);
+    if (norm == 0)
         return x;
-    s->good = block_error_make(&e, s->tokens, d);
-    if (s->good && s->bounds != NULL) {
+    if (s->bounds != NULL)
         block_norm_errors(s->layer, s->in, s->rounding, norm, x.value, s->tokens, &e);
-        memcpy(x.value, s->reference->normed + s->b * s->in->n * d, s->tokens * d * sizeof *x.value);
+    memcpy(x.value, normed + s->b * s->in->n * d, s->tokens * d * sizeof *x.value);
+    if (s->bounds != NULL)
         block_settle(s->layer, s->in, norm, x.value, s->tokens, &e);
-        for (size_t at = 0; at < s->tokens * d; at++)
-            x.error[at] = e.open[at / d] ? INFINITY : e.worst[at];
-    } else if (s->good) {
-        memcpy(x.value, s->reference->normed + s->b * s->in->n * d, s->tokens * d * sizeof *x.value);
-    }
-    block_error_free(&e);
+    for (size_t at = 0; at < s->tokens * d; at++)
+        x.error[at] = e.open[at / d] ? INFINITY : e.worst[at];
     return x;
 }
 
@@ -89,16 +77,16 @@ static void multiply(struct sequence *s, struct made *to, const struct made *fro
         .w = inputs_floats(s->in, w), .packed = s->in->packed != NULL ? inputs_floats(s->in->packed, w) : NULL,
         .in = from->columns, .columns = to->columns, .out_in = s->layer->out_in};
     const size_t count = s->tokens * to->columns;
-    double *const sizes = s->good ? malloc((s->tokens * from->columns + 1) * sizeof *sizes) : NULL;
-    double *const sums = s->good ? calloc(count + 1, sizeof *sums) : NULL;
-    s->good = s->good && sizes != NULL && sums != NULL &&
-              block_product(to->value, from->value, s->tokens, &matrix, BLOCK_VALUE);
-    for (size_t at = 0; s->good && s->bounds != NULL && at < s->tokens * from->columns; at++)
+    double *const sizes = memory_get(s->tokens * from->columns, sizeof *sizes);
+    double *const sums = memory_get(count, sizeof *sums);
+    block_product(to->value, from->value, s->tokens, &matrix, BLOCK_VALUE);
+    for (size_t at = 0; s->bounds != NULL && at < s->tokens * from->columns; at++)
         sizes[at] = fabs(from->value[at]) + from->error[at];
-    if (s->good && s->bounds != NULL) {
-        s->good = block_product(sums, sizes, s->tokens, &matrix, BLOCK_SIZE) &&
-                  block_product(to->error, from->error, s->tokens, &matrix, BLOCK_SIZE) &&
-                  (matrix.packed == NULL || block_product(to->error, sizes, s->tokens, &matrix, BLOCK_MOVED));
+    if (s->bounds != NULL) {
+        block_product(sums, sizes, s->tokens, &matrix, BLOCK_SIZE);
+        block_product(to->error, from->error, s->tokens, &matrix, BLOCK_SIZE);
+        if (matrix.packed != NULL)
+            block_product(to->error, sizes, s->tokens, &matrix, BLOCK_MOVED);
         for (size_t at = 0; at < count; at++) {
             to->error[at] += gamma_of(from->columns + LESS_EXACT) * sums[at] +
                              (double)(from->columns + 1) * (s->rounding->omega + s->rounding->phi);
@@ -137,9 +125,8 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
     const size_t count = (size_t)s->layer->conv_taps, history = (size_t)s->layer->conv_history;
     const size_t all = (size_t)s->layer->conv_channels, columns = rows->columns, total = s->tokens + history;
     const float *const w = inputs_floats(s->in, taps);
-    double *const value = s->good ? malloc(2 * (total + 1) * sizeof *value) : NULL;
-    s->good = s->good && value != NULL;
-    for (size_t c = 0; s->good && c < columns; c++) {
+    double *const value = memory_get(2 * total, sizeof *value);
+    for (size_t c = 0; c < columns; c++) {
         double *const error = value + total;
         const size_t first = (s->b * all + channel + c) * history;
         for (size_t t = 0; t < total; t++) {
@@ -176,7 +163,7 @@ static void norm_rows(struct sequence *s, struct made *rows, size_t width, doubl
     const struct norm norm = {NORM_ROW_RMS, eps};
     struct norm_rounding rounding = *s->rounding;
     rounding.of_block = rounding.together = false;
-    for (size_t at = 0; s->good && at < s->tokens * rows->columns; at += width) {
+    for (size_t at = 0; at < s->tokens * rows->columns; at += width) {
         double *const x = rows->value + at, *const error = rows->error + at;
         const struct norm_row by = norm_of(&norm, x, width);
         const struct norm_columns columns = {.x = x, .worst = error, .count = width};
@@ -201,7 +188,7 @@ static void make_shares(struct sequence *s)
     const float *const a_log = inputs_floats(s->in, TENSOR_A_LOG), *const dt_b = inputs_floats(s->in, TENSOR_DT_B);
     struct made *const g = &s->rule.decay, *const beta = &s->rule.beta;
     const size_t of_head = s->layer->decay == DECAY_COLUMN ? (size_t)s->layer->d_k : 1;
-    for (size_t at = 0; s->good && at < s->tokens * g->columns; at++) {
+    for (size_t at = 0; at < s->tokens * g->columns; at++) {
         const size_t c = at % g->columns;
         const double a = g->value[at] + (double)dt_b[c], rate = exp((double)a_log[c / of_head]);
         const double positive = (a > 0 ? a : 0) + log1p(exp(-fabs(a)));
@@ -211,7 +198,7 @@ static void make_shares(struct sequence *s)
         g->error[at] = rate * (1 + relative) * (off + BOUND_SOFTPLUS * (positive + off)) +
                        rate * positive * (relative + 3 * BOUND_U) + FLT_MIN;
     }
-    for (size_t at = 0; s->good && at < s->tokens * beta->columns; at++) {
+    for (size_t at = 0; at < s->tokens * beta->columns; at++) {
         beta->value[at] = 1 / (1 + exp(-beta->value[at]));
         beta->error[at] = sigmoid_error(beta->value[at], beta->error[at]);
     }
@@ -222,7 +209,7 @@ static void gate_outputs(struct sequence *s)
 {
     struct made *const z = &s->rule.out;
     norm_rows(s, z, (size_t)s->layer->d_v, s->layer->norm_eps, inputs_floats(s->in, TENSOR_G_O), 1);
-    for (size_t at = 0; s->good && at < s->tokens * z->columns; at++) {
+    for (size_t at = 0; at < s->tokens * z->columns; at++) {
         const bool silu = s->layer->out_gate == OUT_GATE_SILU;
         const double a = s->gates.value[at], share = 1 / (1 + exp(-a));
         const double gate = silu ? block_activation(ACTIVATION_SILU, a) : share;
@@ -276,7 +263,7 @@ static void make_inputs(struct sequence *s)
 static void keep_rows(struct sequence *s, const struct made *y, const double *drawn)
 {
     const struct rows *const rows = &s->reference->y_rows;
-    for (size_t r = 0; s->good && r < rows->count && rows->row[r] < s->tokens; r++)
+    for (size_t r = 0; r < rows->count && rows->row[r] < s->tokens; r++)
         for (size_t c = 0; c < y->columns; c++) {
             const size_t from = rows->row[r] * y->columns + c, to = (s->b * rows->count + r) * y->columns + c;
             reference_attention(s->reference)[to] = y->value[from];
@@ -311,8 +298,8 @@ static void compute_sequence(struct sequence *s)
     take_states(s);
     make_inputs(s);
     s->rule.out = make(s, (size_t)(l->h_out * l->d_v));
-    s->rule.drawn = l->projected ? doubles(s, s->tokens * s->rule.out.columns) : NULL;
-    s->good = s->good && recurrence_run(&s->rule);
+    s->rule.drawn = l->projected ? pool_doubles(&s->pool, s->tokens * s->rule.out.columns) : NULL;
+    recurrence_run(&s->rule);
     if (l->projected) {
         keep_rows(s, &s->rule.out, s->bounds != NULL ? s->rule.drawn : NULL);
         return;
@@ -324,27 +311,23 @@ static void compute_sequence(struct sequence *s)
     keep_rows(s, &y, NULL);
 }
 
-bool recurrent_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+void recurrent_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                        const struct inputs *in, const struct norm_rounding *rounding)
 {
-    bool good = true;
-    for (size_t b = 0; good && b < in->batch; b++) {
+    for (size_t b = 0; b < in->batch; b++) {
         struct sequence s = {.reference = reference, .bounds = bounds, .layer = layer, .in = in, .rounding = rounding,
-                             .b = b, .tokens = inputs_keys(in, b), .good = true};
+                             .b = b, .tokens = inputs_keys(in, b)};
         s.rule = (struct recurrence){.layer = layer, .tokens = s.tokens, .bounds = bounds != NULL,
                                      .omega = rounding->omega};
         compute_sequence(&s);
-        good = s.good;
-        while (s.array_count > 0)
-            free(s.arrays[--s.array_count]);
+        pool_free(&s.pool);
     }
     const int parts = bounds != NULL ? inputs_compared(layer) : 0;
-    for (int part = 0; good && part < parts; part++)
+    for (int part = 0; part < parts; part++)
         for (size_t at = 0; at < inputs_count(layer, in, inputs_cache_of(layer, part)); at++) {
             const bool open = !(bounds->cache[part].worst[at] <= FLT_MAX);
             bounds->cache[part].open[at] = open;
             if (open)
                 bounds->cache[part].drawn[at] = INFINITY;
         }
-    return good;
 }

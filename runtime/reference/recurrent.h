@@ -14,8 +14,8 @@ struct bounds;
 struct reference;
 
 /* Fills reference_attention() of y_rows and reference->cache: states, and the convolution's, after the call; with
- * `bounds` those too, whose arrays have room. False when out of memory. */
-bool recurrent_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
+ * `bounds` those too, whose arrays have room. */
+void recurrent_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                        const struct inputs *inputs, const struct norm_rounding *rounding);
 
 #endif

@@ -77,14 +77,13 @@ void reference_taps(const struct layer *layer, const struct inputs *in, size_t b
     *end = to > from ? (size_t)to : (size_t)from;
 }
 
-static bool rows_of_flags(struct rows *rows, const unsigned char *flags, size_t n)
+static struct rows rows_of_flags(struct pool *pool, const unsigned char *flags, size_t n)
 {
-    rows->count = 0;
-    rows->row = malloc((n + 1) * sizeof *rows->row);
-    for (size_t t = 0; rows->row != NULL && t < n; t++)
+    struct rows rows = {.row = pool_get(pool, n, sizeof *rows.row)};
+    for (size_t t = 0; t < n; t++)
         if (flags[t])
-            rows->row[rows->count++] = t;
-    return rows->row != NULL;
+            rows.row[rows.count++] = t;
+    return rows;
 }
 
 /* Both ends, the neighbourhood of multiples of 16 and 64, and the rest spread evenly by a fixed stride. */
@@ -98,27 +97,24 @@ static void sample_rows(unsigned char *flags, size_t n)
         flags[(s * n / (SAMPLED_ROWS / 2) + s * 7) % n] = 1;
 }
 
-static bool choose_rows(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample)
+static void choose_rows(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample)
 {
     const size_t n = in->n;
-    unsigned char *flags = malloc(n + 1);
-    if (flags == NULL)
-        return false;
-    bool all = !sample || n <= ALL_ROWS_UP_TO;
-    memset(flags, all, n + 1);
+    unsigned char *flags = memory_get(n, 1);
+    const bool all = !sample || n <= ALL_ROWS_UP_TO;
+    memset(flags, all, n);
     if (!all)
         sample_rows(flags, n);
-    bool good = rows_of_flags(&reference->y_rows, flags, n);
-    for (size_t r = 0; good && !all && r < reference->y_rows.count; r++)
+    reference->y_rows = rows_of_flags(&reference->memory, flags, n);
+    for (size_t r = 0; !all && r < reference->y_rows.count; r++)
         for (size_t b = 0; b < in->batch; b++) {
             size_t first, end;
             reference_taps(layer, in, b, reference->y_rows.row[r], &first, &end);
             for (size_t t = first; t < end; t++)
                 flags[t] = 1;
         }
-    good = good && rows_of_flags(&reference->z_rows, flags, n);
+    reference->z_rows = rows_of_flags(&reference->memory, flags, n);
     free(flags);
-    return good;
 }
 
 /* ---- the head's share of the tensors, in double and in_out ----------------------------------------------------- */
@@ -205,77 +201,55 @@ static void gather_bias(double *out, const float *bias, size_t d, size_t i)
         out[c] = bias != NULL ? bias[i * d + c] : 0;
 }
 
-static double *doubles(size_t count, bool *good)
-{
-    double *p = calloc(count > 0 ? count : 1, sizeof *p);
-    *good = *good && p != NULL;
-    return p;
-}
-
-static void head_free(struct reference_head *head)
-{
-    double *arrays[] = {head->x, head->s, head->w_q, head->w_k, head->w_v, head->w_o, head->b_q, head->b_k, head->b_v,
-                        head->q, head->k, head->v, head->raw, head->scores, head->shown, head->weights, head->kept,
-                        head->lse,
-                        head->z, head->all_z, head->whole_z, head->exact_q, head->exact_k, head->exact_v,
-                        head->made[0], head->made[1]};
-    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
-        free(arrays[a]);
-    for (enum score_name term = 0; term < SCORE_TERMS; term++)
-        free(head->operand[term]);
-    free(head->visible);
-    finish_free(&head->finish_q);
-    finish_free(&head->finish_k);
-}
-
-static bool head_allocate(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
+static struct reference_head head_make(struct pool *pool, const struct layer *layer, const struct inputs *in,
+                                       size_t rows)
 {
     const size_t m = inputs_most_rows(layer, in), d_in_q = (size_t)layer->d_in_q, d_in_kv = (size_t)layer->d_in_kv;
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
                                                 : (size_t)layer->d_model;
-    bool good = true;
-    head->x = doubles(rows * d_in_q, &good);
-    head->s = doubles(m * d_in_kv, &good);
-    head->w_q = doubles(d_in_q * d_k, &good);
-    head->w_k = doubles(d_in_kv * d_k, &good);
-    head->w_v = doubles(d_in_kv * d_v, &good);
-    head->w_o = doubles(d_v * merge, &good);
-    head->b_q = doubles(d_k, &good);
-    head->b_k = doubles(d_k, &good);
-    head->b_v = doubles(d_v, &good);
-    head->q = doubles(rows * d_k, &good);
-    head->k = doubles(m * d_k, &good);
-    head->v = doubles(m * d_v, &good);
+    struct reference_head head = {0};
+    head.x = pool_doubles(pool, rows * d_in_q);
+    head.s = pool_doubles(pool, m * d_in_kv);
+    head.w_q = pool_doubles(pool, d_in_q * d_k);
+    head.w_k = pool_doubles(pool, d_in_kv * d_k);
+    head.w_v = pool_doubles(pool, d_in_kv * d_v);
+    head.w_o = pool_doubles(pool, d_v * merge);
+    head.b_q = pool_doubles(pool, d_k);
+    head.b_k = pool_doubles(pool, d_k);
+    head.b_v = pool_doubles(pool, d_v);
+    head.q = pool_doubles(pool, rows * d_k);
+    head.k = pool_doubles(pool, m * d_k);
+    head.v = pool_doubles(pool, m * d_v);
     for (enum score_name term = 0; term < SCORE_TERMS; term++)
         if (terms_have_operand(layer, term))
-            head->operand[term] = doubles(rows * m, &good);
-    head->raw = doubles(rows * m, &good);
-    head->scores = doubles(rows * m, &good);
+            head.operand[term] = pool_doubles(pool, rows * m);
+    head.raw = pool_doubles(pool, rows * m);
+    head.scores = pool_doubles(pool, rows * m);
     for (int values = 0; layer_stores_cache(layer) && values < 2; values++)
-        head->made[values] = doubles(in->m * inputs_cache_width(layer, values), &good);
+        head.made[values] = pool_doubles(pool, in->m * inputs_cache_width(layer, values));
     if (layer->scores > SCORES_WEIGHTS)
-        head->shown = doubles(rows * m, &good);
-    head->weights = doubles(rows * m, &good);
+        head.shown = pool_doubles(pool, rows * m);
+    head.weights = pool_doubles(pool, rows * m);
     if (in->training && layer->dropout > 0)
-        head->kept = doubles(rows * m, &good);
-    head->lse = doubles(rows, &good);
-    head->z = doubles(rows * d_v, &good);
+        head.kept = pool_doubles(pool, rows * m);
+    head.lse = pool_doubles(pool, rows);
+    head.z = pool_doubles(pool, rows * d_v);
     if (inputs_round_scores(layer, in)) {
-        head->exact_q = doubles(rows * d_k, &good);
-        head->exact_k = doubles(m * d_k, &good);
-        head->exact_v = inputs_round_values(layer, in) ? doubles(m * (size_t)layer->d_v, &good) : NULL;
+        head.exact_q = pool_doubles(pool, rows * d_k);
+        head.exact_k = pool_doubles(pool, m * d_k);
+        head.exact_v = inputs_round_values(layer, in) ? pool_doubles(pool, m * (size_t)layer->d_v) : NULL;
     }
     if (layer_rounds_z(layer)) {
-        head->all_z = doubles(rows * (size_t)layer->h * d_v, &good);
-        head->whole_z = doubles(rows * (size_t)layer->h * d_v, &good);
+        head.all_z = pool_doubles(pool, rows * (size_t)layer->h * d_v);
+        head.whole_z = pool_doubles(pool, rows * (size_t)layer->h * d_v);
     }
-    head->visible = malloc(rows * m + 1);
+    head.visible = pool_get(pool, rows * m, 1);
     if (layer_finishes(layer)) {
-        good = finish_allocate(&head->finish_q, layer, rows, (size_t)layer->h) && good;
-        good = finish_allocate(&head->finish_k, layer, in->m, (size_t)layer->h_kv) && good;
+        head.finish_q = finish_make(pool, layer, rows, (size_t)layer->h);
+        head.finish_k = finish_make(pool, layer, in->m, (size_t)layer->h_kv);
     }
-    return good && head->visible != NULL;
+    return head;
 }
 
 /* ---- the equations --------------------------------------------------------------------------------------------- */
@@ -502,14 +476,11 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
 }
 
 /* Computes visible, operands and scores. */
-static bool score(struct reference_head *head, const struct layer *layer, const struct inputs *in,
+static void score(struct reference_head *head, const struct layer *layer, const struct inputs *in,
                   const struct rows *rows)
 {
     const size_t keys = head->keys, d_k = (size_t)layer->d_k;
-    bool good = true;
-    double *kt = doubles(d_k * keys, &good);
-    if (!good)
-        return false;
+    double *kt = memory_get(d_k * keys, sizeof *kt);
     for (size_t j = 0; j < keys; j++)
         for (size_t d = 0; d < d_k; d++)
             kt[d * keys + j] = head->k[j * d_k + d];
@@ -519,7 +490,6 @@ static bool score(struct reference_head *head, const struct layer *layer, const 
     for (size_t r = 0; r < rows->count; r++)
         for (size_t j = 0; j < keys; j++)
             score_pair(head, layer, in, r * keys + j, rows->row[r], j);
-    return true;
 }
 
 /* weights = softmax of the visible scores; z = weights v. A visible NaN reaches every weight through the sum. */
@@ -643,7 +613,7 @@ static void round_z(struct reference_head *head, const struct layer *layer, cons
 }
 
 /* One sequence and head, all equations. */
-static bool compute_head(struct reference *reference, struct reference_head *head, const struct layer *layer,
+static void compute_head(struct reference *reference, struct reference_head *head, const struct layer *layer,
                          const struct inputs *in, reference_observer *observer, void *context)
 {
     const size_t h = (size_t)layer->h, h_kv = (size_t)layer->h_kv;
@@ -660,8 +630,7 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
     if (head->new_kv)
         round_keys_values(head, layer, in);
     head->sink = layer->sink ? (double)inputs_floats(in, TENSOR_SINK)[head->i] : -INFINITY;
-    if (!score(head, layer, in, &reference->z_rows))
-        return false;
+    score(head, layer, in, &reference->z_rows);
     for (size_t r = 0; head->kept != NULL && r < reference->z_rows.count; r++)
         for (size_t j = 0; j < head->keys; j++)
             head->kept[r * head->keys + j] = dropout_factor(layer, in, head->b, head->i, reference->z_rows.row[r], j);
@@ -678,8 +647,8 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
         store_attn(reference, layer, in, head);
     if (reference->lse != NULL)
         store_lse(reference, layer, head);
-    if (observer != NULL && !observer(context, reference, head))
-        return false;
+    if (observer != NULL)
+        observer(context, reference, head);
     double *const y = reference_attention(reference) + head->b * reference->y_rows.count * (size_t)layer->d_out;
     if (head->all_z == NULL)
         reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o, y);
@@ -688,33 +657,28 @@ static bool compute_head(struct reference *reference, struct reference_head *hea
         reference_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), i);
         reference_merge(reference, layer, in, head->b, i, head->z, head->w_o, y);
     }
-    return true;
 }
 
 /* ---- the block ------------------------------------------------------------------------------------------------- */
 
-static bool norm_tokens(struct reference *reference, const struct layer *layer, const struct inputs *in)
+static void norm_tokens(struct reference *reference, const struct layer *layer, const struct inputs *in)
 {
     const int number = block_norms(layer).before_attention;
     const size_t count = in->batch * in->n * (size_t)layer->d_model;
-    bool good = true;
     if (number == 0)
-        return true;
-    double *x = doubles(count, &good);
-    reference->normed = doubles(count, &good);
-    for (size_t at = 0; good && at < count; at++)
+        return;
+    double *x = memory_get(count, sizeof *x);
+    reference->normed = pool_doubles(&reference->memory, count);
+    for (size_t at = 0; at < count; at++)
         x[at] = inputs_number(layer, in, TENSOR_X, at);
-    if (good)
-        block_normalise(layer, in, number, x, in->batch * in->n, reference->normed);
-    if (good && layer->identity && layer_rounds_rows(layer)) {
-        reference->exact = doubles(count, &good);
-        if (good)
-            memcpy(reference->exact, reference->normed, count * sizeof *x);
+    block_normalise(layer, in, number, x, in->batch * in->n, reference->normed);
+    if (layer->identity && layer_rounds_rows(layer)) {
+        reference->exact = pool_doubles(&reference->memory, count);
+        memcpy(reference->exact, reference->normed, count * sizeof *x);
     }
-    if (good && layer_attends(layer))
+    if (layer_attends(layer))
         stored_rows(layer, in, reference->normed, count / (size_t)layer->d_in_q, (size_t)layer->d_in_q);
     free(x);
-    return good;
 }
 
 void reference_chunk(const struct reference *reference, const struct layer *layer, const struct inputs *in,
@@ -731,18 +695,17 @@ void reference_chunk(const struct reference *reference, const struct layer *laye
         memcpy(chunk->attention, reference->attention + first * d, chunk->rows * d * sizeof *chunk->attention);
 }
 
-static bool compute_block(struct reference *reference, const struct layer *layer, const struct inputs *in)
+static void compute_block(struct reference *reference, const struct layer *layer, const struct inputs *in)
 {
     const size_t d = (size_t)layer->d_out, all = in->batch * reference->y_rows.count;
-    struct block_chunk chunk;
-    bool good = block_allocate(&chunk, layer);
-    for (size_t first = 0; good && first < all; first += BLOCK_ROWS) {
+    struct pool pool = {0};
+    struct block_chunk chunk = block_chunk_make(&pool, layer);
+    for (size_t first = 0; first < all; first += BLOCK_ROWS) {
         reference_chunk(reference, layer, in, first, &chunk);
-        good = block_compute(&chunk, layer, in);
+        block_compute(&chunk, layer, in);
         memcpy(reference->y + first * d, chunk.y, chunk.rows * d * sizeof *chunk.y);
     }
-    block_free(&chunk);
-    return good;
+    pool_free(&pool);
 }
 
 void reference_clear_padding(const struct layer *layer, const struct inputs *in, const struct rows *rows, size_t heads,
@@ -755,65 +718,49 @@ void reference_clear_padding(const struct layer *layer, const struct inputs *in,
                     memset(numbers + ((b * heads + i) * rows->count + r) * width, 0, width * sizeof *numbers);
 }
 
-bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
-                       reference_observer *observer, void *context, struct diag *diag)
+void reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
+                       reference_observer *observer, void *context)
 {
     const bool attends = layer_attends(layer), recurs = layer_is_recurrent(layer);
     const bool blocks = layer_has_block(layer) || !(attends || recurs), mixes = layer_mixes(layer);
     const struct norm_rounding none = {.factor = 1};
     const size_t h = (size_t)layer->h, batch = attends && in->n > 0 ? in->batch : 0; /* sequences that have a query */
+    struct pool *const memory = &reference->memory;
+    struct pool work = {0};
     struct reference_head head = {0};
     *reference = (struct reference){0};
-    bool good = choose_rows(reference, layer, in, sample) &&
-                (!attends || head_allocate(&head, layer, in, reference->z_rows.count)) &&
-                norm_tokens(reference, layer, in);
+    choose_rows(reference, layer, in, sample);
+    const size_t rows = reference->z_rows.count, y = in->batch * reference->y_rows.count * (size_t)layer->d_out;
+    norm_tokens(reference, layer, in);
+    if (attends)
+        head = head_make(&work, layer, in, rows);
     head.normed = reference->normed;
     head.exact = reference->exact;
-    if (good && mixes && blocks)
-        reference->attention = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
-    if (good)
-        reference->y = doubles(in->batch * reference->y_rows.count * (size_t)layer->d_out, &good);
-    if (good && layer->scores)
-        reference->attn = doubles(in->batch * h * reference->z_rows.count * inputs_columns(layer, in), &good);
-    if (good && layer->lse)
-        reference->lse = doubles(in->batch * h * reference->z_rows.count, &good);
-    for (int values = 0; good && layer_has_cache(layer) && values < 2; values++)
-        reference->cache[values] = doubles(in->batch * (size_t)layer->h_kv * in->n *
-                                           (size_t)(values ? layer->d_v : layer->d_k), &good);
-    for (int part = 0; good && recurs && part < inputs_compared(layer); part++)
-        reference->cache[part] = doubles(inputs_count(layer, in, inputs_cache_of(layer, part)), &good);
-    if (good && recurs)
-        good = recurrent_compute(reference, NULL, layer, in, &none);
-    if (good)
-        start_with_bias(reference, layer, in);
-    for (head.b = 0; good && head.b < batch; head.b++)
-        for (head.i = 0; good && head.i < h; head.i++)
-            good = compute_head(reference, &head, layer, in, observer, context);
-    head_free(&head);
-    good = good && (!blocks || compute_block(reference, layer, in));
-    if (good) {
-        reference_clear_padding(layer, in, &reference->y_rows, 1, (size_t)layer->d_out, reference->y);
-        reference_clear_padding(layer, in, &reference->z_rows, h, inputs_columns(layer, in), reference->attn);
-        reference_clear_padding(layer, in, &reference->z_rows, h, 1, reference->lse);
-    }
-    if (!good) {
-        reference_free(reference);
-        diag_environment(diag, NULL, "out of memory");
-    }
-    return good;
+    reference->attention = mixes && blocks ? pool_doubles(memory, y) : NULL;
+    reference->y = pool_doubles(memory, y);
+    reference->attn = layer->scores ? pool_doubles(memory, in->batch * h * rows * inputs_columns(layer, in)) : NULL;
+    reference->lse = layer->lse ? pool_doubles(memory, in->batch * h * rows) : NULL;
+    for (int values = 0; layer_has_cache(layer) && values < 2; values++)
+        reference->cache[values] = pool_doubles(memory, in->batch * (size_t)layer->h_kv * in->n *
+                                                            (size_t)(values ? layer->d_v : layer->d_k));
+    for (int part = 0; recurs && part < inputs_compared(layer); part++)
+        reference->cache[part] = pool_doubles(memory, inputs_count(layer, in, inputs_cache_of(layer, part)));
+    if (recurs)
+        recurrent_compute(reference, NULL, layer, in, &none);
+    start_with_bias(reference, layer, in);
+    for (head.b = 0; head.b < batch; head.b++)
+        for (head.i = 0; head.i < h; head.i++)
+            compute_head(reference, &head, layer, in, observer, context);
+    pool_free(&work);
+    if (blocks)
+        compute_block(reference, layer, in);
+    reference_clear_padding(layer, in, &reference->y_rows, 1, (size_t)layer->d_out, reference->y);
+    reference_clear_padding(layer, in, &reference->z_rows, h, inputs_columns(layer, in), reference->attn);
+    reference_clear_padding(layer, in, &reference->z_rows, h, 1, reference->lse);
 }
 
 void reference_free(struct reference *reference)
 {
-    free(reference->y_rows.row);
-    free(reference->z_rows.row);
-    free(reference->y);
-    free(reference->attention);
-    free(reference->normed);
-    free(reference->exact);
-    free(reference->attn);
-    free(reference->lse);
-    free(reference->cache[0]);
-    free(reference->cache[1]);
+    pool_free(&reference->memory);
     *reference = (struct reference){0};
 }

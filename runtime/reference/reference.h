@@ -23,6 +23,7 @@ struct rows {
 
 /* y is computed for y_rows only, attn for z_rows only: those that y_rows need (a convolution needs neighbours). */
 struct reference {
+    struct pool memory; /* of all that follows, and of bounds around it (bound.h) */
     struct rows y_rows, z_rows;
     double *y;    /* [batch][y_rows.count][d_out] */
     double *attention; /* likewise, before what a block does with it; NULL without one */
@@ -70,13 +71,12 @@ static inline double *reference_attention(const struct reference *reference)
     return reference->attention != NULL ? reference->attention : reference->y;
 }
 
-typedef bool reference_observer(void *context, const struct reference *reference, const struct reference_head *head);
+typedef void reference_observer(void *context, const struct reference *reference, const struct reference_head *head);
 
 /* Computes all rows, or with `sample` at most about 64 of them if n is large. The observer, if any, is called for each
- * head before it is merged into y, under precision for all heads of a sequence before any is merged; it returns false
- * to stop. */
-bool reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *inputs,
-                       bool sample, reference_observer *observer, void *context, struct diag *diag);
+ * head before it is merged into y, under precision for all heads of a sequence before any is merged. */
+void reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *inputs,
+                       bool sample, reference_observer *observer, void *context);
 void reference_free(struct reference *reference);
 /* pad_rows = skipped: zeroes rows past lengths[b] of y, or of arrays of y's shape. */
 void reference_clear_padding(const struct layer *layer, const struct inputs *inputs, const struct rows *rows,

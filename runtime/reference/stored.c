@@ -195,7 +195,7 @@ double stored_column(enum tensor_element type, const float *from, float *to, siz
 
 /* Rounds columns of a tensor [...][rows][columns], or with out_in [...][columns][rows]. A convolution's tensor has an
  * axis of heads and one of taps before these; a column includes all taps. */
-static bool store(const struct layer *layer, bool pairs, enum layer_tensor tensor, const float *from, float *to,
+static void store(const struct layer *layer, bool pairs, enum layer_tensor tensor, const float *from, float *to,
                   double *least)
 {
     int64_t shape[4];
@@ -204,8 +204,8 @@ static bool store(const struct layer *layer, bool pairs, enum layer_tensor tenso
     const size_t last = (size_t)shape[axes - 1], before = (size_t)shape[axes - 2], tap = last * before;
     const size_t rows = layer->out_in ? last : before, columns = layer->out_in ? before : last;
     const size_t row = layer->out_in ? 1 : columns, column = layer->out_in ? rows : 1;
-    float *work = malloc(taps * rows * sizeof *work + 1);
-    for (size_t at = 0; work != NULL && at < groups * columns; at++) {
+    float *work = memory_get(taps * rows, sizeof *work);
+    for (size_t at = 0; at < groups * columns; at++) {
         const size_t first = at / columns * taps * tap + at % columns * column;
         for (size_t k = 0; k < taps * rows; k++)
             work[k] = from[first + k / rows * tap + k % rows * row];
@@ -216,43 +216,18 @@ static bool store(const struct layer *layer, bool pairs, enum layer_tensor tenso
         for (size_t k = 0; k < taps * rows; k++)
             to[first + k / rows * tap + k % rows * row] = work[k];
     }
-    const bool good = work != NULL;
     free(work);
-    return good;
 }
 
-/* Whether packing changes a tensor's numbers */
-static bool moves(const struct layer *layer, enum layer_tensor t)
+struct inputs stored_make(struct pool *pool, const struct layer *layer, const struct inputs *from)
 {
-    return layer_stores_weights(layer) && layer_tensor_row(t)->kind == TENSOR_WEIGHT;
-}
-
-bool stored_make(struct inputs *to, const struct layer *layer, const struct inputs *from)
-{
-    bool good = true;
-    *to = *from;
+    struct inputs to = *from;
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        if (moves(layer, t))
-            to->tensor[t] = NULL;
-    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
-        if (!moves(layer, t) || from->tensor[t] == NULL)
-            continue;
-        to->tensor[t] = malloc(inputs_count(layer, from, t) * sizeof(float) + 1);
-        good = to->tensor[t] != NULL && store(layer, from->pairs, t, inputs_floats(from, t), to->tensor[t],
-                                                   &to->unit[t]);
-    }
-    if (!good)
-        stored_free(to, layer);
-    return good;
-}
-
-void stored_free(struct inputs *to, const struct layer *layer)
-{
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        if (moves(layer, t)) {
-            free(to->tensor[t]);
-            to->tensor[t] = NULL;
+        if (layer_stores_weights(layer) && layer_tensor_row(t)->kind == TENSOR_WEIGHT && from->tensor[t] != NULL) {
+            to.tensor[t] = pool_get(pool, inputs_count(layer, from, t), sizeof(float));
+            store(layer, from->pairs, t, inputs_floats(from, t), to.tensor[t], &to.unit[t]);
         }
+    return to;
 }
 
 double stored_scale(double largest)

@@ -10,11 +10,11 @@
 #define ATTNRUN_STORED_H
 
 #include "inputs/inputs.h"
+#include "system/memory.h"
 
 /* Makes `to` a copy of `from` with rounded weights and their scales; everything else is shared with `from`. NaN where
- * packing refuses a number. False when out of memory. */
-bool stored_make(struct inputs *to, const struct layer *layer, const struct inputs *from);
-void stored_free(struct inputs *to, const struct layer *layer);
+ * packing refuses a number. The weights lie in the pool. */
+struct inputs stored_make(struct pool *pool, const struct layer *layer, const struct inputs *from);
 
 /* Rounds a column of `count` numbers, `tap` of each tap; `from` may be `to`. Returns its scale, for i4 the smallest
  * nonzero one of its groups; 0 for other types. */

@@ -168,8 +168,10 @@ static void verify_point(struct examined *e, const struct sweep *s, const struct
     const int isa = kernel_isa(kernel->call, p->isa);
     draw.pairs = inputs_pairs(layer, isa);
     struct findings f = {.verdict = isa != 0 ? VERDICT_NONE : VERDICT_LACKING}; /* 0: of another architecture */
-    if (subject_make(&subject, layer, kernel, &draw, diag) &&
-        (!p->costs || subject_make_against(&subject, &draw, diag)) && isa != 0) {
+    subject_make(&subject, layer, kernel, &draw);
+    if (p->costs)
+        subject_make_against(&subject, &draw);
+    if (isa != 0) {
         process_limit(apart_verify_limit(&subject));
         f = subject_verify(&subject, isa, diag);
         process_limit(0);

@@ -3,6 +3,8 @@
 #include "memory.h"
 
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +28,35 @@ void *memory_get(size_t count, size_t size)
 void *memory_grow(void *old, size_t count, size_t size)
 {
     return memory_there(reallocarray(old, count, size));
+}
+
+struct pool_block {
+    struct pool_block *before;
+    max_align_t data[];
+};
+
+void *pool_get(struct pool *pool, size_t count, size_t size)
+{
+    size_t bytes;
+    const bool fits = !__builtin_mul_overflow(count, size, &bytes) && bytes < SIZE_MAX / 2;
+    struct pool_block *block = memory_there(fits ? calloc(1, sizeof *block + bytes) : NULL);
+    block->before = pool->last;
+    pool->last = block;
+    return block->data;
+}
+
+double *pool_doubles(struct pool *pool, size_t count)
+{
+    return pool_get(pool, count, sizeof(double));
+}
+
+void pool_free(struct pool *pool)
+{
+    while (pool->last != NULL) {
+        struct pool_block *block = pool->last;
+        pool->last = block->before;
+        free(block);
+    }
 }
 
 char *text_copy(const char *text)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Small memory and texts that are always there: where the machine has no more, the process says so and ends with
+/* Memory and texts that are always there: where the machine has no more, the process says so and ends with
  * EXIT_ENVIRONMENT. Temporary folders that it leaves then go with the next program (process.h).
  *
- * Left out on purpose: tensors and what else grows with a call, whose lack a command reports and survives (diag.h).
+ * Left out on purpose: packed blocks and files of weights, whose lack a command reports and survives (diag.h).
  */
 #ifndef ATTNRUN_MEMORY_H
 #define ATTNRUN_MEMORY_H
@@ -13,6 +13,14 @@ void *memory_get(size_t count, size_t size); /* zeroed; free() it */
 void *memory_grow(void *old, size_t count, size_t size);
 /* `memory` itself, where it is not NULL */
 void *memory_there(void *memory);
+/* Memory that is freed together; {0} is an empty pool. */
+struct pool {
+    struct pool_block *last;
+};
+void *pool_get(struct pool *pool, size_t count, size_t size); /* zeroed */
+double *pool_doubles(struct pool *pool, size_t count);
+void pool_free(struct pool *pool);
+
 char *text_copy(const char *text);
 char *text_join(const char *format, ...) DIAG_PRINTF(1, 2); /* printf into a text; free() it */
 

@@ -377,6 +377,15 @@ static void draw_trained(struct dice *dice, struct draft *d)
         draw_visible(dice, &(struct text){d->visible, 0, sizeof d->visible});
 }
 
+#define ACTIVATION_WORDS "relu", "gelu", "gelu_tanh", "silu", "quick_gelu", "relu2", "sigmoid", "tanh"
+#define FFN_WORDS ACTIVATION_WORDS, "swiglu", "swiglu", "swiglu", "geglu", "geglu_tanh", "reglu", "quick_geglu", "glu"
+
+static void draw_limit(struct dice *dice, struct draft *d)
+{
+    d->ffn_limit = is(d->ffn, "swiglu") ? REAL(dice, 0.5, 0.25, 1, 7) : 0;
+    d->ffn_alpha = d->ffn_limit > 0 ? REAL(dice, 0.6, 1.702, 0.1, 30) : 0;
+}
+
 /* A block around attention, of layers that bring x and have as many columns of attention. */
 static void draw_block(struct dice *dice, struct draft *d)
 {
@@ -388,9 +397,10 @@ static void draw_block(struct dice *dice, struct draft *d)
     d->norm = chance(dice, 0.45) ? "rms" : chance(dice, 0.2) ? "layer" : NULL;
     if (d->qk_norm == NULL)
         d->norm_eps = REAL(dice, 0.6, 1e-12, 1e-6, 1e-5, 0.01);
-    d->ffn = WORD(dice, "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh", NULL);
+    d->ffn = WORD(dice, FFN_WORDS, NULL);
     if (d->ffn == NULL)
         return;
+    draw_limit(dice, d);
     d->d_ff = d->shape == SHAPE_DEEP || chance(dice, 0.1) ? PICK(dice, 1023, 1024, 1025, 1040) : near_edge(dice, 300);
     if (chance(dice, 0.4))
         d->ffn_bias = chance(dice, 0.5) ? "true" : "false";
@@ -412,12 +422,13 @@ static void draw_rows(struct dice *dice, struct draft *d)
     if (is(d->layer, "linear")) {
         d->d_out = near_edge(dice, 300);
         d->bias = chance(dice, 0.5) ? "true" : NULL;
-        d->activation = WORD(dice, "relu", "gelu", "gelu_tanh", "silu", "tanh", "none", NULL);
+        d->activation = WORD(dice, ACTIVATION_WORDS, "none", NULL);
         d->norm = WORD(dice, "layer", "rms", "none", NULL);
         d->norm_eps = d->norm == NULL || is(d->norm, "none") ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
         d->softcap = REAL(dice, 0.3, 30, 1, 0.02);
     } else {
-        d->ffn = WORD(dice, "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh");
+        d->ffn = WORD(dice, FFN_WORDS);
+        draw_limit(dice, d);
         d->d_ff = chance(dice, 0.1) ? PICK(dice, 1023, 1024, 1025, 1040) : near_edge(dice, 300);
         d->ffn_bias = chance(dice, 0.5) ? "true" : chance(dice, 0.2) ? "false" : NULL;
         d->block = WORD(dice, "post", "pre", "sandwich", "none", NULL);
@@ -1019,7 +1030,10 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("sandwich", is(d->block, "sandwich")) F("norm rms", is(d->norm, "rms")) F("norm_shared", d->norm_shared != NULL) \
     F("relu", is(d->ffn, "relu")) F("gelu", is(d->ffn, "gelu")) F("gelu_tanh", is(d->ffn, "gelu_tanh")) \
     F("silu", is(d->ffn, "silu")) F("swiglu", is(d->ffn, "swiglu")) F("geglu", is(d->ffn, "geglu")) \
-    F("geglu_tanh", is(d->ffn, "geglu_tanh")) F("block without ffn", d->block != NULL && d->ffn == NULL) \
+    F("geglu_tanh", is(d->ffn, "geglu_tanh")) F("quick_gelu", is(d->ffn, "quick_gelu")) F("relu2", is(d->ffn, "relu2")) \
+    F("sigmoid", is(d->ffn, "sigmoid")) F("tanh", is(d->ffn, "tanh")) F("reglu", is(d->ffn, "reglu")) \
+    F("quick_geglu", is(d->ffn, "quick_geglu")) F("glu", is(d->ffn, "glu")) F("ffn_limit", d->ffn_limit > 0) \
+    F("ffn_alpha", d->ffn_alpha > 0) F("block without ffn", d->block != NULL && d->ffn == NULL) \
     F("ffn_bias", is(d->ffn_bias, "true")) F("block, cross", d->block != NULL && d->attention) \
     F("block, conv", d->block != NULL && is(d->w_o, "conv")) F("block, cache", d->block != NULL && d->cache != NULL) \
     F("block, folded", d->block != NULL && is(d->fold, "on")) F("block, split", d->block != NULL && is(d->input, "split")) \

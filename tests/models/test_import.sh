@@ -128,7 +128,7 @@ wrong() {
 }
 number='[0-9.e-]+'
 wrong bert 's/("hidden_act": )"gelu"/\1"mish"/' 'config.json: error: hidden_act is "mish", which attngen does not know; gelu,'
-wrong llama 's/("hidden_act": )"silu"/\1"relu"/' 'hidden_act is "relu", which attngen does not know'
+wrong llama 's/("hidden_act": )"silu"/\1"mish"/' 'hidden_act is "mish", which attngen does not know'
 wrong bert 's/("model_type": )"bert"/\1"mamba"/' 'model_type is "mamba"; attngen knows bert,'
 wrong bert 's/"model_type": "bert"/"gone": 1/' 'model_type is missing'
 wrong bert 's/("model_type": )"bert"/\1"a\\n\\u0007\\"b"/' 'model_type is "a\x0a\x07"b"'
@@ -143,7 +143,7 @@ wrong llama_bias 's/"rope_type": "yarn"/"rope_type": "yarn", "mscale": 0.7/' 'ro
 wrong llama 's/("attention_bias": )false/\1true/' 'no tensor "model.layers.0.self_attn.q_proj.bias"; [16] of llama is needed'
 wrong gemma2 's/("sliding_window": )5/\1null/' 'sliding_window is null'
 wrong whisper 's/("scale_embedding": )false/\1true/' 'scale_embedding is true'
-wrong t5 's/("feed_forward_proj": )"relu"/\1"gated-relu"/' 'feed_forward_proj is "gated-relu"'
+wrong t5 's/("feed_forward_proj": )"relu"/\1"gated-mish"/' 'feed_forward_proj is "gated-mish"'
 wrong bert 's/("num_hidden_layers": )2/\11/' 'tensor "encoder.layer.1.attention.output.LayerNorm.bias" [16] is not known'
 wrong bert 's/("num_hidden_layers": )2/\13/' 'no tensor "encoder.layer.2.attention.self.query.weight"; [16][16] of bert is'
 wrong bert 's/("num_hidden_layers": )2/\12000000000/' 'num_hidden_layers is 2000000000; at most 1000 layers are read'

@@ -91,6 +91,9 @@ static NUMBER OWN(activation)(const struct OWN(of) *k, NUMBER a)
     case ACTIVATION_GELU: return a * ((1 + ERF(a * half)) / 2);
     case ACTIVATION_GELU_TANH: return a * ((1 + TANH(root * (a + cube * a * a * a))) / 2);
     case ACTIVATION_TANH: return TANH(a);
+    case ACTIVATION_QUICK_GELU: return a / (1 + EXP(-(NUMBER)1.702L * a));
+    case ACTIVATION_SIGMOID: return 1 / (1 + EXP(-a));
+    case ACTIVATION_RELU2: return a > 0 ? a * a : 0;
     case ACTIVATION_NONE: return a;
     default: return a / (1 + EXP(-a));
     }
@@ -99,10 +102,15 @@ static NUMBER OWN(activation)(const struct OWN(of) *k, NUMBER a)
 static NUMBER *OWN(ffn)(const struct OWN(of) *k, const NUMBER *u, size_t rows)
 {
     const size_t d = (size_t)k->layer->d_model, d_ff = (size_t)k->layer->d_ff;
-    const bool gated = k->layer->ffn >= FFN_SWIGLU, swapped = k->mutant == GATE_FOR_UP;
+    const bool gated = layer_ffn_gated(k->layer), swapped = k->mutant == GATE_FOR_UP;
     NUMBER *up = OWN(affine)(k, u, rows, d, d_ff, TENSOR_W_1, TENSOR_B_1);
     NUMBER *gate = gated ? OWN(affine)(k, u, rows, d, d_ff, TENSOR_W_G, TENSOR_B_G) : NULL;
-    for (size_t at = 0; at < rows * d_ff; at++)
+    const NUMBER limit = (NUMBER)k->layer->ffn_limit, alpha = (NUMBER)k->layer->ffn_alpha;
+    for (size_t at = 0; at < rows * d_ff && limit > 0; at++) {
+        const NUMBER g = swapped ? up[at] : gate[at], u = swapped ? gate[at] : up[at], cut = g < limit ? g : limit;
+        up[at] = (1 + (u > limit ? limit : u < -limit ? -limit : u)) * cut / (1 + EXP(-alpha * cut));
+    }
+    for (size_t at = 0; at < rows * d_ff && limit == 0; at++)
         up[at] = !gated ? OWN(activation)(k, up[at])
                  : swapped ? OWN(activation)(k, up[at]) * gate[at] : OWN(activation)(k, gate[at]) * up[at];
     NUMBER *out = OWN(affine)(k, up, rows, d_ff, d, TENSOR_W_2, TENSOR_B_2);

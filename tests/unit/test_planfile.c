@@ -311,6 +311,8 @@ static const struct {
     {"norm_shared", "*;block=parallel;ffn=relu;d_ff=64", "false", "true"},
     {"ffn", "*;block=pre;d_ff=64", "relu", "swiglu"}, {"d_ff", "*;block=pre;ffn=relu", "64", "128"},
     {"ffn_bias", "*;block=pre;ffn=relu;d_ff=64;bias=true", "true", "false"},
+    {"ffn_limit", "*;block=pre;ffn=swiglu;d_ff=64", "none", "7"},
+    {"=ffn_alpha", "*;block=pre;ffn=swiglu;d_ff=64;ffn_limit=7", "1", "1.702"},
     {"activation", "layer=linear;d_in=64;d_out=64;seq_len=9", "none", "relu"},
     {"=weight_layout", "*", "in_out", "out_in"}, {"weight_type", "*", "f32", "bf16"}, {"precision", "*", "f32", "i8"},
     {"tensor_type", "*", "f32", "bf16"}, {"=table.bias", "*;score=s + bias[i]", "4", "4"},

@@ -23,7 +23,7 @@ return function(m)
     local image, patch, channels = square(c, "image_size", 224), square(c, "patch_size", 16), c:size("num_channels", 3)
     local biased = c:flag("qkv_bias", true)
     local pooled = c:size("pooler_output_size", false) or width
-    local pooler = c:word("pooler_act", m.row_activations, "tanh")
+    local pooler = c:word("pooler_act", m.activations, "tanh")
     c:ignore("encoder_stride tie_word_embeddings")
     if patch > image or image % patch ~= 0 then
         c:wrong("image_size", "is %d, which is not a whole number of patches of %d", image, patch)

@@ -108,15 +108,22 @@ def attention(v, x, source=None, mask=None):
 
 ACTIVATIONS = {
     "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda a: F.gelu(a, approximate="tanh"), "silu": F.silu,
-    "swiglu": F.silu, "geglu": F.gelu, "geglu_tanh": lambda a: F.gelu(a, approximate="tanh")}
+    "quick_gelu": lambda a: a * torch.sigmoid(1.702 * a), "relu2": lambda a: F.relu(a) ** 2,
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "none": lambda a: a}
+GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu", "quick_geglu": "quick_gelu",
+         "glu": "sigmoid"}
 
 
 def feed_forward(v, u):
     d_ff, ffn = v.spec["d_ff"], v.spec["ffn"]
     bias = v.spec.get("ffn_bias", v.spec.get("bias", False))
     hidden = v.linear(u, "w_1", "b_1", D_MODEL, d_ff, bias)
-    if ffn in ("swiglu", "geglu", "geglu_tanh"):
-        hidden = ACTIVATIONS[ffn](v.linear(u, "w_g", "b_g", D_MODEL, d_ff, bias)) * hidden
+    if "ffn_limit" in v.spec: # as in gpt-oss
+        gate = v.linear(u, "w_g", "b_g", D_MODEL, d_ff, bias).clamp(max=v.spec["ffn_limit"])
+        hidden = hidden.clamp(-v.spec["ffn_limit"], v.spec["ffn_limit"])
+        hidden = (hidden + 1) * gate * torch.sigmoid(v.spec["ffn_alpha"] * gate)
+    elif ffn in GATES:
+        hidden = ACTIVATIONS[GATES[ffn]](v.linear(u, "w_g", "b_g", D_MODEL, d_ff, bias)) * hidden
     else:
         hidden = ACTIVATIONS[ffn](hidden)
     return v.linear(hidden, "w_2", "b_2", d_ff, D_MODEL, bias)
@@ -260,7 +267,7 @@ def linear(name, about, seed, n, d_out, **spec):
     if spec.get("norm", "none") != "none":
         y = v.norm(1, y)
     y = v.linear(y, "w", "b", D_MODEL, d_out, spec.get("bias", False))
-    y = {**ACTIVATIONS, "tanh": torch.tanh, "none": lambda a: a}[spec.get("activation", "none")](y)
+    y = ACTIVATIONS[spec.get("activation", "none")](y)
     return v, spec["softcap"] * torch.tanh(y / spec["softcap"]) if "softcap" in spec else y
 
 
@@ -293,6 +300,16 @@ def without_attention():
                        ffn_bias=True, block="post", norm_eps=1e-12, weight_layout="out_in", mask="padding",
                        pad_rows="skipped"), [7, 2])
     yield ffn("ffn_gemma2", "the feed-forward of Gemma 2", 28, 4, ffn="geglu_tanh", block="sandwich", norm="rms")
+    yield ffn("ffn_clip", "the feed-forward of CLIP, quick_gelu", 29, 5, ffn="quick_gelu", ffn_bias=True, block="pre",
+              norm_eps=1e-5, weight_layout="out_in")
+    yield ffn("ffn_nemotron", "a feed-forward of squares, as in Nemotron", 30, 5, ffn="relu2", block="pre",
+              norm_eps=1e-5, weight_layout="out_in")
+    yield ffn("ffn_gpt_oss", "a clamped swiglu, as in gpt-oss", 31, 6, ffn="swiglu", ffn_limit=0.75, ffn_alpha=1.702,
+              ffn_bias=True, block="pre", norm="rms", norm_eps=1e-5)
+    for seed, name in enumerate(("reglu", "quick_geglu", "glu")):
+        yield ffn(f"ffn_{name}", "a feed-forward with a gate", 32 + seed, 3, ffn=name, ffn_bias=seed == 1)
+    for seed, name in enumerate(("quick_gelu", "relu2", "sigmoid")):
+        yield linear(f"linear_{name}", "a linear layer and an activation", 35 + seed, 4, 9, bias=True, activation=name)
 
 
 def main():
