@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of layer = recurrent: what is made of x, the convolution, the recurrence in strips of a state, the gated norm;
- * their places and expected time.
+/* The steps of layer = recurrent: what is made of x, the convolution, the recurrence in strips of a state, the gated
+ * norm; their places and expected time.
  *
  * Left out on purpose: the product with W_O and a block's steps, which are those of attention.
  */
@@ -8,7 +8,7 @@
 
 #define MOST_VECS 4      /* of a strip: from here on sums no longer wait for each other */
 #define ROWS_UNROLLED 4
-#define OPERANDS_HELD 5  /* vectors that a row needs besides sums and the strip's: k, k of the next token, q, decay, beta */
+#define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, k of the next token, q, decay, beta */
 
 /* Vectors of a strip, at most: half of L1 holds its rows; registers hold, for each vector, what is summed of one query
  * and of the next key, the correction and the state's row. */
@@ -136,7 +136,8 @@ void place_rule(struct plan_isa *p, const struct layer *layer)
 }
 
 /* Each row of a strip is read, changed and written once a token. */
-static void count_rule(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input, double times)
+static void count_rule(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input,
+                       double times)
 {
     const struct layer *const l = m->layer;
     const double rows = (double)tokens * times * (double)(l->h_v * l->d_k);

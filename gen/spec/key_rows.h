@@ -205,7 +205,8 @@ KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ALL, .untrained
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
     .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})
-KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF_WEIGHTS, .untrained = "precision = f32",
+KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF_WEIGHTS,
+    .untrained = "precision = f32",
     .words = {{"f32", PRECISION_F32, F32_TOO}, {"i16", PRECISION_I16, I16_TOO}, {"i8", PRECISION_I8, I8_TOO},
               {"bf16", PRECISION_BF16, BF16_TOO}})
 KEY(TENSOR_TYPE, tensor_type, WORD, FIELD(tensor_type), .of = OF_WEIGHTS, .untrained = "tensor_type = f32",

@@ -48,8 +48,8 @@ enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F
 /* Of the operands of products with weights: f32, or whole numbers, a scale for each row and column, whose sums are
  * exact. docs/types.md, "Integer products". */
 enum layer_precision { PRECISION_F32, PRECISION_I16, PRECISION_I8, PRECISION_BF16 };
-/* What a layer is: feed-forward and linear layers are of each row alone; a recurrent one keeps a state in place of keys.
- */
+/* What a layer is: feed-forward and linear layers are of each row alone; a recurrent one has a state in place of
+ * keys. */
 enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR, LAYER_RECURRENT };
 /* How a token changes the state S [d_k][d_v] of a head: docs/recurrent.md */
 enum layer_rule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };

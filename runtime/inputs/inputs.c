@@ -129,7 +129,7 @@ int64_t inputs_reach(const struct layer *layer, const struct inputs *in)
 
 int inputs_cache_parts(const struct layer *layer)
 {
-    return layer_is_recurrent(layer) ? inputs_compared(layer) : !layer_has_cache(layer) ? 0 : layer_scales_cache(layer) ? 4 : 2;
+    return layer_scales_cache(layer) ? 4 : inputs_compared(layer);
 }
 
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The states of layer = recurrent in double, token by token, and how far a kernel in f32 may be from them.
  *
- * Left out on purpose: what is made of x before, and of the outputs after (recurrent.h); chunks, as the recurrence alone
+ * Left out on purpose: what is made of x before, and of the outputs after (recurrent.h); chunks: the recurrence alone
  * defines the layer.
  */
 #ifndef ATTNRUN_RECURRENCE_H
@@ -27,7 +27,7 @@ struct recurrence {
     struct made q, k, v;        /* [tokens][h*d_k], [h_kv*d_k], [h_v*d_v] */
     struct made decay, beta;    /* logarithms [tokens][h_v] or [h_v*d_k], shares [h_v]; where the rule has them */
     struct made out;            /* [tokens][h_out*d_v] */
-    double *drawn;              /* of out's errors where those of what is read are small: they add up like a random walk */
+    double *drawn;              /* of out's errors, as a random walk, where those of what is read are small */
     double *state;              /* [h_v][d_k][d_v], before and after */
     double *state_error, *state_drawn; /* after */
 };

@@ -118,8 +118,8 @@ static double sigmoid_error(double share, double error)
     return error / 4 + (BOUND_EXP2 + 6 * BOUND_U) * share + FLT_MIN;
 }
 
-/* The convolution of a head's columns over tokens, then silu, in place; and what later calls remember. `channel`: of the
- * first column */
+/* The convolution of a head's columns over tokens, then silu, in place; and what later calls remember. `channel`: that
+ * of the first column */
 static void convolve(struct sequence *s, struct made *rows, enum layer_tensor taps, size_t channel)
 {
     const size_t count = (size_t)s->layer->conv_taps, history = (size_t)s->layer->conv_history;
