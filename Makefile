@@ -162,11 +162,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/memory.o system/sha256.o system/clock.o) $(shared)
+$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/memory.o system/sha256.o system/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep

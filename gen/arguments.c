@@ -2,10 +2,10 @@
 /* See arguments.h. */
 #include "arguments.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "plan/isa.h"
 
@@ -175,11 +175,8 @@ static void print_isas(FILE *out, unsigned isas)
 
 char *arguments_command(const struct arguments *a, const char *spec, unsigned isas)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return NULL;
+    struct text text;
+    FILE *out = text_begin(&text);
     fputs("attngen", out);
     print_isas(out, isas);
     if (a->split)
@@ -193,9 +190,5 @@ char *arguments_command(const struct arguments *a, const char *spec, unsigned is
         print_word(out, base_name(a->plan));
     }
     print_word(out, base_name(spec));
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return text_end(&text);
 }

@@ -16,7 +16,6 @@
 struct json {
     const char *at, *end; /* the next byte, behind the last; bytes may be anything, NUL included */
     char why[80];         /* what is wrong at `at`; "" if nothing is */
-    bool no_memory;       /* for a text or a number */
 };
 
 struct json json_begin(const char *text, size_t length);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/arith.h"
+#include "base/memory.h"
 #include "emit/emit.h"
 #include "expression/expression.h"
 #include "spec/finish.h"
@@ -147,14 +148,14 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
         {"s", READS_S}, {"i", READS_I}, {"p", READS_P}, {"j", READS_J}, {"table", READS_TABLE}};
     const struct expression_box box = visible_box(layer);
     const size_t count = e != NULL ? (size_t)e->count : 0;
-    struct expression_range *ranges = calloc(count + 1, sizeof *ranges);
-    bool *wide = calloc(2 * count + 2, sizeof *wide);
-    bool *chosen = wide != NULL ? wide + count + 1 : NULL; /* by floats, which are in lanes */
+    struct expression_range *ranges = memory_get(count, sizeof *ranges);
+    bool *wide = memory_get(2 * count, sizeof *wide);
+    bool *chosen = wide + count; /* by floats, which are in lanes */
     int overflows;
-    if (ranges != NULL && wide != NULL && e != NULL)
+    if (e != NULL)
         (void)expression_ranges(e, &box, ranges, &overflows); /* they fit: the spec was checked */
     emit_begin_table(emit, name);
-    for (size_t i = 0; ranges != NULL && wide != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct expression_node node = e->nodes[i], *n = &node;
         const int of[] = {n->a, n->b, n->c}, operands = expression_operands(n->op);
         if (layer_has_cache(layer))
@@ -328,6 +329,7 @@ void context_layer(const struct layer *layer, struct emit *emit)
     const enum layer_activation activation = layer_activation(layer);
     emit_set_string(emit, "ACTIVATION", activation != ACTIVATION_NONE ? key_word(KEY_ACTIVATION, activation) : "");
     emit_set_string(emit, "ACTIVATION_TEXT", text_or_empty(layer_activation_rows[activation].equation));
+    emit_set_string(emit, "BLOCK_EQUATION", layer_block_equation(layer));
     emit_set_number(emit, "ALPHA", layer_alpha(layer));
     emit_set_number(emit, "CAP", layer->cap); /* of y; 0: there is none */
     emit_set_boolean(emit, "SHORT_WEIGHTS", layer_shortens_weights(layer)); /* their exponentials */

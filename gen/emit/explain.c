@@ -101,10 +101,10 @@ static struct text weight_extents(const struct layer *layer, enum layer_tensor t
 
 enum step {
     STEP_Q, STEP_K, STEP_V, STEP_SCORES, STEP_SOFTMAX, STEP_VALUES, STEP_OUTPUT, STEP_BLOCK, STEP_HIDDEN, STEP_DOWN,
-    STEP_LINEAR, STEP_COUNT
+    STEP_LINEAR, STEP_GATES, STEP_STATES, STEP_COUNT
 };
 static const char *const step_names[STEP_COUNT] = {"queries", "keys", "values", "scores", "softmax", "weighted sum",
-                                                   "output", "block", "hidden", "down", "linear"};
+                                                   "output", "block", "hidden", "down", "linear", "gates", "states"};
 
 /* What one step costs. */
 struct figures { double parameters, multiply_adds, result_bytes, bytes; };
@@ -125,7 +125,7 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const bool k_is_q = l->tied && !l->cross;
 
     memset(f, 0, STEP_COUNT * sizeof *f);
-    const int64_t norms = layer_norms(l) * l->d_model * (l->block_rms ? 1 : 2);
+    const int64_t norms = layer_norms(l) * l->d_model * (l->block_shift ? 2 : 1);
     if (layer_is_linear(l)) {
         f[STEP_LINEAR] = step_figures(l, p.w, p.b + norms, c.linear, n * (double)l->d_out * FLOAT_BYTES);
         return;
@@ -133,6 +133,15 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     f[STEP_BLOCK] = step_figures(l, 0, norms, 0, 0);
     f[STEP_HIDDEN] = step_figures(l, p.w_1 + p.w_g, p.b_1 + p.b_g, c.ffn - c.down, n * (double)l->d_ff * FLOAT_BYTES);
     f[STEP_DOWN] = step_figures(l, p.w_2, p.b_2, c.down, n * (double)l->d_model * FLOAT_BYTES);
+    if (layer_is_recurrent(l)) {
+        const double heads = (double)l->h_out * d_v;
+        f[STEP_Q] = step_figures(l, p.w_q, 0, c.q, n * h * d_k * FLOAT_BYTES);
+        f[STEP_K] = step_figures(l, p.w_k, 0, c.k, n * h_kv * d_k * FLOAT_BYTES);
+        f[STEP_V] = step_figures(l, p.w_v, 0, c.v, n * (double)l->h_v * d_v * FLOAT_BYTES);
+        f[STEP_GATES] = step_figures(l, p.w_z + p.w_a + p.w_b, p.learned - norms, c.gates + c.taps, 0);
+        f[STEP_STATES] = step_figures(l, 0, 0, c.states, n * heads * FLOAT_BYTES);
+        f[STEP_OUTPUT] = step_figures(l, p.w_o, 0, c.output, n * (double)l->d_out * FLOAT_BYTES);
+    }
     if (!layer_attends(l))
         return;
     const double made = l->projected ? 0 : 1; /* 0: the call brings them */
@@ -157,10 +166,13 @@ static void line(FILE *out, const char *format, ...)
     line_at(out, STEP_INDENT, text.text);
 }
 
+#define RECURRENT_STEPS 6 /* before its block */
+
 static void head_line(const struct layer *l, FILE *out, enum step step, struct text equation)
 {
     const int first = layer_attends(l) ? STEP_Q : layer_is_linear(l) ? STEP_LINEAR : STEP_BLOCK;
-    const int before = fprintf(out, "\n%d. %s", (int)step - first + 1, step_names[step]) - 1;
+    const int number = layer_is_recurrent(l) ? (int)step - STEP_BLOCK + RECURRENT_STEPS + 1 : (int)step - first + 1;
+    const int before = fprintf(out, "\n%d. %s", number, step_names[step]) - 1;
     line_behind(out, before, STEP_INDENT, equation.text);
 }
 
@@ -434,22 +446,6 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
 
 /* ---- the block ------------------------------------------------------------------------------------------- */
 
-static const char *block_equation(const struct layer *l)
-{
-    static const char *const equations[][2] = {
-        [BLOCK_NONE] = {"", ""},
-        [BLOCK_POST] = {"y = n1(x + att(x))", "u = n1(x + att(x)), y = n2(u + ffn(u))"},
-        [BLOCK_PRE] = {"y = x + att(n1(x))", "u = x + att(n1(x)), y = u + ffn(n2(u))"},
-        [BLOCK_PARALLEL] = {"y = x + att(n1(x))", "y = x + att(n1(x)) + ffn(n2(x))"},
-        [BLOCK_SANDWICH] = {"y = x + n2(att(n1(x)))", "u = x + n2(att(n1(x))), y = u + n4(ffn(n3(u)))"}};
-    static const char *const rows[] = {
-        [BLOCK_NONE] = "y = ffn(x)", [BLOCK_POST] = "y = n1(x + ffn(x))", [BLOCK_PRE] = "y = x + ffn(n1(x))",
-        [BLOCK_SANDWICH] = "y = x + n2(ffn(n1(x)))"};
-    if (!layer_attends(l))
-        return rows[l->block];
-    return l->norm_shared ? "y = x + att(n1(x)) + ffn(n1(x))" : equations[l->block][layer_has_ffn(l)];
-}
-
 static void explain_ffn(const struct layer *l, const struct figures *f, FILE *out)
 {
     const char *act = key_word(KEY_ACTIVATION, layer_activation(l));
@@ -474,6 +470,8 @@ static void explain_ffn(const struct layer *l, const struct figures *f, FILE *ou
     cost_lines(out, &f[STEP_DOWN]);
 }
 
+#define CENTRED "(r - mean) / sqrt(mean of (r - mean)^2 + eps) g"
+
 /* What norms of rows are, and how many; nothing without any. */
 static void explain_norms(const struct layer *l, FILE *out)
 {
@@ -481,7 +479,7 @@ static void explain_norms(const struct layer *l, FILE *out)
     if (norms == 0)
         return;
     line(out, "n(r) = %s, of each row's %lld numbers%s",
-         l->block_rms ? "r / sqrt(mean of r^2 + eps) g" : "(r - mean) / sqrt(mean of (r - mean)^2 + eps) g + b",
+         l->block_rms ? "r / sqrt(mean of r^2 + eps) g" : l->block_shift ? CENTRED " + b" : CENTRED,
          (long long)l->d_model,
          !layer_norms_first(l) || !layer_attends(l) ? "" : l->cross ? "; queries read n1(x), keys and values source"
                                                : "; attention reads n1(x) where x stands above");
@@ -492,7 +490,7 @@ static void explain_block(const struct layer *l, const struct figures *f, FILE *
 {
     if (!layer_has_block(l) && layer_attends(l))
         return;
-    head_line(l, out, STEP_BLOCK, write_text("%s", block_equation(l)));
+    head_line(l, out, STEP_BLOCK, write_text("%s", layer_block_equation(l)));
     explain_norms(l, out);
     cost_lines(out, &f[STEP_BLOCK]);
     if (layer_has_ffn(l))
@@ -852,6 +850,47 @@ static void explain_head(const struct layer *l, FILE *out)
             (long long)l->h - 1, packed_words(l));
 }
 
+/* A step of a recurrent layer: its number, equation and costs */
+static void recurrent_step(const struct figures *f, FILE *out, int *number, enum step step, const char *equation)
+{
+    const int before = fprintf(out, "\n%d. %s", ++*number, step_names[step]) - 1;
+    line_behind(out, before, STEP_INDENT, equation);
+    cost_lines(out, &f[step]);
+}
+
+static void explain_recurrent(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const double state = (double)(l->h_v * l->d_k * l->d_v) * FLOAT_BYTES;
+    const double history = (double)(l->conv_channels * l->conv_history) * FLOAT_BYTES;
+    const char *const decay = layer_decays(l) ? "e^decay S" : "S";
+    int number = 0;
+    fprintf(out, "%s: a recurrent layer\n\n", l->name);
+    if (!l->projected)
+        line_at(out, 2, write_text("d_model = %lld", (long long)l->d_model).text);
+    line_at(out, 2, write_text("h = %lld query heads, h_kv = %lld key heads, h_v = %lld value heads with a state each",
+                               (long long)l->h, (long long)l->h_kv, (long long)l->h_v).text);
+    line_at(out, 2, write_text("d_k = %lld, d_v = %lld", (long long)l->d_k, (long long)l->d_v).text);
+    line_at(out, 2, write_text("n = %lld new tokens of a sequence; states of a sequence %s, of its convolution %s",
+                               (long long)l->seq_len, in_bytes(state).text, in_bytes(history).text).text);
+    fprintf(out, "\nStep by step, for one sequence of that length, in f32%s\n", packed_words(l));
+    if (!l->projected) {
+        recurrent_step(f, out, &number, STEP_Q, "Q = x W_Q");
+        recurrent_step(f, out, &number, STEP_K, "K = x W_K");
+        recurrent_step(f, out, &number, STEP_V, "V = x W_V");
+        recurrent_step(f, out, &number, STEP_GATES, "decays, shares of corrections, output gates, and the convolution");
+    }
+    recurrent_step(f, out, &number, STEP_STATES,
+                   layer_corrects(l) ? write_text("P = %s, S = P + beta k (v - P^T k)^T, o = scale S^T q", decay).text
+                                     : write_text("S = %s + k v^T, o = scale S^T q", decay).text);
+    line(out, "a step of one token reads and writes %s of states", in_bytes(2 * state).text);
+    if (l->projected)
+        return;
+    recurrent_step(f, out, &number, STEP_OUTPUT,
+                   l->out_gate != OUT_GATE_NONE ? "y = z W_O, z the gated norms of o" : "y = o W_O");
+    if (layer_has_block(l))
+        explain_block(l, f, out);
+}
+
 void explain_layer(const struct layer *layer, FILE *out)
 {
     const struct projection queries = {STEP_Q, TENSOR_W_Q, TENSOR_B_Q, 'Q', false, layer->h, layer->d_k};
@@ -859,7 +898,7 @@ void explain_layer(const struct layer *layer, FILE *out)
     figures_of(layer, figures);
 
     if (!layer_attends(layer)) {
-        explain_rows(layer, figures, out);
+        (layer_is_recurrent(layer) ? explain_recurrent : explain_rows)(layer, figures, out);
         explain_totals(layer, figures, out);
         return;
     }

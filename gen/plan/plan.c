@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "plan/planfile.h"
 #include "spec/relative.h"
 #include "spec/score.h"
@@ -217,15 +218,6 @@ void plan_free(struct plan *plan)
     free(plan);
 }
 
-static bool complete(const struct plan *plan)
-{
-    for (int64_t i = 0; i < plan->count; i++)
-        for (int r = 0; r < plan->isas[i].reason_count; r++)
-            if (plan->isas[i].reasons[r] == NULL)
-                return false;
-    return true;
-}
-
 /* The most numbers of a row that a product with a matrix sums up. */
 static int64_t longest_sum(const struct layer *l)
 {
@@ -313,11 +305,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     if (diag->errors > before)
         return NULL;
 
-    struct plan *plan = calloc(1, sizeof *plan);
-    if (plan == NULL) {
-        diag_environment(diag, NULL, "out of memory");
-        return NULL;
-    }
+    struct plan *plan = memory_get(1, sizeof *plan);
     struct plan_request common = spec;
     if (file != NULL)
         plan_request_add(&common, &file->common);
@@ -346,9 +334,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     }
     plan_phases(plan, layer);
     largest_rows(plan, layer);
-    if (!complete(plan))
-        diag_environment(diag, NULL, "out of memory");
-    if (complete(plan) && diag->errors == before)
+    if (diag->errors == before)
         return plan;
     plan_free(plan);
     return NULL;

@@ -61,7 +61,7 @@ enum layout_name rows_read(const struct plan_isa *p, const struct layer *layer)
 {
     if (!layer_mixes(layer))
         return layer_norms_first(layer) ? LAYOUT_NORMED : LAYOUT_X;
-    return layer->block == BLOCK_POST ? LAYOUT_STREAM
+    return layer->block == BLOCK_POST || layer->block == BLOCK_OUTPUTS ? LAYOUT_STREAM
          : p->layouts[LAYOUT_NORMED_2].name != NULL ? LAYOUT_NORMED_2 : LAYOUT_NORMED;
 }
 

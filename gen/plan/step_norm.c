@@ -7,7 +7,7 @@
 
 bool norms_y(const struct layer *layer)
 {
-    return layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
+    return layer->block == BLOCK_POST || layer_norms_outputs(layer);
 }
 
 static void add_norm(struct step *step, int64_t norm, enum layout_name from, enum layout_name residual,
@@ -49,13 +49,18 @@ bool plan_norm(struct plan_isa *p, const struct layer *layer, const struct plan_
         const enum layout_name residual = layer_has_ffn(layer) && attends ? LAYOUT_STREAM : LAYOUT_X;
         g->rows.narrows = layer_types_tensors(layer);
         g->epilogue |= g->rows.narrows ? EPILOGUE_NARROW : 0;
-        add_norm(g, layer_norms(layer), LAYOUT_Y, layer->block == BLOCK_SANDWICH ? residual : LAYOUT_NONE, LAYOUT_Y);
+        add_norm(g, layer_norms(layer), LAYOUT_Y, layer_norms_outputs(layer) ? residual : LAYOUT_NONE, LAYOUT_Y);
     } else if (layer->block == BLOCK_POST) {
         add_norm(g, 1, LAYOUT_STREAM, LAYOUT_NONE, LAYOUT_STREAM);
     } else {
-        if (layer->block == BLOCK_SANDWICH)
-            add_norm(g, 2, LAYOUT_STREAM, LAYOUT_X, LAYOUT_STREAM);
-        add_norm(g, layer->block == BLOCK_PRE ? 2 : 3, LAYOUT_STREAM, LAYOUT_NONE, LAYOUT_NORMED);
+        const int64_t first = layer->block == BLOCK_SANDWICH ? 2 : 1; /* of those behind attention */
+        if (layer_norms_outputs(layer))
+            add_norm(g, first, LAYOUT_STREAM, LAYOUT_X, LAYOUT_STREAM);
+        if (layer->block == BLOCK_OUTPUTS)
+            return true;
+        if (p->layouts[LAYOUT_NORMED].name == NULL)
+            p->layouts[LAYOUT_NORMED] = stream_of(p, layer, "normed");
+        add_norm(g, layer->block == BLOCK_PRE ? layer_norms(layer) : 3, LAYOUT_STREAM, LAYOUT_NONE, LAYOUT_NORMED);
     }
     return true;
 }

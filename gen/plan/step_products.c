@@ -127,7 +127,7 @@ bool plan_output(struct plan_isa *p, const struct layer *layer, const struct pla
         g->writes = LAYOUT_STREAM;
         p->layouts[LAYOUT_STREAM] = stream_of(p, layer, "stream");
     }
-    if (layer_has_block(layer) && layer->block != BLOCK_SANDWICH) {
+    if (layer_has_block(layer) && !layer_norms_outputs(layer)) {
         g->reads[1] = LAYOUT_X;
         g->epilogue |= EPILOGUE_RESIDUAL;
     }
@@ -185,7 +185,7 @@ bool plan_down(struct plan_isa *p, const struct layer *layer, const struct plan_
     if (!layer_has_ffn(layer))
         return false;
     g->reads[0] = reads_rounded(p) ? LAYOUT_ROUNDED_HIDDEN : LAYOUT_HIDDEN;
-    if (layer_has_block(layer) && layer->block != BLOCK_SANDWICH) {
+    if (layer_has_block(layer) && !layer_norms_outputs(layer)) {
         g->reads[1] = layer_mixes(layer) ? LAYOUT_STREAM : LAYOUT_X;
         g->epilogue |= EPILOGUE_RESIDUAL;
     }

@@ -169,6 +169,7 @@ KEY(DROPOUT, dropout, SHARE, FIELD(dropout), .steers = STEERS_IF_ANY,
 KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_HEADS | OF_FFN,
     .elsewhere = "layer = linear adds nothing to x; leave it out, or write norm = layer or rms for a norm before it",
     .words = {{"none", BLOCK_NONE, NULL}, {"post", BLOCK_POST, "post_norm postnorm true"},
+              {"outputs", BLOCK_OUTPUTS, "res_post_norm reordered_norm"},
               {"pre", BLOCK_PRE, "pre_norm prenorm norm_first"}, {"parallel", BLOCK_PARALLEL, NULL},
               {"sandwich", BLOCK_SANDWICH, NULL}},
     .nicknames = {{"norm_first pre_norm", ", as in block = pre"}})
@@ -177,6 +178,12 @@ KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_ALL, .has_meaning = has_blo
     .words = {{"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm"},
               {"none", NORM_NONE, NULL}},
     .nicknames = {{"norm_type normalization", ""}})
+KEY(NORM_BIAS, norm_bias, SWITCH, FIELD(block_shift), .absent = true, .context = "BLOCK_SHIFT", .of = OF_ALL,
+    .has_meaning = has_shift, .idle = "only norm = layer has a shift; leave it out, or write norm = layer",
+    .restated = true)
+KEY(INPUT_NORM, input_norm, SWITCH, FIELD(input_norm), .absent = true, .context = "INPUT_NORM", .of = OF_HEADS,
+    .has_meaning = has_input_norm, .restated = true,
+    .idle = "only attention of block = pre with a feed-forward can do without its norm; leave it out")
 KEY(NORM_SHARED, norm_shared, SWITCH, FIELD(norm_shared), .context = "NORM_SHARED", .restated = true, .of = OF_HEADS,
     .has_meaning = has_norm_to_share,
     .idle = "only attention and feed-forward of block = parallel read the same rows; leave it out")

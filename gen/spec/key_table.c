@@ -28,6 +28,11 @@ static bool may_have_ffn(struct spec *spec)
 {
     return is_block(spec) || !(is_attention(spec) || is_recurrent(spec));
 }
+static bool has_shift(struct spec *spec)
+{
+    return (is_block(spec) || has_row_norm(spec)) && value_of(spec, KEY_NORM) == NORM_LAYER;
+}
+static bool has_input_norm(struct spec *spec) { return value_of(spec, KEY_BLOCK) == BLOCK_PRE && is_ffn(spec); }
 static bool is_swiglu(struct spec *spec) { return value_of(spec, KEY_FFN) == (int64_t)FFN_GATED_SILU; }
 static bool is_clamped(struct spec *spec) { return is_swiglu(spec) && spec->real[KEY_FFN_LIMIT] > 0; }
 static bool has_norm_to_share(struct spec *spec)
@@ -56,7 +61,8 @@ static bool has_norm_to_share(struct spec *spec)
 #define OF_FEED_FORWARD .of = OF_HEADS | OF_FFN, .has_meaning = is_ffn, \
     .idle = "there is no feed-forward; leave it out, or write for example ffn = gelu"
 #define NO_SOURCE "self-attention has no source; leave it out, or write attention = cross"
-#define NO_BLOCK "there is no block around attention; leave it out, or write block = pre, post, parallel or sandwich"
+#define NO_BLOCK "there is no block around attention; leave it out, or write block = pre, post, outputs, parallel " \
+    "or sandwich"
 #define ONE_MATRIX "layer = linear is one matrix; "
 
 /* What others call number types */

@@ -116,12 +116,33 @@ int64_t layer_score_levels(const struct layer *layer, bool pairs)
     return levels;
 }
 
+const char *layer_block_equation(const struct layer *layer)
+{
+    static const char *const equations[][2] = {
+        [BLOCK_NONE] = {"", ""},
+        [BLOCK_POST] = {"y = n1(x + att(x))", "u = n1(x + att(x)), y = n2(u + ffn(u))"},
+        [BLOCK_OUTPUTS] = {"y = x + n1(att(x))", "u = x + n1(att(x)), y = u + n2(ffn(u))"},
+        [BLOCK_PRE] = {"y = x + att(n1(x))", "u = x + att(n1(x)), y = u + ffn(n2(u))"},
+        [BLOCK_PARALLEL] = {"y = x + att(n1(x))", "y = x + att(n1(x)) + ffn(n2(x))"},
+        [BLOCK_SANDWICH] = {"y = x + n2(att(n1(x)))", "u = x + n2(att(n1(x))), y = u + n4(ffn(n3(u)))"}};
+    static const char *const rows[] = {
+        [BLOCK_NONE] = "y = ffn(x)", [BLOCK_POST] = "y = n1(x + ffn(x))", [BLOCK_PRE] = "y = x + ffn(n1(x))",
+        [BLOCK_OUTPUTS] = "y = x + n1(ffn(x))", [BLOCK_SANDWICH] = "y = x + n2(ffn(n1(x)))"};
+    if (!layer_mixes(layer))
+        return rows[layer->block];
+    if (layer->block == BLOCK_PRE && !layer->input_norm)
+        return "u = x + att(x), y = u + ffn(n1(u))";
+    return layer->norm_shared ? "y = x + att(n1(x)) + ffn(n1(x))" : equations[layer->block][layer_has_ffn(layer)];
+}
+
 int layer_norms(const struct layer *layer)
 {
     static const int with_attention[] = {
-        [BLOCK_NONE] = 0, [BLOCK_POST] = 1, [BLOCK_PRE] = 1, [BLOCK_PARALLEL] = 1, [BLOCK_SANDWICH] = 2};
+        [BLOCK_NONE] = 0, [BLOCK_POST] = 1, [BLOCK_OUTPUTS] = 1, [BLOCK_PRE] = 1, [BLOCK_PARALLEL] = 1,
+        [BLOCK_SANDWICH] = 2};
     const int norms = with_attention[layer->block];
     if (!layer_mixes(layer))
         return layer->row_norm ? 1 : norms;
-    return layer_has_ffn(layer) && !layer->norm_shared ? 2 * norms : norms;
+    return (layer_has_ffn(layer) && !layer->norm_shared ? 2 * norms : norms) -
+           (layer->block == BLOCK_PRE && !layer->input_norm);
 }

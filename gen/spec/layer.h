@@ -65,7 +65,7 @@ enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
 enum layer_rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN };
 enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
 /* What stands around attention: where norms are, and what the feed-forward reads. docs/block.md, "The equations". */
-enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
+enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_OUTPUTS, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
 #define PLAIN(id, ...) ACTIVATION_##id,
 enum layer_activation { ACTIVATION_NONE, ACTIVATION_ROWS(PLAIN) ACTIVATIONS };
 #undef PLAIN
@@ -146,6 +146,8 @@ struct layer {
     int64_t rel_buckets, rel_distance, rel_left, rel_right;
     enum layer_block block;
     bool block_rms;   /* norm = rms: the block's norms have no mean and no shift */
+    bool block_shift; /* they have a shift: norm = layer without norm_bias = false */
+    bool input_norm;  /* pre: attention reads normed rows */
     bool norm_shared; /* one norm for attention and feed-forward; parallel with a feed-forward only */
     enum layer_ffn ffn;
     int64_t d_ff;     /* 0: no feed-forward */
@@ -243,7 +245,12 @@ static inline bool layer_has_block(const struct layer *layer)
  * rows in place of x. */
 static inline bool layer_norms_first(const struct layer *layer)
 {
-    return layer->block >= BLOCK_PRE || layer->row_norm;
+    return layer->block > BLOCK_PRE || (layer->block == BLOCK_PRE && layer->input_norm) || layer->row_norm;
+}
+/* Whether attention and feed-forward are normed before they are added. */
+static inline bool layer_norms_outputs(const struct layer *layer)
+{
+    return layer->block == BLOCK_OUTPUTS || layer->block == BLOCK_SANDWICH;
 }
 static inline bool layer_has_ffn(const struct layer *layer)
 {
@@ -365,6 +372,8 @@ static inline bool layer_types_tensors(const struct layer *layer)
 }
 /* How many norms the block has: n1 is the first. */
 int layer_norms(const struct layer *layer);
+/* "u = x + att(n1(x)), y = u + ffn(n2(u))"; without attention "y = x + ffn(n1(x))" */
+const char *layer_block_equation(const struct layer *layer);
 
 /* The tensors of the contract. TENSOR_TABLE and on: the tables of a spec, in its order. */
 #define TENSOR(id, ...) TENSOR_##id,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/memory.h"
 #include "expression/expression.h"
 #include "spec/rope.h"
 #include "spec/score.h"
@@ -35,6 +36,7 @@ static void fill_rows(struct layer *layer, struct spec *spec)
     layer->source_len = layer->seq_len;
     layer->window_left = layer->window_right = LAYER_UNBOUNDED;
     layer->row_norm = has_row_norm(spec);
+    layer->input_norm = true;
 }
 
 /* A layer with a state: as in self-attention each token is a query and a key, whether a call brings these or x. */
@@ -65,6 +67,7 @@ static void fill(struct layer *layer, struct spec *spec)
         if (key_is_of(spec, key))
             key_set(layer, key, spec->value[key], spec->real[key]);
     layer->block_rms = spec->value[KEY_NORM] == NORM_RMS;
+    layer->block_shift = layer->block_shift && !layer->block_rms;
     if (!layer_attends(layer)) {
         (layer_is_recurrent(layer) ? fill_recurrent : fill_rows)(layer, spec);
         return;
@@ -106,15 +109,12 @@ static int by_key(const void *a, const void *b)
     return strcmp((*(const struct entry *const *)a)->key, (*(const struct entry *const *)b)->key);
 }
 
-/* The keys that were given, one a line; NULL without memory. */
+/* The keys that were given, one a line */
 static char *given_text(const struct layer *layer, const struct spec *spec)
 {
     const struct entry *plan[MAX_PLAN_KEYS];
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return NULL;
+    struct text text;
+    FILE *out = text_begin(&text);
     fprintf(out, "name = %s\n", layer->name);
     for (size_t i = KEY_NAME + 1; i < KEY_COUNT; i++)
         if (is_given(spec, i))
@@ -126,37 +126,21 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
     qsort(plan, spec->plan_count, sizeof(const struct entry *), by_key);
     for (size_t i = 0; i < spec->plan_count; i++)
         fprintf(out, "%s = %s\n", plan[i]->key, plan[i]->value);
-    if (fclose(out) != 0) {
-        free(text);
-        text = NULL;
-    }
-    return text;
+    return text_end(&text);
 }
 
-/* Name, text and plan options: what needs memory. */
-static bool fill_texts(struct layer *layer, struct spec *spec)
+static void fill_texts(struct layer *layer, struct spec *spec)
 {
     const struct entry *name = &spec->given[KEY_NAME];
-    layer->name = name->key != NULL ? strdup(name->value) : spec_stem(spec->path);
-    layer->text = layer->name != NULL ? given_text(layer, spec) : NULL;
+    layer->name = name->key != NULL ? text_copy(name->value) : spec_stem(spec->path);
+    layer->text = given_text(layer, spec);
     layer->steering = spec_steering(spec, layer);
-    if (layer->text == NULL || layer->steering == NULL)
-        return false;
-    if (spec->plan_count == 0)
-        return true;
-    layer->options = calloc(spec->plan_count, sizeof *layer->options);
-    if (layer->options == NULL)
-        return false;
+    layer->options = memory_get(spec->plan_count, sizeof *layer->options);
     for (size_t i = 0; i < spec->plan_count; i++) {
         const struct entry *entry = &spec->plan[i];
-        struct layer_option *option = &layer->options[layer->options_count++];
-        option->key = strdup(entry->key);
-        option->value = strdup(entry->value);
-        option->place = strdup(entry->place);
-        if (option->key == NULL || option->value == NULL || option->place == NULL)
-            return false;
+        layer->options[layer->options_count++] = (struct layer_option){
+            .key = text_copy(entry->key), .value = text_copy(entry->value), .place = text_copy(entry->place)};
     }
-    return true;
 }
 
 /* False if that overflows int64_t. */
@@ -225,21 +209,17 @@ static void check_gradients(const struct layer *layer, const struct spec *spec)
                    "the term, or train", score_terms[term].name);
 }
 
-/* The layer of a valid spec; NULL without memory, or if its tensors are too large. */
+/* The layer of a valid spec; NULL if its tensors are too large. */
 static struct layer *make_layer(struct spec *spec)
 {
     const size_t errors = spec->diag->errors;
-    struct layer *layer = calloc(1, sizeof *layer);
-    if (layer != NULL)
-        fill(layer, spec);
-    if (layer == NULL || !fill_texts(layer, spec)) {
-        spec_out_of_memory(spec);
-    } else {
-        spec_expressions(spec, layer);
-        check_totals(layer, spec);
-        check_rounding(layer, spec);
-        check_gradients(layer, spec);
-    }
+    struct layer *layer = memory_get(1, sizeof *layer);
+    fill(layer, spec);
+    fill_texts(layer, spec);
+    spec_expressions(spec, layer);
+    check_totals(layer, spec);
+    check_rounding(layer, spec);
+    check_gradients(layer, spec);
     if (spec->diag->errors == errors)
         return layer;
     layer_free(layer);
@@ -250,11 +230,7 @@ struct layer *layer_read_text(const char *path, const char *text, const char *co
                               struct diag *diag)
 {
     const size_t errors = diag->errors;
-    struct spec *spec = calloc(1, sizeof *spec);
-    if (spec == NULL) {
-        diag_environment(diag, path, "out of memory; free some and try again");
-        return NULL;
-    }
+    struct spec *spec = memory_get(1, sizeof *spec);
     spec->path = path;
     spec->text = text;
     spec->diag = diag;

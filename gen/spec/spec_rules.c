@@ -106,7 +106,7 @@ static const char *idle_reason(struct spec *spec, enum key key)
     if (is_linear(spec) && key == KEY_NORM_EPS)
         return "there is no norm; leave it out, or write norm = layer or rms";
     if (!is_attention(spec) && (key == KEY_NORM_EPS || key == KEY_NORM))
-        return "block = none has no norm; leave it out, or write block = pre, post or sandwich";
+        return "block = none has no norm; leave it out, or write block = pre, post, outputs or sandwich";
     return is_projected(spec) && key == KEY_D_SOURCE ? KEY_IS_BROUGHT : key_rows[key].idle;
 }
 

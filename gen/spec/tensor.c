@@ -69,10 +69,10 @@ static bool has_n1(const struct layer *layer) { return has_norm(layer, 1); }
 static bool has_n2(const struct layer *layer) { return has_norm(layer, 2); }
 static bool has_n3(const struct layer *layer) { return has_norm(layer, 3); }
 static bool has_n4(const struct layer *layer) { return has_norm(layer, 4); }
-static bool has_n1_shift(const struct layer *layer) { return has_n1(layer) && !layer->block_rms; }
-static bool has_n2_shift(const struct layer *layer) { return has_n2(layer) && !layer->block_rms; }
-static bool has_n3_shift(const struct layer *layer) { return has_n3(layer) && !layer->block_rms; }
-static bool has_n4_shift(const struct layer *layer) { return has_n4(layer) && !layer->block_rms; }
+static bool has_n1_shift(const struct layer *layer) { return has_n1(layer) && layer->block_shift; }
+static bool has_n2_shift(const struct layer *layer) { return has_n2(layer) && layer->block_shift; }
+static bool has_n3_shift(const struct layer *layer) { return has_n3(layer) && layer->block_shift; }
+static bool has_n4_shift(const struct layer *layer) { return has_n4(layer) && layer->block_shift; }
 static bool has_ffn(const struct layer *layer) { return layer_has_ffn(layer); }
 static bool has_gate(const struct layer *layer) { return layer_ffn_gated(layer); }
 static bool has_ffn_bias(const struct layer *layer) { return layer->ffn_bias; }

@@ -13,7 +13,7 @@
 #include "draw.h"
 #include "elements.h"
 #include "plan/isa.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 static enum tensor_kind kind_of(enum layer_tensor tensor)
 {

@@ -21,7 +21,7 @@
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "spec/layer.h"
-#include "system/memory.h"
+#include "base/memory.h"
 #include "system/process.h"
 #include "system/sha256.h"
 #include "world.h"

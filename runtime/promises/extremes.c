@@ -156,6 +156,9 @@ void extremes_weights(struct inputs *weights, const struct layer *layer, const s
     for (int bias = TENSOR_B_Q; bias <= TENSOR_B_O; bias += TENSOR_B_K - TENSOR_B_Q) /* small values drown in none */
         if (w[bias] != NULL)
             memset(w[bias], 0, inputs_count(layer, weights, bias) * sizeof(float));
+    for (int of = TENSOR_W_1; layer->block == BLOCK_OUTPUTS && of <= TENSOR_W_G; of += TENSOR_W_G - TENSOR_W_1)
+        if (w[of] != NULL) /* no norm is before the feed-forward, whose products may exceed f32 */
+            memset(w[of], 0, inputs_count(layer, weights, of) * sizeof(float));
     if (w[TENSOR_W_V] != NULL)
         make_values(layer, w[TENSOR_W_V], kv, h_kv, c.value);
     else if (w[TENSOR_W_O] != NULL && !layer->projected)

@@ -1005,7 +1005,7 @@ static bool texts_are_right(struct trial *t)
         {"gate", made && t->layer->out_gate != OUT_GATE_NONE}, {"round z", output}, {"output", output},
         {"linear", layer_is_linear(t->layer)}, {"norm", mixes && ffn && block != BLOCK_PARALLEL},
         {"round rows", mixes && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
-        {"norm y", block == BLOCK_POST || block == BLOCK_SANDWICH}};
+        {"norm y", block == BLOCK_POST || layer_norms_outputs(t->layer)}};
     const size_t names = sizeof all / sizeof *all;
     bool rounds = layer_rounds(t->layer);
     for (size_t phase = 0; phase < names && layer_reads_digits(t->layer); phase++)

@@ -8,7 +8,7 @@
 
 #include "base/arith.h"
 #include "reference/compare.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 /* ---- a sequence in several calls ------------------------------------------------------------------------------- */
 

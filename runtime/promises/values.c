@@ -225,7 +225,7 @@ static struct poison make_poison(struct trial *t, const float values[3], enum ex
 /* Whether a column of attention reaches all columns of y: through a norm, or the feed-forward. */
 static bool spreads(const struct layer *layer)
 {
-    const bool norms = layer->block == BLOCK_POST || layer->block == BLOCK_SANDWICH;
+    const bool norms = layer->block == BLOCK_POST || layer_norms_outputs(layer);
     return layer->w_o == W_O_DENSE || norms || (layer->block == BLOCK_PRE && layer_has_ffn(layer));
 }
 

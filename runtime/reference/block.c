@@ -2,6 +2,7 @@
 /* docs/block.md's equations, without attention itself:
  *
  *   post      u = n1(x + att)                 y = n2(u + ffn(u))
+ *   outputs   u = x + n1(att)                 y = u + n2(ffn(u))
  *   pre       u = x + att                     y = u + ffn(n2(u))          att of n1(x)
  *   parallel  y = (x + att) + ffn(n2(x))                                  att of n1(x); n2 may be n1
  *   sandwich  u = x + n2(att)                 y = u + n4(ffn(n3(u)))      att of n1(x)
@@ -24,14 +25,16 @@ struct block_norms block_norms(const struct layer *layer)
     const bool ffn = layer_has_ffn(layer);
     if (!layer_mixes(layer)) /* u is x */
         return (struct block_norms){.before_ffn = layer_norms_first(layer) ? 1 : 0, .ffn_of_x = true,
-                                    .behind_ffn = layer->block == BLOCK_SANDWICH ? 2 : 0,
+                                    .behind_ffn = layer_norms_outputs(layer) ? layer_norms(layer) : 0,
                                     .behind_both = layer->block == BLOCK_POST ? 1 : 0,
                                     .alone = !layer_has_block(layer)};
     switch (layer->block) {
     case BLOCK_POST:
         return (struct block_norms){.behind_sum = 1, .behind_both = ffn ? 2 : 0};
+    case BLOCK_OUTPUTS:
+        return (struct block_norms){.behind_attention = 1, .behind_ffn = ffn ? 2 : 0};
     case BLOCK_PRE:
-        return (struct block_norms){.before_attention = 1, .before_ffn = 2};
+        return (struct block_norms){.before_attention = layer->input_norm, .before_ffn = layer->input_norm ? 2 : 1};
     case BLOCK_PARALLEL:
         return (struct block_norms){.before_attention = 1, .before_ffn = layer->norm_shared ? 1 : 2, .ffn_of_x = true};
     case BLOCK_SANDWICH:

@@ -9,7 +9,7 @@
 
 #include "inputs/inputs.h"
 #include "norm.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define BLOCK_ROWS 128 /* at most, of a chunk */
 

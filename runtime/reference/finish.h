@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "norm.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 struct layer;
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "roundoff.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 /* Errors of a column of S: at most; as a random walk whose steps are roundings; and of what is read, which add up. */
 struct column { double worst, walk, read; };

@@ -13,7 +13,7 @@
 #include "recurrence.h"
 #include "reference.h"
 #include "roundoff.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define LESS_EXACT 8 /* roundings of a product beside its sum: scales of stored weights */
 #define STEEPEST_SILU 1.1

@@ -10,7 +10,7 @@
 #define ATTNRUN_STORED_H
 
 #include "inputs/inputs.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 /* Makes `to` a copy of `from` with rounded weights and their scales; everything else is shared with `from`. NaN where
  * packing refuses a number. The weights lie in the pool. */

@@ -393,8 +393,9 @@ static void draw_block(struct dice *dice, struct draft *d)
         return;
     if (is(d->w_o, "none"))
         d->w_o = NULL;
-    d->block = WORD(dice, "post", "pre", "parallel", "sandwich");
+    d->block = WORD(dice, "post", "outputs", "pre", "parallel", "sandwich");
     d->norm = chance(dice, 0.45) ? "rms" : chance(dice, 0.2) ? "layer" : NULL;
+    d->norm_bias = !is(d->norm, "rms") && chance(dice, 0.3) ? "false" : NULL;
     if (d->qk_norm == NULL)
         d->norm_eps = REAL(dice, 0.6, 1e-12, 1e-6, 1e-5, 0.01);
     d->ffn = WORD(dice, FFN_WORDS, NULL);
@@ -404,6 +405,8 @@ static void draw_block(struct dice *dice, struct draft *d)
     d->d_ff = d->shape == SHAPE_DEEP || chance(dice, 0.1) ? PICK(dice, 1023, 1024, 1025, 1040) : near_edge(dice, 300);
     if (chance(dice, 0.4))
         d->ffn_bias = chance(dice, 0.5) ? "true" : "false";
+    if (is(d->block, "pre") && chance(dice, 0.3))
+        d->input_norm = "false";
     if (is(d->block, "parallel") && chance(dice, 0.5))
         d->norm_shared = "true";
 }
@@ -424,6 +427,7 @@ static void draw_rows(struct dice *dice, struct draft *d)
         d->bias = chance(dice, 0.5) ? "true" : NULL;
         d->activation = WORD(dice, ACTIVATION_WORDS, "none", NULL);
         d->norm = WORD(dice, "layer", "rms", "none", NULL);
+        d->norm_bias = is(d->norm, "layer") && chance(dice, 0.3) ? "false" : NULL;
         d->norm_eps = d->norm == NULL || is(d->norm, "none") ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
         d->softcap = REAL(dice, 0.3, 30, 1, 0.02);
     } else {
@@ -431,9 +435,10 @@ static void draw_rows(struct dice *dice, struct draft *d)
         draw_limit(dice, d);
         d->d_ff = chance(dice, 0.1) ? PICK(dice, 1023, 1024, 1025, 1040) : near_edge(dice, 300);
         d->ffn_bias = chance(dice, 0.5) ? "true" : chance(dice, 0.2) ? "false" : NULL;
-        d->block = WORD(dice, "post", "pre", "sandwich", "none", NULL);
+        d->block = WORD(dice, "post", "outputs", "pre", "sandwich", "none", NULL);
         const bool norms = d->block != NULL && !is(d->block, "none");
         d->norm = norms ? WORD(dice, "layer", "rms", NULL) : NULL;
+        d->norm_bias = norms && !is(d->norm, "rms") && chance(dice, 0.3) ? "false" : NULL;
         d->norm_eps = norms ? REAL(dice, 0.5, 1e-12, 1e-5, 0.01) : 0;
     }
     d->size = drawn.size;
@@ -1027,7 +1032,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("cache, identity", d->cache != NULL && d->w_v) F("cache, scores", d->cache != NULL && d->scores != NULL) \
     F("cache, rope", d->cache != NULL && d->rope != NULL) \
     F("post", is(d->block, "post")) F("pre", is(d->block, "pre")) F("parallel", is(d->block, "parallel")) \
-    F("sandwich", is(d->block, "sandwich")) F("norm rms", is(d->norm, "rms")) F("norm_shared", d->norm_shared != NULL) \
+    F("sandwich", is(d->block, "sandwich")) F("outputs", is(d->block, "outputs")) F("norm_bias", is(d->norm_bias, "false")) \
+    F("input_norm", is(d->input_norm, "false")) F("norm rms", is(d->norm, "rms")) F("norm_shared", d->norm_shared != NULL) \
     F("relu", is(d->ffn, "relu")) F("gelu", is(d->ffn, "gelu")) F("gelu_tanh", is(d->ffn, "gelu_tanh")) \
     F("silu", is(d->ffn, "silu")) F("swiglu", is(d->ffn, "swiglu")) F("geglu", is(d->ffn, "geglu")) \
     F("geglu_tanh", is(d->ffn, "geglu_tanh")) F("quick_gelu", is(d->ffn, "quick_gelu")) F("relu2", is(d->ffn, "relu2")) \

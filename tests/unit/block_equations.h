@@ -177,6 +177,7 @@ static NUMBER *OWN(alone)(const struct OWN(of) *k, const NUMBER *x, size_t rows)
     case BLOCK_NONE: return f;
     case BLOCK_POST: return OWN(norm)(k, OWN(sum)(k, x, f), rows, TENSOR_N1_G, TENSOR_N1_B);
     case BLOCK_PRE: return OWN(sum)(k, x, f);
+    case BLOCK_OUTPUTS: return OWN(sum)(k, x, OWN(norm)(k, f, rows, TENSOR_N1_G, TENSOR_N1_B));
     default: return OWN(sum)(k, x, OWN(norm)(k, f, rows, TENSOR_N2_G, TENSOR_N2_B));
     }
 }
@@ -191,14 +192,21 @@ static NUMBER *OWN(block)(const struct OWN(of) *k)
         x[at] = (NUMBER)inputs_floats(k->in, TENSOR_X)[at];
     if (k->layer->kind != LAYER_ATTENTION)
         return OWN(alone)(k, x, rows);
-    if (k->layer->block != BLOCK_POST)
+    if (k->layer->block != BLOCK_POST && k->layer->block != BLOCK_OUTPUTS)
         n1 = OWN(norm)(k, x, rows, TENSOR_N1_G, TENSOR_N1_B);
     switch (k->layer->block) {
     case BLOCK_POST:
         u = OWN(sum)(k, x, OWN(attention)(k, x));
         u = k->mutant == SUM_NOT_NORMED ? u : OWN(norm)(k, u, rows, TENSOR_N1_G, TENSOR_N1_B);
         return !ffn ? u : OWN(norm)(k, OWN(sum)(k, u, OWN(ffn)(k, u, rows)), rows, TENSOR_N2_G, TENSOR_N2_B);
+    case BLOCK_OUTPUTS:
+        u = OWN(sum)(k, x, OWN(norm)(k, OWN(attention)(k, x), rows, TENSOR_N1_G, TENSOR_N1_B));
+        return !ffn ? u : OWN(sum)(k, u, OWN(norm)(k, OWN(ffn)(k, u, rows), rows, TENSOR_N2_G, TENSOR_N2_B));
     case BLOCK_PRE:
+        if (!k->layer->input_norm) {
+            u = OWN(sum)(k, x, OWN(attention)(k, x));
+            return OWN(sum)(k, u, OWN(ffn)(k, OWN(norm)(k, u, rows, TENSOR_N1_G, TENSOR_N1_B), rows));
+        }
         u = OWN(sum)(k, x, OWN(attention)(k, n1));
         if (!ffn)
             return u;

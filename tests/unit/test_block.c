@@ -36,7 +36,7 @@ static int below(struct random *random, int limit)
     return (int)(random_bits(random) % (uint64_t)limit);
 }
 
-static const char *const blocks[] = {"post", "pre", "parallel", "sandwich"};
+static const char *const blocks[] = {"post", "outputs", "pre", "parallel", "sandwich"};
 static const char *const ffns[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh",
                                    "quick_gelu", "relu2", "sigmoid", "tanh", "reglu", "quick_geglu", "glu"};
 #define FFNS ((int)(sizeof ffns / sizeof *ffns))
@@ -53,7 +53,7 @@ static struct layer *draw_layer(struct random *random, const char *norm_eps)
 {
     char spec[500];
     const int h = 1 + below(random, 3), d_model = h * (1 + below(random, 16)), ffn = below(random, FFNS);
-    const int block = below(random, 4);
+    const int block = below(random, 5);
     FILE *out = fmemopen(spec, sizeof spec, "w");
     fprintf(out, "d_model = %d\nh = %d\nseq_len = %d\nblock = %s\nnorm = %s\n", d_model, h,
             1 + below(random, 12), blocks[block], below(random, 2) ? "rms" : "layer");
@@ -64,7 +64,12 @@ static struct layer *draw_layer(struct random *random, const char *norm_eps)
         fprintf(out, "d_ff = %d\n", 1 + below(random, 50));
     if (ffn > 0 && below(random, 2))
         fprintf(out, "ffn_bias = %s\n", below(random, 2) ? "true" : "false");
-    if (ffn > 0 && block == 2 && below(random, 2))
+    fflush(out);
+    if (strstr(spec, "norm = layer") != NULL && below(random, 3) == 0)
+        fprintf(out, "norm_bias = false\n");
+    if (ffn > 0 && block == 2 && below(random, 3) == 0)
+        fprintf(out, "input_norm = false\n");
+    if (ffn > 0 && block == 3 && below(random, 2))
         fprintf(out, "norm_shared = true\n");
     fclose(out);
     return layer_of(spec);
@@ -76,10 +81,10 @@ static struct layer *draw_rows(struct random *random, const char *norm_eps)
     static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", "silu", "tanh",
                                               "quick_gelu", "relu2", "sigmoid"};
     static const char *const caps[] = {"none", "30", "0.3"}, *const norms[] = {"none", "rms", "layer"};
-    static const char *const placed[] = {"none", "post", "pre", "sandwich"};
+    static const char *const placed[] = {"none", "post", "outputs", "pre", "sandwich"};
     char spec[500];
     const int d = 8 + below(random, 33); /* of few columns a naive mean loses more than the gate says */
-    const int norm = below(random, 3), block = below(random, 4);
+    const int norm = below(random, 3), block = below(random, 5);
     FILE *out = fmemopen(spec, sizeof spec, "w");
     fprintf(out, "seq_len = %d\nweight_layout = %s\n", 1 + below(random, 12), below(random, 2) ? "out_in" : "in_out");
     if (below(random, 2)) {
@@ -96,6 +101,8 @@ static struct layer *draw_rows(struct random *random, const char *norm_eps)
     fflush(out);
     if (strstr(spec, "norm = rms") != NULL || strstr(spec, "norm = layer") != NULL)
         fprintf(out, "norm_eps = %s\n", norm_eps);
+    if (strstr(spec, "norm = layer") != NULL && below(random, 3) == 0)
+        fprintf(out, "norm_bias = false\n");
     fclose(out);
     return layer_of(spec);
 }
@@ -206,13 +213,14 @@ static bool concerns(const struct layer *layer, enum mutant mutant)
 {
     const bool ffn = layer->ffn != FFN_NONE, gelu = layer_activation(layer) == ACTIVATION_GELU;
     switch (mutant) {
-    case MEAN_KEPT: case SHIFT_DROPPED: return !layer->block_rms && layer->d_model > 1;
+    case MEAN_KEPT: return !layer->block_rms && layer->d_model > 1;
+    case SHIFT_DROPPED: return layer->block_shift && layer->d_model > 1;
     case GELU_COEFFICIENT: return gelu || layer_activation(layer) == ACTIVATION_GELU_TANH;
     case GATE_FOR_UP: return layer_ffn_gated(layer);
     case LAST_COLUMN_DROPPED: return ffn;
     case B_2_DROPPED: return layer->ffn_bias;
     case NORM_OF_FIRST_NUMBER: return layer_norms(layer) > 1;
-    case NORM_TWICE: return layer->block == BLOCK_PRE && ffn;
+    case NORM_TWICE: return layer->block == BLOCK_PRE && ffn && layer->input_norm;
     case SUM_NOT_NORMED: return layer->block == BLOCK_POST;
     default: return layer->d_model > 1;
     }

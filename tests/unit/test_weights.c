@@ -472,6 +472,7 @@ static void test_block(void **state)
         size_t count = 0;
         start(&f);
         f.layer.block = BLOCK_PRE;
+        f.layer.input_norm = true;
         f.layer.block_rms = f.layer.ffn_bias = f.norm_plus_one = true;
         f.layer.ffn = FFN_RELU;
         f.layer.d_ff = 3;

@@ -63,7 +63,8 @@ class Vector:
         eps = self.spec.get("norm_eps", 1e-6)
         if self.spec.get("norm") == "rms":
             return F.rms_norm(x, (D_MODEL,), gain, eps)
-        return F.layer_norm(x, (D_MODEL,), gain, self.draw(f"n{number}_b", D_MODEL, size=0.3), eps)
+        shift = self.draw(f"n{number}_b", D_MODEL, size=0.3) if self.spec.get("norm_bias", True) else None
+        return F.layer_norm(x, (D_MODEL,), gain, shift, eps)
 
     def write(self, folder, y):
         lines = [f"# {self.about}: PyTorch in float64", f"name = {self.name}"]
@@ -251,6 +252,32 @@ def geglu_sandwich():
     return v, u + v.norm(4, feed_forward(v, v.norm(3, u)))
 
 
+def olmo2():
+    v = Vector("block_olmo2", "norms of what attention and feed-forward give alone, as in OLMo 2", 12, h=4, h_kv=2,
+               seq_len=9, mask="causal", rope="half", block="outputs", norm="rms", ffn="swiglu", d_ff=D_FF)
+    x = v.draw("x", BATCH, 9, D_MODEL)
+    u = x + v.norm(1, attention(v, x, mask=causal(9)))
+    return v, u + v.norm(2, feed_forward(v, u))
+
+
+def modernbert():
+    v = Vector("block_modernbert", "attention of rows without a norm, a norm without shift, as ModernBERT's first", 13,
+               h=5, seq_len=7, mask="none", rope="half", block="pre", norm_bias=False, input_norm=False, norm_eps=1e-5,
+               ffn="geglu", d_ff=D_FF)
+    x = v.draw("x", BATCH, 7, D_MODEL)
+    u = x + attention(v, x)
+    return v, u + feed_forward(v, v.norm(1, u))
+
+
+def cohere():
+    v = Vector("block_cohere", "attention and feed-forward behind one norm without shift, as in Cohere", 14, h=4, h_kv=2,
+               seq_len=8, mask="causal", rope="half", block="parallel", norm_shared=True, norm_bias=False,
+               norm_eps=1e-5, ffn="swiglu", d_ff=D_FF)
+    x = v.draw("x", BATCH, 8, D_MODEL)
+    normed = v.norm(1, x)
+    return v, x + attention(v, normed, mask=causal(8)) + feed_forward(v, normed)
+
+
 # ---- without attention -------------------------------------------------------------------------------------------
 
 def skipped(v, y, lengths):
@@ -279,6 +306,8 @@ def ffn(name, about, seed, n, **spec):
         return v, feed_forward(v, x)
     if block == "post":
         return v, v.norm(1, x + feed_forward(v, x))
+    if block == "outputs":
+        return v, x + v.norm(1, feed_forward(v, x))
     y = feed_forward(v, v.norm(1, x))
     return v, x + (v.norm(2, y) if block == "sandwich" else y)
 
@@ -306,6 +335,8 @@ def without_attention():
               norm_eps=1e-5, weight_layout="out_in")
     yield ffn("ffn_gpt_oss", "a clamped swiglu, as in gpt-oss", 31, 6, ffn="swiglu", ffn_limit=0.75, ffn_alpha=1.702,
               ffn_bias=True, block="pre", norm="rms", norm_eps=1e-5)
+    yield ffn("ffn_outputs", "a feed-forward whose output is normed", 38, 3, ffn="swiglu", block="outputs", norm="layer",
+              norm_bias=False)
     for seed, name in enumerate(("reglu", "quick_geglu", "glu")):
         yield ffn(f"ffn_{name}", "a feed-forward with a gate", 32 + seed, 3, ffn=name, ffn_bias=seed == 1)
     for seed, name in enumerate(("quick_gelu", "relu2", "sigmoid")):
@@ -317,7 +348,7 @@ def main():
     torch.set_num_threads(1)
     with torch.no_grad():
         for v, y in (bert(), bert_skipped(), gpt2(), llama(), falcon(), neox(), gemma2(), t5(), silu_post(),
-                     geglu_sandwich(),
+                     geglu_sandwich(), olmo2(), modernbert(), cohere(),
                      cross("block_cross_post", "post", "cross-attention with a norm behind it and no feed-forward", 7),
                      cross("block_cross_pre", "pre", "cross-attention behind a norm and no feed-forward", 8),
                      *without_attention()):
