@@ -128,7 +128,7 @@ static const char *class_of(unsigned reads)
     return (reads & READS_S) != 0 || (of_query && of_key) ? "pair" : of_query ? "query" : of_key ? "key" : "head";
 }
 
-/* With a cache keys lie along the lanes, and what is said of p and j is true the other way round. */
+/* With a cache keys lie along the lanes, and p and j are exchanged. */
 static void exchange(struct expression_node *n)
 {
     const unsigned others = n->reads & ~(unsigned)(READS_P | READS_J);

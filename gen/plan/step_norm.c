@@ -53,7 +53,7 @@ bool plan_norm(struct plan_isa *p, const struct layer *layer, const struct plan_
     } else if (layer->block == BLOCK_POST) {
         add_norm(g, 1, LAYOUT_STREAM, LAYOUT_NONE, LAYOUT_STREAM);
     } else {
-        const int64_t first = layer->block == BLOCK_SANDWICH ? 2 : 1; /* of those behind attention */
+        const int64_t first = layer->block == BLOCK_SANDWICH ? 2 : 1; /* the first norm after attention */
         if (layer_norms_outputs(layer))
             add_norm(g, first, LAYOUT_STREAM, LAYOUT_X, LAYOUT_STREAM);
         if (layer->block == BLOCK_OUTPUTS)

@@ -653,7 +653,7 @@ static bool no_pages(struct attempt *a)
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
-    const char *what; /* behind the tensor's name, where it is spoiled */
+    const char *what; /* follows the tensor's name, where it is spoiled */
     int expected;
     bool (*of_call)(struct attempt *attempt);
     bool (*of_tensor)(struct attempt *attempt, enum layer_tensor tensor);

@@ -323,7 +323,7 @@ static const double *moved_projection(const struct propagation *p, double *moved
     return moved;
 }
 
-/* Errors of factor * (a w + b) with so many roundings besides those of the sum; `packed` if the factor is multiplied
+/* Errors of factor * (a w + b) with `roundings` roundings besides those of the sum; `packed`: the factor is multiplied
  * into w beforehand */
 static void projection_error(struct propagation *p, struct pair error, double *size, const double *value,
                              const struct projection *of, double factor, size_t roundings, bool packed)
@@ -723,7 +723,7 @@ static void score_row_errors(struct propagation *p, struct pair error, const dou
     free(work);
 }
 
-/* Likewise of values in weighted sums, and their scales. */
+/* Errors of values after rounding for weighted sums, and bounds of their scales */
 static void round_value_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t d = (size_t)p->plain->d_v;

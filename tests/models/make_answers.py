@@ -70,9 +70,9 @@ def outputs(model, config):
         pixels = draw_numbers(BATCH, config.num_channels, config.image_size, config.image_size)
         out = model(pixels, output_hidden_states=True)
         return {"hidden": model.vit.layernorm(out.hidden_states[-1]), "classifier": out.logits}
-    if kind in ("t5", "whisper"):
+    if config.is_encoder_decoder:
         ids = draw_ids(TOKENS - 2, 3)
-        if kind == "t5":
+        if kind != "whisper":
             out = model(input_ids=draw_ids(TOKENS), attention_mask=MASK, decoder_input_ids=ids,
                         output_hidden_states=True)
             encoded = out.encoder_last_hidden_state * MASK[..., None]
@@ -82,8 +82,11 @@ def outputs(model, config):
             encoded = out.encoder_last_hidden_state
         return {"encoder_hidden": encoded, "hidden": out.decoder_hidden_states[-1], "logits": out.logits}
     if hasattr(model, "generate") and model.can_generate():
+        behind = []  # the last layer, where words are of another width
+        if getattr(config, "word_embed_proj_dim", width := config.hidden_size) != width:
+            model.model.decoder.project_out.register_forward_pre_hook(lambda _, rows: behind.append(rows[0]))
         out = model(input_ids=draw_ids(TOKENS), output_hidden_states=True)
-        return {"hidden": out.hidden_states[-1], "logits": out.logits}
+        return {"hidden": (behind or out.hidden_states)[-1], "logits": out.logits}
     return encoder(model, config)
 
 
