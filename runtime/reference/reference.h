@@ -32,7 +32,8 @@ struct reference {
     double *attn; /* [batch][h][z_rows.count][inputs_columns()], weights or the scores that the layer shows; NULL:
                    * none */
     double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
-    double *cache[2]; /* [batch][h_kv][n][d_k] and [d_v]: the new keys and values; NULL without a cache */
+    double *cache[2]; /* [batch][h_kv][n][d_k] and [d_v]: the new keys and values; of a recurrent layer those
+                       * of inputs_cache_of() after the call; NULL without a cache */
 };
 
 /* Everything that the equations name for one sequence and head; rows of q, scores, weights, z are z_rows. */
