@@ -312,7 +312,7 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
     return good(job);
 }
 
-/* The model's own files, behind those of its layers. */
+/* The model's own files, after those of its layers */
 static void make_model(struct job *job, FILE *rules)
 {
     static const struct outline files[] = {{"model/model.c.in", "_model.c", ALWAYS, false},

@@ -230,7 +230,7 @@ static void push_options(lua_State *lua, const struct importer *importer)
     set_texts(lua, "ignore", importer->request->ignore->text, importer->request->ignore->count);
 }
 
-/* {{ending, text}…}, behind the name */
+/* {{ending, text}…}, above the name on the stack */
 static void take_files(lua_State *lua, struct importer *importer, const char *name)
 {
     for (lua_Integer i = 1; lua_rawgeti(lua, -1, i) == LUA_TTABLE; i++) {

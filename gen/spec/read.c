@@ -39,6 +39,27 @@ static void fill_rows(struct layer *layer, struct spec *spec)
     layer->input_norm = true;
 }
 
+/* A layer with a state: as in self-attention each token is a query and a key, whether a call brings these or x. */
+static void fill_recurrent(struct layer *layer, struct spec *spec)
+{
+    layer->self = true;
+    layer->projected = is_projected(spec);
+    layer->w_o = layer->projected ? W_O_NONE : W_O_DENSE;
+    layer->h_out = max(layer->h, layer->h_v);
+    layer->d_v = value_or(spec, KEY_D_V, layer->d_k);
+    layer->conv_history = max(0, layer->conv_taps - 1);
+    layer->conv_channels = layer->conv_taps == 0 ? 0
+                         : (layer->h + layer->h_kv) * layer->d_k + layer->h_v * layer->d_v;
+    if (layer->projected)
+        layer->d_model = layer->h_out * layer->d_v;
+    layer->d_source = layer->d_in_q = layer->d_in_kv = layer->d_out = layer->d_model;
+    layer->source_len = layer->seq_len;
+    layer->conv_width = 1;
+    layer->window_left = layer->window_right = LAYER_UNBOUNDED;
+    if (!is_given(spec, KEY_SCALE))
+        layer->scale = 1.0 / sqrt((double)layer->d_k);
+}
+
 /* The fields that keys have, then what follows from them. */
 static void fill(struct layer *layer, struct spec *spec)
 {
@@ -48,7 +69,7 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->block_rms = spec->value[KEY_NORM] == NORM_RMS;
     layer->block_shift = layer->block_shift && !layer->block_rms;
     if (!layer_attends(layer)) {
-        fill_rows(layer, spec);
+        (layer_is_recurrent(layer) ? fill_recurrent : fill_rows)(layer, spec);
         return;
     }
     layer->page_count = layer->page_len > 0 ? ceil_div(layer->cache_len, layer->page_len) : 0;
