@@ -24,6 +24,8 @@ static void push_keys(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "CACHE_APART", layer->cache_apart);
     emit_set_integer(emit, "D_IN_Q", layer->d_in_q);
     emit_set_integer(emit, "H_OUT", layer->h_out);
+    emit_set_integer(emit, "LARGEST_STATE", /* numbers of a sequence in one tensor */
+                     max(layer->h_v * layer->d_k * layer->d_v, layer->conv_channels * layer->conv_history));
     emit_set_integer(emit, "D_IN_KV", layer->d_in_kv);
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const char *name = key_rows[key].context;
@@ -126,7 +128,7 @@ static const char *class_of(unsigned reads)
     return (reads & READS_S) != 0 || (of_query && of_key) ? "pair" : of_query ? "query" : of_key ? "key" : "head";
 }
 
-/* With a cache keys lie along the lanes, and what is said of p and j is true the other way round. */
+/* With a cache keys lie along the lanes, and p and j are exchanged. */
 static void exchange(struct expression_node *n)
 {
     const unsigned others = n->reads & ~(unsigned)(READS_P | READS_J);
@@ -313,8 +315,8 @@ void context_layer(const struct layer *layer, struct emit *emit)
         {"GATED", layer_ffn_gated(layer)},
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)},
         {"RECURRENT", layer_is_recurrent(layer)}, {"DECAYS", layer_decays(layer)},
-        {"CORRECTS", layer_corrects(layer)},
-        {"DECAY_COLUMN", layer_decays(layer) && layer->decay == DECAY_COLUMN}, {"FFN", layer_has_ffn(layer)},
+        {"CORRECTS", layer_corrects(layer)}, {"DECAY_COLUMN", layer_decays(layer) && layer->decay == DECAY_COLUMN},
+        {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
         {"STORED", layer_stores_weights(layer)},
         {"WHOLE", layer_sums_whole(layer)},

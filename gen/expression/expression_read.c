@@ -591,7 +591,7 @@ static int read_level(struct reader *r, enum level level)
     return r->failed ? 0 : node;
 }
 
-/* Reports text behind a complete expression. */
+/* Reports text after a complete expression. */
 static void check_end(struct reader *r)
 {
     const size_t at = column_of(r, r->start);
@@ -609,7 +609,7 @@ static void check_end(struct reader *r)
         FAIL(r, at, "%s comes after a whole expression; write an operator before it", next_shown(r).text);
 }
 
-/* Kernels compute in f32: remaining constants must be finite there, or infinite on purpose. */
+/* Kernels compute in f32: remaining constants must be finite there, or infinite where written so. */
 static void check_constants(struct reader *r)
 {
     for (int i = 0; !r->failed && i < r->e->count; i++) {

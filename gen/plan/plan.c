@@ -43,7 +43,7 @@ enum plan_group plan_group(const struct layer *layer)
 }
 
 /* Blocks of rows of a layer without attention */
-static void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(p->isa, layer->seq_len, false));
     p->block = p->vecs * p->lanes;
@@ -138,7 +138,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     if (layer_attends(layer))
         plan_shape(p, layer, request);
     else if (layer_is_recurrent(layer))
-        plan_recurrent(p, layer);
+        plan_recurrent(p, layer, request);
     else
         plan_rowwise(p, layer, request);
     if (layer->train)
@@ -271,7 +271,7 @@ void plan_refuse_isas(const struct layer *layer, unsigned named, struct diag *di
 static void largest_rows(struct plan *plan, const struct layer *l)
 {
     plan->largest_row = max(l->projected ? l->h * l->d_k : l->d_model, l->d_out);
-    if (layer_is_recurrent(l)) {
+    if (layer_is_recurrent(l) && l->projected) {
         const int64_t decays = layer_decays(l) && l->decay == DECAY_COLUMN ? l->h_v * l->d_k : l->h_v;
         plan->largest_row = max(max(plan->largest_row, l->h_kv * l->d_k), max(l->h_v * l->d_v, decays));
     }

@@ -55,6 +55,9 @@ extern const struct step_row step_rows[STEPS];
 void plan_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void plan_phases(struct plan *plan, const struct layer *layer);
 
+/* plan.c */
+void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+
 /* What a kind has besides planning; NULL: nothing */
 struct step_kind_row {
     void (*place)(struct plan_isa *p, const struct step *g); /* its weights in the packed block */
@@ -139,7 +142,8 @@ void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struc
 void explain_lanes(struct plan_isa *p);
 
 /* step_rule.c */
-void plan_recurrent(struct plan_isa *p, const struct layer *layer);
+void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+void place_rule_packed(struct plan_isa *p, const struct layer *layer);
 void place_rule(struct plan_isa *p, const struct layer *layer);
 void explain_rule(struct plan_isa *p, const struct layer *layer);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The recurrence of layer = recurrent: strips of a state, their place, their expected time.
+/* The steps of layer = recurrent: what is made of x, the convolution, the recurrence in strips of a state, the gated
+ * norm; their places and expected time.
  *
- * Left out on purpose: what a call brings (plan_inputs.c).
+ * Left out on purpose: the product with W_O and a block's steps, which are those of attention.
  */
 #include "plan/planning.h"
 
 #define MOST_VECS 4      /* of a strip: from here on sums no longer wait for each other */
 #define ROWS_UNROLLED 4
-#define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, the next token's, q, decay, beta */
+#define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, k of the next token, q, decay, beta */
 
 /* Vectors of a strip, at most: half of L1 holds its rows; registers hold, for each vector, what is summed of one query
  * and of the next key, the correction and the state's row. */
@@ -18,9 +19,16 @@ static int64_t most_vecs(const struct plan_isa *p, const struct layer *layer)
     return max(1, min(min(fit, MOST_VECS), (p->isa->registers - OPERANDS_HELD) / 4));
 }
 
-/* What plans the layer as a whole needs: there are no blocks of queries, and all sequences are one group. */
-void plan_recurrent(struct plan_isa *p, const struct layer *layer)
+/* What a plan needs as a whole. Of given q, k and v all sequences are one group. */
+void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
+    if (!layer->projected) {
+        const int64_t heads = layer->h_out, d = layer->d_v;
+        plan_rowwise(p, layer, request);
+        p->layouts[LAYOUT_Z] = rows_of("z", OWNER_SCRATCH, heads, max(layer->seq_len, p->batch_rows), d, d, heads * d);
+        p->z_rows = true;
+        return;
+    }
     p->vecs = most_vecs(p, layer);
     p->block = p->vecs * p->lanes;
     p->at_once = true;
@@ -30,6 +38,55 @@ void plan_recurrent(struct plan_isa *p, const struct layer *layer)
     p->layouts[LAYOUT_KEYS] = given_of(layer, "k", layer->h_kv, layer->seq_len, layer->d_k);
     p->layouts[LAYOUT_VALUES] = given_of(layer, "v", layer->h_v, layer->seq_len, layer->d_v);
     p->layouts[LAYOUT_Y] = given_of(layer, "y", layer->h_out, layer->seq_len, layer->d_v);
+}
+
+/* Rows of what a step makes of x: its heads, and numbers of one */
+static int64_t made_heads(const struct layer *layer, enum step_name id, int64_t *d)
+{
+    const bool columns = layer->decay == DECAY_COLUMN;
+    *d = id == STEP_MIX_Q || id == STEP_MIX_K || (id == STEP_MIX_A && columns) ? layer->d_k
+       : id == STEP_MIX_A || id == STEP_MIX_B ? 1 : layer->d_v;
+    return id == STEP_MIX_Q ? layer->h : id == STEP_MIX_K ? layer->h_kv : id == STEP_MIX_Z ? layer->h_out : layer->h_v;
+}
+
+bool plan_mixed(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+{
+    const bool has = g->id == STEP_MIX_Z ? layer->out_gate != OUT_GATE_NONE : g->id == STEP_MIX_A ? layer_decays(layer)
+                   : g->id != STEP_MIX_B || layer_corrects(layer);
+    if (!layer_is_recurrent(layer) || layer->projected || !has)
+        return false;
+    int64_t d;
+    const int64_t heads = made_heads(layer, g->id, &d), tokens = max(layer->seq_len, p->batch_rows);
+    g->reads[0] = input_read(layer, true);
+    p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
+    begin_panels(p, g, layer->d_model, heads * d, false);
+    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    return true;
+}
+
+/* Rows of tokens in a part */
+static int64_t part_rows(int64_t numbers)
+{
+    return max(1, PART_NUMBERS / numbers);
+}
+
+bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
+                      struct step *g)
+{
+    (void)p, (void)request;
+    if (!layer_is_recurrent(layer) || layer->projected)
+        return false;
+    switch (g->id) {
+    case STEP_SHARES:
+        g->size = part_rows(layer->h_v * (layer->decay == DECAY_COLUMN ? layer->d_k : 1));
+        return layer_decays(layer) || layer_corrects(layer);
+    case STEP_CONV: /* heads of q, k and, if they are convolved, v */
+        g->size = layer->h + layer->h_kv + (layer->conv_taps > 0 ? layer->h_v : 0);
+        return layer->conv_taps > 0 || layer->qk_norm != NORM_NONE;
+    default:
+        g->size = part_rows(layer->d_out);
+        return layer->out_gate != OUT_GATE_NONE;
+    }
 }
 
 bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
@@ -45,8 +102,23 @@ bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_
     r->heads = layer->h_out / layer->h_v;
     r->together = max(1, min(r->heads, (p->isa->registers - OPERANDS_HELD) / r->vecs - 3));
     r->unroll = request_is_small(request) ? 1 : min(ROWS_UNROLLED, layer->d_k);
-    g->size = r->strips;
+    g->size = layer->h_v * r->strips;
     return true;
+}
+
+/* What is learned besides matrices */
+void place_rule_packed(struct plan_isa *p, const struct layer *layer)
+{
+    static const struct { enum layer_tensor tensor; enum layout_name id; } learned[] = {
+        {TENSOR_A_LOG, LAYOUT_A_LOG}, {TENSOR_DT_B, LAYOUT_DT_B}, {TENSOR_CONV_Q, LAYOUT_CONV_Q},
+        {TENSOR_CONV_K, LAYOUT_CONV_K}, {TENSOR_CONV_V, LAYOUT_CONV_V}, {TENSOR_G_O, LAYOUT_G_O}};
+    for (size_t i = 0; i < sizeof learned / sizeof *learned; i++) {
+        int64_t shape[4];
+        const int axes = layer_weight_shape(layer, learned[i].tensor, shape);
+        if (axes > 0)
+            place_new(p, learned[i].id, layer_tensor_name(learned[i].tensor), OWNER_PACKED, axes > 1 ? shape[1] : 1,
+                      shape[0]);
+    }
 }
 
 void place_rule(struct plan_isa *p, const struct layer *layer)
@@ -54,6 +126,10 @@ void place_rule(struct plan_isa *p, const struct layer *layer)
     const struct step *const g = plan_step(p, STEP_RULE);
     if (g == NULL)
         return;
+    const enum layout_name made[] = {LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_OUT_GATES, LAYOUT_DECAY,
+                                     LAYOUT_BETA, LAYOUT_Z};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        place(p, made[i]);
     place_new(p, LAYOUT_STRIP, "strip of a state", OWNER_WORKER, layer->d_k, g->rule.vecs * p->lanes);
     if (layer_decays(layer) && layer->decay == DECAY_COLUMN) /* of this token and the next: decays, decayed keys */
         place_new(p, LAYOUT_DECAYS, "decays", OWNER_WORKER, 2, 2 * round_up(layer->d_k, p->lanes));
@@ -98,6 +174,10 @@ static void print_rule(FILE *out, const struct plan_isa *p, const struct step *g
 void explain_rule(struct plan_isa *p, const struct layer *layer)
 {
     const struct plan_rule *const r = &plan_step(p, STEP_RULE)->rule;
+    if (!layer->projected) {
+        explain_panels(p);
+        explain_block(p, layer);
+    }
     reason(p, "token by token: a state is cut into " D64 " strip%s of at most " D64 " columns, each a part that stays "
            "in L1 (" D64 " KiB) from the first token to the last", r->strips, plural(r->strips), r->vecs * p->lanes,
            ceil_div(layer->d_k * r->vecs * p->lanes * (int64_t)element_size(TENSOR_F32), 1024));

@@ -112,7 +112,7 @@ enum task_over {
     OVER_HEADS,           /* `size` queries of one head of a sequence */
     OVER_SEGMENTS,        /* `size` rows of a head of keys, all their keys or one segment */
     OVER_JOINED,          /* the same, where parts were segments */
-    OVER_STATES,          /* one of `size` strips of a state of a sequence */
+    OVER_PIECES,          /* one of `size` pieces of a sequence */
     OVER_KEY_HEADS,       /* a head of keys of a sequence */
     OVER_AGAIN,           /* as in the forward phase */
     OVER_COUNT,           /* `size` parts */
@@ -144,7 +144,7 @@ struct step {
 
 /* Phases of a call, then of backward. Workers wait for each other between two phases. */
 #define PLAN_PHASES 32
-#define PHASE_TASKS 4
+#define PHASE_TASKS 6
 struct plan_phase {
     const char *word, *name; /* in the emitted enum, and as NAME_phase_name() gives it */
     const char *kind;        /* what its function is emitted for: "attention", "output", or the kind of its step */

@@ -32,6 +32,10 @@ KEY(H_KV, h_kv, SIZE, FIELD(h_kv), .from = {KEY_H}, .steers = STEERS_ALWAYS, .co
                    ""}})
 KEY(H_V, h_v, SIZE, FIELD(h_v), .from = {KEY_H_KV}, .steers = STEERS_ALWAYS, .context = "H_V", OF_STATE,
     .nicknames = {{"linear_num_value_heads num_v_heads", ", with layer = recurrent"}})
+KEY(CONV_TAPS, conv_taps, COUNT, FIELD(conv_taps), .steers = STEERS_ALWAYS, .context = "CONV_TAPS", OF_PRODUCTS,
+    .nicknames = {{"linear_conv_kernel_dim conv_kernel conv_kernel_size d_conv conv_size", ", with layer = recurrent"}})
+KEY(OUT_GATE, out_gate, WORD, FIELD(out_gate), .steers = STEERS_ALWAYS, .context = "OUT_GATE", OF_PRODUCTS,
+    .words = {{"none", OUT_GATE_NONE, NULL}, {"silu", OUT_GATE_SILU, "swish"}, {"sigmoid", OUT_GATE_SIGMOID, NULL}})
 KEY(WIDTH, width, WORD, FIELD(width), .steers = STEERS_NOTHING, BROUGHT, /* d_k and d_v have what follows */
     .words = {{"narrow", WIDTH_NARROW, NULL}, {"wide", WIDTH_WIDE, NULL}})
 KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = has_given_width, .steers = STEERS_ALWAYS, .context = "D_K",
@@ -101,13 +105,13 @@ KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEE
 KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS", .of = OF_ATTENTION | OF_LINEAR,
     .elsewhere = "the matrices of layer = ffn are those of the feed-forward; write ffn_bias",
     .nicknames = {{"attention_bias qkv_bias use_bias add_bias_linear", ""}})
-KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM",
+KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS,
     .words = {{"none", NORM_NONE, NULL}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm true"},
               {"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"l2", NORM_L2, NULL},
-              {"rms_all", NORM_RMS_ALL, NULL}},
+              {"rms_all", NORM_RMS_ALL, NULL}, {"l2_sum", NORM_L2_SUM, NULL}},
     .nicknames = {{"qk_layernorm use_qk_norm", ""}})
 KEY(NORM_EPS, norm_eps, POSITIVE, FIELD(norm_eps), .absent = 1e-6, .steers = STEERS_NOTHING, .context = "NORM_EPS",
-    .of = OF_WEIGHTS, .has_meaning = has_norm,
+    .of = OF_ALL, .has_meaning = has_norm,
     .idle = "there is no norm; leave it out, or write qk_norm = rms or a block",
     .nicknames = {{"rms_norm_eps", ", with qk_norm = rms where q and k are normed, norm = rms in a block"},
                   {"layer_norm_eps layer_norm_epsilon eps", ""}})
@@ -162,14 +166,14 @@ KEY(LSE, lse, SWITCH, FIELD(lse), .context = "LSE")
 KEY(TRAIN, train, SWITCH, FIELD(train), .context = "TRAIN")
 KEY(DROPOUT, dropout, SHARE, FIELD(dropout), .steers = STEERS_IF_ANY,
     .nicknames = {{"attention_dropout attn_pdrop attention_probs_dropout_prob dropout_p", ", with train = true"}})
-KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_ATTENTION | OF_FFN,
+KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_HEADS | OF_FFN,
     .elsewhere = "layer = linear adds nothing to x; leave it out, or write norm = layer or rms for a norm before it",
     .words = {{"none", BLOCK_NONE, NULL}, {"post", BLOCK_POST, "post_norm postnorm true"},
               {"outputs", BLOCK_OUTPUTS, "res_post_norm reordered_norm"},
               {"pre", BLOCK_PRE, "pre_norm prenorm norm_first"}, {"parallel", BLOCK_PARALLEL, NULL},
               {"sandwich", BLOCK_SANDWICH, NULL}},
     .nicknames = {{"norm_first pre_norm", ", as in block = pre"}})
-KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_WEIGHTS, .has_meaning = has_block_norm,
+KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_ALL, .has_meaning = has_block_norm,
     .idle = NO_BLOCK, .restated = true,
     .words = {{"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm"},
               {"none", NORM_NONE, NULL}},
@@ -177,13 +181,13 @@ KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_WEIGHTS, .has_meaning = has
 KEY(NORM_BIAS, norm_bias, SWITCH, FIELD(block_shift), .absent = true, .context = "BLOCK_SHIFT", .of = OF_ALL,
     .has_meaning = has_shift, .idle = "only norm = layer has a shift; leave it out, or write norm = layer",
     .restated = true)
-KEY(INPUT_NORM, input_norm, SWITCH, FIELD(input_norm), .absent = true, .context = "INPUT_NORM",
+KEY(INPUT_NORM, input_norm, SWITCH, FIELD(input_norm), .absent = true, .context = "INPUT_NORM", .of = OF_HEADS,
     .has_meaning = has_input_norm, .restated = true,
     .idle = "only attention of block = pre with a feed-forward can do without its norm; leave it out")
-KEY(NORM_SHARED, norm_shared, SWITCH, FIELD(norm_shared), .context = "NORM_SHARED", .restated = true,
+KEY(NORM_SHARED, norm_shared, SWITCH, FIELD(norm_shared), .context = "NORM_SHARED", .restated = true, .of = OF_HEADS,
     .has_meaning = has_norm_to_share,
     .idle = "only attention and feed-forward of block = parallel read the same rows; leave it out")
-KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_ATTENTION | OF_FFN,
+KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_HEADS | OF_FFN,
     .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
     .has_meaning = may_have_ffn, .idle = NO_BLOCK, .restated = true,
     .words = {{"none", FFN_NONE, NULL}, ACTIVATION_ROWS(PLAIN_WORD) ACTIVATION_ROWS(GATED_WORD)},
@@ -202,9 +206,9 @@ KEY(FFN_ALPHA, ffn_alpha, POSITIVE, FIELD(ffn_alpha), .absent = 1, .of = OF_ATTE
 KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR,
     .elsewhere = "only layer = linear has it; leave it out, or say it with ffn",
     .words = {{"none", ACTIVATION_NONE, NULL}, ACTIVATION_ROWS(PLAIN_WORD)})
-KEY(WEIGHT_LAYOUT, weight_layout, WORD, FIELD(out_in), .steers = STEERS_NOTHING, .context = "OUT_IN", .of = OF_WEIGHTS,
+KEY(WEIGHT_LAYOUT, weight_layout, WORD, FIELD(out_in), .steers = STEERS_NOTHING, .context = "OUT_IN", .of = OF_ALL,
     .words = {{"in_out", false, "tensorflow jax keras"}, {"out_in", true, "torch pytorch"}})
-KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_WEIGHTS, .untrained = "weight_type = f32",
+KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ALL, .untrained = "weight_type = f32",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
     .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})

@@ -39,14 +39,20 @@ static void fill_rows(struct layer *layer, struct spec *spec)
     layer->input_norm = true;
 }
 
-/* A layer with a state, of q, k and v that a call brings: as in self-attention each token is a query and a key. */
+/* A layer with a state: as in self-attention each token is a query and a key, whether a call brings these or x. */
 static void fill_recurrent(struct layer *layer, struct spec *spec)
 {
-    layer->self = layer->projected = true;
-    layer->w_o = W_O_NONE;
+    layer->self = true;
+    layer->projected = is_projected(spec);
+    layer->w_o = layer->projected ? W_O_NONE : W_O_DENSE;
     layer->h_out = max(layer->h, layer->h_v);
     layer->d_v = value_or(spec, KEY_D_V, layer->d_k);
-    layer->d_model = layer->d_source = layer->d_in_q = layer->d_in_kv = layer->d_out = layer->h_out * layer->d_v;
+    layer->conv_history = max(0, layer->conv_taps - 1);
+    layer->conv_channels = layer->conv_taps == 0 ? 0
+                         : (layer->h + layer->h_kv) * layer->d_k + layer->h_v * layer->d_v;
+    if (layer->projected)
+        layer->d_model = layer->h_out * layer->d_v;
+    layer->d_source = layer->d_in_q = layer->d_in_kv = layer->d_out = layer->d_model;
     layer->source_len = layer->seq_len;
     layer->conv_width = 1;
     layer->window_left = layer->window_right = LAYER_UNBOUNDED;

@@ -121,11 +121,15 @@ static bool choose_sizes(struct selftest *s)
 }
 
 /* The power of two nearest to Xavier's limit for a weight, 1/4 for a bias, 2 for inputs; less for queries with a large
- * scale */
+ * scale. Of a state's keys that of norm 1, with which a state does not grow from token to token. */
 static float limit_of(const struct selftest *s, enum layer_tensor t)
 {
     int64_t shape[4];
     const int rank = layer_weight_shape(s->layer, t, shape);
+    if (layer_is_recurrent(s->layer) && t == TENSOR_K)
+        return (float)exp2(round(log2(sqrt(3 / (double)s->layer->d_k))));
+    if (t == TENSOR_DECAY || t == TENSOR_BETA)
+        return 0.5f;
     if (rank == 0) /* 127 times the scale of a cache's row is 2 as well */
         return t == TENSOR_K_SCALE || t == TENSOR_V_SCALE ? 1.0f / 64 : 2;
     const double large = rank == 1 ? 0.25 : sqrt(6.0 / (double)(shape[rank - 1] + shape[rank - 2]));
@@ -228,7 +232,8 @@ static void list_outputs(struct selftest *s)
 {
     static const enum layer_tensor tensors[] = {
         TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
-        TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE,
+        TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE, TENSOR_STATE,
+        TENSOR_CONV_STATE,
     };
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         const enum layer_tensor t = tensors[i];
@@ -254,7 +259,7 @@ static struct numbers {
     const struct reference *r = &e->reference;
     const struct bounds *b = &e->bounds;
     const int values = o->part % 2;
-    if (o->new_rows != NULL)
+    if (o->new_rows != NULL || o->tensor == TENSOR_STATE || o->tensor == TENSOR_CONV_STATE)
         return (struct numbers){r->cache[values], b->cache[values].worst, b->cache[values].drawn,
                                 b->cache[values].open};
     return o->tensor == TENSOR_Y     ? (struct numbers){r->y, b->y_worst, b->y_drawn, b->y_open}
@@ -501,6 +506,9 @@ static void print_pairs(struct selftest *s)
         }
 }
 
+/* Whether a call reads what an output held */
+static bool has_cache(const struct selftest *s) { return inputs_cache_parts(s->layer) > 0; }
+
 static void print_outputs(struct selftest *s)
 {
     for (size_t i = 0; i < s->output_count; i++) {
@@ -512,7 +520,7 @@ static void print_outputs(struct selftest *s)
         fprintf(s->out, "}, %d, %s%s_expected", o->axes, has_pairs(s) ? "{" : "", o->name);
         if (has_pairs(s))
             fprintf(s->out, ", %s_expected_of_pairs}", o->name);
-        if (layer_has_cache(s->layer))
+        if (has_cache(s))
             fprintf(s->out, ", %d", is_cache(o->tensor));
         if (layer_scales_cache(s->layer) && o->element == TENSOR_I8) {
             const char *scales = layer_tensor_name(inputs_cache_of(s->layer, 2 + o->part));
@@ -619,7 +627,7 @@ static bool has_bf16(const struct selftest *s) { return outputs_have(s, TENSOR_B
 static bool has_both(const struct selftest *s) { return has_f16(s) && has_bf16(s); }
 static bool has_short(const struct selftest *s) { return has_f16(s) || has_bf16(s); }
 static bool is_plain(const struct selftest *s) { return !has_short(s) && !layer_scales_cache(s->layer); }
-static bool has_cache(const struct selftest *s) { return layer_has_cache(s->layer); }
+static bool has_past(const struct selftest *s) { return layer_has_cache(s->layer); }
 static bool has_scales(const struct selftest *s) { return layer_scales_cache(s->layer); }
 static bool has_weight(const struct selftest *s) { return first_of(s, TENSOR_WEIGHT) < TENSOR_COUNT; }
 static bool has_lengths(const struct selftest *s) { return has(s, TENSOR_LENGTHS); }
@@ -650,7 +658,7 @@ static const struct condition {
 } conditions[] = {
     {"pairs", has_pairs}, {"f16", has_f16},     {"bf16", has_bf16},     {"both", has_both},
     {"short", has_short}, {"plain", is_plain},  {"cache", has_cache},   {"scales", has_scales},
-    {"weight", has_weight}, {"lengths", has_lengths},
+    {"weight", has_weight}, {"past", has_past}, {"lengths", has_lengths},
 };
 
 #define WORD_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789"

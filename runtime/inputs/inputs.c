@@ -129,7 +129,7 @@ int64_t inputs_reach(const struct layer *layer, const struct inputs *in)
 
 int inputs_cache_parts(const struct layer *layer)
 {
-    return layer_is_recurrent(layer) ? 1 : !layer_has_cache(layer) ? 0 : layer_scales_cache(layer) ? 4 : 2;
+    return layer_scales_cache(layer) ? 4 : inputs_compared(layer);
 }
 
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
@@ -138,7 +138,9 @@ enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
                                                         TENSOR_V_SCALE};
     static const enum layer_tensor pages[CACHE_PARTS] = {TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE,
                                                          TENSOR_V_SCALE};
-    return layer_is_recurrent(layer) ? TENSOR_STATE : (layer->cache == CACHE_PAGED ? pages : rows)[part];
+    if (layer_is_recurrent(layer))
+        return part == 0 ? TENSOR_STATE : TENSOR_CONV_STATE;
+    return (layer->cache == CACHE_PAGED ? pages : rows)[part];
 }
 
 size_t inputs_cache_width(const struct layer *layer, int part)
@@ -403,6 +405,14 @@ static void draw_decays(const struct drawing *d)
                  !chance(d->random, 0.05);
 }
 
+/* Logarithms of rates of decay, 0.01 to 16 (transformers draws those) */
+static void draw_rates(const struct drawing *d)
+{
+    float *out = d->data;
+    for (size_t i = 0; i < d->count; i++)
+        out[i] = (float)log(0.01 + 15.99 * random_uniform(d->random));
+}
+
 /* Shares of a correction, 0 to 1 */
 static void draw_shares(const struct drawing *d)
 {
@@ -656,6 +666,9 @@ static void (*const drawers[TENSOR_COUNT])(const struct drawing *d) = {
     [TENSOR_K_CACHE] = draw_cache, [TENSOR_V_CACHE] = draw_cache, [TENSOR_K_PAGES] = draw_cache,
     [TENSOR_V_PAGES] = draw_cache, [TENSOR_K_SCALE] = draw_cache, [TENSOR_V_SCALE] = draw_cache,
     [TENSOR_DECAY] = draw_decays, [TENSOR_BETA] = draw_shares, [TENSOR_STATE] = draw_tokens,
+    [TENSOR_CONV_STATE] = draw_tokens, [TENSOR_A_LOG] = draw_rates, [TENSOR_DT_B] = draw_tokens,
+    [TENSOR_CONV_Q] = draw_tokens, [TENSOR_CONV_K] = draw_tokens, [TENSOR_CONV_V] = draw_tokens,
+    [TENSOR_G_O] = draw_gains,
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,

@@ -653,7 +653,7 @@ static bool no_pages(struct attempt *a)
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
-    const char *what; /* behind the tensor's name, where it is spoiled */
+    const char *what; /* follows the tensor's name, where it is spoiled */
     int expected;
     bool (*of_call)(struct attempt *attempt);
     bool (*of_tensor)(struct attempt *attempt, enum layer_tensor tensor);
@@ -990,18 +990,21 @@ static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
     const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
-    const bool ahead = layer_rounds_ahead(t->layer, false), output = attends && t->layer->w_o != W_O_NONE;
+    const bool ahead = layer_rounds_ahead(t->layer, false), output = layer_mixes(t->layer) && t->layer->w_o != W_O_NONE;
+    const bool made = layer_is_recurrent(t->layer) && !t->layer->projected, mixes = layer_mixes(t->layer);
     const struct { const char *name; bool has; } all[] = {
         {"padding", !attends && t->layer->pad_skipped},
         {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
         {"norm x", layer_norms_first(t->layer)}, {"round x", !t->layer->projected},
         {"round source", t->layer->cross},
-        {"transpose", attends}, {"project", attends}, {"append", caches},
+        {"transpose", attends}, {"project", attends}, {"mix", made},
+        {"convolve", made && (t->layer->conv_taps > 0 || t->layer->qk_norm != NORM_NONE ||
+                              t->layer->rule != RULE_LINEAR)}, {"append", caches},
         {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
-        {"attend", attends}, {"join", caches}, {"rule", layer_is_recurrent(t->layer)}, {"round z", output},
-        {"output", output},
-        {"linear", layer_is_linear(t->layer)}, {"norm", attends && ffn && block != BLOCK_PARALLEL},
-        {"round rows", attends && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
+        {"attend", attends}, {"join", caches}, {"rule", layer_is_recurrent(t->layer)},
+        {"gate", made && t->layer->out_gate != OUT_GATE_NONE}, {"round z", output}, {"output", output},
+        {"linear", layer_is_linear(t->layer)}, {"norm", mixes && ffn && block != BLOCK_PARALLEL},
+        {"round rows", mixes && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
         {"norm y", block == BLOCK_POST || layer_norms_outputs(t->layer)}};
     const size_t names = sizeof all / sizeof *all;
     bool rounds = layer_rounds(t->layer);

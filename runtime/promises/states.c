@@ -7,13 +7,19 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "base/memory.h"
 #include "reference/compare.h"
+#include "base/memory.h"
 
 /* ---- a sequence in several calls ------------------------------------------------------------------------------- */
 
+/* The states of a stream that is fed call by call, and all rows of y so far */
+struct stream {
+    void *states[2];
+    float *y;
+};
+
 /* Tokens first … first + part->n - 1 of all sequences, and the states so far */
-static void take_tokens(const struct trial *t, struct inputs *part, size_t first, const void *states)
+static void take_tokens(const struct trial *t, struct inputs *part, size_t first, const struct stream *stream)
 {
     int32_t *const lengths = part->tensor[TENSOR_LENGTHS];
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
@@ -30,11 +36,12 @@ static void take_tokens(const struct trial *t, struct inputs *part, size_t first
         const size_t all = inputs_keys(t->in, b);
         lengths[b] = (int32_t)(all > first ? min_size(all - first, part->n) : 0);
     }
-    memcpy(part->tensor[TENSOR_STATE], states, inputs_bytes(t->layer, t->in, TENSOR_STATE));
+    for (int k = 0; k < inputs_compared(t->layer); k++)
+        memcpy(part->tensor[inputs_cache_of(t->layer, k)], stream->states[k], trial_cache_bytes(t, k));
 }
 
-/* One call of some tokens of all sequences; the states go on in `states`, rows of y to those of `y`. */
-static bool call_of_tokens(struct trial *t, size_t first, size_t count, void *states, float *y)
+/* One call of some tokens of all sequences, with which the stream goes on */
+static bool call_of_tokens(struct trial *t, size_t first, size_t count, const struct stream *stream)
 {
     struct trial own = *t;
     struct inputs part = *t->in;
@@ -42,17 +49,17 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, void *st
     part.n = part.m = count;
     part.borrows_weights = false;
     inputs_allocate(&part, t->layer);
-    take_tokens(t, &part, first, states);
+    take_tokens(t, &part, first, stream);
     own.in = &part;
     own.now = (struct outputs){0};
     own.scratch = (struct guarded){0};
     trial_prepare(&own, 4, 1);
     const bool good = trial_forward(&own, &part, "some of the tokens");
     for (size_t b = 0; good && b < part.batch; b++)
-        memcpy(y + (b * t->in->n + first) * row, (const float *)own.now.y.data + b * count * row,
-               count * row * sizeof *y);
-    if (good)
-        memcpy(states, own.now.cache[0].data, own.now.cache[0].bytes);
+        memcpy(stream->y + (b * t->in->n + first) * row, (const float *)own.now.y.data + b * count * row,
+               count * row * sizeof(float));
+    for (int k = 0; good && k < inputs_compared(t->layer); k++)
+        memcpy(stream->states[k], own.now.cache[k].data, own.now.cache[k].bytes);
     trial_release(&own);
     inputs_free(&part);
     return good;
@@ -61,24 +68,29 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, void *st
 /* The same bits of y and of the states, however tokens are cut into calls */
 static bool cuts_agree(struct trial *t)
 {
-    const size_t bytes = inputs_bytes(t->layer, t->in, TENSOR_STATE);
     struct random random = {t->seed ^ 0x6375};
-    float *y = memory_get(trial_bytes(t, TENSOR_Y), 1);
-    void *states = memory_get(bytes, 1);
+    const int parts = inputs_compared(t->layer);
+    struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
     bool good = true;
+    for (int k = 0; k < parts; k++)
+        stream.states[k] = memory_get(trial_cache_bytes(t, k), 1);
     for (size_t most = 1; good && most < t->in->n; most = 4 * most + 1) {
-        memcpy(states, t->in->tensor[TENSOR_STATE], bytes);
+        for (int k = 0; k < parts; k++)
+            memcpy(stream.states[k], t->in->tensor[inputs_cache_of(t->layer, k)], trial_cache_bytes(t, k));
         for (size_t first = 0, count; good && first < t->in->n; first += count) {
             count = min_size(1 + random_bits(&random) % most, t->in->n - first);
-            good = call_of_tokens(t, first, count, states, y);
+            good = call_of_tokens(t, first, count, &stream);
         }
-        if (good && memcmp(y, t->base.y.data, trial_bytes(t, TENSOR_Y)) != 0)
+        if (good && memcmp(stream.y, t->base.y.data, trial_bytes(t, TENSOR_Y)) != 0)
             good = violated(t, "calls of at most %zu tokens: y has other bits than that of one call", most);
-        if (good && memcmp(states, t->base.cache[0].data, bytes) != 0)
-            good = violated(t, "calls of at most %zu tokens: state has other bits than that of one call", most);
+        for (int k = 0; good && k < parts; k++)
+            if (memcmp(stream.states[k], t->base.cache[k].data, trial_cache_bytes(t, k)) != 0)
+                good = violated(t, "calls of at most %zu tokens: %s has other bits than that of one call", most,
+                                layer_tensor_name(inputs_cache_of(t->layer, k)));
     }
-    free(y);
-    free(states);
+    free(stream.y);
+    free(stream.states[0]);
+    free(stream.states[1]);
     return good;
 }
 
@@ -166,8 +178,7 @@ static bool numbers_stay(struct trial *t)
         const bool nan = i % 2 == 0;
         ((float *)in.tensor[of.tensor])[draw_place(t, &of, &random)] = nan ? NAN : INFINITY;
         trial_prepare(t, 12, 1);
-        good = trial_forward(t, &in, "a number that is not finite") &&
-               check_reach(t, &of, nan);
+        good = trial_forward(t, &in, "a number that is not finite") && check_reach(t, &of, nan);
         inputs_free(&in);
     }
     return good;
@@ -222,51 +233,91 @@ static bool ends_are_right(struct trial *t)
     return good;
 }
 
+/* ---- x ---------------------------------------------------------------------------------------------------------- */
+
+/* A number of x that is NaN reaches its own token and those after it, of its sequence alone. */
+static bool rows_stay(struct trial *t)
+{
+    const size_t d = (size_t)t->layer->d_out, n = t->in->n;
+    struct random random = {t->seed ^ 0x726f};
+    const size_t b = random_bits(&random) % t->in->batch, tokens = inputs_keys(t->in, b);
+    const size_t token = tokens > 0 ? random_bits(&random) % tokens : 0;
+    struct inputs in;
+    if (tokens == 0)
+        return true;
+    inputs_copy(&in, t->layer, t->in);
+    const size_t width = (size_t)t->layer->d_model;
+    ((float *)in.tensor[TENSOR_X])[(b * n + token) * width + random_bits(&random) % width] = NAN;
+    trial_prepare(t, 12, 1);
+    bool good = trial_forward(t, &in, "NaN in x");
+    const float *const now = t->now.y.data, *const base = t->base.y.data;
+    for (size_t at = 0; good && at < trial_count(t, TENSOR_Y); at++) {
+        const size_t row = at / d % n;
+        const bool reached = at / d / n == b && row >= token && row < tokens;
+        if (reached ? isfinite(now[at]) : memcmp(&now[at], &base[at], sizeof *now) != 0)
+            good = violated(t, "NaN in x of token %zu of sequence %zu: y[%zu][%zu][%zu] is %.9g, before it was %.9g",
+                            token, b, at / d / n, row, at % d, (double)now[at], (double)base[at]);
+    }
+    inputs_free(&in);
+    return good;
+}
+
 /* ---- reset and copy --------------------------------------------------------------------------------------------- */
 
-/* NAME_state_reset and NAME_state_copy beside memset and memcpy, and what they refuse */
+/* Whether sequence b of states has the bytes of another's */
+static bool same_states(const struct trial *t, const struct kernel_states *a, size_t b, const struct kernel_states *from,
+                        size_t other)
+{
+    float *const ours[] = {a->state, a->conv_state}, *const others[] = {from->state, from->conv_state};
+    bool same = true;
+    for (int part = 0; part < inputs_compared(t->layer); part++) {
+        const size_t each = trial_cache_bytes(t, part) / t->in->batch / sizeof(float);
+        same = same && memcmp(ours[part] + b * each, others[part] + other * each, each * sizeof(float)) == 0;
+    }
+    return same;
+}
+
+/* NAME_state_reset and NAME_state_copy: what becomes of each sequence, and what they refuse */
 static bool moves_are_right(struct trial *t)
 {
     const struct kernel_table *const call = t->kernel->call;
-    const size_t each = (size_t)(t->layer->h_v * t->layer->d_k * t->layer->d_v), batch = t->in->batch;
-    const float *const from = t->in->tensor[TENSOR_STATE];
-    const int32_t one = (int32_t)(t->seed % batch), none = (int32_t)batch, below = -1;
-    float *const own = memory_get((batch + 2) * each, sizeof *own), *const expected = own + batch * each;
+    const bool two = inputs_compared(t->layer) > 1;
+    const size_t batch = t->in->batch, bytes[] = {trial_cache_bytes(t, 0), two ? trial_cache_bytes(t, 1) : 0};
+    const int32_t one = (int32_t)(t->seed % batch), none = (int32_t)batch, below = -1, first = 0;
+    const struct kernel_states given = {t->in->tensor[TENSOR_STATE], t->in->tensor[TENSOR_CONV_STATE], batch};
+    const struct kernel_states zero = {memory_get(bytes[0], 1), memory_get(bytes[1], 1), batch};
+    const struct kernel_states own = {memory_get(bytes[0], 1), memory_get(bytes[1], 1), batch};
+    const struct kernel_states many = {own.state, own.conv_state, SIZE_MAX / 4}, lacks = {NULL, NULL, batch};
     int32_t *const which = memory_get(batch, sizeof *which);
-    memcpy(own, from, batch * each * sizeof *own);
-    memset(expected, 0, each * sizeof *own);
-    bool good = call->state_reset(own, batch, &one, 1) == KERNEL_OK;
+    memcpy(own.state, given.state, bytes[0]);
+    if (two)
+        memcpy(own.conv_state, given.conv_state, bytes[1]);
+    bool good = call->state_reset(&own, &one, 1) == KERNEL_OK;
     for (size_t b = 0; good && b < batch; b++)
-        good = memcmp(own + b * each, (int32_t)b == one ? expected : from + b * each, each * sizeof *own) == 0;
-    if (!good)
-        violated(t, "state_reset of sequence %d of %zu: not that state alone is zero", (int)one, batch);
+        good = same_states(t, &own, b, (int32_t)b == one ? &zero : &given, b);
     for (size_t b = 0; b < batch; b++) /* each has the one behind it, but for one that stays as it is */
         which[b] = (int32_t)b == one ? -1 : (int32_t)((b + 1) % batch);
-    memcpy(expected, own + (size_t)one * each, each * sizeof *own);
-    if (good && (good = call->state_copy(own, batch, from, batch, which) == KERNEL_OK))
-        for (size_t b = 0; good && b < batch; b++)
-            good = memcmp(own + b * each, which[b] < 0 ? expected : from + (size_t)which[b] * each,
-                          each * sizeof *own) == 0;
-    if (good && batch > 1 && call->state_copy(own, 1, own + each, 1, &(int32_t){0}) != KERNEL_OK)
-        good = false;
-    good = good && call->state_reset(NULL, batch, &one, 1) == KERNEL_NULL &&
-           call->state_reset(own, batch, NULL, 1) == KERNEL_NULL &&
-           call->state_reset(own, batch, NULL, 0) == KERNEL_OK &&
-           call->state_reset(own, batch, &none, 1) == KERNEL_LENGTH &&
-           call->state_reset(own, batch, &below, 1) == KERNEL_LENGTH &&
-           call->state_reset(own, SIZE_MAX / 4, &one, 1) == KERNEL_SIZE &&
-           call->state_copy(own, 1, from, batch, &none) == KERNEL_LENGTH &&
-           call->state_copy(own, 1, own, 1, &(int32_t){0}) == KERNEL_OVERLAP &&
-           call->state_copy(own, 1, from, batch, NULL) == KERNEL_NULL &&
-           call->state_copy(own, 1, NULL, batch, &one) == KERNEL_NULL &&
-           call->state_copy(own, 0, from, batch, NULL) == KERNEL_OK;
-    free(own);
+    good = good && call->state_copy(&own, &given, which) == KERNEL_OK;
+    for (size_t b = 0; good && b < batch; b++)
+        good = same_states(t, &own, b, which[b] < 0 ? &zero : &given, which[b] < 0 ? b : (size_t)which[b]);
+    good = good && call->state_reset(NULL, &one, 1) == KERNEL_NULL && call->state_reset(&lacks, &one, 1) == KERNEL_NULL &&
+           call->state_reset(&own, NULL, 1) == KERNEL_NULL && call->state_reset(&own, NULL, 0) == KERNEL_OK &&
+           call->state_reset(&own, &none, 1) == KERNEL_LENGTH && call->state_reset(&own, &below, 1) == KERNEL_LENGTH &&
+           call->state_reset(&many, &first, 1) == KERNEL_SIZE && call->state_copy(&own, NULL, which) == KERNEL_NULL &&
+           call->state_copy(&own, &given, NULL) == KERNEL_NULL && call->state_copy(&own, &own, which) == KERNEL_OVERLAP;
+    which[0] = none;
+    good = good && call->state_copy(&own, &given, which) == KERNEL_LENGTH;
+    free(zero.state);
+    free(zero.conv_state);
+    free(own.state);
+    free(own.conv_state);
     free(which);
     return good || violated(t, "state_reset or state_copy: another state or error than the header has");
 }
 
 bool states_hold(struct trial *t)
 {
-    return !layer_is_recurrent(t->layer) || t->in->batch * t->in->n == 0 ||
-           (cuts_agree(t) && numbers_stay(t) && ends_are_right(t) && moves_are_right(t));
+    if (!layer_is_recurrent(t->layer) || t->in->batch * t->in->n == 0)
+        return true;
+    return cuts_agree(t) && moves_are_right(t) && (t->layer->projected ? numbers_stay(t) && ends_are_right(t) : rows_stay(t));
 }

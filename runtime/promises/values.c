@@ -523,7 +523,7 @@ static bool limits_at_infinity(struct trial *t)
 
 bool rows_at_the_ends(struct trial *t)
 {
-    return layer_is_recurrent(t->layer) || /* there is no x */
+    return (layer_is_recurrent(t->layer) && t->layer->projected) || /* there is no x */
            (rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true)) &&
             limits_at_infinity(t));
 }

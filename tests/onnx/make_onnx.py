@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Turns the node tests of ONNX's Attention and FlexAttention, as the `onnx` package makes them, into specs and tensors.
+"""Turns the node tests of ONNX's Attention, FlexAttention and LinearAttention, as the `onnx` package makes them, into specs and tensors.
 
     python3 -m venv /tmp/onnx && /tmp/onnx/bin/pip install onnx==1.23.2
     /tmp/onnx/bin/python tests/onnx/make_onnx.py          writes cases.txt and README.md beside this file
@@ -12,9 +12,11 @@ with what the node test expects, to the node test's tolerance; the tests' own nu
 Left out on purpose: the "_expanded" tests, whose inputs and answers are those of the test without that word.
 """
 import base64
+import inspect
 import json
 import struct
 import sys
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -22,6 +24,7 @@ import numpy as np
 import onnx
 from onnx.backend.test.case.node import collect_testcases
 from onnx.reference.ops.op_attention import _compute_attention
+from onnx.reference.ops.op_linear_attention import LinearAttention
 
 DTYPES = {"float32": "F32", "int32": "I32", "bool": "BOOL"}
 SCORES = {0: "raw", 1: "capped", 2: "biased", 3: "weights"}
@@ -201,6 +204,46 @@ def convert(case):
     return spec, tensors
 
 
+def linear_answers(given, attributes):
+    """output and present_state of the operator's function, with its float32 read as float64."""
+    source = inspect.getsource(LinearAttention._run).replace("np.float32", "np.float64")
+    scope = dict(vars(sys.modules[LinearAttention.__module__]))
+    exec(textwrap.dedent(source), scope)
+    names = ("query", "key", "value", "past_state", "decay", "beta")
+    return scope["_run"](None, *(wide(given.get(name)) for name in names), **attributes)
+
+
+def convert_linear(case):
+    """The same of LinearAttention; a beta for all heads is repeated, a state that is missing is zeros."""
+    node = case.model.graph.node[0]
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    rule = attributes["update_rule"] = attributes.get("update_rule", b"gated_delta").decode()
+    inputs, outputs = case.data_sets[0]
+    given = dict(zip([i for i in node.input if i], inputs))
+    wanted = dict(zip([o for o in node.output if o], outputs))
+    y, state = linear_answers(given, attributes)
+    agree(case, "output", wide(wanted["output"]), y, given["query"].dtype.name)
+    agree(case, "present_state", wide(wanted["present_state"]), state, given["query"].dtype.name)
+
+    h, h_v = attributes["q_num_heads"], attributes["kv_num_heads"]
+    batch, n = y.shape[:2]
+    split = lambda x, heads: np.ascontiguousarray(x.reshape(batch, n, heads, -1), dtype=np.float32)
+    tensors = {"q": split(given["query"], h), "k": split(given["key"], h_v), "v": split(given["value"], h_v)}
+    spec = {"name": "onnx_case", "layer": "recurrent", "input": "projected", "rule": rule, "h": h, "h_kv": h_v,
+            "d_k": tensors["q"].shape[3], "d_v": tensors["v"].shape[3], "seq_len": n}
+    if "decay" in given:
+        by_column = given["decay"].shape[2] != h_v
+        spec["decay"] = "column" if by_column else "head"
+        tensors["decay"] = split(given["decay"], h_v) if by_column else given["decay"].astype(np.float32)
+    if "beta" in given:
+        tensors["beta"] = np.broadcast_to(given["beta"], (batch, n, h_v)).astype(np.float32)
+    if attributes.get("scale"):
+        spec["scale"] = repr(float(attributes["scale"]))
+    tensors["state"] = given.get("past_state", np.zeros(state.shape)).astype(np.float32)
+    tensors["y"], tensors["expect.state"] = split(y, h), state.astype(np.float32)
+    return spec, tensors
+
+
 def agree(case, what, expected, found, kind):
     tolerance = max(TOLERANCE[kind], case.rtol)
     if expected.shape != found.shape or not np.allclose(found, expected, rtol=tolerance, atol=max(case.atol, tolerance / 10)):
@@ -214,13 +257,14 @@ def main():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cases = collect_testcases()
-    cases = sorted((c for c in cases if c.name.startswith(("test_attention", "test_flexattention"))), key=lambda c: c.name)
+    cases = sorted((c for c in cases if c.name.startswith(("test_attention", "test_flexattention", "test_linear_attention"))), key=lambda c: c.name)
     text, left_out, expanded = [], [], 0
     for case in cases:
         if "_expanded" in case.name:
             expanded += 1
             continue
-        result = convert(case)
+        linear = case.model.graph.node[0].op_type == "LinearAttention"
+        result = (convert_linear if linear else convert)(case)
         if isinstance(result, str):
             left_out.append((case.name, result))
             continue
@@ -233,12 +277,13 @@ def main():
     rows = "".join(f"| `{name}` | {why} |\n" for name, why in left_out)
     (folder / "README.md").write_text(f"""# ONNX's own tests of attention
 
-`cases.txt` has the node tests of the operators Attention and FlexAttention, as the `onnx` package {onnx.__version__}
+`cases.txt` has the node tests of the operators Attention, FlexAttention and LinearAttention, as the `onnx` package {onnx.__version__}
 makes them: its random inputs, and the answers of its own function in float64. `make_onnx.py` turns them into specs and
 tensors, and `test_onnx.sh` runs each by the reference and by every instruction set of the machine. Those in f16 and bf16
 are run in f32 on converted tensors. Past keys and values are in a cache, which after the call must equal the test's
 present ones. A call brings a key for each query: where a test has more keys, queries of zeros are added; where it has
-fewer, `lengths` says so.
+fewer, `lengths` says so. States of LinearAttention are compared as they are after the call; where a test has none, it begins
+with zeros, and a beta for all heads is repeated for each.
 
 {len(text)} of {len(text) + len(left_out)} are run. Another {expanded} tests named `…_expanded` have the inputs and answers of the tests
 without that word. Not run:
