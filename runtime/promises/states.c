@@ -265,8 +265,8 @@ static bool rows_stay(struct trial *t)
 /* ---- reset and copy --------------------------------------------------------------------------------------------- */
 
 /* Whether sequence b of states has the bytes of another's */
-static bool same_states(const struct trial *t, const struct kernel_states *a, size_t b, const struct kernel_states *from,
-                        size_t other)
+static bool same_states(const struct trial *t, const struct kernel_states *a, size_t b,
+                        const struct kernel_states *from, size_t other)
 {
     float *const ours[] = {a->state, a->conv_state}, *const others[] = {from->state, from->conv_state};
     bool same = true;
@@ -300,7 +300,8 @@ static bool moves_are_right(struct trial *t)
     good = good && call->state_copy(&own, &given, which) == KERNEL_OK;
     for (size_t b = 0; good && b < batch; b++)
         good = same_states(t, &own, b, which[b] < 0 ? &zero : &given, which[b] < 0 ? b : (size_t)which[b]);
-    good = good && call->state_reset(NULL, &one, 1) == KERNEL_NULL && call->state_reset(&lacks, &one, 1) == KERNEL_NULL &&
+    good = good && call->state_reset(NULL, &one, 1) == KERNEL_NULL &&
+           call->state_reset(&lacks, &one, 1) == KERNEL_NULL &&
            call->state_reset(&own, NULL, 1) == KERNEL_NULL && call->state_reset(&own, NULL, 0) == KERNEL_OK &&
            call->state_reset(&own, &none, 1) == KERNEL_LENGTH && call->state_reset(&own, &below, 1) == KERNEL_LENGTH &&
            call->state_reset(&many, &first, 1) == KERNEL_SIZE && call->state_copy(&own, NULL, which) == KERNEL_NULL &&
@@ -319,5 +320,6 @@ bool states_hold(struct trial *t)
 {
     if (!layer_is_recurrent(t->layer) || t->in->batch * t->in->n == 0)
         return true;
-    return cuts_agree(t) && moves_are_right(t) && (t->layer->projected ? numbers_stay(t) && ends_are_right(t) : rows_stay(t));
+    return cuts_agree(t) && moves_are_right(t) &&
+           (t->layer->projected ? numbers_stay(t) && ends_are_right(t) : rows_stay(t));
 }

@@ -108,7 +108,8 @@ struct draft {
     const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size, *products;
     bool crowded; /* called with a batch of many short sequences */
 };
-#define NOTHING_DRAWN .window_left = -1, .window_right = -1, .rel_left = -1, .rel_right = -1, .scale = NAN
+#define NOTHING_DRAWN \
+    .window_left = -1, .window_right = -1, .rel_left = -1, .rel_right = -1, .conv_taps = -1, .scale = NAN
 
 static const struct {
     unsigned bit;
@@ -125,7 +126,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached, blocks, rows, train, fast, whole;
+    bool print, cached, blocks, rows, states, train, fast, whole;
 };
 
 /* What decides the sizes. */
@@ -452,6 +453,35 @@ static void draw_rows(struct dice *dice, struct draft *d)
     d->batch_rows = drawn.batch_rows;
 }
 
+/* A layer with a state in place of the one that was drawn. */
+static void draw_states(struct dice *dice, struct draft *d)
+{
+    const struct draft drawn = *d;
+    const bool given = chance(dice, 0.5);
+    *d = (struct draft){NOTHING_DRAWN, .layer = "recurrent", .crowded = chance(dice, 0.2)};
+    d->scale = drawn.scale;
+    d->size = drawn.size;
+    d->input = given ? "projected" : NULL;
+    d->rule = WORD(dice, "linear", "gated", "delta", "gated_delta", NULL);
+    const bool decays = d->rule == NULL || is(d->rule, "gated") || is(d->rule, "gated_delta");
+    d->decay = decays ? WORD(dice, "head", "column", NULL) : NULL;
+    d->h_kv = between(dice, 1, 4);
+    d->h_v = d->h_kv * PICK(dice, 1, 1, 2, 3);
+    d->h = chance(dice, 0.5) ? d->h_v * PICK(dice, 1, 1, 2, 3, 5) : divisor(dice, d->h_v, d->h_v);
+    d->d_k = near_edge(dice, 130);
+    d->d_v = chance(dice, 0.3) ? 0 : near_edge(dice, 170);
+    d->seq_len = chance(dice, 0.2) ? 1 : near_edge(dice, d->crowded ? 20 : 90);
+    d->mask = chance(dice, 0.4) ? MASK_PADDING : 0;
+    d->pad_rows = d->mask != 0 ? "skipped" : NULL;
+    if (given)
+        return;
+    d->d_model = near_edge(dice, 130);
+    d->conv_taps = chance(dice, 0.4) ? -1 : PICK(dice, 0, 1, 2, 3, 4, 5);
+    d->qk_norm = chance(dice, 0.7) ? "l2_sum" : NULL;
+    d->out_gate = WORD(dice, "none", "silu", "sigmoid", NULL);
+    d->weight_layout = chance(dice, 0.4) ? "out_in" : NULL;
+}
+
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
 
 /* One of three words, or none. */
@@ -593,6 +623,9 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if (may && !d->crowded && !d->pad_rows && !is(d->input, "projected") && d->shape == SHAPE_USUAL &&
         (chance(&of_fast, 0.5) || options->fast))
         draw_fast(&of_fast, d);
+    struct dice of_states = {mix(dice->state ^ 0x737461746573)}; /* likewise */
+    if (options->states || (chance(&of_states, 0.07) && !cached && !in_block && !options->rows && !d->train))
+        draw_states(&of_states, d);
 }
 
 /* ---- the spec -------------------------------------------------------------------------------------------------- */
@@ -616,10 +649,10 @@ static bool may_restate(const struct draft *d, enum key key)
     switch (key) {
     case KEY_WIDTH: return attends && !projected && !(d->d_k > 0 && d->d_v > 0);
     case KEY_ATTENTION: case KEY_W_K: case KEY_W_V: return attends && !projected;
-    case KEY_HEADS: return projected;
+    case KEY_HEADS: return projected && attends;
     case KEY_INPUT: case KEY_W_O: case KEY_SCORES: return attends;
-    case KEY_BIAS: return !is(d->layer, "ffn");
-    default: return key == KEY_WEIGHT_LAYOUT;
+    case KEY_BIAS: return attends || is(d->layer, "linear");
+    default: return key == KEY_WEIGHT_LAYOUT && !(projected && !attends);
     }
 }
 
@@ -1058,6 +1091,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, split", d->train && is(d->input, "split")) F("train, tied", d->train && d->w_k) \
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
+    F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
+    F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
     F("layer ffn", is(d->layer, "ffn")) F("layer linear", is(d->layer, "linear")) \
     F("linear, normed", is(d->layer, "linear") && d->norm_eps > 0) F("linear, activation", d->activation != NULL) \
     F("linear, softcap", is(d->layer, "linear") && d->softcap > 0) \
@@ -1113,7 +1148,7 @@ static void summarise(struct sweep *sweep)
     printf("%zu layers, %zu kernels checked, %zu kernels skipped that this machine cannot run\n", layers,
            sweep->kernels, sweep->skipped);
     if (layers >= EVERYTHING_FROM && missing > 0 && !sweep->options->cached && !sweep->options->blocks &&
-        !sweep->options->rows && !sweep->options->train) {
+        !sweep->options->rows && !sweep->options->states && !sweep->options->train) {
         printf("FAILED: %zu of the features above were never drawn\n", missing);
         sweep->failed++;
     }
@@ -1178,10 +1213,10 @@ static int run(const struct options *options)
 static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
-          "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--train] [--whole]\n"
+          "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--states] [--train] [--whole]\n"
           "             [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
-          "--blocks all that can be stand in a block, with --rows they have no attention,\n"
+          "--blocks all that can be stand in a block, with --rows they have no attention, with --states a state,\n"
           "with --train all have gradients, with --whole products are of whole numbers. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
@@ -1204,7 +1239,8 @@ static bool parse(struct options *options, int argc, char **argv)
                                           {"jobs", 1, NULL, 'j'}, {"isa", 1, NULL, 'i'},   {"cc", 1, NULL, 'C'},
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
                                           {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"rows", 0, NULL, 'r'},
-                                          {"train", 0, NULL, 't'}, {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'},
+                                          {"states", 0, NULL, 'S'}, {"train", 0, NULL, 't'},
+                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'},
                                           {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
@@ -1227,6 +1263,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'b': options->blocks = true; break;
         case 't': options->train = true; break;
         case 'r': options->rows = true; break;
+        case 'S': options->states = true; break;
         case 'F': options->fast = true; break;
         case 'w': options->whole = true; break;
         default: good = false;
