@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "reference/compare.h"
 #include "base/memory.h"
+#include "reference/compare.h"
 
 /* ---- a sequence in several calls ------------------------------------------------------------------------------- */
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "roundoff.h"
 #include "base/memory.h"
+#include "roundoff.h"
 
 /* Errors of a column of S: at most; as a random walk whose steps are roundings; and of what is read, which add up. */
 struct column { double worst, walk, read; };
@@ -51,7 +51,7 @@ static void read_token(struct state *s, size_t t)
     for (size_t i = 0; i < s->d_k; i++) {
         const size_t at = t * of->decay.columns + s->s * columns + i % columns;
         const double g = layer_decays(layer) ? of->decay.value[at] : 0;
-        s->e[i] = exp(g);
+        s->e[i] = exp(g) * (1 + jitter_of(of->jitter, 4 + 2 * fabs(g)));
         s->e_error[i] = !layer_decays(layer) ? 0 /* below f32's normal numbers it may be 0 */
                                              : s->e[i] * (expm1(of->decay.error[at]) + 2 * BOUND_U * fabs(g) +
                                                           BOUND_EXP2) +
@@ -79,7 +79,8 @@ static void correct(struct state *s, size_t t)
         }
     for (size_t j = 0; j < d_v; j++) {
         const double v = s->of->v.value[t * s->of->v.columns + s->s * d_v + j];
-        s->u[j] = corrects ? s->beta * (v - s->held[j]) : v;
+        const double held = s->held[j] + jitter_of(s->of->jitter, s->held_size[j] / 2);
+        s->u[j] = corrects ? s->beta * (v - held) * (1 + jitter_of(s->of->jitter, 2)) : v;
     }
 }
 
@@ -137,8 +138,10 @@ static void carry_errors(struct state *s, size_t t)
 static void update(struct state *s)
 {
     for (size_t i = 0; i < s->d_k; i++)
-        for (size_t j = 0; j < s->d_v; j++)
-            s->numbers[i * s->d_v + j] = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
+        for (size_t j = 0; j < s->d_v; j++) {
+            const double next = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
+            s->numbers[i * s->d_v + j] = next + jitter_of(s->of->jitter, 2 * fabs(next));
+        }
 }
 
 /* Outputs of the query heads of this state for token t, and their errors */
@@ -162,7 +165,7 @@ static void read_state(const struct state *s, size_t t)
                 squares += square(product);
                 column += square(number);
             }
-            of->out.value[at] = scale * sum;
+            of->out.value[at] = scale * (sum + jitter_of(of->jitter, size / 2));
             if (!of->bounds)
                 continue;
             const double read = q_error * (sqrt(column) + c->worst);
