@@ -6,6 +6,9 @@
 --   prefixes, word, layer, last, head    names of tensors; last: false where no norm is last
 --   attention, ffn_modules, norms        names of modules behind a layer's, by the letters of a spec's tensors
 --   layout     of matrices
+--   both       whether tokens see those behind them too: then the stack is an encoder
+--   bare       function(i) → whether attention of layer i from 0 on has no norm before it
+--   heads      function(m, does, of): in place of logits
 --   act        the activation where config.json does not say; ffn: the one that all models have
 --   gated      false: no gate
 --   inner      d_ff over d_model where config.json does not say d_ff
@@ -42,13 +45,14 @@ local llama = {
 }
 llama.keys.__index = llama.keys
 
-local abouts = {pre = "A layer with norms before attention and feed-forward",
+local abouts = {outputs = "A layer with norms of what attention and feed-forward put out",
+                pre = "A layer with norms before attention and feed-forward",
                 post = "A layer with norms behind attention and feed-forward",
                 parallel = "A layer whose attention and feed-forward stand side by side",
                 sandwich = "A layer with norms around attention and feed-forward"}
 
 -- Tensors of the layer whose names begin with `at`.
-local function weights(m, kind, of, at)
+local function weights(m, kind, of, at, bare)
     local w = m:modules(at, kind.attention, not of.bias)
     if kind.fused then
         kind.fused(m, w, at, of)
@@ -57,7 +61,7 @@ local function weights(m, kind, of, at)
         w["b_" .. letter] = m.zeros
     end
     m:modules(at, kind.ffn_modules, not of.ffn_bias, w)
-    for norm, name in pairs(kind.norms) do
+    for norm, name in pairs(bare and {n1 = kind.norms.n2} or kind.norms) do
         local gain, shift = m:norm_names(at .. name)
         w[norm .. "_g"] = kind.plus_one and m:plus_one(gain) or kind.gain and gain or m.ones
         w[norm .. "_b"] = kind.norm == "layer" and kind.shift and kind.gain and shift or nil
@@ -73,13 +77,13 @@ local function weights(m, kind, of, at)
     return w
 end
 
--- Layers that are alike have one spec: → of each layer from 1 on, {name of the spec, window, turned}
-local function sorts(count, left, windowed, turned)
+-- Layers that are alike have one spec: → of each layer from 1 on, {name of the spec, window, turned, bare}
+local function sorts(count, left, windowed, turned, bare)
     local of, first, varies, mixed = {}, {}, {}, false
     for i = 1, count do
         local window = left and windowed[i] or false
         local turns = turned == nil or turned(i - 1, window)
-        of[i] = {window = window, turned = turns, i = i}
+        of[i] = {window = window, turned = turns, bare = bare ~= nil and bare(i - 1), i = i}
         if first[window] == nil then
             first[window] = turns
         end
@@ -90,6 +94,7 @@ local function sorts(count, left, windowed, turned)
         local name = varies[true] and varies[false] and (layer.window and "window" or "full") or nil
         local turns = mixed and (layer.turned and "rope" or "no_rope") or nil
         layer.name = name and turns and name .. "_" .. turns or name or turns or "layer"
+        layer.name = layer.bare and "bare_" .. layer.name or layer.name
     end
     return of
 end
@@ -116,7 +121,8 @@ return function(m, kind)
         left, windowed = kind.windows(m, layers)
     end
     c:ignore("pretraining_tp")
-    local seq, all, cache = m:lengths(positions, kind.positions ~= nil, true)
+    local stack = kind.both and "encoder" or "decoder"
+    local seq, all, cache = m:lengths(positions, kind.positions ~= nil, not kind.both)
     if not d_k and width % h ~= 0 then
         c:wrong(keys.width, "is %d, no multiple of %s%s", width, keys.h,
                 keys.d_k and ", and there is no " .. keys.d_k or "")
@@ -126,15 +132,22 @@ return function(m, kind)
     of.without = of.bias and ("qkvo"):gsub("[" .. biases .. "]", "") or ""
 
     local function make_spec(layer)
-        local reach, spec = layer.window and left, m:spec(layer.name, abouts[kind.block] .. (
+        local reach, spec = layer.window and left or nil, m:spec(layer.name, abouts[kind.block] .. (
             layer.window and ", and a window" or ""))
         spec:add("d_model", width, keys.width):add("h", h, keys.h):add("h_kv", (keys.h_kv or h_kv < h) and h_kv or nil,
                                                                                 keys.h_kv or "one for all")
         if d_k then
             spec:add("d_k", d_k, keys.d_k):add("d_v", d_k, keys.d_k)
         end
-        m:cache(spec, seq, all, cache, reach)
-        if reach then
+        if kind.both then
+            spec:add("seq_len", seq, keys.positions .. ", or --seq-len"):padding("", reach and "+window")
+            spec:add("window_left", reach, kind.window_key):add("window_right", reach, kind.window_key)
+        else
+            m:cache(spec, seq, all, cache, reach)
+        end
+        if kind.both then
+            reach = nil
+        elseif reach then
             m:causal(spec, "+window"):add("window_left", reach, (kind.window_key or "sliding_window") ..
                                           " less the query's own position")
         else
@@ -147,12 +160,13 @@ return function(m, kind)
         if layer.turned and kind.rope ~= false then
             (kind.rope or m.rope)(m, spec, of, layer)
         end
-        spec:add("qk_norm", kind.qk_norm and "rms" or nil)
+        spec:add("qk_norm", kind.qk_norm and (kind.qk_norm.kind or "rms") or nil)
         if kind.more then
             kind.more(m, spec, of)
         end
         spec:block(kind.block, kind.norm, eps, keys.eps or kind.eps_of)
         spec:add("norm_bias", kind.norm == "layer" and not (kind.shift and kind.gain) and "false" or nil)
+        spec:add("input_norm", layer.bare and "false" or nil)
         spec:add("norm_shared", kind.norm_shared and "true" or nil)
         spec:add("ffn", activation, kind.ffn and kind.ffn_of or keys.act):add("d_ff", of.d_ff, written)
         if of.bias or of.ffn_bias then
@@ -160,7 +174,7 @@ return function(m, kind)
         end
         return spec
     end
-    local specs, list = {}, sorts(layers, left, windowed, kind.turned)
+    local specs, list = {}, sorts(layers, left, windowed, kind.turned, kind.bare)
     c:ignore(kind.turned and "rope_parameters rope_scaling rope_theta" or "") -- where no layer is rotated
     for _, layer in ipairs(list) do
         specs[layer.name] = specs[layer.name] or make_spec(layer)
@@ -168,13 +182,13 @@ return function(m, kind)
 
     local p = m:prefix(kind.prefixes, kind.word .. ".weight")
     local word = p .. kind.word .. ".weight"
-    m:input("decoder", "tokens", m:needs(cache), width):add("vocab", vocab):add("seq_len", seq)
-        :add("positions", positions)
+    m:input(stack, "tokens", m:needs(cache), width):add("vocab", vocab):add("seq_len", seq)
+        :add("positions", not kind.both and positions or nil)
     local narrow = kind.narrow
-    local embedding = m:section("decoder embedding")
+    local embedding = m:section(stack .. " embedding")
     embedding:weight("word", word, {vocab, narrow and narrow.width or width})
     embedding:add("scale", kind.scale and kind.scale(width))
-    local product = narrow and m:projection("decoder", {d_in = narrow.width, d_out = width,
+    local product = narrow and m:projection(stack, {d_in = narrow.width, d_out = width,
                                                         w = p .. narrow.into .. ".weight"})
     if kind.positions then
         local module, offset = kind.positions[1], kind.positions[2] or 0
@@ -188,18 +202,21 @@ return function(m, kind)
     if kind.norm_in then
         norm(embedding, kind.norm_in)
     end
-    m:layers("decoder", layers, p .. kind.layer, function(at, i)
-        return specs[list[i + 1].name], weights(m, kind, of, at)
+    m:layers(stack, layers, p .. kind.layer, function(at, i)
+        return specs[list[i + 1].name], weights(m, kind, of, at, list[i + 1].bare)
     end)
     if kind.last then
-        norm(m:section("decoder norm"), kind.last)
+        norm(m:section(stack .. " norm"), kind.last)
     end
     local logits = kind.logits or {}
+    logits.from = stack
     if narrow then
         m:head("project_out", "decoder", "all", {d_in = width, d_out = narrow.width, w = p .. narrow.out .. ".weight"})
         logits.from = "head project_out"
     end
-    if does.words then
+    if kind.heads then
+        kind.heads(m, does, {word = word, vocab = vocab, width = width, tied = tied, eps = eps})
+    elseif does.words then
         m:logits(kind.head .. ".weight", word, vocab, narrow and narrow.width or width, tied, logits)
     end
     m:buffers(".*layers%.%d+%.self_attn%.rotary_emb%.inv_freq", ".*rotary_emb%.inv_freq",

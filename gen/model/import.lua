@@ -27,6 +27,11 @@ local families = {
     bloom = {"bloom", "Bloom"}, falcon = {"falcon", "Falcon"}, opt = {"opt", "OPT"},
     bart = {"bart", "Bart"}, mbart = {"mbart", "MBart"}, marian = {"marian", "Marian"}, mt5 = {"t5", "MT5"},
     m2m_100 = {"m2m_100", "M2M100"}, pegasus = {"pegasus", "Pegasus"},
+    mpnet = {"mpnet", "MPNet"}, ["xlm-roberta-xl"] = {"xlm_roberta_xl", "XLMRobertaXL"},
+    electra = {"electra", "Electra"}, albert = {"albert", "Albert"}, nomic_bert = {"nomic_bert", "NomicBert"},
+    deit = {"vit", "DeiT"}, olmo = {"olmo", "Olmo"}, olmo2 = {"olmo2", "Olmo2"}, olmo3 = {"olmo2", "Olmo3"},
+    nemotron = {"nemotron", "Nemotron"}, modernbert = {"modernbert", "ModernBert"},
+    eurobert = {"eurobert", "EuroBert"},
 }
 
 -- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
@@ -615,8 +620,8 @@ function Model:projection(stack, of)
                         "Words of another width than the model's", of)
 end
 
--- A head of this name: of rows `rows` ("all", or the "first" of a sequence) of `from`. `of` as above, with scale of
--- these rows.
+-- A head of this name: of rows `rows` ("all", or the "first" or "second" of a sequence) of `from`. `of` as above, with
+-- scale of these rows.
 function Model:head(name, from, rows, of, behind)
     of.rows = rows == "all" and math.min(self.seq_len, HEAD_ROWS) or HEAD_SEQUENCES
     local section = self:product("head " .. name, name, "Head " .. name, of, behind)
@@ -723,11 +728,12 @@ end
 function Model:masked_words(of, names)
     local own = names.head .. ".bias"
     local bias = (self:has(own) or not of.tied) and own or names.bias
-    self:head("transform", "encoder", "all", {d_in = of.width, d_out = of.width, activation = of.activation,
+    local width = of.narrow or of.width
+    self:head("transform", "encoder", "all", {d_in = of.width, d_out = width, activation = of.activation,
                                               module = names.dense}, function(section)
-        section:norm("layer", of.eps, names.norm, of.width)
+        section:norm("layer", of.eps, names.norm, width)
     end)
-    self:logits(names.head .. ".weight", of.word, of.vocab, of.width, of.tied,
+    self:logits(names.head .. ".weight", of.word, of.vocab, width, of.tied,
                 {from = "head transform", bias = bias})
 end
 
@@ -882,6 +888,28 @@ function Model:rope(spec, of, _, how)
         number("rope_attention_factor", "attention_factor", false)
         for _, key in ipairs{"attn_factor", "mscale", "mscale_all_dim"} do
             from:only(key, nil, "write attention_factor, which is a spec's rope_attention_factor")
+        end
+    end
+end
+
+-- Rotation of a family whose layers with a window have numbers of their own: → function(m, spec, of, layer), from
+-- rope_parameters of each kind, or by `window` and `full`, {key or nil, theta} where that is missing.
+function Model:ropes(window, full)
+    local c = self.config
+    local nested = c:inner("rope_parameters")
+    local thetas = {[true] = window[1] and c:number(window[1], window[2]) or window[2],
+                    [false] = full[1] and c:number(full[1], full[2]) or full[2]}
+    if nested then
+        nested:ignore("full_attention sliding_attention")
+        c:only("rope_scaling", nil, "rope_parameters are there")
+    end
+    return function(_, spec, of, layer)
+        local keys = nested and nested:inner(layer.window and "sliding_attention" or "full_attention")
+        if keys or not nested and not layer.window then
+            self:rope(spec, of, layer, {keys = keys, theta = thetas[layer.window], theta_key = not keys and full[1]})
+        else
+            spec:add("rope", "half"):add("rope_theta", thetas[layer.window], layer.window and window[1] or full[1])
+            c:ignore("rope_scaling rope_theta")
         end
     end
 end

@@ -591,8 +591,13 @@ local function read_head(section, heads, stacks)
         wrong(section.number, "a head's name is letters, digits and _; write for example [head logits]")
     end
     local from = value_of(section, "from") or ""
-    local head = {name = name, rows = choice(section, "rows", "all first"), parent = heads[from:match("^head (.*)$")]}
+    local head = {name = name, rows = choice(section, "rows", "all first second"),
+                  parent = heads[from:match("^head (.*)$")]}
     head.stack = head.parent and head.parent.stack or stacks[from]
+    head.second = head.rows == "second"
+    if head.second and (not head.stack or head.parent or head.stack.kind ~= "patches") then
+        wrong(section.number, "rows = second is of an encoder of images, whose second row is a token of distillation")
+    end
     if not head.stack then
         wrong(section.number, "from is one of: encoder, decoder, head NAME of a head above")
     end
@@ -657,6 +662,9 @@ for _, section in ipairs(sections) do
 end
 local known = {[""] = true, weights = true}
 for _, part in ipairs(parts) do known[part.section.title] = true end
+for _, stack in ipairs(model.stacks) do
+    for i = 1, #stack.layers do known[("%s layer %d"):format(stack.name, i - 1)] = true end
+end
 for _, stack in ipairs(model.stacks) do
     for what in ("input embedding norm pooling projection"):gmatch("%S+") do known[stack.name .. " " .. what] = true end
     if stack.kind == "tokens" then read_words(stack, model.heads) end
@@ -750,7 +758,7 @@ end
 model.common_floats, model.work, model.longest, model.extra, model.largest = common_floats, 1, 1, 1, d_model
 model.norms, model.layers = {}, 0
 model.any = {cached = false, paged = false, cross = false, kept = false, source_lengths = false, mean = false,
-             lengths = false, rows = false, row = false, times = false, ones = false}
+             lengths = false, rows = false, row = false, times = false, ones = false, second = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -769,6 +777,7 @@ for _, stack in ipairs(model.stacks) do
         note(head.norm)
         model.extra = math.max(model.extra, head.at_once * head.floats)
         model.largest = math.max(model.largest, head.width)
+        any.second = any.second or head.second
         any.rows, any.row = any.rows or head.all, any.row or head.single ~= nil
         any.vocab = stack.cached and head.name == "logits" and head.width or any.vocab
     end

@@ -270,6 +270,120 @@ def _(r):
     return bart(r, pad=0)
 
 
+def bert(r, act=ACTS, types=True):
+    of = {**sizes(r, even=False), **some(r, intermediate_size=[12, 20], max_position_embeddings=[14, 30], hidden_act=act,
+                                         layer_norm_eps=[1e-5, 1e-12], num_labels=[3])}
+    return {**of, **(some(r, type_vocab_size=[1, 2]) if types else {})}
+
+
+def heads(name, *endings):
+    return [name + ending for ending in ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification",
+                                         "ForQuestionAnswering", *endings)]
+
+
+@family("bert", *heads("Bert", "ForMultipleChoice", "ForPreTraining"))
+def _(r):
+    return bert(r)
+
+
+@family("camembert", *heads("Camembert", "ForMultipleChoice"))
+def _(r):
+    return {**bert(r), "pad_token_id": 1}
+
+
+@family("mpnet", *heads("MPNet", "ForMultipleChoice"))
+def _(r):
+    return bert(r, types=False)
+
+
+@family("xlm-roberta-xl", *heads("XLMRobertaXL", "ForMultipleChoice"))
+def _(r):
+    return {**bert(r), "pad_token_id": r.choice([0, 1])}
+
+
+@family("electra", *heads("Electra", "ForPreTraining"))
+def _(r):
+    of = bert(r)
+    return {**of, "embedding_size": r.choice([of["hidden_size"], 6, 10])}
+
+
+@family("albert", *heads("Albert", "ForMultipleChoice", "ForPreTraining"))
+def _(r):
+    of = bert(r)
+    return {**of, "embedding_size": r.choice([of["hidden_size"], 6, 10]), "num_hidden_groups": r.choice(
+        [1, 1, of["num_hidden_layers"]])}
+
+
+@family("nomic_bert", *heads("NomicBert")[:4])
+def _(r):
+    of = {**bert(r, act=GATED), **sizes(r)}
+    return {**of, **rope(r, of["hidden_size"] // of["num_attention_heads"])}
+
+
+@family("deit", "DeiTModel", "DeiTForImageClassification", "DeiTForImageClassificationWithTeacher")
+def _(r):
+    of = sizes(r, even=False)
+    of.pop("vocab_size")
+    return {**of, **some(r, image_size=[8, 12], patch_size=[4], num_channels=[1, 3], qkv_bias=[True, False],
+                                           intermediate_size=[12, 20], hidden_act=ACTS, num_labels=[3])}
+
+
+@family("vit", "ViTModel", "ViTForImageClassification")
+def _(r):
+    of = sizes(r, even=False)
+    of.pop("vocab_size")
+    return {**of, **some(r, image_size=[8, 12], patch_size=[4], num_channels=[1, 3], qkv_bias=[True, False],
+                                           intermediate_size=[12, 20], hidden_act=ACTS, num_labels=[3])}
+
+
+@family("embeddinggemma", "Gemma3TextModel")
+def _(r):
+    of = FAMILIES["gemma3_text"][0](r)
+    return {**of, "use_bidirectional_attention": True, "sliding_window": r.choice([6, 7, 8])}
+
+
+@family("olmo", "OlmoForCausalLM", "OlmoModel")
+def _(r):
+    return {**llama_like(r), **some(r, attention_bias=[True, False], hidden_act=GATED)}
+
+
+@family("olmo2", "Olmo2ForCausalLM", "Olmo2Model")
+def _(r):
+    return {**llama_like(r), **some(r, attention_bias=[True, False], hidden_act=GATED)}
+
+
+@family("olmo3", "Olmo3ForCausalLM", "Olmo3Model")
+def _(r):
+    of = {**llama_like(r), **some(r, attention_bias=[True, False], sliding_window=[3, 5])}
+    of["rope_parameters"] = {"full_attention": of["rope_parameters"],
+                             "sliding_attention": {"rope_type": "default", "rope_theta": r.choice([100.0, 10000.0])}}
+    return {**of, **(layer_types(r, of["num_hidden_layers"]) if r.random() < 0.7 else {})}
+
+
+@family("nemotron", "NemotronForCausalLM", "NemotronModel")
+def _(r):
+    return {**llama_like(r, part=True), **some(r, attention_bias=[True, False], mlp_bias=[True, False],
+                                               hidden_act=["relu2", "gelu", "silu"])}
+
+
+@family("modernbert", *heads("ModernBert")[:4])
+def _(r):
+    of = {**sizes(r), **some(
+        r, intermediate_size=[12, 20], max_position_embeddings=[16, 40], norm_bias=[True, False], local_attention=[6, 8],
+        attention_bias=[True, False], mlp_bias=[True, False], decoder_bias=[True, False], classifier_bias=[True, False],
+        tie_word_embeddings=[True, False], hidden_activation=GATED, num_labels=[3]), "pad_token_id": 0}
+    if r.random() < 0.6:
+        of["rope_parameters"] = {kind: {"rope_type": "default", "rope_theta": r.choice([100.0, 10000.0])}
+                                 for kind in ("full_attention", "sliding_attention")}
+    return {**of, **(layer_types(r, of["num_hidden_layers"]) if r.random() < 0.5 else {}), "eos_token_id": 1, "bos_token_id": 2}
+
+
+@family("eurobert", "EuroBertModel", "EuroBertForMaskedLM", "EuroBertForTokenClassification")
+def _(r):
+    return {**llama_like(r, d_k=True), **some(r, attention_bias=[True, False], mlp_bias=[True, False], num_labels=[3]),
+            "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
+
+
 # ---- a model as C ----
 
 FIELD = re.compile(r"^\s+(?:const )?\w+ \*?(\w+)(?:, (\w+))?(?:, (\w+))?;", re.M)
@@ -342,6 +456,8 @@ def draw(name, seed, folder):
     r = random.Random(f"{name} {seed}")
     torch.manual_seed(seed)
     given, kind = drawer(r), getattr(t, r.choice(classes))
+    if kind.__name__.endswith("QuestionAnswering"):
+        given.pop("num_labels")
     model = kind((getattr(t, config) if config else kind.config_class)(**given))
     with torch.no_grad():
         for key, weight in model.named_parameters():
@@ -411,6 +527,10 @@ def check_encoder(c, model, vocab, r):
             theirs = {"qa_outputs": torch.stack([out.start_logits, out.end_logits], -1)}
     if "pooler" not in c.fields["args"]:
         theirs.pop("pooler", None)
+    if "replaced" in c.fields["args"]:
+        theirs["replaced"] = theirs.pop("classifier")[..., None]
+    if "sop_logits" in (out if "out" in locals() else {}):
+        theirs["order"] = out.sop_logits
     mine = {key: torch.full(rows.shape, 7.0, dtype=torch.float32) for key, rows in theirs.items()}
     lengths = torch.tensor(LENGTHS, dtype=torch.int32)
     c.run("args", "run", ids=ids.to(torch.int32), lengths=lengths, batch=2, n=TOKENS, **extra, **mine)
@@ -450,7 +570,9 @@ def check_both(c, model, vocab, r):
 def check_images(c, model, vocab, r):
     config = getattr(model.config, "vision_config", model.config)
     pixels = torch.randn(2, config.num_channels, config.image_size, config.image_size)
-    theirs = heads_of(model, model(pixel_values=pixels.double()))
+    theirs = heads_of(model, out := model(pixel_values=pixels.double()))
+    if "cls_logits" in out:
+        theirs = {"cls_classifier": out.cls_logits, "distillation_classifier": out.distillation_logits}
     if "pooler" not in c.fields["args"]:
         theirs.pop("pooler", None)
     mine = {key: torch.full(rows.shape, 7.0, dtype=torch.float32) for key, rows in theirs.items()}

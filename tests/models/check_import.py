@@ -28,7 +28,11 @@ BATCH, TOKENS = 2, 9
 LENGTHS = torch.tensor([TOKENS, 6])
 ACT = {
     "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu,
-    "tanh": torch.tanh, "swiglu": F.silu, "geglu": F.gelu, "geglu_tanh": lambda x: F.gelu(x, approximate="tanh")}
+    "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu2": lambda x: F.relu(x) ** 2,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x)}
+GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu", "quick_geglu": "quick_gelu",
+         "glu": "sigmoid"}
+ACT.update({gated: ACT[plain] for gated, plain in GATED.items()})
 
 
 # ---- the two kinds of files ----
@@ -40,7 +44,7 @@ SPEC = dict(
     block={"post", "pre", "outputs", "sandwich", "parallel"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
     rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
     norm_shared={"true", "false"}, norm_bias={"true", "false"}, input_norm={"true", "false"},
-    qk_norm={"none", "rms"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
+    qk_norm={"none", "rms", "rms_all"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
     rope_scaling={"none", "linear", "llama3", "yarn"},
     mask={"none", "padding", "padding+window", "causal+padding", "causal+padding+window", "causal+window+padding"},
     **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left window_right rope_theta rope_dims "
@@ -195,7 +199,10 @@ def attention(spec, w, x, source, lengths):
     kv, d = int(spec.get("h_kv", h)), int(spec.get("d_k", width // h))
 
     def heads(name, rows, count):
-        return linear(rows, w["w_" + name], w.get("b_" + name)).unflatten(-1, (count, d)).transpose(1, 2)
+        rows = linear(rows, w["w_" + name], w.get("b_" + name))
+        if spec["qk_norm"] == "rms_all" and name != "v":
+            rows = norm(rows, "rms", spec["norm_eps"], w["g_" + name])
+        return rows.unflatten(-1, (count, d)).transpose(1, 2)
     q, k, v = heads("q", x, h), heads("k", source, kv), heads("v", source, kv)
     if spec["qk_norm"] == "rms":
         q, k = norm(q, "rms", spec["norm_eps"], w["g_q"]), norm(k, "rms", spec["norm_eps"], w["g_k"])
@@ -230,7 +237,7 @@ def block(spec, w, x, source, lengths):
 
     def ffn(rows):
         act, up = ACT[spec["ffn"]], linear(rows, w["w_1"], w.get("b_1"))
-        gated = spec["ffn"] in ("swiglu", "geglu", "geglu_tanh")
+        gated = spec["ffn"] in GATED
         return linear(act(linear(rows, w["w_g"], w.get("b_g"))) * up if gated else act(up), w["w_2"], w.get("b_2"))
     kind, fed = spec["block"], spec["ffn"] != "none"
     if kind == "post":
@@ -368,6 +375,8 @@ def answers(kind, model, call):
              "last_hidden_state": "hidden", "logits": "classifier"}
     if kind.endswith(("LM", "LMHeadModel", "Generation", "MTModel")):
         names["logits"] = "logits"
+    elif kind == "ElectraForPreTraining":
+        return {"replaced": out.logits[..., None]}
     elif "NextSentence" in kind:
         names["logits"] = "seq_relationship"
     found = {ours: out[theirs] for theirs, ours in names.items() if out.get(theirs) is not None}
@@ -406,7 +415,7 @@ def compare(folder, out, model):
         del theirs["pooler"]  # drawn by transformers
     if "project_out" in mine and "hidden" in theirs:
         theirs["project_out"] = theirs.pop("hidden")  # of words of another width
-    for name in set(theirs) - set(mine) | set(mine) - set(theirs) - {"hidden", "pooler", "transform", "dense",
+    for name in set(theirs) - set(mine) | set(mine) - set(theirs) - {"hidden", "pooler", "transform", "dense", "order",
                                                                      "project_out"}:
         raise ValueError(f"{name} is an output of one side alone")
     worst = 0

@@ -59,6 +59,9 @@ def encoder(model, config):
     elif hasattr(model, "classifier") and hasattr(model.classifier, "out_proj"):
         out["dense"] = torch.tanh(model.classifier.dense(hidden[:, 0]))
         out["classifier"] = model.classifier(hidden)
+    elif hasattr(model, "head"):
+        out["transform"] = model.head(hidden) * rows
+        out["classifier"] = model.classifier(model.head(hidden)) * rows
     elif hasattr(model, "classifier"):
         out["classifier"] = model.classifier(out["pooler"]) if "pooler" in out else model.classifier(hidden) * rows
     return out
@@ -66,10 +69,11 @@ def encoder(model, config):
 
 def outputs(model, config):
     kind = config.model_type
-    if kind == "vit":
+    if hasattr(config, "patch_size"):
         pixels = draw_numbers(BATCH, config.num_channels, config.image_size, config.image_size)
         out = model(pixels, output_hidden_states=True)
-        return {"hidden": model.vit.layernorm(out.hidden_states[-1]), "classifier": out.logits}
+        base = getattr(model, model.base_model_prefix)
+        return {"hidden": base.layernorm(out.hidden_states[-1]), "classifier": out.logits}
     if config.is_encoder_decoder:
         ids = draw_ids(TOKENS - 2, 3)
         if kind != "whisper":

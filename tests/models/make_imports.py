@@ -107,6 +107,27 @@ MORE = {
     "marian": (t.MarianMTModel, t.MarianConfig(**dict(BART, activation_function="swish")), "bfloat16"),
     "m2m_100": (t.M2M100ForConditionalGeneration, t.M2M100Config(**BART), "bfloat16"),
     "pegasus": (t.PegasusForConditionalGeneration, t.PegasusConfig(**dict(BART, pad_token_id=0)), "bfloat16"),
+    "mt5": (t.MT5ForConditionalGeneration, t.MT5Config(**dict(T5, num_layers=1)), "bfloat16"),
+    "mpnet": (t.MPNetModel, t.MPNetConfig(**dict(BERT, num_hidden_layers=1)), "bfloat16"),
+    "xlm-roberta-xl": (t.XLMRobertaXLModel, t.XLMRobertaXLConfig(**dict(BERT, num_hidden_layers=1)), "bfloat16"),
+    "electra": (t.ElectraForMaskedLM, t.ElectraConfig(**dict(BERT, num_hidden_layers=1), embedding_size=6), "bfloat16"),
+    "albert": (t.AlbertForTokenClassification, t.AlbertConfig(
+        **dict(BERT, num_hidden_layers=3), embedding_size=6, num_labels=3), "bfloat16"),
+    "nomic_bert": (t.NomicBertModel, t.NomicBertConfig(**dict(BERT, num_hidden_layers=1)), "bfloat16"),
+    "deit": (t.DeiTForImageClassification, t.DeiTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=20, image_size=8, patch_size=4,
+        num_labels=3), "bfloat16"),
+    "embeddinggemma": (t.Gemma3TextModel, t.Gemma3TextConfig(
+        **ROPE, head_dim=6, query_pre_attn_scalar=20, sliding_window=6, use_bidirectional_attention=True,
+        layer_types=["sliding_attention", "full_attention"]), "bfloat16"),
+    "olmo": (t.OlmoForCausalLM, t.OlmoConfig(**ONE), "bfloat16"),
+    "olmo2": (t.Olmo2ForCausalLM, t.Olmo2Config(**ONE), "bfloat16"),
+    "olmo3": (t.Olmo3ForCausalLM, t.Olmo3Config(
+        **ROPE, sliding_window=5, layer_types=["sliding_attention", "full_attention"]), "bfloat16"),
+    "nemotron": (t.NemotronForCausalLM, t.NemotronConfig(**ONE, head_dim=4, rope_parameters=PART), "bfloat16"),
+    "modernbert": (t.ModernBertForTokenClassification, t.ModernBertConfig(
+        **dict(BERT, num_hidden_layers=3), num_labels=3, local_attention=6, pad_token_id=0), "bfloat16"),
+    "eurobert": (t.EuroBertForMaskedLM, t.EuroBertConfig(**ONE, pad_token_id=0), "bfloat16"),
 }
 MODELS.update(MORE)
 

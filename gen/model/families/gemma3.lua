@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Gemma 3's text: Gemma 2 with queries and keys normed, a window in five layers of six, and there another rope_theta.
--- A gemma3 has its keys within text_config, and tensors of images, which are left out.
+-- A gemma3 has its keys within text_config, and tensors of images, which are left out. EmbeddingGemma sees both ways.
 
 return function(m)
     if m.kind == "gemma3" then
@@ -12,13 +12,7 @@ return function(m)
     local c = m.config
     local size, every = c:size("sliding_window", 4096), c:size("sliding_window_pattern", 6)
     c:ignore("_sliding_window_pattern")
-    local nested = c:inner("rope_parameters")
-    if nested then
-        nested:ignore("full_attention sliding_attention")
-        c:only("rope_scaling", nil, "rope_parameters are there")
-    end
-    local ropes = {[true] = {"sliding_attention", c:number("rope_local_base_freq", 10000)},
-                   [false] = {"full_attention", c:number("rope_theta", 1000000)}}
+    local both = c:flag("use_bidirectional_attention", false)
     c:only("attn_logit_softcapping", nil, "no Gemma 3 has it")
     m:base("gemma2")(m, {
         keys = {act = "hidden_activation"}, heads_kv = 4, block = "sandwich",
@@ -30,15 +24,12 @@ return function(m)
         qk_norm = {q = "self_attn.q_norm", k = "self_attn.k_norm"},
         defaults = {hidden_size = 2304, num_hidden_layers = 26, num_attention_heads = 8, intermediate_size = 9216,
                     vocab_size = 262208, max_position_embeddings = 131072},
-        windows = function(_, layers) return m:windows(layers, size, function(i) return (i + 1) % every > 0 end) end,
-        rope = function(_, spec, of, layer)
-            local rope = ropes[layer.window]
-            if layer.window and not nested then
-                spec:add("rope", "half"):add("rope_theta", rope[2], "rope_local_base_freq")
-            else
-                m:rope(spec, of, layer, {keys = nested and (nested:inner(rope[1]) or nil), theta = rope[2]})
-            end
+        windows = function(_, layers)
+            local left, list = m:windows(layers, size, function(i) return (i + 1) % every > 0 end)
+            return both and size // 2 or left, list
         end,
+        both = both, window_key = both and "half of sliding_window" or nil,
+        rope = m:ropes({"rope_local_base_freq", 10000}, {"rope_theta", 1000000}),
         more = function(_, spec)
             spec:add("scale", 1 / math.sqrt(c:number("query_pre_attn_scalar", 256)),
                      "1 over the root of query_pre_attn_scalar")

@@ -3,6 +3,7 @@
 
 return function(m)
     local c = m.config
+    c:ignore("max_window_layers")
     local used, every = c:flag("use_sliding_window", false), c:size("no_rope_layer_interval", 4)
     local list = c:get("no_rope_layers")
     local function turned(i)

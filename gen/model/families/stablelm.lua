@@ -5,6 +5,7 @@
 return function(m)
     local c = m.config
     local side = c:flag("use_parallel_residual", false)
+    c:ignore("norm_eps rope_pct")
     c:only("qk_layernorm", false, "norms of each head's own are not built")
     m:decoder{
         keys = {eps = "layer_norm_eps"}, eps = 1e-5, norm = "layer", heads_kv = 32,
