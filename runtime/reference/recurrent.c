@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See recurrent.h. The worst case is derived: docs/bound.md, "Around the states". The statistical gate of y is measured:
- * COPIES go through the same equations with roundings of random size; it is LAMBDA times the root of the mean square of
- * what they are off by, of an element or of its row, whichever is more. Of long calls there is none. */
+/* See recurrent.h. The worst case is derived: docs/bound.md, "Around the states". The statistical gate of y is measured
+ * there: COPIES go through the same equations with roundings of random size; it is LAMBDA times the root of the mean
+ * square of what they are off by, of an element or of its row, whichever is more. Of long calls there is none. */
 #include "recurrent.h"
 
 #include <float.h>
