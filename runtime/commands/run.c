@@ -210,6 +210,17 @@ static void expect_cache(struct job *job, bool values)
     }
 }
 
+/* States after the call: the reference's with --reference, then those that the file expects */
+static void expect_states(struct job *job, int part)
+{
+    const enum layer_tensor tensor = inputs_cache_of(job->call.layer, part);
+    const size_t count = inputs_count(job->call.layer, &job->call.inputs, tensor);
+    for (size_t i = 0; job->options->reference && i < count; i++)
+        ((float *)job->call.cache[part])[i] = (float)job->reference.cache[part][i];
+    expect_given(job, tensor, job->reference.cache[part], job->bounds.cache[part].worst, job->bounds.cache[part].drawn,
+                 job->bounds.cache[part].open, job->cache_given[part]);
+}
+
 /* y of a training call with dropout; without a dy the call is for inference */
 static void take_dropped_y(struct job *job)
 {
@@ -250,6 +261,8 @@ static bool compute_reference(struct job *job, bool pairs)
                      job->bounds.attn_open, job->attn_given);
     for (int values = 0; values < 2 && layer_has_cache(job->call.layer) && y > 0; values++)
         expect_cache(job, values);
+    for (int part = 0; layer_is_recurrent(job->call.layer) && part < inputs_compared(job->call.layer) && y > 0; part++)
+        expect_states(job, part);
     if (lse > 0)
         expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_drawn,
                      job->bounds.lse_open, job->lse_given);
@@ -291,8 +304,10 @@ static void compare_outputs(struct job *job, const char *who)
         compare_lse(&lse, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.lse, GATE_WORST);
         print_comparison(who, TENSOR_LSE, &lse);
     }
-    for (int values = 0; values < 2 && job->cache_given[values] != NULL; values++) {
+    for (int values = 0; values < 2; values++) {
         struct comparison cache = {0};
+        if (job->cache_given[values] == NULL)
+            continue;
         const enum layer_tensor tensor = inputs_cache_of(job->call.layer, values);
         compare_cache(&cache, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, values,
                       (const void *const *)job->call.cache, GATE_WORST);
@@ -364,10 +379,11 @@ static bool run_kernels(struct job *job)
 static bool write_outputs(struct job *job)
 {
     const enum layer_tensor which[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
-                                       TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE};
+                                       TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE, TENSOR_STATE,
+                                       TENSOR_CONV_STATE};
     void *const *cache = job->call.cache;
     void *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1],
-                          cache[2], cache[3]};
+                          cache[2], cache[3], cache[0], cache[1]};
     struct tensor items[sizeof which / sizeof *which + TENSOR_COUNT];
     char names[TENSOR_COUNT][40];
     size_t count = 0;

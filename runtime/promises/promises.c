@@ -967,7 +967,7 @@ static bool can_return(const struct layer *layer, int error)
     switch (error) {
     case KERNEL_LENGTH:
         return layer_has_tensor(layer, TENSOR_LENGTHS) || layer_has_tensor(layer, TENSOR_PAST) ||
-               layer_has_tensor(layer, TENSOR_PREFIX) || layer->source_kept;
+               layer_has_tensor(layer, TENSOR_PREFIX) || layer->source_kept || layer_is_recurrent(layer);
     case KERNEL_BROADCAST:
         return pairs;
     case KERNEL_NONFINITE:

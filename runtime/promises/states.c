@@ -262,9 +262,69 @@ static bool rows_stay(struct trial *t)
     return good;
 }
 
+/* ---- reset and copy --------------------------------------------------------------------------------------------- */
+
+static void *states_of(const struct kernel_states *states, int k, size_t b, const size_t *each)
+{
+    return states->tensor[k] != NULL ? (char *)states->tensor[k] + b * each[k] : NULL;
+}
+
+/* NAME_state_reset and NAME_state_copy beside memset and memcpy, and what they refuse */
+static bool moves_are_right(struct trial *t)
+{
+    const struct kernel_table *const call = t->kernel->call;
+    const int parts = inputs_compared(t->layer);
+    const size_t batch = t->in->batch;
+    const int32_t one = (int32_t)(t->seed % batch), none = (int32_t)batch, below = -1, zero = 0;
+    struct pool pool = {0};
+    struct kernel_states own = {.batch = batch}, from = own, expected = {.batch = 1};
+    int32_t *const which = pool_get(&pool, batch, sizeof *which);
+    size_t each[2] = {0, 0};
+    for (int k = 0; k < parts; k++) {
+        each[k] = trial_cache_bytes(t, k) / batch;
+        from.tensor[k] = t->in->tensor[inputs_cache_of(t->layer, k)];
+        own.tensor[k] = pool_get(&pool, batch + 1, each[k]);
+        expected.tensor[k] = pool_get(&pool, 1, each[k]);
+        memcpy(own.tensor[k], from.tensor[k], batch * each[k]);
+    }
+    bool good = call->state_reset(&own, &one, 1) == KERNEL_OK;
+    for (int k = 0; good && k < parts; k++)
+        for (size_t b = 0; good && b < batch; b++)
+            good = memcmp(states_of(&own, k, b, each),
+                          (int32_t)b == one ? expected.tensor[k] : states_of(&from, k, b, each), each[k]) == 0;
+    if (!good) {
+        pool_free(&pool);
+        return violated(t, "state_reset of sequence %d of %zu: not its states alone are zero", (int)one, batch);
+    }
+    for (size_t b = 0; b < batch; b++) /* each has those of the one behind it, but for one that stays as it is */
+        which[b] = (int32_t)b == one ? -1 : (int32_t)((b + 1) % batch);
+    good = call->state_copy(&own, &from, which) == KERNEL_OK;
+    for (int k = 0; good && k < parts; k++)
+        for (size_t b = 0; good && b < batch; b++)
+            good = memcmp(states_of(&own, k, b, each), which[b] < 0 ? expected.tensor[k]
+                                                   : states_of(&from, k, (size_t)which[b], each), each[k]) == 0;
+    const struct kernel_states first = {{own.tensor[0], own.tensor[1]}, 1};
+    const struct kernel_states next = {{states_of(&own, 0, 1, each), states_of(&own, 1, 1, each)}, 1};
+    const struct kernel_states huge = {{own.tensor[0], own.tensor[1]}, SIZE_MAX / 4}, empty = {.batch = 0};
+    const struct kernel_states missing = {.batch = batch};
+    good = good && call->state_copy(&first, &next, &zero) == KERNEL_OK &&
+           call->state_reset(NULL, &one, 1) == KERNEL_NULL && call->state_reset(&missing, &one, 1) == KERNEL_NULL &&
+           call->state_reset(&own, NULL, 1) == KERNEL_NULL && call->state_reset(&own, NULL, 0) == KERNEL_OK &&
+           call->state_reset(&own, &none, 1) == KERNEL_LENGTH && call->state_reset(&own, &below, 1) == KERNEL_LENGTH &&
+           call->state_reset(&huge, &one, 1) == KERNEL_SIZE &&
+           call->state_copy(&first, &from, &none) == KERNEL_LENGTH &&
+           call->state_copy(&first, &own, &zero) == KERNEL_OVERLAP &&
+           call->state_copy(&first, &from, NULL) == KERNEL_NULL &&
+           call->state_copy(&missing, &from, which) == KERNEL_NULL &&
+           call->state_copy(&empty, &from, NULL) == KERNEL_OK;
+    pool_free(&pool);
+    return good || violated(t, "state_reset or state_copy: another state or error than the header has");
+}
+
 bool states_hold(struct trial *t)
 {
     if (!layer_is_recurrent(t->layer) || t->in->batch * t->in->n == 0)
         return true;
-    return cuts_agree(t) && (t->layer->projected ? numbers_stay(t) && ends_are_right(t) : rows_stay(t));
+    return cuts_agree(t) && moves_are_right(t) &&
+           (t->layer->projected ? numbers_stay(t) && ends_are_right(t) : rows_stay(t));
 }

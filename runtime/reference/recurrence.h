@@ -35,7 +35,7 @@ struct recurrence {
     size_t tokens;
     bool bounds;       /* errors are asked for */
     struct jitter *jitter;
-    double omega;      /* of f32: the error of a product, at least */
+    double omega, phi; /* of f32: the least size of a product's error; below which numbers may be taken as 0 */
     struct made q, k, v;        /* [tokens][h*d_k], [h_kv*d_k], [h_v*d_v] */
     struct made decay, beta;    /* logarithms [tokens][h_v] or [h_v*d_k], shares [h_v]; where the rule has them */
     struct made out;            /* [tokens][h_out*d_v] */

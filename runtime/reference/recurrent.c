@@ -418,7 +418,7 @@ void recurrent_compute(struct reference *reference, struct bounds *bounds, const
         struct sequence s = {.reference = reference, .bounds = bounds, .layer = layer, .in = in, .rounding = rounding,
                              .b = b, .tokens = inputs_keys(in, b)};
         s.rule = (struct recurrence){.layer = layer, .tokens = s.tokens, .bounds = bounds != NULL,
-                                     .omega = rounding->omega};
+                                     .omega = rounding->omega, .phi = rounding->phi};
         compute_sequence(&s);
         pool_free(&s.pool);
     }

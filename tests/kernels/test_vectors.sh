@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs every vector of tests/vectors, of its kinds/, blocks/ and gradients/, and the real layer of tests/data, through
+# Runs every vector of tests/vectors, of its kinds/, blocks/, gradients/ and states/, and the real layer of tests/data, through
 # `attnrun run`: the reference; with $CC (default gcc) a vector of each kind at -O2 on every second instruction set of this
 # machine in turn; the others at -O0, in a quarter of the time: scalar by tcc, where it is, in a fiftieth, and one set of
 # the others in turn; and every second vector on one set, in turn, with Z in rows by clang where there is one, or with
@@ -71,14 +71,14 @@ plain() { job plain "$2" "$1" --isa "$(of_rule "$(basename "$1" .layer)" "$3")";
 rows() { job rows "$2" "$1" --isa "$(of_rule "$(basename "$1" .layer)" "$3")" --set plan.z_layout=rows; }
 folded() { job folded -O0 "$1" --isa "$(of_rule "$(basename "$1" .layer)" "$2")" --set plan.fold=on; }
 
-specs=(tests/vectors/*.layer tests/vectors/{kinds,blocks,gradients}/*.layer tests/data/*.layer)
+specs=(tests/vectors/*.layer tests/vectors/{kinds,blocks,gradients,states}/*.layer tests/data/*.layer)
 every=
 if [ "${1-}" = all ]; then
     every=yes
 elif [ $# -gt 0 ]; then
     every=yes specs=()
     for name in "$@"; do
-        specs+=("$(ls tests/{vectors,vectors/kinds,vectors/blocks,vectors/gradients,data}/"$name.layer" 2>/dev/null)")
+        specs+=("$(ls tests/{vectors,vectors/kinds,vectors/blocks,vectors/gradients,vectors/states,data}/"$name.layer" 2>/dev/null)")
         [ -n "${specs[-1]}" ] || { echo "$name: error: no vector of tests/vectors or tests/data" >&2; exit 2; }
     done
 fi

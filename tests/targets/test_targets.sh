@@ -248,7 +248,7 @@ takes() { # TARGET VECTOR
 }
 
 if [ -n "${EVERYTHING:-}" ]; then
-    own=$(ls tests/vectors/*.layer tests/vectors/{kinds,blocks,gradients}/*.layer tests/data/*.layer)
+    own=$(ls tests/vectors/*.layer tests/vectors/{kinds,blocks,gradients,states}/*.layer tests/data/*.layer)
     tests/onnx/unpack.sh "$work/onnx" || exit 3
     vectors="$own $(for spec in "$work"/onnx/*.layer; do ! "$ATTNGEN" --explain "$spec" >/dev/null 2>&1 || echo "$spec"; done)"
     examples=$(ls examples/*.layer) narrow=
