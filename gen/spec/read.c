@@ -76,6 +76,7 @@ static void fill(struct layer *layer, struct spec *spec)
     if (!is_given(spec, KEY_ROPE_ATTENTION_FACTOR))
         layer->rope.attention_factor =
             layer->rope.scaling == SCALING_YARN ? rope_attention_factor(layer->rope.factor) : 1;
+    layer->rope.len = value_or(spec, KEY_ROPE_LEN, max(layer->seq_len, layer->source_len));
     layer->rel_width = layer->rel_left + layer->rel_right + 1;
     layer->number[SCORE_RELATIVE] = layer->relative != RELATIVE_NONE;
     if (!is_given(spec, KEY_SCALE))
@@ -114,6 +115,20 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
     return text;
 }
 
+/* Of the two lists of rope's factors that for rope.len tokens. False without memory. */
+static bool fill_factors(struct layer *layer, const struct spec *spec)
+{
+    const bool is_long = is_given(spec, KEY_ROPE_LONG_FACTORS) && (double)layer->rope.len > layer->rope.original_len;
+    const enum key key = is_long ? KEY_ROPE_LONG_FACTORS : KEY_ROPE_FACTORS;
+    if (!layer_attends(layer) || layer->rope.scaling != SCALING_LONGROPE)
+        return true;
+    layer->rope.factors = calloc((size_t)spec->value[key], sizeof *layer->rope.factors);
+    const char *at = spec->given[key].value;
+    for (int64_t c = 0; layer->rope.factors != NULL && at != NULL; c++)
+        (void)spec_next(&at, &layer->rope.factors[c]);
+    return layer->rope.factors != NULL;
+}
+
 /* Name, text and plan options: what needs memory. */
 static bool fill_texts(struct layer *layer, struct spec *spec)
 {
@@ -121,7 +136,7 @@ static bool fill_texts(struct layer *layer, struct spec *spec)
     layer->name = name->key != NULL ? strdup(name->value) : spec_stem(spec->path);
     layer->text = layer->name != NULL ? given_text(layer, spec) : NULL;
     layer->steering = spec_steering(spec, layer);
-    if (layer->text == NULL || layer->steering == NULL)
+    if (layer->text == NULL || layer->steering == NULL || !fill_factors(layer, spec))
         return false;
     if (spec->plan_count == 0)
         return true;
@@ -273,6 +288,7 @@ void layer_free(struct layer *layer)
     expression_free(layer->visible);
     expression_free(layer->score_kernel);
     expression_free(layer->visible_kernel);
+    free(layer->rope.factors);
     free(layer->options);
     free(layer->text);
     free(layer->steering);
