@@ -22,7 +22,7 @@ docdir   ?= $(datadir)/doc/attngen
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-avxvnni test-amx test-compilers \
-        test-vectors test-mutants test-emitted test-keys same sweep fuzz fuzzers bare demo \
+        test-vectors test-mutants test-emitted test-keys test-drawn same sweep fuzz fuzzers bare demo \
         install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
@@ -72,6 +72,7 @@ help:
 	@echo 'make test-compilers  gcc 11 and 12, clang 14 and 19: each level, standard and LTO with each (test has a sample)'
 	@echo 'make test-keys  import beside transformers: every key of config.json off its default; PYTHON= one that has the package'
 	@echo '                (KEYS_FAMILIES="bert t5" of them; some 20 minutes)'
+	@echo 'make test-drawn  import beside transformers: drawn checkpoints, compiled and run; DRAWN=4 of each family (DRAWN_FAMILIES="bert t5")'
 	@echo 'make bench-help  benchmarks, and their settings'
 	@echo 'make test-targets  every vector and example on AArch64, RISC-V and WebAssembly, under qemu and Node.js (test: a few)'
 	@echo 'make test-avx512  every vector through the avx512 kernels, emulated: for machines without AVX-512'
@@ -104,7 +105,7 @@ $(BUILD)/%.o: %.c | lua
 
 # The names by which templates see the fields of these headers' structs
 named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h \
-             $(addprefix plan/,layouts.h step_panels.h step_cached.h step_back.h steps.h plan.h))
+             $(addprefix plan/,layouts.h step_panels.h step_rule.h step_cached.h step_back.h steps.h plan.h))
 $(BUILD)/gen/emit/context.o: $(BUILD)/gen/emit/names.h
 $(BUILD)/gen/emit/names.h: gen/emit/names.awk $(named)
 	@mkdir -p $(@D)
@@ -162,11 +163,11 @@ SEED  ?= 1
 JOBS  ?= 2
 sweepers  = $(CC) $(if $(shell command -v clang),clang)
 
-$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/memory.o system/sha256.o system/clock.o) $(shared)
+$(BUILD)/sweep: $(addprefix $(BUILD)/tests/kernels/,sweep.o draw_expression.o) $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 # weights as others store them, for test_pack.sh
-$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/memory.o system/sha256.o system/clock.o) $(shared)
+$(BUILD)/recast: $(BUILD)/tests/commands/recast.o $(addprefix $(BUILD)/runtime/,system/process.o system/sha256.o system/clock.o) $(shared)
 	$(link) -o $@ $^ -lm
 
 sweep: all $(BUILD)/sweep
@@ -272,6 +273,10 @@ test-vectors test-mutants test-emitted: test-%: all
 # every key of config.json of every family and class off its default, beside transformers; needs tests/models/requirements.txt
 test-keys: $(BUILD)/attngen
 	@$(PYTHON) -B tests/models/check_keys.py '$(BUILD)/attngen' $(KEYS_FAMILIES)
+
+# drawn checkpoints as C beside transformers
+test-drawn: $(BUILD)/attngen
+	@CC='$(CC)' $(PYTHON) -B tests/models/check_drawn.py '$(BUILD)/attngen' $(or $(DRAWN),4) $(DRAWN_FAMILIES)
 
 # every emitted text beside that of another revision, and --explain
 same: $(BUILD)/attngen

@@ -12,6 +12,7 @@
 
 #include "arguments.h"
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/output.h"
 #include "base/system.h"
 #include "base/version.h"
@@ -84,12 +85,8 @@ static void read_specs(struct job *job)
     size_t count = a->specs.count;
     job->specs = job->model != NULL ? model_specs(job->model, &count) : a->specs.text;
     parse_isas(job);
-    job->pairs = calloc(count, sizeof *job->pairs);
-    job->outputs = calloc(count + 2, sizeof *job->outputs);
-    if (job->pairs == NULL || job->outputs == NULL) {
-        diag_environment(&job->diag, NULL, "no memory for the specs");
-        return;
-    }
+    job->pairs = memory_get(count, sizeof *job->pairs);
+    job->outputs = memory_get(count + 2, sizeof *job->outputs);
     job->count = count;
     for (size_t i = 0; i < count; i++)
         job->pairs[i].layer = layer_read_text(job->specs[i], imported_text(job, job->specs[i]), a->set.text,
@@ -114,15 +111,13 @@ static struct plan *decide(struct job *job, const struct layer *layer)
     return plan_make_from(layer, job->isas, &file, &job->diag);
 }
 
-/* Collects the layers in the order of the specs; false without memory. */
-static bool layers_of(struct job *job, struct layer ***layers)
+/* The layers in the order of the specs */
+static struct layer **layers_of(const struct job *job)
 {
-    *layers = calloc(job->count, sizeof(struct layer *));
-    if (*layers == NULL)
-        diag_environment(&job->diag, NULL, "no memory for the layers");
-    for (size_t i = 0; *layers != NULL && i < job->count; i++)
-        (*layers)[i] = job->pairs[i].layer;
-    return *layers != NULL;
+    struct layer **layers = memory_get(job->count, sizeof *layers);
+    for (size_t i = 0; i < job->count; i++)
+        layers[i] = job->pairs[i].layer;
+    return layers;
 }
 
 /* A model passes rows of f32 from layer to layer. */
@@ -149,11 +144,11 @@ static void check_model_names(struct job *job)
 
 static void place_caches(struct job *job)
 {
-    struct layer **layers;
-    if (job->model != NULL && layers_of(job, &layers)) {
-        model_place_caches(job->model, layers);
-        free(layers);
-    }
+    if (job->model == NULL)
+        return;
+    struct layer **layers = layers_of(job);
+    model_place_caches(job->model, layers);
+    free(layers);
 }
 
 static void make_plans(struct job *job)
@@ -208,18 +203,15 @@ static void explain(struct job *job)
 
 /* ---- texts ---- */
 
-static bool fill_context(struct emit *emit, struct job *job, size_t i)
+static void fill_context(struct emit *emit, struct job *job, size_t i)
 {
     char *command = arguments_command(&job->arguments, job->specs[i], job->isas);
-    if (command == NULL)
-        return diag_environment(&job->diag, NULL, "no memory for the command line");
     emit_set_string(emit, "COMMAND", command);
     emit_set_string(emit, "VERSION", ATTNGEN_VERSION);
     emit_set_string(emit, "PAIR", output_number);
     emit_set_boolean(emit, "SPLIT_FILES", job->arguments.split);
     plan_context(job->pairs[i].plan, job->pairs[i].layer, emit);
     free(command);
-    return true;
 }
 
 /* The files of a layer */
@@ -240,18 +232,16 @@ static bool expand(struct emit *emit, const struct outline *outline, const char 
 {
     size_t length;
     char *text = emit_expand_plan(emit, outline->template_name, plan, &length, &job->diag);
-    if (text != NULL && !output_add(output, job->arguments.folder, name, outline->ending, text, length))
-        diag_environment(&job->diag, NULL, "no memory for the paths");
-    return good(job);
+    if (text != NULL)
+        output_add(output, job->arguments.folder, name, outline->ending, text, length);
+    return text != NULL;
 }
 
 static bool expand_each(struct emit *emit, const struct outline *outline, const struct pair *pair, struct job *job,
                         struct output *output)
 {
     for (int64_t i = 0; i < pair->plan->count; i++) {
-        char *name;
-        if (asprintf(&name, "%s_%s", pair->layer->name, pair->plan->isas[i].isa->name) < 0)
-            return diag_environment(&job->diag, NULL, "no memory for the paths");
+        char *name = text_join("%s_%s", pair->layer->name, pair->plan->isas[i].isa->name);
         const bool done = expand(emit, outline, name, (size_t)i + 1, job, output);
         free(name);
         if (!done)
@@ -314,32 +304,31 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
     const struct arguments *a = &job->arguments;
     struct output *output = &job->outputs[i];
     struct emit *emit = emit_open(a->templates, &job->diag);
-    if (emit != NULL && fill_context(emit, job, i) && expand_all(emit, &job->pairs[i], job, output) &&
-        check_paths(job, i))
+    if (emit != NULL)
+        fill_context(emit, job, i);
+    if (emit != NULL && expand_all(emit, &job->pairs[i], job, output) && check_paths(job, i))
         print_rule(job, output, (const char *const[]){job->specs[i], a->plan}, a->plan != NULL ? 2 : 1, emit, rules);
     emit_close(emit);
     return good(job);
 }
 
-/* The model's own files, behind those of its layers. */
+/* The model's own files, after those of its layers */
 static void make_model(struct job *job, FILE *rules)
 {
     static const struct outline files[] = {{"model/model.c.in", "_model.c", ALWAYS, false},
                                            {"model/model.h.in", "_model.h", ALWAYS, false}};
     const struct arguments *a = &job->arguments;
-    struct layer **layers = NULL;
+    struct layer **layers = layers_of(job);
     struct emit *emit = emit_open(a->templates, &job->diag);
-    bool done = emit != NULL && layers_of(job, &layers);
+    bool done = emit != NULL;
     if (done) {
         emit_set_string(emit, "VERSION", ATTNGEN_VERSION);
         model_context(job->model, layers, emit);
     }
     for (size_t i = 0; done && i < sizeof files / sizeof *files; i++)
         done = expand(emit, &files[i], model_name(job->model), 0, job, &job->outputs[job->count]);
-    const char **paths = calloc(job->count + 1, sizeof *paths);
-    if (paths == NULL)
-        done = diag_environment(&job->diag, NULL, "no memory for the rules");
-    for (size_t i = 0; done && i <= job->count; i++)
+    const char **paths = memory_get(job->count + 1, sizeof *paths);
+    for (size_t i = 0; i <= job->count; i++)
         paths[i] = i == 0 ? layers_path(job) : job->specs[i - 1];
     if (done)
         print_rule(job, &job->outputs[job->count], paths, job->count + 1, emit, rules);
@@ -353,25 +342,23 @@ static void generate(struct job *job)
 {
     const struct arguments *a = &job->arguments;
     const struct output *imported = &job->imported.output;
-    char *text = NULL;
-    size_t length;
-    FILE *rules = open_memstream(&text, &length);
-    for (size_t i = 0; rules != NULL && i < job->count && make_texts(job, i, rules);)
+    struct text text;
+    FILE *rules = text_begin(&text);
+    for (size_t i = 0; i < job->count && make_texts(job, i, rules);)
         i++;
-    if (rules != NULL && job->model != NULL && good(job))
+    if (job->model != NULL && good(job))
         make_model(job, rules);
-    if (rules != NULL && imported->count > 0 && good(job))
+    if (imported->count > 0 && good(job))
         print_rule(job, imported, NULL, 0, NULL, rules);
-    if (rules == NULL || fclose(rules) != 0)
-        diag_environment(&job->diag, NULL, "no memory for the rules");
+    text_end(&text);
     if (good(job) && job->outputs != NULL)
         job->outputs[job->count + 1] = *imported;
     if (good(job))
         output_write(job->outputs != NULL ? job->outputs : imported, job->outputs != NULL ? job->count + 2 : 1,
-                     a->folder, a->deps, text, &job->diag);
+                     a->folder, a->deps, text.bytes, &job->diag);
     if (good(job) && job->imported.note != NULL)
         fprintf(stderr, "%s: note: %s\n", job->imported.layers, job->imported.note);
-    free(text);
+    free(text.bytes);
 }
 
 static void import(struct job *job)
@@ -380,7 +367,7 @@ static void import(struct job *job)
     parse_isas(job);
     const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->weight_type,
                                            a->cache_type, a->precision, a->seq_len, a->cache_len,
-                                           named_isas(job), &a->ignore};
+                                           named_isas(job), &a->ignore, false};
     if (good(job) && import_model(&job->imported, &request, &job->diag) && a->specs_alone)
         generate(job);
 }
@@ -438,6 +425,8 @@ int main(int argc, char **argv)
         arguments_help(a, stdout);
     else if (a->keys)
         layer_print_keys(stdout);
+    else if (a->list)
+        code = import_list(stdout, &job.diag);
     else if (a->version)
         puts("attngen " ATTNGEN_VERSION);
     else {

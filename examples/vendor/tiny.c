@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0xe30f83ea14e2e019u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x02e9f50cd5e2f329u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -623,10 +623,10 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 }
 
 /* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* by the functions of the queries, with weights and biases 4096 floats behind those */
+/* by queries_part_scalar, with weights and biases 4096 floats further on */
 
 /* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* by the functions of the queries, with weights and biases 8192 floats behind those */
+/* by queries_part_scalar, with weights and biases 8192 floats further on */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 8 queries at a time -- */
 
@@ -1409,10 +1409,10 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
 }
 
 /* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* by the functions of the queries, with weights and biases 4096 floats behind those */
+/* by queries_part_avx2, with weights and biases 4096 floats further on */
 
 /* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* by the functions of the queries, with weights and biases 8192 floats behind those */
+/* by queries_part_avx2, with weights and biases 8192 floats further on */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 16 queries at a time -- */
 
@@ -2240,10 +2240,10 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
 }
 
 /* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* by the functions of the queries, with weights and biases 4096 floats behind those */
+/* by queries_part_avx512, with weights and biases 4096 floats further on */
 
 /* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* by the functions of the queries, with weights and biases 8192 floats behind those */
+/* by queries_part_avx512, with weights and biases 8192 floats further on */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 32 queries at a time -- */
 
@@ -3057,10 +3057,10 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
 }
 
 /* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* by the functions of the queries, with weights and biases 4096 floats behind those */
+/* by queries_part_neon, with weights and biases 4096 floats further on */
 
 /* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* by the functions of the queries, with weights and biases 8192 floats behind those */
+/* by queries_part_neon, with weights and biases 8192 floats further on */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 16 queries at a time -- */
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* `size` does not count the zero byte behind the data. */
+/* `size` does not count the zero byte after the data. */
 struct embedded_file {
     const char *name;
     const unsigned char *data;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 struct json json_begin(const char *text, size_t length)
 {
     return (struct json){.at = text, .end = text + length};
@@ -18,7 +20,7 @@ bool json_fail(struct json *json, const char *why)
 
 bool json_good(const struct json *json)
 {
-    return json->why[0] == '\0' && !json->no_memory;
+    return json->why[0] == '\0';
 }
 
 /* ---- what comes next ------------------------------------------------------------------------------------------- */
@@ -157,9 +159,8 @@ char *json_text(struct json *json)
     const char *close = json->at; /* room: no escape makes a string longer */
     while (close < json->end && *close != '"')
         close += *close == '\\' && close + 1 < json->end ? 2 : 1;
-    char *text = malloc((size_t)(close - json->at) + 1);
-    json->no_memory = text == NULL;
-    if (text == NULL || !scan_string(json, text)) {
+    char *text = memory_get((size_t)(close - json->at) + 1, 1);
+    if (!scan_string(json, text)) {
         free(text);
         return NULL;
     }
@@ -209,8 +210,7 @@ char *json_number(struct json *json)
         json_fail(json, "a number expected");
         return NULL;
     }
-    char *text = strndup(json->at, (size_t)(end - json->at));
-    json->no_memory = text == NULL;
+    char *text = text_part(json->at, (size_t)(end - json->at));
     json->at = end;
     return text;
 }

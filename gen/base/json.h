@@ -14,9 +14,8 @@
 #include <stdio.h>
 
 struct json {
-    const char *at, *end; /* the next byte, behind the last; bytes may be anything, NUL included */
+    const char *at, *end; /* the next byte; past the last; bytes may be anything, NUL included */
     char why[80];         /* what is wrong at `at`; "" if nothing is */
-    bool no_memory;       /* for a text or a number */
 };
 
 struct json json_begin(const char *text, size_t length);
@@ -30,7 +29,7 @@ bool json_accept(struct json *json, char c);
 bool json_expect(struct json *json, char c);
 /* whether nothing follows; */
 bool json_is_end(struct json *json);
-/* whether item `index` of an array "[]" or object "{}" begins here: false behind the last and after a failure. */
+/* whether item `index` of an array "[]" or object "{}" begins here: false after the last and after a failure. */
 bool json_item(struct json *json, const char brackets[2], size_t index);
 
 /* Whether this byte comes next, which is left there: what kind of value follows. */

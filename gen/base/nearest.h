@@ -16,7 +16,7 @@ struct nearest {
     const char *before;       /* put before the word in messages: "--" for options, else "" */
 };
 
-/* `before` is "". `typed` need not end behind its `length` bytes. */
+/* `before` is "". `typed` need not end after its `length` bytes. */
 struct nearest nearest_to(const char *typed, size_t length);
 void nearest_offer(struct nearest *nearest, const char *word);
 /* "did you mean 'WORD'?"; `otherwise` where no word is near. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/nearest.h"
 #include "base/number.h"
 
@@ -191,16 +192,13 @@ static int read_option(struct reader *r, const char *word, const char *next, boo
 }
 
 /* The lists of OPTION_PAIRS, with room for `room` texts. */
-static bool make_lists(struct reader *r, size_t room)
+static void make_lists(struct reader *r, size_t room)
 {
-    bool good = true;
     for (size_t i = 0; i < r->program->option_count; i++)
         if (r->program->options[i].kind == OPTION_PAIRS) {
             struct option_texts *texts = (void *)((char *)r->fields + r->program->options[i].field);
-            texts->text = calloc(room, sizeof *texts->text);
-            good = good && texts->text != NULL;
+            texts->text = memory_get(room, sizeof *texts->text);
         }
-    return good;
 }
 
 /* Reports missing options and operands. */
@@ -220,18 +218,14 @@ static void check_needed(struct reader *r, const struct option_texts *operands)
 bool options_read(const struct option_program *program, const struct option_command *command, int argc, char **argv,
                   void *fields, struct option_texts *operands, struct diag *diag)
 {
-    struct reader r = {program, command, diag, fields, calloc(program->option_count, sizeof *r.given), "",
+    struct reader r = {program, command, diag, fields, memory_get(program->option_count, sizeof *r.given), "",
                        ""};
     const char *name = command->name != NULL ? command->name : "";
     bool ends = false, options = true;
     snprintf(r.place, sizeof r.place, "%s%s%s", program->name, *name != '\0' ? " " : "", name);
     snprintf(r.see, sizeof r.see, "%s %s%s", program->name, *name != '\0' ? "help " : "--help", name);
     *operands = (struct option_texts){(const char **)argv + 1, 0};
-    if (r.given == NULL || !make_lists(&r, (size_t)argc + 1)) {
-        diag_environment(diag, r.place, "out of memory");
-        free(r.given);
-        return false;
-    }
+    make_lists(&r, (size_t)argc + 1);
     for (int i = 1; i < argc && diag->errors == 0 && !ends;) {
         char *word = argv[i];
         if (!options || word[0] != '-' || word[1] == '\0')

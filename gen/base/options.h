@@ -53,7 +53,7 @@ struct option_command {
     unsigned bit;
     const char *operand;      /* what stands beside the options, "a spec" */
     bool several;             /* whether several are allowed */
-    const char *usage, *help; /* behind the name; sentences without the last full stop */
+    const char *usage, *help; /* after the name; sentences without the last full stop */
 };
 
 struct option_program {
@@ -66,7 +66,7 @@ struct option_program {
     void (*list)(char which, char *text, size_t size); /* the names that %a and %d of a help stand for */
 };
 
-/* Reads what stands behind argv[0] into `fields`, which hold the defaults, and the rest into `operands`, in argv's
+/* Reads what follows argv[0] into `fields`, which hold the defaults, and the rest into `operands`, in argv's
  * place. False, with errors in diag, where something is wrong; true as well where an OPTION_ASK is given. */
 bool options_read(const struct option_program *program, const struct option_command *command, int argc, char **argv,
                   void *fields, struct option_texts *operands, struct diag *diag);

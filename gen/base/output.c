@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/replace.h"
 #include "base/system.h"
 
@@ -28,20 +29,13 @@ void output_number_pair(struct output *output)
             memcpy(at, number, sizeof number - 1);
 }
 
-bool output_add(struct output *output, const char *folder, const char *name, const char *ending,
+void output_add(struct output *output, const char *folder, const char *name, const char *ending,
                 char *text, size_t length)
 {
     const char *slash = folder != NULL && folder[strlen(folder) - 1] != '/' ? "/" : "";
-    struct output_file *files = realloc(output->files, (output->count + 1) * sizeof *files);
-    char *path = NULL;
-    if (files != NULL)
-        output->files = files;
-    if (files == NULL || asprintf(&path, "%s%s%s%s", folder != NULL ? folder : "", slash, name, ending) < 0) {
-        free(text);
-        return false;
-    }
-    files[output->count++] = (struct output_file){path, text, length};
-    return true;
+    output->files = memory_grow(output->files, output->count + 1, sizeof *output->files);
+    output->files[output->count++] = (struct output_file){
+        text_join("%s%s%s%s", folder != NULL ? folder : "", slash, name, ending), text, length};
 }
 
 const char *output_shared_path(const struct output *one, const struct output *other)
@@ -130,17 +124,15 @@ void output_write(const struct output *outputs, size_t count, const char *folder
     size_t used = 0, all = 1;
     for (size_t p = 0; p < count; p++)
         all += outputs[p].count;
-    struct file_text *files = calloc(all, sizeof *files);
-    for (size_t p = 0; files != NULL && p < count; p++)
+    struct file_text *files = memory_get(all, sizeof *files);
+    for (size_t p = 0; p < count; p++)
         for (size_t i = 0; i < outputs[p].count; i++) {
             const struct output_file *f = &outputs[p].files[i];
             files[used++] = (struct file_text){f->path, f->text, f->length};
         }
-    if (files != NULL && deps != NULL)
+    if (deps != NULL)
         files[used++] = (struct file_text){deps, rules, strlen(rules)};
-    if (files == NULL)
-        diag_environment(diag, NULL, "no memory for the list of files");
-    else if (folder == NULL || make_folder(folder, diag))
+    if (folder == NULL || make_folder(folder, diag))
         files_replace(files, used, diag);
     free(files);
 }

@@ -22,9 +22,8 @@ struct output {
     size_t count;
 };
 
-/* Adds FOLDER/NAMEENDING, without the folder where it is NULL. The text is the output's from here on, in any case.
- * False without memory. */
-bool output_add(struct output *output, const char *folder, const char *name, const char *ending,
+/* Adds FOLDER/NAMEENDING, without the folder where it is NULL. The text is the output's from here on. */
+void output_add(struct output *output, const char *folder, const char *name, const char *ending,
                 char *text, size_t length);
 
 /* Stands in the texts where the pair's number goes, a C constant as long as this. */

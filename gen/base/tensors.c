@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/filekind.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/replace.h"
 
 #define HEADER_LIMIT ((uint64_t)100 << 20) /* the format's own limit: 100 MB */
@@ -201,9 +202,7 @@ static bool copy_data(struct scanner *s, struct tensor *tensor, const struct sto
     const size_t bytes = tensor->bytes = (size_t)(extent.end - extent.begin);
     if (store->wanted != NULL && !store->wanted(tensor->name, store->context))
         return true;
-    unsigned char *data = tensor->data = malloc(bytes > 0 ? bytes : 1);
-    if (data == NULL)
-        return diag_environment(s->diag, s->place, "out of memory");
+    unsigned char *data = tensor->data = memory_there(malloc(bytes > 0 ? bytes : 1));
     if (store->bytes != NULL) {
         memcpy(data, store->bytes + extent.begin, bytes);
     } else if (!read_at(store->file, store->at + extent.begin, data, bytes))
@@ -226,9 +225,9 @@ static int by_begin(const void *a, const void *b)
 static bool check_cover(struct scanner *s, struct extent *extents, size_t count, int64_t data_size)
 {
     int64_t at = 0;
-    if (extents != NULL)
+    if (count > 0)
         qsort(extents, count, sizeof *extents, by_begin);
-    for (size_t i = 0; extents != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (extents[i].begin != at)
             return diag_error(s->diag, s->place, "%s between the tensors at byte %lld of the data",
                               extents[i].begin < at ? "an overlap" : "a hole", (long long)extents[i].begin);
@@ -248,13 +247,8 @@ static bool make_room(struct scanner *s, struct tensors *tensors, struct extent 
     if (count > 0 && (count < 16 || (count & (count - 1)) != 0))
         return true;
     size_t room = count < 16 ? 16 : 2 * count;
-    struct tensor *items = realloc(tensors->items, room * sizeof *items);
-    if (items != NULL)
-        tensors->items = items;
-    struct extent *more = items == NULL ? NULL : realloc(*extents, room * sizeof *more);
-    if (more == NULL)
-        return diag_environment(s->diag, s->place, "out of memory");
-    *extents = more;
+    tensors->items = memory_grow(tensors->items, room, sizeof *tensors->items);
+    *extents = memory_grow(*extents, room, sizeof **extents);
     return true;
 }
 
@@ -326,9 +320,7 @@ static bool parse_header(struct tensors *tensors, const char *text, size_t lengt
     struct extent *extents = NULL;
     bool good = scan_header(&s, tensors, &extents, store) && check_cover(&s, extents, tensors->count, store->size);
     free(extents);
-    if (s.json.no_memory)
-        diag_environment(diag, place, "out of memory");
-    else if (!json_good(&s.json))
+    if (!json_good(&s.json))
         diag_error(diag, place, "header, byte %zu: %s", (size_t)(s.json.at - text), s.json.why);
     if (!good)
         tensors_free(tensors);
@@ -350,20 +342,16 @@ static bool read_open(struct tensors *tensors, const char *path, struct store *s
 {
     unsigned char head[FILE_HEAD];
     uint64_t length;
-    bool good = read_at(store->file, 0, head, size < sizeof head ? (size_t)size : sizeof head);
-    if (good && !header_length(head, size, &length, path, diag))
+    if (!read_at(store->file, 0, head, size < sizeof head ? (size_t)size : sizeof head))
+        return diag_environment(diag, path, "cannot be read to its end");
+    if (!header_length(head, size, &length, path, diag))
         return false;
-    char *text = good ? malloc((size_t)length + 1) : NULL;
-    if (good && text == NULL)
-        return diag_environment(diag, path, "out of memory");
-    if (!good || !read_at(store->file, 8, text, (size_t)length)) {
-        diag_environment(diag, path, "cannot be read to its end");
-        free(text);
-        return false;
-    }
+    char *text = memory_get((size_t)length + 1, 1);
     store->at = 8 + (int64_t)length;
     store->size = (int64_t)size - store->at;
-    good = parse_header(tensors, text, (size_t)length, store, path, diag);
+    const bool good = read_at(store->file, 8, text, (size_t)length)
+                          ? parse_header(tensors, text, (size_t)length, store, path, diag)
+                          : diag_environment(diag, path, "cannot be read to its end");
     free(text);
     return good;
 }
@@ -394,18 +382,14 @@ const struct tensor *tensors_find(const struct tensors *tensors, const char *nam
     return NULL;
 }
 
-bool tensors_join(struct tensors *tensors, struct tensors *more)
+void tensors_join(struct tensors *tensors, struct tensors *more)
 {
-    struct tensor *items = realloc(tensors->items, (tensors->count + more->count + 1) * sizeof *items);
-    if (items == NULL)
-        return false;
+    tensors->items = memory_grow(tensors->items, tensors->count + more->count, sizeof *tensors->items);
     if (more->count > 0)
-        memcpy(items + tensors->count, more->items, more->count * sizeof *items);
-    tensors->items = items;
+        memcpy(tensors->items + tensors->count, more->items, more->count * sizeof *more->items);
     tensors->count += more->count;
     free(more->items);
     *more = (struct tensors){0};
-    return true;
 }
 
 void tensors_remove(struct tensors *tensors, const char *name)
@@ -434,12 +418,10 @@ void tensors_free(struct tensors *tensors)
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
 /* The JSON header, padded with blanks to a multiple of 8 so that the data is aligned. */
-static char *make_header(const struct tensor *items, size_t count, size_t *length)
+static struct text make_header(const struct tensor *items, size_t count)
 {
-    char *text = NULL;
-    FILE *out = open_memstream(&text, length);
-    if (out == NULL)
-        return NULL;
+    struct text text;
+    FILE *out = text_begin(&text);
     size_t at = 0;
     putc('{', out);
     for (size_t i = 0; i < count; i++) {
@@ -455,32 +437,23 @@ static char *make_header(const struct tensor *items, size_t count, size_t *lengt
     putc('}', out);
     for (long end = ftell(out); end % 8 != 0; end++)
         putc(' ', out);
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
+    text_end(&text);
     return text;
 }
 
 bool tensors_write(const char *path, const struct tensor *items, size_t count, struct diag *diag)
 {
-    size_t length = 0;
-    char *header = make_header(items, count, &length);
-    struct piece *pieces = calloc(count + 2, sizeof *pieces);
+    struct text header = make_header(items, count);
+    struct piece *pieces = memory_get(count + 2, sizeof *pieces);
     unsigned char size[8];
-    bool good = header != NULL && pieces != NULL;
-    if (good) {
-        for (int i = 0; i < 8; i++)
-            size[i] = (unsigned char)((uint64_t)length >> (8 * i));
-        pieces[0] = (struct piece){size, sizeof size};
-        pieces[1] = (struct piece){header, length};
-        for (size_t i = 0; i < count; i++)
-            pieces[i + 2] = (struct piece){items[i].data, items[i].bytes};
-        good = file_replace(path, pieces, count + 2, diag);
-    } else {
-        diag_environment(diag, path, "out of memory");
-    }
-    free(header);
+    for (int i = 0; i < 8; i++)
+        size[i] = (unsigned char)((uint64_t)header.length >> (8 * i));
+    pieces[0] = (struct piece){size, sizeof size};
+    pieces[1] = (struct piece){header.bytes, header.length};
+    for (size_t i = 0; i < count; i++)
+        pieces[i + 2] = (struct piece){items[i].data, items[i].bytes};
+    const bool good = file_replace(path, pieces, count + 2, diag);
+    free(header.bytes);
     free(pieces);
     return good;
 }

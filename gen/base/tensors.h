@@ -44,8 +44,8 @@ bool tensors_read_some(struct tensors *tensors, const char *path, bool (*wanted)
 bool tensors_parse(struct tensors *tensors, const unsigned char *bytes, size_t size, const char *place,
                    struct diag *diag);
 const struct tensor *tensors_find(const struct tensors *tensors, const char *name);
-/* Moves the tensors of `more` after the others and leaves it empty; false, and nothing moved, without memory. */
-bool tensors_join(struct tensors *tensors, struct tensors *more);
+/* Moves the tensors of `more` after the others and leaves it empty. */
+void tensors_join(struct tensors *tensors, struct tensors *more);
 /* Nothing happens where there is none of this name. */
 void tensors_remove(struct tensors *tensors, const char *name);
 /* Writes the whole file or nothing: a temporary file in the same folder, renamed at the end. */

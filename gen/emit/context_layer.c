@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/arith.h"
+#include "base/memory.h"
 #include "emit/emit.h"
 #include "expression/expression.h"
 #include "spec/finish.h"
@@ -22,6 +23,9 @@ static void push_keys(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "PAGE_COUNT", layer->page_count);
     emit_set_integer(emit, "CACHE_APART", layer->cache_apart);
     emit_set_integer(emit, "D_IN_Q", layer->d_in_q);
+    emit_set_integer(emit, "H_OUT", layer->h_out);
+    emit_set_integer(emit, "LARGEST_STATE", /* numbers of a sequence in one tensor */
+                     max(layer->h_v * layer->d_k * layer->d_v, layer->conv_channels * layer->conv_history));
     emit_set_integer(emit, "D_IN_KV", layer->d_in_kv);
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const char *name = key_rows[key].context;
@@ -124,7 +128,7 @@ static const char *class_of(unsigned reads)
     return (reads & READS_S) != 0 || (of_query && of_key) ? "pair" : of_query ? "query" : of_key ? "key" : "head";
 }
 
-/* With a cache keys lie along the lanes, and what is said of p and j is true the other way round. */
+/* With a cache keys lie along the lanes, and p and j are exchanged. */
 static void exchange(struct expression_node *n)
 {
     const unsigned others = n->reads & ~(unsigned)(READS_P | READS_J);
@@ -144,14 +148,14 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
         {"s", READS_S}, {"i", READS_I}, {"p", READS_P}, {"j", READS_J}, {"table", READS_TABLE}};
     const struct expression_box box = visible_box(layer);
     const size_t count = e != NULL ? (size_t)e->count : 0;
-    struct expression_range *ranges = calloc(count + 1, sizeof *ranges);
-    bool *wide = calloc(2 * count + 2, sizeof *wide);
-    bool *chosen = wide != NULL ? wide + count + 1 : NULL; /* by floats, which are in lanes */
+    struct expression_range *ranges = memory_get(count, sizeof *ranges);
+    bool *wide = memory_get(2 * count, sizeof *wide);
+    bool *chosen = wide + count; /* by floats, which are in lanes */
     int overflows;
-    if (ranges != NULL && wide != NULL && e != NULL)
+    if (e != NULL)
         (void)expression_ranges(e, &box, ranges, &overflows); /* they fit: the spec was checked */
     emit_begin_table(emit, name);
-    for (size_t i = 0; ranges != NULL && wide != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct expression_node node = e->nodes[i], *n = &node;
         const int of[] = {n->a, n->b, n->c}, operands = expression_operands(n->op);
         if (layer_has_cache(layer))
@@ -309,7 +313,10 @@ void context_layer(const struct layer *layer, struct emit *emit)
         {"EXPRESSED", layer->score != NULL || layer->visible != NULL},
         {"BLOCK_RMS", layer->block_rms}, {"NORMS_FIRST", layer_norms_first(layer)},
         {"GATED", layer_ffn_gated(layer)},
-        {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)}, {"FFN", layer_has_ffn(layer)},
+        {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)},
+        {"RECURRENT", layer_is_recurrent(layer)}, {"DECAYS", layer_decays(layer)},
+        {"CORRECTS", layer_corrects(layer)}, {"DECAY_COLUMN", layer_decays(layer) && layer->decay == DECAY_COLUMN},
+        {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
         {"STORED", layer_stores_weights(layer)},
         {"WHOLE", layer_sums_whole(layer)},

@@ -31,7 +31,7 @@ static long embed_bytes(FILE *out, const char *path, int index)
     fprintf(out, "static const unsigned char file_%d[] = { /* %s */", index, name_of(path));
     while ((byte = getc(in)) != EOF)
         fprintf(out, "%s%d,", size++ % 32 == 0 ? "\n    " : "", byte);
-    fprintf(out, "\n    0};\n\n"); /* a zero byte behind each, not counted: the array of an empty file is not empty */
+    fprintf(out, "\n    0};\n\n"); /* a zero byte after each, not counted: the array of an empty file is not empty */
     if (ferror(in))
         size = -1;
     fclose(in);

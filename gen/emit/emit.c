@@ -14,6 +14,7 @@
 #include "base/diag.h"
 #include "base/embedded.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "emit/lines.h"
 #include "emit/script.h"
 
@@ -32,26 +33,18 @@ struct emit {
 
 /* ---- the Lua state ---- */
 
-static bool note_path(struct emit *emit, const char *path)
+static void note_path(struct emit *emit, const char *path)
 {
-    char **paths, *copy;
     size_t at = 0;
 
     while (at < emit->paths_count && strcmp(emit->paths[at], path) < 0)
         at++;
     if (at < emit->paths_count && strcmp(emit->paths[at], path) == 0)
-        return true;
-    paths = realloc(emit->paths, (emit->paths_count + 1) * sizeof *paths);
-    if (!paths)
-        return false;
-    emit->paths = paths;
-    copy = strdup(path);
-    if (!copy)
-        return false;
-    memmove(paths + at + 1, paths + at, (emit->paths_count - at) * sizeof *paths);
-    paths[at] = copy;
+        return;
+    emit->paths = memory_grow(emit->paths, emit->paths_count + 1, sizeof *emit->paths);
+    memmove(emit->paths + at + 1, emit->paths + at, (emit->paths_count - at) * sizeof *emit->paths);
+    emit->paths[at] = text_copy(path);
     emit->paths_count++;
-    return true;
 }
 
 /* read(name) for expand.lua, from the folder: text, or nil and a message. */
@@ -65,13 +58,14 @@ static int read_from_folder(lua_State *lua)
     path = lua_pushfstring(lua, "%s/%s", emit->folder, name);
     free(emit->text); /* held by emit, so that a lack of memory in Lua does not lose it */
     emit->text = file_read(path, WHOLE_TEMPLATE, &length, &diag);
-    if (!emit->text || !note_path(emit, path)) {
+    if (!emit->text) {
         emit->environment = true;
         lua_pushnil(lua);
-        lua_pushfstring(lua, "the template %s %s", path, emit->text ? "needs more memory" : diag_first(&diag));
+        lua_pushfstring(lua, "the template %s %s", path, diag_first(&diag));
         diag_free(&diag);
         return 2;
     }
+    note_path(emit, path);
     lua_pushlstring(lua, emit->text, length);
     return 1;
 }
@@ -128,12 +122,8 @@ static int set_up(lua_State *lua)
 
 struct emit *emit_open(const char *templates, struct diag *diag)
 {
-    struct emit *emit = calloc(1, sizeof *emit);
+    struct emit *emit = memory_get(1, sizeof *emit);
 
-    if (!emit) {
-        diag_environment(diag, NULL, "no memory for the templates");
-        return NULL;
-    }
     emit->folder = templates;
     emit->lua = lua_newstate(script_allocate, &emit->memory);
     if (emit->lua) {
@@ -212,8 +202,8 @@ static void fail(struct emit *emit, bool environment, const char *message)
 {
     if (emit->failure)
         return;
-    emit->failure = strdup(message ? message : "unknown");
-    emit->environment = environment || !emit->failure;
+    emit->failure = text_copy(message ? message : "unknown");
+    emit->environment = environment;
 }
 
 static void set(struct emit *emit, struct field field)
@@ -310,16 +300,10 @@ static void report(const struct emit *emit, int status, const char *name, struct
         diag_error(diag, place, "%s", message);
 }
 
-static char *copy_result(struct emit *emit, size_t *length, struct diag *diag)
+static char *copy_result(struct emit *emit, size_t *length)
 {
     const char *text = lua_tolstring(emit->lua, -1, length);
-    char *copy = malloc(*length + 1);
-
-    if (copy)
-        memcpy(copy, text, *length + 1);
-    else
-        diag_environment(diag, NULL, "no memory for the text");
-    return copy;
+    return memcpy(memory_get(*length + 1, 1), text, *length + 1);
 }
 
 char *emit_expand_plan(struct emit *emit, const char *template_name, size_t plan, size_t *length, struct diag *diag)
@@ -341,7 +325,7 @@ char *emit_expand_plan(struct emit *emit, const char *template_name, size_t plan
     lua_pushlightuserdata(lua, &outline);
     status = lua_pcall(lua, 2, 1, AT_HANDLER);
     if (status == LUA_OK)
-        text = copy_result(emit, length, diag);
+        text = copy_result(emit, length);
     else
         report(emit, status, template_name, diag);
     lua_settop(lua, AT_CONTEXT);

@@ -32,7 +32,7 @@ void emit_begin_table(struct emit *emit, const char *name); /* a table as field 
 void emit_begin_item(struct emit *emit);                    /* a table as the next element of the open one */
 void emit_end(struct emit *emit);                           /* closes the table that was opened last */
 
-/* The text of a template, which the caller frees; `length` does not count the zero byte behind it. NULL, with
+/* The text of a template, which the caller frees; `length` does not count the zero byte after it. NULL, with
  * "file:line: error: …" in diag, when the template is missing or wrong. The context is closed from here on. */
 char *emit_expand(struct emit *emit, const char *template_name, size_t *length, struct diag *diag);
 

@@ -101,10 +101,10 @@ static struct text weight_extents(const struct layer *layer, enum layer_tensor t
 
 enum step {
     STEP_Q, STEP_K, STEP_V, STEP_SCORES, STEP_SOFTMAX, STEP_VALUES, STEP_OUTPUT, STEP_BLOCK, STEP_HIDDEN, STEP_DOWN,
-    STEP_LINEAR, STEP_COUNT
+    STEP_LINEAR, STEP_GATES, STEP_STATES, STEP_COUNT
 };
 static const char *const step_names[STEP_COUNT] = {"queries", "keys", "values", "scores", "softmax", "weighted sum",
-                                                   "output", "block", "hidden", "down", "linear"};
+                                                   "output", "block", "hidden", "down", "linear", "gates", "states"};
 
 /* What one step costs. */
 struct figures { double parameters, multiply_adds, result_bytes, bytes; };
@@ -133,6 +133,15 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     f[STEP_BLOCK] = step_figures(l, 0, norms, 0, 0);
     f[STEP_HIDDEN] = step_figures(l, p.w_1 + p.w_g, p.b_1 + p.b_g, c.ffn - c.down, n * (double)l->d_ff * FLOAT_BYTES);
     f[STEP_DOWN] = step_figures(l, p.w_2, p.b_2, c.down, n * (double)l->d_model * FLOAT_BYTES);
+    if (layer_is_recurrent(l)) {
+        const double heads = (double)l->h_out * d_v;
+        f[STEP_Q] = step_figures(l, p.w_q, 0, c.q, n * h * d_k * FLOAT_BYTES);
+        f[STEP_K] = step_figures(l, p.w_k, 0, c.k, n * h_kv * d_k * FLOAT_BYTES);
+        f[STEP_V] = step_figures(l, p.w_v, 0, c.v, n * (double)l->h_v * d_v * FLOAT_BYTES);
+        f[STEP_GATES] = step_figures(l, p.w_z + p.w_a + p.w_b, p.learned - norms, c.gates + c.taps, 0);
+        f[STEP_STATES] = step_figures(l, 0, 0, c.states, n * heads * FLOAT_BYTES);
+        f[STEP_OUTPUT] = step_figures(l, p.w_o, 0, c.output, n * (double)l->d_out * FLOAT_BYTES);
+    }
     if (!layer_attends(l))
         return;
     const double made = l->projected ? 0 : 1; /* 0: the call brings them */
@@ -157,10 +166,13 @@ static void line(FILE *out, const char *format, ...)
     line_at(out, STEP_INDENT, text.text);
 }
 
+#define RECURRENT_STEPS 6 /* before its block */
+
 static void head_line(const struct layer *l, FILE *out, enum step step, struct text equation)
 {
     const int first = layer_attends(l) ? STEP_Q : layer_is_linear(l) ? STEP_LINEAR : STEP_BLOCK;
-    const int before = fprintf(out, "\n%d. %s", (int)step - first + 1, step_names[step]) - 1;
+    const int number = layer_is_recurrent(l) ? (int)step - STEP_BLOCK + RECURRENT_STEPS + 1 : (int)step - first + 1;
+    const int before = fprintf(out, "\n%d. %s", number, step_names[step]) - 1;
     line_behind(out, before, STEP_INDENT, equation.text);
 }
 
@@ -838,6 +850,47 @@ static void explain_head(const struct layer *l, FILE *out)
             (long long)l->h - 1, packed_words(l));
 }
 
+/* A step of a recurrent layer: its number, equation and costs */
+static void recurrent_step(const struct figures *f, FILE *out, int *number, enum step step, const char *equation)
+{
+    const int before = fprintf(out, "\n%d. %s", ++*number, step_names[step]) - 1;
+    line_behind(out, before, STEP_INDENT, equation);
+    cost_lines(out, &f[step]);
+}
+
+static void explain_recurrent(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const double state = (double)(l->h_v * l->d_k * l->d_v) * FLOAT_BYTES;
+    const double history = (double)(l->conv_channels * l->conv_history) * FLOAT_BYTES;
+    const char *const decay = layer_decays(l) ? "e^decay S" : "S";
+    int number = 0;
+    fprintf(out, "%s: a recurrent layer\n\n", l->name);
+    if (!l->projected)
+        line_at(out, 2, write_text("d_model = %lld", (long long)l->d_model).text);
+    line_at(out, 2, write_text("h = %lld query heads, h_kv = %lld key heads, h_v = %lld value heads with a state each",
+                               (long long)l->h, (long long)l->h_kv, (long long)l->h_v).text);
+    line_at(out, 2, write_text("d_k = %lld, d_v = %lld", (long long)l->d_k, (long long)l->d_v).text);
+    line_at(out, 2, write_text("n = %lld new tokens of a sequence; states of a sequence %s, of its convolution %s",
+                               (long long)l->seq_len, in_bytes(state).text, in_bytes(history).text).text);
+    fprintf(out, "\nStep by step, for one sequence of that length, in f32%s\n", packed_words(l));
+    if (!l->projected) {
+        recurrent_step(f, out, &number, STEP_Q, "Q = x W_Q");
+        recurrent_step(f, out, &number, STEP_K, "K = x W_K");
+        recurrent_step(f, out, &number, STEP_V, "V = x W_V");
+        recurrent_step(f, out, &number, STEP_GATES, "decays, shares of corrections, output gates, and the convolution");
+    }
+    recurrent_step(f, out, &number, STEP_STATES,
+                   layer_corrects(l) ? write_text("P = %s, S = P + beta k (v - P^T k)^T, o = scale S^T q", decay).text
+                                     : write_text("S = %s + k v^T, o = scale S^T q", decay).text);
+    line(out, "a step of one token reads and writes %s of states", in_bytes(2 * state).text);
+    if (l->projected)
+        return;
+    recurrent_step(f, out, &number, STEP_OUTPUT,
+                   l->out_gate != OUT_GATE_NONE ? "y = z W_O, z the gated norms of o" : "y = o W_O");
+    if (layer_has_block(l))
+        explain_block(l, f, out);
+}
+
 void explain_layer(const struct layer *layer, FILE *out)
 {
     const struct projection queries = {STEP_Q, TENSOR_W_Q, TENSOR_B_Q, 'Q', false, layer->h, layer->d_k};
@@ -845,7 +898,7 @@ void explain_layer(const struct layer *layer, FILE *out)
     figures_of(layer, figures);
 
     if (!layer_attends(layer)) {
-        explain_rows(layer, figures, out);
+        (layer_is_recurrent(layer) ? explain_recurrent : explain_rows)(layer, figures, out);
         explain_totals(layer, figures, out);
         return;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/memory.h"
 
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453
@@ -84,19 +85,11 @@ static bool integer_value(enum expression_op op, int64_t a, int64_t b, int64_t *
 
 /* ---- making nodes ---------------------------------------------------------------------------------------- */
 
-/* With room for some nodes: node 0 can be read even where there was no memory for it. */
 struct expression *expression_new(void)
 {
-    struct expression *e = calloc(1, sizeof *e);
-    const int room = 64;
-    if (e == NULL)
-        return NULL;
-    e->nodes = calloc((size_t)room, sizeof *e->nodes);
-    e->room = room;
-    if (e->nodes == NULL) {
-        free(e);
-        e = NULL;
-    }
+    struct expression *e = memory_get(1, sizeof *e);
+    e->room = 64;
+    e->nodes = memory_get((size_t)e->room, sizeof *e->nodes);
     return e;
 }
 
@@ -122,15 +115,8 @@ static int add_node(struct expression *e, struct expression_node node)
         if (same_node(&e->nodes[i], &node))
             return i;
     if (e->count == e->room) {
-        const int room = 2 * e->room;
-        struct expression_node *nodes = e->room < 8 * EXPRESSION_NODES
-                                            ? realloc(e->nodes, (size_t)room * sizeof *nodes) : NULL;
-        if (nodes == NULL) {
-            e->failed = true;
-            return 0;
-        }
-        e->nodes = nodes;
-        e->room = room;
+        e->room *= 2;
+        e->nodes = memory_grow(e->nodes, (size_t)e->room, sizeof *e->nodes);
     }
     const int operands = operations[node.op].operands;
     static const unsigned own[NODE_OPS] = {
@@ -256,8 +242,6 @@ static int simplify(struct expression *e, const struct expression_node *n)
 
 int expression_make(struct expression *e, enum expression_op op, int a, int b, int c, size_t column)
 {
-    if (e->failed)
-        return 0;
     if (operations[op].commutes && a > b) {
         const int first = a;
         a = b;
@@ -267,7 +251,7 @@ int expression_make(struct expression *e, enum expression_op op, int a, int b, i
     const struct expression_node node = {.op = op, .type = type_of(e, op, a, b), .a = a, .b = operands > 1 ? b : 0,
                                          .c = operands > 2 ? c : 0, .column = column};
     const int constant = fold(e, &node);
-    if (constant >= 0 || e->failed || e->overflow)
+    if (constant >= 0 || e->overflow)
         return constant >= 0 ? constant : 0;
     const int simple = simplify(e, &node);
     return simple >= 0 ? simple : add_node(e, node);
@@ -280,12 +264,10 @@ int expression_as_float(struct expression *e, int node)
 }
 
 /* Keeps only the nodes that the root needs, in order. */
-bool expression_compact(struct expression *e)
+void expression_compact(struct expression *e)
 {
-    int *place = calloc((size_t)e->count + 1, sizeof *place);
+    int *place = memory_get((size_t)e->count, sizeof *place);
     int kept = 0;
-    if (place == NULL)
-        return false;
     place[e->root] = 1;
     for (int i = e->count; i-- > 0;) {
         const int of[] = {e->nodes[i].a, e->nodes[i].b, e->nodes[i].c};
@@ -306,7 +288,6 @@ bool expression_compact(struct expression *e)
     e->root = kept - 1;
     e->count = kept;
     free(place);
-    return true;
 }
 
 /* ---- values ---------------------------------------------------------------------------------------------- */
@@ -715,9 +696,9 @@ struct expression *expression_for_kernel(const struct expression *from, const st
 {
     const size_t count = (size_t)from->count;
     struct expression *to = expression_new();
-    struct expression_range *ranges = calloc(count + 1, sizeof *ranges);
-    int *forms = calloc(2 * count + 1, sizeof *forms), node = 0;
-    bool good = to != NULL && ranges != NULL && forms != NULL && expression_ranges(from, box, ranges, &node);
+    struct expression_range *ranges = memory_get(count, sizeof *ranges);
+    int *forms = memory_get(2 * count, sizeof *forms), node = 0;
+    bool good = expression_ranges(from, box, ranges, &node);
     struct rewriting w = {from, to, ranges, forms, forms + count};
     for (int i = 0; good && i < from->count; i++) {
         w.plain[i] = plain_form(&w, i);
@@ -726,7 +707,8 @@ struct expression *expression_for_kernel(const struct expression *from, const st
     if (good) {
         const bool score = from->nodes[from->root].type == EXPRESSION_FLOAT;
         to->root = score ? w.scaled[from->root] : w.plain[from->root];
-        good = !to->failed && !to->overflow && expression_compact(to);
+        good = !to->overflow;
+        expression_compact(to);
     }
     free(ranges);
     free(forms);

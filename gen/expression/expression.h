@@ -59,7 +59,6 @@ struct expression {
     struct expression_node *nodes;
     int count, room, root;
     unsigned named; /* bit by bit the tables that the text reads, of which folding may leave nothing */
-    bool failed;   /* no memory, or too many nodes: the last node is not valid */
     bool overflow; /* a constant left 64 bits */
 };
 
@@ -150,6 +149,6 @@ int expression_element(struct expression *expression, int table, int index, size
 int expression_make(struct expression *expression, enum expression_op op, int a, int b, int c, size_t column);
 int expression_as_float(struct expression *expression, int node);
 /* Drops what `root` does not need; the root is the last node then. False without memory. */
-bool expression_compact(struct expression *expression);
+void expression_compact(struct expression *expression);
 
 #endif

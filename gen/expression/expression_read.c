@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/nearest.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -92,14 +93,7 @@ static void read_number(struct reader *r)
             FAIL(r, at, "%s is above 2^63 - 1; write it as a float, with a point", text_show(r->start, whole).text);
         r->integer = (int64_t)value;
     } else {
-        char *copy = malloc(r->length + 1);
-        if (copy == NULL) {
-            r->e->failed = true;
-            r->failed = true;
-            return;
-        }
-        memcpy(copy, r->start, r->length);
-        copy[r->length] = '\0';
+        char *copy = text_part(r->start, r->length);
         (void)number_real(copy, &r->number); /* 1e999 is infinity, as in Python */
         free(copy);
         if (isfinite(r->number) && r->number > (double)FLT_MAX)
@@ -219,7 +213,7 @@ static const char *const type_names[] = {"an integer", "a float", "a condition"}
 
 static enum expression_type type_at(const struct reader *r, int node)
 {
-    return r->e->nodes != NULL ? r->e->nodes[node].type : EXPRESSION_INTEGER;
+    return r->e->nodes[node].type;
 }
 
 static int made(struct reader *r, int node, size_t at)
@@ -229,7 +223,6 @@ static int made(struct reader *r, int node, size_t at)
     if (r->e->count > EXPRESSION_NODES)
         FAIL(r, at, "more than %d operations, names and numbers; write a shorter expression, or a table",
              EXPRESSION_NODES);
-    r->failed = r->failed || r->e->failed;
     return r->failed ? 0 : node;
 }
 
@@ -598,7 +591,7 @@ static int read_level(struct reader *r, enum level level)
     return r->failed ? 0 : node;
 }
 
-/* Reports text behind a complete expression. */
+/* Reports text after a complete expression. */
 static void check_end(struct reader *r)
 {
     const size_t at = column_of(r, r->start);
@@ -616,7 +609,7 @@ static void check_end(struct reader *r)
         FAIL(r, at, "%s comes after a whole expression; write an operator before it", next_shown(r).text);
 }
 
-/* Kernels compute in f32: remaining constants must be finite there, or infinite on purpose. */
+/* Kernels compute in f32: remaining constants must be finite there, or infinite where written so. */
 static void check_constants(struct reader *r)
 {
     for (int i = 0; !r->failed && i < r->e->count; i++) {
@@ -633,28 +626,22 @@ static void check_constants(struct reader *r)
 struct expression *expression_read(const char *text, const struct expression_scope *scope, struct diag *diag)
 {
     struct reader r = {.scope = scope, .diag = diag, .e = expression_new(), .text = text, .start = text};
-    bool good = r.e != NULL;
-    if (good) {
-        next_word(&r);
-        r.e->root = read_level(&r, LEVEL_OR);
-        if (!r.failed)
-            check_end(&r);
-        if (scope->score)
-            need_number(&r, r.e->root, "a score", scope->column);
-        else
-            need_condition(&r, r.e->root, "visible", scope->column);
-        if (!r.failed && scope->score)
-            r.e->root = made(&r, expression_as_float(r.e, r.e->root), scope->column);
-        r.e->text = strdup(text);
-        good = !r.failed && r.e->text != NULL && expression_compact(r.e);
-        if (good)
-            check_constants(&r);
-        good = good && !r.failed;
+    next_word(&r);
+    r.e->root = read_level(&r, LEVEL_OR);
+    if (!r.failed)
+        check_end(&r);
+    if (scope->score)
+        need_number(&r, r.e->root, "a score", scope->column);
+    else
+        need_condition(&r, r.e->root, "visible", scope->column);
+    if (!r.failed && scope->score)
+        r.e->root = made(&r, expression_as_float(r.e, r.e->root), scope->column);
+    if (!r.failed) {
+        r.e->text = text_copy(text);
+        expression_compact(r.e);
+        check_constants(&r);
     }
-    const bool no_memory = !r.failed || (r.e->failed && r.e->count < EXPRESSION_NODES);
-    if (!good && no_memory)
-        diag_environment(diag, scope->place, "out of memory; free some and try again");
-    if (good)
+    if (!r.failed)
         return r.e;
     expression_free(r.e);
     return NULL;

@@ -16,6 +16,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/name.h"
 #include "base/options.h"
 #include "base/output.h"
@@ -104,11 +105,6 @@ static int read_spec(lua_State *lua)
 
 /* ---- the model's folder; a name is of a file in it ---- */
 
-static int no_memory(lua_State *lua)
-{
-    return luaL_error(lua, "no memory for the paths");
-}
-
 /* FOLDER/NAME of the first argument, which the importer holds */
 static const char *path_of(lua_State *lua)
 {
@@ -116,11 +112,7 @@ static const char *path_of(lua_State *lua)
     const char *folder = importer->request->model, *name = luaL_checkstring(lua, 1);
     const bool slash = *folder != '\0' && folder[strlen(folder) - 1] == '/';
     free(importer->path);
-    if (asprintf(&importer->path, "%s%s%s", folder, slash ? "" : "/", name) < 0)
-        importer->path = NULL;
-    if (importer->path == NULL)
-        no_memory(lua);
-    return importer->path;
+    return importer->path = text_join("%s%s%s", folder, slash ? "" : "/", name);
 }
 
 /* path(name) → the file's path, and whether it is there, as a dangling link is: reading it reports the error */
@@ -150,13 +142,8 @@ static int list_files(lua_State *lua)
 static void add_source(lua_State *lua)
 {
     struct imported *imported = importer_of(lua)->imported;
-    char **sources = realloc(imported->sources, (imported->source_count + 1) * sizeof *sources);
-    if (sources == NULL)
-        no_memory(lua);
-    imported->sources = sources;
-    if ((sources[imported->source_count] = strdup(importer_of(lua)->path)) == NULL)
-        no_memory(lua);
-    imported->source_count++;
+    imported->sources = memory_grow(imported->sources, imported->source_count + 1, sizeof *imported->sources);
+    imported->sources[imported->source_count++] = text_copy(importer_of(lua)->path);
 }
 
 /* json(name) → the value of this file, and its first character; nil with an error in diag */
@@ -176,10 +163,7 @@ static int read_json(lua_State *lua)
         lua_pushlstring(lua, importer->text + strspn(importer->text, " \t\r\n"), 1);
         return 2;
     }
-    if (json->no_memory)
-        diag_environment(importer->diag, path, "out of memory");
-    else
-        diag_error(importer->diag, path, "byte %zu: %s", (size_t)(json->at - importer->text), json->why);
+    diag_error(importer->diag, path, "byte %zu: %s", (size_t)(json->at - importer->text), json->why);
     return 0;
 }
 
@@ -243,10 +227,12 @@ static void push_options(lua_State *lua, const struct importer *importer)
     set_text(lua, "precision", importer->request->precision);
     set_number(lua, "seq_len", importer->request->seq_len);
     set_number(lua, "cache_len", importer->request->cache_len);
+    lua_pushboolean(lua, importer->request->list);
+    lua_setfield(lua, -2, "list");
     set_texts(lua, "ignore", importer->request->ignore->text, importer->request->ignore->count);
 }
 
-/* {{ending, text}…}, behind the name */
+/* {{ending, text}…}, above the name on the stack */
 static void take_files(lua_State *lua, struct importer *importer, const char *name)
 {
     for (lua_Integer i = 1; lua_rawgeti(lua, -1, i) == LUA_TTABLE; i++) {
@@ -254,12 +240,8 @@ static void take_files(lua_State *lua, struct importer *importer, const char *na
         lua_rawgeti(lua, -1, 1);
         lua_rawgeti(lua, -2, 2);
         const char *ending = luaL_checkstring(lua, -2), *text = luaL_checklstring(lua, -1, &length);
-        char *copy = malloc(length + 1);
-        if (copy != NULL)
-            memcpy(copy, text, length + 1);
-        if (copy == NULL || !output_add(&importer->imported->output, importer->request->folder, name, ending, copy,
-                                        length))
-            diag_environment(importer->diag, NULL, "no memory for the texts");
+        char *copy = memcpy(memory_get(length + 1, 1), text, length + 1);
+        output_add(&importer->imported->output, importer->request->folder, name, ending, copy, length);
         lua_pop(lua, 3);
     }
     lua_pop(lua, 1);
@@ -284,7 +266,7 @@ static int run(lua_State *lua)
     lua_setfield(lua, -2, "null");
     push_options(lua, importer);
     lua_call(lua, 2, 3);
-    importer->imported->note = lua_isnil(lua, -1) ? NULL : strdup(luaL_checkstring(lua, -1));
+    importer->imported->note = lua_isnil(lua, -1) ? NULL : text_copy(luaL_checkstring(lua, -1));
     lua_pop(lua, 1);
     if (!lua_isnil(lua, -2))
         take_files(lua, importer, luaL_checkstring(lua, -2));
@@ -293,19 +275,15 @@ static int run(lua_State *lua)
 
 static void run_script(struct importer *importer)
 {
-    lua_State *lua = lua_newstate(script_allocate, &importer->memory);
-    int status = LUA_ERRMEM;
-    if (lua != NULL) {
-        lua_pushcfunction(lua, run);
-        lua_pushlightuserdata(lua, importer);
-        status = lua_pcall(lua, 1, 0, 0);
-    }
+    lua_State *lua = memory_there(lua_newstate(script_allocate, &importer->memory));
+    lua_pushcfunction(lua, run);
+    lua_pushlightuserdata(lua, importer);
+    const int status = lua_pcall(lua, 1, 0, 0);
     if (status == LUA_ERRMEM)
         diag_environment(importer->diag, importer->request->model, "out of memory");
     else if (status != LUA_OK) /* a fault of ours: what is wrong with a model is a value */
         diag_environment(importer->diag, importer->request->model, "import failed: %s", lua_tostring(lua, -1));
-    if (lua != NULL)
-        lua_close(lua);
+    lua_close(lua);
 }
 
 /* ---- the command ---- */
@@ -354,6 +332,20 @@ bool import_model(struct imported *imported, const struct import_request *reques
     layer_free(importer.layer);
     tensors_free(&importer.tensors);
     return diag->errors == errors;
+}
+
+int import_list(FILE *to, struct diag *diag)
+{
+    static const struct option_texts none = {0};
+    const struct import_request request = {.model = ".", .ignore = &none, .list = true};
+    struct imported imported = {0};
+    struct importer importer = {.request = &request, .diag = diag, .imported = &imported};
+    run_script(&importer);
+    for (size_t i = 0; i < imported.output.count; i++)
+        fputs(imported.output.files[i].text, to);
+    free(importer.reader.text);
+    import_free(&imported);
+    return diag_report(diag, stderr);
 }
 
 void import_free(struct imported *imported)

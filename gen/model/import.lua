@@ -19,6 +19,19 @@ local families = {
     camembert = {"roberta", "Camembert"}, distilbert = {"distilbert", "DistilBert"}, vit = {"vit", "ViT"},
     gpt2 = {"gpt2", "GPT2"}, llama = {"llama", "Llama"}, mistral = {"mistral", "Mistral"}, qwen2 = {"qwen2", "Qwen2"},
     qwen3 = {"qwen3", "Qwen3"}, gemma2 = {"gemma2", "Gemma2"}, t5 = {"t5", "T5"}, whisper = {"whisper", "Whisper"},
+    gemma = {"gemma", "Gemma"}, gemma3 = {"gemma3", "Gemma3"}, gemma3_text = {"gemma3", "Gemma3"},
+    phi = {"phi", "Phi"}, phi3 = {"phi3", "Phi3"}, starcoder2 = {"starcoder2", "Starcoder2"},
+    ministral = {"ministral", "Ministral"}, smollm3 = {"smollm3", "SmolLM3"}, stablelm = {"stablelm", "StableLm"},
+    cohere = {"cohere", "Cohere"}, cohere2 = {"cohere2", "Cohere2"}, granite = {"granite", "Granite"},
+    gptj = {"gptj", "GPTJ"}, gpt_neo = {"gpt_neo", "GPTNeo"}, gpt_neox = {"gpt_neox", "GPTNeoX"},
+    bloom = {"bloom", "Bloom"}, falcon = {"falcon", "Falcon"}, opt = {"opt", "OPT"},
+    bart = {"bart", "Bart"}, mbart = {"mbart", "MBart"}, marian = {"marian", "Marian"}, mt5 = {"t5", "MT5"},
+    m2m_100 = {"m2m_100", "M2M100"}, pegasus = {"pegasus", "Pegasus"},
+    mpnet = {"mpnet", "MPNet"}, ["xlm-roberta-xl"] = {"xlm_roberta_xl", "XLMRobertaXL"},
+    electra = {"electra", "Electra"}, albert = {"albert", "Albert"}, nomic_bert = {"nomic_bert", "NomicBert"},
+    deit = {"vit", "DeiT"}, olmo = {"olmo", "Olmo"}, olmo2 = {"olmo2", "Olmo2"}, olmo3 = {"olmo2", "Olmo3"},
+    nemotron = {"nemotron", "Nemotron"}, modernbert = {"modernbert", "ModernBert"},
+    eurobert = {"eurobert", "EuroBert"},
 }
 
 -- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
@@ -28,7 +41,8 @@ local idle = [[
     _flash_attn_2_enabled attn_implementation model_type transformers_version torch_dtype dtype auto_map
     custom_pipelines
     dropout dropout_rate activation_dropout attention_dropout attention_probs_dropout_prob classifier_dropout
-    hidden_dropout_prob attn_pdrop embd_pdrop resid_pdrop qa_dropout seq_classif_dropout
+    hidden_dropout_prob hidden_dropout attn_pdrop embd_pdrop resid_pdrop qa_dropout seq_classif_dropout layerdrop
+    residual_dropout embedding_dropout resid_dropout embed_dropout encoder_layerdrop decoder_layerdrop
     bos_token eos_token pad_token name pad_token_id bos_token_id eos_token_id eos_token_ids sep_token_id
     cls_token_id mask_token_id unk_token_id decoder_start_token_id
     forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
@@ -262,6 +276,15 @@ function Keys:only(key, value, why)
     end
 end
 
+-- The one of two names of a key that is there; the first without either.
+function Keys:called(name, other)
+    if self:get(name) ~= nil and self:get(other) ~= nil and self:get(name) ~= self:get(other) then
+        self:wrong(other, "is %s, and %s is %s; leave one of the two", show_value(self:get(other)), name,
+                   show_value(self:get(name)))
+    end
+    return self:get(name) == nil and self:get(other) ~= nil and other or name
+end
+
 -- An object within; nil where it is absent, or null.
 function Keys:inner(key)
     local value = self:get(key)
@@ -329,7 +352,8 @@ end
 local Model = {}
 Model.__index = Model
 
-Model.activations, Model.gated, Model.zeros, Model.null = activations, gated, {}, host.null
+Model.activations, Model.gated, Model.null = activations, gated, host.null
+Model.zeros, Model.ones = {}, {}
 
 function Model:wrong(where, text, ...)
     local problems = where == "weights" and self.weight_problems or self.problems
@@ -340,9 +364,27 @@ function Model:wrong(where, text, ...)
     end
 end
 
+-- From now on keys are those of the object `key`, but for those of a model's class.
+function Model:within(key)
+    self.top = self.config
+    self.config = self.config:inner(key) or new_keys(self, {}, key .. ".")
+    self.config:ignore(idle)
+end
+
 -- What another family's file returns.
 function Model:base(file)
     return host.run("model/families/" .. file .. ".lua")
+end
+
+-- Which products have biases, as decoder.lua calls them, where two keys say it
+function Model.flagged_biases(c)
+    return (c:flag("attention_bias", false) and "qkvo" or "") .. (c:flag("mlp_bias", false) and "1" or "")
+end
+
+-- A stack of tokens, as decoder.lua says.
+function Model:decoder(kind)
+    kind.keys = kind.keys or {}
+    host.run("model/decoder.lua")(self, kind)
 end
 
 -- How many tokens a call brings and a cache holds, for `positions` of the model; `last`: there are no more, as they are
@@ -446,10 +488,17 @@ function Lines:weight(key, name, shape, words)
     return self:add(key, '"' .. name .. '"' .. (words and " " .. words or ""))
 end
 
--- A norm's lines: kind, eps and the numbers of its module.
-function Lines:norm(kind, eps, module, width, words)
+-- A norm's lines: kind, eps and the numbers of its module; false: it has none. `unshifted`: a layer norm without shift.
+function Lines:norm(kind, eps, module, width, words, unshifted)
+    self:add("norm", kind):add("norm_eps", eps)
+    if not module then
+        return self:add("norm_g", "ones"):add("norm_b", kind == "layer" and "zeros" or nil)
+    end
     local gain, shift = self.model:norm_names(module)
-    self:add("norm", kind):add("norm_eps", eps):weight("norm_g", gain, {width}, words)
+    self:weight("norm_g", gain, {width}, words)
+    if kind == "layer" and unshifted then
+        return self:add("norm_b", "zeros")
+    end
     return kind == "layer" and self:weight("norm_b", shift, {width}) or self
 end
 
@@ -489,9 +538,29 @@ function Model:modules(at, names, unbiased, w)
     return w
 end
 
--- Columns `from` to behind `to` of what a fused matrix, or its bias, puts out: `of` in all.
-function Model:columns(name, from, to, of)
-    return {name = name, from = from, to = to, of = of}
+-- Columns `from` to behind `to` of what a fused matrix, or its bias, puts out: `of` in all. `groups`: so many times,
+-- one group of `of` columns behind the other.
+function Model:columns(name, from, to, of, groups)
+    return {name = name, from = from, to = to, of = of, groups = groups}
+end
+
+-- A fused product's columns as w_q, b_q and so on: `parts` are {{"q", columns}…}, of each of `groups`.
+function Model:split(w, module, parts, unbiased, groups)
+    local all, from = 0, 0
+    for _, part in ipairs(parts) do all = all + part[2] end
+    for _, part in ipairs(parts) do
+        w["w_" .. part[1]] = self:columns(module .. ".weight", from, from + part[2], all, groups)
+        w["b_" .. part[1]] = not unbiased and self:columns(module .. ".bias", from, from + part[2], all, groups) or nil
+        from = from + part[2]
+    end
+    return w
+end
+
+-- A tensor's numbers times a factor.
+function Model:times(entry, factor)
+    entry = type(entry) == "string" and {name = entry} or entry
+    entry.times = entry ~= Model.zeros and factor ~= 1 and factor or nil
+    return entry
 end
 
 -- A norm's weights that are stored less 1.
@@ -544,8 +613,15 @@ function Model:product(title, kind, about, of, behind)
     return section
 end
 
--- A head of this name: of rows `rows` ("all", or the "first" of a sequence) of `from`. `of` as above, with scale of
--- these rows.
+-- What words of another width are multiplied by: a section behind a stack's embedding. `of` as of product().
+function Model:projection(stack, of)
+    of.rows = math.min(self.seq_len, HEAD_ROWS)
+    return self:product(stack .. " projection", stack == "encoder" and "projection" or stack .. "_projection",
+                        "Words of another width than the model's", of)
+end
+
+-- A head of this name: of rows `rows` ("all", or the "first" or "second" of a sequence) of `from`. `of` as above, with
+-- scale of these rows.
 function Model:head(name, from, rows, of, behind)
     of.rows = rows == "all" and math.min(self.seq_len, HEAD_ROWS) or HEAD_SEQUENCES
     local section = self:product("head " .. name, name, "Head " .. name, of, behind)
@@ -565,7 +641,7 @@ end
 -- its family, and then as a key of `classes`. Tensors by the patterns of `heads` are those of other classes where this
 -- one does not read them. `alone`: the class of a file without such tensors if config.json names none.
 function Model:class(classes, heads, alone)
-    local c, known, does = self.config, {}, {}
+    local c, known, does = self.top or self.config, {}, {}
     local names, start = c:get("architectures"), families[self.kind][2]
     for i, ending in ipairs(sorted_keys(classes)) do
         known[i] = start .. ending
@@ -652,11 +728,12 @@ end
 function Model:masked_words(of, names)
     local own = names.head .. ".bias"
     local bias = (self:has(own) or not of.tied) and own or names.bias
-    self:head("transform", "encoder", "all", {d_in = of.width, d_out = of.width, activation = of.activation,
+    local width = of.narrow or of.width
+    self:head("transform", "encoder", "all", {d_in = of.width, d_out = width, activation = of.activation,
                                               module = names.dense}, function(section)
-        section:norm("layer", of.eps, names.norm, of.width)
+        section:norm("layer", of.eps, names.norm, width)
     end)
-    self:logits(names.head .. ".weight", of.word, of.vocab, of.width, of.tied,
+    self:logits(names.head .. ".weight", of.word, of.vocab, width, of.tied,
                 {from = "head transform", bias = bias})
 end
 
@@ -665,7 +742,7 @@ end
 local function stored_shape(entry, shape, out_in)
     local stored = {table.unpack(shape)}
     if entry.of then
-        stored[#shape == 2 and not out_in and 2 or 1] = entry.of
+        stored[#shape == 2 and not out_in and 2 or 1] = entry.of * (entry.groups or 1)
     end
     return stored
 end
@@ -681,8 +758,8 @@ local function fill_layer(model, section)
         local entry = weights[tensor.name]
         left[tensor.name] = nil
         assert(entry, spec.name .. " has no source of " .. tensor.name)
-        if entry == Model.zeros then
-            section:add(tensor.name, "zeros")
+        if entry == Model.zeros or entry == Model.ones then
+            section:add(tensor.name, entry == Model.zeros and "zeros" or "ones")
         else
             entry = type(entry) == "string" and {name = entry} or entry
             local words = {}
@@ -690,6 +767,8 @@ local function fill_layer(model, section)
                 words[1] = spec.out_in and "out_in" or "in_out"
             end
             words[#words + 1] = entry.of and ("columns %d..%d"):format(entry.from, entry.to)
+            words[#words + 1] = entry.groups and "of " .. entry.of or nil
+            words[#words + 1] = entry.times and "times " .. number_text(entry.times) or nil
             words[#words + 1] = entry.plus_one and "plus_one"
             words[#words + 1] = entry.tied and "tied" or nil
             section:weight(tensor.name, entry.name, entry.shape or stored_shape(entry, tensor, spec.out_in),
@@ -724,10 +803,27 @@ end
 
 ---- parts that families share ----
 
--- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5).
-function Model:rope(spec, positions)
+-- How many columns of a head `d` wide are rotated, by the factor `key` in `from` or in config.json; `default`: without.
+function Model:partial(spec, from, name, d, key, default)
+    local at = from and from:get("partial_rotary_factor") ~= nil and "partial_rotary_factor"
+    local keys = at and from or self.config
+    local part = keys:number(at or key, default)
+    local columns = d * part // 1 | 0
+    if part > 1 or columns < 2 or columns % 2 == 1 then
+        keys:wrong(at or key, "is %s; so many columns of a head of %d must be even, and are %d", number_text(part), d,
+                   columns)
+    end
+    spec:add("rope_dims", columns < d and columns or nil,
+             keys:get(at or key) ~= nil and (at and name or "") .. (at or key) or "default")
+end
+
+-- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5). `of`: positions, d_k.
+-- `how`: kind, theta where config.json does not say; theta_key and partial_key, which older files have; partial: the
+-- default of a family that rotates some columns of a head; `keys`: the object, where a family has several.
+function Model:rope(spec, of, _, how)
+    how = how or {}
     local config = self.config
-    local new, old = config:inner("rope_parameters"), config:inner("rope_scaling")
+    local new, old = how.keys or config:inner("rope_parameters"), not how.keys and config:inner("rope_scaling")
     if new and old and next(old.object) then
         for _, both in ipairs{{new, old}, {old, new}} do
             for _, key in ipairs(sorted_keys(both[1].object)) do
@@ -741,22 +837,31 @@ function Model:rope(spec, positions)
         end
         old.bad = true -- as it is not read
     end
-    local from, name = new or old, new and "rope_parameters." or "rope_scaling."
-    local theta, theta_key = config:number("rope_theta", false), "rope_theta"
+    local from = new or old or nil
+    local name = from and from.prefix
+    local theta_key = how.theta_key or "rope_theta"
+    local theta = not how.keys and config:number(theta_key, false) or nil
     if from and from.object.rope_theta ~= nil then
-        local outer = theta
+        local outer, outer_key = theta, theta_key
         theta, theta_key = from:number("rope_theta"), name .. "rope_theta"
         if outer and theta and outer ~= theta then
-            config:wrong("rope_theta", "is %s, and %s is %s; leave one of the two", show_value(outer), theta_key,
+            config:wrong(outer_key, "is %s, and %s is %s; leave one of the two", show_value(outer), theta_key,
                          show_value(theta))
         end
     end
-    spec:add("rope", "half"):add("rope_theta", theta or 10000, theta and theta_key or "no rope_theta")
-    config:only("partial_rotary_factor", 1, "the family rotates all columns of a head")
+    spec:add("rope", how.kind or "half")
+    if how.partial then
+        self:partial(spec, from, name, of.d_k, how.partial_key or "partial_rotary_factor", how.partial)
+    end
+    spec:add("rope_theta", theta or how.theta or 10000, theta and theta_key or "no " .. theta_key)
+    if not how.partial then
+        for _, keys in ipairs{config, from} do
+            keys:only("partial_rotary_factor", 1, "the family rotates all columns of a head")
+        end
+    end
     if not from then
         return
     end
-    from:only("partial_rotary_factor", 1, "the family rotates all columns of a head")
     local kinds = {default = "none", linear = "linear", llama3 = "llama3", yarn = "yarn"}
     local kind = from:word(from:get("rope_type") == nil and from:get("type") ~= nil and "type" or "rope_type", kinds,
                            "default")
@@ -771,7 +876,7 @@ function Model:rope(spec, positions)
     spec:add("rope_scaling", kind, name .. "rope_type")
     number("rope_factor", "factor")
     if kind ~= "linear" then
-        number("rope_original_len", "original_max_position_embeddings", positions)
+        number("rope_original_len", "original_max_position_embeddings", of.positions)
     end
     if kind == "llama3" then
         number("rope_low", "low_freq_factor")
@@ -783,6 +888,28 @@ function Model:rope(spec, positions)
         number("rope_attention_factor", "attention_factor", false)
         for _, key in ipairs{"attn_factor", "mscale", "mscale_all_dim"} do
             from:only(key, nil, "write attention_factor, which is a spec's rope_attention_factor")
+        end
+    end
+end
+
+-- Rotation of a family whose layers with a window have numbers of their own: → function(m, spec, of, layer), from
+-- rope_parameters of each kind, or by `window` and `full`, {key or nil, theta} where that is missing.
+function Model:ropes(window, full)
+    local c = self.config
+    local nested = c:inner("rope_parameters")
+    local thetas = {[true] = window[1] and c:number(window[1], window[2]) or window[2],
+                    [false] = full[1] and c:number(full[1], full[2]) or full[2]}
+    if nested then
+        nested:ignore("full_attention sliding_attention")
+        c:only("rope_scaling", nil, "rope_parameters are there")
+    end
+    return function(_, spec, of, layer)
+        local keys = nested and nested:inner(layer.window and "sliding_attention" or "full_attention")
+        if keys or not nested and not layer.window then
+            self:rope(spec, of, layer, {keys = keys, theta = thetas[layer.window], theta_key = not keys and full[1]})
+        else
+            spec:add("rope", "half"):add("rope_theta", thetas[layer.window], layer.window and window[1] or full[1])
+            c:ignore("rope_scaling rope_theta")
         end
     end
 end
@@ -813,6 +940,18 @@ function Model:windows(count, size, by_default, fixed)
         end
     end
     return size and size - 1, windows
+end
+
+-- sliding_window; nil where it is null.
+function Model:window_size(default)
+    if self.config:get("sliding_window") ~= nil or self.config.object.sliding_window == nil then
+        return self.config:size("sliding_window", default) or nil
+    end
+end
+
+-- The same of a family whose layers all have the window sliding_window, or none.
+function Model:every_window(count, default)
+    return self:windows(count, self:window_size(default), function() return true end, true)
 end
 
 -- The cache of a decoder's spec; `left`: how far back its window reaches.
@@ -1044,6 +1183,28 @@ local function tell(model, problems)
         host.wrong(model.places[problem[1]], problem[2])
     end
     return #problems > 0
+end
+
+-- A row for each model_type: the classes that its family reads. A family says these first, and is then left.
+local function list_text()
+    local out = {}
+    for _, kind in ipairs(sorted_keys(families)) do
+        local model, classes = new_model({config = {}, tensors = {}, files = {}}, kind), nil
+        model.class = function(_, known)
+            classes = known
+            error(classes)
+        end
+        pcall(model:base(model.family), model)
+        local names = {}
+        for i, ending in ipairs(sorted_keys(classes or {})) do
+            names[i] = families[kind][2] .. ending
+        end
+        out[#out + 1] = ("%-16s %s\n"):format(kind, table.concat(names, " "))
+    end
+    return table.concat(out)
+end
+if options.list then
+    return "list", {{"", list_text()}}
 end
 
 -- → name, {{ending, text}…}, a note; nothing where host.wrong() has told why

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lauxlib.h>
+
 static bool push_value(lua_State *lua, struct json_lua *reader, int depth);
 
 /* Pushes what `reader->text` is, and lets go of it. */
@@ -68,10 +70,7 @@ static bool push_object(lua_State *lua, struct json_lua *reader, int depth)
 static bool push_value(lua_State *lua, struct json_lua *reader, int depth)
 {
     struct json *json = &reader->json;
-    if (!lua_checkstack(lua, 8)) {
-        json->no_memory = true;
-        return false;
-    }
+    luaL_checkstack(lua, 8, NULL);
     const bool object = json_next_is(json, '{');
     if (object || json_next_is(json, '['))
         return depth == JSON_DEPTH ? json_fail(json, "objects and arrays are nested more than 64 deep")

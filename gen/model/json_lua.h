@@ -17,7 +17,7 @@
 
 struct json_lua {
     struct json json;
-    char *text; /* of the reader, so that a Lua error does not lose it; to be freed behind each use */
+    char *text; /* of the reader, so that a Lua error does not lose it; to be freed after each use */
 };
 
 /* Pushes the value that the whole text is. False, and nothing pushed, where it is none or a key occurs twice: json.why

@@ -12,6 +12,7 @@
 #include "base/arith.h"
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/name.h"
 #include "emit/emit.h"
 #include "emit/script.h"
@@ -44,14 +45,12 @@ static int push_sections(lua_State *lua)
     return 1;
 }
 
-/* A copy of a text of Lua's, which a later error does not lose; a Lua error without memory */
-static void keep(lua_State *lua, char **copy, const char *folder, int folder_length)
+/* A copy of a text of Lua's, which a later error does not lose */
+static char *keep(lua_State *lua, const char *folder, int folder_length)
 {
-    if (asprintf(copy, "%.*s%s", folder_length, folder, lua_tostring(lua, -1)) < 0) {
-        *copy = NULL;
-        luaL_error(lua, "out of memory");
-    }
+    char *copy = text_join("%.*s%s", folder_length, folder, lua_tostring(lua, -1));
     lua_pop(lua, 1);
+    return copy;
 }
 
 /* (model) → nothing: its name, its specs and their users */
@@ -66,21 +65,19 @@ static int take_sections(lua_State *lua)
     lua_pushstring(lua, model->path);
     push_sections(lua);
     lua_getfield(lua, -1, "name");
-    keep(lua, &model->name, "", 0);
+    model->name = keep(lua, "", 0);
     lua_getfield(lua, -1, "users");
     lua_getfield(lua, -2, "specs");
     const size_t count = (size_t)lua_rawlen(lua, -1);
-    model->specs = calloc(count, sizeof *model->specs);
-    model->users = calloc(count, sizeof *model->users);
-    if (model->specs == NULL || model->users == NULL)
-        return luaL_error(lua, "out of memory");
+    model->specs = memory_get(count, sizeof *model->specs);
+    model->users = memory_get(count, sizeof *model->users);
     for (; model->spec_count < count; model->spec_count++) {
         const lua_Integer item = (lua_Integer)model->spec_count + 1;
         lua_rawgeti(lua, -2, item);
         model->users[model->spec_count] = lua_tointeger(lua, -1);
         lua_pop(lua, 1);
         lua_rawgeti(lua, -1, item);
-        keep(lua, &model->specs[model->spec_count], model->path, folder);
+        model->specs[model->spec_count] = keep(lua, model->path, folder);
     }
     return 0;
 }
@@ -98,25 +95,21 @@ static void report(lua_State *lua, int status, const char *path, struct diag *di
 struct model *model_read(const char *path, const char *text, struct diag *diag)
 {
     struct script_memory memory = {0};
-    struct model *model = calloc(1, sizeof *model);
-    lua_State *lua = lua_newstate(script_allocate, &memory);
-    int status = LUA_ERRMEM;
-    const bool ready = model != NULL && lua != NULL && (model->path = strdup(path)) != NULL;
-    if (ready && text == NULL)
-        model->text = file_read(path, WHOLE_LAYERS, &model->length, diag);
-    else if (ready && (model->text = strdup(text)) != NULL)
+    struct model *model = memory_get(1, sizeof *model);
+    lua_State *lua = memory_there(lua_newstate(script_allocate, &memory));
+    int status = LUA_ERRERR;
+    model->path = text_copy(path);
+    model->text = text != NULL ? text_copy(text) : file_read(path, WHOLE_LAYERS, &model->length, diag);
+    if (text != NULL)
         model->length = strlen(text);
-    if (model != NULL && model->text != NULL) {
+    if (model->text != NULL) {
         lua_pushcfunction(lua, take_sections);
         lua_pushlightuserdata(lua, model);
         status = lua_pcall(lua, 1, 0, 0);
         if (status != LUA_OK)
             report(lua, status, path, diag);
-    } else if (!ready || text != NULL) {
-        diag_environment(diag, path, "out of memory");
     }
-    if (lua != NULL)
-        lua_close(lua);
+    lua_close(lua);
     if (status == LUA_OK)
         return model;
     model_free(model);

@@ -94,7 +94,9 @@ local function tensor(section, key, known, layout)
         wrong(section.number, "no tensor %s; write %s = \"its name in the checkpoint\"", key, key)
     end
     if not line.quoted and line.value == "zeros" and line.words == "" and known.zeros then
-        return {outer = 1, first = 0}
+        return {outer = 1, first = 0, times = 1, plus_one = false}
+    elseif not line.quoted and line.value == "ones" and known.ones then
+        return {outer = 1, first = 0, times = 1, plus_one = true}
     end
     if not line.quoted or line.value == "" then
         wrong(line.number, "no name of a tensor; write %s = \"its name in the checkpoint\"", key)
@@ -102,7 +104,7 @@ local function tensor(section, key, known, layout)
     if #line.value > LONGEST then
         wrong(line.number, "a tensor's name has %d characters; NAME_model.c has room for %d", #line.value, LONGEST)
     end
-    local of, words = {name = line.value, outer = 1, first = 0, exact = true}, line.words
+    local of, words = {name = line.value, outer = 1, first = 0, exact = true, times = 1}, line.words
     if layout then
         local stands, rest = words:match("^(%S*)%s*(.*)$")
         if stands ~= layout then
@@ -114,7 +116,18 @@ local function tensor(section, key, known, layout)
     local from, to, rest = words:match("^columns (%d+)%.%.(%d+)%s*(.*)$")
     if from and known.columns then
         of.from, of.to, words, of.exact = tonumber(from), tonumber(to), rest, false
-        if of.from >= of.to or of.to > MOST then wrong(line.number, "columns %s..%s are none", from, to) end
+        local each, behind = words:match("^of (%d+)%s*(.*)$")
+        of.each, words = tonumber(each), behind or words
+        if of.from >= of.to or of.to > (of.each or MOST) or of.to > MOST then
+            wrong(line.number, "columns %s..%s are none", from, to)
+        end
+    end
+    local times, behind = words:match("^times (%S+)%s*(.*)$")
+    if times and known.times then
+        of.times, words = tonumber(times), behind
+        if not of.times or not (math.abs(of.times) >= 0x1p-126 and math.abs(of.times) <= 0x1.fffffep127) then
+            wrong(line.number, "times %s is no factor that f32 has", times)
+        end
     end
     for _, word in ipairs{"plus_one", "tied"} do
         local behind = words:match("^" .. word .. "%s*(.*)$")
@@ -134,10 +147,21 @@ end
 
 local common, common_floats = {}, 0
 
+-- Positions that are computed: `sinusoids over N from P`; nil where the line says another thing
+local function sinusoids(section, rows)
+    local line = line_of(section, "position")
+    local over, first = line.value:match("^sinusoids over (%d+) from (%d+)$")
+    if line.quoted or not over then return nil end
+    if d_model % 2 == 1 or tonumber(over) < 1 or #over > 9 or #first > 9 then
+        wrong(line.number, "sinusoids are of an even d_model, over 1 to 999999999, from 0 to 999999999")
+    end
+    return {outer = 1, first = 0, times = 1, over = tonumber(over), from = tonumber(first), rows = rows}
+end
+
 -- Where `count` numbers of a tensor are among those that all instruction sets share; `exact`: the tensor has no more.
 local function share(of, count, exact, about)
     of.count, of.exact = count, exact
-    of.key = table.concat({of.name, of.first, count, of.plus_one and 1 or 0}, "\n")
+    of.key = table.concat({of.name or "", of.first, count, of.plus_one and 1 or 0, of.over, of.from}, "\n")
     for _, other in ipairs(common) do
         if other.key == of.key then return other.at end
     end
@@ -169,9 +193,9 @@ local function norm_of(section, width, about)
     if not norm.eps:find("^[%d.]+e?[+-]?%d*$") then
         wrong(line_of(section, "norm_eps").number, "norm_eps is no plain decimal number; write for example 1e-05")
     end
-    norm.gain = share(tensor(section, "norm_g", {plus_one = true}), width, true, about .. ", gain")
+    norm.gain = share(tensor(section, "norm_g", {plus_one = true, ones = true}), width, true, about .. ", gain")
     if norm.kind == "layer" then
-        norm.shift = share(tensor(section, "norm_b", {}), width, true, about .. ", shift")
+        norm.shift = share(tensor(section, "norm_b", {zeros = true}), width, true, about .. ", shift")
     elseif line_of(section, "norm_b") then
         wrong(line_of(section, "norm_b").number, "norm = rms has no norm_b")
     end
@@ -217,10 +241,17 @@ local function add_part(section, known)
         local matrix = t.matrix and t.axes == 2
         local layout = t.matrix and (spec.out_in and "out_in" or "in_out") or nil
         local entry = tensor(section, t.field, {zeros = true, columns = t.axes <= 2, plus_one = not t.matrix,
-                                                tied = spec.linear}, layout)
+                                                times = true, ones = not t.matrix, tied = spec.linear}, layout)
         entry.count = t.size
-        if entry.from then
-            local width = entry.to - entry.from
+        local width = entry.from and entry.to - entry.from
+        if entry.each then
+            if t.first % width ~= 0 or matrix and not spec.out_in then
+                wrong(line_of(section, t.field).number, "columns %d..%d of %d are not those of %s, which has %d rows",
+                      entry.from, entry.to, entry.each, t.field, t.first)
+            end
+            local inner = t.size // t.first -- numbers of a column
+            entry.outer, entry.first, entry.count = t.first // width, entry.from * inner, width * inner
+        elseif width then
             local outer = matrix and t.size // width or 1 -- numbers of a column
             if outer * width ~= t.size then
                 wrong(line_of(section, t.field).number, "columns %d..%d are not those of %s, which has %d numbers",
@@ -281,7 +312,7 @@ local function name_parts()
             e = entries[1]
             for k, other in ipairs(entries) do
                 if (other.name == nil) ~= (e.name == nil) or other.first ~= e.first or other.count ~= e.count or
-                   other.plus_one ~= e.plus_one then
+                   other.plus_one ~= e.plus_one or other.times ~= e.times then
                     wrong(line_of(users[k].section, t.field).number,
                           "%s has other words here than in [%s]; give layers that differ specs of their own", t.field,
                           users[1].section.title)
@@ -303,7 +334,7 @@ local function name_parts()
             end
             spec.entries[i] = {field = t.field, size = t.size, before = before, behind = behind,
                                outer = e.outer, first = e.first, count = e.count, exact = e.exact or false,
-                               plus_one = e.plus_one or false}
+                               plus_one = e.plus_one or false, times = e.times}
         end
     end
 end
@@ -370,13 +401,22 @@ local function place_cache(spec)
     spec.v_at = spec.k_at + spec.cache_size * spec.k_floats
 end
 
+-- What a layer's lines say: layers that say the same are one part
+local function same_layer(section)
+    local all = {}
+    for i, line in ipairs(section.lines) do all[i] = line.key .. "\n" .. line.value .. "\n" .. line.words end
+    return table.concat(all, "\n")
+end
+
 local function read_layers(stack)
-    local i = 0
+    local i, of_part = 0, {}
     while titles[("%s layer %d"):format(stack.name, i)] do
         local section = titles[("%s layer %d"):format(stack.name, i)]
         local spec, index = spec_of(section)
         check_layer(stack, section, spec)
-        local part = add_part(section, "spec source")
+        local part = of_part[same_layer(section)] or add_part(section, "spec source")
+        of_part[same_layer(section)] = part
+        stack.shared = stack.shared or part.at ~= (stack.first or part.at) + i
         stack.layers[#stack.layers + 1] = {spec = spec, index = index, part = part.at}
         stack.first = stack.first or part.at
         if not stack.users[spec.name] then
@@ -440,34 +480,50 @@ local function read_product(stack, name, d_in)
     return {spec = spec, part = part.at, d_in = d_in, stride = size_of(section, "stride", 1)}
 end
 
+-- Positions, which `section` names, rows of `width`
+local function read_positions(stack, section, input, width)
+    if stack.limit == MOST then
+        wrong(input.number, "a ring of positions that are learned has no end; give --cache rows or paged")
+    end
+    local of = width == d_model and sinusoids(section, stack.limit) or tensor(section, "position", {from = true})
+    of.first = (of.row or 0) * width
+    return share(of, stack.limit * width, false, "positions")
+end
+
 local function read_tokens(stack, input, embedding)
-    stack.vocab, stack.types = size_of(input, "vocab"), 0
+    local projection = titles[stack.name .. " projection"]
+    stack.vocab, stack.types, stack.width, stack.extra = size_of(input, "vocab"), 0, d_model, 0
     stack.limit = stack.cached and stack.cache_len or stack.seq_len -- positions that a token can have, and one more
     stack.scale = number_of(embedding, "scale")
+    if projection then -- words and what is added to them are narrower than the model
+        local spec = spec_of(projection)
+        stack.width = spec.d_in
+        product_of(projection, spec.d_in, d_model)
+        stack.projection = {spec = spec, part = add_part(projection, "spec position").at}
+        stack.extra = math.min(spec.seq_len, stack.seq_len) * spec.d_in
+        stack.position_behind = line_of(projection, "position") and read_positions(stack, projection, input, d_model)
+    end
     if line_of(embedding, "type") then
         stack.types = size_of(input, "types")
-        stack.type = share(tensor(embedding, "type", {}), stack.types * d_model, true, "types of tokens")
+        stack.type = share(tensor(embedding, "type", {}), stack.types * stack.width, true, "types of tokens")
     end
-    if line_of(embedding, "position") then
-        if stack.limit == MOST then
-            wrong(input.number, "a ring of positions that are learned has no end; give --cache rows or paged")
-        end
-        local of = tensor(embedding, "position", {from = true})
-        of.first = (of.row or 0) * d_model
-        stack.position = share(of, stack.limit * d_model, false, "positions")
-    end
-    stack.norm_in = norm_of(embedding, d_model, "embedding's norm")
-    stack.extra = 0
+    stack.position = line_of(embedding, "position") and read_positions(stack, embedding, input, stack.width)
+    stack.norm_in = norm_of(embedding, stack.width, "embedding's norm")
 end
 
 local function read_patches(stack, input, embedding)
     local size, patch, channels = size_of(input, "image_size"), size_of(input, "patch_size"), size_of(input, "channels")
-    if size % patch ~= 0 or (size // patch) ^ 2 + 1 ~= stack.seq_len then
-        wrong(input.number, "seq_len is not that of (image_size / patch_size)^2 patches and a class")
+    stack.leading = line_of(embedding, "distillation") and 2 or 1
+    if size % patch ~= 0 or (size // patch) ^ 2 + stack.leading ~= stack.seq_len then
+        wrong(input.number, "seq_len is not that of (image_size / patch_size)^2 patches and a class%s",
+              stack.leading > 1 and " and a token of distillation" or "")
     end
     stack.patches = read_product(stack, "patches", channels * patch * patch)
     stack.size, stack.patch, stack.channels, stack.side = size, patch, channels, size // patch
     stack.class = share(tensor(embedding, "class", {}), d_model, true, "the class token")
+    if stack.leading > 1 then -- it stands behind the class
+        share(tensor(embedding, "distillation", {}), d_model, true, "the token of distillation")
+    end
     stack.position = share(tensor(embedding, "position", {}), stack.seq_len * d_model, true, "positions")
     stack.extra = math.min(stack.patches.spec.seq_len, stack.side * stack.side) * stack.patches.d_in
 end
@@ -492,7 +548,7 @@ local function read_frames(stack, input, embedding)
 end
 
 local EMBEDDING = {
-    tokens = "word scale position type " .. NORM, patches = "class position", frames = "position"}
+    tokens = "word scale position type " .. NORM, patches = "class distillation position", frames = "position"}
 
 local function read_stack(name)
     local input = titles[name .. " input"]
@@ -535,8 +591,13 @@ local function read_head(section, heads, stacks)
         wrong(section.number, "a head's name is letters, digits and _; write for example [head logits]")
     end
     local from = value_of(section, "from") or ""
-    local head = {name = name, rows = choice(section, "rows", "all first"), parent = heads[from:match("^head (.*)$")]}
+    local head = {name = name, rows = choice(section, "rows", "all first second"),
+                  parent = heads[from:match("^head (.*)$")]}
     head.stack = head.parent and head.parent.stack or stacks[from]
+    head.second = head.rows == "second"
+    if head.second and (not head.stack or head.parent or head.stack.kind ~= "patches") then
+        wrong(section.number, "rows = second is of an encoder of images, whose second row is a token of distillation")
+    end
     if not head.stack then
         wrong(section.number, "from is one of: encoder, decoder, head NAME of a head above")
     end
@@ -562,12 +623,12 @@ local function read_words(stack, heads)
     local of = tensor(stack.embedding, "word", {})
     for _, head in ipairs(heads) do
         if head.word == of.name and head.tied and head.spec.out_in and head.width == stack.vocab and
-           head.spec.d_in == d_model then
+           head.spec.d_in == stack.width then
             stack.word_of = head
             return
         end
     end
-    stack.word = share(of, stack.vocab * d_model, true, "words")
+    stack.word = share(of, stack.vocab * stack.width, true, "words")
 end
 
 ---- the model ----
@@ -602,7 +663,10 @@ end
 local known = {[""] = true, weights = true}
 for _, part in ipairs(parts) do known[part.section.title] = true end
 for _, stack in ipairs(model.stacks) do
-    for what in ("input embedding norm pooling"):gmatch("%S+") do known[stack.name .. " " .. what] = true end
+    for i = 1, #stack.layers do known[("%s layer %d"):format(stack.name, i - 1)] = true end
+end
+for _, stack in ipairs(model.stacks) do
+    for what in ("input embedding norm pooling projection"):gmatch("%S+") do known[stack.name .. " " .. what] = true end
     if stack.kind == "tokens" then read_words(stack, model.heads) end
 end
 for _, section in ipairs(sections) do
@@ -694,7 +758,7 @@ end
 model.common_floats, model.work, model.longest, model.extra, model.largest = common_floats, 1, 1, 1, d_model
 model.norms, model.layers = {}, 0
 model.any = {cached = false, paged = false, cross = false, kept = false, source_lengths = false, mean = false,
-             lengths = false, rows = false, row = false}
+             lengths = false, rows = false, row = false, times = false, ones = false, second = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -713,16 +777,21 @@ for _, stack in ipairs(model.stacks) do
         note(head.norm)
         model.extra = math.max(model.extra, head.at_once * head.floats)
         model.largest = math.max(model.largest, head.width)
+        any.second = any.second or head.second
         any.rows, any.row = any.rows or head.all, any.row or head.single ~= nil
         any.vocab = stack.cached and head.name == "logits" and head.width or any.vocab
     end
     stack.required, stack.pointers = pointers_of(stack)
     stack.sizes = stack.cached and sizes_of(stack)
 end
+for _, of in ipairs(common) do any.ones = any.ones or not of.name and of.plus_one end
 for _, spec in ipairs(specs) do
     local numbers = 0
     spec.users = 0
     for _, t in ipairs(spec.tensors) do numbers = numbers + t.size end
+    for _, t in ipairs(spec.entries) do
+        any.times, any.ones = any.times or t.times ~= 1, any.ones or not t.before and t.plus_one
+    end
     for _, part in ipairs(parts) do spec.users = spec.users + (part.spec == spec and 1 or 0) end
     model.work = math.max(model.work, numbers)
 end

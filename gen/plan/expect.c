@@ -54,7 +54,7 @@ static const struct {
 
 static const char *const step_names[EXPECT_STEPS] = {"transpose", "queries", "keys", "values",
                                                      "scores", "exponential", "weighted sums", "output",
-                                                     "norms", "hidden", "down", "linear"};
+                                                     "norms", "hidden", "down", "linear", "states", "gates"};
 
 const char *expect_bound_name(enum expect_bound bound)
 {
@@ -252,8 +252,11 @@ static void count_useful(struct expect *e, const struct layer *l, const struct p
 {
     const struct layer_cost cost = layer_multiply_adds(l, l->seq_len, l->source_len);
     e->step[EXPECT_LINEAR].useful = batch * cost.linear;
-    const bool q = !p->fold->q_is_k, k = plan_panels_of(p, STEP_KEYS) != NULL;
-    const bool v = plan_step(p, STEP_VALUES) != NULL;
+    e->step[EXPECT_RULE].useful = batch * cost.states;
+    e->step[EXPECT_GATES].useful = batch * cost.gates;
+    const bool recurs = layer_is_recurrent(l);
+    const bool q = !p->fold->q_is_k, k = recurs || plan_panels_of(p, STEP_KEYS) != NULL;
+    const bool v = recurs || plan_step(p, STEP_VALUES) != NULL;
     e->step[EXPECT_QUERIES].useful = batch * (!q ? 0 : cost.q + (k ? 0 : cost.k));
     e->step[EXPECT_KEYS].useful = batch * ((k ? cost.k : 0) + (q ? 0 : cost.q));
     e->step[EXPECT_VALUES].useful = batch * (v ? cost.v : 0);

@@ -56,6 +56,10 @@ enum layout_name {
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
     LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_SEES, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
     LAYOUT_SPARE,
+    LAYOUT_STRIP, LAYOUT_DECAYS,       /* recurrent: columns of a state; of its rows in two tokens; of each token
+                                        * decays, corrections' shares and what gates the output; learned */
+    LAYOUT_DECAY, LAYOUT_BETA, LAYOUT_OUT_GATES,
+    LAYOUT_A_LOG, LAYOUT_DT_B, LAYOUT_CONV_Q, LAYOUT_CONV_K, LAYOUT_CONV_V, LAYOUT_G_O,
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */
     LAYOUT_WEIGHTS = LAYOUT_RUNS + LAYER_TABLES, /* of each product */

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "plan/planfile.h"
 #include "spec/relative.h"
 #include "spec/score.h"
@@ -42,7 +43,7 @@ enum plan_group plan_group(const struct layer *layer)
 }
 
 /* Blocks of rows of a layer without attention */
-static void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(p->isa, layer->seq_len, false));
     p->block = p->vecs * p->lanes;
@@ -136,6 +137,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     }
     if (layer_attends(layer))
         plan_shape(p, layer, request);
+    else if (layer_is_recurrent(layer))
+        plan_recurrent(p, layer, request);
     else
         plan_rowwise(p, layer, request);
     if (layer->train)
@@ -215,15 +218,6 @@ void plan_free(struct plan *plan)
     free(plan);
 }
 
-static bool complete(const struct plan *plan)
-{
-    for (int64_t i = 0; i < plan->count; i++)
-        for (int r = 0; r < plan->isas[i].reason_count; r++)
-            if (plan->isas[i].reasons[r] == NULL)
-                return false;
-    return true;
-}
-
 /* The most numbers of a row that a product with a matrix sums up. */
 static int64_t longest_sum(const struct layer *l)
 {
@@ -277,6 +271,10 @@ void plan_refuse_isas(const struct layer *layer, unsigned named, struct diag *di
 static void largest_rows(struct plan *plan, const struct layer *l)
 {
     plan->largest_row = max(l->projected ? l->h * l->d_k : l->d_model, l->d_out);
+    if (layer_is_recurrent(l) && l->projected) {
+        const int64_t decays = layer_decays(l) && l->decay == DECAY_COLUMN ? l->h_v * l->d_k : l->h_v;
+        plan->largest_row = max(max(plan->largest_row, l->h_kv * l->d_k), max(l->h_v * l->d_v, decays));
+    }
     plan->largest_source_row = l->projected ? l->h_kv * max(l->d_k, l->d_v) : l->d_source;
     if (l->lse)
         plan->largest_row = max(plan->largest_row, l->h);
@@ -307,11 +305,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     if (diag->errors > before)
         return NULL;
 
-    struct plan *plan = calloc(1, sizeof *plan);
-    if (plan == NULL) {
-        diag_environment(diag, NULL, "out of memory");
-        return NULL;
-    }
+    struct plan *plan = memory_get(1, sizeof *plan);
     struct plan_request common = spec;
     if (file != NULL)
         plan_request_add(&common, &file->common);
@@ -340,9 +334,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     }
     plan_phases(plan, layer);
     largest_rows(plan, layer);
-    if (!complete(plan))
-        diag_environment(diag, NULL, "out of memory");
-    if (complete(plan) && diag->errors == before)
+    if (diag->errors == before)
         return plan;
     plan_free(plan);
     return NULL;

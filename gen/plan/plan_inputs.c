@@ -59,7 +59,7 @@ enum layout_name input_read(const struct layer *layer, bool queries)
 /* The rows that the feed-forward reads, or the one product of layer = linear */
 enum layout_name rows_read(const struct plan_isa *p, const struct layer *layer)
 {
-    if (!layer_attends(layer))
+    if (!layer_mixes(layer))
         return layer_norms_first(layer) ? LAYOUT_NORMED : LAYOUT_X;
     return layer->block == BLOCK_POST || layer->block == BLOCK_OUTPUTS ? LAYOUT_STREAM
          : p->layouts[LAYOUT_NORMED_2].name != NULL ? LAYOUT_NORMED_2 : LAYOUT_NORMED;

@@ -100,6 +100,7 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
     if (layer->sink)
         place_new(p, LAYOUT_SINK, "sink", OWNER_PACKED, 1, layer->h);
     place_finish(p, layer);
+    place_rule_packed(p, layer);
     for (enum layer_tensor tensor = TENSOR_N1_G; tensor <= TENSOR_N4_B; tensor++)
         if (layer_has_tensor(layer, tensor))
             place_new(p, LAYOUT_N1_G + (tensor - TENSOR_N1_G), layer_tensor_name(tensor), OWNER_PACKED, 1,
@@ -314,6 +315,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     place_attention(p, layer);
     place_inputs(p, layer);
     place_products(p);
+    place_rule(p, layer);
     if (layer->train)
         place_back(p, layer);
     p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], end);

@@ -4,6 +4,7 @@
  */
 #include "plan/planning.h"
 
+#include "base/memory.h"
 #include "expression/expression.h"
 #include "spec/score.h"
 #include "spec/visible.h"
@@ -21,7 +22,7 @@ void reason(struct plan_isa *p, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (p->reason_count < PLAN_REASONS)
-        p->reasons[p->reason_count++] = strdup(text); /* NULL is caught by plan_make */
+        p->reasons[p->reason_count++] = text_copy(text);
 }
 
 /* Why something is as it is: requested, or the model's own words. */
@@ -162,6 +163,10 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
     if (is_small)
         reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
+    if (layer_is_recurrent(layer)) {
+        explain_rule(p, layer);
+        return;
+    }
     explain_weights(p, layer);
     if (!layer_attends(layer)) {
         explain_rows(p, layer);
@@ -226,17 +231,11 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
 /* "from the spec: plan.unroll = 4" */
 void explain_request(struct plan_isa *p, const char *from, const struct plan_request *request)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL) {
-        p->reasons[p->reason_count++] = NULL; /* caught by plan_make */
-        return;
-    }
-    plan_request_print(request, out);
-    if (fclose(out) == 0 && length > 0)
-        reason(p, "from the %s: %s", from, text);
-    free(text);
+    struct text text;
+    plan_request_print(request, text_begin(&text));
+    if (text_end(&text)[0] != '\0')
+        reason(p, "from the %s: %s", from, text.bytes);
+    free(text.bytes);
 }
 
 /* "6 (not where 10 are left), 5, 2, 1" */

@@ -8,6 +8,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "plan/isa.h"
 #include "spec/layer.h"
 #include "spec/spec.h"
@@ -270,14 +271,12 @@ struct plan_file plan_file_empty(void)
 bool plan_file_read(struct plan_file *file, const char *path, const struct layer *layer, struct diag *diag)
 {
     const size_t before = diag->errors;
-    struct reader *r = calloc(1, sizeof *r);
+    struct reader *r = memory_get(1, sizeof *r);
     size_t length;
-    char *text = r != NULL ? file_read(path, WHOLE_PLAN, &length, diag) : NULL;
+    char *text = file_read(path, WHOLE_PLAN, &length, diag);
     *file = plan_file_empty();
     file->path = path;
-    if (r == NULL) {
-        diag_environment(diag, path, "out of memory");
-    } else if (text != NULL) {
+    if (text != NULL) {
         r->file = file;
         r->diag = diag;
         read_lines(r, text, length);

@@ -55,6 +55,9 @@ extern const struct step_row step_rows[STEPS];
 void plan_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void plan_phases(struct plan *plan, const struct layer *layer);
 
+/* plan.c */
+void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+
 /* What a kind has besides planning; NULL: nothing */
 struct step_kind_row {
     void (*place)(struct plan_isa *p, const struct step *g); /* its weights in the packed block */
@@ -65,7 +68,7 @@ struct step_kind_row {
     void (*count)(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input, double times);
     void (*print)(FILE *out, const struct plan_isa *p, const struct step *g); /* its tiles' heights */
 };
-extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, other_kind;
+extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, rule_kind, other_kind;
 extern const struct step_kind_row *const step_kinds[STEP_KINDS];
 
 #define STEP(name, label, kind, phase, phase_name, text, plan, ...) step_plan plan;
@@ -137,6 +140,12 @@ void explain_block(struct plan_isa *p, const struct layer *layer);
 void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
                       struct step *g);
 void explain_lanes(struct plan_isa *p);
+
+/* step_rule.c */
+void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+void place_rule_packed(struct plan_isa *p, const struct layer *layer);
+void place_rule(struct plan_isa *p, const struct layer *layer);
+void explain_rule(struct plan_isa *p, const struct layer *layer);
 
 /* step_norm.c */
 bool norms_y(const struct layer *layer);

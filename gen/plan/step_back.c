@@ -73,7 +73,7 @@ void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_
     p->back.queries = round_up(near_equal(layer->seq_len, BACK_QUERIES), p->back.rows);
     p->back.keys = min(round_up(BACK_KEYS, p->back.width), round_up(layer->source_len, p->back.width));
     p->back.key_row = p->back.keys + LINE_FLOATS; /* rows do not fall into the same sets of L1; a last tile reads
-                                                   * behind the keys */
+                                                   * after the keys */
     p->back.part_rows = round_up(BACK_PART, p->back.rows);
     p->back.tokens = BACK_TOKENS;
     p->back.once = BACK_ONCE;

@@ -31,7 +31,7 @@ struct back_operand {
 /* A weight's gradient, matrix by matrix: c[i][k] += sum over tokens of a[token][i] b[token][k] */
 struct plan_sum {
     struct sum_operand a, b;
-    int64_t zero;       /* which of the two is 0 for a token that nothing sees, or that sees nothing */
+    int64_t zero;       /* where zeros lie in place of a token that nothing sees, or that sees nothing */
     int64_t heads;      /* matrices; of a convolution as many for each head as it has taps */
     int64_t taps;       /* of a convolution; else 0 */
     int64_t c_head, c_row;

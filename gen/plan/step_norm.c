@@ -27,7 +27,7 @@ static void add_norm(struct step *step, int64_t norm, enum layout_name from, enu
 
 bool plan_norm(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
-    const bool of_x = g->id == STEP_NORM_X, of_y = g->id == STEP_NORM_Y, attends = layer_attends(layer);
+    const bool of_x = g->id == STEP_NORM_X, of_y = g->id == STEP_NORM_Y, attends = layer_mixes(layer);
     (void)request;
     if (of_x ? !layer_norms_first(layer)
         : of_y ? !norms_y(layer) : !attends || !layer_has_ffn(layer) || layer->block == BLOCK_PARALLEL)
@@ -53,7 +53,7 @@ bool plan_norm(struct plan_isa *p, const struct layer *layer, const struct plan_
     } else if (layer->block == BLOCK_POST) {
         add_norm(g, 1, LAYOUT_STREAM, LAYOUT_NONE, LAYOUT_STREAM);
     } else {
-        const int64_t first = layer->block == BLOCK_SANDWICH ? 2 : 1; /* of those behind attention */
+        const int64_t first = layer->block == BLOCK_SANDWICH ? 2 : 1; /* the first norm after attention */
         if (layer_norms_outputs(layer))
             add_norm(g, first, LAYOUT_STREAM, LAYOUT_X, LAYOUT_STREAM);
         if (layer->block == BLOCK_OUTPUTS)

@@ -65,7 +65,7 @@ struct plan_panels {
     int64_t floats_rows;  /* of a part, from which on its panels become f32 */
     const char *tiles;    /* label of the product whose tiles serve: its own, or an earlier one alike in its tiles */
     const char *parts_of; /* label of the product whose function computes its parts: alike in all but operands */
-    int64_t behind;       /* floats of the packed block from that product's weights, scales and biases to these */
+    int64_t behind;       /* floats from that product's weights, scales and biases in the packed block to these */
     /* Where the products that tiles or a function of parts serve write to different layouts: */
     int64_t tile_row;     /* c_row of those tiles; 0: an argument */
     bool tile_places;     /* the places of a row's vectors are an argument of those tiles: some product has c_split */

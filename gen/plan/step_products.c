@@ -114,9 +114,9 @@ bool plan_projection(struct plan_isa *p, const struct layer *layer, const struct
 bool plan_output(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
     const bool conv = layer->w_o == W_O_CONV, rounds = reads_rounded(p);
-    if (!layer_attends(layer) || layer->w_o == W_O_NONE)
+    if (!layer_mixes(layer) || layer->w_o == W_O_NONE)
         return false;
-    const int64_t d = p->layouts[LAYOUT_Z].shape[AXIS_FEATURE], z_columns = layer->h * d;
+    const int64_t d = p->layouts[LAYOUT_Z].shape[AXIS_FEATURE], z_columns = p->layouts[LAYOUT_Z].shape[AXIS_HEAD] * d;
     g->reads[0] = rounds ? LAYOUT_ROUNDED_Z : LAYOUT_Z;
     const struct layout *const z = &p->layouts[g->reads[0]];
     p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
@@ -164,7 +164,7 @@ bool plan_hidden(struct plan_isa *p, const struct layer *layer, const struct pla
     if (!layer_has_ffn(layer))
         return false;
     g->reads[0] = !reads_rounded(p) ? rows_read(p, layer)
-                : layer_attends(layer) ? LAYOUT_ROUNDED_STREAM : LAYOUT_ROUNDED_X;
+                : layer_mixes(layer) ? LAYOUT_ROUNDED_STREAM : LAYOUT_ROUNDED_X;
     g->epilogue |= EPILOGUE_ACTIVATION | (gated ? EPILOGUE_GATE : 0);
     p->layouts[LAYOUT_HIDDEN].owner = OWNER_SCRATCH;
     struct plan_panels *const own = begin_panels(p, g, layer->d_model, d_ff, layer->ffn_bias);
@@ -186,7 +186,7 @@ bool plan_down(struct plan_isa *p, const struct layer *layer, const struct plan_
         return false;
     g->reads[0] = reads_rounded(p) ? LAYOUT_ROUNDED_HIDDEN : LAYOUT_HIDDEN;
     if (layer_has_block(layer) && !layer_norms_outputs(layer)) {
-        g->reads[1] = layer_attends(layer) ? LAYOUT_STREAM : LAYOUT_X;
+        g->reads[1] = layer_mixes(layer) ? LAYOUT_STREAM : LAYOUT_X;
         g->epilogue |= EPILOGUE_RESIDUAL;
     }
     begin_panels(p, g, layer->d_ff, layer->d_model, layer->ffn_bias);

@@ -33,6 +33,15 @@ STEP(KEYS, keys, PANELS, "PROJECT", "project", "keys", plan_projection, .reads =
      .writes = LAYOUT_KEYS, .of_keys = true, .expected = EXPECT_KEYS, .trains = true)
 STEP(VALUES, inputs, PANELS, "PROJECT", "project", "values", plan_projection, .reads = {LAYOUT_SOURCE},
      .writes = LAYOUT_VALUES, .of_keys = true, .expected = EXPECT_VALUES, .trains = true)
+STEP(MIX_Q, mix_q, PANELS, "MIX", "mix", "queries", plan_mixed, .writes = LAYOUT_QUERIES, .expected = EXPECT_QUERIES)
+STEP(MIX_K, mix_k, PANELS, "MIX", "mix", "keys", plan_mixed, .writes = LAYOUT_KEYS, .expected = EXPECT_KEYS)
+STEP(MIX_V, mix_v, PANELS, "MIX", "mix", "values", plan_mixed, .writes = LAYOUT_VALUES, .expected = EXPECT_VALUES)
+STEP(MIX_Z, mix_z, PANELS, "MIX", "mix", "output gates", plan_mixed, .writes = LAYOUT_OUT_GATES,
+     .expected = EXPECT_GATES)
+STEP(MIX_A, mix_a, PANELS, "MIX", "mix", "decays", plan_mixed, .writes = LAYOUT_DECAY, .expected = EXPECT_GATES)
+STEP(MIX_B, mix_b, PANELS, "MIX", "mix", "shares", plan_mixed, .writes = LAYOUT_BETA, .expected = EXPECT_GATES)
+STEP(SHARES, shares, OWN, "CONV", "convolve", "decays, shares", plan_around_rule, .over = OVER_ROWS)
+STEP(CONV, conv, OWN, "CONV", "convolve", "convolution, norms of queries, keys", plan_around_rule, .over = OVER_PIECES)
 STEP(APPEND, append, COPY, "APPEND", "append", "append", plan_append, .reads = {LAYOUT_KEYS, LAYOUT_VALUES},
      .writes = LAYOUT_K_CACHE, .over = OVER_SEQUENCE_BLOCKS)
 STEP(ROUND_KEYS, round_keys, ROUND, "ROUND_KEYS", "round keys", "keys in words", plan_round, .reads = {LAYOUT_KEYS},
@@ -46,6 +55,8 @@ STEP(SCORES, scores, TILES, NULL, NULL, "scores", plan_attention, .reads = {LAYO
 STEP(SUMS, sums, TILES, NULL, NULL, "weighted sums", plan_attention, .reads = {LAYOUT_SCORES, LAYOUT_VALUES},
      .writes = LAYOUT_Z, .trains = true)
 STEP(JOIN, join, OWN, "JOIN", "join", "sums of segments", plan_own, .over = OVER_JOINED)
+STEP(RULE, rule, RULE, "RULE", "rule", "states", plan_rule, .over = OVER_PIECES, .expected = EXPECT_RULE)
+STEP(GATE_Z, gate_z, OWN, "GATE", "gate", "gated norm of outputs", plan_around_rule, .over = OVER_ROWS)
 STEP(ROUND_Z, round_z, ROUND, "ROUND_Z", "round z", "z in words", plan_round, .reads = {LAYOUT_Z},
      .writes = LAYOUT_ROUNDED_Z)
 STEP(OUTPUT, output, PANELS, "OUTPUT", "output", "output", plan_output, .reads = {LAYOUT_Z}, .writes = LAYOUT_Y,

@@ -15,6 +15,7 @@
 #include "plan/layouts.h"
 #include "plan/step_back.h"
 #include "plan/step_panels.h"
+#include "plan/step_rule.h"
 #include "spec/layer.h"
 
 enum step_name {
@@ -30,6 +31,7 @@ enum step_kind {
     KIND_COPY,     /* no weights: transposed, the caller's rows, into the cache, values as words */
     KIND_PANELS, KIND_LANES, /* a product with packed weights */
     KIND_TILES,    /* a product of two activations: scores and weighted sums, struct plan_isa has their tiles */
+    KIND_RULE,     /* the recurrence of a state */
     KIND_NORM,     /* norms of rows */
     KIND_ROUND,    /* rows as whole numbers */
     KIND_WIDEN,    /* rows of two bytes as floats */
@@ -110,6 +112,7 @@ enum task_over {
     OVER_HEADS,           /* `size` queries of one head of a sequence */
     OVER_SEGMENTS,        /* `size` rows of a head of keys, all their keys or one segment */
     OVER_JOINED,          /* the same, where parts were segments */
+    OVER_PIECES,          /* one of `size` pieces of a sequence */
     OVER_KEY_HEADS,       /* a head of keys of a sequence */
     OVER_AGAIN,           /* as in the forward phase */
     OVER_COUNT,           /* `size` parts */
@@ -131,6 +134,7 @@ struct step {
         struct plan_panels panels;
         struct plan_lanes lanes;
         struct plan_rows rows;
+        struct plan_rule rule;
         struct plan_round round;
         struct plan_sum sum;
         struct plan_through through;
@@ -140,7 +144,7 @@ struct step {
 
 /* Phases of a call, then of backward. Workers wait for each other between two phases. */
 #define PLAN_PHASES 32
-#define PHASE_TASKS 4
+#define PHASE_TASKS 6
 struct plan_phase {
     const char *word, *name; /* in the emitted enum, and as NAME_phase_name() gives it */
     const char *kind;        /* what its function is emitted for: "attention", "output", or the kind of its step */

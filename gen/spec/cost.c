@@ -31,6 +31,25 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
         cost.linear = cost.total = queries * d_model * (double)layer->d_out;
         return cost;
     }
+    if (layer_is_recurrent(layer)) { /* what is added, what each query reads, what is corrected */
+        const double each = (layer_corrects(layer) ? 2 : 1) + (double)(layer->h_out / layer->h_v);
+        cost.states = cost.total = queries * (double)layer->h_v * d_k * d_v * each;
+        if (!projects)
+            return cost;
+        const double h_v = (double)layer->h_v, out = (double)layer->h_out * d_v;
+        const double decays = !layer_decays(layer) ? 0 : layer->decay == DECAY_COLUMN ? h_v * d_k : h_v;
+        cost.q = queries * d_model * heads * d_k;
+        cost.k = queries * d_model * heads_kv * d_k;
+        cost.v = queries * d_model * h_v * d_v;
+        cost.gates = queries * d_model * (decays + (layer_corrects(layer) ? h_v : 0) +
+                                          (layer->out_gate != OUT_GATE_NONE ? out : 0));
+        cost.taps = queries * (double)(layer->conv_channels * layer->conv_taps);
+        cost.output = queries * out * d_model;
+        cost.down = queries * d_model * (double)layer->d_ff;
+        cost.ffn = cost.down * (layer_ffn_gated(layer) ? 3 : 2);
+        cost.total += cost.q + cost.k + cost.v + cost.gates + cost.taps + cost.output + cost.ffn;
+        return cost;
+    }
     if (!layer_attends(layer)) {
         cost.down = queries * d_model * (double)layer->d_ff;
         cost.ffn = cost.total = cost.down * (layer_ffn_gated(layer) ? 3 : 2);
@@ -70,13 +89,14 @@ struct layer_parameters layer_parameters(const struct layer *layer)
         .w_1 = elements(layer, TENSOR_W_1), .b_1 = elements(layer, TENSOR_B_1),
         .w_g = elements(layer, TENSOR_W_G), .b_g = elements(layer, TENSOR_B_G),
         .w_2 = elements(layer, TENSOR_W_2), .b_2 = elements(layer, TENSOR_B_2),
-        .w = elements(layer, TENSOR_W), .b = elements(layer, TENSOR_B)};
+        .w = elements(layer, TENSOR_W), .b = elements(layer, TENSOR_B),
+        .w_z = elements(layer, TENSOR_W_Z), .w_a = elements(layer, TENSOR_W_A), .w_b = elements(layer, TENSOR_W_B)};
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
             layer_tensor_row(tensor)->kind == TENSOR_NAMED)
             p.learned += elements(layer, tensor);
     p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o +
-              p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.w + p.b + p.learned;
+              p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.w + p.b + p.w_z + p.w_a + p.w_b + p.learned;
     return p;
 }
 
@@ -91,6 +111,7 @@ double layer_packed_bytes(const struct layer *layer, int64_t of_matrices, int64_
 double layer_parameter_bytes(const struct layer *layer)
 {
     const struct layer_parameters p = layer_parameters(layer);
-    const int64_t of_matrices = p.w_q + p.w_k + p.w_v + p.w_o + p.w_1 + p.w_g + p.w_2 + p.w;
+    const int64_t of_matrices = p.w_q + p.w_k + p.w_v + p.w_o + p.w_1 + p.w_g + p.w_2 + p.w +
+                                p.w_z + p.w_a + p.w_b;
     return layer_packed_bytes(layer, of_matrices, p.total - of_matrices);
 }

@@ -7,28 +7,42 @@
  */
 KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL)
 KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL,
-    .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, NULL}, {"linear", LAYER_LINEAR, NULL}})
+    .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, NULL}, {"linear", LAYER_LINEAR, NULL},
+              {"recurrent", LAYER_RECURRENT, "linear_attention gated_delta_net"}})
+KEY(RULE, rule, WORD, FIELD(rule), .absent = RULE_GATED_DELTA, .steers = STEERS_ALWAYS, OF_STATE,
+    .words = {{"linear", RULE_LINEAR, NULL}, {"gated", RULE_GATED, "gla retention"}, {"delta", RULE_DELTA, NULL},
+              {"gated_delta", RULE_GATED_DELTA, "deltanet"}}, .nicknames = {{"update_rule", ""}})
+KEY(DECAY, decay, WORD, FIELD(decay), .steers = STEERS_ALWAYS, OF_STATE, .has_meaning = has_decay, .restated = true,
+    .idle = "only rule = gated and rule = gated_delta have decays; leave it out",
+    .words = {{"head", DECAY_HEAD, "scalar"}, {"column", DECAY_COLUMN, "key channel"}})
 KEY(D_IN, d_in, SIZE, .steers = STEERS_NOTHING, .example = "768", /* d_model has its value */
     .of = OF_LINEAR, .elsewhere = "only layer = linear has it; write d_model")
 KEY(D_OUT, d_out, SIZE, FIELD(d_out), .example = "50257", .context = "D_OUT", .of = OF_LINEAR,
     .elsewhere = "only layer = linear has it, y of others is d_model wide; leave it out")
 KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .from = {KEY_D_IN}, .example = "768", .steers = STEERS_ALWAYS,
-    .context = "D_MODEL", .of = OF_ATTENTION | OF_FFN,
+    .context = "D_MODEL", .of = OF_HEADS | OF_FFN,
     .elsewhere = "the widths of layer = linear are d_in and d_out; write those",
     .has_meaning = has_width,
     .idle = "input = projected has no x and w_o = none no W_O; leave it out, or write w_o = dense",
     .nicknames = {{"hidden_size n_embd embed_dim n_embed emb_dim dim model_dim hidden_dim", ""}})
-KEY(H, h, SIZE, FIELD(h), .example = "12", .steers = STEERS_ALWAYS, .context = "H",
+KEY(H, h, SIZE, FIELD(h), .example = "12", .steers = STEERS_ALWAYS, .context = "H", .of = OF_HEADS,
     .nicknames = {{"num_attention_heads n_head n_heads num_heads nhead q_num_heads heads_q", ""}})
-KEY(H_KV, h_kv, SIZE, FIELD(h_kv), .from = {KEY_H}, .steers = STEERS_ALWAYS, .context = "H_KV",
+KEY(H_KV, h_kv, SIZE, FIELD(h_kv), .from = {KEY_H}, .steers = STEERS_ALWAYS, .context = "H_KV", .of = OF_HEADS,
     .nicknames = {{"num_key_value_heads n_kv_heads num_kv_heads n_kv_head kv_num_heads num_query_groups enable_gqa",
                    ""}})
+KEY(H_V, h_v, SIZE, FIELD(h_v), .from = {KEY_H_KV}, .steers = STEERS_ALWAYS, .context = "H_V", OF_STATE,
+    .nicknames = {{"linear_num_value_heads num_v_heads", ", with layer = recurrent"}})
+KEY(CONV_TAPS, conv_taps, COUNT, FIELD(conv_taps), .steers = STEERS_ALWAYS, .context = "CONV_TAPS", OF_PRODUCTS,
+    .nicknames = {{"linear_conv_kernel_dim conv_kernel conv_kernel_size d_conv conv_size", ", with layer = recurrent"}})
+KEY(OUT_GATE, out_gate, WORD, FIELD(out_gate), .steers = STEERS_ALWAYS, .context = "OUT_GATE", OF_PRODUCTS,
+    .words = {{"none", OUT_GATE_NONE, NULL}, {"silu", OUT_GATE_SILU, "swish"}, {"sigmoid", OUT_GATE_SIGMOID, NULL}})
 KEY(WIDTH, width, WORD, FIELD(width), .steers = STEERS_NOTHING, BROUGHT, /* d_k and d_v have what follows */
     .words = {{"narrow", WIDTH_NARROW, NULL}, {"wide", WIDTH_WIDE, NULL}})
-KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = is_projected, .steers = STEERS_ALWAYS, .context = "D_K",
+KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = has_given_width, .steers = STEERS_ALWAYS, .context = "D_K",
+    .of = OF_HEADS,
     .nicknames = {{"head_dim d_kv head_size d_head dim_head qk_head_dim v_head_dim", " and 'd_v'"}})
-KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V")
-KEY(INPUT, input, WORD, .steers = STEERS_ALWAYS, .untrained = "input = shared or split",
+KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V", .of = OF_HEADS)
+KEY(INPUT, input, WORD, .steers = STEERS_ALWAYS, .untrained = "input = shared or split", .of = OF_HEADS,
     .words = {{"shared", INPUT_SHARED, NULL}, {"split", INPUT_SPLIT, NULL}, {"projected", INPUT_PROJECTED, NULL}})
 KEY(HEADS, heads, WORD, FIELD(heads_first), .steers = STEERS_NOTHING, .context = "HEADS_FIRST", /* a part of input's */
     .words = {{"last", false, NULL}, {"first", true, NULL}}, .has_meaning = is_projected,
@@ -91,10 +105,10 @@ KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEE
 KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS", .of = OF_ATTENTION | OF_LINEAR,
     .elsewhere = "the matrices of layer = ffn are those of the feed-forward; write ffn_bias",
     .nicknames = {{"attention_bias qkv_bias use_bias add_bias_linear", ""}})
-KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM",
+KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS,
     .words = {{"none", NORM_NONE, NULL}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm true"},
               {"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"l2", NORM_L2, NULL},
-              {"rms_all", NORM_RMS_ALL, NULL}},
+              {"rms_all", NORM_RMS_ALL, NULL}, {"l2_sum", NORM_L2_SUM, NULL}},
     .nicknames = {{"qk_layernorm use_qk_norm", ""}})
 KEY(NORM_EPS, norm_eps, POSITIVE, FIELD(norm_eps), .absent = 1e-6, .steers = STEERS_NOTHING, .context = "NORM_EPS",
     .of = OF_ALL, .has_meaning = has_norm,
@@ -131,7 +145,7 @@ KEY(ROPE_ATTENTION_FACTOR, rope_attention_factor, POSITIVE, FIELD(rope.attention
 KEY(ROPE_FACTORS, rope_factors, LIST, OF_SCALING(LONGROPE), .nicknames = {{"short_factor", ""}})
 KEY(ROPE_LONG_FACTORS, rope_long_factors, LIST, OF_SCALING(LONGROPE), .nicknames = {{"long_factor", ""}})
 KEY(ROPE_LEN, rope_len, SIZE, FIELD(rope.len), OF_SCALING(DYNAMIC | LONGROPE))
-KEY(SCALE, scale, FACTOR, FIELD(scale), .steers = STEERS_NOTHING, .context = "SCALE",
+KEY(SCALE, scale, FACTOR, FIELD(scale), .steers = STEERS_NOTHING, .context = "SCALE", .of = OF_HEADS,
     .nicknames = {{"query_pre_attn_scalar", ", 1 over its root"},
                   {"softmax_scale scaling attention_multiplier", ""}})
 KEY(SOFTCAP, softcap, CAP, FIELD(number[SCORE_SOFTCAP]), .steers = STEERS_IF_ANY, .of = OF_ATTENTION | OF_LINEAR,
@@ -158,7 +172,7 @@ KEY(LSE, lse, SWITCH, FIELD(lse), .context = "LSE")
 KEY(TRAIN, train, SWITCH, FIELD(train), .context = "TRAIN")
 KEY(DROPOUT, dropout, SHARE, FIELD(dropout), .steers = STEERS_IF_ANY,
     .nicknames = {{"attention_dropout attn_pdrop attention_probs_dropout_prob dropout_p", ", with train = true"}})
-KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_ATTENTION | OF_FFN,
+KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_HEADS | OF_FFN,
     .elsewhere = "layer = linear adds nothing to x; leave it out, or write norm = layer or rms for a norm before it",
     .words = {{"none", BLOCK_NONE, NULL}, {"post", BLOCK_POST, "post_norm postnorm true"},
               {"outputs", BLOCK_OUTPUTS, "res_post_norm reordered_norm"},
@@ -173,13 +187,13 @@ KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_ALL, .has_meaning = has_blo
 KEY(NORM_BIAS, norm_bias, SWITCH, FIELD(block_shift), .absent = true, .context = "BLOCK_SHIFT", .of = OF_ALL,
     .has_meaning = has_shift, .idle = "only norm = layer has a shift; leave it out, or write norm = layer",
     .restated = true)
-KEY(INPUT_NORM, input_norm, SWITCH, FIELD(input_norm), .absent = true, .context = "INPUT_NORM",
+KEY(INPUT_NORM, input_norm, SWITCH, FIELD(input_norm), .absent = true, .context = "INPUT_NORM", .of = OF_HEADS,
     .has_meaning = has_input_norm, .restated = true,
     .idle = "only attention of block = pre with a feed-forward can do without its norm; leave it out")
-KEY(NORM_SHARED, norm_shared, SWITCH, FIELD(norm_shared), .context = "NORM_SHARED", .restated = true,
+KEY(NORM_SHARED, norm_shared, SWITCH, FIELD(norm_shared), .context = "NORM_SHARED", .restated = true, .of = OF_HEADS,
     .has_meaning = has_norm_to_share,
     .idle = "only attention and feed-forward of block = parallel read the same rows; leave it out")
-KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_ATTENTION | OF_FFN,
+KEY(FFN, ffn, WORD, FIELD(ffn), .of = OF_HEADS | OF_FFN,
     .elsewhere = ONE_MATRIX "leave it out, or write layer = ffn",
     .has_meaning = may_have_ffn, .idle = NO_BLOCK, .restated = true,
     .words = {{"none", FFN_NONE, NULL}, ACTIVATION_ROWS(PLAIN_WORD) ACTIVATION_ROWS(GATED_WORD)},
@@ -204,8 +218,9 @@ KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ALL, .untrained
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
     .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})
-KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF_ALL, .untrained = "precision = f32",
+KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF_WEIGHTS,
+    .untrained = "precision = f32",
     .words = {{"f32", PRECISION_F32, F32_TOO}, {"i16", PRECISION_I16, I16_TOO}, {"i8", PRECISION_I8, I8_TOO},
               {"bf16", PRECISION_BF16, BF16_TOO}})
-KEY(TENSOR_TYPE, tensor_type, WORD, FIELD(tensor_type), .of = OF_ALL, .untrained = "tensor_type = f32",
+KEY(TENSOR_TYPE, tensor_type, WORD, FIELD(tensor_type), .of = OF_WEIGHTS, .untrained = "tensor_type = f32",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO}})

@@ -6,21 +6,33 @@
 
 static bool has_projections(struct spec *spec) { return !is_projected(spec); }
 static bool has_own_keys(struct spec *spec) { return is_cross(spec) || is_projected(spec) || is_cached(spec); }
-static bool has_width(struct spec *spec) { return !is_projected(spec) || value_of(spec, KEY_W_O) != W_O_NONE; }
+static bool has_width(struct spec *spec)
+{
+    return !is_projected(spec) || (!is_recurrent(spec) && value_of(spec, KEY_W_O) != W_O_NONE);
+}
+static bool has_given_width(struct spec *spec) { return is_projected(spec) || is_recurrent(spec); }
 /* A word that is none means a cache too. */
 static bool means_cache(struct spec *spec) { return spec->value[KEY_CACHE] != CACHE_NONE; }
 static bool is_paged(struct spec *spec) { return value_of(spec, KEY_CACHE) == CACHE_PAGED; }
 static bool has_block_norm(struct spec *spec) { return is_block(spec) || is_linear(spec); }
 static bool has_norm(struct spec *spec)
 {
-    return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_block(spec) || has_row_norm(spec);
+    return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_block(spec) || has_row_norm(spec) ||
+           value_of(spec, KEY_OUT_GATE) != OUT_GATE_NONE;
+}
+static bool has_decay(struct spec *spec)
+{
+    return value_of(spec, KEY_RULE) == RULE_GATED || value_of(spec, KEY_RULE) == RULE_GATED_DELTA;
+}
+static bool may_have_ffn(struct spec *spec)
+{
+    return is_block(spec) || !(is_attention(spec) || is_recurrent(spec));
 }
 static bool has_shift(struct spec *spec)
 {
     return (is_block(spec) || has_row_norm(spec)) && value_of(spec, KEY_NORM) == NORM_LAYER;
 }
 static bool has_input_norm(struct spec *spec) { return value_of(spec, KEY_BLOCK) == BLOCK_PRE && is_ffn(spec); }
-static bool may_have_ffn(struct spec *spec) { return is_block(spec) || !is_attention(spec); }
 static bool is_swiglu(struct spec *spec) { return value_of(spec, KEY_FFN) == (int64_t)FFN_GATED_SILU; }
 static bool is_clamped(struct spec *spec) { return is_swiglu(spec) && spec->real[KEY_FFN_LIMIT] > 0; }
 static bool has_norm_to_share(struct spec *spec)
@@ -29,6 +41,9 @@ static bool has_norm_to_share(struct spec *spec)
 }
 
 #define BROUGHT .has_meaning = has_projections, .idle = KEY_IS_BROUGHT
+#define OF_PRODUCTS OF_STATE, .has_meaning = has_projections, .idle = KEY_IS_BROUGHT
+#define OF_STATE .of = OF_RECURRENT, \
+    .elsewhere = "only layer = recurrent has a state; leave it out, or write layer = recurrent"
 #define OF_CACHE .has_meaning = is_cached, \
     .idle = "there is no cache; leave it out, or write cache = rows"
 #define OF_WINDOW .has_meaning = has_window, \
@@ -45,7 +60,7 @@ static bool has_norm_to_share(struct spec *spec)
     .idle = "only relative = t5 has buckets; leave it out, or write relative = t5"
 #define OF_TABLE .has_meaning = has_table, \
     .idle = "only relative = table has sides; leave it out, or write relative = table"
-#define OF_FEED_FORWARD .of = OF_ATTENTION | OF_FFN, .has_meaning = is_ffn, \
+#define OF_FEED_FORWARD .of = OF_HEADS | OF_FFN, .has_meaning = is_ffn, \
     .idle = "there is no feed-forward; leave it out, or write for example ffn = gelu"
 #define NO_SOURCE "self-attention has no source; leave it out, or write attention = cross"
 #define NO_BLOCK "there is no block around attention; leave it out, or write block = pre, post, outputs, parallel " \

@@ -50,7 +50,10 @@ struct key_word {
 #define OF_ATTENTION (1u << LAYER_ATTENTION)
 #define OF_FFN (1u << LAYER_FFN)
 #define OF_LINEAR (1u << LAYER_LINEAR)
-#define OF_ALL (OF_ATTENTION | OF_FFN | OF_LINEAR)
+#define OF_RECURRENT (1u << LAYER_RECURRENT)
+#define OF_HEADS (OF_ATTENTION | OF_RECURRENT)
+#define OF_WEIGHTS (OF_ATTENTION | OF_FFN | OF_LINEAR)
+#define OF_ALL (OF_HEADS | OF_FFN | OF_LINEAR)
 
 #define KEY_IS_BROUGHT "input = projected brings q, k and v as they are; leave it out"
 

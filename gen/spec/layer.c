@@ -47,7 +47,7 @@ bool layer_reads_digits(const struct layer *layer)
     const char *typical = option_of(layer, "plan.typical_n");
     const bool several = typical != NULL && strcmp(typical, "auto") != 0; /* calls of several tokens are typical */
     const bool whole = layer->weight_type == TENSOR_I4 || layer->weight_type == TENSOR_I8;
-    return whole && (layer_has_cache(layer) || !layer_attends(layer)) && !several;
+    return whole && (layer_has_cache(layer) || !layer_mixes(layer)) && !several;
 }
 
 #define LEAST_DEPTH 32 /* from here on integers pay on every set */
@@ -128,7 +128,7 @@ const char *layer_block_equation(const struct layer *layer)
     static const char *const rows[] = {
         [BLOCK_NONE] = "y = ffn(x)", [BLOCK_POST] = "y = n1(x + ffn(x))", [BLOCK_PRE] = "y = x + ffn(n1(x))",
         [BLOCK_OUTPUTS] = "y = x + n1(ffn(x))", [BLOCK_SANDWICH] = "y = x + n2(ffn(n1(x)))"};
-    if (!layer_attends(layer))
+    if (!layer_mixes(layer))
         return rows[layer->block];
     if (layer->block == BLOCK_PRE && !layer->input_norm)
         return "u = x + att(x), y = u + ffn(n1(u))";
@@ -141,7 +141,7 @@ int layer_norms(const struct layer *layer)
         [BLOCK_NONE] = 0, [BLOCK_POST] = 1, [BLOCK_OUTPUTS] = 1, [BLOCK_PRE] = 1, [BLOCK_PARALLEL] = 1,
         [BLOCK_SANDWICH] = 2};
     const int norms = with_attention[layer->block];
-    if (!layer_attends(layer))
+    if (!layer_mixes(layer))
         return layer->row_norm ? 1 : norms;
     return (layer_has_ffn(layer) && !layer->norm_shared ? 2 * norms : norms) -
            (layer->block == BLOCK_PRE && !layer->input_norm);

@@ -48,13 +48,19 @@ enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F
 /* Of the operands of products with weights: f32, or whole numbers, a scale for each row and column, whose sums are
  * exact. docs/types.md, "Integer products". */
 enum layer_precision { PRECISION_F32, PRECISION_I16, PRECISION_I8, PRECISION_BF16 };
-/* What a layer is; the other two are of each row alone, without attention. */
-enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR };
+/* What a layer is: feed-forward and linear layers are of each row alone; a recurrent one has a state in place of
+ * keys. */
+enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR, LAYER_RECURRENT };
+/* How a token changes the state S [d_k][d_v] of a head: docs/recurrent.md */
+enum layer_rule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };
+enum layer_decay { DECAY_HEAD, DECAY_COLUMN }; /* a factor for all of S, or for each of its d_k rows */
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
 enum layer_input { INPUT_SHARED, INPUT_SPLIT, INPUT_PROJECTED };
 enum layer_cache { CACHE_NONE, CACHE_ROWS, CACHE_RING, CACHE_PAGED };
 enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
-enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL };
+enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL, NORM_L2_SUM };
+/* What multiplies the normed outputs of a recurrent layer, of a product of x; NONE: they are not normed either */
+enum layer_out_gate { OUT_GATE_NONE, OUT_GATE_SILU, OUT_GATE_SIGMOID };
 enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
 enum layer_rope_scaling {
     SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN, SCALING_DYNAMIC, SCALING_LONGROPE
@@ -91,8 +97,15 @@ struct layer_table {
 
 struct layer {
     char *name; /* prefix of every emitted symbol */
-    enum layer_kind kind; /* without attention h, d_k and d_v are 1 and have no meaning */
+    enum layer_kind kind; /* of rows alone h, d_k and d_v are 1 and have no meaning */
     int64_t d_model, h, h_kv, d_k, d_v, d_source, seq_len, source_len;
+    int64_t h_v, h_out;   /* recurrent: heads of values, each with a state; heads of y: the larger of h and h_v */
+    enum layer_rule rule;
+    enum layer_decay decay;
+    int64_t conv_taps;    /* of a convolution over the tokens of projected q, k and v, causal; 0: there is none */
+    int64_t conv_history; /* tokens that it remembers from call to call: conv_taps - 1 */
+    int64_t conv_channels; /* columns of q, k and v together; 0 without a convolution */
+    enum layer_out_gate out_gate;
     enum layer_width width;
     bool d_k_given, d_v_given; /* given in the spec, not derived from width */
     bool split;    /* input = split */
@@ -184,6 +197,24 @@ static inline bool layer_is_linear(const struct layer *layer)
 {
     return layer->kind == LAYER_LINEAR;
 }
+static inline bool layer_is_recurrent(const struct layer *layer)
+{
+    return layer->kind == LAYER_RECURRENT;
+}
+/* Whether tokens reach each other, by attention or a state, between products of x and with W_O */
+static inline bool layer_mixes(const struct layer *layer)
+{
+    return layer_attends(layer) || (layer_is_recurrent(layer) && !layer->projected);
+}
+/* Recurrent: whether the state is multiplied by a decay; whether what it holds for a key is taken off its value. */
+static inline bool layer_decays(const struct layer *layer)
+{
+    return layer_is_recurrent(layer) && (layer->rule == RULE_GATED || layer->rule == RULE_GATED_DELTA);
+}
+static inline bool layer_corrects(const struct layer *layer)
+{
+    return layer_is_recurrent(layer) && layer->rule >= RULE_DELTA;
+}
 static inline bool layer_has_cache(const struct layer *layer)
 {
     return layer->cache != CACHE_NONE;
@@ -202,7 +233,7 @@ static inline int64_t layer_new_keys(const struct layer *layer)
 /* Whether queries and keys are normed or rotated between projection and scores. */
 static inline bool layer_finishes(const struct layer *layer)
 {
-    return layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE;
+    return layer_attends(layer) && (layer->qk_norm != NORM_NONE || layer->rope.kind != ROPE_NONE);
 }
 
 /* Philox's words below this number drop a weight: floor(dropout 2^32); 0: none is dropped. */
@@ -453,6 +484,8 @@ struct layer_cost {
     double ffn;          /* w_1, w_g and w_2 */
     double down;         /* w_2 alone, a part of that */
     double linear;       /* w */
+    double gates, taps;  /* of a recurrent layer: products for decays, corrections and output gates; its convolution */
+    double states;       /* updating and reading the states of a recurrent layer */
     double total;
 };
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m);
@@ -464,6 +497,7 @@ int64_t layer_conv_taps(const struct layer *layer, int64_t n);
 /* Number of weights and biases, per product, of other learned tensors, and in all. */
 struct layer_parameters {
     int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, w, b, learned, total;
+    int64_t w_z, w_a, w_b; /* of recurrent layers */
 };
 struct layer_parameters layer_parameters(const struct layer *layer);
 /* Bytes of packed numbers: `of_matrices` in weight_type, `others` in f32; of all parameters. Scales of i4's groups

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/memory.h"
 #include "expression/expression.h"
 #include "spec/rope.h"
 #include "spec/score.h"
@@ -38,6 +39,27 @@ static void fill_rows(struct layer *layer, struct spec *spec)
     layer->input_norm = true;
 }
 
+/* A layer with a state: as in self-attention each token is a query and a key, whether a call brings these or x. */
+static void fill_recurrent(struct layer *layer, struct spec *spec)
+{
+    layer->self = true;
+    layer->projected = is_projected(spec);
+    layer->w_o = layer->projected ? W_O_NONE : W_O_DENSE;
+    layer->h_out = max(layer->h, layer->h_v);
+    layer->d_v = value_or(spec, KEY_D_V, layer->d_k);
+    layer->conv_history = max(0, layer->conv_taps - 1);
+    layer->conv_channels = layer->conv_taps == 0 ? 0
+                         : (layer->h + layer->h_kv) * layer->d_k + layer->h_v * layer->d_v;
+    if (layer->projected)
+        layer->d_model = layer->h_out * layer->d_v;
+    layer->d_source = layer->d_in_q = layer->d_in_kv = layer->d_out = layer->d_model;
+    layer->source_len = layer->seq_len;
+    layer->conv_width = 1;
+    layer->window_left = layer->window_right = LAYER_UNBOUNDED;
+    if (!is_given(spec, KEY_SCALE))
+        layer->scale = 1.0 / sqrt((double)layer->d_k);
+}
+
 /* The fields that keys have, then what follows from them. */
 static void fill(struct layer *layer, struct spec *spec)
 {
@@ -47,7 +69,7 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->block_rms = spec->value[KEY_NORM] == NORM_RMS;
     layer->block_shift = layer->block_shift && !layer->block_rms;
     if (!layer_attends(layer)) {
-        fill_rows(layer, spec);
+        (layer_is_recurrent(layer) ? fill_recurrent : fill_rows)(layer, spec);
         return;
     }
     layer->page_count = layer->page_len > 0 ? ceil_div(layer->cache_len, layer->page_len) : 0;
@@ -88,15 +110,12 @@ static int by_key(const void *a, const void *b)
     return strcmp((*(const struct entry *const *)a)->key, (*(const struct entry *const *)b)->key);
 }
 
-/* The keys that were given, one a line; NULL without memory. */
+/* The keys that were given, one a line */
 static char *given_text(const struct layer *layer, const struct spec *spec)
 {
     const struct entry *plan[MAX_PLAN_KEYS];
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return NULL;
+    struct text text;
+    FILE *out = text_begin(&text);
     fprintf(out, "name = %s\n", layer->name);
     for (size_t i = KEY_NAME + 1; i < KEY_COUNT; i++)
         if (is_given(spec, i))
@@ -108,51 +127,35 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
     qsort(plan, spec->plan_count, sizeof(const struct entry *), by_key);
     for (size_t i = 0; i < spec->plan_count; i++)
         fprintf(out, "%s = %s\n", plan[i]->key, plan[i]->value);
-    if (fclose(out) != 0) {
-        free(text);
-        text = NULL;
-    }
-    return text;
+    return text_end(&text);
 }
 
-/* Of the two lists of rope's factors that for rope.len tokens. False without memory. */
-static bool fill_factors(struct layer *layer, const struct spec *spec)
+/* Of the two lists of rope's factors that for rope.len tokens */
+static void fill_factors(struct layer *layer, const struct spec *spec)
 {
     const bool is_long = is_given(spec, KEY_ROPE_LONG_FACTORS) && (double)layer->rope.len > layer->rope.original_len;
     const enum key key = is_long ? KEY_ROPE_LONG_FACTORS : KEY_ROPE_FACTORS;
     if (!layer_attends(layer) || layer->rope.scaling != SCALING_LONGROPE)
-        return true;
-    layer->rope.factors = calloc((size_t)spec->value[key], sizeof *layer->rope.factors);
+        return;
+    layer->rope.factors = memory_get((size_t)spec->value[key], sizeof *layer->rope.factors);
     const char *at = spec->given[key].value;
-    for (int64_t c = 0; layer->rope.factors != NULL && at != NULL; c++)
+    for (int64_t c = 0; at != NULL; c++)
         (void)spec_next(&at, &layer->rope.factors[c]);
-    return layer->rope.factors != NULL;
 }
 
-/* Name, text and plan options: what needs memory. */
-static bool fill_texts(struct layer *layer, struct spec *spec)
+static void fill_texts(struct layer *layer, struct spec *spec)
 {
     const struct entry *name = &spec->given[KEY_NAME];
-    layer->name = name->key != NULL ? strdup(name->value) : spec_stem(spec->path);
-    layer->text = layer->name != NULL ? given_text(layer, spec) : NULL;
+    layer->name = name->key != NULL ? text_copy(name->value) : spec_stem(spec->path);
+    layer->text = given_text(layer, spec);
     layer->steering = spec_steering(spec, layer);
-    if (layer->text == NULL || layer->steering == NULL || !fill_factors(layer, spec))
-        return false;
-    if (spec->plan_count == 0)
-        return true;
-    layer->options = calloc(spec->plan_count, sizeof *layer->options);
-    if (layer->options == NULL)
-        return false;
+    fill_factors(layer, spec);
+    layer->options = memory_get(spec->plan_count, sizeof *layer->options);
     for (size_t i = 0; i < spec->plan_count; i++) {
         const struct entry *entry = &spec->plan[i];
-        struct layer_option *option = &layer->options[layer->options_count++];
-        option->key = strdup(entry->key);
-        option->value = strdup(entry->value);
-        option->place = strdup(entry->place);
-        if (option->key == NULL || option->value == NULL || option->place == NULL)
-            return false;
+        layer->options[layer->options_count++] = (struct layer_option){
+            .key = text_copy(entry->key), .value = text_copy(entry->value), .place = text_copy(entry->place)};
     }
-    return true;
 }
 
 /* False if that overflows int64_t. */
@@ -221,21 +224,17 @@ static void check_gradients(const struct layer *layer, const struct spec *spec)
                    "the term, or train", score_terms[term].name);
 }
 
-/* The layer of a valid spec; NULL without memory, or if its tensors are too large. */
+/* The layer of a valid spec; NULL if its tensors are too large. */
 static struct layer *make_layer(struct spec *spec)
 {
     const size_t errors = spec->diag->errors;
-    struct layer *layer = calloc(1, sizeof *layer);
-    if (layer != NULL)
-        fill(layer, spec);
-    if (layer == NULL || !fill_texts(layer, spec)) {
-        spec_out_of_memory(spec);
-    } else {
-        spec_expressions(spec, layer);
-        check_totals(layer, spec);
-        check_rounding(layer, spec);
-        check_gradients(layer, spec);
-    }
+    struct layer *layer = memory_get(1, sizeof *layer);
+    fill(layer, spec);
+    fill_texts(layer, spec);
+    spec_expressions(spec, layer);
+    check_totals(layer, spec);
+    check_rounding(layer, spec);
+    check_gradients(layer, spec);
     if (spec->diag->errors == errors)
         return layer;
     layer_free(layer);
@@ -246,11 +245,7 @@ struct layer *layer_read_text(const char *path, const char *text, const char *co
                               struct diag *diag)
 {
     const size_t errors = diag->errors;
-    struct spec *spec = calloc(1, sizeof *spec);
-    if (spec == NULL) {
-        diag_environment(diag, path, "out of memory; free some and try again");
-        return NULL;
-    }
+    struct spec *spec = memory_get(1, sizeof *spec);
     spec->path = path;
     spec->text = text;
     spec->diag = diag;

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/arith.h"
 #include "spec/layer.h"
@@ -19,68 +18,13 @@ bool relative_both(const struct layer *l)
     return (l->mask & MASK_CAUSAL) == 0;
 }
 
-/* ---- exact comparison ------------------------------------------------------------------------------------ */
+#define NEAR 1e-9 /* relative to 1: logarithms this near are of powers of whole numbers, and equal */
 
-#define MAX_WORDS 8192 /* words of 32 bits; more are needed only where rel_buckets is in the thousands */
-#define NEAR 1e-9      /* logarithms of this size and their rounding: past it a long double decides */
-
-struct large {
-    uint32_t word[MAX_WORDS];
-    int words; /* 0 past the last that fits */
-};
-
-static void multiply(struct large *n, int64_t by)
-{
-    uint64_t carry = 0;
-    for (int i = 0; i < n->words; i++) {
-        carry += (uint64_t)n->word[i] * (uint64_t)by; /* by < 2^31 */
-        n->word[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-    if (carry > 0 && n->words > 0)
-        n->words = n->words < MAX_WORDS ? n->words + 1 : 0;
-    if (carry > 0 && n->words > 0)
-        n->word[n->words - 1] = (uint32_t)carry;
-}
-
-/* a^i b^k */
-static void power(struct large *n, int64_t a, int64_t i, int64_t b, int64_t k)
-{
-    *n = (struct large){.word = {1}, .words = 1};
-    for (; i > 0; i--)
-        multiply(n, a);
-    for (; k > 0; k--)
-        multiply(n, b);
-}
-
-/* Whether a >= b; what does not fit counts as equal. */
-static bool at_least(const struct large *a, const struct large *b)
-{
-    if (a->words == 0 || b->words == 0)
-        return true;
-    if (a->words != b->words)
-        return a->words > b->words;
-    for (int i = a->words; i-- > 0;)
-        if (a->word[i] != b->word[i])
-            return a->word[i] > b->word[i];
-    return true;
-}
-
-/* Whether ln(d / e) / ln(far / e) e >= k, that is d^e e^k >= far^k e^e: by logarithms where they tell, else exactly. */
+/* Whether ln(d / e) / ln(far / e) e >= k; borders may lie on whole numbers, as 16 and 32 of 8 16^(k/8) do. */
 static bool reaches(int64_t d, int64_t e, int64_t far, int64_t k)
 {
-    const long double difference = (long double)e * logl((long double)d / (long double)e) -
-                                   (long double)k * logl((long double)far / (long double)e);
-    if (fabsl(difference) > NEAR)
-        return difference > 0;
-    struct large *two = malloc(2 * sizeof *two);
-    if (two == NULL)
-        return difference > -NEAR;
-    power(&two[0], d, e, e, k);
-    power(&two[1], far, k, e, e);
-    const bool is = at_least(&two[0], &two[1]);
-    free(two);
-    return is;
+    return (long double)e * logl((long double)d / (long double)e) -
+               (long double)k * logl((long double)far / (long double)e) > -NEAR;
 }
 
 /* ---- buckets --------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/name.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -26,13 +27,6 @@
 static struct shown show(const char *text)
 {
     return text_show(text, strlen(text));
-}
-
-void spec_out_of_memory(struct spec *spec)
-{
-    if (!spec->failed)
-        diag_environment(spec->diag, spec->path, "out of memory; free some and try again");
-    spec->failed = true;
 }
 
 static bool is_blank(char c)
@@ -174,12 +168,7 @@ static void read_line(struct spec *spec, const char *text, size_t length, const 
 
     const char *equals = memchr(text, '=', length);
     if (equals == NULL) {
-        char *whole = strndup(text, length);
-        if (whole == NULL)
-            spec_out_of_memory(spec);
-        else
-            diag_error(spec->diag, place, "'%s' has no '='; write key = value", show(whole).text);
-        free(whole);
+        diag_error(spec->diag, place, "'%s' has no '='; write key = value", text_show(text, length).text);
         return;
     }
 
@@ -187,18 +176,14 @@ static void read_line(struct spec *spec, const char *text, size_t length, const 
     size_t key_length = (size_t)(equals - text), value_length = length - key_length - 1;
     trim(&text, &key_length);
     trim(&value, &value_length);
-    struct entry entry = {strndup(text, key_length), strndup(value, value_length), strndup(place, strlen(place)),
-                          line, (size_t)(value - begin) + 1};
-    if (entry.key == NULL || entry.value == NULL || entry.place == NULL) {
-        spec_out_of_memory(spec);
-        free_entry(&entry);
-    } else if (key_length == 0) {
+    if (key_length == 0) {
         diag_error(spec->diag, place, "nothing before the '='; write key = value");
-        free_entry(&entry);
-    } else {
-        check_text(spec, &entry);
-        keep(spec, &entry);
+        return;
     }
+    struct entry entry = {text_part(text, key_length), text_part(value, value_length), text_copy(place), line,
+                          (size_t)(value - begin) + 1};
+    check_text(spec, &entry);
+    keep(spec, &entry);
 }
 
 /* False for what is no text: reading ends, as further errors would only repeat it. */
@@ -216,11 +201,7 @@ static bool is_text(struct spec *spec, const char *bytes, size_t count, const ch
 
 static void read_lines(struct spec *spec, const char *bytes, size_t length)
 {
-    char *place = malloc(strlen(spec->path) + 32);
-    if (place == NULL) {
-        spec_out_of_memory(spec);
-        return;
-    }
+    char *place = memory_get(strlen(spec->path) + 32, 1);
     const char *end = bytes + length;
     if (length >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
         bytes += 3;
@@ -268,7 +249,7 @@ char *spec_stem(const char *path)
     const char *slash = strrchr(path, '/');
     const char *base = slash != NULL ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
-    return strndup(base, dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base));
+    return text_part(base, dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base));
 }
 
 void spec_check_name(struct spec *spec)
@@ -284,10 +265,6 @@ void spec_check_name(struct spec *spec)
         return;
     }
     char *stem = spec_stem(spec->path);
-    if (stem == NULL) {
-        spec_out_of_memory(spec);
-        return;
-    }
     const char *fault = layer_name_fault(stem);
     if (fault != NULL) {
         name_suggest(stem, good);
@@ -600,24 +577,20 @@ static void print_steering(const struct spec *spec, const struct layer *layer, e
 
 char *spec_steering(struct spec *spec, const struct layer *layer)
 {
-    char *text = NULL, fingerprint[17];
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    for (enum key key = 0; out != NULL && key < KEY_COUNT; key++) {
+    char fingerprint[17];
+    struct text text;
+    FILE *out = text_begin(&text);
+    for (enum key key = 0; key < KEY_COUNT; key++) {
         const enum key_steers steers = key_rows[key].steers;
         if (steers == STEERS_ALWAYS || (steers == STEERS_MEANT && has_meaning(spec, key)) ||
             (steers <= STEERS_IF_ANY && spec->differs[key]))
             print_steering(spec, layer, key, out);
     }
-    for (size_t i = 0; out != NULL && i < spec->table_count; i++) { /* blanks in extents */
+    for (size_t i = 0; i < spec->table_count; i++) { /* blanks in extents */
         spec_fingerprint(spec->tables[i].value, fingerprint);
         fprintf(out, " %s=%s", spec->tables[i].key, fingerprint);
     }
-    if (out == NULL || fclose(out) != 0) {
-        free(text);
-        text = NULL;
-    }
-    return text;
+    return text_end(&text);
 }
 
 void spec_read(struct spec *spec, const char *const *set, size_t set_count)

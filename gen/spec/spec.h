@@ -32,7 +32,7 @@ struct spec {
     const char *path;
     const char *text; /* in place of the file's; NULL: the file is read */
     struct diag *diag;
-    bool failed; /* no memory: stop */
+    bool failed; /* no text: stop */
     struct entry given[KEY_COUNT];
     struct entry plan[MAX_PLAN_KEYS];
     size_t plan_count;
@@ -57,7 +57,6 @@ void spec_check_name(struct spec *spec);
 char *spec_steering(struct spec *spec, const struct layer *layer);
 void spec_fingerprint(const char *text, char fingerprint[17]);
 void spec_free(struct spec *spec);
-void spec_out_of_memory(struct spec *spec);
 /* The file's stem: what stands between the last slash and the last dot. */
 char *spec_stem(const char *path);
 
@@ -83,6 +82,7 @@ static inline int64_t value_of(struct spec *spec, enum key key)
 
 static inline bool is_attention(struct spec *spec) { return value_of(spec, KEY_LAYER) == LAYER_ATTENTION; }
 static inline bool is_linear(struct spec *spec) { return value_of(spec, KEY_LAYER) == LAYER_LINEAR; }
+static inline bool is_recurrent(struct spec *spec) { return value_of(spec, KEY_LAYER) == LAYER_RECURRENT; }
 /* Of layer = linear, which has none unless it is asked for. */
 static inline bool has_row_norm(struct spec *spec)
 {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "expression/expression.h"
 #include "spec/visible.h"
@@ -58,24 +59,20 @@ static bool read_table(struct spec *spec, const struct entry *entry, struct laye
         return false;
     if (!check_table_name(spec, entry, name) || !read_extents(spec, entry, table))
         return false;
-    table->name = strdup(name);
+    table->name = text_copy(name);
     layer->table_count++;
-    if (table->name == NULL)
-        spec_out_of_memory(spec);
-    return table->name != NULL;
+    return true;
 }
 
 /* False, and an error, where integers leave 64 bits. */
 static bool check_integers(struct spec *spec, const struct layer *layer, enum key key, const struct expression *e)
 {
     const struct expression_box box = visible_box(layer);
-    struct expression_range *ranges = calloc((size_t)e->count, sizeof *ranges);
+    struct expression_range *ranges = memory_get((size_t)e->count, sizeof *ranges);
     char place[400];
     int node = 0;
-    const bool good = ranges != NULL && expression_ranges(e, &box, ranges, &node);
-    if (ranges == NULL) {
-        spec_out_of_memory(spec);
-    } else if (!good) {
+    const bool good = expression_ranges(e, &box, ranges, &node);
+    if (!good) {
         snprintf(place, sizeof place, "%s:%zu", place_of(spec, key), e->nodes[node].column);
         diag_error(spec->diag, place, "this integer may exceed 64 bits; write a factor as a float, as in 1.0 * p");
     }
@@ -102,7 +99,8 @@ static void read_one(struct spec *spec, const struct layer *layer, enum key key,
         return;
     *kernel = expression_for_kernel(*plain, &box);
     if (*kernel == NULL)
-        spec_out_of_memory(spec);
+        diag_error(spec->diag, spec->given[key].place, "%s has constants that leave 64 bits; write one of them as a "
+                   "float", key_rows[key].name);
 }
 
 /* Whether the key is not given, or its expression has been read. */

@@ -337,6 +337,8 @@ static void check_frequencies(struct spec *spec)
 /* Squares of what is as small as eps must keep their bits in f32, and the scale over eps must be finite. */
 static void check_l2(struct spec *spec)
 {
+    refuse_if(spec, value_of(spec, KEY_QK_NORM) == NORM_L2_SUM, KEY_QK_NORM,
+              "qk_norm = l2_sum is of layer = recurrent; write qk_norm = l2");
     const bool l2 = value_of(spec, KEY_QK_NORM) == NORM_L2, scaled = is_given(spec, KEY_SCALE); /* else by at most 1 */
     const double scale = scaled ? fabs(real(spec, KEY_SCALE)) : 1, eps = real(spec, KEY_NORM_EPS);
     if (!holds(spec, l2))
@@ -355,7 +357,8 @@ static void check_block(struct spec *spec)
 {
     refuse_if(spec, is_block(spec) && is_projected(spec), KEY_BLOCK,
               "a block adds attention to x, but input = projected has no x; leave out block, or write input = shared");
-    refuse_if(spec, is_block(spec) && !is_projected(spec) && whole(spec, KEY_W_O) == W_O_NONE, KEY_W_O,
+    refuse_if(spec, is_block(spec) && is_attention(spec) && !is_projected(spec) && whole(spec, KEY_W_O) == W_O_NONE,
+              KEY_W_O,
               "a block adds attention to x, but w_o = none makes h * d_v columns of it, not d_model; write w_o = "
               "dense, or leave out block");
 }
@@ -383,6 +386,37 @@ static void check_rows(struct spec *spec)
     refuse_if(spec, !is_linear(spec) && whole(spec, KEY_BLOCK) == BLOCK_PARALLEL, KEY_BLOCK,
               "block = parallel adds attention and feed-forward of the same rows, but layer = ffn has no attention; "
               "write block = pre");
+}
+
+/* ---- layers with a state --------------------------------------------------------------------------------- */
+
+static void check_recurrent(struct spec *spec)
+{
+    refuse_if(spec, is_split(spec), KEY_INPUT,
+              "input = split gives each head columns of x, and states share keys; write input = shared or projected");
+    const int64_t norm = value_of(spec, KEY_QK_NORM);
+    refuse_if(spec, norm != NORM_NONE && norm != NORM_L2_SUM, KEY_QK_NORM,
+              "qk_norm = %s, but keys of a state are of length 1; write qk_norm = l2_sum or none",
+              key_word(KEY_QK_NORM, norm));
+    refuse_if(spec, norm != NORM_NONE && is_projected(spec), KEY_QK_NORM,
+              "qk_norm = %s, but " KEY_IS_BROUGHT, key_word(KEY_QK_NORM, norm));
+    refuse_if(spec, is_block(spec) && whole(spec, KEY_BLOCK) == BLOCK_PARALLEL, KEY_BLOCK,
+              "block = parallel is for attention; write block = pre, post or sandwich");
+    refuse_if(spec, (value_of(spec, KEY_MASK) & ~(int64_t)MASK_PADDING) != 0, KEY_MASK,
+              "a token sees what the state holds of those before it, and no mask changes that; write mask = none, or "
+              "padding with pad_rows = skipped");
+    refuse_if(spec, has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) == 0, KEY_PAD_ROWS,
+              "tokens of padding leave the state as it is and have no output; write pad_rows = skipped");
+    refuse_if(spec, !has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) != 0, KEY_PAD_ROWS,
+              "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the mask, or "
+              "write pad_rows = computed");
+    const long long h = whole(spec, KEY_H), h_kv = whole(spec, KEY_H_KV), h_v = whole(spec, KEY_H_V);
+    refuse_if(spec, h_v % h_kv != 0, KEY_H_V,
+              "h_v = %lld is not a multiple of h_kv = %lld, but states share keys in equal parts; write for example "
+              "h_v = %lld", h_v, h_kv, (h_v / h_kv + 1) * h_kv);
+    refuse_if(spec, h % h_v != 0 && h_v % h != 0, KEY_H_V,
+              "neither of h_v = %lld and h = %lld divides the other, but queries share states, or states queries, in "
+              "equal parts; write for example h_v = %lld", h_v, h, h);
 }
 
 /* ---- score terms ----------------------------------------------------------------------------------------- */
@@ -417,7 +451,7 @@ static void check_table(struct spec *spec)
 
 static bool has_no_weights(struct spec *spec)
 {
-    return is_attention(spec) && is_projected(spec) && value_of(spec, KEY_W_O) == W_O_NONE;
+    return is_projected(spec) && (is_recurrent(spec) || (is_attention(spec) && value_of(spec, KEY_W_O) == W_O_NONE));
 }
 
 static void check_types(struct spec *spec)
@@ -456,11 +490,15 @@ void spec_rules(struct spec *spec)
         check_l2, check_block, check_norm, check_ffn,
         check_buckets, check_table, check_types, check_training};
     static void (*const row_rules[])(struct spec *) = {check_masks, check_rows, check_norm, check_ffn, check_types};
-    const bool attends = is_attention(spec);
+    static void (*const state_rules[])(struct spec *) = {check_recurrent, check_block, check_norm, check_ffn,
+                                                             check_types};
+    void (*const *of)(struct spec *) = is_attention(spec) ? rules : is_recurrent(spec) ? state_rules : row_rules;
+    const size_t count = of == rules ? COUNT_OF(rules) : of == state_rules ? COUNT_OF(state_rules)
+                                                                           : COUNT_OF(row_rules);
     check_kind_keys(spec);
     check_idle_keys(spec);
-    for (size_t i = 0; !spec->bad[KEY_LAYER] && i < (attends ? COUNT_OF(rules) : COUNT_OF(row_rules)); i++) {
+    for (size_t i = 0; !spec->bad[KEY_LAYER] && i < count; i++) {
         spec->bad_read = false;
-        (attends ? rules : row_rules)[i](spec);
+        of[i](spec);
     }
 }

@@ -13,11 +13,22 @@ static bool is_cross(const struct layer *layer) { return layer->cross; }
 static bool is_split(const struct layer *layer) { return layer->split; }
 static bool is_conv(const struct layer *layer) { return layer->w_o == W_O_CONV; }
 static bool always(const struct layer *layer) { (void)layer; return true; }
-static bool attends(const struct layer *layer) { return layer_attends(layer); }
 static bool is_linear(const struct layer *layer) { return layer_is_linear(layer); }
+static bool is_recurrent(const struct layer *layer) { return layer_is_recurrent(layer); }
+static bool is_given(const struct layer *layer) { return is_recurrent(layer) && layer->projected; }
+static bool is_made(const struct layer *layer) { return is_recurrent(layer) && !layer->projected; }
+static bool has_decay(const struct layer *layer) { return layer_decays(layer) && is_given(layer); }
+static bool makes_decay(const struct layer *layer) { return layer_decays(layer) && is_made(layer); }
+static bool is_decay_column(const struct layer *layer) { return layer->decay == DECAY_COLUMN; }
+static bool has_beta(const struct layer *layer) { return layer_corrects(layer) && is_given(layer); }
+static bool makes_beta(const struct layer *layer) { return layer_corrects(layer) && is_made(layer); }
+static bool has_taps(const struct layer *layer) { return is_made(layer) && layer->conv_taps > 0; }
+static bool has_history(const struct layer *layer) { return has_taps(layer) && layer->conv_history > 0; }
+static bool has_out_gate(const struct layer *layer) { return is_made(layer) && layer->out_gate != OUT_GATE_NONE; }
 static bool has_linear_bias(const struct layer *layer) { return is_linear(layer) && layer->bias; }
 static bool has_x(const struct layer *layer) { return !layer->projected; }
-static bool has_queries(const struct layer *layer) { return attends(layer) && has_x(layer); }
+static bool mixes(const struct layer *layer) { return layer_mixes(layer); }
+static bool has_queries(const struct layer *layer) { return mixes(layer) && has_x(layer); }
 static bool is_projected(const struct layer *layer) { return layer->projected; }
 static bool is_first(const struct layer *layer) { return layer->heads_first; }
 static bool is_first_y(const struct layer *layer) { return layer->heads_first && layer->w_o == W_O_NONE; }
@@ -38,7 +49,7 @@ static bool has_segment(const struct layer *layer) { return has_segments(layer) 
 static bool has_two_segments(const struct layer *layer) { return has_segments(layer) && !is_self(layer); }
 static bool has_gains(const struct layer *layer)
 {
-    return layer->qk_norm != NORM_NONE && layer->qk_norm != NORM_L2;
+    return layer->qk_norm != NORM_NONE && layer->qk_norm != NORM_L2 && layer->qk_norm != NORM_L2_SUM;
 }
 static bool has_shifts(const struct layer *layer) { return layer->qk_norm == NORM_LAYER; }
 static bool is_rms_all(const struct layer *layer) { return layer->qk_norm == NORM_RMS_ALL; }
@@ -49,7 +60,7 @@ static bool has_lse(const struct layer *layer) { return layer->lse; }
 static bool has_scores(const struct layer *layer) { return layer->scores != SCORES_NONE; }
 static bool has_keys(const struct layer *layer) { return !layer->tied && has_queries(layer); }
 static bool has_values(const struct layer *layer) { return !layer->identity && has_queries(layer); }
-static bool has_output(const struct layer *layer) { return attends(layer) && layer->w_o != W_O_NONE; }
+static bool has_output(const struct layer *layer) { return mixes(layer) && layer->w_o != W_O_NONE; }
 static bool has_bias(const struct layer *layer) { return layer->bias && has_queries(layer); }
 static bool has_key_bias(const struct layer *layer) { return layer->bias && has_keys(layer); }
 static bool has_value_bias(const struct layer *layer) { return layer->bias && has_values(layer); }
@@ -87,7 +98,7 @@ static const struct row {
     struct {
         bool (*is)(const struct layer *layer); /* then its extents are */
         const char *extents;
-    } variant[3]; /* the last that is, counts */
+    } variant[4]; /* the last that is, counts */
 } rows[TENSOR_COUNT] = {
 #include "spec/tensor_rows.h"
 };
@@ -198,6 +209,9 @@ static const char *extents_of(const struct layer *layer, enum layer_tensor tenso
 static const struct { const char *letter; size_t offset; } sizes[] = {
     {"d_model", offsetof(struct layer, d_model)}, {"d_source", offsetof(struct layer, d_source)},
     {"h", offsetof(struct layer, h)}, {"h_kv", offsetof(struct layer, h_kv)},
+    {"h_v", offsetof(struct layer, h_v)}, {"h_out", offsetof(struct layer, h_out)},
+    {"conv_taps", offsetof(struct layer, conv_taps)}, {"conv_history", offsetof(struct layer, conv_history)},
+    {"conv_channels", offsetof(struct layer, conv_channels)},
     {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
     {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
     {"d_out", offsetof(struct layer, d_out)}, {"d_ff", offsetof(struct layer, d_ff)},

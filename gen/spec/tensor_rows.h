@@ -12,7 +12,8 @@ TENSOR(Q, q, OF_CALL, F32, "[batch][n][h][d_k]", is_projected, .variant = {{is_f
 TENSOR(K, k, OF_CALL, F32, "[batch][m][h_kv][d_k]", is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"},
        {is_cached, "[batch][n][h_kv][d_k]"}, {is_cached_first, "[batch][h_kv][n][d_k]"}})
 TENSOR(V, v, OF_CALL, F32, "[batch][m][h_kv][d_v]", is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"},
-       {is_cached, "[batch][n][h_kv][d_v]"}, {is_cached_first, "[batch][h_kv][n][d_v]"}})
+       {is_cached, "[batch][n][h_kv][d_v]"}, {is_cached_first, "[batch][h_kv][n][d_v]"},
+       {is_recurrent, "[batch][n][h_v][d_v]"}})
 TENSOR(LENGTHS, lengths, OF_CALL, I32, "[batch]", NULL, .mask = MASK_PADDING,
        .shown.note = " int32, 0 ... m: keys that exist|; memory past them is not touched")
 TENSOR(PAST, past, OF_CALL, I32, "[batch]", has_past, .shown.note = " int32, 0 or more: position of query 0")
@@ -35,10 +36,11 @@ TENSOR(W_Q, w_q, WEIGHT, F32, "[d_in_q][h*d_k]", has_queries, .variant = {{is_sp
 TENSOR(B_Q, b_q, BIAS, F32, "[h*d_k]", has_bias)
 TENSOR(W_K, w_k, WEIGHT, F32, "[d_in_kv][h_kv*d_k]", has_keys, .variant = {{is_split, "[h_kv][d_in_kv][d_k]"}})
 TENSOR(B_K, b_k, BIAS, F32, "[h_kv*d_k]", has_key_bias)
-TENSOR(W_V, w_v, WEIGHT, F32, "[d_in_kv][h_kv*d_v]", has_values, .variant = {{is_split, "[h_kv][d_in_kv][d_v]"}})
+TENSOR(W_V, w_v, WEIGHT, F32, "[d_in_kv][h_kv*d_v]", has_values, .variant = {{is_split, "[h_kv][d_in_kv][d_v]"},
+       {is_recurrent, "[d_in_kv][h_v*d_v]"}})
 TENSOR(B_V, b_v, BIAS, F32, "[h_kv*d_v]", has_value_bias)
 TENSOR(W_O, w_o, WEIGHT, F32, "[h*d_v][d_model]", has_output,
-       .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}})
+       .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}, {is_recurrent, "[h_out*d_v][d_model]"}})
 TENSOR(B_O, b_o, BIAS, F32, "[d_model]", has_output_bias)
 TENSOR(G_Q, g_q, LEARNED, F32, "[d_k]", has_gains, .variant = {{is_rms_all, "[h*d_k]"}})
 TENSOR(C_Q, c_q, LEARNED, F32, "[d_k]", has_shifts)
@@ -73,7 +75,8 @@ TENSOR(TABLE_5, table_5, NAMED, F32, NULL, NULL)
 TENSOR(TABLE_6, table_6, NAMED, F32, NULL, NULL)
 TENSOR(TABLE_7, table_7, NAMED, F32, NULL, NULL)
 TENSOR(Y, y, OUTPUT, F32, "[batch][n][d_out]", always,
-       .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"}})
+       .variant = {{is_last_y, "[batch][n][h][d_v]"}, {is_first_y, "[batch][h][n][d_v]"},
+       {is_given, "[batch][n][h_out][d_v]"}})
 TENSOR(ATTN, attn, OUTPUT, F32, "[batch][h][n][m]", has_scores, .variant = {{is_cached, "[batch][h][n][cache_len]"}})
 TENSOR(LSE, lse, OUTPUT, F32, "[batch][h][n]", has_lse,
        .shown.note = ", the logarithm of the sum of exponentials; -infinity where it has none")
@@ -87,3 +90,19 @@ TENSOR(K_SCALE, k_scale, CACHE, F32, "[batch][h_kv][cache_len]", has_scales,
        .variant = {{has_pages, "[pages][h_kv][page_len]"}}, .shown.note = ", what keys are multiples of")
 TENSOR(V_SCALE, v_scale, CACHE, F32, "[batch][h_kv][cache_len]", has_scales,
        .variant = {{has_pages, "[pages][h_kv][page_len]"}}, .shown.note = ", what values are multiples of")
+TENSOR(DECAY, decay, OF_CALL, F32, "[batch][n][h_v]", has_decay, .variant = {{is_decay_column, "[batch][n][h_v][d_k]"}},
+       .shown.note = ", of logarithms: the state is multiplied by e^decay")
+TENSOR(BETA, beta, OF_CALL, F32, "[batch][n][h_v]", has_beta, .shown.note = ", how much of the correction is made")
+TENSOR(STATE, state, CACHE, F32, "[batch][h_v][d_k][d_v]", is_recurrent,
+       .shown.note = ", read and written: of the tokens so far")
+TENSOR(CONV_STATE, conv_state, CACHE, F32, "[batch][conv_channels][conv_history]", has_history,
+       .shown.note = ", read and written: the last tokens' q, k and v before the convolution")
+TENSOR(W_A, w_a, WEIGHT, F32, "[d_model][h_v]", makes_decay, .variant = {{is_decay_column, "[d_model][h_v*d_k]"}})
+TENSOR(A_LOG, a_log, LEARNED, F32, "[h_v]", makes_decay)
+TENSOR(DT_B, dt_b, LEARNED, F32, "[h_v]", makes_decay, .variant = {{is_decay_column, "[h_v*d_k]"}})
+TENSOR(W_B, w_b, WEIGHT, F32, "[d_model][h_v]", makes_beta)
+TENSOR(CONV_Q, conv_q, LEARNED, F32, "[h*d_k][conv_taps]", has_taps)
+TENSOR(CONV_K, conv_k, LEARNED, F32, "[h_kv*d_k][conv_taps]", has_taps)
+TENSOR(CONV_V, conv_v, LEARNED, F32, "[h_v*d_v][conv_taps]", has_taps)
+TENSOR(W_Z, w_z, WEIGHT, F32, "[d_model][h_out*d_v]", has_out_gate)
+TENSOR(G_O, g_o, LEARNED, F32, "[d_v]", has_out_gate)

@@ -18,7 +18,7 @@
 #include "kernels/call.h"
 #include "plan/isa.h"
 #include "reference/reference.h"
-#include "system/memory.h"
+#include "base/memory.h"
 #include "system/process.h"
 #include "timing/peak.h"
 #include "timing/rounds.h"

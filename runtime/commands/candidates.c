@@ -16,7 +16,7 @@
 #include "plan/plan.h"
 #include "plan/planfile.h"
 #include "spec/layer.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 /* Expected and measured shares are within 5 points for most layers (docs/plan.md): 6 % of the time at 85 %, for both of
  * the two plans that are compared */

@@ -12,7 +12,7 @@
 #include "plan/isa.h"
 #include "reference/reference.h"
 #include "reports/picture.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define HEADS_LIMIT 256       /* panels in one picture */
 #define PIXELS_LIMIT 2000000  /* in all panels; with more weights, several share a pixel */

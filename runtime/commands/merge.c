@@ -15,7 +15,7 @@
 #include "reports/journal.h"
 #include "reports/report.h"
 #include "sweep/vary.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 struct merge {
     struct records records;    /* one a point */

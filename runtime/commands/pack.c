@@ -18,7 +18,7 @@
 #include "kernels/call.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 enum format { FORMAT_C, FORMAT_BLOB };
 

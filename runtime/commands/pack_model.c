@@ -12,7 +12,7 @@
 #include "base/replace.h"
 #include "commands.h"
 #include "plan/isa.h"
-#include "system/memory.h"
+#include "base/memory.h"
 #include "system/process.h"
 
 /* "scalar,avx2" of --isa, and the numbers that the emitted header gives them */

@@ -11,7 +11,7 @@
 #include "reference/compare.h"
 #include "reference/gradient.h"
 #include "reference/stored.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 struct job {
     const struct options *options;

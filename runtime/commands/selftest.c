@@ -19,7 +19,7 @@
 #include "inputs/draw.h"
 #include "plan/isa.h"
 #include "reference/compare.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define SAMPLE 4096           /* maximum of numbers of an output that are compared: 100 KB of text */
 #define POSITIONS 37          /* queries: more than the query block of most plans, and odd */

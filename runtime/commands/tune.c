@@ -24,7 +24,7 @@
 #include "plan/isa.h"
 #include "plan/planfile.h"
 #include "promises/verify_apart.h"
-#include "system/memory.h"
+#include "base/memory.h"
 #include "system/process.h"
 #include "timing/budget.h"
 #include "system/clock.h"

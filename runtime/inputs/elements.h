@@ -13,7 +13,7 @@ double element_number(enum tensor_element type, const void *data, size_t at);
 /* Writes the nearest number of the type, ties to even. NaN stays NaN, in i8 it becomes 0; numbers that are too large
  * become infinite, in i8 127. */
 void element_put(enum tensor_element type, void *data, size_t at, double number);
-/* The nearest number with so many significant bits that is a multiple of 2^lowest, ties to even */
+/* The nearest number of `bits` significant bits that is a multiple of 2^lowest, ties to even */
 double element_nearest(double number, int bits, int lowest);
 /* The number that element_put() would write; for f32 the number itself */
 double element_rounded(enum tensor_element type, double number);

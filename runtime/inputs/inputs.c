@@ -13,7 +13,7 @@
 #include "draw.h"
 #include "elements.h"
 #include "plan/isa.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 static enum tensor_kind kind_of(enum layer_tensor tensor)
 {
@@ -59,7 +59,7 @@ double inputs_pair(const struct layer *layer, const struct inputs *in, enum laye
 size_t inputs_head_row(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t b,
                        size_t row, size_t head)
 {
-    const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv);
+    const size_t heads = inputs_heads(layer, tensor);
     const size_t rows = tensor == TENSOR_Q ? in->n : in->m;
     const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
     return (layer->heads_first ? (b * heads + head) * rows + row : (b * rows + row) * heads + head) * width;
@@ -129,7 +129,7 @@ int64_t inputs_reach(const struct layer *layer, const struct inputs *in)
 
 int inputs_cache_parts(const struct layer *layer)
 {
-    return !layer_has_cache(layer) ? 0 : layer_scales_cache(layer) ? 4 : 2;
+    return layer_scales_cache(layer) ? 4 : inputs_compared(layer);
 }
 
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
@@ -138,6 +138,8 @@ enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
                                                         TENSOR_V_SCALE};
     static const enum layer_tensor pages[CACHE_PARTS] = {TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE,
                                                          TENSOR_V_SCALE};
+    if (layer_is_recurrent(layer))
+        return part == 0 ? TENSOR_STATE : TENSOR_CONV_STATE;
     return (layer->cache == CACHE_PAGED ? pages : rows)[part];
 }
 
@@ -386,6 +388,39 @@ static void draw_tokens(const struct drawing *d)
         element_put(d->type, d->data, i, random_normal(d->random));
 }
 
+/* Keys of a state: rows of about 1, with which corrections do not grow from token to token */
+static void draw_keys(const struct drawing *d)
+{
+    const double factor = layer_is_recurrent(d->layer) ? 1 / sqrt((double)d->layer->d_k) : 1;
+    for (size_t i = 0; i < d->count; i++)
+        element_put(d->type, d->data, i, factor * random_normal(d->random));
+}
+
+/* Logarithms of factors: mostly a little below 1, also 1 itself, and what leaves nothing */
+static void draw_decays(const struct drawing *d)
+{
+    float *out = d->data;
+    for (size_t i = 0; i < d->count; i++)
+        out[i] = (float)(-fabs(random_normal(d->random)) * (chance(d->random, 0.05) ? 40 : 0.5)) *
+                 !chance(d->random, 0.05);
+}
+
+/* Logarithms of rates of decay, 0.01 to 16 (transformers draws those) */
+static void draw_rates(const struct drawing *d)
+{
+    float *out = d->data;
+    for (size_t i = 0; i < d->count; i++)
+        out[i] = (float)log(0.01 + 15.99 * random_uniform(d->random));
+}
+
+/* Shares of a correction, 0 to 1 */
+static void draw_shares(const struct drawing *d)
+{
+    float *out = d->data;
+    for (size_t i = 0; i < d->count; i++)
+        out[i] = chance(d->random, 0.1) ? (float)chance(d->random, 0.5) : (float)random_uniform(d->random);
+}
+
 /* 0, m and random lengths between */
 static void draw_lengths(const struct drawing *d)
 {
@@ -621,7 +656,7 @@ static void draw_sink(const struct drawing *d)
 
 /* Tensors not named here are weights: draw_weight. */
 static void (*const drawers[TENSOR_COUNT])(const struct drawing *d) = {
-    [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_Q] = draw_tokens, [TENSOR_K] = draw_tokens,
+    [TENSOR_X] = draw_tokens, [TENSOR_SOURCE] = draw_tokens, [TENSOR_Q] = draw_tokens, [TENSOR_K] = draw_keys,
     [TENSOR_V] = draw_tokens, [TENSOR_LENGTHS] = draw_lengths, [TENSOR_PAST] = draw_past,
     [TENSOR_POSITIONS] = draw_positions, [TENSOR_PREFIX] = draw_prefix, [TENSOR_SEGMENT] = draw_segment,
     [TENSOR_SEGMENT_Q] = draw_segment, [TENSOR_SEGMENT_K] = draw_segment, [TENSOR_MASK_BOOL] = draw_mask_bool,
@@ -630,6 +665,10 @@ static void (*const drawers[TENSOR_COUNT])(const struct drawing *d) = {
     [TENSOR_REL_BIAS] = draw_scores, [TENSOR_SINK] = draw_sink, [TENSOR_PAGE_TABLE] = draw_page_table,
     [TENSOR_K_CACHE] = draw_cache, [TENSOR_V_CACHE] = draw_cache, [TENSOR_K_PAGES] = draw_cache,
     [TENSOR_V_PAGES] = draw_cache, [TENSOR_K_SCALE] = draw_cache, [TENSOR_V_SCALE] = draw_cache,
+    [TENSOR_DECAY] = draw_decays, [TENSOR_BETA] = draw_shares, [TENSOR_STATE] = draw_tokens,
+    [TENSOR_CONV_STATE] = draw_tokens, [TENSOR_A_LOG] = draw_rates, [TENSOR_DT_B] = draw_tokens,
+    [TENSOR_CONV_Q] = draw_tokens, [TENSOR_CONV_K] = draw_tokens, [TENSOR_CONV_V] = draw_tokens,
+    [TENSOR_G_O] = draw_gains,
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,

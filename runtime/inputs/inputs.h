@@ -97,6 +97,12 @@ static inline const float *inputs_floats(const struct inputs *inputs, enum layer
 /* The number of a tensor [batch|1][h|1][n][m] for one pair. */
 double inputs_pair(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, size_t b, size_t i,
                    size_t t, size_t j);
+/* Heads of q, k or v */
+static inline size_t inputs_heads(const struct layer *layer, enum layer_tensor tensor)
+{
+    return (size_t)(tensor == TENSOR_Q ? layer->h
+                    : tensor == TENSOR_V && layer_is_recurrent(layer) ? layer->h_v : layer->h_kv);
+}
 /* For q, k or v: number of floats before row `row` of a head, whose width is d_k or d_v */
 size_t inputs_head_row(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor, size_t b,
                        size_t row, size_t head);
@@ -145,10 +151,16 @@ static inline size_t inputs_columns(const struct layer *layer, const struct inpu
 }
 /* Number of keys that the queries of the longest sequence may read, to estimate the work of a call */
 int64_t inputs_reach(const struct layer *layer, const struct inputs *inputs);
-/* The tensors of a layer's cache: 0 keys, 1 values, 2 and 3 their scales. How many it has, 0 without a cache; the
- * numbers of a row; bytes of all; numbers before the row of a position; how many positions a call may reach. */
+/* The tensors of a layer's cache: 0 keys, 1 values, 2 and 3 their scales; of a recurrent layer 0 its states, 1 those of
+ * its convolution. How many it has, 0 without a cache; the numbers of a row; bytes of all; numbers before the row of a
+ * position; how many positions a call may reach. */
 #define CACHE_PARTS 4
 int inputs_cache_parts(const struct layer *layer);
+/* How many of them are compared with numbers of the reference: keys and values; of a recurrent layer its states. */
+static inline int inputs_compared(const struct layer *layer)
+{
+    return layer_is_recurrent(layer) ? 1 + (layer->conv_history > 0) : layer_has_cache(layer) ? 2 : 0;
+}
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part);
 size_t inputs_cache_width(const struct layer *layer, int part);
 size_t inputs_cache_bytes(const struct layer *layer, const struct inputs *inputs, int part);

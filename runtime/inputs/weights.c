@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "elements.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 enum role { Q, K, V, O, ROLES };
 #define PARTS (2 * (size_t)ROLES + LEARNED + OF_BLOCK + LAYER_TABLES) /* weights, biases, others, tables */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/number.h"
 #include "base/replace.h"
 #include "base/system.h"
@@ -46,8 +47,8 @@ static char *absolute(const char *path)
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') /* with a slash at the end a link would be followed */
         length--;
-    char *own = strndup(path, length), *joined = NULL;
-    if (own == NULL || own[0] == '/')
+    char *own = text_part(path, length), *joined = NULL;
+    if (own[0] == '/')
         return own;
     if (getcwd(here, sizeof here) != NULL)
         joined = path_join(here, own);
@@ -55,13 +56,13 @@ static char *absolute(const char *path)
     return joined;
 }
 
-/* The default folder; false without memory. *path is NULL if no variable names a folder. */
-static bool default_path(char **path)
+/* The default folder, malloc'd; NULL if no variable names one. */
+static char *default_path(void)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const bool is_xdg = xdg != NULL && xdg[0] == '/', is_home = home != NULL && home[0] == '/';
-    *path = is_xdg ? path_join(xdg, "attngen") : is_home ? path_join(home, ".cache/attngen") : NULL;
-    return *path != NULL || !(is_xdg || is_home);
+    if (xdg != NULL && xdg[0] == '/')
+        return path_join(xdg, "attngen");
+    return home != NULL && home[0] == '/' ? path_join(home, ".cache/attngen") : NULL;
 }
 
 /* Opens a folder that only this user can write to; -1 with the reason in `why`. */
@@ -84,7 +85,8 @@ static int open_ours(const char *path, char why[80])
 /* The folder of --cache, or the default; NULL without an error if no variable names a folder. */
 static bool path_of(char **path, const char *given, struct diag *diag)
 {
-    if (given != NULL ? (*path = absolute(given)) != NULL : default_path(path))
+    *path = given != NULL ? absolute(given) : default_path();
+    if (given == NULL || *path != NULL)
         return true;
     return diag_environment(diag, given, "no path for compiled kernels: %s", strerror(errno));
 }
@@ -188,11 +190,11 @@ static void name_of(char name[CACHE_KEY + 8], const char *key)
 
 char *cache_name(const struct cache *cache, const char *key)
 {
-    char *path, name[CACHE_KEY + 8];
+    char name[CACHE_KEY + 8];
     name_of(name, key);
     if (access("/proc/self/fd", X_OK) != 0)
         return path_join(cache->path, name);
-    return asprintf(&path, "/proc/self/fd/%d/%s", cache->folder, name) >= 0 ? path : NULL;
+    return text_join("/proc/self/fd/%d/%s", cache->folder, name);
 }
 
 /* Whether an open file is a complete library of this user, under its key */

@@ -28,8 +28,7 @@ static bool add_weights(struct call *call, const struct weights_choice *choice, 
         return false;
     for (size_t i = 0; i < weights.count; i++)
         tensors_remove(&call->file, weights.items[i].name);
-    if (!tensors_join(&call->file, &weights))
-        diag_environment(diag, NULL, "out of memory");
+    tensors_join(&call->file, &weights);
     tensors_free(&weights);
     return diag->errors == errors;
 }

@@ -21,7 +21,7 @@
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "spec/layer.h"
-#include "system/memory.h"
+#include "base/memory.h"
 #include "system/process.h"
 #include "system/sha256.h"
 #include "world.h"
@@ -92,7 +92,7 @@ char *compile_generator(const struct compile_options *options, struct diag *diag
     good = good && process_run(&result, words.word, NULL, diag) &&
            ended_well(&result, words.word[0], "told its version", diag);
     if (good && strncmp(result.output, name, strlen(name)) == 0)
-        version = strndup(result.output + strlen(name), strcspn(result.output + strlen(name), "\n"));
+        version = text_part(result.output + strlen(name), strcspn(result.output + strlen(name), "\n"));
     if (version == NULL && diag->errors == 0)
         diag_environment(diag, words.count > 0 ? words.word[0] : NULL, "does not print its version; it is not attngen");
     free(result.output);
@@ -275,23 +275,13 @@ static bool compile(const struct files *files, const char *compiler, const char 
 
 static bool name_files(struct files *files, const char *name, struct diag *diag)
 {
-    const size_t size = strlen(name) + sizeof "_shim.c";
-    char *file = malloc(size);
     files->folder = folder_make(diag);
-    if (files->folder == NULL || file == NULL) {
-        free(file);
+    if (files->folder == NULL)
         return false;
-    }
     files->library = path_join(files->folder, "attnrun-kernel.so");
-    snprintf(file, size, "%s_shim.c", name);
-    files->shim = path_join(files->folder, file);
-    snprintf(file, size, "%s.c", name);
-    files->source = path_join(files->folder, file);
-    snprintf(file, size, "%s.h", name);
-    files->header = path_join(files->folder, file);
-    free(file);
-    if (files->shim == NULL || files->source == NULL || files->header == NULL || files->library == NULL)
-        return diag_environment(diag, NULL, "out of memory");
+    files->shim = text_join("%s/%s_shim.c", files->folder, name);
+    files->source = text_join("%s/%s.c", files->folder, name);
+    files->header = text_join("%s/%s.h", files->folder, name);
     return true;
 }
 
@@ -370,8 +360,7 @@ char *compile_flags(void)
 {
     const char *flags = getenv("CFLAGS");
     const bool more = flags != NULL && *flags != '\0';
-    char *all = NULL;
-    return asprintf(&all, "%s%s%s", fixed_flags, more ? " " : "", more ? flags : "") >= 0 ? all : NULL;
+    return text_join("%s%s%s", fixed_flags, more ? " " : "", more ? flags : "");
 }
 
 bool compiler_text(char text[PLAN_TEXT], struct diag *diag)
@@ -404,14 +393,11 @@ static bool warn_of_compiler(const struct compile_options *options, struct diag 
 /* The number after "PREFIX_WORD = " in an emitted header, PREFIX being the name in capitals; false if it is missing */
 static bool constant_of(bool *value, const char *header, const char *name, const char *word)
 {
-    char *text;
-    int length = asprintf(&text, "%s_%s = ", name, word);
-    if (length < 0)
-        return false;
+    char *text = text_join("%s_%s = ", name, word);
     for (char *c = text; *c != '\0' && *c != '='; c++)
         *c = (char)toupper((unsigned char)*c);
     const char *at = strstr(header, text);
-    *value = at != NULL && at[length] == '1';
+    *value = at != NULL && at[strlen(text)] == '1';
     free(text);
     return at != NULL;
 }
@@ -419,16 +405,11 @@ static bool constant_of(bool *value, const char *header, const char *name, const
 bool compile_folds(struct folds *folds, const char *spec, const char *name, const struct compile_options *options,
                    struct diag *diag)
 {
-    char *file = NULL, *path = NULL, *header = NULL;
+    char *header = NULL;
     size_t size;
     sigset_t before;
     signals_hold(&before);
-    char *folder = folder_make(diag);
-    if (folder != NULL && asprintf(&file, "%s.h", name) < 0)
-        file = NULL;
-    path = file != NULL ? path_join(folder, file) : NULL;
-    if (folder != NULL && path == NULL)
-        diag_environment(diag, NULL, "out of memory");
+    char *folder = folder_make(diag), *path = folder != NULL ? text_join("%s/%s.h", folder, name) : NULL;
     if (path != NULL && generate(NULL, folder, spec, options, diag))
         header = file_read(path, WHOLE_OURS, &size, diag);
     bool good = header != NULL && constant_of(&folds->scores, header, name, "FOLDS_SCORES") &&
@@ -438,7 +419,6 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
     if (folder != NULL)
         folder_remove(folder);
     free(folder);
-    free(file);
     free(path);
     free(header);
     signals_release(&before);
@@ -447,11 +427,11 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
 
 /* ---- a program around a whole model ------------------------------------------------------------------------------ */
 
-/* text in capitals, malloc'd; NULL without memory */
+/* text in capitals, malloc'd */
 static char *capitals_of(const char *text, size_t length)
 {
-    char *copy = strndup(text, length);
-    for (char *c = copy; c != NULL && *c != '\0'; c++)
+    char *copy = text_part(text, length);
+    for (char *c = copy; *c != '\0'; c++)
         *c = (char)toupper((unsigned char)*c);
     return copy;
 }
@@ -475,7 +455,7 @@ static bool add_sources(struct words *words, const char *folder, char **model)
             free(flag);
         }
         if (length > end && strcmp(name + length - end, ending) == 0 && *model == NULL)
-            *model = strndup(name, length - end);
+            *model = text_part(name, length - end);
     }
     for (int i = 0; i < count; i++)
         free(entries[i]);
@@ -487,15 +467,12 @@ static bool add_sources(struct words *words, const char *folder, char **model)
 /* The beginning of a program's text: includes the header, and defines its names; malloc'd */
 static char *names_of_model(const char *name)
 {
-    char *capitals = capitals_of(name, strlen(name)), *text = NULL;
-    if (capitals == NULL ||
-        asprintf(&text,
-                 "#include \"%s_model.h\"\n#define SHARD %s_model_shard\n#define PACK %s_model_pack\n"
-                 "#define STRERROR %s_model_strerror\n#define FAULT %s_model_fault\n#define BYTES %s_MODEL_BYTES\n"
-                 "#define WORK %s_MODEL_WORK_BYTES\n"
-                 "#ifdef %s_MODEL_FILES\n#define FILES %s_MODEL_FILES,\n#else\n#define FILES\n#endif\n",
-                 name, name, name, name, name, capitals, capitals, capitals, capitals) < 0)
-        text = NULL;
+    char *capitals = capitals_of(name, strlen(name));
+    char *text = text_join("#include \"%s_model.h\"\n#define SHARD %s_model_shard\n#define PACK %s_model_pack\n"
+                           "#define STRERROR %s_model_strerror\n#define FAULT %s_model_fault\n"
+                           "#define BYTES %s_MODEL_BYTES\n#define WORK %s_MODEL_WORK_BYTES\n"
+                           "#ifdef %s_MODEL_FILES\n#define FILES %s_MODEL_FILES,\n#else\n#define FILES\n#endif\n",
+                           name, name, name, name, name, capitals, capitals, capitals, capitals);
     free(capitals);
     return text;
 }
@@ -512,11 +489,12 @@ bool compile_model(const char *layers, const char *folder, const char *text, con
     words_add_split(&words, compile_command());
     words_add_split(&words, "-O2 -o");
     words_add(&words, *program);
-    good = good && add_sources(&words, folder, name) && (names = names_of_model(*name)) != NULL;
+    if (good && !add_sources(&words, folder, name))
+        good = diag_environment(diag, folder, "has no emitted model");
+    if (good)
+        names = names_of_model(*name);
     words_add(&words, source);
     words_add(&words, "-lm");
-    if (diag->errors == 0 && !good)
-        good = diag_environment(diag, NULL, "out of memory");
     const struct piece pieces[] = {{names, good ? strlen(names) : 0}, {text, strlen(text)}};
     good = good && file_replace(source, pieces, 2, diag) && process_run(&result, words.word, folder, diag) &&
            ended_well(&result, words.word[0], "compiled the model", diag);
@@ -530,25 +508,10 @@ bool compile_model(const char *layers, const char *folder, const char *text, con
 /* $CFLAGS and the flags of this kind of compilation, malloc'd */
 static char *flags_of(const char *name, const struct compile_options *options)
 {
-    char *all = compile_flags(), *text = NULL;
-    size_t size;
-    FILE *out = all != NULL ? open_memstream(&text, &size) : NULL;
-    if (out == NULL) {
-        free(all);
-        return NULL;
-    }
-    fputs(all, out);
+    char *all = compile_flags(), *capitals = capitals_of(name, strlen(name));
+    char *text = options->pack_only ? text_join("%s -D%s_PACK_ONLY", all, capitals) : text_copy(all);
     free(all);
-    if (options->pack_only) {
-        fputs(" -D", out);
-        for (const char *c = name; *c != '\0'; c++)
-            putc(toupper((unsigned char)*c), out);
-        fputs("_PACK_ONLY", out);
-    }
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
+    free(capitals);
     return text;
 }
 
@@ -560,10 +523,8 @@ bool compile_kernel(struct kernel *kernel, const char *spec, const char *name, c
     struct files files = {.cache = {.folder = -1}};
     sigset_t before;
     *kernel = (struct kernel){0};
-    if (flags == NULL)
-        diag_environment(diag, NULL, "out of memory");
     signals_hold(&before);
-    bool good = flags != NULL && name_files(&files, name, diag) && cache_open(&files.cache, options->cache, diag) &&
+    bool good = name_files(&files, name, diag) && cache_open(&files.cache, options->cache, diag) &&
                 generate(NULL, files.folder, spec, options, diag) && warn_of_compiler(options, diag) &&
                 make_key(&files, compiler, flags, diag) &&
                 (options->ahead ? compile_ahead(&files, compiler, flags, diag)

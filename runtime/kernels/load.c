@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "apart.h"
+#include "base/memory.h"
 #include "plan/isa.h"
 #include "system/process.h"
 
@@ -45,7 +46,6 @@ static bool can_be_loaded(const char *path, bool *crashed, struct diag *diag)
 
 bool kernel_load(struct kernel *kernel, const char *path, const char *name, struct diag *diag)
 {
-    char *table = NULL;
     *kernel = (struct kernel){0};
     if (!can_be_loaded(path, &kernel->crashed, diag))
         return false;
@@ -53,8 +53,8 @@ bool kernel_load(struct kernel *kernel, const char *path, const char *name, stru
     if (kernel->library == NULL)
         return diag_environment(diag, path, "cannot be loaded: %s", dlerror());
     kernel->file = open(path, O_RDONLY | O_CLOEXEC);
-    if (asprintf(&table, "%s_table", name) >= 0)
-        kernel->call = dlsym(kernel->library, table);
+    char *table = text_join("%s_table", name);
+    kernel->call = dlsym(kernel->library, table);
     free(table);
     if (kernel->call != NULL && kernel->call->version == KERNEL_INTERFACE_VERSION)
         return true;

@@ -91,7 +91,7 @@ static size_t token_at(const struct layer *layer, const struct inputs *in, enum 
     return inputs_head_row(layer, in, tensor, b, t, head) * element_size(layer->tensor_type);
 }
 
-/* Of those that are fed, tokens done … done+n-1 of each sequence; behind its last one it again, which is padding. */
+/* Tokens done … done+n-1 of each sequence; its last token again where it ends earlier, as padding. */
 static void take_tokens(const struct feeding *f, struct inputs *in, enum layer_tensor tensor)
 {
     size_t heads;

@@ -2,7 +2,7 @@
 /* A layer with a cache, fed whole sequences in calls of any sizes: the same bits as long as they run on the same path
  * of the kernel, or, with plan.exact_chunks = true, always.
  *
- * Left out on purpose: layers whose queries see tokens behind their own, for which the calls are not the same question.
+ * Left out on purpose: layers whose queries see later tokens, for which the calls are not the same question.
  */
 #ifndef ATTNRUN_CHUNKS_H
 #define ATTNRUN_CHUNKS_H

@@ -19,10 +19,10 @@ struct fenced {
 
 enum fence {
     FENCE_BEHIND,  /* the last byte is the last before it */
-    FENCE_IN_FRONT /* the first byte is the first behind it */
+    FENCE_IN_FRONT /* the first byte is the first after it */
 };
 
-/* A read-only copy of so many bytes; if `from` is NULL, writable zeros */
+/* A read-only copy of `bytes` bytes; writable zeros if `from` is NULL */
 bool fenced_make(struct fenced *memory, const void *from, size_t bytes, enum fence fence);
 void fenced_free(struct fenced *memory);
 

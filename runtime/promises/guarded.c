@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define ZONE ((size_t)256)
 #define BOUNDARY ((size_t)128) /* of which kernels need half */

@@ -258,7 +258,8 @@ static bool overflowing_products(struct packing *p)
         if (p->call->folds_values &&
             !refuses_product(p, TENSOR_W_V, TENSOR_W_O, (float)of_values, sign * (float)of_values))
             return false;
-        if (p->in->tensor[scaled] != NULL && !p->call->folds_scores && !scales_keys && gains == norms &&
+        if (layer_attends(layer) && p->in->tensor[scaled] != NULL && !p->call->folds_scores && !scales_keys &&
+            gains == norms &&
             scale * most > 1.001 * FLT_MAX && !refuses_product(p, scaled, scaled, 0, sign * (float)most))
             return false;
     }

@@ -19,6 +19,7 @@
 #include "packing.h"
 #include "reference/compare.h"
 #include "spec/score.h"
+#include "states.h"
 #include "trial.h"
 #include "values.h"
 
@@ -75,24 +76,31 @@ static void *move(struct guarded *to, const void *from, size_t bytes, size_t ali
     return memcpy(to->data, from, bytes);
 }
 
+/* Whether a call brings the tensor and only reads it */
+static bool is_brought(enum layer_tensor tensor)
+{
+    const enum tensor_kind kind = layer_tensor_row(tensor)->kind;
+    return kind == TENSOR_OF_CALL || kind == TENSOR_OF_PAIRS;
+}
+
 /* A call whose inputs are elsewhere, and no more aligned than they must be. In self-attention m may be 0 instead of
  * n. */
 static bool second_run(struct trial *t)
 {
     static const char what[] = "second run, other alignment, and m = 0 for n in self-attention";
     const void *packed = t->packed;
-    struct guarded moved[TENSOR_W_Q + 1] = {{0}};
+    struct guarded moved[TENSOR_COUNT + 1] = {{0}};
     struct inputs in = *t->in;
     in.m = !t->layer->self ? in.m : 0;
-    for (int tensor = 0; tensor < TENSOR_W_Q; tensor++)
-        if (in.tensor[tensor] != NULL)
+    for (int tensor = 0; tensor < TENSOR_COUNT; tensor++)
+        if (in.tensor[tensor] != NULL && is_brought(tensor))
             in.tensor[tensor] = move(&moved[tensor], in.tensor[tensor], trial_bytes(t, tensor),
                                      layer_tensor_size(t->layer, tensor));
-    t->packed = move(&moved[TENSOR_W_Q], packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
+    t->packed = move(&moved[TENSOR_COUNT], packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
     trial_prepare(t, 20, 1);
     const bool good = trial_forward(t, &in, what) && trial_same_bits(t, what);
     t->packed = packed;
-    for (int tensor = 0; tensor <= TENSOR_W_Q; tensor++)
+    for (int tensor = 0; tensor <= TENSOR_COUNT; tensor++)
         guarded_free(&moved[tensor]);
     return good;
 }
@@ -307,7 +315,7 @@ static const enum layer_tensor of_keys[] = {TENSOR_SOURCE, TENSOR_K, TENSOR_V};
 /* Number of floats at the end of sequence b of such a tensor that are past its length; 0 for other tensors */
 static size_t past_length(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t b)
 {
-    const size_t rows = in->m - inputs_keys(in, b), heads = layer->heads_first ? 1 : (size_t)layer->h_kv;
+    const size_t rows = in->m - inputs_keys(in, b), heads = layer->heads_first ? 1 : inputs_heads(layer, tensor);
     switch (tensor) {
     case TENSOR_SOURCE: return rows * (size_t)layer->d_source;
     case TENSOR_K: return rows * heads * (size_t)layer->d_k;
@@ -321,6 +329,8 @@ static size_t past_length(const struct layer *layer, const struct inputs *in, en
 static size_t touchable(const struct layer *layer, const struct inputs *in, int part)
 {
     size_t end = 0;
+    if (layer_is_recurrent(layer))
+        return inputs_cache_bytes(layer, in, part);
     for (size_t b = 0; b < in->batch; b++)
         for (int64_t back = 1; back <= inputs_first(layer, in, b) + (int64_t)inputs_rows(layer, in, b) &&
                                back <= layer->cache_len; back++)
@@ -374,8 +384,8 @@ static void forward_fenced(struct trial *t, const struct inputs *from, enum fenc
 {
     struct inputs in = *from;
     t->in = &in;
-    for (int tensor = 0; tensor < TENSOR_W_Q; tensor++)
-        if (in.tensor[tensor] != NULL)
+    for (int tensor = 0; tensor < TENSOR_COUNT; tensor++)
+        if (in.tensor[tensor] != NULL && is_brought(tensor))
             in.tensor[tensor] = fenced_copy(from->tensor[tensor], readable(t->layer, from, tensor), fence);
     t->now.y.data = fenced_copy(NULL, trial_bytes(t, TENSOR_Y), fence);
     t->now.attn.data = fenced_copy(NULL, trial_bytes(t, TENSOR_ATTN), fence);
@@ -643,7 +653,7 @@ static bool no_pages(struct attempt *a)
 static bool not_packed(struct attempt *a) { a->packed = a->zeroed; return true; }
 
 static const struct wrong {
-    const char *what; /* behind the tensor's name, where it is spoiled */
+    const char *what; /* follows the tensor's name, where it is spoiled */
     int expected;
     bool (*of_call)(struct attempt *attempt);
     bool (*of_tensor)(struct attempt *attempt, enum layer_tensor tensor);
@@ -963,7 +973,7 @@ static bool can_return(const struct layer *layer, int error)
     case KERNEL_NONFINITE:
         return packed;
     case KERNEL_OVERLAP:
-        return layer_has_cache(layer);
+        return inputs_cache_parts(layer) > 0;
     case KERNEL_KEPT:
         return layer->source_kept;
     case KERNEL_OK: case KERNEL_NULL: case KERNEL_SIZE: case KERNEL_ALIGN: case KERNEL_ISA: case KERNEL_PACKED:
@@ -980,17 +990,21 @@ static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
     const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
-    const bool ahead = layer_rounds_ahead(t->layer, false), output = attends && t->layer->w_o != W_O_NONE;
+    const bool ahead = layer_rounds_ahead(t->layer, false), output = layer_mixes(t->layer) && t->layer->w_o != W_O_NONE;
+    const bool made = layer_is_recurrent(t->layer) && !t->layer->projected, mixes = layer_mixes(t->layer);
     const struct { const char *name; bool has; } all[] = {
         {"padding", !attends && t->layer->pad_skipped},
         {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
         {"norm x", layer_norms_first(t->layer)}, {"round x", !t->layer->projected},
         {"round source", t->layer->cross},
-        {"transpose", attends}, {"project", attends}, {"append", caches},
+        {"transpose", attends}, {"project", attends}, {"mix", made},
+        {"convolve", made && (t->layer->conv_taps > 0 || t->layer->qk_norm != NORM_NONE ||
+                              t->layer->rule != RULE_LINEAR)}, {"append", caches},
         {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
-        {"attend", attends}, {"join", caches}, {"round z", output}, {"output", output},
-        {"linear", layer_is_linear(t->layer)}, {"norm", attends && ffn && block != BLOCK_PARALLEL},
-        {"round rows", attends && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
+        {"attend", attends}, {"join", caches}, {"rule", layer_is_recurrent(t->layer)},
+        {"gate", made && t->layer->out_gate != OUT_GATE_NONE}, {"round z", output}, {"output", output},
+        {"linear", layer_is_linear(t->layer)}, {"norm", mixes && ffn && block != BLOCK_PARALLEL},
+        {"round rows", mixes && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
         {"norm y", block == BLOCK_POST || layer_norms_outputs(t->layer)}};
     const size_t names = sizeof all / sizeof *all;
     bool rounds = layer_rounds(t->layer);
@@ -1114,7 +1128,7 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {memory_is_own, PROMISES_ALL}, {reads_within, PROMISES_OF_VALUES},
         {each_sequence_alone, PROMISES_OF_VALUES}, {with_nan, PROMISES_OF_VALUES}, {with_one_nan, PROMISES_ALL},
         {with_nan_in_values, PROMISES_OF_VALUES},
-        {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
+        {states_hold, PROMISES_OF_VALUES}, {with_infinity, PROMISES_OF_VALUES}, {with_masks, PROMISES_OF_VALUES},
         {with_huge_values, PROMISES_ALL}, {rows_at_the_ends, PROMISES_ALL}, {stores_all_kinds, PROMISES_ALL},
         {packs_columns_of_all_kinds, PROMISES_ALL},
         {nothing_remembered, PROMISES_ALL},

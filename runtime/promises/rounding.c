@@ -7,7 +7,7 @@
 
 #include "trial.h"
 
-/* One of the two layers, and a call of it. */
+/* A layer, and a call of it. */
 struct side {
     const struct kernel *kernel;
     const struct layer *layer;

@@ -20,7 +20,7 @@ struct series {
     /* batches of short sequences first, then sequences of many sizes, on the drawn weights; the rest on their own */
     size_t count, batches, sized;
     struct inputs extreme_weights;
-    struct inputs stream, deep_stream, extreme_stream; /* whole sequences, and tokens behind many others, for a cache;
+    struct inputs stream, deep_stream, extreme_stream; /* whole sequences, and tokens after many others, for a cache;
                                                         * n = 0 without one */
 };
 

@@ -70,6 +70,23 @@ bool trial_zones_intact(struct trial *t, const char *what)
     return outside == NULL || violated(t, "%s: wrote outside %s", what, outside);
 }
 
+/* Copies the rows of a cache, or the states, that a call's own tokens change. */
+static void take_changed(const struct trial *t, int part, unsigned char *kept, const unsigned char *now)
+{
+    const size_t size = layer_tensor_size(t->layer, inputs_cache_of(t->layer, part));
+    const size_t states = trial_cache_bytes(t, part) / (t->in->batch > 0 ? t->in->batch : 1);
+    for (size_t b = 0; b < t->in->batch; b++) {
+        if (layer_is_recurrent(t->layer) && inputs_keys(t->in, b) > 0)
+            memcpy(kept + b * states, now + b * states, states);
+        for (size_t row = 0; layer_has_cache(t->layer) && row < inputs_keys(t->in, b); row++)
+            for (size_t i = 0; i < (size_t)t->layer->h_kv; i++) {
+                const size_t at = size * inputs_cache_row(t->layer, t->in, part, b, i,
+                                                          inputs_position(t->layer, t->in, b, row));
+                memcpy(kept + at, now + at, inputs_cache_width(t->layer, part) * size);
+            }
+    }
+}
+
 /* Whether a call left the cache of `in` unchanged, but for the rows of its own tokens */
 static bool cache_kept(struct trial *t, const struct inputs *in, const char *what)
 {
@@ -79,13 +96,7 @@ static bool cache_kept(struct trial *t, const struct inputs *in, const char *wha
         const unsigned char *now = t->now.cache[part].data;
         unsigned char *kept = memory_get(bytes, 1);
         memcpy(kept, in->tensor[tensor], bytes);
-        for (size_t b = 0; b < t->in->batch; b++)
-            for (size_t row = 0; row < inputs_keys(t->in, b); row++)
-                for (size_t i = 0; i < (size_t)t->layer->h_kv; i++) {
-                    const size_t at = size * inputs_cache_row(t->layer, t->in, part, b, i,
-                                                              inputs_position(t->layer, t->in, b, row));
-                    memcpy(kept + at, now + at, inputs_cache_width(t->layer, part) * size);
-                }
+        take_changed(t, part, kept, now);
         size_t at = 0;
         while (at < bytes && kept[at] == now[at])
             at++;

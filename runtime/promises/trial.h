@@ -41,8 +41,8 @@ size_t trial_cache_bytes(const struct trial *trial, int part);
 /* An element of y or attn, of any run */
 double trial_number(const struct trial *trial, const void *output, size_t at);
 
-/* Fresh outputs, and scratch for so many workers. With an offset outputs are `offset` bytes off a boundary, and nothing
- * is more aligned than it must be. */
+/* Fresh outputs, and scratch for `workers` workers. With an offset outputs are `offset` bytes off a boundary, and
+ * nothing is more aligned than it must be. */
 void trial_prepare(struct trial *trial, size_t offset, size_t workers);
 void trial_release(struct trial *trial);
 struct kernel_args trial_args(const struct trial *trial, const struct inputs *in);

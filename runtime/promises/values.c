@@ -340,6 +340,8 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
 static bool with_poison(struct trial *t, const float values[3], enum extent extent, enum demand demand,
                         const char *what)
 {
+    if (layer_is_recurrent(t->layer)) /* states.c has such calls */
+        return true;
     struct poison p = make_poison(t, values, extent);
     trial_prepare(t, 12, 1);
     const bool good = trial_forward(t, &p.in, what) && check_poisoned_y(&p, t, demand, what) &&
@@ -521,7 +523,9 @@ static bool limits_at_infinity(struct trial *t)
 
 bool rows_at_the_ends(struct trial *t)
 {
-    return rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true)) && limits_at_infinity(t);
+    return (layer_is_recurrent(t->layer) && t->layer->projected) || /* there is no x */
+           (rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true)) &&
+            limits_at_infinity(t));
 }
 
 /* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */

@@ -89,7 +89,7 @@ static void compare_caches(const struct subject *s, const struct inputs *in, con
     const void *after[CACHE_PARTS];
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = b->out.cache[part].data;
-    for (int values = 0; layer_has_cache(s->layer) && values < 2; values++)
+    for (int values = 0; values < inputs_compared(s->layer); values++)
         compare_cache(&cache[values], s->layer, in, reference, bounds, values, after, gates);
 }
 

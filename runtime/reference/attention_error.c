@@ -108,7 +108,7 @@ struct row {
     bool sink; /* the arrays have one more element, that of a sink */
     double *log_a, *d_worst, *d_drawn, *e_worst, *e_drawn;
     double *slope;   /* [keys] of T by the product, where errors of the query are common to all keys; */
-    double *product; /* scale q k in T's unit, likewise */
+    double *product; /* scale q k in T's unit, [keys] */
     double shorter;  /* error of a weight by a polynomial of low degree; 0: there is none */
     double vanishes; /* smaller weights may become 0 as a mask lifts others */
     bool open;      /* f32 may overflow on the way to the weights */

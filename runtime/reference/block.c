@@ -23,7 +23,7 @@
 struct block_norms block_norms(const struct layer *layer)
 {
     const bool ffn = layer_has_ffn(layer);
-    if (!layer_attends(layer)) /* u is x */
+    if (!layer_mixes(layer)) /* u is x */
         return (struct block_norms){.before_ffn = layer_norms_first(layer) ? 1 : 0, .ffn_of_x = true,
                                     .behind_ffn = layer_norms_outputs(layer) ? layer_norms(layer) : 0,
                                     .behind_both = layer->block == BLOCK_POST ? 1 : 0,
@@ -282,14 +282,14 @@ void block_compute(struct block_chunk *k, const struct layer *layer, const struc
 {
     const struct block_norms norms = block_norms(layer);
     const size_t count = k->rows * (size_t)layer->d_model;
-    if (layer_attends(layer)) {
+    if (layer_mixes(layer)) {
         block_normalise(layer, in, norms.behind_attention, k->attention, k->rows, k->added);
         add(k->sum, k->x, k->added, count);
         block_normalise(layer, in, norms.behind_sum, k->sum, k->rows, k->u);
     } else {
         memcpy(k->u, k->x, count * sizeof *k->u);
     }
-    if (!layer_has_ffn(layer) && layer_attends(layer)) {
+    if (!layer_has_ffn(layer) && layer_mixes(layer)) {
         memcpy(k->y, k->u, count * sizeof *k->y);
         return;
     }

@@ -9,7 +9,7 @@
 
 #include "inputs/inputs.h"
 #include "norm.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define BLOCK_ROWS 128 /* at most, of a chunk */
 
@@ -59,14 +59,14 @@ struct block_matrix block_matrix(const struct layer *layer, const struct inputs 
 struct block_chunk {
     size_t rows;
     double *x, *attention;
-    double *added;       /* attention behind its norm */
-    double *sum, *u;     /* x + added; behind its norm */
+    double *added;       /* attention after its norm */
+    double *sum, *u;     /* x + added; after its norm */
     double *in;          /* the feed-forward's input; under precision whole_in and whole_hidden are this and hidden,
                           * rounded; otherwise the same arrays */
     double *whole_in, *whole_hidden;
     double *up, *gate, *hidden;
-    double *ffn, *more;  /* what it gives; behind its norm */
-    double *both, *y;    /* u + more; behind its norm */
+    double *ffn, *more;  /* its result; after its norm */
+    double *both, *y;    /* u + more; after its norm */
 };
 struct block_chunk block_chunk_make(struct pool *pool, const struct layer *layer);
 /* Computes the chunk from x and attention. */

@@ -491,14 +491,14 @@ void block_errors(const struct block_chunk *k, const struct layer *layer, const 
     struct errors e = {block_error_make(&pool, rows, d), block_error_make(&pool, rows, d),
                        block_error_make(&pool, rows, d_ff), block_error_make(&pool, rows, d_ff),
                        block_error_make(&pool, rows, d_ff)};
-    if (layer_attends(layer)) {
+    if (layer_mixes(layer)) {
         memset(error->common, 0, k->rows * sizeof *error->common);
         through_norm(&s, norms.behind_attention, k->attention, error);
         settle(&s, norms.behind_attention, k->added, error);
         add_errors(&s, k->x, NULL, k->added, error);
         through_norm(&s, norms.behind_sum, k->sum, error);
     }
-    const bool attends = layer_attends(layer), feeds = layer_has_ffn(layer) || !attends;
+    const bool attends = layer_mixes(layer), feeds = layer_has_ffn(layer) || !attends;
     for (size_t at = 0; !attends && at < rows * d; at++)
         e.u.worst[at] = rounding->phi; /* x itself */
     if (feeds) {

@@ -40,7 +40,7 @@ double block_small_scales(const struct layer *layer, const struct inputs *inputs
 /* Turns the errors of `rows` rows before rounding into those after it, which the product that reads them has; also
  * around the given weights. `a`: the rows before, `whole`: after rounding. Nothing without precision. */
 void block_whole_errors(const struct inputs *inputs, double levels, const double *a, const double *whole, size_t rows,
-                        size_t columns, double *worst, double *drawn); /* to so many units */
+                        size_t columns, double *worst, double *drawn); /* `levels` units a side */
 void block_round_errors(const struct layer *layer, const struct inputs *inputs, const double *a, const double *whole,
                         size_t rows, size_t columns, double *worst, double *drawn);
 

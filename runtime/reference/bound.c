@@ -84,6 +84,7 @@
 #include "fold.h"
 #include "product.h"
 #include "propagation.h"
+#include "recurrent.h"
 #include "roundoff.h"
 #include "stored.h"
 
@@ -322,7 +323,7 @@ static const double *moved_projection(const struct propagation *p, double *moved
     return moved;
 }
 
-/* Errors of factor * (a w + b) with so many roundings besides those of the sum; `packed` if the factor is multiplied
+/* Errors of factor * (a w + b) with `roundings` roundings besides those of the sum; `packed`: the factor is multiplied
  * into w beforehand */
 static void projection_error(struct propagation *p, struct pair error, double *size, const double *value,
                              const struct projection *of, double factor, size_t roundings, bool packed)
@@ -722,7 +723,7 @@ static void score_row_errors(struct propagation *p, struct pair error, const dou
     free(work);
 }
 
-/* Likewise of values in weighted sums, and their scales. */
+/* Errors of values after rounding for weighted sums, and bounds of their scales */
 static void round_value_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t d = (size_t)p->plain->d_v;
@@ -867,6 +868,21 @@ static void clear_errors(const struct propagation *p, const struct reference *re
     }
 }
 
+/* The reference again, with the errors of its states, and of a block around them */
+static void state_errors(struct propagation *p, struct reference *reference)
+{
+    const struct norm_rounding rounding = rounding_of(p);
+    for (int part = 0; part < inputs_compared(p->plain); part++) {
+        const size_t count = inputs_count(p->plain, p->in, inputs_cache_of(p->plain, part));
+        p->bounds->cache[part].worst = pool_doubles(p->lasting, count);
+        p->bounds->cache[part].drawn = pool_doubles(p->lasting, count);
+        p->bounds->cache[part].open = pool_doubles(p->lasting, count);
+    }
+    recurrent_compute(reference, p->bounds, p->plain, p->in, &rounding);
+    if (layer_has_block(p->plain))
+        block_tail_errors(p, reference);
+}
+
 /* Errors of the bias and the last sum, once all heads are merged; and of the block around them */
 static void finish(struct propagation *p, const struct reference *reference)
 {
@@ -959,7 +975,10 @@ static void compute(struct reference *reference, struct bounds *bounds, const st
     reference_compute(reference, layer, &in, sample, observe, &p);
     if (!layer_attends(layer)) {
         make_bounds(&p, in.batch * reference->y_rows.count * (size_t)layer->d_out, 0, 0);
-        block_tail_errors(&p, reference);
+        if (layer_is_recurrent(layer))
+            state_errors(&p, reference);
+        else
+            block_tail_errors(&p, reference);
     } else if (bounds->y_worst != NULL) { /* an empty batch has no head */
         finish(&p, reference);
     }

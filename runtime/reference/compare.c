@@ -221,6 +221,27 @@ static bool row_is_right(const struct layer *layer, const struct inputs *in, boo
                                                                        : scale > 0x1p-126 && most == 127));
 }
 
+/* States of a recurrent layer, or of its convolution, as the call left them */
+static void compare_states(struct comparison *c, const struct layer *layer, const struct inputs *in,
+                           const struct reference *reference, const struct bounds *bounds, int part,
+                           const float *after, unsigned gates)
+{
+    const enum layer_tensor tensor = inputs_cache_of(layer, part);
+    int64_t shape[4];
+    const int axes = inputs_shape(layer, in, tensor, shape);
+    for (size_t at = 0; at < inputs_count(layer, in, tensor); at++) {
+        size_t index[4] = {0}, rest = at;
+        for (int axis = axes - 1; axis >= 0; axis--, rest /= (size_t)shape[axis + 1])
+            index[axis] = rest % (size_t)shape[axis];
+        const double expected = reference->cache[part][at], actual = (double)after[at];
+        const struct bound bound = {bounds->cache[part].worst[at], bounds->cache[part].drawn[at],
+                                    bounds->cache[part].open[at]};
+        c->elements++;
+        if (!agrees(c, expected, actual, bound, gates))
+            miss(c, tensor, index, expected, actual);
+    }
+}
+
 void compare_cache(struct comparison *c, const struct layer *layer, const struct inputs *in,
                    const struct reference *reference, const struct bounds *bounds, bool values,
                    const void *const after[CACHE_PARTS], unsigned gates)
@@ -231,6 +252,10 @@ void compare_cache(struct comparison *c, const struct layer *layer, const struct
     const size_t heads = (size_t)layer->h_kv;
     const size_t of_head = (size_t)(layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len);
     const void *before[CACHE_PARTS];
+    if (layer_is_recurrent(layer)) {
+        compare_states(c, layer, in, reference, bounds, values, after[values], gates);
+        return;
+    }
     inputs_caches(layer, in, before);
     size_t *number = inputs_new_rows(layer, in, values);
     for (size_t at = 0; at < count; at++) {

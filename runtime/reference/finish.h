@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "norm.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 struct layer;
 
@@ -22,7 +22,7 @@ struct turn {
 
 /* One head's rows of queries, or of keys. */
 struct finish {
-    size_t rows, d, heads;  /* d columns; so many heads have a row, for rms_all */
+    size_t rows, d, heads;  /* d columns; heads that a row has, for rms_all */
     double *from;           /* [rows][d] as projected */
     double *all, *all_size; /* rms_all: [rows][heads][d], of every head; and |x||W| + |b| of it. Else NULL */
     double *gain, *shift;   /* [d]; NULL: the norm has none */

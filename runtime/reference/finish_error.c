@@ -77,7 +77,7 @@ static void turned_error(const struct finish_error *e, const double value[2], co
                 small;
 }
 
-/* `value`: of one row, normed and times factor; errors likewise. */
+/* `value` and errors: of one row, normed, times factor */
 static void turn_errors(const struct finish_error *e, size_t row, const double *value)
 {
     const bool half = e->layer->rope.kind == ROPE_HALF;

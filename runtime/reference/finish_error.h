@@ -15,7 +15,7 @@ struct finish_error {
     double factor;             /* for queries |scale| log2(e), which packing multiplies into gains; 1 for keys, and
                                 * if the projection contains it already */
     double omega, phi, lambda; /* as in bound.c */
-    double most;               /* statistical errors are at most so many times the worst case */
+    double most;               /* statistical errors over the worst case, at most */
     size_t depth;              /* number of products in a sum of the projection */
     double *worst, *drawn;     /* [rows][d] */
     const double *all_worst, *all_squares; /* rms_all, [rows][heads][d]: what errors of the projection's input add to

@@ -37,7 +37,7 @@ struct folded {
     double *g, *q, *raw, *scores, *h, *v, *z, *left, *right, *column;
 };
 
-/* For heads with so many rows and at most m keys; phi is what reading a denormal weight as 0 may add, 0 where it is
+/* For heads with `rows` rows and at most m keys; phi is what reading a denormal weight as 0 may add, 0 where it is
  * read as it is. */
 struct folded folded_make(struct pool *pool, const struct layer *layer, struct folds folds, size_t rows, size_t m,
                           double phi);

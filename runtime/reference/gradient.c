@@ -129,7 +129,7 @@ static void add_product(double *out, const double *a, const double *b, size_t ro
                     out[r * columns + c] += a[r * inner + k] * b[k * columns + c];
 }
 
-/* What the roundings of a sum of so many steps add up to, were each of random sign; infinite where f32 may overflow */
+/* Roundings of a sum of `steps` steps, each of random sign; infinite where f32 may overflow */
 static double rounding_of(double size, double value, size_t steps)
 {
     const bool fits = size < OVERFLOWS && fabs(value) < OVERFLOWS;
@@ -187,7 +187,7 @@ static void multiply(struct walk *w, struct quantity *out, const struct quantity
         add_product(out->size, sizes_a, sizes_b, rows, inner, columns);
 }
 
-/* Rounds sums of so many steps, which are complete. */
+/* Rounds complete sums of `steps` steps. */
 static void round_sums(struct walk *w, struct quantity *m, size_t steps)
 {
     const size_t at = w->sums++;

@@ -53,8 +53,8 @@ struct propagation {
     double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
-    struct block_error exact;        /* likewise before rows are rounded, as values that are the input */
-    struct operand x, s;             /* of a head's input; NULL likewise, and for the source in cross-attention */
+    struct block_error exact;        /* before rows are rounded, as values that are the input */
+    struct operand x, s;             /* of a head's input; NULL: exact, as the source in cross-attention is */
     struct {
         double *worst, *squares;     /* [rows][heads d_k] */
     } all[2];                        /* rms_all: what errors of x add to all heads' columns of queries, of keys; else
@@ -66,7 +66,7 @@ struct propagation {
     double *moved[2]; /* how far packing moves a head's weights */
     struct {
         struct pair z;         /* [rows][h d_v] of all heads of a sequence, under precision */
-        double *open;          /* likewise */
+        double *open;          /* [rows][h d_v] */
         double *scale;         /* [batch][rows] relative error of the scale of a row that W_O reads */
         double small;          /* error in y of products of scales that are subnormal */
     } heads;

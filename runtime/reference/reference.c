@@ -18,6 +18,7 @@
 
 #include "dropout.h"
 #include "product.h"
+#include "recurrent.h"
 #include "spec/score.h"
 #include "spec/visible.h"
 #include "stored.h"
@@ -720,7 +721,9 @@ void reference_clear_padding(const struct layer *layer, const struct inputs *in,
 void reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
                        reference_observer *observer, void *context)
 {
-    const bool attends = layer_attends(layer), blocks = layer_has_block(layer) || !attends;
+    const bool attends = layer_attends(layer), recurs = layer_is_recurrent(layer);
+    const bool blocks = layer_has_block(layer) || !(attends || recurs), mixes = layer_mixes(layer);
+    const struct norm_rounding none = {.factor = 1};
     const size_t h = (size_t)layer->h, batch = attends && in->n > 0 ? in->batch : 0; /* sequences that have a query */
     struct pool *const memory = &reference->memory;
     struct pool work = {0};
@@ -733,13 +736,17 @@ void reference_compute(struct reference *reference, const struct layer *layer, c
         head = head_make(&work, layer, in, rows);
     head.normed = reference->normed;
     head.exact = reference->exact;
-    reference->attention = attends && blocks ? pool_doubles(memory, y) : NULL;
+    reference->attention = mixes && blocks ? pool_doubles(memory, y) : NULL;
     reference->y = pool_doubles(memory, y);
     reference->attn = layer->scores ? pool_doubles(memory, in->batch * h * rows * inputs_columns(layer, in)) : NULL;
     reference->lse = layer->lse ? pool_doubles(memory, in->batch * h * rows) : NULL;
     for (int values = 0; layer_has_cache(layer) && values < 2; values++)
         reference->cache[values] = pool_doubles(memory, in->batch * (size_t)layer->h_kv * in->n *
                                                             (size_t)(values ? layer->d_v : layer->d_k));
+    for (int part = 0; recurs && part < inputs_compared(layer); part++)
+        reference->cache[part] = pool_doubles(memory, inputs_count(layer, in, inputs_cache_of(layer, part)));
+    if (recurs)
+        recurrent_compute(reference, NULL, layer, in, &none);
     start_with_bias(reference, layer, in);
     for (head.b = 0; head.b < batch; head.b++)
         for (head.i = 0; head.i < h; head.i++)

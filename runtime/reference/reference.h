@@ -26,13 +26,14 @@ struct reference {
     struct pool memory; /* of all that follows, and of bounds around it (bound.h) */
     struct rows y_rows, z_rows;
     double *y;    /* [batch][y_rows.count][d_out] */
-    double *attention; /* likewise, before what a block does with it; NULL without one */
+    double *attention; /* [batch][y_rows.count][d_out], before the block's part; NULL without a block */
     double *normed;    /* [batch][n][d_model], x as attention reads it; NULL: unchanged */
     double *exact;     /* the same before its rows are rounded, as values that are the input; NULL: they are x itself */
     double *attn; /* [batch][h][z_rows.count][inputs_columns()], weights or the scores that the layer shows; NULL:
                    * none */
     double *lse;  /* [batch][h][z_rows.count]; NULL unless the layer writes it */
-    double *cache[2]; /* [batch][h_kv][n][d_k] and [d_v]: the new keys and values; NULL without a cache */
+    double *cache[2]; /* [batch][h_kv][n][d_k] and [d_v]: the new keys and values; of a recurrent layer those
+                       * of inputs_cache_of() after the call; NULL without a cache */
 };
 
 /* Everything that the equations name for one sequence and head; rows of q, scores, weights, z are z_rows. */
@@ -47,7 +48,7 @@ struct reference_head {
     double *b_q, *b_k, *b_v;          /* zeros without bias */
     double *q, *k, *v;                /* [rows][d_k], [keys][d_k], [keys][d_v] */
     double *exact_q, *exact_k;        /* q and k before they are rounded for scores; NULL: they are not */
-    double *exact_v;                  /* v before it is rounded for weighted sums, likewise */
+    double *exact_v;                  /* v before it is rounded for weighted sums; NULL: it is not */
     double *made[2];                  /* new rows of k and v before they are rounded for a cache; NULL: they are not */
     struct finish finish_q, finish_k; /* q and k before norm and rotation, if there are any */
     unsigned char *visible;           /* [rows][keys] */

@@ -9,7 +9,7 @@
 
 #include "inputs/elements.h"
 
-/* A scale: an f32 rounded up to so many significant bits, at least 2^-132 */
+/* A scale: an f32 rounded up to `bits` significant bits, at least 2^-132 */
 static double unit_above(double wanted, int bits)
 {
     int exponent;

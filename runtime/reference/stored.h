@@ -10,7 +10,7 @@
 #define ATTNRUN_STORED_H
 
 #include "inputs/inputs.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 /* Makes `to` a copy of `from` with rounded weights and their scales; everything else is shared with `from`. NaN where
  * packing refuses a number. The weights lie in the pool. */
@@ -32,7 +32,7 @@ double stored_bf16(double number);
 /* Rounds rows of a head's queries or keys in place, as scores read them, times `factor`; not around the given
  * weights. */
 void stored_score_rows(const struct layer *layer, const struct inputs *in, double factor, double *rows, size_t count);
-/* Likewise a head's values, as weighted sums read them */
+/* Rounds a head's values as weighted sums read them. */
 void stored_value_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count);
 /* Rounds rows that a product with a matrix reads, in place, under precision; not around the given weights. */
 void stored_rows(const struct layer *layer, const struct inputs *in, double *rows, size_t count, size_t columns);

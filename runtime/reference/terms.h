@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What each term of a score (gen/spec/score.h) does to it: in double, and to what a kernel in f32 may be off by.
  *
- * Left out on purpose: masks of position (gen/spec/visible.h), and lengths, behind which nothing is scored.
+ * Left out on purpose: masks of position (gen/spec/visible.h), and keys past a length, which are not scored.
  */
 #ifndef ATTNRUN_TERMS_H
 #define ATTNRUN_TERMS_H
@@ -25,7 +25,7 @@ double terms_value(const struct layer *layer, enum score_name term, double score
 double terms_slope(const struct layer *layer, enum score_name term, double score);
 bool terms_have_slope(enum score_name term);
 
-/* One score in base 2, as bound.h's T, behind the terms so far. */
+/* One score in base 2, as bound.h's T, after the terms so far. */
 struct term_error {
     double value;          /* T itself */
     double worst, squares; /* what it may be off by; squared, of drawn data */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "system/memory.h"
+#include "base/memory.h"
 #include "timing/quiet.h"
 
 /* Every field of a result except the varied keys, which come after the point */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 static bool failed(const struct journal *journal, const char *what, struct diag *diag)
 {

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define LABEL_LIMIT 16 /* maximum of characters of a label that are shown */
 

@@ -9,7 +9,7 @@
 
 #include "base/embedded.h"
 #include "columns.h"
-#include "system/memory.h"
+#include "base/memory.h"
 #include "timing/quiet.h"
 
 #define MAX_STICKY 20 /* maximum width, in characters, of the columns that stay while a narrow screen scrolls */

@@ -11,7 +11,7 @@
 
 #include "png.h"
 #include "record.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define DECADES 4             /* of a logarithmic scale */
 #define BAR_STEPS 254         /* colours of the bar */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define STORED ((size_t)65535) /* bytes of a stored block, at most */
 

@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/number.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 /* ---- values by name -------------------------------------------------------------------------------------------- */
 
@@ -140,11 +140,9 @@ static const char *parse_object(struct record *record, struct json *json)
         const bool number = colon && !json_is_end(json) && *json->at != '"';
         char *value = !colon ? NULL : number ? json_number(json) : json_text(json);
         if (value == NULL || find(record, name) != NULL) {
-            const char *why = json->no_memory ? "out of memory"
-                            : value == NULL   ? "no name and value, a text or a number" : "a name occurs twice";
             free(name);
             free(value);
-            return why;
+            return value == NULL ? "no name and value, a text or a number" : "a name occurs twice";
         }
         add(record, name, value, number);
         more = json_accept(json, ',');

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "columns.h"
 #include "page.h"
-#include "system/memory.h"
+#include "base/memory.h"
 #include "timing/timing.h"
 
 /* ---- the table ------------------------------------------------------------------------------------------------- */

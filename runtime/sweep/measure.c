@@ -12,7 +12,7 @@
 #include "kernels/apart.h"
 #include "kernels/call.h"
 #include "sweep.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define GROUP_BYTES ((size_t)2 << 30)       /* for the layers of a group, and at most a quarter of the memory */
 

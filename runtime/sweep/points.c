@@ -13,7 +13,7 @@
 #include "plan/plan.h"
 #include "sweep.h"
 #include "system/cpu.h"
-#include "system/memory.h"
+#include "base/memory.h"
 #include "system/sha256.h"
 
 /* Keys of a call, not of the spec. */

@@ -8,7 +8,7 @@
 
 #include "base/number.h"
 #include "inputs/inputs.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 

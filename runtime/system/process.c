@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "memory.h"
+#include "base/memory.h"
 #include "sha256.h"
 
 static bool is_ignored(int signal)

@@ -40,13 +40,13 @@ bool process_call(struct process_result *result, void (*work)(void *context, FIL
 /* In a process that `parent` has forked: a signal ends it when that ends. False: it has ended already. */
 bool process_end_with(long parent);
 
-/* In such a process: SIGALRM ends it when more than so many seconds pass from now on; 0: nothing does. */
+/* In such a process: SIGALRM ends it after `seconds` seconds; 0: never. */
 void process_limit(double seconds);
 
 /* Whether a process_call was ended from outside, by a user or for want of memory, space or time, or could not write its
  * answer: no fault of what it did. */
 bool process_stopped(const struct process_result *result);
-/* What ended a process_call with a kernel that was to answer so many bytes, in `text`; NULL: it answered. */
+/* What ended a process_call with a kernel that was to answer `wanted` bytes, in `text`; NULL: it answered. */
 const char *process_unanswered(const struct process_result *result, size_t wanted, char text[80]);
 
 /* Whether one of the held signals waits. */

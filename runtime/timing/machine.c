@@ -8,7 +8,7 @@
 #include <sys/utsname.h>
 
 #include "kernels/compile.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 /* The value of the first "name : value" line of /proc/cpuinfo; NULL if there is none. */
 static char *cpuinfo(const char *name)

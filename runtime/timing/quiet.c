@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "system/clock.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define TRIES 4              /* of one sample */
 #define COARSE 30            /* minimum of clock steps in a sample, so that one step is at most 3 % of it */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "peak.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define MEMORY_US 100 /* of one memory_measure(), about */
 #define PEAK_US 50 /* of one peak_measure(), about */

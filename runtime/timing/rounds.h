@@ -25,16 +25,16 @@ struct timing {
     int core;
 };
 
-/* Of one kernel's samples, one a round, of so many operations each */
+/* Of one kernel's samples, one a round, of `operations` operations each */
 struct timing timing_of(const struct sample *samples, size_t rounds, double operations);
 
 #define ROUNDS_AGAIN 2 /* how often a disturbed kernel is measured again, at most */
 
-/* Takes `rounds` rounds of `count` kernels with so many operations each, sampled by `take`. */
+/* Takes `rounds` rounds of `count` kernels with `operations` operations each, sampled by `take`. */
 void rounds_take(struct timing *timings, size_t count, size_t rounds, const double *operations,
                  struct sample (*take)(void *context, size_t kernel), void *context);
 
-/* Measures packed kernels for about `seconds` each and at least so many rounds. */
+/* Measures packed kernels for about `seconds` each and at least `min` rounds. */
 void rounds_measure(struct timing *timings, struct timed *timed, size_t count, double seconds, size_t min);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "peak.h"
 #include "system/clock.h"
-#include "system/memory.h"
+#include "base/memory.h"
 
 #define MIN_SAMPLE_US 50 /* the clock's own cost is below 0.1 % of this */
 #define ROUND_LIMIT 1000

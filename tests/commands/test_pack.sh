@@ -55,7 +55,7 @@ check "the list of instruction sets: $isas" test -n "$isas"
 # ---- the block ----
 
 "$attngen" -o . "$spec" >/dev/null || exit 3
-objects="$build/gen/base/tensors.o $build/gen/base/json.o $build/runtime/system/process.o $build/runtime/system/memory.o $build/runtime/system/clock.o $build/gen/base/filekind.o $build/gen/base/diag.o $build/gen/base/replace.o $build/gen/base/file.o $build/gen/base/text.o $build/runtime/system/sha256.o"
+objects="$build/gen/base/tensors.o $build/gen/base/json.o $build/runtime/system/process.o $build/gen/base/memory.o $build/runtime/system/clock.o $build/gen/base/filekind.o $build/gen/base/diag.o $build/gen/base/replace.o $build/gen/base/file.o $build/gen/base/text.o $build/runtime/system/sha256.o"
 # objects of a build with SANITIZE need its libraries
 nm $build/gen/base/diag.o | grep -q __asan && objects="$objects -fsanitize=address,undefined"
 upper=$(echo $name | tr a-z A-Z)
@@ -171,7 +171,7 @@ if ! command -v $arm >/dev/null || ! $arm -print-file-name=libc.so | grep -q / |
     skip "no $arm with a libc, or no qemu-aarch64"
 else
     check "a program with the array of neon for AArch64" eval \
-        '(CC=$arm objects="-static $root/gen/base/tensors.c $root/gen/base/json.c $root/runtime/system/process.c $root/runtime/system/memory.c $root/runtime/system/clock.c $root/gen/base/filekind.c $root/gen/base/diag.c $root/gen/base/replace.c $root/gen/base/file.c $root/gen/base/text.c $root/runtime/system/sha256.c"
+        '(CC=$arm objects="-static $root/gen/base/tensors.c $root/gen/base/json.c $root/runtime/system/process.c $root/gen/base/memory.c $root/runtime/system/clock.c $root/gen/base/filekind.c $root/gen/base/diag.c $root/gen/base/replace.c $root/gen/base/file.c $root/gen/base/text.c $root/runtime/system/sha256.c"
           program arm neon neon.c $name.c)'
     check "the block of neon, packed here, is what NAME_pack makes there" qemu-aarch64 ./arm all.safetensors
     check "neon ran" eval 'qemu-aarch64 ./arm all.safetensors | grep -qx "neon: the same bits"'

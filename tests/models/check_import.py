@@ -28,7 +28,11 @@ BATCH, TOKENS = 2, 9
 LENGTHS = torch.tensor([TOKENS, 6])
 ACT = {
     "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu,
-    "tanh": torch.tanh, "swiglu": F.silu, "geglu": F.gelu, "geglu_tanh": lambda x: F.gelu(x, approximate="tanh")}
+    "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu2": lambda x: F.relu(x) ** 2,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x)}
+GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu", "quick_geglu": "quick_gelu",
+         "glu": "sigmoid"}
+ACT.update({gated: ACT[plain] for gated, plain in GATED.items()})
 
 
 # ---- the two kinds of files ----
@@ -37,12 +41,14 @@ ACT = {
 # they are words, and those that change nothing that is compared.
 SPEC = dict(
     layer={"linear"}, bias={"true", "false"}, ffn_bias={"true", "false"}, norm={"layer", "rms"},
-    block={"post", "pre", "sandwich"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
-    rope={"none", "half"}, relative={"none", "t5"},
-    qk_norm={"none", "rms"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
+    block={"post", "pre", "outputs", "sandwich", "parallel"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
+    rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
+    norm_shared={"true", "false"}, norm_bias={"true", "false"}, input_norm={"true", "false"},
+    qk_norm={"none", "rms", "rms_all"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
     rope_scaling={"none", "linear", "llama3", "yarn"},
-    mask={"none", "padding", "causal+padding", "causal+padding+window", "causal+window+padding"},
-    **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left rope_theta rope_factor "
+    mask={"none", "padding", "padding+window", "causal+padding", "causal+padding+window", "causal+window+padding"},
+    **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left window_right rope_theta rope_dims "
+                    "rope_factor "
                     "rope_original_len rope_low rope_high rope_beta_fast rope_beta_slow rope_attention_factor "
                     "rel_buckets rel_distance".split()),
     **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
@@ -50,7 +56,7 @@ NORM = "norm norm_eps norm_g norm_b "
 SECTIONS = {
     "": "format name family d_model", "weights": "file", "encoder patches": "spec w b",
     "encoder conv_": "spec w b stride", "head ": NORM + "from rows scale spec w b", " norm": NORM,
-    " embedding": NORM + "word scale position type class", " layer ": None,  # the spec's tensors: see Model.stack
+    " embedding": NORM + "word scale position type class distillation", " projection": "spec w b position", " layer ": None,  # the spec's tensors: see Model.stack
     " input": "kind needs vocab types seq_len positions image_size patch_size channels mel frames"}
 
 
@@ -103,20 +109,24 @@ class Weights:
             self.tensors.update(load_file(folder / json.loads(file)))
 
     def get(self, value, transpose=True):
-        """A tensor as [in][out]; None for zeros."""
-        if value == "zeros":
+        """A tensor as [in][out]; None for zeros, and ones of gains."""
+        if value in ("zeros", "ones"):
             return None
         name, _, words = value[1:].partition('"')
         words = words.split()
         for at, word in enumerate(words):
-            if at == 0 or words[at - 1] not in ("columns", "from"):
-                known(word, {"out_in", "in_out", "columns", "plus_one", "tied", "from"}, f"words of {name}")
+            if at == 0 or words[at - 1] not in ("columns", "of", "times", "from"):
+                known(word, {"out_in", "in_out", "columns", "of", "times", "plus_one", "tied", "from"},
+                      f"words of {name}")
         tensor = self.tensors[name].double()
         if transpose and "out_in" in words:
             tensor = tensor.T
         if "columns" in words:
             begin, end = words[words.index("columns") + 1].split("..")
-            tensor = tensor[..., int(begin):int(end)]
+            each = int(words[words.index("of") + 1]) if "of" in words else tensor.shape[-1]
+            tensor = tensor.unflatten(-1, (-1, each))[..., int(begin):int(end)].flatten(-2)
+        if "times" in words:
+            tensor = tensor * float(words[words.index("times") + 1])
         return tensor + 1 if "plus_one" in words else tensor
 
 
@@ -125,7 +135,7 @@ class Weights:
 def norm(x, kind, eps, gain, shift=None):
     if kind == "layer":
         x = x - x.mean(-1, keepdim=True)
-    x = x / torch.sqrt((x * x).mean(-1, keepdim=True) + float(eps)) * gain
+    x = x / torch.sqrt((x * x).mean(-1, keepdim=True) + float(eps)) * (1 if gain is None else gain)
     return x if shift is None else x + shift
 
 
@@ -134,7 +144,7 @@ def linear(x, w, b):
 
 
 def turn(x, spec):
-    d, theta = x.shape[-1], float(spec["rope_theta"])
+    d, theta = int(spec.get("rope_dims", x.shape[-1])), float(spec.get("rope_theta", 10000))
     f = theta ** (-torch.arange(0, d, 2).double() / d)
     factor, scaling = float(spec.get("rope_factor", 1)), spec.get("rope_scaling", "none")
     size = float(spec.get("rope_attention_factor", 0.1 * math.log(factor) + 1 if scaling == "yarn" else 1))
@@ -155,8 +165,19 @@ def turn(x, spec):
         ramp = ((torch.arange(d // 2) - lo) / (hi - lo or 0.001)).clamp(0, 1)
         f = ramp * f / factor + (1 - ramp) * f
     angle = torch.arange(x.shape[-2]).double()[:, None] * f
-    cos, sin, (a, b) = size * angle.cos(), size * angle.sin(), x.split(d // 2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+    cos, sin, (rows, rest) = size * angle.cos(), size * angle.sin(), x.split((d, x.shape[-1] - d), -1)
+    if spec["rope"] == "interleaved":
+        a, b = rows[..., ::2], rows[..., 1::2]
+        return torch.cat([torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2), rest], -1)
+    a, b = rows.split(d // 2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
+
+
+def slopes(h):
+    """Of alibi, by heads."""
+    power = 2 ** (h.bit_length() - 1)
+    first = [2.0 ** (-8 * (i + 1) / power) for i in range(power)]
+    return torch.tensor(first + [2.0 ** (-4 * (2 * i + 1) / power) for i in range(h - power)]).double()
 
 
 def buckets(spec, n, m):
@@ -178,11 +199,14 @@ def attention(spec, w, x, source, lengths):
     kv, d = int(spec.get("h_kv", h)), int(spec.get("d_k", width // h))
 
     def heads(name, rows, count):
-        return linear(rows, w["w_" + name], w.get("b_" + name)).unflatten(-1, (count, d)).transpose(1, 2)
+        rows = linear(rows, w["w_" + name], w.get("b_" + name))
+        if spec["qk_norm"] == "rms_all" and name != "v":
+            rows = norm(rows, "rms", spec["norm_eps"], w["g_" + name])
+        return rows.unflatten(-1, (count, d)).transpose(1, 2)
     q, k, v = heads("q", x, h), heads("k", source, kv), heads("v", source, kv)
     if spec["qk_norm"] == "rms":
         q, k = norm(q, "rms", spec["norm_eps"], w["g_q"]), norm(k, "rms", spec["norm_eps"], w["g_k"])
-    if spec["rope"] == "half":
+    if spec["rope"] != "none":
         q, k = turn(q, spec), turn(k, spec)
     k, v = (rows.repeat_interleave(h // kv, 1) for rows in (k, v))
     s = q @ k.transpose(-1, -2) * float(spec.get("scale", d ** -0.5))
@@ -191,11 +215,13 @@ def attention(spec, w, x, source, lengths):
     if spec["relative"] == "t5":
         s = s + w["rel_bias"][buckets(spec, *s.shape[-2:])].permute(2, 0, 1)
     p, j = torch.arange(s.shape[-2])[:, None], torch.arange(s.shape[-1])
+    if spec.get("alibi") == "true":
+        s = s - slopes(h)[:, None, None] * (p - j).abs()
     seen = torch.ones(1, 1, *s.shape[-2:], dtype=torch.bool)
     if "causal" in spec["mask"]:
         seen = seen & (j <= p)
     if "window" in spec["mask"]:
-        seen = seen & (j >= p - int(spec["window_left"]))
+        seen = seen & (j >= p - int(spec["window_left"])) & (j <= p + int(spec.get("window_right", 2 ** 31)))
     if "padding" in spec["mask"]:
         seen = seen & (j < lengths[:, None, None, None])
     a = torch.softmax(s.masked_fill(~seen, -math.inf), -1)
@@ -211,15 +237,23 @@ def block(spec, w, x, source, lengths):
 
     def ffn(rows):
         act, up = ACT[spec["ffn"]], linear(rows, w["w_1"], w.get("b_1"))
-        gated = spec["ffn"] in ("swiglu", "geglu", "geglu_tanh")
+        gated = spec["ffn"] in GATED
         return linear(act(linear(rows, w["w_g"], w.get("b_g"))) * up if gated else act(up), w["w_2"], w.get("b_2"))
     kind, fed = spec["block"], spec["ffn"] != "none"
     if kind == "post":
         u = n(1, x + att(x))
         return n(2, u + ffn(u)) if fed else u
+    if kind == "outputs":
+        u = x + n(1, att(x))
+        return u + n(2, ffn(u)) if fed else u
+    if kind == "pre" and spec.get("input_norm") == "false":
+        u = x + att(x)
+        return u + ffn(n(1, u))
     if kind == "pre":
         u = x + att(n(1, x))
         return u + ffn(n(2, u)) if fed else u
+    if kind == "parallel":
+        return x + att(n(1, x)) + ffn(n(1 if spec.get("norm_shared") == "true" else 2, x))
     assert kind == "sandwich"
     u = x + n(2, att(n(1, x)))
     return u + n(4, ffn(n(3, u))) if fed else u
@@ -246,7 +280,8 @@ class Model:
             of = self.sections[stack + " patches"]
             w = get(of["w"], transpose=False)
             x = F.conv2d(data, w, get(of["b"]), stride=w.shape[-1]).flatten(2).transpose(1, 2)
-            x = torch.cat([get(e["class"]).expand(len(x), 1, -1), x], 1)
+            first = [get(e[key]).expand(len(x), 1, -1) for key in ("class", "distillation") if key in e]
+            x = torch.cat([*first, x], 1)
         elif kind == "frames":
             x = data
             for i in "12":
@@ -257,12 +292,24 @@ class Model:
         else:
             x = get(e["word"])[data]
         x = x * float(e.get("scale", 1))
-        if "position" in e:
-            first = int(e["position"].partition(" from ")[2] or 0)
-            x = x + get(e["position"]).flatten(0, -2)[first:first + x.shape[1]]
+        x = x + self.positions(e, x)
         if "type" in e:
             x = x + get(e["type"])[types]
-        return self.normed(e, x)
+        x, by = self.normed(e, x), self.sections.get(stack + " projection")
+        if by is None:
+            return x
+        x = linear(x, get(by["w"]), get(by["b"]) if "b" in by else None)
+        return x + self.positions(by, x)
+
+    def positions(self, section, x):
+        """Of as many tokens as x has."""
+        where = section.get("position", "")
+        first = int(where.partition(" from ")[2] or 0)
+        if where.startswith("sinusoids"):
+            half, over = x.shape[-1] // 2, float(where.split()[2])
+            angles = (first + torch.arange(x.shape[1]).double())[:, None] * 10000 ** (-torch.arange(half).double() / over)
+            return torch.cat([angles.sin(), angles.cos()], -1)
+        return self.weights.get(where).flatten(0, -2)[first:first + x.shape[1]] if where else 0
 
     def stack(self, stack, data, source, lengths, types=None):
         x, i = self.embed(stack, data, types), 0
@@ -324,10 +371,12 @@ def answers(kind, model, call):
     if kind.endswith("MultipleChoice"):  # of one question here
         return {"classifier": model(**{key: rows[None] for key, rows in call.items()}).logits.reshape(BATCH, 1)}
     out = model(**call)
-    names = {"prediction_logits": "logits", "seq_relationship_logits": "seq_relationship", "pooler_output": "pooler",
+    names = {"sop_logits": "order", "prediction_logits": "logits", "seq_relationship_logits": "seq_relationship", "pooler_output": "pooler",
              "last_hidden_state": "hidden", "logits": "classifier"}
-    if kind.endswith(("LM", "LMHeadModel", "Generation")):
+    if kind.endswith(("LM", "LMHeadModel", "Generation", "MTModel")):
         names["logits"] = "logits"
+    elif kind == "ElectraForPreTraining":
+        return {"replaced": out.logits[..., None]}
     elif "NextSentence" in kind:
         names["logits"] = "seq_relationship"
     found = {ours: out[theirs] for theirs, ours in names.items() if out.get(theirs) is not None}
@@ -364,7 +413,10 @@ def compare(folder, out, model):
         mine = compute(ours, call)
     if "pooler" in theirs and "pooler" not in mine and not any("pooler." in name for name in ours.weights.tensors):
         del theirs["pooler"]  # drawn by transformers
-    for name in set(theirs) - set(mine) | set(mine) - set(theirs) - {"hidden", "pooler", "transform", "dense"}:
+    if "project_out" in mine and "hidden" in theirs:
+        theirs["project_out"] = theirs.pop("hidden")  # of words of another width
+    for name in set(theirs) - set(mine) | set(mine) - set(theirs) - {"hidden", "pooler", "transform", "dense", "order",
+                                                                     "project_out"}:
         raise ValueError(f"{name} is an output of one side alone")
     worst = 0
     for name, his in theirs.items():

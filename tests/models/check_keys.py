@@ -34,6 +34,9 @@ LLAMA = dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key
              vocab_size=23, max_position_embeddings=40)
 BERT = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20, vocab_size=23,
             max_position_embeddings=14)
+BART = dict(d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+            encoder_ffn_dim=20, decoder_ffn_dim=24, vocab_size=23, max_position_embeddings=14, pad_token_id=1,
+            decoder_start_token_id=2)
 # model_type → names of classes begin with, a small config
 FAMILIES = {
     "bert": ("Bert", BERT),
@@ -58,6 +61,43 @@ FAMILIES = {
         encoder_ffn_dim=20, decoder_ffn_dim=24, vocab_size=23, max_source_positions=10, max_target_positions=12,
         num_mel_bins=5, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, suppress_tokens=None,
         begin_suppress_tokens=None)),
+    "gemma": ("Gemma", dict(LLAMA, head_dim=14)),
+    "gemma3_text": ("Gemma3", dict(LLAMA, head_dim=14, query_pre_attn_scalar=20, sliding_window=5)),
+    "phi": ("Phi", LLAMA),
+    "phi3": ("Phi3", dict(LLAMA, pad_token_id=0)),
+    "starcoder2": ("Starcoder2", LLAMA),
+    "ministral": ("Ministral", dict(LLAMA, head_dim=14, sliding_window=5)),
+    "smollm3": ("SmolLM3", dict(LLAMA, pad_token_id=0)),
+    "stablelm": ("StableLm", dict(LLAMA, num_attention_heads=2)),
+    "cohere": ("Cohere", dict(LLAMA, eos_token_id=1)),
+    "cohere2": ("Cohere2", dict(LLAMA, eos_token_id=1, sliding_window=5)),
+    "granite": ("Granite", LLAMA),
+    "olmo": ("Olmo", LLAMA),
+    "olmo2": ("Olmo2", LLAMA),
+    "olmo3": ("Olmo3", dict(LLAMA, sliding_window=5)),
+    "nemotron": ("Nemotron", LLAMA),
+    "gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, vocab_size=23, n_positions=14, rotary_dim=4, bos_token_id=1,
+                          eos_token_id=2)),
+    "gpt_neo": ("GPTNeo", dict(hidden_size=16, num_layers=2, num_heads=2, vocab_size=23, max_position_embeddings=14,
+                               window_size=4, attention_types=[[["global", "local"], 1]], bos_token_id=1,
+                               eos_token_id=2)),
+    "gpt_neox": ("GPTNeoX", {key: value for key, value in dict(LLAMA, num_attention_heads=2).items()
+                             if key != "num_key_value_heads"}),
+    "bloom": ("Bloom", dict(hidden_size=16, n_layer=2, n_head=2, vocab_size=23)),
+    "falcon": ("Falcon", dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, vocab_size=23,
+                              ffn_hidden_size=20, max_position_embeddings=40, bos_token_id=1, eos_token_id=2)),
+    "opt": ("OPT", dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, ffn_dim=20, vocab_size=23,
+                        max_position_embeddings=14)),
+    "bart": ("Bart", BART), "mbart": ("MBart", BART), "m2m_100": ("M2M100", BART), "pegasus": ("Pegasus", BART),
+    "marian": ("Marian", dict(BART, pad_token_id=3, eos_token_id=0)),
+    "mpnet": ("MPNet", BERT), "xlm-roberta-xl": ("XLMRobertaXL", BERT),
+    "electra": ("Electra", dict(BERT, embedding_size=8)),
+    "albert": ("Albert", dict(BERT, embedding_size=8)), "nomic_bert": ("NomicBert", BERT),
+    "deit": ("DeiT", dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20,
+                          image_size=12, patch_size=4)),
+    "modernbert": ("ModernBert", dict(BERT, num_hidden_layers=3, local_attention=8, pad_token_id=0, eos_token_id=1,
+                                      bos_token_id=2, cls_token_id=2, sep_token_id=1)),
+    "eurobert": ("EuroBert", dict(LLAMA, pad_token_id=0, bos_token_id=2, eos_token_id=1, mask_token_id=3)),
 }
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python", "gelu_python_tanh",
                "gelu_accurate", "silu", "swish", "quick_gelu", "tanh", "relu2", "mish", "sigmoid", "linear", None]

@@ -59,6 +59,9 @@ def encoder(model, config):
     elif hasattr(model, "classifier") and hasattr(model.classifier, "out_proj"):
         out["dense"] = torch.tanh(model.classifier.dense(hidden[:, 0]))
         out["classifier"] = model.classifier(hidden)
+    elif hasattr(model, "head"):
+        out["transform"] = model.head(hidden) * rows
+        out["classifier"] = model.classifier(model.head(hidden)) * rows
     elif hasattr(model, "classifier"):
         out["classifier"] = model.classifier(out["pooler"]) if "pooler" in out else model.classifier(hidden) * rows
     return out
@@ -66,13 +69,14 @@ def encoder(model, config):
 
 def outputs(model, config):
     kind = config.model_type
-    if kind == "vit":
+    if hasattr(config, "patch_size"):
         pixels = draw_numbers(BATCH, config.num_channels, config.image_size, config.image_size)
         out = model(pixels, output_hidden_states=True)
-        return {"hidden": model.vit.layernorm(out.hidden_states[-1]), "classifier": out.logits}
-    if kind in ("t5", "whisper"):
+        base = getattr(model, model.base_model_prefix)
+        return {"hidden": base.layernorm(out.hidden_states[-1]), "classifier": out.logits}
+    if config.is_encoder_decoder:
         ids = draw_ids(TOKENS - 2, 3)
-        if kind == "t5":
+        if kind != "whisper":
             out = model(input_ids=draw_ids(TOKENS), attention_mask=MASK, decoder_input_ids=ids,
                         output_hidden_states=True)
             encoded = out.encoder_last_hidden_state * MASK[..., None]
@@ -82,8 +86,11 @@ def outputs(model, config):
             encoded = out.encoder_last_hidden_state
         return {"encoder_hidden": encoded, "hidden": out.decoder_hidden_states[-1], "logits": out.logits}
     if hasattr(model, "generate") and model.can_generate():
+        behind = []  # the last layer, where words are of another width
+        if getattr(config, "word_embed_proj_dim", width := config.hidden_size) != width:
+            model.model.decoder.project_out.register_forward_pre_hook(lambda _, rows: behind.append(rows[0]))
         out = model(input_ids=draw_ids(TOKENS), output_hidden_states=True)
-        return {"hidden": out.hidden_states[-1], "logits": out.logits}
+        return {"hidden": (behind or out.hidden_states)[-1], "logits": out.logits}
     return encoder(model, config)
 
 

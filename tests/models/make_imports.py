@@ -61,6 +61,75 @@ MODELS = {
         encoder_ffn_dim=20, decoder_ffn_dim=24, vocab_size=19, max_source_positions=10, max_target_positions=12,
         num_mel_bins=5, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1), "float32"),
 }
+# Families that came later, each with what is its own: seeds are their places, so new ones stand at the end.
+ONE = dict(ROPE, num_hidden_layers=1)
+FALCON = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=4, vocab_size=19, ffn_hidden_size=20,
+              max_position_embeddings=40)
+PART = dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)
+BART = dict(d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
+            encoder_ffn_dim=12, decoder_ffn_dim=12, vocab_size=19, max_position_embeddings=12, pad_token_id=1,
+            decoder_start_token_id=2)
+MORE = {
+    "gemma": (t.GemmaForCausalLM, t.GemmaConfig(**ONE, head_dim=6), "bfloat16"),
+    "gemma3_text": (t.Gemma3ForCausalLM, t.Gemma3TextConfig(
+        **ROPE, head_dim=6, query_pre_attn_scalar=20, sliding_window=5, layer_types=["sliding_attention", "full_attention"]),
+        "bfloat16"),
+    "phi": (t.PhiForCausalLM, t.PhiConfig(**ONE, rope_parameters=PART), "bfloat16"),
+    "phi3": (t.Phi3ForCausalLM, t.Phi3Config(**ONE, sliding_window=5, pad_token_id=0), "bfloat16"),
+    "starcoder2": (t.Starcoder2ForCausalLM, t.Starcoder2Config(**ONE, sliding_window=5), "bfloat16"),
+    "ministral": (t.MinistralForCausalLM, t.MinistralConfig(
+        **ROPE, head_dim=6, sliding_window=5, layer_types=["sliding_attention", "full_attention"]), "bfloat16"),
+    "smollm3": (t.SmolLM3ForCausalLM, t.SmolLM3Config(**ROPE, no_rope_layers=[1, 0], pad_token_id=0), "bfloat16"),
+    "stablelm": (t.StableLmForCausalLM, t.StableLmConfig(**ONE, use_qkv_bias=True, rope_parameters=PART), "bfloat16"),
+    "cohere": (t.CohereForCausalLM, t.CohereConfig(**ONE), "bfloat16"),
+    "cohere2": (t.Cohere2ForCausalLM, t.Cohere2Config(
+        **ROPE, sliding_window=5, layer_types=["sliding_attention", "full_attention"]), "bfloat16"),
+    "granite": (t.GraniteForCausalLM, t.GraniteConfig(
+        **ONE, attention_bias=True, embedding_multiplier=3.0, logits_scaling=4.0, residual_multiplier=0.22,
+        attention_multiplier=0.3), "bfloat16"),
+    "gptj": (t.GPTJForCausalLM, t.GPTJConfig(
+        n_embd=16, n_layer=1, n_head=2, vocab_size=19, n_positions=12, rotary_dim=4, n_inner=20), "bfloat16"),
+    "gpt_neo": (t.GPTNeoForCausalLM, t.GPTNeoConfig(
+        hidden_size=16, num_layers=2, num_heads=2, vocab_size=19, max_position_embeddings=12, window_size=4,
+        intermediate_size=20, attention_types=[[["global", "local"], 1]]), "bfloat16"),
+    "gpt_neox": (t.GPTNeoXForCausalLM, t.GPTNeoXConfig(
+        **BERT, rope_parameters=PART), "bfloat16"),
+    "bloom": (t.BloomForCausalLM, t.BloomConfig(hidden_size=12, n_layer=1, n_head=3, vocab_size=19), "bfloat16"),
+    "falcon": (t.FalconForCausalLM, t.FalconConfig(
+        **FALCON, multi_query=True), "bfloat16"),
+    "falcon_groups": (t.FalconForCausalLM, t.FalconConfig(
+        **FALCON, new_decoder_architecture=True, num_kv_heads=2), "bfloat16"),
+    "opt": (t.OPTForCausalLM, t.OPTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, ffn_dim=20, vocab_size=19, max_position_embeddings=12,
+        word_embed_proj_dim=6, do_layer_norm_before=False, layer_norm_elementwise_affine=False), "bfloat16"),
+    "bart": (t.BartForConditionalGeneration, t.BartConfig(**BART, scale_embedding=True), "bfloat16"),
+    "mbart": (t.MBartForConditionalGeneration, t.MBartConfig(**BART), "bfloat16"),
+    "marian": (t.MarianMTModel, t.MarianConfig(**dict(BART, activation_function="swish")), "bfloat16"),
+    "m2m_100": (t.M2M100ForConditionalGeneration, t.M2M100Config(**BART), "bfloat16"),
+    "pegasus": (t.PegasusForConditionalGeneration, t.PegasusConfig(**dict(BART, pad_token_id=0)), "bfloat16"),
+    "mt5": (t.MT5ForConditionalGeneration, t.MT5Config(**dict(T5, num_layers=1)), "bfloat16"),
+    "mpnet": (t.MPNetModel, t.MPNetConfig(**dict(BERT, num_hidden_layers=1)), "bfloat16"),
+    "xlm-roberta-xl": (t.XLMRobertaXLModel, t.XLMRobertaXLConfig(**dict(BERT, num_hidden_layers=1)), "bfloat16"),
+    "electra": (t.ElectraForMaskedLM, t.ElectraConfig(**dict(BERT, num_hidden_layers=1), embedding_size=6), "bfloat16"),
+    "albert": (t.AlbertForTokenClassification, t.AlbertConfig(
+        **dict(BERT, num_hidden_layers=3), embedding_size=6, num_labels=3), "bfloat16"),
+    "nomic_bert": (t.NomicBertModel, t.NomicBertConfig(**dict(BERT, num_hidden_layers=1)), "bfloat16"),
+    "deit": (t.DeiTForImageClassification, t.DeiTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=20, image_size=8, patch_size=4,
+        num_labels=3), "bfloat16"),
+    "embeddinggemma": (t.Gemma3TextModel, t.Gemma3TextConfig(
+        **ROPE, head_dim=6, query_pre_attn_scalar=20, sliding_window=6, use_bidirectional_attention=True,
+        layer_types=["sliding_attention", "full_attention"]), "bfloat16"),
+    "olmo": (t.OlmoForCausalLM, t.OlmoConfig(**ONE), "bfloat16"),
+    "olmo2": (t.Olmo2ForCausalLM, t.Olmo2Config(**ONE), "bfloat16"),
+    "olmo3": (t.Olmo3ForCausalLM, t.Olmo3Config(
+        **ROPE, sliding_window=5, layer_types=["sliding_attention", "full_attention"]), "bfloat16"),
+    "nemotron": (t.NemotronForCausalLM, t.NemotronConfig(**ONE, head_dim=4, rope_parameters=PART), "bfloat16"),
+    "modernbert": (t.ModernBertForTokenClassification, t.ModernBertConfig(
+        **dict(BERT, num_hidden_layers=3), num_labels=3, local_attention=6, pad_token_id=0), "bfloat16"),
+    "eurobert": (t.EuroBertForMaskedLM, t.EuroBertConfig(**ONE, pad_token_id=0), "bfloat16"),
+}
+MODELS.update(MORE)
 
 
 def rewrite(folder, change):
@@ -122,7 +191,8 @@ def own_tables(folder):
 
 CHANGES = {"bert_tokens": with_pooler, "t5_tables": own_tables, "bert_words": old_bert, "gpt2": old_gpt2,
            "llama": old_llama}
-LATER = {"bert_tokens": 18, "t5_tables": 19}  # seeds of those that came after the others
+LATER = {"bert_tokens": 18, "t5_tables": 19,  # seeds of those that came after the others
+         **{name: 20 + i for i, name in enumerate(MORE)}}
 SHARDS = {"llama": "4KB"}
 
 

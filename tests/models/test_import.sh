@@ -129,7 +129,7 @@ wrong() {
 number='[0-9.e-]+'
 wrong bert 's/("hidden_act": )"gelu"/\1"mish"/' 'config.json: error: hidden_act is "mish", which attngen does not know; gelu,'
 wrong llama 's/("hidden_act": )"silu"/\1"mish"/' 'hidden_act is "mish", which attngen does not know'
-wrong bert 's/("model_type": )"bert"/\1"mamba"/' 'model_type is "mamba"; attngen knows bert,'
+wrong bert 's/("model_type": )"bert"/\1"mamba"/' 'model_type is "mamba"; attngen knows '
 wrong bert 's/"model_type": "bert"/"gone": 1/' 'model_type is missing'
 wrong bert 's/("model_type": )"bert"/\1"a\\n\\u0007\\"b"/' 'model_type is "a\x0a\x07"b"'
 wrong bert 's/("is_decoder": )false/\1true/' 'is_decoder is true, which attngen does not know; it must be false'
@@ -315,6 +315,9 @@ refused 2 "unknown instruction set 'avx3'" --isa avx3
 ends 2 "$attngen" import --specs m --plan x; says "unknown option '--plan'"
 ends 0 "$attngen" help import; prints '--cache-len N'
 ends 0 "$attngen" import --specs --help; prints 'usage: attngen import DIR'
+
+ends 0 "$attngen" import --list; prints 'bert             BertForMaskedLM BertForMultipleChoice'
+check "each row of the table has classes" eval '! "$attngen" import --list | grep -v "^[a-z0-9_-]*  *[A-Z].*Model"'
 
 # ---- headers ----
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Layer: specs from keywords, texts and files, what attngen writes, and what attnrun says of them."""
 import os
+import re
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
+from xml.etree import ElementTree
 
 import attngen
 from attngen import programs
@@ -99,8 +101,10 @@ class Measurements(unittest.TestCase):
             self.assertEqual([(point["h"], point["status"]) for point in points], [(1, "ok"), (2, "ok")])
             kept = list(self.layer.sweep({"h": "1,2"}, journal, **options))
             again = list(self.layer.sweep({"h": "1,2"}, journal, **options))
-            self.assertEqual(kept, again)
-            with self.assertRaises(attngen.SpecError):
+            self.assertEqual([(point["h"], point["status"]) for point in kept], [(1, "ok"), (2, "ok")])
+            self.assertEqual(kept, again)  # times too: nothing was measured again
+            self.assertEqual(len(journal.read_text().splitlines()), 2)
+            with self.assertRaisesRegex(attngen.SpecError, "no_key"):
                 list(self.layer.sweep({"no_key": [1]}, **options))
 
     def test_heatmap(self):
@@ -108,5 +112,7 @@ class Measurements(unittest.TestCase):
         arrays.update({name: [[(3 * r + c) % 7 / 7 for c in range(16)] for r in range(16)]
                        for name in ("w_q", "w_k", "w_v", "w_o")})
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CFLAGS="-O0"):
-            path = self.layer.heatmap(Path(folder, "map.svg"), arrays, isa="scalar")
-            self.assertIn("<svg", path.read_text())
+            both = self.layer.heatmap(Path(folder, "map.svg"), arrays, isa="scalar")
+            one = self.layer.heatmap(Path(folder, "one.svg"), arrays, isa="scalar", head=1)
+            maps = [ElementTree.parse(path).getroot() for path in (both, one)]
+            self.assertEqual([len(re.findall("head [01]", "".join(root.itertext()))) for root in maps], [2, 1])

@@ -2,13 +2,15 @@
 """import_model: small models whose answers are transformers' (tests/models/answers)."""
 import array
 import os
+import shutil
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
 import attngen
-from attngen import tensors
+from attngen import native
+from compare import furthest
 
 MODELS = Path(__file__).parents[1] / "models"
 N, LENGTHS = 9, [9, 6]
@@ -26,26 +28,57 @@ def answer(model, name):
 
 
 class Models(unittest.TestCase):
-    def load(self, name):
+    @classmethod
+    def setUpClass(cls):
         holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        with mock.patch.dict(os.environ, CFLAGS="-O0"):
-            return attngen.import_model(MODELS / "imports" / name, isa="scalar", cache=holder.name)
+        cls.addClassCleanup(holder.cleanup)
+        cls.folder = Path(holder.name)
+
+    def load(self, name, **options):
+        """The model of a folder of tests/models/imports, or of another."""
+        with mock.patch.dict(os.environ, CFLAGS="-O0", XDG_CACHE_HOME=str(self.folder / "kept")):
+            return attngen.import_model(MODELS / "imports" / name, isa="scalar", **options)
 
     def near(self, got, wanted):
-        numbers = tensors.flat(got.tolist())
-        self.assertEqual(len(numbers), len(wanted))
-        self.assertLess(max(abs(a - b) for a, b in zip(numbers, wanted)), 2e-5)
+        self.assertLess(furthest(got, wanted), 2e-5)
 
     def test_bert(self):
         model = self.load("bert")
         types = [[i % 2 for i in range(N)]] * 2
         self.near(model.embed(draw_ids(), LENGTHS, types=types), answer("bert", "hidden"))
         self.near(model.embed(draw_ids(), LENGTHS, "pooler", types=types), answer("bert", "pooler"))
-        with self.assertRaisesRegex(TypeError, "bert has no logits"):
+        with self.assertRaisesRegex(TypeError, "bert has no output logits; it has hidden, mean, pooler$"):
             model.logits(draw_ids())
-        with self.assertRaisesRegex(attngen.CallError, "id"):
+        with self.assertRaisesRegex(attngen.CallError, "an id or a type"):
             model.embed([[1000]])
+        with self.assertRaisesRegex(ValueError, r"lengths has shape \[1\]; this model takes \[batch\]"):
+            model.embed(draw_ids(), LENGTHS[:1])
+        with self.assertRaisesRegex(ValueError, r"ids: nested lists differ in length: \[8\], \[9\]"):
+            model.embed([draw_ids()[0], draw_ids()[1][:8]])
+        with self.assertRaisesRegex(TypeError, "ids is i32, which 1.5 is not"):
+            model.embed([[1.5]])
+        short = memoryview(bytearray(4 * 16)).cast("f", (1, 16))
+        with self.assertRaisesRegex(ValueError, r"mean has shape \[1, 16\]; this model takes \[batch\]\[16\]"):
+            model.run(ids=draw_ids(), mean=short)
+        with self.assertRaisesRegex(TypeError, r"mean is \[batch\]\[16\], and no field that is given has batch"):
+            model.run(["mean"])
+
+    def test_embedding(self):
+        """Modules of sentence-transformers: the field `embedding`, whose shape stands above it in the header."""
+        folder = self.folder / "pooled"
+        shutil.copytree(MODELS / "imports" / "bert", folder)
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
+        (folder / "modules.json").write_text('[{"path": "", "type": "a.Transformer"}, '
+                                             '{"path": "1_Pooling", "type": "a.Pooling"}]')
+        model = self.load(folder)
+        self.assertEqual(model.fields["embedding"].shape, "[batch][16]")
+        found = model.run(["embedding", "hidden"], ids=draw_ids())
+        self.assertEqual(found["embedding"].tolist(), [rows[0] for rows in found["hidden"].tolist()])
+        room = memoryview(bytearray(4 * 16)).cast("f", (1, 16))
+        with self.assertRaisesRegex(ValueError, r"embedding has shape \[1, 16\]"):
+            model.run(ids=draw_ids(), embedding=room)
+        self.assertEqual(set(room.tobytes()), {0})
 
     def test_gpt2(self):
         model = self.load("gpt2")
@@ -59,11 +92,50 @@ class Models(unittest.TestCase):
         self.assertEqual(list(model.generate(prompt, 5, end=ids[0])), ids[:1])
         self.assertEqual(len(list(model.generate(prompt, 100))), model.cache_len - len(prompt) + 1)
 
+        self.assertRaises(TypeError, next, model.generate([1.5], 1))
+        self.assertRaisesRegex(ValueError, "at least one id", next, model.generate([], 1))
+
+    def test_cache_is_as_long_as_the_batch_needs(self):
+        for kind, name, answers in ((None, "float", 2e-5), ("bf16", "bf16", 2e-2), ("i8", "bytes", 5e-2)):
+            with self.subTest(name):
+                model = self.load("gpt2", cache_type=kind)
+                self.assertEqual(model.fields["cache"].type, "f32" if kind is None else "i8")
+                self.assertEqual(model.fields["cache"].shape, "[bytes]")
+                self.assertLess(furthest(model.logits(draw_ids()), answer("gpt2", "logits")), answers)
+                steps = {**model._cache(2), "past": array.array("i", [0, 0])}
+                size, need = steps["cache"].nbytes, model._cache_bytes(2)
+                self.assertEqual(size, need)
+                parts = []
+                for t in range(N):  # as one call, whatever the cache rounds
+                    rows = model.run(["last_logits"], ids=[one[t:t + 1] for one in draw_ids()], **steps)["last_logits"]
+                    parts.append(rows.tolist())
+                    steps["past"][0] += 1
+                    steps["past"][1] += 1
+                whole = model.logits(draw_ids()).tolist()
+                self.assertLess(furthest([[part[b] for part in parts] for b in range(2)], whole), 1e-5)
+                self.assertEqual(len(list(model.generate(draw_ids()[0][:4], 5))), 5)
+                short = native.Block(size).view(steps["cache"].format, (len(steps["cache"]),))[:-1]
+                with self.assertRaisesRegex(ValueError, f"cache has {short.nbytes} bytes; 2 sequences need {need}"):
+                    model.run(["logits"], ids=draw_ids(), past=[0, 0], cache=short)
+                self.assertEqual(set(short.tobytes()), {0})
+
+    def test_kinds_of_cache(self):
+        with self.assertRaisesRegex(attngen.SpecError, "gpt2 has a cache with pages; write cache='rows'"):
+            self.load("gpt2", cache="paged")
+        model = self.load("gpt2", cache="none")
+        self.assertNotIn("cache", model.fields)
+        self.near(model.logits(draw_ids()), answer("gpt2", "logits"))
+        self.assertRaisesRegex(TypeError, "or no cache", next, model.generate([1], 1))
+        ring, rows = (list(self.load("mistral", cache=kind).generate([1, 2, 3], 50)) for kind in ("ring", "rows"))
+        self.assertEqual((len(ring), ring[:len(rows)]), (50, rows))  # rows are full earlier
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.load("gpt2", cache=folder).path.parent, Path(folder))
+
     def test_several_files(self):
         self.near(self.load("llama").logits(draw_ids()), answer("llama", "logits"))
 
     def test_refusals(self):
         with self.assertRaisesRegex(attngen.SpecError, "an encoder and a decoder"):
             self.load("t5")
-        with self.assertRaises(attngen.Error):
+        with self.assertRaisesRegex(attngen.Error, "config.json"):
             attngen.import_model(MODELS)

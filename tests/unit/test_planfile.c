@@ -318,6 +318,11 @@ static const struct {
     {"ffn_limit", "*;block=pre;ffn=swiglu;d_ff=64", "none", "7"},
     {"=ffn_alpha", "*;block=pre;ffn=swiglu;d_ff=64;ffn_limit=7", "1", "1.702"},
     {"activation", "layer=linear;d_in=64;d_out=64;seq_len=9", "none", "relu"},
+    {"rule", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "delta", "gated"},
+    {"decay", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "head", "column"},
+    {"h_v", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "2", "4"},
+    {"conv_taps", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "0", "4"},
+    {"out_gate", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "none", "silu"},
     {"=weight_layout", "*", "in_out", "out_in"}, {"weight_type", "*", "f32", "bf16"}, {"precision", "*", "f32", "i8"},
     {"tensor_type", "*", "f32", "bf16"}, {"=table.bias", "*;score=s + bias[i]", "4", "4"},
 };

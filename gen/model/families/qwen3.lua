@@ -3,8 +3,7 @@
 -- attention_bias says so.
 
 return function(m)
-    local function bias(c)
-        return c:flag("attention_bias", false) and "all"
-    end
-    m:base("qwen2")(m, {width = 128, qk_norm = true, bias = bias})
+    m:base("qwen2")(m, {width = 128, qk_norm = {q = "self_attn.q_norm", k = "self_attn.k_norm"}, biases = function(c)
+        return c:flag("attention_bias", false) and "qkvo" or ""
+    end})
 end

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- RoBERTa, XLM-RoBERTa, CamemBERT: BERT with positions that begin behind that of padding, and heads of their own.
+-- MPNet and XLM-RoBERTa XL have these from here.
 
 local roberta = {prefix = "roberta.", padding = true}
 roberta.classes = {
@@ -21,4 +22,9 @@ function roberta.heads(m, does, of)
     m:classes(does, of.width, does.dense and "head dense" or "head pooler", does.dense and "classifier.out_proj")
 end
 
-return function(m) m:base("bert")(m, roberta) end
+return function(m, other)
+    for key, value in pairs(other or {}) do
+        roberta[key] = value
+    end
+    m:base("bert")(m, roberta)
+end

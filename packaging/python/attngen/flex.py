@@ -20,6 +20,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Sequence
 
+from . import tensors
 from .layer import Layer
 from .programs import SpecError
 
@@ -393,10 +394,11 @@ class Table:
 
     def __init__(self, name: str, tensor: Any, indexes: tuple = ()):
         self.name, self.tensor, self.indexes = name, tensor, indexes
+        self.sizes = extents(tensor)
 
     @property
     def shape(self) -> tuple:
-        return extents(self.tensor)[len(self.indexes):]
+        return self.sizes[len(self.indexes):]
 
     def __getitem__(self, index: Any) -> Any:
         index = tuple(map(plain, index if isinstance(index, tuple) else (index,)))
@@ -406,9 +408,9 @@ class Table:
             if kind_of(one) != "int":
                 raise refuse(f"an index of {self.name} is not an integer")
         indexes = self.indexes + index
-        if len(indexes) > len(extents(self.tensor)):
-            raise refuse(f"{self.name} has {len(extents(self.tensor))} axes, and {len(indexes)} indexes")
-        if len(indexes) < len(extents(self.tensor)):
+        if len(indexes) > len(self.sizes):
+            raise refuse(f"{self.name} has {len(self.sizes)} axes, and {len(indexes)} indexes")
+        if len(indexes) < len(self.sizes):
             return Table(self.name, self.tensor, indexes)
         if not any(isinstance(one, Symbol) for one in indexes):
             return element(self.tensor, indexes)
@@ -425,9 +427,7 @@ class Table:
 
 def extents(tensor: Any) -> tuple:
     """Shape of a tensor, an array or nested lists."""
-    if hasattr(tensor, "shape"):
-        return tuple(tensor.shape)
-    return (len(tensor), *extents(tensor[0])) if isinstance(tensor, (list, tuple)) and len(tensor) > 0 else ()
+    return tuple(tensor.shape) if hasattr(tensor, "shape") else tensors.shape_of(tensor)
 
 
 def element(tensor: Any, indexes: Sequence[int]) -> Any:
@@ -441,10 +441,11 @@ def element(tensor: Any, indexes: Sequence[int]) -> Any:
 
 def is_tensor(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        flat = value
-        while isinstance(flat, (list, tuple)) and len(flat) > 0:
-            flat = flat[0]
-        return isinstance(flat, (bool, int, float))
+        try:
+            tensors.shape_of(value)
+        except ValueError:  # rows of several lengths: each is a tensor of its own
+            return False
+        return isinstance(next(iter(tensors.flat(value)), None), (bool, int, float))
     return all(hasattr(value, name) for name in ("shape", "dtype", "__getitem__")) and len(value.shape) > 0
 
 
@@ -462,7 +463,8 @@ def with_tables(function: Callable, seen: "dict[int, Any]") -> Callable:
         if is_tensor(value):
             return Table(name, value)
         if isinstance(value, (list, tuple)):
-            return type(value)(wrap(name, item) for item in value)
+            make = getattr(value, "_make", type(value))  # _make: of a named tuple
+            return make(wrap(name, item) for item in value)
         return value
 
     cells = tuple(types.CellType() for _ in function.__closure__ or ())
@@ -508,8 +510,8 @@ def evaluate(node: Symbol, values: "dict[Any, Any]") -> Any:
         return node.args[0]
     if node.op == "element":
         indexes = [evaluate(arg, values) for arg in node.args[1:]]
-        sizes = extents(node.args[0].tensor)
-        return element(node.args[0].tensor, [max(-size, min(size - 1, at)) for at, size in zip(indexes, sizes)])
+        table = node.args[0]
+        return element(table.tensor, [max(-size, min(size - 1, at)) for at, size in zip(indexes, table.sizes)])
     if node.op == "call":
         return FUNCTIONS[node.args[0]](*(evaluate(arg, values) for arg in node.args[1:]))
     args = [evaluate(arg, values) for arg in node.args]
@@ -548,8 +550,8 @@ class Writer:
         if node.op == "where":
             inner = [self.bounds(arg) for arg in node.args[1:]]
         elif node.op == "element":
-            flat = list(flatten(node.args[0].tensor))
-            return min(flat), max(flat)
+            numbers = flatten(node.args[0].tensor)
+            return min(numbers), max(numbers)
         else:
             inner = [self.bounds(arg) for arg in node.args if isinstance(arg, Symbol)]
         if node.kind != "int" or any(pair is None for pair in inner):
@@ -615,11 +617,10 @@ class Writer:
             raise FlexError(f"error: {wanted} has no expression, and {count} values of {len(parts)} integers are too "
                             f"many for a table; at most {MOST} of {AXES}")
         keys = [part.key for part in parts]
-        convert = (lambda value: float(value))
 
         def fill(axis: int, values: "dict[Any, Any]") -> Any:
             if axis == len(parts):
-                return convert(evaluate(node, values))
+                return float(evaluate(node, values))
             low, high = ranges[axis]
             return [fill(axis + 1, {**values, keys[axis]: at}) for at in range(low, high + 1)]
 
@@ -663,7 +664,7 @@ class Writer:
             text = self.tabulate(node, table.name)
         else:
             places = []
-            for index, pair, size in zip(indexes, bounds, extents(table.tensor)):
+            for index, pair, size in zip(indexes, bounds, table.sizes):
                 may_wrap = pair is None or pair[0] < 0
                 places.append(self.text(where(index < 0, index + size, index) if may_wrap else index))
             text = self.name(table.name, ("captured", id(table.tensor)), table.tensor)
@@ -721,11 +722,8 @@ def as_floats(tensor: Any) -> Any:
         float(tensor)
 
 
-def flatten(tensor: Any) -> Any:
-    if hasattr(tensor, "tolist"):
-        tensor = tensor.tolist()
-    for item in tensor if isinstance(tensor, (list, tuple)) else [tensor]:
-        yield from flatten(item) if isinstance(item, (list, tuple)) else [item]
+def flatten(tensor: Any) -> "list[Any]":
+    return tensors.flat(tensor.tolist() if hasattr(tensor, "tolist") else tensor)
 
 
 def depends_on(node: Symbol, part: Symbol) -> bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A compiled layer: a shared object kept under a hash of what it was made from, and calls of it with arrays by name.
 
-Left out on purpose: parts of a call for threads, and page tables made here: a layer with cache = paged takes its
-tensors by name.
+Left out on purpose: parts of a call for threads; page tables made here: a layer with cache = paged takes its tensors by
+name; `kept` of a layer with source_kept = true: each of its calls brings the source.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Optional, Tuple
 
+from .layer import value_text
 from .programs import MachineError
 from .native import Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
 
@@ -21,9 +22,9 @@ def compile_layer(layer: Any, isa: Optional[str], options: Mapping[str, Any], ca
     with tempfile.TemporaryDirectory(prefix="attngen-") as made:
         layer.emit(made, isa, shim=True, **options)
         shim, glue = Path(made, f"{layer.name}_shim.c"), Path(__file__).with_name("glue.c").read_text()
-        Path(made, "glue.h").write_bytes(shim.read_bytes())
+        Path(made, "python-glue.h").write_bytes(shim.read_bytes())  # no layer's name has a hyphen
         shim.unlink()
-        Path(made, "glue.c").write_text(f'#include "glue.h"\n#define PAIR {layer.name}_table\n{glue}')
+        Path(made, "python-glue.c").write_text(f'#include "python-glue.h"\n#define PAIR {layer.name}_table\n{glue}')
         return compile_folder(Path(made), layer.name, cache)
 
 
@@ -93,13 +94,15 @@ class Kernel:
         return (ctypes.c_void_p * len(arrays))(*(array.address if array is not None else None for array in arrays))
 
     def pack(self, weights: Optional[Mapping[str, Any]] = None, /, **more: Any) -> "Packed":
-        """Copies the weights, by name, into the order that the kernels read."""
+        """Copies the weights, by name, into the order that the kernels read: of the first instruction set that
+        compile() was given, else of the best one of this machine."""
         arrays, _ = self._take({**(weights or {}), **more}, packed=True)
         isa = 0
-        if self._isa is not None:
-            isa = self.library.py_isa_number(self._isa.split(",")[-1].encode())
+        first = value_text(self._isa).split(",")[0]
+        if first not in ("none", "all"):
+            isa = self.library.py_isa_number(first.encode())
             if isa == 0:
-                raise MachineError(f"the layer was not compiled for {self._isa}")
+                raise MachineError(f"the layer was not compiled for {first}")
         return Packed(self, arrays, isa)
 
 
@@ -145,18 +148,24 @@ class Packed:
         kind of the first input. Returns y, or a dict by name where the layer has more outputs. `saved`, of a layer that
         trains, takes what backward needs. A cache has the call's tokens afterwards."""
         addresses, extents, outputs, arrays = self._prepare(given, cache)
-        kept = saved._room(self, extents, addresses, arrays) if saved is not None else None
+        kept = saved._room(self, extents) if saved is not None else None
         library = self.kernel.library
         self.kernel.check(library.py_forward(self.block.address, addresses, extents, kept, saved.seed if saved else 0,
                                              self.scratch.address))
+        if saved is not None:
+            saved._call = (self, extents, addresses, arrays)
         if cache is not None:
             cache._advance(given.get("lengths"), extents[1])
         return outputs["y"] if list(outputs) == ["y"] else outputs
 
     def bind(self, **given: Any) -> Any:
         """A function without arguments that calls the layer on these arrays again, for calls that are short beside the
-        time in which arrays are looked at. Change what they hold, not where they lie. Returns it and the outputs."""
+        time in which arrays are looked at. Change what they hold, not where they lie. Returns it and the outputs. What
+        would be copied, lists and layouts that are not row-major, is refused."""
         addresses, extents, outputs, arrays = self._prepare(given, None)
+        for tensor, array in zip(self.kernel._order, arrays):
+            if array is not None and array.copied:
+                raise TypeError(f"bind needs row-major arrays, which it reads where they lie; {tensor.name} is none")
         forward, check = self.kernel.library.py_forward, self.kernel.check
         block, scratch = self.block.address, self.scratch.address
 
@@ -214,12 +223,12 @@ class Saved:
         self.seed = seed
         self._call: Any = None
 
-    def _room(self, packed: Packed, extents: Any, addresses: Any, arrays: Any) -> int:
+    def _room(self, packed: Packed, extents: Any) -> int:
+        self._call = None  # until the call has succeeded
         floats = packed.kernel.library.py_size(2, 1)
         if floats == 0:
             raise TypeError(f"{packed.kernel.name} does not train; write train = true")
         self._block = Block(4 * floats * extents[0] * extents[1])
-        self._call = (packed, extents, addresses, arrays)
         return self._block.address
 
     def backward(self, dy: Any, gradients: Optional[Mapping[str, Any]] = None) -> "dict[str, Any]":

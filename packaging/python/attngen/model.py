@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """A model's folder as Hugging Face's libraries save it, as C that is compiled and called: hidden states, logits, ids.
 
-Left out on purpose: tokenizers, sampling but the likeliest token, threads, encoders with decoders.
+Left out on purpose: tokenizers, sampling but the likeliest token, threads, encoders with decoders, caches with pages.
 """
 from __future__ import annotations
 
 import ctypes
 import math
 import mmap
+import operator
 import os
 import re
 import tempfile
@@ -16,9 +17,11 @@ from typing import Any, Iterator, Optional, Sequence, Union
 
 from . import programs
 from .layer import option_words
-from .native import Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
+from .native import BYTES, CODES, Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
 
-TYPES = {"float": "f32", "int32_t": "i32", "uint16_t": "bf16", "int8_t": "i8"}
+TYPES = {"float": "f32", "int32_t": "i32", "void": "i8"}  # void: a cache of numbers that are not f32, as bytes
+CACHE_KINDS = ("rows", "ring", "paged", "none")
+CACHE_SHAPE = "[bytes]"
 SIZES = ("file", "work", "model", "arena", "cache", "seq_len", "cache_len")
 
 GLUE = """
@@ -71,25 +74,34 @@ class Shard(ctypes.Structure):
 
 
 def read_args(header: str, name: str) -> "tuple[list[Tensor], list[str]]":
-    """Pointers to numbers, and sizes, of the struct NAME_model_args."""
+    """Pointers to numbers, and sizes, of the struct NAME_model_args. A field's shape is in the comment behind or above
+    it; the cache has none, and its bytes depend on the batch."""
     body = re.search(rf"typedef struct {name}_model_args \{{(.*?)\n\}} ", header, re.S).group(1)
     tensors, sizes = [], []
+    above = ""
     for line in body.splitlines():
-        field = re.match(r"\s*(const )?(\w+) \*(\w+);\s*(?:/\* ((?:\[[^]]*\])+))?", line)
-        if field and field.group(2) in TYPES:
-            shape = field.group(4) or "[bytes]"
+        field = re.match(r"\s*(const )?(\w+) \*(\w+);", line)
+        if field and field.group(2) in TYPES and field.group(3) != "context":
+            shape = re.search(r"/\* ((?:\[[^]]*\])+)", line) or re.match(r"\s*/\* ((?:\[[^]]*\])+)", above)
+            if shape is None and field.group(3) != "cache":
+                raise programs.SpecError(f"the shape of {field.group(3)} is unknown; call {name} from C")
             written = field.group(1) is None
-            tensors.append(Tensor(field.group(3), TYPES[field.group(2)], shape, False, written, True, False))
+            tensors.append(Tensor(field.group(3), TYPES[field.group(2)], shape.group(1) if shape else CACHE_SHAPE,
+                                  False, written, True, False))
+        above = line
         counts = re.match(r"\s*size_t ([\w, ]+);", line)
         sizes += counts.group(1).split(", ") if counts else []
     return tensors, sizes
 
 
 class Model:
-    """An imported model. `fields` has what run() takes and gives, by name: ids, lengths, past, hidden, logits …"""
+    """An imported model. `fields` has what run() takes and gives, by name: ids, lengths, past, hidden, logits …
+    `cache`: the folder of compiled objects, or a kind as attngen import --cache has it."""
 
     def __init__(self, folder: Union[str, "os.PathLike[str]"], cache: Optional[str] = None, **options: Any):
         folder = Path(folder).resolve()
+        if cache in CACHE_KINDS:
+            options["cache"], cache = cache, None
         with tempfile.TemporaryDirectory(prefix="attngen-") as made:
             programs.run("attngen", ["import", "-o", made, *option_words({"isa": None, **options}), "--", str(folder)])
             name = next(Path(made).glob("*.layers")).stem
@@ -98,10 +110,12 @@ class Model:
                 raise programs.SpecError(f"{name} has an encoder and a decoder; call those from C, docs/models.md")
             self.name = name
             self._order, self._sizes = read_args(header, name)
+            if "pages" in self._sizes:
+                raise programs.SpecError(f"{name} has a cache with pages; write cache='rows', or call it from C")
             lines = [f"    args.{tensor.name} = field[{i}];" for i, tensor in enumerate(self._order)]
             lines += [f"    args.{size} = size[{i}];" for i, size in enumerate(self._sizes)]
             glue = GLUE.replace("@assignments", "\n".join(lines)).replace("@n", name).replace("@N", name.upper())
-            Path(made, "glue.c").write_text(glue)
+            Path(made, "python-glue.c").write_text(glue)  # no layer's name has a hyphen
             self.path = compile_folder(Path(made), name, cache)
             names = re.search(r"_MODEL_FILES \\\n((?:.*\\\n)*.*)", header).group(1)
         self.fields = {tensor.name: tensor for tensor in self._order}
@@ -150,14 +164,23 @@ class Model:
             if tensor is None:
                 raise TypeError(f"{self.name} has no {name}; it has {', '.join(self.fields)}")
             arrays[name] = array_of(value, tensor)
-            if tensor.shape != "[bytes]":
+            if name != "cache":
                 self._fit(tensor, arrays[name].shape, sizes)
+        if "cache" in arrays:
+            size = math.prod(arrays["cache"].shape) * BYTES[self.fields["cache"].type]
+            needed = self._cache_bytes(sizes.get("batch", 0))
+            if size < needed:
+                raise ValueError(f"cache has {size} bytes; {sizes['batch']} sequences need {needed}")
         outputs = {name: given[name] for name in given if self.fields[name].written and name != "cache"}
         sample = next(iter(given.values()), None)
         for name in want:
-            if name not in self.fields:
-                raise TypeError(f"{self.name} has no {name}; it has {', '.join(self.fields)}")
+            known = [one for one in self.fields if self.fields[one].written and one != "cache"]
+            if name not in known:
+                raise TypeError(f"{self.name} has no output {name}; it has {', '.join(known)}")
             extents = self.fields[name].extents
+            unknown = [extent for extent in extents if not extent.isdigit() and extent not in sizes]
+            if unknown:
+                raise TypeError(f"{name} is {self.fields[name].shape}, and no field that is given has {unknown[0]}")
             shape = tuple(int(extent) if extent.isdigit() else sizes[extent] for extent in extents)
             outputs[name] = new_like(sample, self.fields[name].type, shape)
             arrays[name] = array_of(outputs[name], self.fields[name])
@@ -183,19 +206,21 @@ class Model:
         """Logits [batch][n][vocabulary] of ids [batch][n]."""
         return self.embed(ids, lengths, "logits")
 
+    def _cache_bytes(self, batch: int) -> int:
+        return self.library.py_size(SIZES.index("cache"), batch)
+
     def _cache(self, batch: int) -> "dict[str, Any]":
-        size = self.library.py_size(SIZES.index("cache"), batch)
-        numbers = Block(size).view({"f32": "f", "bf16": "H", "i8": "b"}[self.fields["cache"].type],
-                                   (size // {"f32": 4, "bf16": 2, "i8": 1}[self.fields["cache"].type],))
+        size, kind = self._cache_bytes(batch), self.fields["cache"].type
+        numbers = Block(size).view(CODES[kind], (size // BYTES[kind],))
         return {"past": new_like(None, "i32", (batch,)), "cache": numbers}
 
     def generate(self, ids: Sequence[int], count: int, end: Optional[int] = None) -> Iterator[int]:
         """The likeliest next ids after `ids`, one at a time: `count` of them, or fewer where `end` comes or the cache
         is full. A prompt longer than a call takes is cut into calls."""
-        if "last_logits" not in self.fields or "page_table" in self.fields:
-            raise TypeError(f"{self.name} has no logits of a last token, or its cache has pages; call run()")
+        if "last_logits" not in self.fields or "cache" not in self.fields:
+            raise TypeError(f"{self.name} has no logits of a last token, or no cache")
         state = self._cache(1)
-        part = [int(one) for one in ids]
+        part = [operator.index(one) for one in ids]
         if not part:
             raise ValueError("a prompt has at least one id")
         for _ in range(count):
@@ -206,7 +231,7 @@ class Model:
             row = last.tolist()[0]
             best = max(range(len(row)), key=lambda at: row[at] if not math.isnan(row[at]) else -math.inf)
             yield best
-            if best == end or state["past"][0] >= self.cache_len:
+            if best == end or 0 < self.cache_len <= state["past"][0]:  # 0: a ring, which is never full
                 return
             part = [best]
 

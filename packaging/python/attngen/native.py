@@ -13,8 +13,10 @@ import ctypes
 import functools
 import hashlib
 import math
+import operator
 import os
 import re
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -24,10 +26,11 @@ from typing import Any, Optional, Tuple
 from . import programs, tensors
 
 FLAGS = ["-O2", "-fPIC", "-shared"]
-BYTES = {"f32": 4, "i32": 4, "bool": 1, "bf16": 2, "f16": 2, "i8": 1}
-# names of types: numpy's and torch's, and codes of the buffer protocol
-TYPES = {"f32": {"float32", "f"}, "i32": {"int32", "i"}, "bool": {"bool", "uint8", "?", "B"}, "i8": {"int8", "b"},
-         "bf16": {"bfloat16", "uint16", "H"}, "f16": {"float16", "uint16", "e", "H"}}
+CODES = {"f32": "f", "i32": "i", "bool": "B", "bf16": "H", "f16": tensors.HALF, "i8": "b"}  # of views made here
+BYTES = {kind: struct.calcsize(code) for kind, code in CODES.items()}
+# names of types: torch's, numpy's, and codes of the buffer protocol
+TYPES = {"f32": ("float32", "f"), "i32": ("int32", "i"), "bool": ("bool", "uint8", "?", "B"), "i8": ("int8", "b"),
+         "bf16": ("bfloat16", "uint16", "H"), "f16": ("float16", "uint16", "e", "H")}
 ALIGNMENT = 64
 
 
@@ -136,16 +139,18 @@ class Block:
 
 @dataclass
 class Array:
-    """Where an array's numbers lie; `owner` keeps them there."""
+    """Where an array's numbers lie; `owner` keeps them there. `copied`: not where the caller has them."""
 
     address: int
     shape: Tuple[int, ...]
     owner: Any
+    copied: bool
 
 
 def array_of(value: Any, tensor: Tensor) -> Array:
     """The array's memory; raises TypeError for another type or an output that is not row-major."""
-    if isinstance(value, (list, tuple, int, float)):
+    is_list = isinstance(value, (list, tuple, int, float))
+    if is_list:
         value = in_type(value, tensor)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -154,7 +159,7 @@ def array_of(value: Any, tensor: Tensor) -> Array:
             raise TypeError(f"{tensor.name} is on {value.device}; this layer runs on the CPU")
         owner = value.detach() if contiguous or tensor.written else value.detach().contiguous()
         place = owner.data_ptr
-    elif hasattr(value, "__array_interface__"):
+    elif hasattr(value, "__array_interface__") and hasattr(getattr(value, "flags", None), "c_contiguous"):  # numpy's
         kind, contiguous = value.dtype.name, value.flags.c_contiguous
         if not value.dtype.isnative:
             raise TypeError(f"{tensor.name} has the other byte order; give it in this machine's")
@@ -166,9 +171,15 @@ def array_of(value: Any, tensor: Tensor) -> Array:
         import numpy
         return array_of(numpy.from_dlpack(value), tensor)
     else:
-        owner = memoryview(value)
+        try:
+            owner = memoryview(value)
+        except TypeError:
+            raise TypeError(f"{tensor.name} is a {type(value).__name__}; give an array of numpy or torch, a buffer, or "
+                            "nested lists") from None
         kind, contiguous = owner.format.strip("@=<"), owner.c_contiguous
-        owner = owner if contiguous or tensor.written else tensors.view_of(owner)
+        if not contiguous and not tensor.written:
+            code = tensors.HALF if kind == "e" else kind
+            owner = memoryview(owner.tobytes()).cast(code, owner.shape)
         place = (lambda: address_of(owner))
         if tensor.written and owner.readonly:
             raise TypeError(f"{tensor.name} is written, and this buffer is read-only")
@@ -176,19 +187,30 @@ def array_of(value: Any, tensor: Tensor) -> Array:
         raise TypeError(f"{tensor.name} is {kind}; this layer takes {tensor.type}")
     if tensor.written and not contiguous:
         raise TypeError(f"{tensor.name} is written, and its layout is not row-major")
-    return Array(place(), tuple(owner.shape), owner)
+    return Array(place(), tuple(owner.shape), owner, is_list or not contiguous)
 
 
 def in_type(value: Any, tensor: Tensor) -> memoryview:
     """Nested lists as a view of the tensor's type."""
-    code = {"f32": "f", "i32": "i", "bool": "B", "f16": "e", "i8": "b"}.get(tensor.type)
-    if code is None:
-        raise TypeError(f"{tensor.name} is {tensor.type}, which lists of numbers cannot be; give an array")
-    numbers, shape = tensors.flat(value), tensors.shape_of(value)
+    if tensor.type == "bf16":
+        raise TypeError(f"{tensor.name} is bf16, which lists of numbers cannot be; give an array")
+    try:
+        numbers, shape, code = tensors.flat(value), tensors.shape_of(value), CODES[tensor.type]
+    except ValueError as error:
+        raise ValueError(f"{tensor.name}: {error}") from None
     block = Block(max(1, len(numbers)) * BYTES[tensor.type])
     whole = block.view(code, (len(numbers),))
     for place, one in enumerate(numbers):
-        whole[place] = int(one) if code in "iBb" else one
+        try:
+            if tensor.type == "bool":
+                one = int(operator.index(one) != 0)
+            elif tensor.type in ("i32", "i8"):
+                one = operator.index(one)
+            elif code == "H":  # f16 by its bits
+                one, = struct.unpack("H", struct.pack("e", one))
+            whole[place] = one
+        except (TypeError, ValueError, OverflowError, struct.error):
+            raise TypeError(f"{tensor.name} is {tensor.type}, which {one!r} is not") from None
     return whole.cast("B").cast(code, shape) if shape and numbers else whole
 
 
@@ -196,9 +218,7 @@ def new_like(sample: Any, kind: str, shape: Tuple[int, ...]) -> Any:
     """A new array of zeros of the sample's library."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(sample, torch.Tensor):
-        names = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i32": "int32", "i8": "int8"}
-        return torch.zeros(shape, dtype=getattr(torch, names[kind]))
+        return torch.zeros(shape, dtype=getattr(torch, TYPES[kind][0]))
     if numpy is not None and isinstance(sample, numpy.ndarray):
-        return numpy.zeros(shape, {"f32": "f4", "bf16": "u2", "f16": "f2", "i32": "i4", "i8": "i1"}[kind])
-    code = {"f32": "f", "bf16": "H", "f16": "e", "i32": "i", "i8": "b"}[kind]
-    return Block(math.prod(shape) * BYTES[kind]).view(code, shape)
+        return numpy.zeros(shape, "e" if kind == "f16" else CODES[kind])
+    return Block(math.prod(shape) * BYTES[kind]).view(CODES[kind], shape)

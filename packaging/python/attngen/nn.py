@@ -9,6 +9,7 @@ import weakref
 from typing import Any, Optional
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from .kernel import Packed, Saved
 from .layer import Layer
@@ -23,11 +24,14 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, packed: Packed, given: "dict[str, Any]", x: Any, source: Any, *parameters: Any) -> Any:
         ctx.saved = Saved()
         ctx.has_source, ctx.count = source is not None, len(parameters)
+        ctx.save_for_backward(x, source)  # backward reads both where they lie
         return packed(saved=ctx.saved, x=x.detach(), **({"source": source.detach()} if ctx.has_source else {}), **given)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, dy: Any) -> Any:
-        found = ctx.saved.backward(dy.contiguous())
+        ctx.saved_tensors  # raises if one was changed in place since, or the graph is freed
+        found = ctx.saved.backward(dy)
         weights = [torch.cat([found[name] for name in NAMES[:3]]), found["w_o"]]
         if ctx.count == 4:
             weights += [torch.cat([found[name] for name in NAMES[3:]]), found["b_o"]]

@@ -11,15 +11,23 @@ import json
 import math
 import os
 import struct
+import sys
 from typing import Any, Mapping, Tuple, Union
 
 CODES = {"f": "F32", "d": "F64", "i": "I32", "q": "I64", "l": "I64", "B": "U8", "b": "I8", "?": "BOOL", "e": "F16",
          "h": "I16", "H": "BF16"}
-FORMATS = {"F32": "f", "F64": "d", "I32": "i", "I64": "q", "U8": "B", "I8": "b", "BOOL": "?", "F16": "e", "BF16": "H"}
+HALF = "e" if sys.version_info >= (3, 12) else "H"  # f16 in views that are made here: before 3.12 its bits
+FORMATS = {**{kind: code for code, kind in reversed(list(CODES.items()))}, "F16": HALF}
 
 
 def shape_of(values: Any) -> Tuple[int, ...]:
-    return (len(values), *(shape_of(values[0]) if values else ())) if isinstance(values, (list, tuple)) else ()
+    """Extents of nested lists; raises ValueError if lists beside each other differ in length."""
+    if not isinstance(values, (list, tuple)):
+        return ()
+    inner = {shape_of(item) for item in values}
+    if len(inner) > 1:
+        raise ValueError("nested lists differ in length: " + ", ".join(sorted(str(list(one)) for one in inner)))
+    return (len(values), *(inner.pop() if inner else ()))
 
 
 def flat(values: Any) -> "list[Any]":
@@ -27,7 +35,7 @@ def flat(values: Any) -> "list[Any]":
 
 
 def view_of(tensor: Any) -> memoryview:
-    """The tensor's numbers as a contiguous view with its shape; nested lists are copied: integers as i32, else f32."""
+    """The tensor's numbers as a view with its shape; nested lists are copied: integers as i32, else f32."""
     if isinstance(tensor, (list, tuple)):
         numbers, shape = flat(tensor), shape_of(tensor)
         code = "?" if all(isinstance(one, bool) for one in numbers) else \
@@ -37,14 +45,11 @@ def view_of(tensor: Any) -> memoryview:
         return memoryview(array.array(code, numbers)).cast("B").cast(code, shape or (1,))
     if hasattr(tensor, "detach"):  # torch
         tensor = tensor.detach().cpu().numpy()
-    view = memoryview(tensor)
-    if not view.c_contiguous:
-        view = memoryview(view.tobytes()).cast(view.format.strip("@=<"), view.shape)
-    return view
+    return memoryview(tensor)
 
 
 def write(path: Union[str, "os.PathLike[str]"], tensors: Mapping[str, Any]) -> None:
-    """Writes the tensors by name."""
+    """Writes the tensors by name; uint16 is the bits of BF16."""
     header, data = {}, []
     begin = 0
     for name, tensor in tensors.items():
@@ -60,7 +65,8 @@ def write(path: Union[str, "os.PathLike[str]"], tensors: Mapping[str, Any]) -> N
 
 
 def read(path: Union[str, "os.PathLike[str]"]) -> "dict[str, memoryview]":
-    """Tensors by name: views with a shape, which numpy.asarray and torch.frombuffer take, and .tolist() nests."""
+    """Tensors by name: views with a shape, which numpy.asarray and torch.frombuffer take, and .tolist() nests. BF16,
+    and before Python 3.12 F16, are the bits as uint16."""
     with open(path, "rb") as file:
         whole = file.read()
     size = struct.unpack("<Q", whole[:8])[0]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See memory.h. */
-#include "memory.h"
+#include "base/memory.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,9 @@ void *memory_get(size_t count, size_t size)
 
 void *memory_grow(void *old, size_t count, size_t size)
 {
-    return memory_there(reallocarray(old, count, size));
+    size_t bytes;
+    const bool fits = !__builtin_mul_overflow(count, size, &bytes);
+    return memory_there(fits ? realloc(old, bytes > 0 ? bytes : 1) : NULL);
 }
 
 struct pool_block {
@@ -62,6 +64,11 @@ void pool_free(struct pool *pool)
 char *text_copy(const char *text)
 {
     return memory_there(strdup(text));
+}
+
+char *text_part(const char *text, size_t length)
+{
+    return memory_there(strndup(text, length));
 }
 
 char *text_join(const char *format, ...)

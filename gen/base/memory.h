@@ -4,8 +4,8 @@
  *
  * Left out on purpose: packed blocks and files of weights, whose lack a command reports and survives (diag.h).
  */
-#ifndef ATTNRUN_MEMORY_H
-#define ATTNRUN_MEMORY_H
+#ifndef ATTNGEN_MEMORY_H
+#define ATTNGEN_MEMORY_H
 
 #include "base/diag.h"
 
@@ -22,6 +22,7 @@ double *pool_doubles(struct pool *pool, size_t count);
 void pool_free(struct pool *pool);
 
 char *text_copy(const char *text);
+char *text_part(const char *text, size_t length); /* its first characters */
 char *text_join(const char *format, ...) DIAG_PRINTF(1, 2); /* printf into a text; free() it */
 
 /* A text that is printed piece by piece. */

@@ -1,0 +1,22 @@
+-- SPDX-License-Identifier: MIT
+-- Cohere's Command R: attention and feed-forward side by side behind one layer norm without a shift, rotation of
+-- neighbours, logits that are scaled. Cohere 2 says what is different there.
+
+return function(m, more)
+    local c = m.config
+    c:only("use_qk_norm", false, "norms of each head's own are not built")
+    c:only("layer_norm_bias", false, "norms have no shift")
+    local kind = {
+        keys = {eps = "layer_norm_eps"}, eps = 1e-5, norm = "layer", shift = false, block = "parallel",
+        norm_shared = true, norms = {n1 = "input_layernorm"}, tied = true,
+        biases = function() return c:flag("attention_bias", false) and "qkvo" or "" end,
+        rope = function(_, spec, of, layer)
+            m:rope(spec, of, layer, {kind = "interleaved", theta = more and 10000 or 500000})
+        end,
+        logits = {scale = c:number("logit_scale", 0.0625)},
+    }
+    for key, value in pairs(more or {}) do
+        kind[key] = value
+    end
+    m:decoder(kind)
+end

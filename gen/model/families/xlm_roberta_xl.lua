@@ -1,0 +1,11 @@
+-- SPDX-License-Identifier: MIT
+-- XLM-RoBERTa XL: RoBERTa with norms before the parts and behind the last layer, and none behind the embedding.
+
+return function(m)
+    m:base("roberta")(m, {
+        block = "pre", norm_in = false, last = "encoder.LayerNorm",
+        modules = {q = "attention.self.query", k = "attention.self.key", v = "attention.self.value",
+                   o = "attention.output.dense", ["1"] = "intermediate.dense", ["2"] = "output.dense",
+                   n1 = "attention.self_attn_layer_norm", n2 = "LayerNorm"},
+    })
+end

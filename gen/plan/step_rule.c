@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* The steps of layer = recurrent: what is made of x, the convolution, the recurrence in strips of a state, the gated
+ * norm; their places and expected time.
+ *
+ * Left out on purpose: the product with W_O and a block's steps, which are those of attention.
+ */
+#include "plan/planning.h"
+
+#define MOST_VECS 4      /* of a strip: from here on sums no longer wait for each other */
+#define ROWS_UNROLLED 4
+#define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, k of the next token, q, decay, beta */
+
+/* Vectors of a strip, at most: half of L1 holds its rows; registers hold, for each vector, what is summed of one query
+ * and of the next key, the correction and the state's row. */
+static int64_t most_vecs(const struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t row = p->lanes * (int64_t)element_size(TENSOR_F32);
+    const int64_t fit = (int64_t)p->isa->l1d_bytes / 2 / (layer->d_k * row);
+    return max(1, min(min(fit, MOST_VECS), (p->isa->registers - OPERANDS_HELD) / 4));
+}
+
+/* What a plan needs as a whole. Of given q, k and v all sequences are one group. */
+void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    if (!layer->projected) {
+        const int64_t heads = layer->h_out, d = layer->d_v;
+        plan_rowwise(p, layer, request);
+        p->layouts[LAYOUT_Z] = rows_of("z", OWNER_SCRATCH, heads, max(layer->seq_len, p->batch_rows), d, d, heads * d);
+        p->z_rows = true;
+        return;
+    }
+    p->vecs = most_vecs(p, layer);
+    p->block = p->vecs * p->lanes;
+    p->at_once = true;
+    p->batch_rows = layer->pad_skipped ? INT32_MAX : 0;
+    p->query_blocks = p->source_blocks = ceil_div(layer->seq_len, p->block);
+    p->layouts[LAYOUT_QUERIES] = given_of(layer, "q", layer->h, layer->seq_len, layer->d_k);
+    p->layouts[LAYOUT_KEYS] = given_of(layer, "k", layer->h_kv, layer->seq_len, layer->d_k);
+    p->layouts[LAYOUT_VALUES] = given_of(layer, "v", layer->h_v, layer->seq_len, layer->d_v);
+    p->layouts[LAYOUT_Y] = given_of(layer, "y", layer->h_out, layer->seq_len, layer->d_v);
+}
+
+/* Rows of what a step makes of x: its heads, and numbers of one */
+static int64_t made_heads(const struct layer *layer, enum step_name id, int64_t *d)
+{
+    const bool columns = layer->decay == DECAY_COLUMN;
+    *d = id == STEP_MIX_Q || id == STEP_MIX_K || (id == STEP_MIX_A && columns) ? layer->d_k
+       : id == STEP_MIX_A || id == STEP_MIX_B ? 1 : layer->d_v;
+    return id == STEP_MIX_Q ? layer->h : id == STEP_MIX_K ? layer->h_kv : id == STEP_MIX_Z ? layer->h_out : layer->h_v;
+}
+
+bool plan_mixed(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+{
+    const bool has = g->id == STEP_MIX_Z ? layer->out_gate != OUT_GATE_NONE : g->id == STEP_MIX_A ? layer_decays(layer)
+                   : g->id != STEP_MIX_B || layer_corrects(layer);
+    if (!layer_is_recurrent(layer) || layer->projected || !has)
+        return false;
+    int64_t d;
+    const int64_t heads = made_heads(layer, g->id, &d), tokens = max(layer->seq_len, p->batch_rows);
+    g->reads[0] = input_read(layer, true);
+    p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
+    begin_panels(p, g, layer->d_model, heads * d, false);
+    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    return true;
+}
+
+/* Rows of tokens in a part */
+static int64_t part_rows(int64_t numbers)
+{
+    return max(1, PART_NUMBERS / numbers);
+}
+
+bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
+                      struct step *g)
+{
+    (void)p, (void)request;
+    if (!layer_is_recurrent(layer) || layer->projected)
+        return false;
+    switch (g->id) {
+    case STEP_SHARES:
+        g->size = part_rows(layer->h_v * (layer->decay == DECAY_COLUMN ? layer->d_k : 1));
+        return layer_decays(layer) || layer_corrects(layer);
+    case STEP_CONV: /* heads of q, k and, if they are convolved, v */
+        g->size = layer->h + layer->h_kv + (layer->conv_taps > 0 ? layer->h_v : 0);
+        return layer->conv_taps > 0 || layer->qk_norm != NORM_NONE;
+    default:
+        g->size = part_rows(layer->d_out);
+        return layer->out_gate != OUT_GATE_NONE;
+    }
+}
+
+bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+{
+    struct plan_rule *const r = &g->rule;
+    if (!layer_is_recurrent(layer))
+        return false;
+    const int64_t vecs = ceil_div(layer->d_v, p->lanes);
+    r->vecs = near_equal(vecs, most_vecs(p, layer));
+    r->strips = ceil_div(vecs, r->vecs);
+    r->rest = vecs - (r->strips - 1) * r->vecs;
+    r->columns = layer->d_v - (vecs - 1) * p->lanes;
+    r->heads = layer->h_out / layer->h_v;
+    r->together = max(1, min(r->heads, (p->isa->registers - OPERANDS_HELD) / r->vecs - 3));
+    r->unroll = request_is_small(request) ? 1 : min(ROWS_UNROLLED, layer->d_k);
+    g->size = layer->h_v * r->strips;
+    return true;
+}
+
+/* What is learned besides matrices */
+void place_rule_packed(struct plan_isa *p, const struct layer *layer)
+{
+    static const struct { enum layer_tensor tensor; enum layout_name id; } learned[] = {
+        {TENSOR_A_LOG, LAYOUT_A_LOG}, {TENSOR_DT_B, LAYOUT_DT_B}, {TENSOR_CONV_Q, LAYOUT_CONV_Q},
+        {TENSOR_CONV_K, LAYOUT_CONV_K}, {TENSOR_CONV_V, LAYOUT_CONV_V}, {TENSOR_G_O, LAYOUT_G_O}};
+    for (size_t i = 0; i < sizeof learned / sizeof *learned; i++) {
+        int64_t shape[4];
+        const int axes = layer_weight_shape(layer, learned[i].tensor, shape);
+        if (axes > 0)
+            place_new(p, learned[i].id, layer_tensor_name(learned[i].tensor), OWNER_PACKED, axes > 1 ? shape[1] : 1,
+                      shape[0]);
+    }
+}
+
+void place_rule(struct plan_isa *p, const struct layer *layer)
+{
+    const struct step *const g = plan_step(p, STEP_RULE);
+    if (g == NULL)
+        return;
+    const enum layout_name made[] = {LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_OUT_GATES, LAYOUT_DECAY,
+                                     LAYOUT_BETA, LAYOUT_Z};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        place(p, made[i]);
+    place_new(p, LAYOUT_STRIP, "strip of a state", OWNER_WORKER, layer->d_k, g->rule.vecs * p->lanes);
+    if (layer_decays(layer) && layer->decay == DECAY_COLUMN) /* of this token and the next: decays, decayed keys */
+        place_new(p, LAYOUT_DECAYS, "decays", OWNER_WORKER, 2, 2 * round_up(layer->d_k, p->lanes));
+}
+
+/* Each row of a strip is read, changed and written once a token. */
+static void count_rule(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input,
+                       double times)
+{
+    const struct layer *const l = m->layer;
+    const double rows = (double)tokens * times * (double)(l->h_v * l->d_k);
+    const double vecs = (double)((g->rule.strips - 1) * g->rule.vecs + g->rule.rest);
+    const double sums = (layer_corrects(l) ? 2 : 1) + (double)g->rule.heads;
+    const double states = times * (double)tokens / (double)l->seq_len * (double)(l->h_v * l->d_k * l->d_v);
+    (void)input;
+    w->fmas += rows * vecs * sums;
+    w->port_cycles += rows * vecs * sums / m->core->ports;
+    w->operations += layer_decays(l) ? rows * vecs : 0;
+    w->loads += rows * (vecs + (double)g->rule.strips * (sums + (l->decay == DECAY_COLUMN ? 1 : 0)));
+    w->tiles += (double)tokens * times * (double)(l->h_v * g->rule.strips);
+    w->overhead += (double)tokens * times * (double)(l->h_v * g->rule.strips) * RULE_CYCLES;
+    w->l3 += states * 2 * size_of(m, LAYOUT_STRIP) * m->far;
+}
+
+static int64_t tile_of(const struct plan_isa *p, const struct step *g)
+{
+    (void)p;
+    return (g->rule.together + 3) * g->rule.vecs;
+}
+
+static int64_t unroll_of(const struct step *g)
+{
+    return g->rule.unroll;
+}
+
+static void print_rule(FILE *out, const struct plan_isa *p, const struct step *g)
+{
+    fprintf(out, "      %-14s strips: " D64 " of " D64 " columns a state, outputs of " D64 " quer%s in one pass\n",
+            g->name, g->rule.strips, g->rule.vecs * p->lanes, g->rule.together, g->rule.together == 1 ? "y" : "ies");
+}
+
+void explain_rule(struct plan_isa *p, const struct layer *layer)
+{
+    const struct plan_rule *const r = &plan_step(p, STEP_RULE)->rule;
+    if (!layer->projected) {
+        explain_panels(p);
+        explain_block(p, layer);
+    }
+    reason(p, "token by token: a state is cut into " D64 " strip%s of at most " D64 " columns, each a part that stays "
+           "in L1 (" D64 " KiB) from the first token to the last", r->strips, plural(r->strips), r->vecs * p->lanes,
+           ceil_div(layer->d_k * r->vecs * p->lanes * (int64_t)element_size(TENSOR_F32), 1024));
+}
+
+const struct step_kind_row rule_kind = {.tile = tile_of, .unroll = unroll_of, .count = count_rule,
+                                        .print = print_rule};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* The recurrence of layer = recurrent, token by token: strips of a state's columns, and what is summed with them.
+ *
+ * Left out on purpose: anything about products with weights.
+ */
+#ifndef ATTNGEN_STEP_RULE_H
+#define ATTNGEN_STEP_RULE_H
+
+#include <stdint.h>
+
+/* A state [d_k][d_v] is cut by columns into strips, each a part of its own: a strip stays in L1 from the first token to
+ * the last. One pass over its rows updates it, sums the output of this token and what the state holds for the key of
+ * the next one. */
+struct plan_rule {
+    int64_t strips;        /* of a state */
+    int64_t vecs, rest;    /* vectors of a strip, and of the last one */
+    int64_t columns;       /* of the last one's last vector */
+    int64_t heads;         /* query heads of a state */
+    int64_t together;      /* of those whose outputs are summed in one pass, at most */
+    int64_t unroll;        /* rows of an iteration */
+};
+
+#endif

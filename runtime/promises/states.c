@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* See states.h. */
+#include "states.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "reference/compare.h"
+#include "base/memory.h"
+
+/* ---- a sequence in several calls ------------------------------------------------------------------------------- */
+
+/* The states of a stream that is fed call by call, and all rows of y so far */
+struct stream {
+    void *states[2];
+    float *y;
+};
+
+/* Tokens first … first + part->n - 1 of all sequences, and the states so far */
+static void take_tokens(const struct trial *t, struct inputs *part, size_t first, const struct stream *stream)
+{
+    int32_t *const lengths = part->tensor[TENSOR_LENGTHS];
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
+        const unsigned char *const from = t->in->tensor[tensor];
+        if (from == NULL || !(layer_tensor_has_axis(t->layer, tensor, "n") ||
+                              layer_tensor_has_axis(t->layer, tensor, "m")))
+            continue;
+        const size_t row = inputs_bytes(t->layer, t->in, tensor) / t->in->batch / t->in->n;
+        for (size_t b = 0; b < t->in->batch; b++)
+            memcpy((unsigned char *)part->tensor[tensor] + b * part->n * row, from + (b * t->in->n + first) * row,
+                   part->n * row);
+    }
+    for (size_t b = 0; lengths != NULL && b < t->in->batch; b++) {
+        const size_t all = inputs_keys(t->in, b);
+        lengths[b] = (int32_t)(all > first ? min_size(all - first, part->n) : 0);
+    }
+    for (int k = 0; k < inputs_compared(t->layer); k++)
+        memcpy(part->tensor[inputs_cache_of(t->layer, k)], stream->states[k], trial_cache_bytes(t, k));
+}
+
+/* One call of some tokens of all sequences, with which the stream goes on */
+static bool call_of_tokens(struct trial *t, size_t first, size_t count, const struct stream *stream)
+{
+    struct trial own = *t;
+    struct inputs part = *t->in;
+    const size_t row = (size_t)t->layer->d_out;
+    part.n = part.m = count;
+    part.borrows_weights = false;
+    inputs_allocate(&part, t->layer);
+    take_tokens(t, &part, first, stream);
+    own.in = &part;
+    own.now = (struct outputs){0};
+    own.scratch = (struct guarded){0};
+    trial_prepare(&own, 4, 1);
+    const bool good = trial_forward(&own, &part, "some of the tokens");
+    for (size_t b = 0; good && b < part.batch; b++)
+        memcpy(stream->y + (b * t->in->n + first) * row, (const float *)own.now.y.data + b * count * row,
+               count * row * sizeof(float));
+    for (int k = 0; good && k < inputs_compared(t->layer); k++)
+        memcpy(stream->states[k], own.now.cache[k].data, own.now.cache[k].bytes);
+    trial_release(&own);
+    inputs_free(&part);
+    return good;
+}
+
+/* The same bits of y and of the states, however tokens are cut into calls */
+static bool cuts_agree(struct trial *t)
+{
+    struct random random = {t->seed ^ 0x6375};
+    const int parts = inputs_compared(t->layer);
+    struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
+    bool good = true;
+    for (int k = 0; k < parts; k++)
+        stream.states[k] = memory_get(trial_cache_bytes(t, k), 1);
+    for (size_t most = 1; good && most < t->in->n; most = 4 * most + 1) {
+        for (int k = 0; k < parts; k++)
+            memcpy(stream.states[k], t->in->tensor[inputs_cache_of(t->layer, k)], trial_cache_bytes(t, k));
+        for (size_t first = 0, count; good && first < t->in->n; first += count) {
+            count = min_size(1 + random_bits(&random) % most, t->in->n - first);
+            good = call_of_tokens(t, first, count, &stream);
+        }
+        if (good && memcmp(stream.y, t->base.y.data, trial_bytes(t, TENSOR_Y)) != 0)
+            good = violated(t, "calls of at most %zu tokens: y has other bits than that of one call", most);
+        for (int k = 0; good && k < parts; k++)
+            if (memcmp(stream.states[k], t->base.cache[k].data, trial_cache_bytes(t, k)) != 0)
+                good = violated(t, "calls of at most %zu tokens: %s has other bits than that of one call", most,
+                                layer_tensor_name(inputs_cache_of(t->layer, k)));
+    }
+    free(stream.y);
+    free(stream.states[0]);
+    free(stream.states[1]);
+    return good;
+}
+
+/* ---- what a number reaches ------------------------------------------------------------------------------------- */
+
+/* A number that is spoiled: of sequence b, token t, head or state `head`, column (STATE: of d_v) */
+struct spoiled {
+    enum layer_tensor tensor;
+    size_t b, t, head, column;
+};
+
+/* Whether it reaches y of this sequence, token, head and column */
+static bool reaches(const struct layer *layer, const struct spoiled *of, size_t b, size_t t, size_t o, size_t column)
+{
+    const size_t h = (size_t)layer->h, h_kv = (size_t)layer->h_kv, h_v = (size_t)layer->h_v;
+    const size_t h_out = (size_t)layer->h_out, state = o * h_v / h_out;
+    if (b != of->b || (of->tensor == TENSOR_Q ? t != of->t : t < of->t))
+        return false;
+    switch (of->tensor) {
+    case TENSOR_Q: return o * h / h_out == of->head;
+    case TENSOR_K: return state * h_kv / h_v == of->head;
+    case TENSOR_V: case TENSOR_STATE: return state == of->head && column == of->column;
+    default: return state == of->head;
+    }
+}
+
+/* y where the number reaches is not finite; all else, and the states of others, have the bits of before. */
+static bool check_reach(struct trial *t, const struct spoiled *of, bool nan)
+{
+    const struct layer *layer = t->layer;
+    const size_t h_out = (size_t)layer->h_out, d_v = (size_t)layer->d_v, h_v = (size_t)layer->h_v;
+    const float *const now = t->now.y.data, *const base = t->base.y.data;
+    for (size_t at = 0; at < trial_count(t, TENSOR_Y); at++) {
+        const size_t b = at / d_v / h_out / t->in->n, token = at / d_v / h_out % t->in->n;
+        const bool reached = token < inputs_keys(t->in, b) &&
+                             reaches(layer, of, b, token, at / d_v % h_out, at % d_v);
+        if (reached ? nan && isfinite(now[at]) : memcmp(&now[at], &base[at], sizeof *now) != 0)
+            return violated(t, "%s in %s of token %zu, head %zu: y[%zu][%zu][%zu][%zu] is %.9g, before it was %.9g",
+                            nan ? "NaN" : "infinity", layer_tensor_name(of->tensor), of->t, of->head, b, token,
+                            at / d_v % h_out, at % d_v, (double)now[at], (double)base[at]);
+    }
+    const size_t each = (size_t)layer->d_k * d_v;
+    for (size_t s = 0; s < t->in->batch * h_v; s++) {
+        const size_t head = of->tensor == TENSOR_K ? s % h_v * (size_t)layer->h_kv / h_v : s % h_v;
+        const bool own = of->tensor != TENSOR_Q && s / h_v == of->b && head == of->head;
+        if (!own && memcmp((const float *)t->now.cache[0].data + s * each,
+                           (const float *)t->base.cache[0].data + s * each, each * sizeof(float)) != 0)
+            return violated(t, "%s in %s of token %zu, head %zu changed another state, %zu of sequence %zu",
+                            nan ? "NaN" : "infinity", layer_tensor_name(of->tensor), of->t, of->head, s % h_v, s / h_v);
+    }
+    return true;
+}
+
+/* Spoils one number of the tensor; its place in memory is drawn. */
+static size_t draw_place(const struct trial *t, struct spoiled *of, struct random *random)
+{
+    const struct layer *layer = t->layer;
+    int64_t shape[4] = {1, 1, 1, 1};
+    size_t index[4] = {of->b, 0, 0, 0};
+    const int axes = inputs_shape(layer, t->in, of->tensor, shape);
+    size_t at = of->b;
+    for (int axis = 1; axis < axes; axis++) {
+        const bool tokens = axis == 1 && of->tensor != TENSOR_STATE;
+        const size_t extent = tokens ? inputs_keys(t->in, of->b) : (size_t)shape[axis];
+        index[axis] = random_bits(random) % extent;
+        at = at * (size_t)shape[axis] + index[axis];
+    }
+    of->t = of->tensor == TENSOR_STATE ? 0 : index[1];
+    of->head = index[of->tensor == TENSOR_STATE ? 1 : 2];
+    of->column = index[3];
+    return at;
+}
+
+static bool numbers_stay(struct trial *t)
+{
+    static const enum layer_tensor tensors[] = {TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_DECAY, TENSOR_BETA, TENSOR_STATE};
+    struct random random = {t->seed ^ 0x7265};
+    bool good = true;
+    for (size_t i = 0; good && i < 2 * sizeof tensors / sizeof *tensors; i++) {
+        struct spoiled of = {.tensor = tensors[i / 2], .b = random_bits(&random) % t->in->batch};
+        struct inputs in;
+        if (!layer_has_tensor(t->layer, of.tensor) || inputs_keys(t->in, of.b) == 0)
+            continue;
+        inputs_copy(&in, t->layer, t->in);
+        const bool nan = i % 2 == 0;
+        ((float *)in.tensor[of.tensor])[draw_place(t, &of, &random)] = nan ? NAN : INFINITY;
+        trial_prepare(t, 12, 1);
+        good = trial_forward(t, &in, "a number that is not finite") && check_reach(t, &of, nan);
+        inputs_free(&in);
+    }
+    return good;
+}
+
+/* ---- numbers at the ends of f32 --------------------------------------------------------------------------------- */
+
+/* Of token t: values and keys of zeros, huge, tiny and subnormal ones, decays of 0, 1 and beyond what f32 holds */
+static void spoil_token(const struct trial *t, struct inputs *in, size_t row)
+{
+    static const float factors[] = {1, 0, 1e30f, 1e-30f, 1e-42f, 1, 1};
+    static const float decays[] = {0, -1e-6f, -20, -87, -100, -3e38f, 0};
+    const struct layer *layer = t->layer;
+    const size_t kind = (row + t->seed) % (sizeof factors / sizeof *factors);
+    const size_t v = (size_t)(layer->h_v * layer->d_v), k = (size_t)(layer->h_kv * layer->d_k);
+    for (size_t c = 0; c < v; c++)
+        ((float *)in->tensor[TENSOR_V])[row * v + c] *= factors[kind];
+    for (size_t c = 0; kind == 1 && c < k; c++)
+        ((float *)in->tensor[TENSOR_K])[row * k + c] = 0;
+    const size_t d = layer_decays(layer) ? inputs_count(layer, in, TENSOR_DECAY) / in->batch / in->n : 0;
+    for (size_t c = 0; c < d; c++)
+        ((float *)in->tensor[TENSOR_DECAY])[row * d + c] = decays[(row / 2 + c) % (sizeof decays / sizeof *decays)];
+    for (size_t c = 0; layer_corrects(layer) && c < (size_t)layer->h_v && kind > 4; c++)
+        ((float *)in->tensor[TENSOR_BETA])[row * (size_t)layer->h_v + c] = kind == 5 ? 0 : 1;
+}
+
+static bool ends_are_right(struct trial *t)
+{
+    static const char what[] = "tokens of zeros, of huge and of tiny numbers";
+    struct inputs in;
+    struct reference reference = {.y = NULL};
+    struct bounds bounds = {.y_worst = NULL};
+    struct comparison y = {0}, states = {0};
+    inputs_copy(&in, t->layer, t->in);
+    for (size_t row = 0; row < in.batch * in.n; row++)
+        spoil_token(t, &in, row);
+    bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
+    trial_prepare(t, 8, 1);
+    bool good = trial_forward(t, &in, what);
+    if (good) {
+        const void *after[CACHE_PARTS] = {t->now.cache[0].data};
+        compare_y(&y, t->layer, &in, &reference, &bounds, t->now.y.data, GATE_WORST);
+        compare_cache(&states, t->layer, &in, &reference, &bounds, false, after, GATE_WORST);
+    }
+    const struct comparison *const miss = y.misses > 0 ? &y : &states;
+    if (good && miss->misses > 0)
+        good = violated(t, "%s: %s[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what,
+                        layer_tensor_name(miss->tensor), miss->index[0], miss->index[1], miss->index[2], miss->actual,
+                        miss->expected, miss->misses);
+    reference_free(&reference);
+    inputs_free(&in);
+    return good;
+}
+
+/* ---- x ---------------------------------------------------------------------------------------------------------- */
+
+/* A number of x that is NaN reaches its own token and those after it, of its sequence alone. */
+static bool rows_stay(struct trial *t)
+{
+    const size_t d = (size_t)t->layer->d_out, n = t->in->n;
+    struct random random = {t->seed ^ 0x726f};
+    const size_t b = random_bits(&random) % t->in->batch, tokens = inputs_keys(t->in, b);
+    const size_t token = tokens > 0 ? random_bits(&random) % tokens : 0;
+    struct inputs in;
+    if (tokens == 0)
+        return true;
+    inputs_copy(&in, t->layer, t->in);
+    const size_t width = (size_t)t->layer->d_model;
+    ((float *)in.tensor[TENSOR_X])[(b * n + token) * width + random_bits(&random) % width] = NAN;
+    trial_prepare(t, 12, 1);
+    bool good = trial_forward(t, &in, "NaN in x");
+    const float *const now = t->now.y.data, *const base = t->base.y.data;
+    for (size_t at = 0; good && at < trial_count(t, TENSOR_Y); at++) {
+        const size_t row = at / d % n;
+        const bool reached = at / d / n == b && row >= token && row < tokens;
+        if (reached ? isfinite(now[at]) : memcmp(&now[at], &base[at], sizeof *now) != 0)
+            good = violated(t, "NaN in x of token %zu of sequence %zu: y[%zu][%zu][%zu] is %.9g, before it was %.9g",
+                            token, b, at / d / n, row, at % d, (double)now[at], (double)base[at]);
+    }
+    inputs_free(&in);
+    return good;
+}
+
+bool states_hold(struct trial *t)
+{
+    if (!layer_is_recurrent(t->layer) || t->in->batch * t->in->n == 0)
+        return true;
+    return cuts_agree(t) && (t->layer->projected ? numbers_stay(t) && ends_are_right(t) : rows_stay(t));
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* See recurrence.h. The bound, docs/bound.md, "States": errors of a column of S are carried from token to token by
+ * (I - beta k k^T) D, D = diag(e^decay), whose norm is at most e_max max(1, |1 - beta |k|^2|), and what a token adds is
+ * known from its own numbers. So one number for each column, the 2-norm of its error, is enough.
+ */
+#include "recurrence.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "roundoff.h"
+#include "base/memory.h"
+
+/* Errors of a column of S: at most; as a random walk whose steps are roundings; and of what is read, which add up. */
+struct column { double worst, walk, read; };
+
+/* One state */
+struct state {
+    const struct recurrence *of;
+    size_t d_k, d_v, s;    /* s: of the sequence's states */
+    double *numbers;       /* [d_k][d_v] */
+    double *e, *e_error;   /* [d_k] of a token: e^decay of each row; how far a kernel's may be from it */
+    const double *k;       /* [d_k] of a token */
+    double *held, *held_size, *held_squares; /* [d_v] k^T D S; of its products the sizes, and the squares */
+    double *held_moved;    /* [d_v] what errors of decays make of it */
+    double *u;             /* [d_v] beta (v - k^T D S) */
+    double beta, k_error, beta_error; /* of a token; k_error: the norm of k's error */
+    struct column *error;  /* [d_v] */
+};
+
+static double norm_of_vector(const double *x, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += square(x[i]);
+    return sqrt(sum);
+}
+
+/* The numbers of token t */
+static void read_token(struct state *s, size_t t)
+{
+    const struct recurrence *const of = s->of;
+    const struct layer *const layer = of->layer;
+    const size_t columns = layer->decay == DECAY_COLUMN ? s->d_k : 1;
+    const size_t k = t * of->k.columns + s->s * (size_t)layer->h_kv / (size_t)layer->h_v * s->d_k;
+    const size_t beta = t * of->beta.columns + s->s;
+    s->k = of->k.value + k;
+    s->k_error = norm_of_vector(of->k.error + k, s->d_k);
+    for (size_t i = 0; i < s->d_k; i++) {
+        const size_t at = t * of->decay.columns + s->s * columns + i % columns;
+        const double g = layer_decays(layer) ? of->decay.value[at] : 0;
+        s->e[i] = exp(g);
+        s->e_error[i] = !layer_decays(layer) ? 0 /* below f32's normal numbers it may be 0 */
+                                             : s->e[i] * (expm1(of->decay.error[at]) + 2 * BOUND_U * fabs(g) +
+                                                          BOUND_EXP2) +
+                                                   (s->e[i] < 4 * FLT_MIN ? FLT_MIN : 0);
+    }
+    s->beta = layer_corrects(layer) ? of->beta.value[beta] : 1;
+    s->beta_error = layer_corrects(layer) ? of->beta.error[beta] : 0;
+}
+
+/* held = k^T D S, u = beta (v - held) */
+static void correct(struct state *s, size_t t)
+{
+    const size_t d_v = s->d_v;
+    const bool corrects = layer_corrects(s->of->layer);
+    double *const sums[] = {s->held, s->held_size, s->held_squares, s->held_moved};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        memset(sums[i], 0, d_v * sizeof *sums[i]);
+    for (size_t i = 0; corrects && i < s->d_k; i++)
+        for (size_t j = 0; j < d_v; j++) {
+            const double product = s->k[i] * s->e[i] * s->numbers[i * d_v + j];
+            s->held[j] += product;
+            s->held_size[j] += fabs(product);
+            s->held_squares[j] += square(product);
+            s->held_moved[j] += fabs(s->k[i] * s->e_error[i] * s->numbers[i * d_v + j]);
+        }
+    for (size_t j = 0; j < d_v; j++) {
+        const double v = s->of->v.value[t * s->of->v.columns + s->s * d_v + j];
+        s->u[j] = corrects ? s->beta * (v - s->held[j]) : v;
+    }
+}
+
+/* What token t adds to the errors of S, and how those of before are carried; before S becomes that of t */
+static void carry_errors(struct state *s, size_t t)
+{
+    const bool corrects = layer_corrects(s->of->layer);
+    const double k = norm_of_vector(s->k, s->d_k), d_k = (double)s->d_k, beta = fabs(s->beta);
+    const double gamma = gamma_of(s->d_k + 3), omega = s->of->omega;
+    double e_most = 0, moved_most = 0;
+    for (size_t i = 0; i < s->d_k; i++) {
+        e_most = fmax(e_most, s->e[i]);
+        moved_most = fmax(moved_most, s->e_error[i]);
+    }
+    const double carried = e_most * (corrects ? fmax(1, fabs(1 - s->beta * k * k)) : 1);
+    for (size_t j = 0; j < s->d_v; j++) {
+        struct column *const c = &s->error[j];
+        double rows = 0, rows_walk = 0, rows_read = 0, squares = 0, most = 0; /* of rows: squares */
+        for (size_t i = 0; i < s->d_k; i++) {
+            const double number = s->numbers[i * s->d_v + j], kept = s->e[i] * fabs(number);
+            const double moved = s->e_error[i] * fabs(number);
+            const double added = fabs(s->k[i] * s->u[j]); /* rounded where there is no fused multiply-add */
+            const double next = fabs(s->e[i] * number + s->k[i] * s->u[j]);
+            rows += square(BOUND_U * (kept + added + next) + moved + 3 * omega);
+            rows_walk += square(BOUND_U) * (square(kept) + square(added) + square(next));
+            rows_read += square(moved);
+            squares += square(kept);
+            most = fmax(most, kept + added);
+        }
+        /* of the correction u: of what is read, and in all */
+        const double given = s->of->v.error[t * s->of->v.columns + s->s * s->d_v + j];
+        const double gap = corrects ? fabs(s->of->v.value[t * s->of->v.columns + s->s * s->d_v + j] - s->held[j]) : 0;
+        const double held = s->held_size[j] + k * e_most * c->worst;
+        const double read = corrects ? (beta + s->beta_error) * (s->held_moved[j] + given +
+                                                                 s->k_error * (sqrt(squares) + e_most * c->worst)) +
+                                           s->beta_error * gap
+                                     : given;
+        const double u = !corrects ? read
+                                   : read + (beta + s->beta_error) * (gamma * held + k * moved_most * c->worst +
+                                                                      3 * BOUND_U * gap + (d_k + 3) * omega) +
+                                         s->beta_error * k * e_most * c->worst + omega;
+        const double u_walk = !corrects ? 0
+                                        : square(beta * BOUND_U) * d_k * (s->held_squares[j] + square(s->held[j])) +
+                                              3 * square(BOUND_U * s->u[j]);
+        const double again = 3 * BOUND_U * e_most + moved_most;
+        c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * fabs(s->u[j]);
+        c->walk = square(carried) * c->walk + rows_walk + square(k) * u_walk;
+        c->read = carried * c->read + sqrt(rows_read) + k * read + s->k_error * fabs(s->u[j]) +
+                  3 * sqrt(d_k) * omega;
+        if (!(fmax(most, held) + c->worst <= FLT_MAX)) /* f32 may overflow */
+            c->worst = c->walk = INFINITY;
+    }
+}
+
+static void update(struct state *s)
+{
+    for (size_t i = 0; i < s->d_k; i++)
+        for (size_t j = 0; j < s->d_v; j++)
+            s->numbers[i * s->d_v + j] = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
+}
+
+/* Outputs of the query heads of this state for token t, and their errors */
+static void read_state(const struct state *s, size_t t)
+{
+    const struct recurrence *const of = s->of;
+    const size_t h = (size_t)of->layer->h, h_v = (size_t)of->layer->h_v, h_out = (size_t)of->layer->h_out;
+    const double scale = of->layer->scale, d_k = (double)s->d_k, gamma = gamma_of(s->d_k + 1);
+    for (size_t o = s->s * (h_out / h_v); o < (s->s + 1) * (h_out / h_v); o++) {
+        const size_t first = t * of->q.columns + o * h / h_out * s->d_k;
+        const double *const q = of->q.value + first;
+        const double q_norm = norm_of_vector(q, s->d_k), q_error = norm_of_vector(of->q.error + first, s->d_k);
+        for (size_t j = 0; j < s->d_v; j++) {
+            const size_t at = t * of->out.columns + o * s->d_v + j;
+            const struct column *const c = &s->error[j];
+            double sum = 0, size = 0, squares = 0, column = 0;
+            for (size_t i = 0; i < s->d_k; i++) {
+                const double number = s->numbers[i * s->d_v + j], product = q[i] * number;
+                sum += product;
+                size += fabs(product);
+                squares += square(product);
+                column += square(number);
+            }
+            of->out.value[at] = scale * sum;
+            if (!of->bounds)
+                continue;
+            const double read = q_error * (sqrt(column) + c->worst);
+            const double last = 3 * BOUND_U * fabs(scale * sum) + (fabs(scale) * d_k + 1) * of->omega;
+            of->out.error[at] = fabs(scale) * (q_norm * c->worst * (1 + gamma) + gamma * size + read) + last;
+            const double walk = square(q_norm) * c->walk + square(BOUND_U) * d_k * (squares + square(sum));
+            if (of->drawn != NULL)
+                of->drawn[at] = fmin(of->out.error[at],
+                                     fabs(scale) * (BOUND_LAMBDA * sqrt(walk) + q_norm * c->read + read) + last);
+            if (!((size + q_norm * c->worst) * fmax(1, fabs(scale)) <= FLT_MAX))
+                of->out.error[at] = INFINITY;
+        }
+    }
+}
+
+/* Errors of the state after the call: those of a column as a whole, for each of its numbers */
+static void keep_errors(const struct state *s)
+{
+    const size_t first = s->s * s->d_k * s->d_v;
+    for (size_t at = 0; s->of->bounds && at < s->d_k * s->d_v; at++) {
+        const struct column *const c = &s->error[at % s->d_v];
+        s->of->state_error[first + at] = c->worst;
+        s->of->state_drawn[first + at] = fmin(c->worst, BOUND_LAMBDA * sqrt(c->walk) + c->read);
+    }
+}
+
+void recurrence_run(struct recurrence *of)
+{
+    const size_t d_k = (size_t)of->layer->d_k, d_v = (size_t)of->layer->d_v;
+    double *const work = memory_get(2 * d_k + 5 * d_v, sizeof *work);
+    struct column *const error = memory_get(d_v, sizeof *error);
+    for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
+        struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
+                          .e = work, .e_error = work + d_k, .held = work + 2 * d_k, .error = error};
+        s.held_size = s.held + d_v;
+        s.held_squares = s.held_size + d_v;
+        s.held_moved = s.held_squares + d_v;
+        s.u = s.held_moved + d_v;
+        for (size_t j = 0; j < d_v; j++) /* a kernel may take subnormal numbers as 0 */
+            error[j] = (struct column){.worst = of->omega < FLT_MIN ? 0 : sqrt((double)d_k) * FLT_MIN};
+        for (size_t t = 0; t < of->tokens; t++) {
+            read_token(&s, t);
+            correct(&s, t);
+            if (of->bounds)
+                carry_errors(&s, t);
+            update(&s);
+            read_state(&s, t);
+        }
+        keep_errors(&s);
+    }
+    free(work);
+    free(error);
+}

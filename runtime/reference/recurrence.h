@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* The states of layer = recurrent in double, token by token, and how far a kernel in f32 may be from them.
+ *
+ * Left out on purpose: what is made of x before, and of the outputs after (recurrent.h); chunks: the recurrence alone
+ * defines the layer.
+ */
+#ifndef ATTNRUN_RECURRENCE_H
+#define ATTNRUN_RECURRENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "spec/layer.h"
+
+/* Numbers [tokens][columns], and how far a kernel's may be from them, at most */
+struct made {
+    double *value, *error;
+    size_t columns;
+};
+
+/* One sequence: what the recurrence reads and writes. */
+struct recurrence {
+    const struct layer *layer;
+    size_t tokens;
+    bool bounds;       /* errors are asked for */
+    double omega;      /* of f32: the error of a product, at least */
+    struct made q, k, v;        /* [tokens][h*d_k], [h_kv*d_k], [h_v*d_v] */
+    struct made decay, beta;    /* logarithms [tokens][h_v] or [h_v*d_k], shares [h_v]; where the rule has them */
+    struct made out;            /* [tokens][h_out*d_v] */
+    double *drawn;              /* of out's errors, as a random walk, where those of what is read are small */
+    double *state;              /* [h_v][d_k][d_v], before and after */
+    double *state_error, *state_drawn; /* after */
+};
+
+/* Errors that are infinite or NaN: f32 may overflow on the way. */
+void recurrence_run(struct recurrence *of);
+
+#endif
