@@ -23,7 +23,7 @@ struct arguments {
     const char *isas, *deps, *templates, *plan, *size, *name, *cache, *weight_type, *cache_type;
     const char *precision;
     uint64_t batch, seq_len, cache_len; /* 0: not given */
-    bool split, shim, explain, any_cpu, keys, help, version, specs_alone;
+    bool split, shim, explain, any_cpu, keys, help, version, specs_alone, list;
 };
 
 extern const struct option_program attngen_program;

@@ -367,7 +367,7 @@ static void import(struct job *job)
     parse_isas(job);
     const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->weight_type,
                                            a->cache_type, a->precision, a->seq_len, a->cache_len,
-                                           named_isas(job), &a->ignore};
+                                           named_isas(job), &a->ignore, false};
     if (good(job) && import_model(&job->imported, &request, &job->diag) && a->specs_alone)
         generate(job);
 }
@@ -425,6 +425,8 @@ int main(int argc, char **argv)
         arguments_help(a, stdout);
     else if (a->keys)
         layer_print_keys(stdout);
+    else if (a->list)
+        code = import_list(stdout, &job.diag);
     else if (a->version)
         puts("attngen " ATTNGEN_VERSION);
     else {

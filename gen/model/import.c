@@ -227,6 +227,8 @@ static void push_options(lua_State *lua, const struct importer *importer)
     set_text(lua, "precision", importer->request->precision);
     set_number(lua, "seq_len", importer->request->seq_len);
     set_number(lua, "cache_len", importer->request->cache_len);
+    lua_pushboolean(lua, importer->request->list);
+    lua_setfield(lua, -2, "list");
     set_texts(lua, "ignore", importer->request->ignore->text, importer->request->ignore->count);
 }
 
@@ -330,6 +332,20 @@ bool import_model(struct imported *imported, const struct import_request *reques
     layer_free(importer.layer);
     tensors_free(&importer.tensors);
     return diag->errors == errors;
+}
+
+int import_list(FILE *to, struct diag *diag)
+{
+    static const struct option_texts none = {0};
+    const struct import_request request = {.model = ".", .ignore = &none, .list = true};
+    struct imported imported = {0};
+    struct importer importer = {.request = &request, .diag = diag, .imported = &imported};
+    run_script(&importer);
+    for (size_t i = 0; i < imported.output.count; i++)
+        fputs(imported.output.files[i].text, to);
+    free(importer.reader.text);
+    import_free(&imported);
+    return diag_report(diag, stderr);
 }
 
 void import_free(struct imported *imported)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/output.h"
 
@@ -26,6 +27,7 @@ struct import_request {
     uint64_t seq_len, cache_len; /* 0: by the model */
     unsigned isas; /* sets that each layer must be able to have */
     const struct option_texts *ignore; /* keys of config.json that change nothing */
+    bool list; /* nothing is imported: the text is a table of what can be */
 };
 
 struct imported {
@@ -39,5 +41,8 @@ struct imported {
 /* False with errors in diag. Call import_free() either way. */
 bool import_model(struct imported *imported, const struct import_request *request, struct diag *diag);
 void import_free(struct imported *imported);
+
+/* Prints a table: each model_type, and the classes that are read. → the program's exit code */
+int import_list(FILE *to, struct diag *diag);
 
 #endif

@@ -1185,6 +1185,28 @@ local function tell(model, problems)
     return #problems > 0
 end
 
+-- A row for each model_type: the classes that its family reads. A family says these first, and is then left.
+local function list_text()
+    local out = {}
+    for _, kind in ipairs(sorted_keys(families)) do
+        local model, classes = new_model({config = {}, tensors = {}, files = {}}, kind), nil
+        model.class = function(_, known)
+            classes = known
+            error(classes)
+        end
+        pcall(model:base(model.family), model)
+        local names = {}
+        for i, ending in ipairs(sorted_keys(classes or {})) do
+            names[i] = families[kind][2] .. ending
+        end
+        out[#out + 1] = ("%-16s %s\n"):format(kind, table.concat(names, " "))
+    end
+    return table.concat(out)
+end
+if options.list then
+    return "list", {{"", list_text()}}
+end
+
 -- → name, {{ending, text}…}, a note; nothing where host.wrong() has told why
 local checkpoint = host.run("model/checkpoint.lua")(host, options.folder, sorted_keys)
 if not checkpoint then

@@ -371,7 +371,7 @@ def answers(kind, model, call):
     if kind.endswith("MultipleChoice"):  # of one question here
         return {"classifier": model(**{key: rows[None] for key, rows in call.items()}).logits.reshape(BATCH, 1)}
     out = model(**call)
-    names = {"prediction_logits": "logits", "seq_relationship_logits": "seq_relationship", "pooler_output": "pooler",
+    names = {"sop_logits": "order", "prediction_logits": "logits", "seq_relationship_logits": "seq_relationship", "pooler_output": "pooler",
              "last_hidden_state": "hidden", "logits": "classifier"}
     if kind.endswith(("LM", "LMHeadModel", "Generation", "MTModel")):
         names["logits"] = "logits"

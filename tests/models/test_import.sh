@@ -316,6 +316,9 @@ ends 2 "$attngen" import --specs m --plan x; says "unknown option '--plan'"
 ends 0 "$attngen" help import; prints '--cache-len N'
 ends 0 "$attngen" import --specs --help; prints 'usage: attngen import DIR'
 
+ends 0 "$attngen" import --list; prints 'bert             BertForMaskedLM BertForMultipleChoice'
+check "each row of the table has classes" eval '! "$attngen" import --list | grep -v "^[a-z0-9_-]*  *[A-Z].*Model"'
+
 # ---- headers ----
 
 # header TEXT [BYTES]: a model.safetensors of this header and so many bytes of data

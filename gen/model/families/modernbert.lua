@@ -31,6 +31,7 @@ return function(m)
     c:ignore("initializer_cutoff_factor deterministic_flash_attn sparse_prediction sparse_pred_ignore_index " ..
              "mlp_dropout reference_compile repad_logits_with_grad layer_norm_eps position_embedding_type " ..
              "gradient_checkpointing")
+    c:only("rope_scaling", nil, "it would be of both kinds of layers; write rope_parameters with both")
     m:decoder{
         keys = {eps = "norm_eps", act = "hidden_activation", h_kv = false, d_k = false}, eps = 1e-5, norm = "layer",
         shift = c:flag("norm_bias", false), both = true, act = "gelu", tied = true, heads = heads,
