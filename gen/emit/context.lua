@@ -67,13 +67,6 @@ function helpers.c_comment_wrap(text, width, prefix)
     return table.concat(lines, "\n")
 end
 
--- Numbers of one sequence in a tensor [batch][2][3]…
-function helpers.state_numbers(tensor)
-    local product = 1
-    for extent in tensor.shape:gmatch("%[(%d+)%]") do product = product * math.tointeger(extent) end
-    return product
-end
-
 -- The items of `list` whose kind is one of the words of the first text, then those of the second, and so on.
 function helpers.of_kinds(list, ...)
     local found = {}

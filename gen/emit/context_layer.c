@@ -24,8 +24,8 @@ static void push_keys(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "CACHE_APART", layer->cache_apart);
     emit_set_integer(emit, "D_IN_Q", layer->d_in_q);
     emit_set_integer(emit, "H_OUT", layer->h_out);
-    emit_set_integer(emit, "LARGEST_STATE", /* numbers of a sequence in one tensor */
-                     max(layer->h_v * layer->d_k * layer->d_v, layer->conv_channels * layer->conv_history));
+    emit_set_integer(emit, "STATE_SIZE", layer->h_v * layer->d_k * layer->d_v); /* numbers of a sequence */
+    emit_set_integer(emit, "CONV_STATE_SIZE", layer->conv_channels * layer->conv_history);
     emit_set_integer(emit, "D_IN_KV", layer->d_in_kv);
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const char *name = key_rows[key].context;

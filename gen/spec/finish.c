@@ -47,6 +47,14 @@ static void scaling_text(const struct layer *layer, char text[FINISH_TEXT])
                  layer->rope.beta_slow, layer->rope.beta_fast, layer->rope.truncate ? "" : ", not truncated",
                  layer->rope.attention_factor);
         break;
+    case SCALING_DYNAMIC:
+        snprintf(text, FINISH_TEXT, " scaled as dynamic (factor %.9g, original length %.9g, for %lld tokens)", factor,
+                 length, (long long)layer->rope.len);
+        break;
+    case SCALING_LONGROPE:
+        snprintf(text, FINISH_TEXT, " / factors of their own, for %lld tokens, times %.9g", (long long)layer->rope.len,
+                 layer->rope.attention_factor);
+        break;
     default:
         break;
     }

@@ -128,17 +128,23 @@ KEY(ROPE_POSITIONS, rope_positions, WORD, FIELD(rope.given), .context = "ROPE_GI
     .words = {{"offset", false, NULL}, {"given", true, NULL}})
 KEY(ROPE_SCALING, rope_scaling, WORD, FIELD(rope.scaling), .steers = STEERS_NOTHING, OF_ROPE, .restated = true,
     .words = {{"none", SCALING_NONE, NULL}, {"linear", SCALING_LINEAR, NULL}, {"llama3", SCALING_LLAMA3, NULL},
-              {"yarn", SCALING_YARN, NULL}},
+              {"yarn", SCALING_YARN, NULL}, {"dynamic", SCALING_DYNAMIC, "ntk dynamic_ntk"},
+              {"longrope", SCALING_LONGROPE, "su factors"}},
     .nicknames = {{"rope_type", ""}})
-KEY(ROPE_FACTOR, rope_factor, POSITIVE, FIELD(rope.factor), .absent = 1, OF_SCALING(LINEAR | LLAMA3 | YARN))
-KEY(ROPE_ORIGINAL_LEN, rope_original_len, POSITIVE, FIELD(rope.original_len), OF_SCALING(LLAMA3 | YARN))
+KEY(ROPE_FACTOR, rope_factor, POSITIVE, FIELD(rope.factor), .absent = 1, OF_SCALING(LINEAR | LLAMA3 | YARN | DYNAMIC))
+KEY(ROPE_ORIGINAL_LEN, rope_original_len, POSITIVE, FIELD(rope.original_len),
+    OF_SCALING(LLAMA3 | YARN | DYNAMIC | LONGROPE))
 KEY(ROPE_LOW, rope_low, POSITIVE, FIELD(rope.low), .absent = 1, OF_SCALING(LLAMA3))
 KEY(ROPE_HIGH, rope_high, POSITIVE, FIELD(rope.high), .absent = 4, OF_SCALING(LLAMA3))
 KEY(ROPE_BETA_FAST, rope_beta_fast, POSITIVE, FIELD(rope.beta_fast), .absent = 32, OF_SCALING(YARN))
 KEY(ROPE_BETA_SLOW, rope_beta_slow, POSITIVE, FIELD(rope.beta_slow), .absent = 1, OF_SCALING(YARN))
 KEY(ROPE_TRUNCATE, rope_truncate, SWITCH, FIELD(rope.truncate), .absent = true, OF_SCALING(YARN))
-KEY(ROPE_ATTENTION_FACTOR, rope_attention_factor, POSITIVE, FIELD(rope.attention_factor), OF_SCALING(YARN),
-    .context = "ROPE_FACTOR", .nicknames = {{"attn_factor mscale attention_factor", ""}})
+KEY(ROPE_ATTENTION_FACTOR, rope_attention_factor, POSITIVE, FIELD(rope.attention_factor),
+    OF_SCALING(YARN | LONGROPE), .context = "ROPE_FACTOR",
+    .nicknames = {{"attn_factor mscale attention_factor", ""}})
+KEY(ROPE_FACTORS, rope_factors, LIST, OF_SCALING(LONGROPE), .nicknames = {{"short_factor", ""}})
+KEY(ROPE_LONG_FACTORS, rope_long_factors, LIST, OF_SCALING(LONGROPE), .nicknames = {{"long_factor", ""}})
+KEY(ROPE_LEN, rope_len, SIZE, FIELD(rope.len), OF_SCALING(DYNAMIC | LONGROPE))
 KEY(SCALE, scale, FACTOR, FIELD(scale), .steers = STEERS_NOTHING, .context = "SCALE", .of = OF_HEADS,
     .nicknames = {{"query_pre_attn_scalar", ", 1 over its root"},
                   {"softmax_scale scaling attention_multiplier", ""}})

@@ -54,6 +54,8 @@ static bool has_norm_to_share(struct spec *spec)
 #define LINEAR (1u << SCALING_LINEAR)
 #define LLAMA3 (1u << SCALING_LLAMA3)
 #define YARN (1u << SCALING_YARN)
+#define DYNAMIC (1u << SCALING_DYNAMIC)
+#define LONGROPE (1u << SCALING_LONGROPE)
 #define OF_BUCKETS .has_meaning = has_buckets, \
     .idle = "only relative = t5 has buckets; leave it out, or write relative = t5"
 #define OF_TABLE .has_meaning = has_table, \

@@ -142,7 +142,8 @@ void layer_print_keys(FILE *out)
         [KIND_NAME] = "a C identifier", [KIND_SIZE] = "a whole number from 1",
         [KIND_REACH] = "a whole number from 0, or unbounded", [KIND_COUNT] = "a whole number from 0",
         [KIND_MASK] = "none, or any of %s joined by +", [KIND_WORD] = "%s", [KIND_SWITCH] = "%s",
-        [KIND_EXPRESSION] = "an expression", [KIND_FACTOR] = "a number", [KIND_CAP] = "a number above 0, or none",
+        [KIND_EXPRESSION] = "an expression", [KIND_LIST] = "a list of numbers above 0",
+        [KIND_FACTOR] = "a number", [KIND_CAP] = "a number above 0, or none",
         [KIND_POSITIVE] = "a number above 0", [KIND_SHARE] = "a number from 0, below 1"};
     for (enum key key = 0; key < KEY_COUNT; key++) {
         char words[200] = "";

@@ -24,7 +24,7 @@ enum key {
 #undef KEY
 
 enum key_kind {
-    KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_WORD, KIND_SWITCH, KIND_EXPRESSION,
+    KIND_NAME, KIND_SIZE, KIND_REACH, KIND_COUNT, KIND_MASK, KIND_WORD, KIND_SWITCH, KIND_EXPRESSION, KIND_LIST,
     KIND_FACTOR, KIND_CAP, KIND_POSITIVE, KIND_SHARE /* real numbers */
 };
 static inline bool kind_is_real(enum key_kind kind) { return kind >= KIND_FACTOR; }

@@ -62,7 +62,9 @@ enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL, NORM_L
 /* What multiplies the normed outputs of a recurrent layer, of a product of x; NONE: they are not normed either */
 enum layer_out_gate { OUT_GATE_NONE, OUT_GATE_SILU, OUT_GATE_SIGMOID };
 enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
-enum layer_rope_scaling { SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN };
+enum layer_rope_scaling {
+    SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN, SCALING_DYNAMIC, SCALING_LONGROPE
+};
 enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
 /* What stands around attention: where norms are, and what the feed-forward reads. docs/block.md, "The equations". */
 enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_OUTPUTS, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
@@ -140,7 +142,9 @@ struct layer {
         enum layer_rope_scaling scaling;
         double factor, original_len, low, high, beta_fast, beta_slow;
         bool truncate;           /* yarn: from and to whole pairs of columns */
-        double attention_factor; /* of cos and sin; 1 but under yarn */
+        double attention_factor; /* of cos and sin; 1 but under yarn and longrope */
+        int64_t len;             /* dynamic, longrope: tokens of the sequences that frequencies are for */
+        double *factors;         /* longrope: what frequencies are divided by, one for each pair of columns */
     } rope;
     enum layer_relative relative;
     int64_t rel_buckets, rel_distance, rel_left, rel_right;

@@ -98,6 +98,7 @@ static void fill(struct layer *layer, struct spec *spec)
     if (!is_given(spec, KEY_ROPE_ATTENTION_FACTOR))
         layer->rope.attention_factor =
             layer->rope.scaling == SCALING_YARN ? rope_attention_factor(layer->rope.factor) : 1;
+    layer->rope.len = value_or(spec, KEY_ROPE_LEN, max(layer->seq_len, layer->source_len));
     layer->rel_width = layer->rel_left + layer->rel_right + 1;
     layer->number[SCORE_RELATIVE] = layer->relative != RELATIVE_NONE;
     if (!is_given(spec, KEY_SCALE))
@@ -129,12 +130,26 @@ static char *given_text(const struct layer *layer, const struct spec *spec)
     return text_end(&text);
 }
 
+/* Of the two lists of rope's factors that for rope.len tokens */
+static void fill_factors(struct layer *layer, const struct spec *spec)
+{
+    const bool is_long = is_given(spec, KEY_ROPE_LONG_FACTORS) && (double)layer->rope.len > layer->rope.original_len;
+    const enum key key = is_long ? KEY_ROPE_LONG_FACTORS : KEY_ROPE_FACTORS;
+    if (!layer_attends(layer) || layer->rope.scaling != SCALING_LONGROPE)
+        return;
+    layer->rope.factors = memory_get((size_t)spec->value[key], sizeof *layer->rope.factors);
+    const char *at = spec->given[key].value;
+    for (int64_t c = 0; at != NULL; c++)
+        (void)spec_next(&at, &layer->rope.factors[c]);
+}
+
 static void fill_texts(struct layer *layer, struct spec *spec)
 {
     const struct entry *name = &spec->given[KEY_NAME];
     layer->name = name->key != NULL ? text_copy(name->value) : spec_stem(spec->path);
     layer->text = given_text(layer, spec);
     layer->steering = spec_steering(spec, layer);
+    fill_factors(layer, spec);
     layer->options = memory_get(spec->plan_count, sizeof *layer->options);
     for (size_t i = 0; i < spec->plan_count; i++) {
         const struct entry *entry = &spec->plan[i];
@@ -268,6 +283,7 @@ void layer_free(struct layer *layer)
     expression_free(layer->visible);
     expression_free(layer->score_kernel);
     expression_free(layer->visible_kernel);
+    free(layer->rope.factors);
     free(layer->options);
     free(layer->text);
     free(layer->steering);

@@ -137,10 +137,22 @@ static struct pair yarn(const struct layer *layer, int64_t c, struct pair f)
     return add(multiply(slow, ramp), multiply(f, add(from(1), minus(ramp))));
 }
 
+/* ln of what theta is multiplied by: (factor (len / L - 1) + 1)^(dims / (dims - 2)) */
+static struct pair dynamic(const struct layer *layer)
+{
+    const double length = layer->rope.original_len, rest = (double)(layer->rope.dims - 2);
+    if (layer->rope.scaling != SCALING_DYNAMIC || (double)layer->rope.len <= length || rest == 0)
+        return from(0);
+    const struct pair longer = add(divide(from((double)layer->rope.len), from(length)), from(-1));
+    const struct pair times = add(multiply(from(layer->rope.factor), longer), from(1));
+    const struct pair log = add(log_of(times.high), from(times.low / times.high)); /* ln (a + b) = ln a + b / a */
+    return multiply(log, divide(from((double)layer->rope.dims), from(rest)));
+}
+
 static struct pair frequency(const struct layer *layer, int64_t c)
 {
     const struct pair share = divide(from((double)(-2 * c)), from((double)layer->rope.dims));
-    const struct pair f = exp_of(multiply(share, log_of(layer->rope.theta)));
+    const struct pair f = exp_of(multiply(share, add(log_of(layer->rope.theta), dynamic(layer))));
     switch (layer->rope.scaling) {
     case SCALING_LINEAR:
         return divide(f, from(layer->rope.factor));
@@ -148,6 +160,8 @@ static struct pair frequency(const struct layer *layer, int64_t c)
         return llama3(layer, f);
     case SCALING_YARN:
         return yarn(layer, c, f);
+    case SCALING_LONGROPE:
+        return divide(f, from(layer->rope.factors[c]));
     default:
         return f;
     }

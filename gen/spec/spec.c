@@ -449,6 +449,37 @@ static bool read_cap(struct spec *spec, enum key key, const char *text)
     return spec->real[key] > 0;
 }
 
+bool spec_next(const char **at, double *number)
+{
+    const char *first = *at, *comma = strchr(first, ',');
+    size_t length = comma != NULL ? (size_t)(comma - first) : strlen(first);
+    char text[64] = "";
+    *at = comma != NULL ? comma + 1 : NULL;
+    for (; length > 0 && (*first == ' ' || *first == '\t'); length--)
+        first++;
+    while (length > 0 && (first[length - 1] == ' ' || first[length - 1] == '\t'))
+        length--;
+    memcpy(text, first, length < sizeof text ? length : 0);
+    return number_real(text, number) && *number >= (double)FLT_MIN && *number <= (double)FLT_MAX;
+}
+
+/* How many, and the smallest, of numbers above 0 */
+static bool read_list(struct spec *spec, enum key key, const char *text)
+{
+    double number;
+    bool good = true;
+    spec->value[key] = 0;
+    spec->real[key] = INFINITY;
+    for (const char *at = text; at != NULL && good; spec->value[key]++) {
+        good = spec_next(&at, &number);
+        spec->real[key] = fmin(spec->real[key], good ? number : 0);
+    }
+    if (!good)
+        wrong(spec, key, "number %lld of %s is not one above 0 in f32; write numbers from 1.18e-38 to 3.40e38 with "
+              "commas between, as in 1, 1.25", (long long)spec->value[key], key_rows[key].name);
+    return good;
+}
+
 static bool read_nothing(struct spec *spec, enum key key, const char *text)
 {
     (void)spec, (void)key, (void)text; /* the name has its own check, its default can be wrong too; so do expressions */
@@ -458,6 +489,7 @@ static bool read_nothing(struct spec *spec, enum key key, const char *text)
 static bool (*const readers[])(struct spec *spec, enum key key, const char *text) = {
     [KIND_NAME] = read_nothing, [KIND_SIZE] = read_whole, [KIND_REACH] = read_whole, [KIND_COUNT] = read_whole,
     [KIND_MASK] = read_mask, [KIND_WORD] = read_word, [KIND_SWITCH] = read_word, [KIND_EXPRESSION] = read_nothing,
+    [KIND_LIST] = read_list,
     [KIND_FACTOR] = read_factor, [KIND_CAP] = read_cap, [KIND_POSITIVE] = read_positive, [KIND_SHARE] = read_share};
 
 /* A key that must be given, and is not, is bad; so is one that perhaps must be, of which nothing is said. */
@@ -503,6 +535,8 @@ void spec_values(struct spec *spec)
     }
     for (enum key key = 0; key < KEY_COUNT; key++)
         check_required(spec, key);
+    if (is_given(spec, KEY_ROPE_FACTORS) && !is_given(spec, KEY_ROPE_SCALING))
+        spec->value[KEY_ROPE_SCALING] = SCALING_LONGROPE;
     for (enum key key = 0; key < KEY_COUNT; key++)
         take_default(spec, key);
 }

@@ -245,13 +245,22 @@ static void check_rope_width(struct spec *spec)
 }
 
 /* "linear, llama3 or yarn": the scalings that use a key */
-static void list_scalings(unsigned scalings, char text[40])
+static void list_scalings(unsigned scalings, char text[60])
 {
     size_t used = 0;
-    for (int64_t s = SCALING_LINEAR; s <= SCALING_YARN; s++)
+    for (int64_t s = SCALING_LINEAR; s <= SCALING_LONGROPE; s++)
         if ((scalings >> s & 1u) != 0)
-            used += (size_t)snprintf(text + used, 40 - used, "%s%s", used == 0 ? "" : s == SCALING_YARN ? " or " : ", ",
-                                     key_word(KEY_ROPE_SCALING, s));
+            used += (size_t)snprintf(text + used, 60 - used, "%s%s", used == 0 ? "" : scalings >> s == 1 ? " or "
+                                     : ", ", key_word(KEY_ROPE_SCALING, s));
+}
+
+/* A number that the scaling cannot do without: one for a message; NULL: it can. */
+static const char *needed_number(const struct spec *spec, enum key key)
+{
+    if (key == KEY_ROPE_FACTORS)
+        return "1, 1.25";
+    const bool one_list = spec->value[KEY_ROPE_SCALING] == SCALING_LONGROPE && !is_given(spec, KEY_ROPE_LONG_FACTORS);
+    return key == KEY_ROPE_FACTOR ? "8" : key == KEY_ROPE_ORIGINAL_LEN && !one_list ? "8192" : NULL;
 }
 
 static void check_scaling_keys(struct spec *spec)
@@ -263,15 +272,27 @@ static void check_scaling_keys(struct spec *spec)
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const struct key_row *row = &key_rows[key];
         const bool used = (row->scalings >> scaling & 1u) != 0;
-        char scalings[40];
+        const char *const number = needed_number(spec, key);
+        char scalings[60];
         list_scalings(row->scalings, scalings);
         if (is_given(spec, key) && row->scalings != 0 && !used)
             wrong(spec, key, "%s is given, but rope_scaling = %s does not use it; leave it out, or write "
                   "rope_scaling = %s", row->name, word, scalings);
-        else if (!is_given(spec, key) && used && (key == KEY_ROPE_FACTOR || key == KEY_ROPE_ORIGINAL_LEN))
-            wrong(spec, KEY_ROPE_SCALING, "rope_scaling = %s needs %s, which is missing; write for example %s = %d",
-                  word, row->name, row->name, key == KEY_ROPE_FACTOR ? 8 : 8192);
+        else if (!is_given(spec, key) && used && number != NULL)
+            wrong(spec, KEY_ROPE_SCALING, "rope_scaling = %s needs %s, which is missing; write for example %s = %s",
+                  word, row->name, row->name, number);
     }
+}
+
+/* One for each pair of columns */
+static void check_factors(struct spec *spec)
+{
+    const long long dims = is_given(spec, KEY_ROPE_DIMS) ? whole(spec, KEY_ROPE_DIMS)
+                         : has_rope(spec) ? head_width(spec) : 0;
+    for (enum key key = KEY_ROPE_FACTORS; key <= KEY_ROPE_LONG_FACTORS; key++)
+        refuse_if(spec, has_rope(spec) && is_given(spec, key) && dims % 2 == 0 && whole(spec, key) != dims / 2, key,
+                  "%s has %lld numbers for the %lld pairs of columns that are rotated; write as many",
+                  key_rows[key].name, whole(spec, key), dims / 2);
 }
 
 static bool has_scaling(struct spec *spec, enum layer_rope_scaling scaling)
@@ -299,13 +320,18 @@ static void check_frequencies(struct spec *spec)
 {
     if (!holds(spec, has_rope(spec)))
         return;
-    const double theta = real(spec, KEY_ROPE_THETA), factor = real(spec, KEY_ROPE_FACTOR);
+    double factor = real(spec, KEY_ROPE_FACTOR);
+    for (enum key key = KEY_ROPE_FACTORS; key <= KEY_ROPE_LONG_FACTORS; key++)
+        factor = is_given(spec, key) ? fmin(factor, real(spec, key)) : factor;
+    const double theta = real(spec, KEY_ROPE_THETA);
     const double dims = (double)(is_given(spec, KEY_ROPE_DIMS) ? whole(spec, KEY_ROPE_DIMS) : head_width(spec));
     const double last = theta < 1 && dims >= 2 ? pow(theta, -(dims - 2) / dims) : 1;
     const double radians = factor < 1 ? last / factor : last;
-    refuse_if(spec, radians > ROPE_MOST, factor < 1 && 1 / factor > last ? KEY_ROPE_FACTOR : KEY_ROPE_THETA,
+    refuse_if(spec, radians > ROPE_MOST, factor >= 1 || 1 / factor <= last ? KEY_ROPE_THETA
+              : is_given(spec, KEY_ROPE_FACTORS) ? KEY_ROPE_FACTORS : KEY_ROPE_FACTOR,
               "a pair is turned by %.3g radians a position, and at most %.0f have an exact fraction of a turn; choose "
-              "a larger rope_theta%s", radians, ROPE_MOST, factor < 1 ? " or rope_factor" : "");
+              "a larger rope_theta%s", radians, ROPE_MOST,
+              factor >= 1 ? "" : is_given(spec, KEY_ROPE_FACTORS) ? " or larger rope_factors" : " or rope_factor");
 }
 
 /* Squares of what is as small as eps must keep their bits in f32, and the scale over eps must be finite. */
@@ -460,7 +486,8 @@ void spec_rules(struct spec *spec)
 {
     static void (*const rules[])(struct spec *) = {
         check_widths, check_heads, check_masks, check_cache, check_ring, check_rope_width,
-        check_scaling_keys, check_scalings, check_frequencies, check_l2, check_block, check_norm, check_ffn,
+        check_scaling_keys, check_scalings, check_factors, check_frequencies,
+        check_l2, check_block, check_norm, check_ffn,
         check_buckets, check_table, check_types, check_training};
     static void (*const row_rules[])(struct spec *) = {check_masks, check_rows, check_norm, check_ffn, check_types};
     static void (*const state_rules[])(struct spec *) = {check_recurrent, check_block, check_norm, check_ffn,

@@ -211,17 +211,14 @@ static void expect_cache(struct job *job, bool values)
 }
 
 /* States after the call: the reference's with --reference, then those that the file expects */
-static void expect_states(struct job *job)
+static void expect_states(struct job *job, int part)
 {
-    const struct layer *layer = job->call.layer;
-    for (int part = 0; part < inputs_compared(layer); part++) {
-        const enum layer_tensor tensor = inputs_cache_of(layer, part);
-        const size_t count = inputs_count(layer, &job->call.inputs, tensor);
-        for (size_t i = 0; job->options->reference && i < count; i++)
-            ((float *)job->call.cache[part])[i] = (float)job->reference.cache[part][i];
-        expect_given(job, tensor, job->reference.cache[part], job->bounds.cache[part].worst,
-                     job->bounds.cache[part].drawn, job->bounds.cache[part].open, job->cache_given[part]);
-    }
+    const enum layer_tensor tensor = inputs_cache_of(job->call.layer, part);
+    const size_t count = inputs_count(job->call.layer, &job->call.inputs, tensor);
+    for (size_t i = 0; job->options->reference && i < count; i++)
+        ((float *)job->call.cache[part])[i] = (float)job->reference.cache[part][i];
+    expect_given(job, tensor, job->reference.cache[part], job->bounds.cache[part].worst, job->bounds.cache[part].drawn,
+                 job->bounds.cache[part].open, job->cache_given[part]);
 }
 
 /* y of a training call with dropout; without a dy the call is for inference */
@@ -264,8 +261,8 @@ static bool compute_reference(struct job *job, bool pairs)
                      job->bounds.attn_open, job->attn_given);
     for (int values = 0; values < 2 && layer_has_cache(job->call.layer) && y > 0; values++)
         expect_cache(job, values);
-    if (layer_is_recurrent(job->call.layer) && y > 0)
-        expect_states(job);
+    for (int part = 0; layer_is_recurrent(job->call.layer) && part < inputs_compared(job->call.layer) && y > 0; part++)
+        expect_states(job, part);
     if (lse > 0)
         expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_drawn,
                      job->bounds.lse_open, job->lse_given);
@@ -382,8 +379,8 @@ static bool run_kernels(struct job *job)
 static bool write_outputs(struct job *job)
 {
     const enum layer_tensor which[] = {TENSOR_Y,       TENSOR_ATTN,    TENSOR_LSE,     TENSOR_K_CACHE, TENSOR_V_CACHE,
-                                       TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE,
-                                       TENSOR_STATE,   TENSOR_CONV_STATE};
+                                       TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE, TENSOR_STATE,
+                                       TENSOR_CONV_STATE};
     void *const *cache = job->call.cache;
     void *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1],
                           cache[2], cache[3], cache[0], cache[1]};

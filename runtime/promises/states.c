@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "reference/compare.h"
 #include "base/memory.h"
+#include "reference/compare.h"
 
 /* ---- a sequence in several calls ------------------------------------------------------------------------------- */
 
@@ -264,55 +264,60 @@ static bool rows_stay(struct trial *t)
 
 /* ---- reset and copy --------------------------------------------------------------------------------------------- */
 
-/* Whether sequence b of states has the bytes of another's */
-static bool same_states(const struct trial *t, const struct kernel_states *a, size_t b,
-                        const struct kernel_states *from, size_t other)
+static void *states_of(const struct kernel_states *states, int k, size_t b, const size_t *each)
 {
-    float *const ours[] = {a->state, a->conv_state}, *const others[] = {from->state, from->conv_state};
-    bool same = true;
-    for (int part = 0; part < inputs_compared(t->layer); part++) {
-        const size_t each = trial_cache_bytes(t, part) / t->in->batch / sizeof(float);
-        same = same && memcmp(ours[part] + b * each, others[part] + other * each, each * sizeof(float)) == 0;
-    }
-    return same;
+    return states->tensor[k] != NULL ? (char *)states->tensor[k] + b * each[k] : NULL;
 }
 
-/* NAME_state_reset and NAME_state_copy: what becomes of each sequence, and what they refuse */
+/* NAME_state_reset and NAME_state_copy beside memset and memcpy, and what they refuse */
 static bool moves_are_right(struct trial *t)
 {
     const struct kernel_table *const call = t->kernel->call;
-    const bool two = inputs_compared(t->layer) > 1;
-    const size_t batch = t->in->batch, bytes[] = {trial_cache_bytes(t, 0), two ? trial_cache_bytes(t, 1) : 0};
-    const int32_t one = (int32_t)(t->seed % batch), none = (int32_t)batch, below = -1, first = 0;
-    const struct kernel_states given = {t->in->tensor[TENSOR_STATE], t->in->tensor[TENSOR_CONV_STATE], batch};
-    const struct kernel_states zero = {memory_get(bytes[0], 1), memory_get(bytes[1], 1), batch};
-    const struct kernel_states own = {memory_get(bytes[0], 1), memory_get(bytes[1], 1), batch};
-    const struct kernel_states many = {own.state, own.conv_state, SIZE_MAX / 4}, lacks = {NULL, NULL, batch};
-    int32_t *const which = memory_get(batch, sizeof *which);
-    memcpy(own.state, given.state, bytes[0]);
-    if (two)
-        memcpy(own.conv_state, given.conv_state, bytes[1]);
+    const int parts = inputs_compared(t->layer);
+    const size_t batch = t->in->batch;
+    const int32_t one = (int32_t)(t->seed % batch), none = (int32_t)batch, below = -1, zero = 0;
+    struct pool pool = {0};
+    struct kernel_states own = {.batch = batch}, from = own, expected = {.batch = 1};
+    int32_t *const which = pool_get(&pool, batch, sizeof *which);
+    size_t each[2] = {0, 0};
+    for (int k = 0; k < parts; k++) {
+        each[k] = trial_cache_bytes(t, k) / batch;
+        from.tensor[k] = t->in->tensor[inputs_cache_of(t->layer, k)];
+        own.tensor[k] = pool_get(&pool, batch + 1, each[k]);
+        expected.tensor[k] = pool_get(&pool, 1, each[k]);
+        memcpy(own.tensor[k], from.tensor[k], batch * each[k]);
+    }
     bool good = call->state_reset(&own, &one, 1) == KERNEL_OK;
-    for (size_t b = 0; good && b < batch; b++)
-        good = same_states(t, &own, b, (int32_t)b == one ? &zero : &given, b);
-    for (size_t b = 0; b < batch; b++) /* each has the one behind it, but for one that stays as it is */
+    for (int k = 0; good && k < parts; k++)
+        for (size_t b = 0; good && b < batch; b++)
+            good = memcmp(states_of(&own, k, b, each),
+                          (int32_t)b == one ? expected.tensor[k] : states_of(&from, k, b, each), each[k]) == 0;
+    if (!good) {
+        pool_free(&pool);
+        return violated(t, "state_reset of sequence %d of %zu: not its states alone are zero", (int)one, batch);
+    }
+    for (size_t b = 0; b < batch; b++) /* each has those of the one behind it, but for one that stays as it is */
         which[b] = (int32_t)b == one ? -1 : (int32_t)((b + 1) % batch);
-    good = good && call->state_copy(&own, &given, which) == KERNEL_OK;
-    for (size_t b = 0; good && b < batch; b++)
-        good = same_states(t, &own, b, which[b] < 0 ? &zero : &given, which[b] < 0 ? b : (size_t)which[b]);
-    good = good && call->state_reset(NULL, &one, 1) == KERNEL_NULL &&
-           call->state_reset(&lacks, &one, 1) == KERNEL_NULL &&
+    good = call->state_copy(&own, &from, which) == KERNEL_OK;
+    for (int k = 0; good && k < parts; k++)
+        for (size_t b = 0; good && b < batch; b++)
+            good = memcmp(states_of(&own, k, b, each), which[b] < 0 ? expected.tensor[k]
+                                                   : states_of(&from, k, (size_t)which[b], each), each[k]) == 0;
+    const struct kernel_states first = {{own.tensor[0], own.tensor[1]}, 1};
+    const struct kernel_states next = {{states_of(&own, 0, 1, each), states_of(&own, 1, 1, each)}, 1};
+    const struct kernel_states huge = {{own.tensor[0], own.tensor[1]}, SIZE_MAX / 4}, empty = {.batch = 0};
+    const struct kernel_states missing = {.batch = batch};
+    good = good && call->state_copy(&first, &next, &zero) == KERNEL_OK &&
+           call->state_reset(NULL, &one, 1) == KERNEL_NULL && call->state_reset(&missing, &one, 1) == KERNEL_NULL &&
            call->state_reset(&own, NULL, 1) == KERNEL_NULL && call->state_reset(&own, NULL, 0) == KERNEL_OK &&
            call->state_reset(&own, &none, 1) == KERNEL_LENGTH && call->state_reset(&own, &below, 1) == KERNEL_LENGTH &&
-           call->state_reset(&many, &first, 1) == KERNEL_SIZE && call->state_copy(&own, NULL, which) == KERNEL_NULL &&
-           call->state_copy(&own, &given, NULL) == KERNEL_NULL && call->state_copy(&own, &own, which) == KERNEL_OVERLAP;
-    which[0] = none;
-    good = good && call->state_copy(&own, &given, which) == KERNEL_LENGTH;
-    free(zero.state);
-    free(zero.conv_state);
-    free(own.state);
-    free(own.conv_state);
-    free(which);
+           call->state_reset(&huge, &one, 1) == KERNEL_SIZE &&
+           call->state_copy(&first, &from, &none) == KERNEL_LENGTH &&
+           call->state_copy(&first, &own, &zero) == KERNEL_OVERLAP &&
+           call->state_copy(&first, &from, NULL) == KERNEL_NULL &&
+           call->state_copy(&missing, &from, which) == KERNEL_NULL &&
+           call->state_copy(&empty, &from, NULL) == KERNEL_OK;
+    pool_free(&pool);
     return good || violated(t, "state_reset or state_copy: another state or error than the header has");
 }
 

@@ -52,7 +52,12 @@ static long double scaled_yarn(const struct layer *layer, int64_t c, long double
 
 static long double frequency(const struct layer *layer, int64_t c)
 {
-    const long double f = powl(layer->rope.theta, -2 * (long double)c / (long double)layer->rope.dims);
+    const long double dims = (long double)layer->rope.dims, length = layer->rope.original_len;
+    const long double longer = (long double)layer->rope.len / length - 1;
+    long double theta = layer->rope.theta;
+    if (layer->rope.scaling == SCALING_DYNAMIC && longer > 0 && dims > 2)
+        theta *= powl(layer->rope.factor * longer + 1, dims / (dims - 2));
+    const long double f = powl(theta, -2 * (long double)c / dims);
     switch (layer->rope.scaling) {
     case SCALING_LINEAR:
         return f / layer->rope.factor;
@@ -60,6 +65,8 @@ static long double frequency(const struct layer *layer, int64_t c)
         return scaled_llama3(layer, f);
     case SCALING_YARN:
         return scaled_yarn(layer, c, f);
+    case SCALING_LONGROPE:
+        return f / layer->rope.factors[c];
     default:
         return f;
     }

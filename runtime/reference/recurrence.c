@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "roundoff.h"
 #include "base/memory.h"
+#include "roundoff.h"
 
 /* Errors of a column of S: at most; as a random walk whose steps are roundings; and of what is read, which add up. */
 struct column { double worst, walk, read; };
@@ -26,6 +26,7 @@ struct state {
     double *held, *held_size, *held_squares; /* [d_v] k^T D S; of its products the sizes, and the squares */
     double *held_moved;    /* [d_v] what errors of decays make of it */
     double *u;             /* [d_v] beta (v - k^T D S) */
+    double *gap_size;      /* [d_v] of what beta multiplies: |v| + held_size */
     double beta, k_error, beta_error; /* of a token; k_error: the norm of k's error */
     struct column *error;  /* [d_v] */
 };
@@ -51,7 +52,7 @@ static void read_token(struct state *s, size_t t)
     for (size_t i = 0; i < s->d_k; i++) {
         const size_t at = t * of->decay.columns + s->s * columns + i % columns;
         const double g = layer_decays(layer) ? of->decay.value[at] : 0;
-        s->e[i] = exp(g);
+        s->e[i] = exp(g) * (1 + jitter_of(of->jitter, 4 + 2 * fabs(g)));
         s->e_error[i] = !layer_decays(layer) ? 0 /* below f32's normal numbers it may be 0 */
                                              : s->e[i] * (expm1(of->decay.error[at]) + 2 * BOUND_U * fabs(g) +
                                                           BOUND_EXP2) +
@@ -79,7 +80,9 @@ static void correct(struct state *s, size_t t)
         }
     for (size_t j = 0; j < d_v; j++) {
         const double v = s->of->v.value[t * s->of->v.columns + s->s * d_v + j];
-        s->u[j] = corrects ? s->beta * (v - s->held[j]) : v;
+        const double held = s->held[j] + jitter_of(s->of->jitter, s->held_size[j] / 2);
+        s->gap_size[j] = fabs(v) + s->held_size[j];
+        s->u[j] = corrects ? s->beta * (v - held) * (1 + jitter_of(s->of->jitter, 2)) : v;
     }
 }
 
@@ -88,7 +91,7 @@ static void carry_errors(struct state *s, size_t t)
 {
     const bool corrects = layer_corrects(s->of->layer);
     const double k = norm_of_vector(s->k, s->d_k), d_k = (double)s->d_k, beta = fabs(s->beta);
-    const double gamma = gamma_of(s->d_k + 3), omega = s->of->omega;
+    const double gamma = gamma_of(s->d_k + 3), omega = s->of->omega, phi = s->of->phi;
     double e_most = 0, moved_most = 0;
     for (size_t i = 0; i < s->d_k; i++) {
         e_most = fmax(e_most, s->e[i]);
@@ -97,47 +100,49 @@ static void carry_errors(struct state *s, size_t t)
     const double carried = e_most * (corrects ? fmax(1, fabs(1 - s->beta * k * k)) : 1);
     for (size_t j = 0; j < s->d_v; j++) {
         struct column *const c = &s->error[j];
-        double rows = 0, rows_walk = 0, rows_read = 0, squares = 0, numbers = 0, most = 0; /* of rows: squares */
+        double rows = 0, rows_walk = 0, rows_read = 0, most = 0; /* of rows: squares */
+        double sums = 0, kept_squares = 0, squares = 0;
         for (size_t i = 0; i < s->d_k; i++) {
             const double number = s->numbers[i * s->d_v + j], kept = s->e[i] * fabs(number);
             const double moved = s->e_error[i] * fabs(number);
             const double added = fabs(s->k[i] * s->u[j]); /* rounded where there is no fused multiply-add */
             const double next = fabs(s->e[i] * number + s->k[i] * s->u[j]);
-            rows += square(BOUND_U * (kept + added + next) + moved + 3 * omega);
+            rows += square(BOUND_U * (kept + added + next) + moved + phi * (2 + fabs(s->u[j])) + 3 * omega);
             rows_walk += square(BOUND_U) * (square(kept) + square(added) + square(next));
             rows_read += square(moved);
-            squares += square(kept);
-            numbers += square(number);
+            sums += kept;
+            kept_squares += square(kept);
+            squares += square(number);
             most = fmax(most, kept + added);
         }
         /* of the correction u: of what is read, and in all */
         const double given = s->of->v.error[t * s->of->v.columns + s->s * s->d_v + j];
-        const double v = s->of->v.value[t * s->of->v.columns + s->s * s->d_v + j];
-        const double gap = corrects ? fabs(v - s->held[j]) : 0;
+        const double gap = corrects ? fabs(s->of->v.value[t * s->of->v.columns + s->s * s->d_v + j] - s->held[j]) : 0;
         const double held = s->held_size[j] + k * e_most * c->worst;
-        const double moved = s->held_moved[j] + k * moved_most * c->worst;
-        const double read = corrects ? (beta + s->beta_error) * (s->held_moved[j] + given +
-                                                                 s->k_error * (sqrt(squares) + e_most * c->worst)) +
-                                           s->beta_error * gap
-                                     : given;
-        const double u = !corrects ? read
-                                   : read + (beta + s->beta_error) * (gamma * (held + moved) +
-                                                                      k * moved_most * c->worst +
-                                                                      3 * BOUND_U * gap + (d_k + 3) * omega) +
-                                         s->beta_error * k * e_most * c->worst + omega;
+        const double held_moved = s->held_moved[j] + k * moved_most * c->worst;
+        const double share = beta + s->beta_error;
+        const double read = !corrects ? given
+                                      : share * (s->held_moved[j] + given +
+                                                 s->k_error * (sqrt(kept_squares) + e_most * c->worst)) +
+                                            s->beta_error * gap;
+        const double small = corrects ? share * (phi * (1 + sums) + (d_k + 3) * omega) +
+                                            phi * (s->gap_size[j] + held_moved) + omega
+                                      : phi;
+        const double u = !corrects ? read + small
+                                   : read + share * (gamma * (held + held_moved) + k * moved_most * c->worst +
+                                                     3 * BOUND_U * gap) +
+                                         s->beta_error * k * e_most * c->worst + small;
         const double u_walk = !corrects ? 0
                                         : square(beta * BOUND_U) * d_k * (s->held_squares[j] + square(s->held[j])) +
                                               3 * square(BOUND_U * s->u[j]);
         const double again = 3 * BOUND_U * e_most + moved_most;
-        const double before = c->worst;
-        c->worst = (carried + again) * before + sqrt(rows) + (k + s->k_error) * u +
-                   s->k_error * (fabs(s->u[j]) + (corrects ? beta * k * e_most * before : 0));
+        c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * fabs(s->u[j]);
         c->walk = square(carried) * c->walk + rows_walk + square(k) * u_walk;
         c->read = carried * c->read + sqrt(rows_read) + k * read + s->k_error * fabs(s->u[j]) +
-                  3 * sqrt(d_k) * omega;
-        /* f32 may overflow: in rows, in factors times keys, in sums before their decay, in v - k^T D S and in u */
-        const double reach = fmax(1, k) * fmax(1, e_most) * fmax(1, sqrt(numbers) + before);
-        const double change = fmax(fabs(v) + held, fabs(s->u[j])) + u;
+                  sqrt(d_k) * (2 * phi + 3 * omega);
+        /* f32 may overflow: in rows, in a factor times a key, in sums before their decay, in v - k^T D S and in u */
+        const double reach = fmax(1, k) * fmax(1, e_most) * fmax(1, sqrt(squares) + c->worst);
+        const double change = fmax(s->gap_size[j] + held, fabs(s->u[j])) + u;
         if (!(fmax(fmax(most, 2 * reach), change) + c->worst <= FLT_MAX))
             c->worst = c->walk = INFINITY;
     }
@@ -146,8 +151,10 @@ static void carry_errors(struct state *s, size_t t)
 static void update(struct state *s)
 {
     for (size_t i = 0; i < s->d_k; i++)
-        for (size_t j = 0; j < s->d_v; j++)
-            s->numbers[i * s->d_v + j] = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
+        for (size_t j = 0; j < s->d_v; j++) {
+            const double next = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
+            s->numbers[i * s->d_v + j] = next + jitter_of(s->of->jitter, 2 * fabs(next));
+        }
 }
 
 /* Outputs of the query heads of this state for token t, and their errors */
@@ -163,20 +170,22 @@ static void read_state(const struct state *s, size_t t)
         for (size_t j = 0; j < s->d_v; j++) {
             const size_t at = t * of->out.columns + o * s->d_v + j;
             const struct column *const c = &s->error[j];
-            double sum = 0, size = 0, squares = 0, column = 0;
+            double sum = 0, size = 0, squares = 0, column = 0, sums = 0;
             for (size_t i = 0; i < s->d_k; i++) {
                 const double number = s->numbers[i * s->d_v + j], product = q[i] * number;
                 sum += product;
                 size += fabs(product);
                 squares += square(product);
                 column += square(number);
+                sums += fabs(number);
             }
-            of->out.value[at] = scale * sum;
+            of->out.value[at] = scale * (sum + jitter_of(of->jitter, size / 2));
             if (!of->bounds)
                 continue;
             const double read = q_error * (sqrt(column) + c->worst);
-            const double last = 3 * BOUND_U * fabs(scale * sum) +
-                                (fabs(scale) * d_k + 1 + size + q_norm * c->worst) * of->omega;
+            const double small = fabs(scale) * (of->phi * (sums + d_k) + d_k * of->omega) +
+                                 (of->phi + of->omega) * (size + q_norm * c->worst) + of->omega;
+            const double last = 3 * BOUND_U * fabs(scale * sum) + small;
             of->out.error[at] = fabs(scale) * (q_norm * c->worst * (1 + gamma) + gamma * size + read) + last;
             const double walk = square(q_norm) * c->walk + square(BOUND_U) * d_k * (squares + square(sum));
             if (of->drawn != NULL)
@@ -202,7 +211,7 @@ static void keep_errors(const struct state *s)
 void recurrence_run(struct recurrence *of)
 {
     const size_t d_k = (size_t)of->layer->d_k, d_v = (size_t)of->layer->d_v;
-    double *const work = memory_get(2 * d_k + 5 * d_v, sizeof *work);
+    double *const work = memory_get(2 * d_k + 6 * d_v, sizeof *work);
     struct column *const error = memory_get(d_v, sizeof *error);
     for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
         struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
@@ -211,8 +220,9 @@ void recurrence_run(struct recurrence *of)
         s.held_squares = s.held_size + d_v;
         s.held_moved = s.held_squares + d_v;
         s.u = s.held_moved + d_v;
+        s.gap_size = s.u + d_v;
         for (size_t j = 0; j < d_v; j++) /* a kernel may take subnormal numbers as 0 */
-            error[j] = (struct column){.worst = of->omega < FLT_MIN ? 0 : sqrt((double)d_k) * FLT_MIN};
+            error[j] = (struct column){.worst = sqrt((double)d_k) * of->phi};
         for (size_t t = 0; t < of->tokens; t++) {
             read_token(&s, t);
             correct(&s, t);

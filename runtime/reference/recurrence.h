@@ -12,6 +12,17 @@
 
 #include "spec/layer.h"
 
+/* Roundings of random size: normal numbers in units of about a rounding's deviation. NULL stands for exact numbers. */
+#define JITTERS 4096
+struct jitter {
+    double table[JITTERS];
+    size_t at;
+};
+static inline double jitter_of(struct jitter *jitter, double size)
+{
+    return jitter == NULL ? 0 : size * jitter->table[jitter->at++ % JITTERS];
+}
+
 /* Numbers [tokens][columns], and how far a kernel's may be from them, at most */
 struct made {
     double *value, *error;
@@ -23,7 +34,8 @@ struct recurrence {
     const struct layer *layer;
     size_t tokens;
     bool bounds;       /* errors are asked for */
-    double omega;      /* of f32: the error of a product, at least */
+    struct jitter *jitter;
+    double omega, phi; /* of f32: the least size of a product's error; below which numbers may be taken as 0 */
     struct made q, k, v;        /* [tokens][h*d_k], [h_kv*d_k], [h_v*d_v] */
     struct made decay, beta;    /* logarithms [tokens][h_v] or [h_v*d_k], shares [h_v]; where the rule has them */
     struct made out;            /* [tokens][h_out*d_v] */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See recurrent.h. Errors are the worst case throughout: docs/bound.md, "Around the states". */
+/* See recurrent.h. The worst case is derived: docs/bound.md, "Around the states". The statistical gate of y is measured
+ * there: COPIES go through the same equations with roundings of random size; it is LAMBDA times the root of the mean
+ * square of what they are off by, of an element or of its row, whichever is more. Of long calls there is none. */
 #include "recurrent.h"
 
 #include <float.h>
@@ -7,16 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "block.h"
 #include "block_error.h"
 #include "bound.h"
 #include "recurrence.h"
 #include "reference.h"
 #include "roundoff.h"
-#include "base/memory.h"
 
 #define LESS_EXACT 8 /* roundings of a product beside its sum: scales of stored weights */
 #define STEEPEST_SILU 1.1
+#define COPIES 8
+#define LAMBDA 7
+#define MOST_MEASURED 3e7 /* multiply-adds of a sequence up to which it is */
 
 /* One sequence of a call, and where its arrays come from */
 struct sequence {
@@ -28,6 +33,7 @@ struct sequence {
     size_t b, tokens;
     struct recurrence rule;
     struct made x, gates; /* [tokens][d_model], what products read; [tokens][h_out*d_v] before their activation */
+    struct jitter *jitter; /* of a copy; NULL: exact */
     struct pool pool;
 };
 
@@ -136,6 +142,8 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
             error[t] = old ? s->rounding->phi : rows->error[at];
         }
         for (size_t t = 0; t < history; t++) {
+            if (s->jitter != NULL)
+                continue;
             s->reference->cache[1][first + t] = value[s->tokens + t];
             if (s->bounds != NULL)
                 s->bounds->cache[1].worst[first + t] = s->bounds->cache[1].drawn[first + t] = error[s->tokens + t];
@@ -150,7 +158,9 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
             }
             const double off = moved + gamma_of(count + 1) * (size + moved) +
                                (double)(count + 1) * (s->rounding->omega + s->rounding->phi);
-            rows->value[t * columns + c] = block_activation(ACTIVATION_SILU, sum);
+            sum += jitter_of(s->jitter, size);
+            rows->value[t * columns + c] = block_activation(ACTIVATION_SILU, sum) *
+                                           (1 + jitter_of(s->jitter, 4 + 2 * fabs(sum)));
             rows->error[t * columns + c] = size + moved <= FLT_MAX ? silu_error(sum, off) : INFINITY;
         }
     }
@@ -175,7 +185,9 @@ static void norm_rows(struct sequence *s, struct made *rows, size_t width, doubl
             const double factor = gains != NULL ? fabs((double)gains[c]) : gain;
             open = norm_error(&divided, &rounding, x[c], factor, 0, false, &error[c], &drawn) || open;
         }
+        const double factor = 1 + jitter_of(s->jitter, 3);
         for (size_t c = 0; c < width; c++) {
+            x[c] *= factor * (1 + jitter_of(s->jitter, 2));
             x[c] = x[c] / by.divisor * (gains != NULL ? (double)gains[c] : gain);
             error[c] = open ? INFINITY : error[c];
         }
@@ -191,15 +203,17 @@ static void make_shares(struct sequence *s)
     for (size_t at = 0; at < s->tokens * g->columns; at++) {
         const size_t c = at % g->columns;
         const double a = g->value[at] + (double)dt_b[c], rate = exp((double)a_log[c / of_head]);
-        const double positive = (a > 0 ? a : 0) + log1p(exp(-fabs(a)));
+        const double log = log1p(exp(-fabs(a))), positive = (a > 0 ? a : 0) + log;
+        const double inexact = log * (BOUND_SOFTPLUS + 2 * BOUND_U * fabs(a)) + 2 * BOUND_U * positive;
         const double off = g->error[at] + BOUND_U * (fabs(a) + g->error[at]);
         const double relative = 2 * BOUND_U * fabs((double)a_log[c / of_head]) + BOUND_EXP2;
-        g->value[at] = -rate * positive;
-        g->error[at] = rate * (1 + relative) * (off + BOUND_SOFTPLUS * (positive + off)) +
+        g->value[at] = -rate * (positive + jitter_of(s->jitter, fabs(a) + 8 * positive)) *
+                       (1 + jitter_of(s->jitter, 6 + 2 * fabs((double)a_log[c / of_head])));
+        g->error[at] = rate * (1 + relative) * (off * (1 + BOUND_SOFTPLUS) + inexact) +
                        rate * positive * (relative + 3 * BOUND_U) + FLT_MIN;
     }
     for (size_t at = 0; at < s->tokens * beta->columns; at++) {
-        beta->value[at] = 1 / (1 + exp(-beta->value[at]));
+        beta->value[at] = 1 / (1 + exp(-beta->value[at])) * (1 + jitter_of(s->jitter, 6));
         beta->error[at] = sigmoid_error(beta->value[at], beta->error[at]);
     }
 }
@@ -216,7 +230,7 @@ static void gate_outputs(struct sequence *s)
         const double off = silu ? silu_error(a, s->gates.error[at]) : sigmoid_error(share, s->gates.error[at]);
         z->error[at] = z->error[at] * (fabs(gate) + off) + fabs(z->value[at]) * off +
                        2 * BOUND_U * fabs(z->value[at] * gate) + s->rounding->omega + s->rounding->phi;
-        z->value[at] *= gate;
+        z->value[at] *= gate * (1 + jitter_of(s->jitter, 6 + (silu ? 2 * fabs(a) : 0)));
     }
 }
 
@@ -246,6 +260,13 @@ static void make_inputs(struct sequence *s)
         r->beta = product_of(s, TENSOR_W_B, l->h_v);
     if (l->out_gate != OUT_GATE_NONE)
         s->gates = product_of(s, TENSOR_W_Z, l->h_out * l->d_v);
+}
+
+/* From products of x to what the recurrence reads */
+static void finish_inputs(struct sequence *s)
+{
+    const struct layer *const l = s->layer;
+    struct recurrence *const r = &s->rule;
     make_shares(s);
     if (l->conv_taps > 0) {
         convolve(s, &r->q, TENSOR_CONV_Q, 0);
@@ -289,6 +310,76 @@ static void take_states(struct sequence *s)
     s->rule.state_drawn = s->bounds->cache[0].drawn + s->b * count;
 }
 
+/* The recurrence and all after it, to rows of y, of which only those that are asked for count */
+static struct made compute_rows(struct sequence *s)
+{
+    const struct layer *const l = s->layer;
+    finish_inputs(s);
+    s->rule.out = make(s, (size_t)(l->h_out * l->d_v));
+    recurrence_run(&s->rule);
+    if (l->out_gate != OUT_GATE_NONE)
+        gate_outputs(s);
+    struct made y = make(s, (size_t)l->d_model);
+    multiply(s, &y, &s->rule.out, TENSOR_W_O);
+    return y;
+}
+
+/* The same numbers in memory of the copy's own, each off by what its product may be */
+static struct made copied(struct sequence *copy, const struct made *from)
+{
+    struct made to = make(copy, from->columns);
+    const double terms = (double)(copy->layer->d_model + LESS_EXACT);
+    for (size_t at = 0; at < copy->tokens * from->columns; at++)
+        to.value[at] = from->value[at] + jitter_of(copy->jitter, from->error[at] / BOUND_U / terms);
+    return to;
+}
+
+/* Rows of y of a copy of what is made of x so far */
+static void compute_copy(const struct sequence *s, struct jitter *jitter, double *y)
+{
+    const size_t states = (size_t)(s->layer->h_v * s->layer->d_k * s->layer->d_v);
+    struct sequence copy = *s;
+    struct made *const made[] = {&copy.rule.q, &copy.rule.k, &copy.rule.v, &copy.rule.decay, &copy.rule.beta,
+                                 &copy.gates};
+    copy.pool = (struct pool){0};
+    copy.jitter = copy.rule.jitter = jitter;
+    copy.bounds = NULL;
+    copy.rule.bounds = false;
+    copy.rule.state = pool_doubles(&copy.pool, states);
+    memcpy(copy.rule.state, s->rule.state, states * sizeof(double));
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        *made[i] = copied(&copy, made[i]);
+    const struct made rows = compute_rows(&copy);
+    memcpy(y, rows.value, s->tokens * rows.columns * sizeof *y);
+    pool_free(&copy.pool);
+}
+
+/* The gate of rows y, from those of copies, and the last product's own roundings as a random walk */
+static double *measured(struct sequence *s, const struct made *y, double *const copies[COPIES])
+{
+    const struct made *const z = &s->rule.out;
+    const struct block_matrix w_o = {.w = inputs_floats(s->in, TENSOR_W_O), .in = z->columns, .columns = y->columns,
+                                     .out_in = s->layer->out_in};
+    double *const drawn = pool_doubles(&s->pool, s->tokens * y->columns);
+    double *const squares = pool_doubles(&s->pool, s->tokens * z->columns);
+    for (size_t at = 0; at < s->tokens * z->columns; at++)
+        squares[at] = square(BOUND_U * z->value[at]) * (double)z->columns / 4;
+    block_product(drawn, squares, s->tokens, &w_o, BLOCK_SQUARE);
+    for (size_t t = 0; t < s->tokens; t++) {
+        double row = 0;
+        for (size_t c = 0; c < y->columns; c++) {
+            const size_t at = t * y->columns + c;
+            for (int k = 0; k < COPIES; k++)
+                drawn[at] += square(copies[k][at] - y->value[at]) / COPIES;
+            row += drawn[at] / (double)y->columns;
+        }
+        for (size_t at = t * y->columns; at < (t + 1) * y->columns; at++)
+            drawn[at] = fmin(y->error[at], LAMBDA * sqrt(fmax(drawn[at], row)) + 4 * BOUND_U * fabs(y->value[at]) +
+                                               (double)s->rule.out.columns * (s->rounding->omega + s->rounding->phi));
+    }
+    return drawn;
+}
+
 static void compute_sequence(struct sequence *s)
 {
     const struct layer *const l = s->layer;
@@ -297,18 +388,27 @@ static void compute_sequence(struct sequence *s)
         s->reference->cache[1][at] = inputs_number(l, s->in, TENSOR_CONV_STATE, at);
     take_states(s);
     make_inputs(s);
-    s->rule.out = make(s, (size_t)(l->h_out * l->d_v));
-    s->rule.drawn = l->projected ? pool_doubles(&s->pool, s->tokens * s->rule.out.columns) : NULL;
-    recurrence_run(&s->rule);
     if (l->projected) {
+        s->rule.out = make(s, (size_t)(l->h_out * l->d_v));
+        s->rule.drawn = pool_doubles(&s->pool, s->tokens * s->rule.out.columns);
+        recurrence_run(&s->rule);
         keep_rows(s, &s->rule.out, s->bounds != NULL ? s->rule.drawn : NULL);
         return;
     }
-    if (l->out_gate != OUT_GATE_NONE)
-        gate_outputs(s);
-    struct made y = make(s, (size_t)l->d_model);
-    multiply(s, &y, &s->rule.out, TENSOR_W_O);
-    keep_rows(s, &y, NULL);
+    const struct layer_cost cost = layer_multiply_adds(l, (int64_t)s->tokens, (int64_t)s->tokens);
+    const bool measures = s->bounds != NULL && s->in->packed == NULL && cost.states + cost.output <= MOST_MEASURED;
+    double *copies[COPIES];
+    struct jitter *const jitter = memory_get(1, sizeof *jitter);
+    struct random random = {0x6a697474};
+    for (size_t i = 0; i < JITTERS; i++)
+        jitter->table[i] = 0.6 * BOUND_U * random_normal(&random);
+    for (int k = 0; measures && k < COPIES; k++) {
+        copies[k] = pool_doubles(&s->pool, s->tokens * (size_t)l->d_model);
+        compute_copy(s, jitter, copies[k]);
+    }
+    const struct made y = compute_rows(s);
+    keep_rows(s, &y, measures ? measured(s, &y, copies) : NULL);
+    free(jitter);
 }
 
 void recurrent_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
@@ -318,7 +418,7 @@ void recurrent_compute(struct reference *reference, struct bounds *bounds, const
         struct sequence s = {.reference = reference, .bounds = bounds, .layer = layer, .in = in, .rounding = rounding,
                              .b = b, .tokens = inputs_keys(in, b)};
         s.rule = (struct recurrence){.layer = layer, .tokens = s.tokens, .bounds = bounds != NULL,
-                                     .omega = rounding->omega};
+                                     .omega = rounding->omega, .phi = rounding->phi};
         compute_sequence(&s);
         pool_free(&s.pool);
     }

@@ -95,7 +95,7 @@ typedef const char *draft_NAME, *draft_WORD, *draft_SWITCH;
 typedef int64_t draft_SIZE, draft_COUNT, draft_REACH;
 typedef unsigned draft_MASK;
 typedef double draft_FACTOR, draft_CAP, draft_POSITIVE, draft_SHARE;
-typedef char draft_EXPRESSION[400];
+typedef char draft_EXPRESSION[400], draft_LIST[2200];
 
 struct draft {
 #define KEY(id, key, kind, ...) draft_##kind key;
@@ -254,13 +254,38 @@ static void draw_projected(struct dice *dice, struct draft *d)
         d->source_len = d->shape == SHAPE_LONG ? between(dice, 200, 600) : near_edge(dice, 140);
 }
 
-static void draw_scaling(struct dice *dice, struct draft *d)
+/* Numbers near 1 for `pairs` pairs of columns */
+static void draw_factors(struct dice *dice, char *text, size_t size, int64_t pairs)
 {
-    d->rope_scaling = WORD(dice, "linear", "llama3", "yarn");
+    static const char *const factors[] = {"1", "1.25", "0.75", "2", "3.5", "41"};
+    size_t used = 0;
+    for (int64_t c = 0; c < pairs; c++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", c > 0 ? ", " : "", factors[between(dice, 0, 5)]);
+}
+
+static void draw_scaling(struct dice *dice, struct draft *d, int64_t width)
+{
+    d->rope_scaling = WORD(dice, "linear", "llama3", "yarn", "dynamic", "longrope");
+    if (is(d->rope_scaling, "longrope")) {
+        const int64_t pairs = (d->rope_dims > 0 ? d->rope_dims : width) / 2;
+        draw_factors(dice, d->rope_factors, sizeof d->rope_factors, pairs);
+        if (chance(dice, 0.6)) {
+            draw_factors(dice, d->rope_long_factors, sizeof d->rope_long_factors, pairs);
+            d->rope_original_len = REAL(dice, 1, 2, 16, 8192);
+        }
+        d->rope_scaling = chance(dice, 0.5) ? d->rope_scaling : NULL;
+        d->rope_attention_factor = REAL(dice, 0.3, 0.5, 1.25);
+        d->rope_len = chance(dice, 0.3) ? between(dice, 1, 100) : 0;
+        return;
+    }
     d->rope_factor = REAL(dice, 1, 1, 1.5, 2, 8, 40);
     if (is(d->rope_scaling, "linear"))
         return;
     d->rope_original_len = REAL(dice, 1, 2, 16, 64, 500.5, 8192);
+    if (is(d->rope_scaling, "dynamic")) {
+        d->rope_len = chance(dice, 0.4) ? between(dice, 1, 2000) : 0;
+        return;
+    }
     if (is(d->rope_scaling, "llama3")) {
         d->rope_low = REAL(dice, 0.4, 0.25, 1, 2);
         d->rope_high = REAL(dice, 0.4, 2.5, 4, 30);
@@ -283,7 +308,7 @@ static void draw_rope(struct dice *dice, struct draft *d)
     d->rope_theta = REAL(dice, 0.5, 1.5, 100, 10000, 500000);
     d->rope_positions = chance(dice, 0.25) ? "given" : NULL;
     if (chance(dice, 0.4))
-        draw_scaling(dice, d);
+        draw_scaling(dice, d, width);
 }
 
 static void draw_relative(struct dice *dice, struct draft *d)
@@ -725,6 +750,7 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
 #define ADD_POSITIVE ADD_CAP
 #define ADD_SHARE ADD_CAP
 #define ADD_EXPRESSION(id, value) add_given(text, key_rows[id].name, *(value) != '\0' ? (value) : NULL)
+#define ADD_LIST ADD_EXPRESSION
 #define KEY(id, key, kind, ...) ADD_##kind(KEY_##id, d->key);
 #include "spec/key_rows.h"
 #undef KEY
@@ -1041,6 +1067,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("rope half", is(d->rope, "half")) F("rope interleaved", is(d->rope, "interleaved")) F("rope_dims", d->rope_dims > 0) \
     F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_positions) F("linear", is(d->rope_scaling, "linear")) \
     F("llama3", is(d->rope_scaling, "llama3")) F("yarn", is(d->rope_scaling, "yarn")) \
+    F("dynamic", is(d->rope_scaling, "dynamic")) F("rope_factors", d->rope_factors[0] != '\0') \
+    F("rope_long_factors", d->rope_long_factors[0] != '\0') F("rope_len", d->rope_len > 0) \
     F("not truncated", d->rope_truncate != NULL) F("softcap", d->softcap > 0) F("alibi", d->alibi) \
     F("t5", is(d->relative, "t5")) F("t5, causal", is(d->relative, "t5") && d->mask & MASK_CAUSAL) \
     F("table", is(d->relative, "table")) F("sink", d->sink) F("prefix", d->mask & MASK_PREFIX) \
