@@ -136,7 +136,8 @@ static void carry_errors(struct state *s, size_t t)
                                         : square(beta * BOUND_U) * d_k * (s->held_squares[j] + square(s->held[j])) +
                                               3 * square(BOUND_U * s->u[j]);
         const double again = 3 * BOUND_U * e_most + moved_most;
-        c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * fabs(s->u[j]);
+        const double moves = fabs(s->u[j]) + (corrects ? beta * k * e_most * c->worst : 0); /* what k's error meets */
+        c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * moves;
         c->walk = square(carried) * c->walk + rows_walk + square(k) * u_walk;
         c->read = carried * c->read + sqrt(rows_read) + k * read + s->k_error * fabs(s->u[j]) +
                   sqrt(d_k) * (2 * phi + 3 * omega);
