@@ -14,10 +14,11 @@ bool promise_violated(char why[300], const char *format, ...) DIAG_PRINTF(2, 3);
 #define violated(of, ...) promise_violated((of)->why, __VA_ARGS__)
 
 /* Whether finite inputs may give NaN or infinity where the reference has none: an expression may overflow on the way,
- * and numbers above 65504 are infinite in an f16 cache. */
+ * numbers above 65504 are infinite in an f16 cache, and corrections by keys without a norm make a state grow. */
 static inline bool promise_overflows(const struct layer *layer)
 {
-    return layer->score != NULL || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16;
+    const bool grows = layer_corrects(layer) && !layer->projected && layer->qk_norm == NORM_NONE;
+    return grows || layer->score != NULL || layer->cache_type == TENSOR_F16 || layer->tensor_type == TENSOR_F16;
 }
 
 struct trial {
