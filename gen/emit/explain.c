@@ -151,6 +151,7 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     f[STEP_SCORES] = step_figures(l, 0, 0, c.scores, h * n * m * FLOAT_BYTES);
     f[STEP_SOFTMAX] = step_figures(l, 0, 0, 0, h * n * m * FLOAT_BYTES);
     f[STEP_VALUES] = step_figures(l, 0, 0, c.values, n * h * d_v * FLOAT_BYTES);
+    f[STEP_GATES] = step_figures(l, p.w_gate, p.b_gate, c.gates, n * h * (double)layer_gate_width(l) * FLOAT_BYTES);
     f[STEP_OUTPUT] = step_figures(l, p.w_o, p.b_o, c.output,
                                   l->w_o == W_O_NONE ? 0 : n * (double)l->d_out * FLOAT_BYTES);
 }
@@ -413,6 +414,13 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
          (long long)l->h_kv, m, (long long)l->d_v, h, n, (long long)l->d_v,
          in_bytes(f[STEP_VALUES].result_bytes).text);
     cost_lines(out, &f[STEP_VALUES]);
+    if (l->gate == GATE_NONE)
+        return;
+    line(out, "gate = %s: Z_i times sigmoid(x W_gate,i%s), %s", key_word(KEY_GATE, l->gate),
+         l->bias ? " + b_gate,i" : "", l->gate == GATE_HEADS ? "column i" : "columns of head i");
+    line(out, "W_gate %s%s", weight_extents(l, TENSOR_W_GATE).text,
+         l->bias ? write_text(", b_gate %s", weight_extents(l, TENSOR_B_GATE).text).text : "");
+    cost_lines(out, &f[STEP_GATES]);
 }
 
 static void explain_output(const struct layer *l, const struct figures *f, FILE *out)

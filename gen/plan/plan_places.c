@@ -180,6 +180,7 @@ static void place_activations(struct plan_isa *p)
         place(p, LAYOUT_VALUES);
     place(p, LAYOUT_RAW_QUERIES);
     place(p, LAYOUT_RAW_KEYS);
+    place(p, LAYOUT_OUT_GATES);
     if (p->holds)
         hold(p);
 }

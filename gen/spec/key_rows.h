@@ -100,6 +100,10 @@ KEY(W_V, w_v, WORD, FIELD(identity), .steers = STEERS_ALWAYS, .context = "IDENTI
     .words = {{"dense", false, NULL}, {"identity", true, NULL}})
 KEY(W_O, w_o, WORD, FIELD(w_o), .steers = STEERS_ALWAYS,
     .words = {{"dense", W_O_DENSE, NULL}, {"none", W_O_NONE, NULL}, {"conv", W_O_CONV, NULL}})
+KEY(GATE, gate, WORD, FIELD(gate), .steers = STEERS_ALWAYS, .context = "GATE",
+    .untrained = "gate = none", BROUGHT,
+    .words = {{"none", GATE_NONE, NULL}, {"features", GATE_FEATURES, "elementwise true"},
+              {"heads", GATE_HEADS, "headwise"}}, .nicknames = {{"attn_output_gate", ", features or heads"}})
 KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEERS_MEANT, .context = "CONV_WIDTH",
     .has_meaning = is_conv, .idle = "there is no convolution; leave it out, or write w_o = conv")
 KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS", .of = OF_ATTENTION | OF_LINEAR,

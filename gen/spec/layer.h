@@ -61,6 +61,7 @@ enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
 enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL, NORM_L2_SUM };
 /* What multiplies the normed outputs of a recurrent layer, of a product of x; NONE: they are not normed either */
 enum layer_out_gate { OUT_GATE_NONE, OUT_GATE_SILU, OUT_GATE_SIGMOID };
+enum layer_gate { GATE_NONE, GATE_FEATURES, GATE_HEADS };
 enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
 enum layer_rope_scaling {
     SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN, SCALING_DYNAMIC, SCALING_LONGROPE
@@ -106,6 +107,7 @@ struct layer {
     int64_t conv_history; /* tokens that it remembers from call to call: conv_taps - 1 */
     int64_t conv_channels; /* columns of q, k and v together; 0 without a convolution */
     enum layer_out_gate out_gate;
+    enum layer_gate gate; /* of attention: what Z is multiplied by before W_O */
     enum layer_width width;
     bool d_k_given, d_v_given; /* given in the spec, not derived from width */
     bool split;    /* input = split */
@@ -214,6 +216,11 @@ static inline bool layer_decays(const struct layer *layer)
 static inline bool layer_corrects(const struct layer *layer)
 {
     return layer_is_recurrent(layer) && layer->rule >= RULE_DELTA;
+}
+/* Numbers that gate one head of Z; 0: none */
+static inline int64_t layer_gate_width(const struct layer *layer)
+{
+    return layer->gate == GATE_NONE ? 0 : layer->gate == GATE_HEADS ? 1 : layer->d_v;
 }
 static inline bool layer_has_cache(const struct layer *layer)
 {
@@ -498,6 +505,7 @@ int64_t layer_conv_taps(const struct layer *layer, int64_t n);
 struct layer_parameters {
     int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, w, b, learned, total;
     int64_t w_z, w_a, w_b; /* of recurrent layers */
+    int64_t w_gate, b_gate;
 };
 struct layer_parameters layer_parameters(const struct layer *layer);
 /* Bytes of packed numbers: `of_matrices` in weight_type, `others` in f32; of all parameters. Scales of i4's groups

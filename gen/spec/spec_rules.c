@@ -363,6 +363,17 @@ static void check_block(struct spec *spec)
               "dense, or leave out block");
 }
 
+static void check_gate(struct spec *spec)
+{
+    const bool gated = value_of(spec, KEY_GATE) != GATE_NONE;
+    refuse_if(spec, gated && is_split(spec), KEY_INPUT,
+              "input = split gives each head columns of x, but gates are made of all; write input = shared, or leave "
+              "out gate");
+    refuse_if(spec, gated && whole(spec, KEY_W_O) == W_O_NONE, KEY_W_O,
+              "gates are multiplied into what W_O reads, but w_o = none has no W_O; write w_o = dense or conv, or "
+              "leave out gate");
+}
+
 static void check_norm(struct spec *spec)
 {
     refuse_if(spec, is_block(spec) && whole(spec, KEY_NORM) == NORM_NONE, KEY_NORM,
@@ -487,7 +498,7 @@ void spec_rules(struct spec *spec)
     static void (*const rules[])(struct spec *) = {
         check_widths, check_heads, check_masks, check_cache, check_ring, check_rope_width,
         check_scaling_keys, check_scalings, check_factors, check_frequencies,
-        check_l2, check_block, check_norm, check_ffn,
+        check_l2, check_gate, check_block, check_norm, check_ffn,
         check_buckets, check_table, check_types, check_training};
     static void (*const row_rules[])(struct spec *) = {check_masks, check_rows, check_norm, check_ffn, check_types};
     static void (*const state_rules[])(struct spec *) = {check_recurrent, check_block, check_norm, check_ffn,

@@ -79,6 +79,10 @@ static bool has_ffn_bias(const struct layer *layer) { return layer->ffn_bias; }
 static bool has_gate_bias(const struct layer *layer) { return layer->ffn_bias && has_gate(layer); }
 static bool has_output_bias(const struct layer *layer) { return layer->bias && has_output(layer); }
 
+static bool has_z_gate(const struct layer *layer) { return layer->gate != GATE_NONE; }
+static bool has_z_gate_bias(const struct layer *layer) { return has_z_gate(layer) && layer->bias; }
+static bool is_gate_of_heads(const struct layer *layer) { return layer->gate == GATE_HEADS; }
+
 /* Named and shaped by the spec: struct layer's tables. */
 _Static_assert(LAYER_TABLES == TENSOR_TABLE_LAST - TENSOR_TABLE + 1, "a row for each of them");
 static const struct layer_table *table_of(const struct layer *layer, enum layer_tensor tensor)

@@ -235,6 +235,13 @@ static struct reference_head head_make(struct pool *pool, const struct layer *la
         head.kept = pool_doubles(pool, rows * m);
     head.lse = pool_doubles(pool, rows);
     head.z = pool_doubles(pool, rows * d_v);
+    if (layer->gate != GATE_NONE) {
+        const size_t width = (size_t)layer_gate_width(layer);
+        head.w_gate = pool_doubles(pool, d_in_q * width);
+        head.b_gate = pool_doubles(pool, width);
+        head.gates = pool_doubles(pool, rows * width);
+        head.bare_z = pool_doubles(pool, rows * d_v);
+    }
     if (inputs_round_scores(layer, in)) {
         head.exact_q = pool_doubles(pool, rows * d_k);
         head.exact_k = pool_doubles(pool, m * d_k);
@@ -520,6 +527,23 @@ static void attend(struct reference_head *head, size_t d_v, size_t row)
         }
 }
 
+/* z sigmoid(x W_gate + b_gate), of the rows that queries are projected from */
+static void gate_head(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
+{
+    const size_t d_in = (size_t)layer->d_in_q, d_v = (size_t)layer->d_v, width = (size_t)layer_gate_width(layer);
+    if (width == 0)
+        return;
+    reference_projection(head->w_gate, layer, inputs_floats(in, TENSOR_W_GATE), d_in, width, head->i,
+                         (size_t)layer->h);
+    gather_bias(head->b_gate, inputs_floats(in, TENSOR_B_GATE), width, head->i);
+    project(head->gates, head->x, head->w_gate, head->b_gate, rows, d_in, width);
+    memcpy(head->bare_z, head->z, rows * d_v * sizeof *head->z);
+    for (size_t at = 0; at < rows * d_v; at++) { /* a gate of NaN is 0: z is NaN too, or 0 as it sees nothing */
+        const double a = head->gates[width == d_v ? at : at / d_v];
+        head->z[at] *= isnan(a) ? 0 : 1 / (1 + exp(-a));
+    }
+}
+
 void reference_merge(const struct reference *reference, const struct layer *layer, const struct inputs *in, size_t b,
                      size_t i, const double *z, const double *w, double *y)
 {
@@ -636,6 +660,7 @@ static void compute_head(struct reference *reference, struct reference_head *hea
             head->kept[r * head->keys + j] = dropout_factor(layer, in, head->b, head->i, reference->z_rows.row[r], j);
     for (size_t r = 0; r < reference->z_rows.count; r++)
         attend(head, (size_t)layer->d_v, r);
+    gate_head(head, layer, in, reference->z_rows.count);
     const bool last = head->i + 1 == h;
     if (head->all_z != NULL)
         reference_keep_head(head->all_z, head->z, layer, head->i, reference->z_rows.count);

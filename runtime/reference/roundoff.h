@@ -34,6 +34,12 @@ static inline double gamma_of(size_t k)
     return ku < 1 ? ku / (1 - ku) : INFINITY;
 }
 
+/* The error of 1 / (1 + e^-a), which is `share`, where that of a is `error`: it is at most 1/4 steep. */
+static inline double sigmoid_share_error(double share, double error)
+{
+    return error / 4 + (BOUND_EXP2 + 6 * BOUND_U) * share + 0x1p-126;
+}
+
 static inline double square(double x)
 {
     return x * x;

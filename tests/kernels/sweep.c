@@ -108,7 +108,8 @@ struct draft {
     const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size, *products;
     bool crowded; /* called with a batch of many short sequences */
 };
-#define NOTHING_DRAWN .window_left = -1, .window_right = -1, .rel_left = -1, .rel_right = -1, .scale = NAN
+#define NOTHING_DRAWN \
+    .window_left = -1, .window_right = -1, .rel_left = -1, .rel_right = -1, .conv_taps = -1, .scale = NAN
 
 static const struct {
     unsigned bit;
@@ -612,6 +613,10 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_tensors = {mix(dice->state ^ 0x74656E736F72)}; /* likewise */
     if (chance(&of_tensors, 0.15) && !d->train)
         d->tensor_type = types[between(&of_tensors, 0, 2)];
+    struct dice of_gate = {mix(dice->state ^ 0x67617465)}; /* likewise */
+    if (chance(&of_gate, 0.15) && d->layer == NULL && !d->train && !is(d->w_o, "none") && !is(d->input, "projected") &&
+        !is(d->input, "split"))
+        d->gate = WORD(&of_gate, "features", "heads");
     struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
     const bool words = is(d->precision, "i16");
     const bool may = d->cache == NULL && !d->train && d->weight_type == NULL && words;
@@ -996,7 +1001,10 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("h_kv < h", d->h_kv > 0 && d->h_kv < d->h) F("wide", d->width) F("d_k", d->d_k > 0) F("d_v", d->d_v > 0) \
     F("d_k alone", d->d_k > 0 && d->d_v == 0 && !d->w_v) F("d_v alone", d->d_v > 0 && d->d_k == 0) \
     F("split", is(d->input, "split")) F("cross", d->attention) F("d_source", d->d_source > 0) F("tied", d->w_k) \
-    F("identity", d->w_v) F("w_o none", is(d->w_o, "none")) F("conv", is(d->w_o, "conv")) \
+    F("identity", d->w_v) F("gate features", is(d->gate, "features")) F("gate heads", is(d->gate, "heads")) \
+    F("gate, conv", d->gate && is(d->w_o, "conv")) F("gate, cache", d->gate && d->cache != NULL) \
+    F("gate, block", d->gate && d->block != NULL) F("gate, rows skipped", d->gate && d->pad_rows) \
+    F("w_o none", is(d->w_o, "none")) F("conv", is(d->w_o, "conv")) \
     F("conv, even taps", d->conv_width > 0 && d->conv_width % 2 == 0) F("conv, one tap", d->conv_width == 1) \
     F("bias", d->bias) F("scale", !isnan(d->scale)) F("scale 0", d->scale == 0) \
     F("scores", d->scores != NULL) F("out_in", d->weight_layout) F("bf16", is(d->weight_type, "bf16")) \
