@@ -205,7 +205,7 @@ struct projection {
 static void explain_finish(const struct layer *l, bool queries, FILE *out)
 {
     const double rows = (double)(queries ? l->seq_len : layer_new_keys(l)), heads = (double)(queries ? l->h : l->h_kv);
-    const long long gains = (long long)(l->qk_norm == NORM_RMS_ALL ? heads : 1) * (long long)l->d_k;
+    const long long gains = (long long)(l->qk_norm == NORM_RMS_ALL || l->qk_by_head ? heads : 1) * (long long)l->d_k;
     const double turned = rows * heads * (double)l->rope.dims;
     char text[FINISH_TEXT];
     norm_text(l, queries ? 'q' : 'k', text);
@@ -215,7 +215,7 @@ static void explain_finish(const struct layer *l, bool queries, FILE *out)
              rounded(2 * rows * heads * (double)l->d_k).text,
              counted(rows * (l->qk_norm == NORM_RMS_ALL ? 1 : heads)).text,
              l->qk_norm == NORM_L2 ? "" : write_text("; g_%c [%lld]%s", queries ? 'q' : 'k', gains,
-                                                     l->qk_norm == NORM_LAYER
+                                                     l->qk_norm == NORM_LAYER && l->qk_shift
                                                          ? write_text(", c_%c [%lld]", queries ? 'q' : 'k', gains).text
                                                          : "").text);
     }

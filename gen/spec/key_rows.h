@@ -114,6 +114,13 @@ KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS,
               {"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"l2", NORM_L2, NULL},
               {"rms_all", NORM_RMS_ALL, NULL}, {"l2_sum", NORM_L2_SUM, NULL}},
     .nicknames = {{"qk_layernorm use_qk_norm", ""}})
+KEY(QK_NORM_GAINS, qk_norm_gains, WORD, FIELD(qk_by_head), .context = "NORM_BY_HEAD", .restated = true,
+    .untrained = "qk_norm_gains = shared", .has_meaning = has_head_norm,
+    .idle = "only heads that are normed alone have gains alike; leave it out, or write qk_norm = rms or layer",
+    .words = {{"shared", false, NULL}, {"heads", true, "per_head"}})
+KEY(QK_NORM_BIAS, qk_norm_bias, SWITCH, FIELD(qk_shift), .absent = true, .context = "NORM_SHIFT", .restated = true,
+    .untrained = "qk_norm_bias = true", .has_meaning = has_qk_shift,
+    .idle = "only qk_norm = layer has a shift; leave it out, or write qk_norm = layer")
 KEY(NORM_EPS, norm_eps, POSITIVE, FIELD(norm_eps), .absent = 1e-6, .steers = STEERS_NOTHING, .context = "NORM_EPS",
     .of = OF_ALL, .has_meaning = has_norm,
     .idle = "there is no norm; leave it out, or write qk_norm = rms or a block",

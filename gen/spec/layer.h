@@ -135,6 +135,8 @@ struct layer {
     double dropout; /* of weights in training: this share is zero; 0: there is none */
     enum layer_scores scores; /* what `attn` holds */
     enum layer_norm qk_norm;
+    bool qk_by_head; /* each head has gains, and shifts, of its own */
+    bool qk_shift;   /* qk_norm = layer: there are shifts */
     double norm_eps; /* of qk_norm and of the block's norms */
     struct {
         enum layer_rope kind;

@@ -51,7 +51,8 @@ static bool has_gains(const struct layer *layer)
 {
     return layer->qk_norm != NORM_NONE && layer->qk_norm != NORM_L2 && layer->qk_norm != NORM_L2_SUM;
 }
-static bool has_shifts(const struct layer *layer) { return layer->qk_norm == NORM_LAYER; }
+static bool has_shifts(const struct layer *layer) { return layer->qk_norm == NORM_LAYER && layer->qk_shift; }
+static bool is_normed_by_head(const struct layer *layer) { return layer->qk_by_head; }
 static bool is_rms_all(const struct layer *layer) { return layer->qk_norm == NORM_RMS_ALL; }
 static bool has_relative(const struct layer *layer) { return layer->relative != RELATIVE_NONE; }
 static bool is_table(const struct layer *layer) { return layer->relative == RELATIVE_TABLE; }

@@ -42,10 +42,12 @@ TENSOR(B_V, b_v, BIAS, F32, "[h_kv*d_v]", has_value_bias)
 TENSOR(W_O, w_o, WEIGHT, F32, "[h*d_v][d_model]", has_output,
        .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}, {is_recurrent, "[h_out*d_v][d_model]"}})
 TENSOR(B_O, b_o, BIAS, F32, "[d_model]", has_output_bias)
-TENSOR(G_Q, g_q, LEARNED, F32, "[d_k]", has_gains, .variant = {{is_rms_all, "[h*d_k]"}})
-TENSOR(C_Q, c_q, LEARNED, F32, "[d_k]", has_shifts)
-TENSOR(G_K, g_k, LEARNED, F32, "[d_k]", has_gains, .variant = {{is_rms_all, "[h_kv*d_k]"}})
-TENSOR(C_K, c_k, LEARNED, F32, "[d_k]", has_shifts)
+TENSOR(G_Q, g_q, LEARNED, F32, "[d_k]", has_gains,
+       .variant = {{is_rms_all, "[h*d_k]"}, {is_normed_by_head, "[h][d_k]"}})
+TENSOR(C_Q, c_q, LEARNED, F32, "[d_k]", has_shifts, .variant = {{is_normed_by_head, "[h][d_k]"}})
+TENSOR(G_K, g_k, LEARNED, F32, "[d_k]", has_gains,
+       .variant = {{is_rms_all, "[h_kv*d_k]"}, {is_normed_by_head, "[h_kv][d_k]"}})
+TENSOR(C_K, c_k, LEARNED, F32, "[d_k]", has_shifts, .variant = {{is_normed_by_head, "[h_kv][d_k]"}})
 TENSOR(N1_G, n1_g, LEARNED, F32, "[d_model]", has_n1)
 TENSOR(N1_B, n1_b, LEARNED, F32, "[d_model]", has_n1_shift)
 TENSOR(N2_G, n2_g, LEARNED, F32, "[d_model]", has_n2)

@@ -299,16 +299,16 @@ static void keep_columns(struct finish *of, size_t i, const double *value, const
         }
 }
 
-/* Norm and rotation of projected rows. `gain`, `shift`: tensors of a head, or, for rms_all, of all heads. */
+/* Norm and rotation of projected rows. `gain`, `shift`: tensors of a head, or of all heads. */
 static void finish(struct finish *of, const struct layer *layer, const struct inputs *in, double *value, size_t i,
                    enum layer_tensor gain, enum layer_tensor shift)
 {
     const float *gains = inputs_floats(in, gain), *shifts = inputs_floats(in, shift);
-    const size_t first = layer->qk_norm == NORM_RMS_ALL ? i * of->d : 0;
+    const size_t first = layer->qk_norm == NORM_RMS_ALL || layer->qk_by_head ? i * of->d : 0;
     for (size_t c = 0; c < of->d && of->gain != NULL; c++)
         of->gain[c] = gains[first + c];
     for (size_t c = 0; c < of->d && of->shift != NULL; c++)
-        of->shift[c] = shifts[c];
+        of->shift[c] = shifts[first + c];
     memcpy(of->from, value, of->rows * of->d * sizeof *value);
     finish_rows(layer, of, value);
 }

@@ -613,6 +613,11 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_tensors = {mix(dice->state ^ 0x74656E736F72)}; /* likewise */
     if (chance(&of_tensors, 0.15) && !d->train)
         d->tensor_type = types[between(&of_tensors, 0, 2)];
+    struct dice of_gains = {mix(dice->state ^ 0x6761696E73)}; /* likewise */
+    if (d->layer == NULL && !d->train && (is(d->qk_norm, "rms") || is(d->qk_norm, "layer")) && chance(&of_gains, 0.4))
+        d->qk_norm_gains = WORD(&of_gains, "heads", "heads", "shared");
+    if (d->layer == NULL && !d->train && is(d->qk_norm, "layer") && chance(&of_gains, 0.4))
+        d->qk_norm_bias = WORD(&of_gains, "false", "false", "true");
     struct dice of_gate = {mix(dice->state ^ 0x67617465)}; /* likewise */
     if (chance(&of_gate, 0.15) && d->layer == NULL && !d->train && !is(d->w_o, "none") && !is(d->input, "projected") &&
         !is(d->input, "split"))
@@ -1039,6 +1044,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("offset past", is(d->offset, "past")) F("offset end", is(d->offset, "end")) F("pad_rows skipped", d->pad_rows) \
     F("qk_norm rms", is(d->qk_norm, "rms")) F("qk_norm layer", is(d->qk_norm, "layer")) \
     F("qk_norm l2", is(d->qk_norm, "l2")) F("qk_norm rms_all", is(d->qk_norm, "rms_all")) F("norm_eps", d->norm_eps > 0) \
+    F("gains by head", is(d->qk_norm_gains, "heads")) F("qk_norm_bias", is(d->qk_norm_bias, "false")) \
     F("rope half", is(d->rope, "half")) F("rope interleaved", is(d->rope, "interleaved")) F("rope_dims", d->rope_dims > 0) \
     F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_positions) F("linear", is(d->rope_scaling, "linear")) \
     F("llama3", is(d->rope_scaling, "llama3")) F("yarn", is(d->rope_scaling, "yarn")) \

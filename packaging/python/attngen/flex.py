@@ -26,7 +26,8 @@ from .programs import SpecError
 
 MOST = 1 << 20  # numbers of a table made here
 AXES = 4  # and its axes, as docs/expressions.md has them
-TAKEN = {"s", "i", "p", "j", "min", "max", "abs", "exp", "tanh", "sqrt", "where", "and", "or", "not", "true", "false"}
+TAKEN = {"s", "i", "p", "j", "min", "max", "abs", "exp", "tanh", "sqrt", "log", "floor", "sigmoid", "where", "and",
+         "or", "not", "true", "false"}
 
 
 class FlexError(SpecError):
