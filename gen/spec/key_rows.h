@@ -137,6 +137,13 @@ KEY(ROPE_THETA, rope_theta, POSITIVE, FIELD(rope.theta), .absent = 10000, .steer
     .nicknames = {{"rotary_emb_base rope_base rotary_base", ""}})
 KEY(ROPE_POSITIONS, rope_positions, WORD, FIELD(rope.given), .context = "ROPE_GIVEN", OF_ROPE, .restated = true,
     .words = {{"offset", false, NULL}, {"given", true, NULL}})
+KEY(ROPE_SECTIONS, rope_sections, LIST, .steers = STEERS_NOTHING, .untrained = "no rope_sections",
+    .has_meaning = has_given_positions,
+    .idle = "sections are of several positions a token, which a call brings; leave it out, or write rope_positions = "
+            "given", .nicknames = {{"mrope_section", ""}})
+KEY(ROPE_SECTION_ORDER, rope_section_order, WORD, FIELD(rope.interleaves), .steers = STEERS_NOTHING, .restated = true,
+    .has_meaning = has_sections, .idle = "there are no sections; leave it out, or write rope_sections",
+    .words = {{"contiguous", false, NULL}, {"interleaved", true, NULL}}, .nicknames = {{"mrope_interleaved", ""}})
 KEY(ROPE_SCALING, rope_scaling, WORD, FIELD(rope.scaling), .steers = STEERS_NOTHING, OF_ROPE, .restated = true,
     .words = {{"none", SCALING_NONE, NULL}, {"linear", SCALING_LINEAR, NULL}, {"llama3", SCALING_LLAMA3, NULL},
               {"yarn", SCALING_YARN, NULL}, {"dynamic", SCALING_DYNAMIC, "ntk dynamic_ntk"},

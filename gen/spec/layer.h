@@ -61,6 +61,7 @@ enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
 enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL, NORM_L2_SUM };
 /* What multiplies the normed outputs of a recurrent layer, of a product of x; NONE: they are not normed either */
 enum layer_out_gate { OUT_GATE_NONE, OUT_GATE_SILU, OUT_GATE_SIGMOID };
+#define LAYER_AXES 4 /* of positions, at most */
 enum layer_gate { GATE_NONE, GATE_FEATURES, GATE_HEADS };
 enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
 enum layer_rope_scaling {
@@ -143,6 +144,9 @@ struct layer {
         int64_t dims;      /* columns that are turned, even */
         double theta;
         bool given;        /* rope_positions = given */
+        int64_t axes;      /* positions of a token; more than one with rope_sections */
+        int64_t sections[LAYER_AXES]; /* pairs of columns that each axis turns */
+        bool interleaves;  /* the axes take turns, as far as their sections go */
         enum layer_rope_scaling scaling;
         double factor, original_len, low, high, beta_fast, beta_slow;
         bool truncate;           /* yarn: from and to whole pairs of columns */
@@ -302,6 +306,16 @@ static inline bool layer_rounds(const struct layer *layer)
 static inline bool layer_sums_whole(const struct layer *layer)
 {
     return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
+}
+/* The axis of positions by which pair c of columns is turned */
+static inline int64_t layer_axis_of(const struct layer *layer, int64_t c)
+{
+    int64_t axis = 0, end = layer->rope.sections[0];
+    if (layer->rope.interleaves)
+        return c / layer->rope.axes < layer->rope.sections[c % layer->rope.axes] ? c % layer->rope.axes : 0;
+    while (axis + 1 < layer->rope.axes && c >= end)
+        end += layer->rope.sections[++axis];
+    return axis;
 }
 /* Whether a call makes cosines and sines, as packing does not know its positions */
 static inline bool layer_makes_turns(const struct layer *layer)

@@ -43,6 +43,7 @@ static bool has_rows(const struct layer *layer) { return is_cached(layer) && lay
 static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
 static bool has_scales(const struct layer *layer) { return layer_scales_cache(layer); }
 static bool has_positions(const struct layer *layer) { return layer->rope.given; }
+static bool has_axes(const struct layer *layer) { return layer->rope.axes > 1; }
 static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
 static bool is_self(const struct layer *layer) { return layer->self; }
 static bool has_segment(const struct layer *layer) { return has_segments(layer) && is_self(layer); }
@@ -222,6 +223,7 @@ static const struct { const char *letter; size_t offset; } sizes[] = {
     {"d_out", offsetof(struct layer, d_out)}, {"d_ff", offsetof(struct layer, d_ff)},
     {"conv_width", offsetof(struct layer, conv_width)},
     {"rel_buckets", offsetof(struct layer, rel_buckets)}, {"rel_width", offsetof(struct layer, rel_width)},
+    {"rope_axes", offsetof(struct layer, rope.axes)},
     {"cache_len", offsetof(struct layer, cache_len)}, {"page_len", offsetof(struct layer, page_len)},
     {"page_count", offsetof(struct layer, page_count)},
 };

@@ -18,6 +18,7 @@ TENSOR(LENGTHS, lengths, OF_CALL, I32, "[batch]", NULL, .mask = MASK_PADDING,
        .shown.note = " int32, 0 ... m: keys that exist|; memory past them is not touched")
 TENSOR(PAST, past, OF_CALL, I32, "[batch]", has_past, .shown.note = " int32, 0 or more: position of query 0")
 TENSOR(POSITIONS, positions, OF_CALL, I32, "[batch][n]", has_positions,
+       .variant = {{has_axes, "[batch][n][rope_axes]"}},
        .shown.note = " int32: positions by which queries and keys are rotated")
 TENSOR(PAGE_TABLE, page_table, OF_CALL, I32, "[batch][page_count]", has_pages,
        .shown.note = " int32: where pages of a sequence are; behind the last used one it is not read")

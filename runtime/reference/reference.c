@@ -269,6 +269,20 @@ static void project(double *out, const double *a, const double *w, const double 
     product_add(out, d, a, in, w, d, rows, in, d);
 }
 
+/* Of a token with several positions: of each pair of columns the rotation by that of its axis */
+static void turn_by_axes(const struct layer *layer, const int32_t *positions, struct turn *turns)
+{
+    const size_t pairs = (size_t)layer->rope.dims / 2;
+    struct turn *of_axis = memory_get(pairs, sizeof *of_axis);
+    for (int64_t axis = 0; axis < layer->rope.axes; axis++) {
+        finish_turns(layer, positions[axis], of_axis);
+        for (size_t c = 0; c < pairs; c++)
+            if (layer_axis_of(layer, (int64_t)c) == axis)
+                turns[c] = of_axis[c];
+    }
+    free(of_axis);
+}
+
 /* The rotations of rows or keys of a sequence by their positions; rows NULL: all keys that the call brings */
 static void turn_rows(struct finish *of, const struct layer *layer, const struct inputs *in, size_t b,
                       const struct rows *rows)
@@ -279,7 +293,10 @@ static void turn_rows(struct finish *of, const struct layer *layer, const struct
         const size_t t = rows != NULL ? rows->row[r] : r;
         const bool placed = rows != NULL || layer_has_cache(layer);
         const int64_t p = placed ? inputs_position(layer, in, b, t) : (int64_t)t;
-        finish_turns(layer, positions != NULL ? positions[b * in->n + t] : p, of->turns + r * pairs);
+        if (layer->rope.axes > 1)
+            turn_by_axes(layer, positions + (b * in->n + t) * (size_t)layer->rope.axes, of->turns + r * pairs);
+        else
+            finish_turns(layer, positions != NULL ? positions[b * in->n + t] : p, of->turns + r * pairs);
     }
 }
 
