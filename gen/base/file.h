@@ -7,7 +7,6 @@
 #define ATTNGEN_FILE_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 struct diag;
 

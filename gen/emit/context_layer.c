@@ -271,6 +271,7 @@ static void push_finish(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "ROPE_DIMS", turns ? layer->rope.dims : 0);
     /* the packed block may lack a row's cosines and sines: a phase of their own makes them */
     emit_set_boolean(emit, "ROPE_MADE", layer_makes_turns(layer));
+    emit_set_integer(emit, "ROPE_AXES", turns ? layer->rope.axes : 1); /* positions of a token */
     char text[FINISH_TEXT];
     norm_text(layer, 'q', text);
     emit_set_string(emit, "NORM_TEXT", text);
@@ -283,6 +284,7 @@ static void push_finish(struct emit *emit, const struct layer *layer)
         emit_set_integer(emit, "high", (int64_t)step.high);
         emit_set_integer(emit, "low", step.low);
         emit_set_number(emit, "radians", step.radians);
+        emit_set_integer(emit, "axis", layer->rope.axes > 1 ? layer_axis_of(layer, c) : 0);
         emit_end(emit);
     }
     emit_end(emit);

@@ -151,6 +151,7 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     f[STEP_SCORES] = step_figures(l, 0, 0, c.scores, h * n * m * FLOAT_BYTES);
     f[STEP_SOFTMAX] = step_figures(l, 0, 0, 0, h * n * m * FLOAT_BYTES);
     f[STEP_VALUES] = step_figures(l, 0, 0, c.values, n * h * d_v * FLOAT_BYTES);
+    f[STEP_GATES] = step_figures(l, p.w_gate, p.b_gate, c.gates, n * h * (double)layer_gate_width(l) * FLOAT_BYTES);
     f[STEP_OUTPUT] = step_figures(l, p.w_o, p.b_o, c.output,
                                   l->w_o == W_O_NONE ? 0 : n * (double)l->d_out * FLOAT_BYTES);
 }
@@ -204,7 +205,7 @@ struct projection {
 static void explain_finish(const struct layer *l, bool queries, FILE *out)
 {
     const double rows = (double)(queries ? l->seq_len : layer_new_keys(l)), heads = (double)(queries ? l->h : l->h_kv);
-    const long long gains = (long long)(l->qk_norm == NORM_RMS_ALL ? heads : 1) * (long long)l->d_k;
+    const long long gains = (long long)(l->qk_norm == NORM_RMS_ALL || l->qk_by_head ? heads : 1) * (long long)l->d_k;
     const double turned = rows * heads * (double)l->rope.dims;
     char text[FINISH_TEXT];
     norm_text(l, queries ? 'q' : 'k', text);
@@ -214,7 +215,7 @@ static void explain_finish(const struct layer *l, bool queries, FILE *out)
              rounded(2 * rows * heads * (double)l->d_k).text,
              counted(rows * (l->qk_norm == NORM_RMS_ALL ? 1 : heads)).text,
              l->qk_norm == NORM_L2 ? "" : write_text("; g_%c [%lld]%s", queries ? 'q' : 'k', gains,
-                                                     l->qk_norm == NORM_LAYER
+                                                     l->qk_norm == NORM_LAYER && l->qk_shift
                                                          ? write_text(", c_%c [%lld]", queries ? 'q' : 'k', gains).text
                                                          : "").text);
     }
@@ -413,6 +414,13 @@ static void explain_attention(const struct layer *l, const struct figures *f, FI
          (long long)l->h_kv, m, (long long)l->d_v, h, n, (long long)l->d_v,
          in_bytes(f[STEP_VALUES].result_bytes).text);
     cost_lines(out, &f[STEP_VALUES]);
+    if (l->gate == GATE_NONE)
+        return;
+    line(out, "gate = %s: Z_i times sigmoid(x W_gate,i%s), %s", key_word(KEY_GATE, l->gate),
+         l->bias ? " + b_gate,i" : "", l->gate == GATE_HEADS ? "column i" : "columns of head i");
+    line(out, "W_gate %s%s", weight_extents(l, TENSOR_W_GATE).text,
+         l->bias ? write_text(", b_gate %s", weight_extents(l, TENSOR_B_GATE).text).text : "");
+    cost_lines(out, &f[STEP_GATES]);
 }
 
 static void explain_output(const struct layer *l, const struct figures *f, FILE *out)

@@ -26,7 +26,8 @@ static const struct {
     [NODE_MUL] = {"mul", 2, true}, [NODE_MIN] = {"min", 2, true}, [NODE_MAX] = {"max", 2, true},
     [NODE_NEG] = {"neg", 1, false}, [NODE_ABS] = {"abs", 1, false}, [NODE_FLOOR_DIV] = {"floor_div", 2, false},
     [NODE_MOD] = {"mod", 2, false}, [NODE_DIV] = {"div", 2, false}, [NODE_EXP] = {"exp", 1, false},
-    [NODE_TANH] = {"tanh", 1, false}, [NODE_SQRT] = {"sqrt", 1, false}, [NODE_EXP2] = {"exp2", 1, false},
+    [NODE_TANH] = {"tanh", 1, false}, [NODE_SQRT] = {"sqrt", 1, false},
+    [NODE_LOG] = {"log", 1, false}, [NODE_FLOOR] = {"floor", 1, false}, [NODE_EXP2] = {"exp2", 1, false},
     [NODE_EQ] = {"eq", 2, true}, [NODE_NE] = {"ne", 2, true}, [NODE_LT] = {"lt", 2, false},
     [NODE_LE] = {"le", 2, false}, [NODE_AND] = {"and", 2, true}, [NODE_OR] = {"or", 2, true},
     [NODE_NOT] = {"not", 1, false}, [NODE_WHERE] = {"where", 3, false},
@@ -310,6 +311,8 @@ static double float_value(enum expression_op op, double a, double b)
     case NODE_EXP2: return exp2(a);
     case NODE_TANH: return tanh(a);
     case NODE_SQRT: return sqrt(a);
+    case NODE_LOG: return log(a);
+    case NODE_FLOOR: return floor(a);
     default: return 0;
     }
 }
@@ -460,7 +463,8 @@ static struct expression_range float_range(const struct expression_node *n, stru
     const bool exact = n->op == NODE_MIN || n->op == NODE_MAX || n->op == NODE_NEG || n->op == NODE_ABS;
     double least = INFINITY, most = -INFINITY;
     if (!is_bounded(a) || (operations[n->op].operands > 1 && !is_bounded(b)) ||
-        (n->op == NODE_DIV && b.least <= 0 && b.most >= 0) || (n->op == NODE_SQRT && a.least < 0))
+        (n->op == NODE_DIV && b.least <= 0 && b.most >= 0) || (n->op == NODE_SQRT && a.least < 0) ||
+        (n->op == NODE_LOG && a.least <= 0))
         return everything();
     for (int i = 0; i < 4; i++) {
         const double value = float_value(n->op, x[i / 2], y[i % 2]);
@@ -555,8 +559,8 @@ bool expression_adds(const struct expression *e)
     }
 }
 
-/* An infinite constant, a division by p - j and the like, or what grows past f32 with them: of learned numbers and of s
- * it is taken that they are not 0, nor so large. */
+/* An infinite constant, a logarithm of what may be 0, a division by p - j and the like, or what grows past f32 with
+ * them: of learned numbers and of s it is taken that they are not 0 as divisors, nor so large. */
 bool expression_hides(const struct expression *e, const struct expression_box *box)
 {
     struct expression_range ranges[8 * EXPRESSION_NODES] = {0};
@@ -565,13 +569,15 @@ bool expression_hides(const struct expression *e, const struct expression_box *b
     bool hides = false;
     for (int i = 0; i < e->count; i++) {
         const struct expression_node *n = &e->nodes[i];
-        const bool by_places = n->op == NODE_DIV && (e->nodes[n->b].reads & (READS_S | READS_TABLE)) == 0;
+        const int of = n->op == NODE_LOG ? n->a : n->b; /* where it is 0, the result is infinite */
+        const bool by_places = n->op == NODE_LOG ||
+                               (n->op == NODE_DIV && (e->nodes[of].reads & (READS_S | READS_TABLE)) == 0);
         const bool grows = n->op == NODE_ADD || n->op == NODE_SUB || n->op == NODE_MUL || n->op == NODE_EXP ||
                            n->op == NODE_EXP2;
         const bool overflows = grows && n->type == EXPRESSION_FLOAT && (n->reads & (READS_S | READS_TABLE)) == 0 &&
                                !(known && is_bounded(ranges[i]));
         hides = hides || overflows || (is_constant(e, i) && n->type == EXPRESSION_FLOAT && isinf(n->number)) ||
-                (by_places && !(known && (ranges[n->b].least > 0 || ranges[n->b].most < 0)));
+                (by_places && !(known && (ranges[of].least > 0 || ranges[of].most < 0)));
     }
     return hides;
 }
@@ -580,7 +586,8 @@ bool expression_decides(const struct expression *e)
 {
     bool decides = false;
     for (int i = 0; i < e->count; i++)
-        decides = decides || (e->nodes[i].type == EXPRESSION_CONDITION && (e->nodes[i].reads & READS_S) != 0);
+        decides = decides || ((e->nodes[i].type == EXPRESSION_CONDITION || e->nodes[i].op == NODE_FLOOR) &&
+                              (e->nodes[i].reads & READS_S) != 0);
     return decides;
 }
 
@@ -663,6 +670,11 @@ static int plain_form(struct rewriting *w, int node)
     case NODE_ABS: return !floats && of[n->a].low >= 0 ? a : make(w, n->op, a, 0, 0);
     case NODE_MUL: return floats ? multiplied(w, a, b) : make(w, n->op, a, b, 0);
     case NODE_DIV: return divided(w, a, b);
+    case NODE_FLOOR: /* a quotient is not made a product: where it is whole, it remains so */
+        if (w->from->nodes[n->a].op != NODE_DIV)
+            return make(w, n->op, a, 0, 0);
+        n = &w->from->nodes[n->a];
+        return make(w, NODE_FLOOR, make(w, NODE_DIV, w->plain[n->a], w->plain[n->b], 0), 0, 0);
     case NODE_EXP: return make(w, NODE_EXP2, times(w, a, LOG2_E), 0, 0);
     default: return make(w, n->op, a, b, operands > 2 ? w->plain[n->c] : 0);
     }

@@ -33,7 +33,7 @@ enum expression_op {
     NODE_FLOAT,                       /* integer a as a float */
     NODE_ADD, NODE_SUB, NODE_MUL, NODE_MIN, NODE_MAX, NODE_NEG, NODE_ABS,
     NODE_FLOOR_DIV, NODE_MOD,         /* integers */
-    NODE_DIV, NODE_EXP, NODE_TANH, NODE_SQRT,
+    NODE_DIV, NODE_EXP, NODE_TANH, NODE_SQRT, NODE_LOG, NODE_FLOOR, /* floats */
     NODE_EXP2,                        /* of expression_in_base_2 alone */
     NODE_EQ, NODE_NE, NODE_LT, NODE_LE, /* conditions on numbers */
     NODE_AND, NODE_OR, NODE_NOT,

@@ -350,11 +350,39 @@ static void read_arguments(struct reader *r, const char *name, int count, const 
         expect(r, ")", "the call");
 }
 
+/* A constant that is a whole number other than 0, as an integer; -1: it is none */
+static int whole_constant(struct reader *r, int node)
+{
+    const struct expression_node *n = &r->e->nodes[node];
+    if (n->op != NODE_CONSTANT || !(fabs(n->number) < 0x1p53) || n->number != floor(n->number) || n->number == 0)
+        return -1;
+    return expression_integer(r->e, (int64_t)n->number, n->column);
+}
+
+/* Of an integer over a whole constant the quotient is one of integers, which is exact. */
+static int call_floor(struct reader *r, int a, size_t at)
+{
+    const struct expression_node n = r->e->nodes[a];
+    const int by = n.op == NODE_DIV && r->e->nodes[n.a].op == NODE_FLOAT ? whole_constant(r, n.b) : -1;
+    if (by < 0)
+        return build(r, NODE_FLOOR, a, 0, 0, at);
+    return expression_as_float(r->e, build(r, NODE_FLOOR_DIV, r->e->nodes[n.a].a, by, 0, at));
+}
+
+static int call_sigmoid(struct reader *r, int a, size_t at)
+{
+    const int one = expression_number(r->e, 1, at), minus = build(r, NODE_NEG, a, 0, 0, at);
+    const int power = build(r, NODE_EXP, minus, 0, 0, at);
+    return build(r, NODE_DIV, one, build(r, NODE_ADD, one, power, 0, at), 0, at);
+}
+
 static int call_of_one(struct reader *r, enum expression_op op, const struct argument *of, size_t at)
 {
-    need_number(r, of->node, expression_op_name(op), of->at);
+    need_number(r, of->node, op == NODE_DIV ? "sigmoid" : expression_op_name(op), of->at);
     if (r->failed)
         return 0;
+    if (op == NODE_FLOOR || op == NODE_DIV)
+        return (op == NODE_DIV ? call_sigmoid : call_floor)(r, expression_as_float(r->e, of->node), at);
     return build(r, op, op == NODE_ABS ? of->node : expression_as_float(r->e, of->node), 0, 0, at);
 }
 
@@ -383,6 +411,8 @@ static const struct function {
 } functions[] = {
     {"min", "min(a, b)", 2, NODE_MIN}, {"max", "max(a, b)", 2, NODE_MAX}, {"abs", "abs(a)", 1, NODE_ABS},
     {"exp", "exp(a)", 1, NODE_EXP}, {"tanh", "tanh(a)", 1, NODE_TANH}, {"sqrt", "sqrt(a)", 1, NODE_SQRT},
+    {"log", "log(a)", 1, NODE_LOG}, {"floor", "floor(a)", 1, NODE_FLOOR},
+    {"sigmoid", "sigmoid(a)", 1, NODE_DIV}, /* 1 / (1 + exp(-a)) */
     {"where", "where(condition, a, b)", 3, NODE_WHERE}};
 #define FUNCTIONS (sizeof functions / sizeof *functions)
 

@@ -30,7 +30,7 @@ double packed_weights(const struct layer *l, bool scores, bool values)
     if (!layer_attends(l))
         return out * (double)(layer_is_linear(l) ? l->d_out : l->d_ff * (layer_ffn_gated(l) ? 3 : 2));
     double size = l->w_o == W_O_DENSE ? heads * z * out : l->w_o == W_O_CONV ? (double)l->conv_width * z * out : 0;
-    size += out * (double)l->d_ff * (layer_ffn_gated(l) ? 3 : 2);
+    size += out * ((double)l->d_ff * (layer_ffn_gated(l) ? 3 : 2) + heads * (double)layer_gate_width(l));
     if (l->projected)
         return size;
     size += heads * in_q * (scores ? in : (double)l->d_k);
@@ -108,7 +108,7 @@ struct plan_fold plan_fold(const struct layer *l, const struct plan_request *req
     }
     const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
     f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, scores > 0);
-    f.values = l->w_o != W_O_NONE && !l->identity && request_or(request, PLAN_FOLD, values > 0);
+    f.values = l->w_o != W_O_NONE && !l->identity && l->gate == GATE_NONE && request_or(request, PLAN_FOLD, values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;
     f.q_is_k = f.q_is_k && !f.scores;

@@ -63,8 +63,10 @@ static void place_finish(struct plan_isa *p, const struct layer *layer)
         {TENSOR_G_Q, LAYOUT_G_Q}, {TENSOR_C_Q, LAYOUT_C_Q}, {TENSOR_G_K, LAYOUT_G_K}, {TENSOR_C_K, LAYOUT_C_K}};
     for (size_t i = 0; i < sizeof of_norms / sizeof *of_norms; i++) {
         int64_t shape[4];
-        if (layer_weight_shape(layer, of_norms[i].tensor, shape) > 0)
-            place_new(p, of_norms[i].id, layer_tensor_name(of_norms[i].tensor), OWNER_PACKED, 1, shape[0]);
+        const int axes = layer_weight_shape(layer, of_norms[i].tensor, shape);
+        if (axes > 0)
+            place_new(p, of_norms[i].id, layer_tensor_name(of_norms[i].tensor), OWNER_PACKED, axes > 1 ? shape[0] : 1,
+                      shape[axes - 1]);
     }
     if (layer->rope.kind == ROPE_NONE)
         return;
@@ -180,6 +182,7 @@ static void place_activations(struct plan_isa *p)
         place(p, LAYOUT_VALUES);
     place(p, LAYOUT_RAW_QUERIES);
     place(p, LAYOUT_RAW_KEYS);
+    place(p, LAYOUT_OUT_GATES);
     if (p->holds)
         hold(p);
 }

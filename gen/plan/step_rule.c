@@ -44,22 +44,25 @@ void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct 
 static int64_t made_heads(const struct layer *layer, enum step_name id, int64_t *d)
 {
     const bool columns = layer->decay == DECAY_COLUMN;
-    *d = id == STEP_MIX_Q || id == STEP_MIX_K || (id == STEP_MIX_A && columns) ? layer->d_k
+    *d = layer_attends(layer) ? layer_gate_width(layer)
+       : id == STEP_MIX_Q || id == STEP_MIX_K || (id == STEP_MIX_A && columns) ? layer->d_k
        : id == STEP_MIX_A || id == STEP_MIX_B ? 1 : layer->d_v;
-    return id == STEP_MIX_Q ? layer->h : id == STEP_MIX_K ? layer->h_kv : id == STEP_MIX_Z ? layer->h_out : layer->h_v;
+    return id == STEP_MIX_Q || layer_attends(layer) ? layer->h
+         : id == STEP_MIX_K ? layer->h_kv : id == STEP_MIX_Z ? layer->h_out : layer->h_v;
 }
 
 bool plan_mixed(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
-    const bool has = g->id == STEP_MIX_Z ? layer->out_gate != OUT_GATE_NONE : g->id == STEP_MIX_A ? layer_decays(layer)
+    const bool has = layer_attends(layer) ? g->id == STEP_MIX_Z && layer->gate != GATE_NONE
+                   : g->id == STEP_MIX_Z ? layer->out_gate != OUT_GATE_NONE : g->id == STEP_MIX_A ? layer_decays(layer)
                    : g->id != STEP_MIX_B || layer_corrects(layer);
-    if (!layer_is_recurrent(layer) || layer->projected || !has)
+    if (!layer_mixes(layer) || layer->projected || !has)
         return false;
     int64_t d;
     const int64_t heads = made_heads(layer, g->id, &d), tokens = max(layer->seq_len, p->batch_rows);
-    g->reads[0] = input_read(layer, true);
+    g->reads[0] = reads_rounded(p) ? LAYOUT_ROUNDED_X : input_read(layer, true);
     p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
-    begin_panels(p, g, layer->d_model, heads * d, false);
+    begin_panels(p, g, p->layouts[g->reads[0]].shape[AXIS_FEATURE], heads * d, layer->bias);
     end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
     return true;
 }
@@ -74,6 +77,11 @@ bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struc
                       struct step *g)
 {
     (void)p, (void)request;
+    if (layer_attends(layer) && g->id == STEP_GATE_Z) {
+        g->name = "gates of outputs";
+        g->size = part_rows(layer->h * layer->d_v);
+        return layer->gate != GATE_NONE;
+    }
     if (!layer_is_recurrent(layer) || layer->projected)
         return false;
     switch (g->id) {

@@ -2,7 +2,6 @@
 /* See tiles.h. */
 #include "plan/tiles.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/arith.h"

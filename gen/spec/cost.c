@@ -64,9 +64,10 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
         cost.output = queries * heads * d_v * d_model;
     else if (layer->w_o == W_O_CONV)
         cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
+    cost.gates = queries * d_model * heads * (double)layer_gate_width(layer);
     cost.down = queries * d_model * (double)layer->d_ff;
     cost.ffn = queries * d_model * (double)layer->d_ff * (layer_ffn_gated(layer) ? 3 : 2);
-    cost.total = cost.q + cost.k + cost.v + cost.scores + cost.values + cost.output + cost.ffn;
+    cost.total = cost.q + cost.k + cost.v + cost.scores + cost.values + cost.gates + cost.output + cost.ffn;
     return cost;
 }
 
@@ -90,13 +91,15 @@ struct layer_parameters layer_parameters(const struct layer *layer)
         .w_g = elements(layer, TENSOR_W_G), .b_g = elements(layer, TENSOR_B_G),
         .w_2 = elements(layer, TENSOR_W_2), .b_2 = elements(layer, TENSOR_B_2),
         .w = elements(layer, TENSOR_W), .b = elements(layer, TENSOR_B),
-        .w_z = elements(layer, TENSOR_W_Z), .w_a = elements(layer, TENSOR_W_A), .w_b = elements(layer, TENSOR_W_B)};
+        .w_z = elements(layer, TENSOR_W_Z), .w_a = elements(layer, TENSOR_W_A), .w_b = elements(layer, TENSOR_W_B),
+        .w_gate = elements(layer, TENSOR_W_GATE), .b_gate = elements(layer, TENSOR_B_GATE)};
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
             layer_tensor_row(tensor)->kind == TENSOR_NAMED)
             p.learned += elements(layer, tensor);
     p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o +
-              p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.w + p.b + p.w_z + p.w_a + p.w_b + p.learned;
+              p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.w + p.b + p.w_z + p.w_a + p.w_b +
+              p.w_gate + p.b_gate + p.learned;
     return p;
 }
 
@@ -112,6 +115,6 @@ double layer_parameter_bytes(const struct layer *layer)
 {
     const struct layer_parameters p = layer_parameters(layer);
     const int64_t of_matrices = p.w_q + p.w_k + p.w_v + p.w_o + p.w_1 + p.w_g + p.w_2 + p.w +
-                                p.w_z + p.w_a + p.w_b;
+                                p.w_z + p.w_a + p.w_b + p.w_gate;
     return layer_packed_bytes(layer, of_matrices, p.total - of_matrices);
 }

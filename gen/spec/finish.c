@@ -15,8 +15,8 @@ void norm_text(const struct layer *layer, char q, char text[FINISH_TEXT])
         snprintf(text, FINISH_TEXT, "%c / sqrt(mean of %c^2 + %.9g) g", q, q, eps);
         break;
     case NORM_LAYER:
-        snprintf(text, FINISH_TEXT, "(%c - mean of %c) / sqrt(mean of (%c - mean of %c)^2 + %.9g) g + c", q, q, q, q,
-                 eps);
+        snprintf(text, FINISH_TEXT, "(%c - mean of %c) / sqrt(mean of (%c - mean of %c)^2 + %.9g) g%s", q, q, q, q,
+                 eps, layer->qk_shift ? " + c" : "");
         break;
     case NORM_L2:
         snprintf(text, FINISH_TEXT, "%c / max(sqrt(sum of %c^2), %.9g)", q, q, eps);

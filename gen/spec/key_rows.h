@@ -100,6 +100,10 @@ KEY(W_V, w_v, WORD, FIELD(identity), .steers = STEERS_ALWAYS, .context = "IDENTI
     .words = {{"dense", false, NULL}, {"identity", true, NULL}})
 KEY(W_O, w_o, WORD, FIELD(w_o), .steers = STEERS_ALWAYS,
     .words = {{"dense", W_O_DENSE, NULL}, {"none", W_O_NONE, NULL}, {"conv", W_O_CONV, NULL}})
+KEY(GATE, gate, WORD, FIELD(gate), .steers = STEERS_ALWAYS, .context = "GATE",
+    .untrained = "gate = none", BROUGHT,
+    .words = {{"none", GATE_NONE, NULL}, {"features", GATE_FEATURES, "elementwise true"},
+              {"heads", GATE_HEADS, "headwise"}}, .nicknames = {{"attn_output_gate", ", features or heads"}})
 KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEERS_MEANT, .context = "CONV_WIDTH",
     .has_meaning = is_conv, .idle = "there is no convolution; leave it out, or write w_o = conv")
 KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS", .of = OF_ATTENTION | OF_LINEAR,
@@ -110,6 +114,13 @@ KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS,
               {"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"l2", NORM_L2, NULL},
               {"rms_all", NORM_RMS_ALL, NULL}, {"l2_sum", NORM_L2_SUM, NULL}},
     .nicknames = {{"qk_layernorm use_qk_norm", ""}})
+KEY(QK_NORM_GAINS, qk_norm_gains, WORD, FIELD(qk_by_head), .context = "NORM_BY_HEAD", .restated = true,
+    .untrained = "qk_norm_gains = shared", .has_meaning = has_head_norm,
+    .idle = "only heads that are normed alone have gains alike; leave it out, or write qk_norm = rms or layer",
+    .words = {{"shared", false, NULL}, {"heads", true, "per_head"}})
+KEY(QK_NORM_BIAS, qk_norm_bias, SWITCH, FIELD(qk_shift), .absent = true, .context = "NORM_SHIFT", .restated = true,
+    .untrained = "qk_norm_bias = true", .has_meaning = has_qk_shift,
+    .idle = "only qk_norm = layer has a shift; leave it out, or write qk_norm = layer")
 KEY(NORM_EPS, norm_eps, POSITIVE, FIELD(norm_eps), .absent = 1e-6, .steers = STEERS_NOTHING, .context = "NORM_EPS",
     .of = OF_ALL, .has_meaning = has_norm,
     .idle = "there is no norm; leave it out, or write qk_norm = rms or a block",
@@ -126,6 +137,13 @@ KEY(ROPE_THETA, rope_theta, POSITIVE, FIELD(rope.theta), .absent = 10000, .steer
     .nicknames = {{"rotary_emb_base rope_base rotary_base", ""}})
 KEY(ROPE_POSITIONS, rope_positions, WORD, FIELD(rope.given), .context = "ROPE_GIVEN", OF_ROPE, .restated = true,
     .words = {{"offset", false, NULL}, {"given", true, NULL}})
+KEY(ROPE_SECTIONS, rope_sections, LIST, .steers = STEERS_NOTHING, .untrained = "no rope_sections",
+    .has_meaning = has_given_positions,
+    .idle = "sections are of several positions a token, which a call brings; leave it out, or write rope_positions = "
+            "given", .nicknames = {{"mrope_section", ""}})
+KEY(ROPE_SECTION_ORDER, rope_section_order, WORD, FIELD(rope.interleaves), .steers = STEERS_NOTHING, .restated = true,
+    .has_meaning = has_sections, .idle = "there are no sections; leave it out, or write rope_sections",
+    .words = {{"contiguous", false, NULL}, {"interleaved", true, NULL}}, .nicknames = {{"mrope_interleaved", ""}})
 KEY(ROPE_SCALING, rope_scaling, WORD, FIELD(rope.scaling), .steers = STEERS_NOTHING, OF_ROPE, .restated = true,
     .words = {{"none", SCALING_NONE, NULL}, {"linear", SCALING_LINEAR, NULL}, {"llama3", SCALING_LLAMA3, NULL},
               {"yarn", SCALING_YARN, NULL}, {"dynamic", SCALING_DYNAMIC, "ntk dynamic_ntk"},

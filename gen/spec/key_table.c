@@ -20,6 +20,19 @@ static bool has_norm(struct spec *spec)
     return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_block(spec) || has_row_norm(spec) ||
            value_of(spec, KEY_OUT_GATE) != OUT_GATE_NONE;
 }
+static bool has_qk_shift(struct spec *spec) { return value_of(spec, KEY_QK_NORM) == NORM_LAYER; }
+static bool has_head_norm(struct spec *spec)
+{
+    return has_qk_shift(spec) || value_of(spec, KEY_QK_NORM) == NORM_RMS;
+}
+static bool has_given_positions(struct spec *spec)
+{
+    return has_rope(spec) && value_of(spec, KEY_ROPE_POSITIONS) != 0;
+}
+static bool has_sections(struct spec *spec)
+{
+    return has_given_positions(spec) && is_given(spec, KEY_ROPE_SECTIONS);
+}
 static bool has_decay(struct spec *spec)
 {
     return value_of(spec, KEY_RULE) == RULE_GATED || value_of(spec, KEY_RULE) == RULE_GATED_DELTA;

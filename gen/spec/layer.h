@@ -61,6 +61,8 @@ enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
 enum layer_norm { NORM_NONE, NORM_RMS, NORM_LAYER, NORM_L2, NORM_RMS_ALL, NORM_L2_SUM };
 /* What multiplies the normed outputs of a recurrent layer, of a product of x; NONE: they are not normed either */
 enum layer_out_gate { OUT_GATE_NONE, OUT_GATE_SILU, OUT_GATE_SIGMOID };
+#define LAYER_AXES 4 /* of positions, at most */
+enum layer_gate { GATE_NONE, GATE_FEATURES, GATE_HEADS };
 enum layer_rope { ROPE_NONE, ROPE_HALF, ROPE_INTERLEAVED };
 enum layer_rope_scaling {
     SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN, SCALING_DYNAMIC, SCALING_LONGROPE
@@ -106,6 +108,7 @@ struct layer {
     int64_t conv_history; /* tokens that it remembers from call to call: conv_taps - 1 */
     int64_t conv_channels; /* columns of q, k and v together; 0 without a convolution */
     enum layer_out_gate out_gate;
+    enum layer_gate gate; /* of attention: what Z is multiplied by before W_O */
     enum layer_width width;
     bool d_k_given, d_v_given; /* given in the spec, not derived from width */
     bool split;    /* input = split */
@@ -133,12 +136,17 @@ struct layer {
     double dropout; /* of weights in training: this share is zero; 0: there is none */
     enum layer_scores scores; /* what `attn` holds */
     enum layer_norm qk_norm;
+    bool qk_by_head; /* each head has gains, and shifts, of its own */
+    bool qk_shift;   /* qk_norm = layer: there are shifts */
     double norm_eps; /* of qk_norm and of the block's norms */
     struct {
         enum layer_rope kind;
         int64_t dims;      /* columns that are turned, even */
         double theta;
         bool given;        /* rope_positions = given */
+        int64_t axes;      /* positions of a token; more than one with rope_sections */
+        int64_t sections[LAYER_AXES]; /* pairs of columns that each axis turns */
+        bool interleaves;  /* the axes take turns, as far as their sections go */
         enum layer_rope_scaling scaling;
         double factor, original_len, low, high, beta_fast, beta_slow;
         bool truncate;           /* yarn: from and to whole pairs of columns */
@@ -214,6 +222,11 @@ static inline bool layer_decays(const struct layer *layer)
 static inline bool layer_corrects(const struct layer *layer)
 {
     return layer_is_recurrent(layer) && layer->rule >= RULE_DELTA;
+}
+/* Numbers that gate one head of Z; 0: none */
+static inline int64_t layer_gate_width(const struct layer *layer)
+{
+    return layer->gate == GATE_NONE ? 0 : layer->gate == GATE_HEADS ? 1 : layer->d_v;
 }
 static inline bool layer_has_cache(const struct layer *layer)
 {
@@ -293,6 +306,16 @@ static inline bool layer_rounds(const struct layer *layer)
 static inline bool layer_sums_whole(const struct layer *layer)
 {
     return layer->precision == PRECISION_I8 || layer->precision == PRECISION_I16;
+}
+/* The axis of positions by which pair c of columns is turned */
+static inline int64_t layer_axis_of(const struct layer *layer, int64_t c)
+{
+    int64_t axis = 0, end = layer->rope.sections[0];
+    if (layer->rope.interleaves)
+        return c / layer->rope.axes < layer->rope.sections[c % layer->rope.axes] ? c % layer->rope.axes : 0;
+    while (axis + 1 < layer->rope.axes && c >= end)
+        end += layer->rope.sections[++axis];
+    return axis;
 }
 /* Whether a call makes cosines and sines, as packing does not know its positions */
 static inline bool layer_makes_turns(const struct layer *layer)
@@ -498,6 +521,7 @@ int64_t layer_conv_taps(const struct layer *layer, int64_t n);
 struct layer_parameters {
     int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, w, b, learned, total;
     int64_t w_z, w_a, w_b; /* of recurrent layers */
+    int64_t w_gate, b_gate;
 };
 struct layer_parameters layer_parameters(const struct layer *layer);
 /* Bytes of packed numbers: `of_matrices` in weight_type, `others` in f32; of all parameters. Scales of i4's groups

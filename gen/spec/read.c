@@ -95,6 +95,13 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->width = layer->d_k_given && layer->d_v_given ? WIDTH_GIVEN : layer->width;
     layer->d_out = layer->w_o == W_O_NONE ? layer->h * layer->d_v : layer->d_model;
     layer->rope.dims = value_or(spec, KEY_ROPE_DIMS, layer->d_k);
+    layer->rope.axes = 1;
+    if (is_given(spec, KEY_ROPE_SECTIONS)) {
+        const char *at = spec->given[KEY_ROPE_SECTIONS].value;
+        double section;
+        for (layer->rope.axes = 0; layer->rope.axes < LAYER_AXES && at != NULL && spec_next(&at, &section);)
+            layer->rope.sections[layer->rope.axes++] = (int64_t)section;
+    }
     if (!is_given(spec, KEY_ROPE_ATTENTION_FACTOR))
         layer->rope.attention_factor =
             layer->rope.scaling == SCALING_YARN ? rope_attention_factor(layer->rope.factor) : 1;

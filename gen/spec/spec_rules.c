@@ -300,6 +300,32 @@ static bool has_scaling(struct spec *spec, enum layer_rope_scaling scaling)
     return has_rope(spec) && value_of(spec, KEY_ROPE_SCALING) == (int64_t)scaling;
 }
 
+/* Sections are whole numbers of pairs, and together all of them; where axes take turns, none goes past the last. */
+static void check_sections(struct spec *spec)
+{
+    const enum key key = KEY_ROPE_SECTIONS;
+    const long long axes = is_given(spec, key) && !spec->bad[key] ? (long long)spec->value[key] : 0;
+    const bool mixed = axes > 0 && value_of(spec, KEY_ROPE_SECTION_ORDER) != 0;
+    const char *at = axes > 0 ? spec->given[key].value : NULL;
+    const double pairs = (double)(is_given(spec, KEY_ROPE_DIMS) ? whole(spec, KEY_ROPE_DIMS) : head_width(spec)) / 2;
+    bool fit = true, counts = true;
+    double all = 0, section;
+    refuse_if(spec, axes == 1 || axes > LAYER_AXES, key,
+              "rope_sections has %lld numbers, one for each axis; write 2 to %d, as in 16, 24, 24", axes, LAYER_AXES);
+    for (int64_t axis = 0; at != NULL && spec_next(&at, &section); axis++) {
+        counts = counts && section == floor(section);
+        fit = fit && (axis == 0 || (section - 1) * (double)axes + (double)axis < pairs);
+        all += section;
+    }
+    refuse_if(spec, !counts, key, "rope_sections are numbers of pairs of columns; write whole numbers");
+    refuse_if(spec, axes > 0 && counts && all != pairs, key,
+              "rope_sections are %.0f pairs of columns, but %.0f are turned; write sections whose sum is that", all,
+              pairs);
+    refuse_if(spec, mixed && counts && all == pairs && !fit, key,
+              "a section of axes that take turns goes past the last of %.0f pairs; write smaller ones behind the first",
+              pairs);
+}
+
 static void check_scalings(struct spec *spec)
 {
     refuse_if(spec, has_scaling(spec, SCALING_LLAMA3) && !(real(spec, KEY_ROPE_LOW) < real(spec, KEY_ROPE_HIGH)),
@@ -361,6 +387,17 @@ static void check_block(struct spec *spec)
               KEY_W_O,
               "a block adds attention to x, but w_o = none makes h * d_v columns of it, not d_model; write w_o = "
               "dense, or leave out block");
+}
+
+static void check_gate(struct spec *spec)
+{
+    const bool gated = value_of(spec, KEY_GATE) != GATE_NONE;
+    refuse_if(spec, gated && is_split(spec), KEY_INPUT,
+              "input = split gives each head columns of x, but gates are made of all; write input = shared, or leave "
+              "out gate");
+    refuse_if(spec, gated && whole(spec, KEY_W_O) == W_O_NONE, KEY_W_O,
+              "gates are multiplied into what W_O reads, but w_o = none has no W_O; write w_o = dense or conv, or "
+              "leave out gate");
 }
 
 static void check_norm(struct spec *spec)
@@ -486,8 +523,8 @@ void spec_rules(struct spec *spec)
 {
     static void (*const rules[])(struct spec *) = {
         check_widths, check_heads, check_masks, check_cache, check_ring, check_rope_width,
-        check_scaling_keys, check_scalings, check_factors, check_frequencies,
-        check_l2, check_block, check_norm, check_ffn,
+        check_scaling_keys, check_scalings, check_factors, check_sections, check_frequencies,
+        check_l2, check_gate, check_block, check_norm, check_ffn,
         check_buckets, check_table, check_types, check_training};
     static void (*const row_rules[])(struct spec *) = {check_masks, check_rows, check_norm, check_ffn, check_types};
     static void (*const state_rules[])(struct spec *) = {check_recurrent, check_block, check_norm, check_ffn,

@@ -43,6 +43,7 @@ static bool has_rows(const struct layer *layer) { return is_cached(layer) && lay
 static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
 static bool has_scales(const struct layer *layer) { return layer_scales_cache(layer); }
 static bool has_positions(const struct layer *layer) { return layer->rope.given; }
+static bool has_axes(const struct layer *layer) { return layer->rope.axes > 1; }
 static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
 static bool is_self(const struct layer *layer) { return layer->self; }
 static bool has_segment(const struct layer *layer) { return has_segments(layer) && is_self(layer); }
@@ -51,7 +52,8 @@ static bool has_gains(const struct layer *layer)
 {
     return layer->qk_norm != NORM_NONE && layer->qk_norm != NORM_L2 && layer->qk_norm != NORM_L2_SUM;
 }
-static bool has_shifts(const struct layer *layer) { return layer->qk_norm == NORM_LAYER; }
+static bool has_shifts(const struct layer *layer) { return layer->qk_norm == NORM_LAYER && layer->qk_shift; }
+static bool is_normed_by_head(const struct layer *layer) { return layer->qk_by_head; }
 static bool is_rms_all(const struct layer *layer) { return layer->qk_norm == NORM_RMS_ALL; }
 static bool has_relative(const struct layer *layer) { return layer->relative != RELATIVE_NONE; }
 static bool is_table(const struct layer *layer) { return layer->relative == RELATIVE_TABLE; }
@@ -78,6 +80,10 @@ static bool has_gate(const struct layer *layer) { return layer_ffn_gated(layer);
 static bool has_ffn_bias(const struct layer *layer) { return layer->ffn_bias; }
 static bool has_gate_bias(const struct layer *layer) { return layer->ffn_bias && has_gate(layer); }
 static bool has_output_bias(const struct layer *layer) { return layer->bias && has_output(layer); }
+
+static bool has_z_gate(const struct layer *layer) { return layer->gate != GATE_NONE; }
+static bool has_z_gate_bias(const struct layer *layer) { return has_z_gate(layer) && layer->bias; }
+static bool is_gate_of_heads(const struct layer *layer) { return layer->gate == GATE_HEADS; }
 
 /* Named and shaped by the spec: struct layer's tables. */
 _Static_assert(LAYER_TABLES == TENSOR_TABLE_LAST - TENSOR_TABLE + 1, "a row for each of them");
@@ -217,6 +223,7 @@ static const struct { const char *letter; size_t offset; } sizes[] = {
     {"d_out", offsetof(struct layer, d_out)}, {"d_ff", offsetof(struct layer, d_ff)},
     {"conv_width", offsetof(struct layer, conv_width)},
     {"rel_buckets", offsetof(struct layer, rel_buckets)}, {"rel_width", offsetof(struct layer, rel_width)},
+    {"rope_axes", offsetof(struct layer, rope.axes)},
     {"cache_len", offsetof(struct layer, cache_len)}, {"page_len", offsetof(struct layer, page_len)},
     {"page_count", offsetof(struct layer, page_count)},
 };

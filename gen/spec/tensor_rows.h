@@ -18,6 +18,7 @@ TENSOR(LENGTHS, lengths, OF_CALL, I32, "[batch]", NULL, .mask = MASK_PADDING,
        .shown.note = " int32, 0 ... m: keys that exist|; memory past them is not touched")
 TENSOR(PAST, past, OF_CALL, I32, "[batch]", has_past, .shown.note = " int32, 0 or more: position of query 0")
 TENSOR(POSITIONS, positions, OF_CALL, I32, "[batch][n]", has_positions,
+       .variant = {{has_axes, "[batch][n][rope_axes]"}},
        .shown.note = " int32: positions by which queries and keys are rotated")
 TENSOR(PAGE_TABLE, page_table, OF_CALL, I32, "[batch][page_count]", has_pages,
        .shown.note = " int32: where pages of a sequence are; behind the last used one it is not read")
@@ -42,10 +43,12 @@ TENSOR(B_V, b_v, BIAS, F32, "[h_kv*d_v]", has_value_bias)
 TENSOR(W_O, w_o, WEIGHT, F32, "[h*d_v][d_model]", has_output,
        .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}, {is_recurrent, "[h_out*d_v][d_model]"}})
 TENSOR(B_O, b_o, BIAS, F32, "[d_model]", has_output_bias)
-TENSOR(G_Q, g_q, LEARNED, F32, "[d_k]", has_gains, .variant = {{is_rms_all, "[h*d_k]"}})
-TENSOR(C_Q, c_q, LEARNED, F32, "[d_k]", has_shifts)
-TENSOR(G_K, g_k, LEARNED, F32, "[d_k]", has_gains, .variant = {{is_rms_all, "[h_kv*d_k]"}})
-TENSOR(C_K, c_k, LEARNED, F32, "[d_k]", has_shifts)
+TENSOR(G_Q, g_q, LEARNED, F32, "[d_k]", has_gains,
+       .variant = {{is_rms_all, "[h*d_k]"}, {is_normed_by_head, "[h][d_k]"}})
+TENSOR(C_Q, c_q, LEARNED, F32, "[d_k]", has_shifts, .variant = {{is_normed_by_head, "[h][d_k]"}})
+TENSOR(G_K, g_k, LEARNED, F32, "[d_k]", has_gains,
+       .variant = {{is_rms_all, "[h_kv*d_k]"}, {is_normed_by_head, "[h_kv][d_k]"}})
+TENSOR(C_K, c_k, LEARNED, F32, "[d_k]", has_shifts, .variant = {{is_normed_by_head, "[h_kv][d_k]"}})
 TENSOR(N1_G, n1_g, LEARNED, F32, "[d_model]", has_n1)
 TENSOR(N1_B, n1_b, LEARNED, F32, "[d_model]", has_n1_shift)
 TENSOR(N2_G, n2_g, LEARNED, F32, "[d_model]", has_n2)
@@ -106,3 +109,5 @@ TENSOR(CONV_K, conv_k, LEARNED, F32, "[h_kv*d_k][conv_taps]", has_taps)
 TENSOR(CONV_V, conv_v, LEARNED, F32, "[h_v*d_v][conv_taps]", has_taps)
 TENSOR(W_Z, w_z, WEIGHT, F32, "[d_model][h_out*d_v]", has_out_gate)
 TENSOR(G_O, g_o, LEARNED, F32, "[d_v]", has_out_gate)
+TENSOR(W_GATE, w_gate, WEIGHT, F32, "[d_model][h*d_v]", has_z_gate, .variant = {{is_gate_of_heads, "[d_model][h]"}})
+TENSOR(B_GATE, b_gate, BIAS, F32, "[h*d_v]", has_z_gate_bias, .variant = {{is_gate_of_heads, "[h]"}})

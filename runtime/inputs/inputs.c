@@ -440,7 +440,7 @@ static void draw_lengths(const struct drawing *d)
 static void draw_positions(const struct drawing *d)
 {
     int32_t *positions = d->data;
-    for (size_t at = 0; at < d->in->batch * d->in->n; at++) {
+    for (size_t at = 0; at < d->in->batch * d->in->n * (size_t)d->layer->rope.axes; at++) {
         const double range = chance(d->random, 0.9)   ? 2 * (double)d->layer->seq_len
                              : chance(d->random, 0.7) ? 1e6 : 2147483647;
         const double size = range * random_uniform(d->random);

@@ -8,7 +8,6 @@
 #define ATTNRUN_WEIGHTS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/diag.h"
 #include "base/tensors.h"

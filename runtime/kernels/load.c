@@ -2,7 +2,6 @@
 /* dlopen, and what a call is given, from inputs. */
 #include "load.h"
 
-#include <ctype.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stddef.h>

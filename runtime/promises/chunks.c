@@ -76,7 +76,7 @@ static size_t token_bytes(const struct layer *layer, enum layer_tensor tensor, s
     case TENSOR_Q: *heads = (size_t)layer->h; return (size_t)layer->d_k * size;
     case TENSOR_K: *heads = (size_t)layer->h_kv; return (size_t)layer->d_k * size;
     case TENSOR_V: *heads = (size_t)layer->h_kv; return (size_t)layer->d_v * size;
-    case TENSOR_POSITIONS: return sizeof(int32_t);
+    case TENSOR_POSITIONS: return (size_t)layer->rope.axes * sizeof(int32_t);
     default: return 0;
     }
 }
@@ -87,7 +87,7 @@ static size_t token_at(const struct layer *layer, const struct inputs *in, enum 
     if (tensor == TENSOR_X)
         return (b * in->n + t) * (size_t)layer->d_model * element_size(layer->tensor_type);
     if (tensor == TENSOR_POSITIONS)
-        return (b * in->n + t) * sizeof(int32_t);
+        return (b * in->n + t) * (size_t)layer->rope.axes * sizeof(int32_t);
     return inputs_head_row(layer, in, tensor, b, t, head) * element_size(layer->tensor_type);
 }
 

@@ -997,12 +997,13 @@ static bool texts_are_right(struct trial *t)
         {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
         {"norm x", layer_norms_first(t->layer)}, {"round x", !t->layer->projected},
         {"round source", t->layer->cross},
-        {"transpose", attends}, {"project", attends}, {"mix", made},
+        {"transpose", attends}, {"project", attends}, {"mix", made || t->layer->gate != GATE_NONE},
         {"convolve", made && (t->layer->conv_taps > 0 || t->layer->qk_norm != NORM_NONE ||
                               t->layer->rule != RULE_LINEAR)}, {"append", caches},
         {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
         {"attend", attends}, {"join", caches}, {"rule", layer_is_recurrent(t->layer)},
-        {"gate", made && t->layer->out_gate != OUT_GATE_NONE}, {"round z", output}, {"output", output},
+        {"gate", t->layer->gate != GATE_NONE || (made && t->layer->out_gate != OUT_GATE_NONE)},
+        {"round z", output}, {"output", output},
         {"linear", layer_is_linear(t->layer)}, {"norm", mixes && ffn && block != BLOCK_PARALLEL},
         {"round rows", mixes && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
         {"norm y", block == BLOCK_POST || layer_norms_outputs(t->layer)}};

@@ -31,6 +31,10 @@
  *         a sink is one more key of value 0
  *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
  *
+ * Where gates a = x W_gate + b_gate multiply Z, e_a is as e_k, and with s = 1 / (1 + e^-a)
+ *
+ *   e_s = e_a / 4 + (EXP + 6 u) s + 2 u |a| s (1 - s);  e_z of the product: e_z min(1, s + e_s) + |Z| e_s + u s |Z|
+ *
  * Given queries, keys and values (input = projected) are exact: e_k = e_v = phi, and
  *
  *   e_q = |c| gamma_2 (|Q| + phi / u) + omega max(1, |c|)                2: c, and the product
@@ -233,6 +237,8 @@ static void make_all(struct propagation *p, const struct reference *reference)
     p->k = make_pair(work, m * d_k);
     p->v = make_pair(work, m * d_v);
     p->z = make_pair(work, rows * d_v);
+    p->gates = make_pair(work, rows * (size_t)layer_gate_width(layer));
+    p->gate_size = pool_doubles(work, rows * (size_t)layer_gate_width(layer));
     p->q_open = pool_get(work, rows, 1);
     p->k_open = pool_get(work, m, 1);
     p->v_open = pool_get(work, m, 1);
@@ -782,6 +788,35 @@ static void widen_steps(struct propagation *p, const struct reference_head *head
     }
 }
 
+/* z times the sigmoid of its gates, whose sums have errors like those of keys. Where a sum may overflow, a gate may be
+ * anything from 0 to 1, or NaN. */
+static void gate_errors(struct propagation *p, const struct reference_head *head, size_t rows)
+{
+    const size_t in = (size_t)p->layer->d_in_q, d_v = (size_t)p->layer->d_v, width = (size_t)layer_gate_width(p->layer);
+    const double reach = (1 + gamma_of(in + 2 + block_more_roundings(p->plain))) * inputs_spread(p->in, TENSOR_W_GATE);
+    const struct projection gate = {.a = head->x, .w = head->w_gate, .b = head->b_gate, .rows = rows, .in = in,
+                                    .d = width, .operand = &p->x, .tensor = TENSOR_W_GATE,
+                                    .moved = moved_projection(p, p->moved[0], head->w_gate, TENSOR_W_GATE, in, width,
+                                                              head->i, (size_t)p->layer->h)};
+    projection_error(p, p->gates, p->gate_size, head->gates, &gate, 1, 2, false);
+    for (size_t at = 0; at < rows * d_v; at++) {
+        const size_t from = width == d_v ? at : at / d_v;
+        const double a = head->gates[from], share = isnan(a) ? 0 : 1 / (1 + exp(-a)), z = fabs(head->bare_z[at]);
+        const bool any = z != 0 || p->z.worst[at] != 0; /* else it is 0, whatever its gate */
+        const bool open = any && (overflows(p->gate_size + from, reach, 1) ||
+                                  (p->x.open != NULL && p->x.open[at / d_v]));
+        const double rounded = share * (1 - share) * 2 * U * fabs(a); /* the exponential's argument */
+        const double off = open ? 1 : fmin(1, sigmoid_share_error(share, p->gates.worst[from]) + rounded);
+        const double moved = fmin(off, sigmoid_share_error(share, fmin(p->gates.drawn[from],
+                                                                       p->shared * p->gates.worst[from])) + rounded);
+        const double last = U * share * (z + p->z.worst[at]) + p->omega + p->phi;
+        p->z.worst[at] = p->z.worst[at] * fmin(1, share + off) + z * off + last;
+        p->z.drawn[at] = open ? INFINITY : sqrt(square(p->z.drawn[at] * fmin(1, share + off)) + square(z * moved)) +
+                                           U * share * z + p->omega + p->phi;
+        p->z_open[at] = fmax(p->z_open[at], open);
+    }
+}
+
 static void observe(void *context, const struct reference *reference, const struct reference_head *plain)
 {
     struct propagation *p = context;
@@ -809,7 +844,14 @@ static void observe(void *context, const struct reference *reference, const stru
     if (head->exact_q != NULL && head->new_kv)
         score_row_errors(p, p->k, head->exact_k, head->k, head->keys, 1, p->k_common, p->k_open);
     propagation_scores(p, head, rows, c);
-    propagation_attention(p, reference, head);
+    if (head->bare_z != NULL) {
+        struct reference_head bare = *head;
+        bare.z = head->bare_z;
+        propagation_attention(p, reference, &bare);
+        gate_errors(p, head, rows);
+    } else {
+        propagation_attention(p, reference, head);
+    }
     if (head->all_z == NULL)
         merge_errors(p, reference, head);
     else

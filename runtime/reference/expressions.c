@@ -177,6 +177,30 @@ static void square_root(struct error *out, const struct error *a, double x)
     round_off(out, value);
 }
 
+/* ln(x); below 0 it is NaN, however far */
+static void logarithm(struct error *out, const struct error *a, double x)
+{
+    const double value = log(x), least = x - a->worst;
+    if (x == 0 && a->worst == 0 && stays_infinite(out, value, !out->open))
+        return;
+    pass_on(out, a, 1 / x, 0);
+    out->worst = least > 0 ? log(x / least) : INFINITY;
+    out->worst += BOUND_LN * (fabs(value) + out->worst);
+    out->squares += SQUARED(BOUND_LN * value);
+    out->open = out->open || !(least > FLT_MIN || x + a->worst < 0);
+}
+
+/* What is close to a whole number may be rounded to another one. */
+static void round_down(struct error *out, const struct error *a, double x)
+{
+    const double value = floor(x), jump = fmax(floor(x + a->worst) - value, value - floor(x - a->worst));
+    out->worst = jump > 0 ? jump : 0;
+    out->unsure = jump > 0;
+    out->squares = SQUARED(out->worst);
+    if (isinf(a->worst) || isnan(jump))
+        out->worst = isinf(x) && a->worst == 0 ? 0 : INFINITY;
+}
+
 /* Whether f32 may order the values differently */
 static bool compare_unsure(const struct error *a, const struct error *b, double x, double y)
 {
@@ -240,6 +264,8 @@ static void of_float(const struct expression_node *n, struct error *out, const s
     case NODE_EXP2: power(out, of[0], x); break;
     case NODE_TANH: hyperbolic_tangent(out, of[0], x); break;
     case NODE_SQRT: square_root(out, of[0], x); break;
+    case NODE_LOG: logarithm(out, of[0], x); break;
+    case NODE_FLOOR: round_down(out, of[0], x); break;
     default:
         choose_where(out, of[0], of[1], of[2], values[n->a].integer != 0, values[n->b].number, values[n->c].number);
     }

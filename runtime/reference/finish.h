@@ -6,7 +6,6 @@
 #ifndef ATTNRUN_FINISH_H
 #define ATTNRUN_FINISH_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

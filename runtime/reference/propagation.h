@@ -48,6 +48,8 @@ struct propagation {
     double *absolute_a, *absolute_b; /* |operands|, as large as the largest */
     struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
     double *q_size, *k_size, *v_size;
+    struct pair gates;               /* of x W_gate + b_gate */
+    double *gate_size;
     double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
     double *v_unit, *v_unit_least;   /* [keys]: scale of a value in weighted sums of whole numbers, at most and least */
     double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */

@@ -118,12 +118,6 @@ static double silu_error(double a, double error)
            BOUND_VANISHED;
 }
 
-/* 1 / (1 + e^-a), at most 1/4 steep */
-static double sigmoid_error(double share, double error)
-{
-    return error / 4 + (BOUND_EXP2 + 6 * BOUND_U) * share + FLT_MIN;
-}
-
 /* The convolution of a head's columns over tokens, then silu, in place; and what later calls remember. `channel`: that
  * of the first column */
 static void convolve(struct sequence *s, struct made *rows, enum layer_tensor taps, size_t channel)
@@ -214,7 +208,7 @@ static void make_shares(struct sequence *s)
     }
     for (size_t at = 0; at < s->tokens * beta->columns; at++) {
         beta->value[at] = 1 / (1 + exp(-beta->value[at])) * (1 + jitter_of(s->jitter, 6));
-        beta->error[at] = sigmoid_error(beta->value[at], beta->error[at]);
+        beta->error[at] = sigmoid_share_error(beta->value[at], beta->error[at]);
     }
 }
 
@@ -227,7 +221,7 @@ static void gate_outputs(struct sequence *s)
         const bool silu = s->layer->out_gate == OUT_GATE_SILU;
         const double a = s->gates.value[at], share = 1 / (1 + exp(-a));
         const double gate = silu ? block_activation(ACTIVATION_SILU, a) : share;
-        const double off = silu ? silu_error(a, s->gates.error[at]) : sigmoid_error(share, s->gates.error[at]);
+        const double off = silu ? silu_error(a, s->gates.error[at]) : sigmoid_share_error(share, s->gates.error[at]);
         z->error[at] = z->error[at] * (fabs(gate) + off) + fabs(z->value[at]) * off +
                        2 * BOUND_U * fabs(z->value[at] * gate) + s->rounding->omega + s->rounding->phi;
         z->value[at] *= gate * (1 + jitter_of(s->jitter, 6 + (silu ? 2 * fabs(a) : 0)));

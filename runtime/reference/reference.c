@@ -235,6 +235,13 @@ static struct reference_head head_make(struct pool *pool, const struct layer *la
         head.kept = pool_doubles(pool, rows * m);
     head.lse = pool_doubles(pool, rows);
     head.z = pool_doubles(pool, rows * d_v);
+    if (layer->gate != GATE_NONE) {
+        const size_t width = (size_t)layer_gate_width(layer);
+        head.w_gate = pool_doubles(pool, d_in_q * width);
+        head.b_gate = pool_doubles(pool, width);
+        head.gates = pool_doubles(pool, rows * width);
+        head.bare_z = pool_doubles(pool, rows * d_v);
+    }
     if (inputs_round_scores(layer, in)) {
         head.exact_q = pool_doubles(pool, rows * d_k);
         head.exact_k = pool_doubles(pool, m * d_k);
@@ -262,6 +269,20 @@ static void project(double *out, const double *a, const double *w, const double 
     product_add(out, d, a, in, w, d, rows, in, d);
 }
 
+/* Of a token with several positions: of each pair of columns the rotation by that of its axis */
+static void turn_by_axes(const struct layer *layer, const int32_t *positions, struct turn *turns)
+{
+    const size_t pairs = (size_t)layer->rope.dims / 2;
+    struct turn *of_axis = memory_get(pairs, sizeof *of_axis);
+    for (int64_t axis = 0; axis < layer->rope.axes; axis++) {
+        finish_turns(layer, positions[axis], of_axis);
+        for (size_t c = 0; c < pairs; c++)
+            if (layer_axis_of(layer, (int64_t)c) == axis)
+                turns[c] = of_axis[c];
+    }
+    free(of_axis);
+}
+
 /* The rotations of rows or keys of a sequence by their positions; rows NULL: all keys that the call brings */
 static void turn_rows(struct finish *of, const struct layer *layer, const struct inputs *in, size_t b,
                       const struct rows *rows)
@@ -272,7 +293,10 @@ static void turn_rows(struct finish *of, const struct layer *layer, const struct
         const size_t t = rows != NULL ? rows->row[r] : r;
         const bool placed = rows != NULL || layer_has_cache(layer);
         const int64_t p = placed ? inputs_position(layer, in, b, t) : (int64_t)t;
-        finish_turns(layer, positions != NULL ? positions[b * in->n + t] : p, of->turns + r * pairs);
+        if (layer->rope.axes > 1)
+            turn_by_axes(layer, positions + (b * in->n + t) * (size_t)layer->rope.axes, of->turns + r * pairs);
+        else
+            finish_turns(layer, positions != NULL ? positions[b * in->n + t] : p, of->turns + r * pairs);
     }
 }
 
@@ -292,16 +316,16 @@ static void keep_columns(struct finish *of, size_t i, const double *value, const
         }
 }
 
-/* Norm and rotation of projected rows. `gain`, `shift`: tensors of a head, or, for rms_all, of all heads. */
+/* Norm and rotation of projected rows. `gain`, `shift`: tensors of a head, or of all heads. */
 static void finish(struct finish *of, const struct layer *layer, const struct inputs *in, double *value, size_t i,
                    enum layer_tensor gain, enum layer_tensor shift)
 {
     const float *gains = inputs_floats(in, gain), *shifts = inputs_floats(in, shift);
-    const size_t first = layer->qk_norm == NORM_RMS_ALL ? i * of->d : 0;
+    const size_t first = layer->qk_norm == NORM_RMS_ALL || layer->qk_by_head ? i * of->d : 0;
     for (size_t c = 0; c < of->d && of->gain != NULL; c++)
         of->gain[c] = gains[first + c];
     for (size_t c = 0; c < of->d && of->shift != NULL; c++)
-        of->shift[c] = shifts[c];
+        of->shift[c] = shifts[first + c];
     memcpy(of->from, value, of->rows * of->d * sizeof *value);
     finish_rows(layer, of, value);
 }
@@ -520,6 +544,23 @@ static void attend(struct reference_head *head, size_t d_v, size_t row)
         }
 }
 
+/* z sigmoid(x W_gate + b_gate), of the rows that queries are projected from */
+static void gate_head(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
+{
+    const size_t d_in = (size_t)layer->d_in_q, d_v = (size_t)layer->d_v, width = (size_t)layer_gate_width(layer);
+    if (width == 0)
+        return;
+    reference_projection(head->w_gate, layer, inputs_floats(in, TENSOR_W_GATE), d_in, width, head->i,
+                         (size_t)layer->h);
+    gather_bias(head->b_gate, inputs_floats(in, TENSOR_B_GATE), width, head->i);
+    project(head->gates, head->x, head->w_gate, head->b_gate, rows, d_in, width);
+    memcpy(head->bare_z, head->z, rows * d_v * sizeof *head->z);
+    for (size_t at = 0; at < rows * d_v; at++) { /* a gate of NaN is 0: z is NaN too, or 0 as it sees nothing */
+        const double a = head->gates[width == d_v ? at : at / d_v];
+        head->z[at] *= isnan(a) ? 0 : 1 / (1 + exp(-a));
+    }
+}
+
 void reference_merge(const struct reference *reference, const struct layer *layer, const struct inputs *in, size_t b,
                      size_t i, const double *z, const double *w, double *y)
 {
@@ -636,6 +677,7 @@ static void compute_head(struct reference *reference, struct reference_head *hea
             head->kept[r * head->keys + j] = dropout_factor(layer, in, head->b, head->i, reference->z_rows.row[r], j);
     for (size_t r = 0; r < reference->z_rows.count; r++)
         attend(head, (size_t)layer->d_v, r);
+    gate_head(head, layer, in, reference->z_rows.count);
     const bool last = head->i + 1 == h;
     if (head->all_z != NULL)
         reference_keep_head(head->all_z, head->z, layer, head->i, reference->z_rows.count);

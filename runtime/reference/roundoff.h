@@ -19,6 +19,7 @@
 #define BOUND_SATURATED 0.1 /* error of a score above which errors of weights no longer add up like small ones */
 #define BOUND_LOG2_E 1.4426950408889634
 #define BOUND_LOG 1e-9 /* the series for log in double (templates/interface/sequence.in) */
+#define BOUND_LN 2.5e-7 /* of ln, relative: measured over every 7th f32 (tests/unit/test_log.c) */
 #define BOUND_TANH 4e-7 /* the quotient for tanh: 2.1e-8; in f32 up to 3.4e-7 (tests/unit/test_tanh.c) */
 #define BOUND_GELU 2.2e-7 /* times |a|, at most BOUND_GELU_FAR where a is negative (tests/unit/test_gelu.c) */
 #define BOUND_GELU_FAR 5.5
@@ -32,6 +33,12 @@ static inline double gamma_of(size_t k)
 {
     const double ku = (double)k * BOUND_U;
     return ku < 1 ? ku / (1 - ku) : INFINITY;
+}
+
+/* The error of 1 / (1 + e^-a), which is `share`, where that of a is `error`: it is at most 1/4 steep. */
+static inline double sigmoid_share_error(double share, double error)
+{
+    return error / 4 + (BOUND_EXP2 + 6 * BOUND_U) * share + 0x1p-126;
 }
 
 static inline double square(double x)

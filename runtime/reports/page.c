@@ -122,13 +122,6 @@ static void print_sticky(FILE *out, const struct records *records, const struct 
     fprintf(out, "tr > :nth-child(%zu) { border-right: 1px solid var(--line); }\n", c);
 }
 
-/* Whether there are plots against the positions of a cache: of the key past, or cache_len */
-static bool plots_context(const struct records *records, const struct columns *columns)
-{
-    return count_of(records, is_measured) > 1 && (columns_vary(columns, "past", strlen("past")) ||
-                                                  columns_vary(columns, "cache_len", strlen("cache_len")));
-}
-
 static void print_head(FILE *out, const struct records *records, const struct columns *columns)
 {
     static const char *const names[] = {"failed", "illegal", "skipped"};
@@ -150,8 +143,6 @@ static void print_head(FILE *out, const struct records *records, const struct co
     if (count_of(records, is_disturbed) > 0)
         print_html(out, ", %zu disturbed", count_of(records, is_disturbed));
     fputs(".</p>\n<nav>", out);
-    if (plots_context(records, columns))
-        fputs("<a href=\"#context\">Context length</a>", out);
     if (count_of(records, is_measured) > 1)
         fputs("<a href=\"#plots\">Plots</a>", out);
     fputs("<a href=\"#table\">Table</a>", out);
@@ -176,12 +167,8 @@ static void print_notes(FILE *out, const struct records *records)
 }
 
 /* The plots, which plots.js draws from the table; it replaces these sentences. */
-static void print_plots(FILE *out, const struct records *records, const struct columns *columns)
+static void print_plots(FILE *out, const struct records *records)
 {
-    if (plots_context(records, columns))
-        fputs("<section id=\"context\">\n<h2>Context length</h2>\n"
-              "<p>JavaScript draws the time of a call against the positions of its cache; the table has them.</p>\n"
-              "</section>\n", out);
     if (count_of(records, is_measured) > 1)
         fputs("<section id=\"plots\">\n<h2>Plots</h2>\n"
               "<p>JavaScript draws the plots; the table has all of their numbers.</p>\n"
@@ -343,7 +330,7 @@ void page_write(FILE *out, const struct records *records)
     drop_columns(&columns, records);
     print_head(out, records, &columns);
     print_notes(out, records);
-    print_plots(out, records, &columns);
+    print_plots(out, records);
     print_table(out, records, &columns);
     print_reasons(out, records, &columns);
     print_circumstances(out, records, &columns);

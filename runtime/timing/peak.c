@@ -10,97 +10,70 @@
 
 #include "system/clock.h"
 
-#define REPEAT_12(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-#define REPEAT_16(X) REPEAT_12(X) X(12) X(13) X(14) X(15)
+#define REPEAT_4(X, S, a, b, c, d) X(a, S) X(b, S) X(c, S) X(d, S)
+#define REPEAT_12(X, S) REPEAT_4(X, S, 0, 1, 2, 3) REPEAT_4(X, S, 4, 5, 6, 7) REPEAT_4(X, S, 8, 9, 10, 11)
+#define REPEAT_16(X, S) REPEAT_12(X, S) REPEAT_4(X, S, 12, 13, 14, 15)
+#define DECLARE(i, set) vec_##set a##i = splat_##set(0.1f * (i + 1));
+#define STEP(i, set) a##i = step_##set(a##i, x, y);
+#define SUM(i, set) sum = add_##set(sum, a##i);
+
+/* The words of a set are vec_SET, splat_SET(number), step_SET(a, x, y): a x + y, add_SET(a, b), one_SET(a): a number
+ * that depends on all lanes that are read. `repeat`: over the accumulators. */
+#define LOOP(set, repeat) \
+    static float loop_##set(long steps, float value) \
+    { \
+        const vec_##set x = splat_##set(value), y = splat_##set(1 - value); \
+        vec_##set sum = splat_##set(0); \
+        repeat(DECLARE, set) \
+        for (long s = 0; s < steps; s++) { \
+            repeat(STEP, set) \
+        } \
+        repeat(SUM, set) \
+        return one_##set(sum); \
+    }
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-#define DECLARE(i) __m128 a##i = _mm_set1_ps(0.1f * (i + 1));
-#define STEP(i) a##i = _mm_add_ps(_mm_mul_ps(a##i, x), y);
-#define SUM(i) sum = _mm_add_ps(sum, a##i);
-static float loop_four_lanes(long steps, float value)
-{
-    const __m128 x = _mm_set1_ps(value), y = _mm_set1_ps(1 - value);
-    REPEAT_12(DECLARE)
-    for (long s = 0; s < steps; s++) {
-        REPEAT_12(STEP)
-    }
-    __m128 sum = _mm_setzero_ps();
-    REPEAT_12(SUM)
-    return _mm_cvtss_f32(sum);
-}
-#undef DECLARE
-#undef STEP
-#undef SUM
+typedef __m128 vec_four_lanes;
+#define splat_four_lanes(number) _mm_set1_ps(number)
+#define step_four_lanes(a, x, y) _mm_add_ps(_mm_mul_ps(a, x), y)
+#define add_four_lanes(a, b) _mm_add_ps(a, b)
+#define one_four_lanes(a) _mm_cvtss_f32(a)
+LOOP(four_lanes, REPEAT_12)
 
-#define DECLARE(i) __m256 a##i = _mm256_set1_ps(0.1f * (i + 1));
-#define STEP(i) a##i = _mm256_fmadd_ps(a##i, x, y);
-#define SUM(i) sum = _mm256_add_ps(sum, a##i);
-__attribute__((target("avx2,fma"))) static float loop_avx2(long steps, float value)
-{
-    const __m256 x = _mm256_set1_ps(value), y = _mm256_set1_ps(1 - value);
-    REPEAT_12(DECLARE)
-    for (long s = 0; s < steps; s++) {
-        REPEAT_12(STEP)
-    }
-    __m256 sum = _mm256_setzero_ps();
-    REPEAT_12(SUM)
-    return _mm256_cvtss_f32(sum);
-}
-#undef DECLARE
-#undef STEP
-#undef SUM
+typedef __m256 vec_avx2;
+#define splat_avx2(number) _mm256_set1_ps(number)
+#define step_avx2(a, x, y) _mm256_fmadd_ps(a, x, y)
+#define add_avx2(a, b) _mm256_add_ps(a, b)
+#define one_avx2(a) _mm256_cvtss_f32(a)
+__attribute__((target("avx2,fma"))) LOOP(avx2, REPEAT_12)
 
-#define DECLARE(i) __m512 a##i = _mm512_set1_ps(0.1f * (i + 1));
-#define STEP(i) a##i = _mm512_fmadd_ps(a##i, x, y);
-#define SUM(i) sum = _mm512_add_ps(sum, a##i);
-__attribute__((target("avx512f"))) static float loop_avx512(long steps, float value)
-{
-    const __m512 x = _mm512_set1_ps(value), y = _mm512_set1_ps(1 - value);
-    REPEAT_16(DECLARE)
-    for (long s = 0; s < steps; s++) {
-        REPEAT_16(STEP)
-    }
-    __m512 sum = _mm512_setzero_ps();
-    REPEAT_16(SUM)
-    return _mm512_cvtss_f32(sum);
-}
+typedef __m512 vec_avx512;
+#define splat_avx512(number) _mm512_set1_ps(number)
+#define step_avx512(a, x, y) _mm512_fmadd_ps(a, x, y)
+#define add_avx512(a, b) _mm512_add_ps(a, b)
+#define one_avx512(a) _mm512_cvtss_f32(a)
+__attribute__((target("avx512f"))) LOOP(avx512, REPEAT_16)
 
 #elif defined(__aarch64__) && defined(__ARM_NEON)
 #include <arm_neon.h>
 
-#define DECLARE(i) float32x4_t a##i = vdupq_n_f32(0.1f * (i + 1));
-#define STEP(i) a##i = vfmaq_f32(y, a##i, x);
-#define SUM(i) sum = vaddq_f32(sum, a##i);
-static float loop_four_lanes(long steps, float value)
-{
-    const float32x4_t x = vdupq_n_f32(value), y = vdupq_n_f32(1 - value);
-    REPEAT_16(DECLARE)
-    for (long s = 0; s < steps; s++) {
-        REPEAT_16(STEP)
-    }
-    float32x4_t sum = vdupq_n_f32(0);
-    REPEAT_16(SUM)
-    return vaddvq_f32(sum);
-}
+typedef float32x4_t vec_four_lanes;
+#define splat_four_lanes(number) vdupq_n_f32(number)
+#define step_four_lanes(a, x, y) vfmaq_f32(y, a, x)
+#define add_four_lanes(a, b) vaddq_f32(a, b)
+#define one_four_lanes(a) vaddvq_f32(a)
+LOOP(four_lanes, REPEAT_16)
 
 #else
 
-#define DECLARE(i) float a##i = 0.1f * (i + 1);
-#define STEP(i) a##i = a##i * value + rest;
-#define SUM(i) sum += a##i;
-static float loop_scalar(long steps, float value)
-{
-    const float rest = 1 - value;
-    float sum = 0;
-    REPEAT_12(DECLARE)
-    for (long s = 0; s < steps; s++) {
-        REPEAT_12(STEP)
-    }
-    REPEAT_12(SUM)
-    return sum;
-}
+typedef float vec_scalar;
+#define splat_scalar(number) (number)
+#define step_scalar(a, x, y) ((a) * (x) + (y))
+#define add_scalar(a, b) ((a) + (b))
+#define one_scalar(a) (a)
+LOOP(scalar, REPEAT_12)
 
 #endif
 

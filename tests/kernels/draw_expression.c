@@ -42,7 +42,8 @@ static const char *real(struct dice *dice, int depth, bool score)
         return score && chance(dice, 0.5) ? "s" : ONE_OF(dice, "0.25", "1.5", "tau[i]", "grid[%i][%i]", "0.01 * (%i)");
     return ONE_OF(dice, "(%f + %f)", "(%f - %f)", "0.5 * %f", "%f / 3", "%f / (1.5 + abs(%f))", "min(%f, %f)", "max(%f, %f)",
                   "abs(%f)", "-(%f)", "tanh(%f)", "exp(min(%f, 2.0))", "sqrt(abs(%f))", "where(%c, %f, %f)", "tau[i] * %f",
-                  "(%i) / 64.0", "max(%i, %f) * 0.125");
+                  "(%i) / 64.0", "max(%i, %f) * 0.125", "log(0.5 + abs(%f))", "floor((%i) / 3)", "floor(2.0 * %f)",
+                  "sigmoid(%f)");
 }
 
 static const char *condition(struct dice *dice, int depth, bool score)

@@ -297,6 +297,23 @@ static void draw_scaling(struct dice *dice, struct draft *d, int64_t width)
     }
 }
 
+/* Pairs of columns of 2 to 4 axes; of axes that take turns the first has what the others leave */
+static void draw_sections(struct dice *dice, struct draft *d, int64_t pairs)
+{
+    struct text text = {d->rope_sections, 0, sizeof d->rope_sections};
+    const int64_t axes = min(between(dice, 2, 4), pairs);
+    int64_t section[4] = {pairs};
+    d->rope_section_order = WORD(dice, "contiguous", "interleaved", NULL);
+    for (int64_t axis = 1; axis < axes; axis++) {
+        const int64_t most = is(d->rope_section_order, "interleaved") ? (pairs - 1 - axis) / axes + 1
+                                                                       : section[0] - (axes - 1 - axis) - 1;
+        section[axis] = between(dice, 1, max(1, most));
+        section[0] -= section[axis];
+    }
+    for (int64_t axis = 0; axis < axes; axis++)
+        add(&text, "%s%lld", axis > 0 ? ", " : "", (long long)section[axis]);
+}
+
 static void draw_rope(struct dice *dice, struct draft *d)
 {
     const int64_t width = d->d_k > 0 ? d->d_k : d->width ? d->d_model : d->d_model / d->h;
@@ -307,6 +324,10 @@ static void draw_rope(struct dice *dice, struct draft *d)
         d->rope_dims = 2 * between(dice, 1, width / 2);
     d->rope_theta = REAL(dice, 0.5, 1.5, 100, 10000, 500000);
     d->rope_positions = chance(dice, 0.25) ? "given" : NULL;
+    struct dice of_axes = {mix(dice->state ^ 0x61786573)}; /* its own */
+    const int64_t pairs = (d->rope_dims > 0 ? d->rope_dims : width) / 2;
+    if (d->rope_positions && !d->train && pairs > 1 && chance(&of_axes, 0.5))
+        draw_sections(&of_axes, d, pairs);
     if (chance(dice, 0.4))
         draw_scaling(dice, d, width);
 }
@@ -642,6 +663,15 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_tensors = {mix(dice->state ^ 0x74656E736F72)}; /* likewise */
     if (chance(&of_tensors, 0.15) && !d->train)
         d->tensor_type = types[between(&of_tensors, 0, 2)];
+    struct dice of_gains = {mix(dice->state ^ 0x6761696E73)}; /* likewise */
+    if (d->layer == NULL && !d->train && (is(d->qk_norm, "rms") || is(d->qk_norm, "layer")) && chance(&of_gains, 0.4))
+        d->qk_norm_gains = WORD(&of_gains, "heads", "heads", "shared");
+    if (d->layer == NULL && !d->train && is(d->qk_norm, "layer") && chance(&of_gains, 0.4))
+        d->qk_norm_bias = WORD(&of_gains, "false", "false", "true");
+    struct dice of_gate = {mix(dice->state ^ 0x67617465)}; /* likewise */
+    if (chance(&of_gate, 0.15) && d->layer == NULL && !d->train && !is(d->w_o, "none") && !is(d->input, "projected") &&
+        !is(d->input, "split"))
+        d->gate = WORD(&of_gate, "features", "heads");
     struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
     const bool words = is(d->precision, "i16");
     const bool may = d->cache == NULL && !d->train && d->weight_type == NULL && words;
@@ -1029,7 +1059,10 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("h_kv < h", d->h_kv > 0 && d->h_kv < d->h) F("wide", d->width) F("d_k", d->d_k > 0) F("d_v", d->d_v > 0) \
     F("d_k alone", d->d_k > 0 && d->d_v == 0 && !d->w_v) F("d_v alone", d->d_v > 0 && d->d_k == 0) \
     F("split", is(d->input, "split")) F("cross", d->attention) F("d_source", d->d_source > 0) F("tied", d->w_k) \
-    F("identity", d->w_v) F("w_o none", is(d->w_o, "none")) F("conv", is(d->w_o, "conv")) \
+    F("identity", d->w_v) F("gate features", is(d->gate, "features")) F("gate heads", is(d->gate, "heads")) \
+    F("gate, conv", d->gate && is(d->w_o, "conv")) F("gate, cache", d->gate && d->cache != NULL) \
+    F("gate, block", d->gate && d->block != NULL) F("gate, rows skipped", d->gate && d->pad_rows) \
+    F("w_o none", is(d->w_o, "none")) F("conv", is(d->w_o, "conv")) \
     F("conv, even taps", d->conv_width > 0 && d->conv_width % 2 == 0) F("conv, one tap", d->conv_width == 1) \
     F("bias", d->bias) F("scale", !isnan(d->scale)) F("scale 0", d->scale == 0) \
     F("scores", d->scores != NULL) F("out_in", d->weight_layout) F("bf16", is(d->weight_type, "bf16")) \
@@ -1064,8 +1097,10 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("offset past", is(d->offset, "past")) F("offset end", is(d->offset, "end")) F("pad_rows skipped", d->pad_rows) \
     F("qk_norm rms", is(d->qk_norm, "rms")) F("qk_norm layer", is(d->qk_norm, "layer")) \
     F("qk_norm l2", is(d->qk_norm, "l2")) F("qk_norm rms_all", is(d->qk_norm, "rms_all")) F("norm_eps", d->norm_eps > 0) \
+    F("gains by head", is(d->qk_norm_gains, "heads")) F("qk_norm_bias", is(d->qk_norm_bias, "false")) \
     F("rope half", is(d->rope, "half")) F("rope interleaved", is(d->rope, "interleaved")) F("rope_dims", d->rope_dims > 0) \
-    F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_positions) F("linear", is(d->rope_scaling, "linear")) \
+    F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_positions) F("rope_sections", d->rope_sections[0] != '\0') \
+    F("sections take turns", is(d->rope_section_order, "interleaved")) F("linear", is(d->rope_scaling, "linear")) \
     F("llama3", is(d->rope_scaling, "llama3")) F("yarn", is(d->rope_scaling, "yarn")) \
     F("dynamic", is(d->rope_scaling, "dynamic")) F("rope_factors", d->rope_factors[0] != '\0') \
     F("rope_long_factors", d->rope_long_factors[0] != '\0') F("rope_len", d->rope_len > 0) \

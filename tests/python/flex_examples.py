@@ -238,12 +238,16 @@ def log_of_score(xp, T):
     return lambda score, b, h, q, kv: xp.log(score * score + 1.0), None
 
 
+def sine_of_score(xp, T):
+    return lambda score, b, h, q, kv: score.sin(), None
+
+
 TRACED = [causal, sliding_window, bidirectional_window, dilated_window, prefix_lm_constant, prefix_lm,
           padding, documents, documents_of_all, documents_with_prefix, alibi, alibi_of_slopes, softcap,
           relative_position, relative_bias, t5_bias, log_distance, natten_2d, tiled_natten, morton_natten,
           global_and_local, strided_sparse, block_diagonal, window_by_head, composed, score_mask,
           bias_of_pairs, bias_of_sequences, allowed_pairs, stick_breaking_like, checkerboard,
-          inference_offset]
+          inference_offset, log_of_score]
 REFUSED = [(random_dropout, "bernoulli"), (branching, "write &, |"), (chained, "chained comparisons"),
            (scale_of_sequences, "the number of the sequence, b"), (erf_of_score, r"no \.erf"),
-           (log_of_score, "log of the score")]
+           (sine_of_score, "sin of the score")]

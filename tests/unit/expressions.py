@@ -35,7 +35,8 @@ def where(c, a, b):
     return a if c else b
 
 
-NAMES = dict(min=min, max=max, abs=abs, exp=math.exp, tanh=math.tanh, sqrt=math.sqrt, where=where, flat=Flat(),
+NAMES = dict(min=min, max=max, abs=abs, exp=math.exp, tanh=math.tanh, sqrt=math.sqrt, where=where,
+             log=math.log, floor=math.floor, sigmoid=lambda a: 1 / (1 + math.exp(-a)), flat=Flat(),
              square=Square(), __builtins__={})
 
 
@@ -73,7 +74,9 @@ def number(r, depth, score):
     if kind == 5:
         return f"tanh({a()})"
     if kind == 6:
-        return r.choice([f"exp(-abs({a()}))", f"sqrt(abs({a()}))", f"-({a()})", f"abs({a()})"])
+        return r.choice([f"exp(-abs({a()}))", f"sqrt(abs({a()}))", f"-({a()})", f"abs({a()})",
+                         f"log(0.5 + abs({a()}))", f"floor({a()})", f"sigmoid({a()})",
+                         f"floor(({integer(r, depth - 1, score)}) / {r.choice(['3', '7.', '-4'])})"])
     if kind == 7:
         return f"min({a()}, {b()})" if r.random() < 0.5 else f"max({a()}, {integer(r, depth - 1, score)})"
     if kind == 8:

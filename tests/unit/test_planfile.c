@@ -323,6 +323,10 @@ static const struct {
     {"h_v", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "2", "4"},
     {"conv_taps", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "0", "4"},
     {"out_gate", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "none", "silu"},
+    {"qk_norm_gains", "*;qk_norm=rms", "shared", "heads"}, {"qk_norm_bias", "*;qk_norm=layer", "true", "false"},
+    {"=rope_sections", "*;rope=half;rope_dims=6;rope_positions=given", "1, 2", "2, 1"},
+    {"=rope_section_order", "*;rope=half;rope_dims=4;rope_positions=given;rope_sections=1, 1", "contiguous", "interleaved"},
+    {"gate", "*", "none", "features"},
     {"=weight_layout", "*", "in_out", "out_in"}, {"weight_type", "*", "f32", "bf16"}, {"precision", "*", "f32", "i8"},
     {"tensor_type", "*", "f32", "bf16"}, {"=table.bias", "*;score=s + bias[i]", "4", "4"},
 };

@@ -258,6 +258,7 @@ static void test_learned(void **state)
         start(&f);
         f.layer.out_in = true;
         f.layer.qk_norm = families[c].norm;
+        f.layer.qk_shift = true;
         f.layer.sink = families[c].sink;
         f.layer.relative = families[c].relative ? RELATIVE_T5 : RELATIVE_NONE;
         f.layer.number[SCORE_RELATIVE] = families[c].relative;
@@ -300,6 +301,7 @@ static void test_every_tensor(void **state)
             start(&f);
             f.layer.bias = f.layer.sink = true;
             f.layer.qk_norm = cases[c].norm;
+            f.layer.qk_shift = true;
             f.layer.relative = cases[c].relative;
             f.layer.number[SCORE_RELATIVE] = cases[c].relative != RELATIVE_NONE;
             f.layer.rel_buckets = 8;

@@ -45,8 +45,15 @@ LAYERS = {
     "blocks": dict(
         keys="d_model = 8\nh = 2\nseq_len = 400\n", n=333, score=None,
         visible="p // 64 == j // 64 or j // 16 == 5 or i == 1 and j // 32 == p // 32 - 3", tables={}),
+    # llama4's temperature of queries, and the functions on scores, tables, and positions
+    "log": dict(
+        keys="d_model = 16\nh = 2\nseq_len = 60\nmask = causal\n", n=59,
+        score="s * (1 + 0.1 * log(1 + floor((p + 1) / 8))) - 0.3 * log(1 + abs(p - j)) * sigmoid(tau[i] + s) + "
+              "0.25 * floor(2 * s + tau[i])", visible="floor(p / 2.5) != floor(j / 7) + 3 or log(j + 1) < 1.5",
+        tables={"tau": (2,)}),
 }
-NAMES = dict(min=min, max=max, abs=abs, exp=math.exp, tanh=math.tanh, sqrt=math.sqrt,
+NAMES = dict(min=min, max=max, abs=abs, exp=math.exp, tanh=math.tanh, sqrt=math.sqrt, log=math.log, floor=math.floor,
+             sigmoid=lambda a: 1 / (1 + math.exp(-a)),
              where=lambda c, a, b: a if c else b, __builtins__={})
 
 

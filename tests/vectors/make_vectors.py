@@ -51,7 +51,7 @@ def complete(name, spec):
     """The spec with every default filled in, and the widths that follow from it."""
     s = dict(name=name, width="narrow", input="shared", attention="self", mask="none", w_k="dense", w_v="dense",
              w_o="dense", conv_width=3, bias=False, scores=False, weight_layout="in_out", weight_type="f32",
-             precision="f32", tensor_type="f32", window_left=None, window_right=None)
+             precision="f32", tensor_type="f32", window_left=None, window_right=None, gate="none")
     s.update(spec)
     s.setdefault("h_kv", s["h"])
     if s["input"] == "projected":
@@ -97,6 +97,9 @@ def weight_shapes(s):
     if s["w_o"] != "none":
         shapes["w_o"] = (h * d_v, d_model) if s["w_o"] == "dense" else (h, s["conv_width"], d_v, d_model // h)
         shapes["b_o"] = (d_model,)
+    if s["gate"] != "none":
+        shapes["b_gate"] = (h * d_v,) if s["gate"] == "features" else (h,)
+        shapes["w_gate"] = (d_model, *shapes["b_gate"])
     return {name: shape for name, shape in shapes.items() if s["bias"] or name[0] == "w"}
 
 
@@ -325,6 +328,15 @@ def attend(s, tensors, b, i, q, k, v, first=0):
     return weights, z
 
 
+def gated(s, w, x, z):
+    """Z [h][n][d_v] of one sequence times the sigmoid of x W_gate + b_gate: a number for each feature, or each head."""
+    if s["gate"] == "none":
+        return z
+    a = project(whole_rows(s, x), w["w_gate"], w["b_gate"] if s["bias"] else None)
+    shares = np.array([[1 / (1 + math.exp(-number)) for number in row] for row in a])
+    return np.array(z) * shares.reshape(len(x), s["h"], -1).transpose(1, 0, 2)
+
+
 def convolve(s, w, tensors, b, z):
     """y[t, block i] = sum_r Z_i[t + r - pad] W_O,i[r]; z is [h][n][d_v]. Rows of Z that count as zero are not read."""
     n, d_block = z.shape[1], s["d_model"] // s["h"]
@@ -367,6 +379,7 @@ def layer(s, tensors):
         for i in range(s["h"]):
             head = given_head(s, tensors, b, i) if given else one_head(s, w, i, x[b], source[b])
             attn[b, i], z[i] = attend(s, tensors, b, i, *head)
+        z = gated(s, w, x[b], z) if not given else z
         concatenated = np.concatenate(list(z), axis=1)
         if s["w_o"] == "none":
             y[b] = concatenated
@@ -413,7 +426,7 @@ def cached_layer(s, tensors):
                         rows[-1][position] = from_cache(after[name][page, head, row])
                         rows[-1][position] *= float(after[scale][page, head, row]) if scale else 1.0
             z.append(attend(s, tensors, b, i, q, *rows, first=past)[1])
-        y[b] = project(whole_rows(s, np.concatenate(z, axis=1)), w["w_o"], w["b_o"] if s["bias"] else None)
+        y[b] = project(whole_rows(s, np.concatenate(gated(s, w, x[b], z), axis=1)), w["w_o"], w["b_o"] if s["bias"] else None)
     return y, {"expect." + name: tensor for name, tensor in after.items()}
 
 
@@ -590,6 +603,18 @@ def list_vectors():
            weight_layout="out_in")
     vector("grouped_cross", "grouped heads in cross-attention on a narrower source", 2, 9, 34, d_model=32, h=4,
            h_kv=2, attention="cross", d_source=20, seq_len=9, source_len=34, bias=True)
+
+    # gates of outputs
+    vector("gate_features", "gates of each feature, on 2 key/value heads", 2, 19, d_model=40, h=4, h_kv=2, d_k=16,
+           d_v=11, seq_len=19, mask="causal", gate="features", bias=True)
+    vector("gate_heads", "a gate of each head, weights as PyTorch has them", 2, 21, change=lengths(21, 6), d_model=33,
+           h=3, seq_len=21, mask="padding", gate="heads", weight_layout="out_in")
+    vector("gate_conv_cross", "gates of queries, under a convolution, in cross-attention", 2, 14, 23, d_model=32, h=4,
+           attention="cross", d_source=20, seq_len=14, source_len=23, w_o="conv", gate="features", bias=True)
+    vector("gate_i16", "gates by products of whole numbers", 2, 17, d_model=48, h=3, seq_len=17, gate="features",
+           precision="i16", bias=True)
+    vector("gate_cache", "gates behind a cache", 2, 7, scores=False, change=cache((0, 9)), d_model=32, h=4, h_kv=2,
+           seq_len=8, cache="rows", cache_len=24, cache_type="f32", mask="causal", gate="heads")
 
     # windows
     vector("window_left", "only the query and the 3 keys before it, and all after", 2, 21, d_model=32, h=2,

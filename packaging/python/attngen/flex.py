@@ -26,7 +26,8 @@ from .programs import SpecError
 
 MOST = 1 << 20  # numbers of a table made here
 AXES = 4  # and its axes, as docs/expressions.md has them
-TAKEN = {"s", "i", "p", "j", "min", "max", "abs", "exp", "tanh", "sqrt", "where", "and", "or", "not", "true", "false"}
+TAKEN = {"s", "i", "p", "j", "min", "max", "abs", "exp", "tanh", "sqrt", "log", "floor", "sigmoid", "where", "and",
+         "or", "not", "true", "false"}
 
 
 class FlexError(SpecError):
@@ -49,7 +50,8 @@ COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": oper
 BINARY = {**COMPARISONS, "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv,
           "%": lambda a, b: a % b if b else a, "and": lambda a, b: a and b, "or": lambda a, b: a or b,
           "/": lambda a, b: a / b if b else math.copysign(math.inf, a) if a else math.nan}
-UNARY = {"neg": operator.neg, "not": operator.not_, "abs": abs, "exp": math.exp, "tanh": math.tanh, "sqrt": math.sqrt}
+UNARY = {"neg": operator.neg, "not": operator.not_, "abs": abs, "exp": math.exp, "tanh": math.tanh, "sqrt": math.sqrt,
+         "log": lambda x: math.log(x) if x > 0 else -math.inf if x == 0 else math.nan, "floor": math.floor}
 RANK = {"or": 1, "and": 2, "not": 3, **dict.fromkeys(COMPARISONS, 4), "+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6,
         "neg": 7}
 
@@ -169,13 +171,15 @@ def unary(op: str, a: Any) -> Any:
 
 
 def call(name: str, function: Callable, *args: Any, kind: str = "float") -> Any:
-    """A function that the language lacks: its values become a table, if it depends on integers alone."""
+    """A function that the language lacks, or log or floor: of integers alone its values become a table."""
     args = tuple(map(plain, args))
     if not symbolic(*args):
         return function(*args)
     node = Symbol("call", (name, *(symbol(number(arg)) for arg in args)), kind)
     FUNCTIONS[name] = function
     if any(leaf.op == "s" for leaf in leaves(node)):
+        if name in ("log", "floor"):
+            return Symbol(name, node.args[1:], "float")
         raise refuse(f"{name} of the score has no expression; docs/expressions.md lists what there is")
     return node
 
@@ -253,7 +257,7 @@ def exp2(a: Any) -> Any:
 
 
 def log(a: Any) -> Any:
-    return call("log", lambda x: math.log(x) if x > 0 else -math.inf if x == 0 else math.nan, a)
+    return call("log", UNARY["log"], a)
 
 
 def sigmoid(a: Any) -> Any:
@@ -647,7 +651,7 @@ class Writer:
             return self.tabulate(node, "table_of_" + re.sub(r"\W", "", node.args[0]))
         if node.op in ("//", "%") and any(map(self.needs_table, node.args)): # of integers, and tables have floats
             return self.tabulate(node, "quotients" if node.op == "//" else "remainders")
-        if node.op in ("where", "min", "max", "abs", "exp", "tanh", "sqrt"):
+        if node.op in ("where", "min", "max", "abs", "exp", "tanh", "sqrt", "log", "floor"):
             return f"{node.op}({', '.join(self.text(arg) for arg in node.args)})"
         own = RANK[node.op]
         if node.op in ("neg", "not"):

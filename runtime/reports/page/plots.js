@@ -321,16 +321,6 @@ function figures(points, keys, view, width) {
                                still.map(q => q.title.toLowerCase()).join(", ") + "." : "") + "</p>";
 }
 
-/* Times alone, against the key that says how far back a step looks; the other keys have a line each. */
-function contextFigure(points, keys, width) {
-    const x = keys.find(key => key.name === "past") || keys.find(key => key.name === "cache_len");
-    if (x === undefined)
-        return "";
-    const view = firstView(keys, x), lines = linesOf(points, keys, view);
-    return legend(lines) + `<div class="plots">${figure(QUANTITIES[0], "-context", lines, keys, view, width)}</div>` +
-           '<p class="soft">A step reads all keys and values that it sees: its time grows with them.</p>';
-}
-
 /* What the reader chooses: x, and for every other key a line each or one value. */
 function controls(keys, view) {
     const option = (value, words, chosen) =>
@@ -385,15 +375,14 @@ function begin() {
     const {points, keys} = readTable(document.querySelector("#table table"));
     if (section === null || keys.length === 0)
         return;
-    let view = firstView(keys, keys.find(key => key.numeric) || keys[0]);
-    const context = document.getElementById("context");
-    const [form, place, tip, steps] = ["form", "div", "div", "div"].map(name => document.createElement(name));
+    const past = keys.find(key => key.name === "past") || keys.find(key => key.name === "cache_len"); /* its times grow */
+    let view = firstView(keys, past || keys.find(key => key.numeric) || keys[0]);
+    const [form, place, tip] = ["form", "div", "div"].map(name => document.createElement(name));
     const draw = () => {
         place.innerHTML = `<div class="plots"><figure></figure></div>`; /* how wide is one? */
         const style = getComputedStyle(place.querySelector("figure"));
         const width = Math.floor(parseFloat(style.width) - 2 * parseFloat(style.paddingLeft) - 2);
         place.innerHTML = figures(points, keys, view, width);
-        steps.innerHTML = contextFigure(points, keys, width);
     };
     form.autocomplete = "off";
     form.innerHTML = controls(keys, view);
@@ -417,11 +406,6 @@ function begin() {
     tip.hidden = true;
     section.querySelector("p").remove();
     section.append(form, place, tip);
-    if (context !== null) {
-        context.querySelector("p").remove();
-        context.append(steps);
-        followPointer(steps, tip);
-    }
     addEventListener("resize", draw);
     followPointer(place, tip);
     draw();
