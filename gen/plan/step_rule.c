@@ -8,15 +8,25 @@
 
 #define MOST_VECS 4      /* of a strip: from here on sums no longer wait for each other */
 #define ROWS_UNROLLED 4
+#define CHUNK 2          /* tokens of a pass, if registers hold what is summed: the fastest of 1 to 4 that were timed */
 #define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, k of the next token, q, decay, beta */
 
-/* Vectors of a strip, at most: half of L1 holds its rows; registers hold, for each vector, what is summed of one query
- * and of the next key, the correction and the state's row. */
-static int64_t most_vecs(const struct plan_isa *p, const struct layer *layer)
+/* Vectors of a strip, at most: two thirds of L1 hold its rows; registers hold, for each vector, of each token of a pass
+ * its correction, outputs of its query heads and what the state holds for the key after, and the state's row. */
+static int64_t most_vecs(const struct plan_isa *p, const struct layer *layer, int64_t tokens)
 {
     const int64_t row = p->lanes * (int64_t)element_size(TENSOR_F32);
-    const int64_t fit = (int64_t)p->isa->l1d_bytes / 2 / (layer->d_k * row);
-    return max(1, min(min(fit, MOST_VECS), (p->isa->registers - OPERANDS_HELD) / 4));
+    const int64_t fit = (int64_t)p->isa->l1d_bytes * 2 / 3 / (layer->d_k * row);
+    const int64_t of_token = (layer_corrects(layer) ? 2 : 1) + layer->h_out / layer->h_v;
+    const int64_t held = tokens > 1 ? (p->isa->registers - 2) / (tokens * of_token + 1)
+                                    : max(1, (p->isa->registers - OPERANDS_HELD) / 4);
+    return min(max(fit, 1), min(held, MOST_VECS));
+}
+
+/* Tokens of a pass over a strip's rows */
+static int64_t chunk_of(const struct plan_isa *p, const struct layer *layer)
+{
+    return layer_takes_pairs(layer) && layer->seq_len >= CHUNK && most_vecs(p, layer, CHUNK) > 0 ? CHUNK : 1;
 }
 
 /* What a plan needs as a whole. Of given q, k and v all sequences are one group. */
@@ -29,7 +39,7 @@ void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct 
         p->z_rows = true;
         return;
     }
-    p->vecs = most_vecs(p, layer);
+    p->vecs = most_vecs(p, layer, chunk_of(p, layer));
     p->block = p->vecs * p->lanes;
     p->at_once = true;
     p->batch_rows = layer->pad_skipped ? INT32_MAX : 0;
@@ -103,7 +113,8 @@ bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_
     if (!layer_is_recurrent(layer))
         return false;
     const int64_t vecs = ceil_div(layer->d_v, p->lanes);
-    r->vecs = near_equal(vecs, most_vecs(p, layer));
+    r->chunk = chunk_of(p, layer);
+    r->vecs = near_equal(vecs, most_vecs(p, layer, r->chunk));
     r->strips = ceil_div(vecs, r->vecs);
     r->rest = vecs - (r->strips - 1) * r->vecs;
     r->columns = layer->d_v - (vecs - 1) * p->lanes;
@@ -155,8 +166,9 @@ static void count_rule(struct model *m, struct work *w, const struct step *g, in
     (void)input;
     w->fmas += rows * vecs * sums;
     w->port_cycles += rows * vecs * sums / m->core->ports;
-    w->operations += layer_decays(l) ? rows * vecs : 0;
-    w->loads += rows * (vecs + (double)g->rule.strips * (sums + (l->decay == DECAY_COLUMN ? 1 : 0)));
+    w->operations += layer_decays(l) ? rows * vecs / (double)g->rule.chunk : 0;
+    w->loads += rows * (vecs / (double)g->rule.chunk +
+                        (double)g->rule.strips * (sums + (l->decay == DECAY_COLUMN ? 1 : 0)));
     w->tiles += (double)tokens * times * (double)(l->h_v * g->rule.strips);
     w->overhead += (double)tokens * times * (double)(l->h_v * g->rule.strips) * RULE_CYCLES;
     w->l3 += states * 2 * size_of(m, LAYOUT_STRIP) * m->far;
@@ -175,8 +187,9 @@ static int64_t unroll_of(const struct step *g)
 
 static void print_rule(FILE *out, const struct plan_isa *p, const struct step *g)
 {
-    fprintf(out, "      %-14s strips: " D64 " of " D64 " columns a state, outputs of " D64 " quer%s in one pass\n",
-            g->name, g->rule.strips, g->rule.vecs * p->lanes, g->rule.together, g->rule.together == 1 ? "y" : "ies");
+    fprintf(out, "      %-14s strips: " D64 " of " D64 " columns a state; in one pass " D64 " token%s, outputs of " D64
+            " quer%s\n", g->name, g->rule.strips, g->rule.vecs * p->lanes, g->rule.chunk, plural(g->rule.chunk),
+            g->rule.together, g->rule.together == 1 ? "y" : "ies");
 }
 
 void explain_rule(struct plan_isa *p, const struct layer *layer)
@@ -186,8 +199,10 @@ void explain_rule(struct plan_isa *p, const struct layer *layer)
         explain_panels(p);
         explain_block(p, layer);
     }
-    reason(p, "token by token: a state is cut into " D64 " strip%s of at most " D64 " columns, each a part that stays "
-           "in L1 (" D64 " KiB) from the first token to the last", r->strips, plural(r->strips), r->vecs * p->lanes,
+    reason(p, "%s: a state is cut into " D64 " strip%s of at most " D64 " columns, each a part that stays "
+           "in L1 (" D64 " KiB) from the first token to the last",
+           r->chunk > 1 ? "two tokens in a pass, the last of an odd number by itself (plan.exact_chunks = true: each)"
+                        : "token by token", r->strips, plural(r->strips), r->vecs * p->lanes,
            ceil_div(layer->d_k * r->vecs * p->lanes * (int64_t)element_size(TENSOR_F32), 1024));
 }
 

@@ -352,6 +352,8 @@ static inline bool layer_shortens_weights(const struct layer *layer)
 /* Queries of a call, at most, that take the path of steps; 0: no call does, as there is no cache, plan.exact_chunks is
  * given, or too many heads share keys. */
 bool layer_exact_chunks(const struct layer *layer);
+/* Recurrent: tokens of a call may go through a state two at once, with other roundings than one by one. */
+bool layer_takes_pairs(const struct layer *layer);
 int64_t layer_few_queries(const struct layer *layer);
 /* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay; with a cache in calls of
  * more than layer_few_queries() queries, and in no call with plan.exact_chunks. Sets that sum bytes gain sooner

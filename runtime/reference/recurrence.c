@@ -13,8 +13,12 @@
 #include "base/memory.h"
 #include "roundoff.h"
 
-/* Errors of a column of S: at most; as a random walk whose steps are roundings; and of what is read, which add up. */
-struct column { double worst, walk, read; };
+#define CHUNK_ROUNDINGS 7 /* of a row of S, where two tokens go through it at once */
+
+/* Errors of a column of S: at most; as a random walk whose steps are roundings; and of what is read, which add up.
+ * Sizes of what a kernel sums where it takes two tokens at once: of the token before, and up to this one; 0: no kernel
+ * does. */
+struct column { double worst, walk, read, before, whole; };
 
 /* One state */
 struct state {
@@ -28,6 +32,8 @@ struct state {
     double *u;             /* [d_v] beta (v - k^T D S) */
     double *gap_size;      /* [d_v] of what beta multiplies: |v| + held_size */
     double beta, k_error, beta_error; /* of a token; k_error: the norm of k's error */
+    double k_norm, k_before, e_before; /* of this token and the one before: the norm of k, the largest of e */
+    bool in_pairs;         /* two tokens may go through S at once */
     struct column *error;  /* [d_v] */
 };
 
@@ -48,6 +54,7 @@ static void read_token(struct state *s, size_t t)
     const size_t k = t * of->k.columns + s->s * (size_t)layer->h_kv / (size_t)layer->h_v * s->d_k;
     const size_t beta = t * of->beta.columns + s->s;
     s->k = of->k.value + k;
+    s->k_norm = norm_of_vector(s->k, s->d_k);
     s->k_error = norm_of_vector(of->k.error + k, s->d_k);
     for (size_t i = 0; i < s->d_k; i++) {
         const size_t at = t * of->decay.columns + s->s * columns + i % columns;
@@ -90,13 +97,14 @@ static void correct(struct state *s, size_t t)
 static void carry_errors(struct state *s, size_t t)
 {
     const bool corrects = layer_corrects(s->of->layer);
-    const double k = norm_of_vector(s->k, s->d_k), d_k = (double)s->d_k, beta = fabs(s->beta);
-    const double gamma = gamma_of(s->d_k + 3), omega = s->of->omega, phi = s->of->phi;
+    const double k = s->k_norm, d_k = (double)s->d_k, beta = fabs(s->beta);
+    const double gamma = gamma_of(s->d_k + 10), omega = s->of->omega, phi = s->of->phi;
     double e_most = 0, moved_most = 0;
     for (size_t i = 0; i < s->d_k; i++) {
         e_most = fmax(e_most, s->e[i]);
         moved_most = fmax(moved_most, s->e_error[i]);
     }
+    const double reaches = fmax(1, k) * fmax(1, e_most) * fmax(1, s->k_before) * fmax(1, s->e_before);
     const double carried = e_most * (corrects ? fmax(1, fabs(1 - s->beta * k * k)) : 1);
     for (size_t j = 0; j < s->d_v; j++) {
         struct column *const c = &s->error[j];
@@ -115,26 +123,32 @@ static void carry_errors(struct state *s, size_t t)
             squares += square(number);
             most = fmax(most, kept + added);
         }
+        /* the same of two tokens at once, where all is summed on top of the state before both */
+        const double norm = sqrt(squares), pair = s->in_pairs ? fmax(c->before, norm) : 0, added = k * fabs(s->u[j]);
+        c->whole = s->in_pairs ? e_most * pair + added : 0;
+        rows = fmax(rows, square(CHUNK_ROUNDINGS * BOUND_U * c->whole + moved_most * pair +
+                                 2 * sqrt(d_k) * (phi * (2 + fabs(s->u[j]) + pair) + 3 * omega)));
+        rows_walk = fmax(rows_walk, CHUNK_ROUNDINGS * square(BOUND_U * c->whole) / 3);
+        c->before = e_most * norm + added;
         /* of the correction u: of what is read, and in all */
         const double given = s->of->v.error[t * s->of->v.columns + s->s * s->d_v + j];
         const double gap = corrects ? fabs(s->of->v.value[t * s->of->v.columns + s->s * s->d_v + j] - s->held[j]) : 0;
-        const double held = s->held_size[j] + k * e_most * c->worst;
-        const double held_moved = s->held_moved[j] + k * moved_most * c->worst;
+        const double held = fmax(s->held_size[j], k * e_most * pair) + k * e_most * c->worst;
+        const double held_moved = fmax(s->held_moved[j], k * moved_most * pair) + k * moved_most * c->worst;
         const double share = beta + s->beta_error;
         const double read = !corrects ? given
                                       : share * (s->held_moved[j] + given +
                                                  s->k_error * (sqrt(kept_squares) + e_most * c->worst)) +
                                             s->beta_error * gap;
-        const double small = corrects ? share * (phi * (1 + sums) + (d_k + 3) * omega) +
-                                            phi * (s->gap_size[j] + held_moved) + omega
+        const double small = corrects ? share * (phi * (1 + sums + sqrt(d_k) * pair) + 2 * (d_k + 3) * omega) +
+                                            phi * (s->gap_size[j] + held + held_moved) + omega
                                       : phi;
         const double u = !corrects ? read + small
                                    : read + share * (gamma * (held + held_moved) + k * moved_most * c->worst +
                                                      3 * BOUND_U * gap) +
                                          s->beta_error * k * e_most * c->worst + small;
-        const double u_walk = !corrects ? 0
-                                        : square(beta * BOUND_U) * d_k * (s->held_squares[j] + square(s->held[j])) +
-                                              3 * square(BOUND_U * s->u[j]);
+        const double held_walk = fmax(d_k * (s->held_squares[j] + square(s->held[j])), 2 * square(k * e_most * pair));
+        const double u_walk = !corrects ? 0 : square(beta * BOUND_U) * held_walk + 3 * square(BOUND_U * s->u[j]);
         const double again = 3 * BOUND_U * e_most + moved_most;
         const double moves = fabs(s->u[j]) + (corrects ? beta * k * e_most * c->worst : 0); /* what k's error meets */
         c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * moves;
@@ -142,7 +156,7 @@ static void carry_errors(struct state *s, size_t t)
         c->read = carried * c->read + sqrt(rows_read) + k * read + s->k_error * fabs(s->u[j]) +
                   sqrt(d_k) * (2 * phi + 3 * omega);
         /* f32 may overflow: in rows, in a factor times a key, in sums before their decay, in v - k^T D S and in u */
-        const double reach = fmax(1, k) * fmax(1, e_most) * fmax(1, sqrt(squares) + c->worst);
+        const double reach = reaches * fmax(1, fmax(norm, pair) + c->worst);
         const double change = fmax(s->gap_size[j] + held, fabs(s->u[j])) + u;
         if (!(fmax(fmax(most, 2 * reach), change) + c->worst <= FLT_MAX))
             c->worst = c->walk = INFINITY;
@@ -151,6 +165,10 @@ static void carry_errors(struct state *s, size_t t)
 
 static void update(struct state *s)
 {
+    s->k_before = s->in_pairs ? s->k_norm : 0;
+    s->e_before = 0;
+    for (size_t i = 0; s->in_pairs && i < s->d_k; i++)
+        s->e_before = fmax(s->e_before, s->e[i]);
     for (size_t i = 0; i < s->d_k; i++)
         for (size_t j = 0; j < s->d_v; j++) {
             const double next = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
@@ -163,7 +181,7 @@ static void read_state(const struct state *s, size_t t)
 {
     const struct recurrence *const of = s->of;
     const size_t h = (size_t)of->layer->h, h_v = (size_t)of->layer->h_v, h_out = (size_t)of->layer->h_out;
-    const double scale = of->layer->scale, d_k = (double)s->d_k, gamma = gamma_of(s->d_k + 3);
+    const double scale = of->layer->scale, d_k = (double)s->d_k, gamma = gamma_of(s->d_k + 10);
     for (size_t o = s->s * (h_out / h_v); o < (s->s + 1) * (h_out / h_v); o++) {
         const size_t first = t * of->q.columns + o * h / h_out * s->d_k;
         const double *const q = of->q.value + first;
@@ -184,15 +202,18 @@ static void read_state(const struct state *s, size_t t)
             if (!of->bounds)
                 continue;
             const double read = q_error * (sqrt(column) + c->worst);
+            const double whole = fmax(size, q_norm * c->whole);
             const double small = fabs(scale) * (of->phi * (sums + d_k) + d_k * of->omega) +
-                                 (of->phi + of->omega) * (size + q_norm * c->worst) + of->omega;
+                                 (of->phi + of->omega) * (whole + q_norm * c->worst) + of->omega;
             const double last = 3 * BOUND_U * fabs(scale * sum) + small;
-            of->out.error[at] = fabs(scale) * (q_norm * c->worst * (1 + gamma) + gamma * size + read) + last;
-            const double walk = square(q_norm) * c->walk + square(BOUND_U) * d_k * (squares + square(sum));
+            of->out.error[at] = fabs(scale) * (q_norm * c->worst * (1 + gamma) + gamma * whole + read) + last;
+            const double walk = square(q_norm) * c->walk +
+                                square(BOUND_U) * fmax(d_k * (squares + square(sum)), 2 * square(q_norm * c->whole));
             if (of->drawn != NULL)
                 of->drawn[at] = fmin(of->out.error[at],
                                      fabs(scale) * (BOUND_LAMBDA * sqrt(walk) + q_norm * c->read + read) + last);
-            if (!((size + q_norm * c->worst) * fmax(1, fabs(scale)) <= FLT_MAX))
+            const double keys = q_norm * fmax(s->k_norm, s->k_before); /* of pairs of tokens */
+            if (!(fmax(whole + q_norm * c->worst, s->in_pairs ? keys : 0) * fmax(1, fabs(scale)) <= FLT_MAX))
                 of->out.error[at] = INFINITY;
         }
     }
@@ -216,7 +237,8 @@ void recurrence_run(struct recurrence *of)
     struct column *const error = memory_get(d_v, sizeof *error);
     for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
         struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
-                          .e = work, .e_error = work + d_k, .held = work + 2 * d_k, .error = error};
+                          .in_pairs = layer_takes_pairs(of->layer), .e = work, .e_error = work + d_k,
+                          .held = work + 2 * d_k, .error = error};
         s.held_size = s.held + d_v;
         s.held_squares = s.held_size + d_v;
         s.held_moved = s.held_squares + d_v;

@@ -517,6 +517,7 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->d_k = near_edge(dice, 130);
     d->d_v = chance(dice, 0.3) ? 0 : near_edge(dice, 170);
     d->seq_len = chance(dice, 0.2) ? 1 : near_edge(dice, d->crowded ? 20 : 90);
+    d->exact_chunks = chance(dice, 0.3) ? "true" : NULL;
     d->mask = chance(dice, 0.4) ? MASK_PADDING : 0;
     d->pad_rows = d->mask != 0 ? "skipped" : NULL;
     if (given)
