@@ -26,7 +26,7 @@ static int64_t most_vecs(const struct plan_isa *p, const struct layer *layer, in
 /* Tokens of a pass over a strip's rows */
 static int64_t chunk_of(const struct plan_isa *p, const struct layer *layer)
 {
-    return layer_takes_pairs(layer) && layer->seq_len >= CHUNK && most_vecs(p, layer, CHUNK) > 0 ? CHUNK : 1;
+    return layer_takes_pairs(layer) && most_vecs(p, layer, CHUNK) > 0 ? CHUNK : 1;
 }
 
 /* What a plan needs as a whole. Of given q, k and v all sequences are one group. */
