@@ -301,7 +301,7 @@ version      = $(shell sed -n 's/.*ATTNGEN_VERSION "\(.*\)".*/\1/p' gen/base/ver
 .PHONY: shared-files uninstall
 shared-files: $(addprefix $(share)/,$(pages) $(packages) $(completions))
 
-tables := gen/arguments.c gen/plan/isa.c $(addprefix gen/base/,options.c number.c diag.c text.c nearest.c) runtime/options/options.c
+tables := gen/arguments.c gen/plan/isa.c runtime/options/options.c $(wildcard gen/base/*.c)
 $(BUILD)/pages: packaging/pages.c $(tables) $(wildcard gen/*.h gen/*/*.h runtime/*/*.h)
 	@mkdir -p $(share)
 	$(HOST_CC) -std=c11 -Wall -Wextra -D_GNU_SOURCE -Igen -Iruntime -Itemplates -o $@ packaging/pages.c $(tables)

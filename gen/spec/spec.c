@@ -582,6 +582,8 @@ char *spec_steering(struct spec *spec, const struct layer *layer)
     FILE *out = text_begin(&text);
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const enum key_steers steers = key_rows[key].steers;
+        if (key_rows[key].of == OF_RECURRENT && !layer_is_recurrent(layer))
+            continue;
         if (steers == STEERS_ALWAYS || (steers == STEERS_MEANT && has_meaning(spec, key)) ||
             (steers <= STEERS_IF_ANY && spec->differs[key]))
             print_steering(spec, layer, key, out);
