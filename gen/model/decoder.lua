@@ -6,7 +6,7 @@
 --   prefixes, word, layer, last, head    names of tensors; last: false where no norm is last
 --   attention, ffn_modules, norms        names of modules behind a layer's, by the letters of a spec's tensors
 --   layout     of matrices
---   both       whether tokens see those behind them too: then the stack is an encoder
+--   both       true: tokens see later tokens too, and the stack is an encoder
 --   bare       function(i) → whether attention of layer i from 0 on has no norm before it
 --   heads      function(m, does, of): in place of logits
 --   act        the activation where config.json does not say; ffn: the one that all models have

@@ -8,7 +8,7 @@
 
 #define MOST_VECS 4      /* of a strip: from here on sums no longer wait for each other */
 #define ROWS_UNROLLED 4
-#define CHUNK 2          /* tokens of a pass, if registers hold what is summed: the fastest of 1 to 4 that were timed */
+#define CHUNK 2          /* tokens of a pass: the fastest of 1 to 4; the bound holds for two (docs/bound.md) */
 #define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, k of the next token, q, decay, beta */
 
 /* Vectors of a strip, at most: two thirds of L1 hold its rows; registers hold, for each vector, of each token of a pass
@@ -199,11 +199,11 @@ void explain_rule(struct plan_isa *p, const struct layer *layer)
         explain_panels(p);
         explain_block(p, layer);
     }
-    reason(p, "%s: a state is cut into " D64 " strip%s of at most " D64 " columns, each a part that stays "
-           "in L1 (" D64 " KiB) from the first token to the last",
-           r->chunk > 1 ? "two tokens in a pass, the last of an odd number by itself (plan.exact_chunks = true: each)"
-                        : "token by token", r->strips, plural(r->strips), r->vecs * p->lanes,
-           ceil_div(layer->d_k * r->vecs * p->lanes * (int64_t)element_size(TENSOR_F32), 1024));
+    reason(p, "a state is cut into " D64 " strip%s of at most " D64 " columns, each a part that stays in L1 (" D64
+           " KiB) from the first token to the last; %s", r->strips, plural(r->strips), r->vecs * p->lanes,
+           ceil_div(layer->d_k * r->vecs * p->lanes * (int64_t)element_size(TENSOR_F32), 1024),
+           r->chunk > 1 ? "two tokens go through it in one pass, the last of an odd number by itself "
+                          "(plan.exact_chunks = true: each by itself)" : "tokens go through it one by one");
 }
 
 const struct step_kind_row rule_kind = {.tile = tile_of, .unroll = unroll_of, .count = count_rule,

@@ -16,7 +16,7 @@ struct plan_rule {
     int64_t vecs, rest;    /* vectors of a strip, and of the last one */
     int64_t columns;       /* of the last one's last vector */
     int64_t heads;         /* query heads of a state */
-    int64_t together;      /* of those whose outputs are summed in one pass, at most */
+    int64_t together;      /* query heads whose outputs are summed in one pass, at most */
     int64_t unroll;        /* rows of an iteration */
     int64_t chunk;         /* tokens of a pass over the rows; 1: one by one */
 };

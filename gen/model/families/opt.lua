@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- OPT: GPT-2's layer, or that of OPT 350M with norms behind its parts and words of another width; learned positions
--- behind two rows.
+-- OPT: GPT-2's layer; OPT 350M has norms after each part, and word embeddings of another width. The table of learned
+-- positions begins with two unused rows.
 
 return function(m)
     local c = m.config
