@@ -27,7 +27,8 @@
  * in forward, so A' lies in [0, 1] except for roundings. Where a score may be off by more than BOUND_SATURATED (keys at
  * -1e9, for example), a weight of the copies is off by all that such scores leave open: with s +- d for the scores of m
  * keys, A_j lies between 1 / (1 + m e^(max(s + d) - (s_j - d_j))) and 1 / (1 + e^(max(s - d) - (s_j + d_j))), max over
- * the other keys. Where a sum may overflow in f32, its copies are not finite, nor is the gate of what depends on it.
+ * the other keys. The slope of a term that bends scores is off in the same way: slope_of(). Where a sum may overflow in f32, its
+ * copies are not finite, nor is the gate of what depends on it.
  */
 #include "gradient.h"
 
@@ -422,23 +423,38 @@ static void weigh_row(struct walk *w, const struct score_row *row)
     }
 }
 
+/* The slope of a term that bends a score, which a copy has at `raw`. A score that may be off by more than BOUND_SATURATED
+ * after bending may have any slope between those of the least and the largest |raw| within reach: sums that cancel may
+ * be exactly 0 in f32, where the slope is largest, which no drawn rounding finds. */
+static double slope_of(struct walk *w, enum score_name bent, double exact, double raw, double off)
+{
+    const double slope = terms_slope(w->layer, bent, off > BOUND_SATURATED ? exact : raw);
+    const double tanh_of = sqrt(fmax(1 - slope, 0)), reach = LAMBDA * fabs(raw - exact); /* 1 - tanh^2, from tanh */
+    double any = 0;
+    if (off > BOUND_SATURATED)
+        any = fmax(terms_slope(w->layer, bent, fmax(fabs(exact) - reach, 0)) - slope,
+                   slope - terms_slope(w->layer, bent, fabs(exact) + reach));
+    return off_by(w, slope + 2 * share(w) * any, 2 * U + 2 * tanh_of * (BOUND_TANH + U));
+}
+
 /* One score, from scale q k, of which head->raw is the exact one; and the slope there of the term that bends it */
 static void score_pair(struct walk *w, struct known *g, const struct reference_head *head, enum score_name bent,
                        double raw, size_t pair, const struct score_row *row, size_t j)
 {
     const struct layer *layer = w->layer;
     const bool bends = bent != SCORE_TERMS;
-    const double before = bends ? terms_value(layer, bent, head->raw[pair], 0) : head->raw[pair];
+    const double exact = head->raw[pair], reach = LAMBDA * fabs(raw - exact);
+    const double before = bends ? terms_value(layer, bent, exact, 0) : exact;
     const double added = head->scores[pair] - before, now = bends ? terms_value(layer, bent, raw, 0) : raw;
+    const double most = bends ? fmax(fabs(terms_value(layer, bent, exact - reach, 0) - before),
+                                     fabs(terms_value(layer, bent, exact + reach, 0) - before)) : reach;
     const double rounding = U * (4 * fabs(added) + 2 * fabs(head->scores[pair])) + (bends ? BOUND_TANH * fabs(now) : 0);
     row->score[j] = head->scores[pair];
     row->shifted[j] = off_by(w, now + added, rounding);
-    row->off[j] = LAMBDA * (fabs(now - before) + rounding);
+    row->off[j] = most + LAMBDA * rounding;
     row->weight[j] = head->weights[pair];
-    if (bends) { /* 1 - tanh^2, computed from tanh */
-        const double slope = terms_slope(layer, bent, raw), tanh_of = sqrt(fmax(1 - slope, 0));
-        g->slope[pair] = off_by(w, slope, 2 * U + 2 * tanh_of * (BOUND_TANH + U));
-    }
+    if (bends)
+        g->slope[pair] = slope_of(w, bent, exact, raw, row->off[j]);
 }
 
 static void weigh(struct walk *w, struct known *g, const struct reference_head *head)
