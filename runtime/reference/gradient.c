@@ -27,8 +27,8 @@
  * in forward, so A' lies in [0, 1] except for roundings. Where a score may be off by more than BOUND_SATURATED (keys at
  * -1e9, for example), a weight of the copies is off by all that such scores leave open: with s +- d for the scores of m
  * keys, A_j lies between 1 / (1 + m e^(max(s + d) - (s_j - d_j))) and 1 / (1 + e^(max(s - d) - (s_j + d_j))), max over
- * the other keys. The slope of a term that bends scores is off in the same way: slope_of(). Where a sum may overflow in f32, its
- * copies are not finite, nor is the gate of what depends on it.
+ * the other keys. The slope of a term that bends scores is off in the same way: slope_of(). Where a sum may overflow in
+ * f32, its copies are not finite, nor is the gate of what depends on it.
  */
 #include "gradient.h"
 
@@ -423,9 +423,9 @@ static void weigh_row(struct walk *w, const struct score_row *row)
     }
 }
 
-/* The slope of a term that bends a score, which a copy has at `raw`. A score that may be off by more than BOUND_SATURATED
- * after bending may have any slope between those of the least and the largest |raw| within reach: sums that cancel may
- * be exactly 0 in f32, where the slope is largest, which no drawn rounding finds. */
+/* The slope of a term that bends a score, which a copy has at `raw`. A score that may be off by more than
+ * BOUND_SATURATED after bending may have any slope between those of the least and the largest |raw| within reach: sums
+ * that cancel may be exactly 0 in f32, where the slope is largest, which no drawn rounding finds. */
 static double slope_of(struct walk *w, enum score_name bent, double exact, double raw, double off)
 {
     const double slope = terms_slope(w->layer, bent, off > BOUND_SATURATED ? exact : raw);
