@@ -4,12 +4,14 @@
 -- every key and every tensor is accounted for. docs/models.md says what NAME.layers holds.
 --
 -- Left out on purpose: the folder (checkpoint.lua), and rules of specs: each spec is read by the rules of spec_rules.c
--- before anything is written. Texts are made of names that stand in these files, of numbers and of words; nothing of a
--- model's text gets into them. What is wrong with a model is noted and told together, never a Lua error.
+-- before anything is written. Texts are made of names that stand in these files, of numbers and of words; of a model's
+-- text the names of classes alone get into them, in harmless characters (add_labels). What is wrong with a model is noted
+-- and told together, never a Lua error.
 
 local host, options = ... -- import.c; null: what JSON's null is
 
 local LAYERS_LIMIT = 1000 -- of a stack; a config that says more is no model's
+local LABELS_LIMIT = 2000 -- names of classes that a header lists; it has their number in any case
 -- Rows that a head takes at a time, so that the arena holds few of them: panels are at their speed from some dozens on.
 local HEAD_ROWS, HEAD_SEQUENCES = 128, 16
 
@@ -670,7 +672,7 @@ end
 
 -- How many classes a classifier has.
 function Model:labels()
-    local c = self.config
+    local c = self.top or self.config
     local names, count = c:get("id2label"), c:size("num_labels", false)
     local listed = 0
     for _ in pairs(type(names) == "table" and names or {}) do
@@ -679,27 +681,88 @@ function Model:labels()
     if names and (listed == 0 or count and count ~= listed) then
         c:wrong("id2label", "has %d classes%s", listed, count and ", and num_labels is " .. count or "")
     end
+    self.labelled = names and listed <= LABELS_LIMIT and names or nil
     return count or names and listed or 2
 end
 
--- The classifier of a class: the head "NAME" of the tensor "NAME.weight" [classes][width]. `pooled`: the head that one
--- of a sequence is computed from, nil where that is its first row.
+-- The names of classes, which are LABEL_0 and on where transformers made them: a section with a line for each, in which
+-- bytes that could end a string or a comment of C, and those beyond ASCII, are %XX, and no name is long.
+local function add_labels(model)
+    local section, named = {}, false
+    for i = 0, #sorted_keys(model.labelled or {}) - 1 do
+        local name = model.labelled[tostring(i)]
+        if type(name) ~= "string" then return end
+        named = named or name ~= "LABEL_" .. i
+        name = name:gsub("[^A-Za-z0-9 _.,:;<=>@()&'!$+/-]", function(byte) return ("%%%02X"):format(byte:byte()) end)
+        section[i + 1] = #name > 80 and name:sub(1, 77):gsub("%%%x?$", "") .. "..." or name
+    end
+    local lines = named and model:section("labels")
+    for i, name in ipairs(named and section or {}) do
+        lines:add(tostring(i - 1), '"' .. name .. '"')
+    end
+end
+
+-- A head of classes, `module`.weight [classes][width]. `of`: module, width, from, rows; count of classes, nil: that of
+-- config.json; unbiased; name, where it is not the module's.
+function Model:classifier(of)
+    local weight = of.module .. ".weight"
+    local tensor, count, c = self.tensors[weight], of.count or self:labels(), self.top or self.config
+    if not of.count and tensor and tensor[1] ~= count then
+        c:wrong("num_labels", 'is %d, by itself, by id2label or by default, and tensor "%s" is %s', count, weight,
+                shape_text(tensor))
+    end
+    local name = of.name or of.module:match("^cls%.(.*)") or of.module:match("^[^.]+")
+    self:head(name, of.from, of.rows,
+              {d_in = of.width, d_out = count, w = weight, b = not of.unbiased and of.module .. ".bias" or nil})
+end
+
+-- The classifier of an encoder's class. `pooled`: the head that one of a sequence is computed from, nil where that is
+-- its first row. name: of the module
 function Model:classes(does, width, pooled, name)
     for word, row in pairs{classes = {name or "classifier", true}, choice = {name or "classifier", true, 1},
                            tokens = {"classifier"}, spans = {"qa_outputs", false, 2},
                            next = {"cls.seq_relationship", true, 2}} do
-        local tensor = self.tensors[row[1] .. ".weight"]
         if does[word] then
-            local count = row[3] or self:labels()
-            if not row[3] and tensor and tensor[1] ~= count then
-                self.config:wrong("num_labels", "is %d, by itself, by id2label or by default, and tensor \"%s\" is %s",
-                                  count, row[1] .. ".weight", shape_text(tensor))
-            end
-            self:head(row[1]:match("^cls%.(.*)") or row[1]:match("^[^.]+"), row[2] and pooled or "encoder",
-                      row[2] and "first" or "all",
-                      {d_in = width, d_out = count, module = row[1]})
+            self:classifier{module = row[1], width = width, from = row[2] and pooled or "encoder",
+                            rows = row[2] and "first" or "all", count = row[3]}
         end
     end
+end
+
+-- Endings of a decoder's classes with labels, by the word that `does` has then
+local labelled = {score = "ForSequenceClassification", tokens = "ForTokenClassification",
+                  spans = "ForQuestionAnswering"}
+
+-- `classes` and those of `words`
+function Model:with_labels(classes, words)
+    for word in words:gmatch("%S+") do
+        classes[labelled[word]] = word
+    end
+    return classes
+end
+
+-- Heads of these classes of a decoder's rows `from`: each has a row of every token, and so of a sequence's last one,
+-- which is the one that counts in ForSequenceClassification.
+function Model:decoder_classes(does, from, width)
+    if does.score then
+        self:classifier{module = "score", width = width, from = from, rows = "all", unbiased = true}
+    elseif does.tokens then
+        self:classifier{module = self:has("score.weight") and "score" or "classifier", width = width, from = from,
+                        rows = "all", unbiased = not self.config:flag("token_classification_bias", true)}
+    elseif does.spans then
+        self:classifier{module = "qa_outputs", width = width, from = from, rows = "all", count = 2}
+    end
+end
+
+-- Heads of the classes of a model with both stacks: `score` of two products, `spans`
+function Model:both_classes(does, width)
+    if does.score then
+        self:head("dense", "decoder", "all", {d_in = width, d_out = width, activation = "tanh",
+                                              module = "classification_head.dense"})
+        self:classifier{module = "classification_head.out_proj", name = "classifier", width = width,
+                        from = "head dense", rows = "all"}
+    end
+    self:decoder_classes({spans = does.spans}, "decoder", width)
 end
 
 -- Words masked out: a layer `dense`, a norm, and logits by the word embedding or `head`, names of modules. `bias`: of
@@ -1217,6 +1280,7 @@ end
 local model = new_model(checkpoint, kind)
 model:base(model.family)(model)
 add_pooling(model)
+add_labels(model)
 check_settled(model)
 check_all(model)
 if options.cache == "ring" and not model.ring then
