@@ -5,8 +5,8 @@
 --
 -- Left out on purpose: the folder (checkpoint.lua), and rules of specs: each spec is read by the rules of spec_rules.c
 -- before anything is written. Texts are made of names that stand in these files, of numbers and of words; of a model's
--- text the names of classes alone get into them, in harmless characters (add_labels). What is wrong with a model is noted
--- and told together, never a Lua error.
+-- text the names of classes alone get into them, in harmless characters (add_labels). What is wrong with a model is
+-- noted and told together, never a Lua error.
 
 local host, options = ... -- import.c; null: what JSON's null is
 
@@ -14,6 +14,7 @@ local LAYERS_LIMIT = 1000 -- of a stack; a config that says more is no model's
 local LABELS_LIMIT = 2000 -- names of classes that a header lists; it has their number in any case
 -- Rows that a head takes at a time, so that the arena holds few of them: panels are at their speed from some dozens on.
 local HEAD_ROWS, HEAD_SEQUENCES = 128, 16
+local CACHE_DEFAULT = 4096 -- tokens of a cache, of a model with more positions, where --cache-len does not say
 
 -- model_type, which names files unless --name says another → the family's file, what names of its classes begin with
 local families = {
@@ -388,7 +389,8 @@ function Model:lengths(positions, last, cache)
         end
         seq, all = seq or positions, nil
     else
-        all = all or positions
+        self.bounded = not all and positions > CACHE_DEFAULT and positions or nil
+        all = all or math.min(positions, math.max(CACHE_DEFAULT, seq or 1))
         seq = seq or math.min(512, all)
     end
     if last and math.max(seq, all or 0) > positions then
@@ -682,7 +684,7 @@ function Model:labels()
         c:wrong("id2label", "has %d classes%s", listed, count and ", and num_labels is " .. count or "")
     end
     self.labelled = names and listed <= LABELS_LIMIT and names or nil
-    return count or names and listed or 2
+    return count or names and listed or self.labels_default or 2
 end
 
 -- The names of classes, which are LABEL_0 and on where transformers made them: a section with a line for each, in which
@@ -1084,27 +1086,42 @@ local function elements(shape)
     return count
 end
 
--- What is worth knowing before the C of a model of more than a gigabyte is compiled; nil of smaller ones
-local function size_note(model)
-    local floats, packed, cache = 0, 0, 0
-    local bytes = ({bf16 = 2, f16 = 2, i8 = 1, i4 = 0.625})[options.weight_type] or
-                  ({bf16 = 2, i16 = 2, i8 = 1})[options.precision] or 4
+-- Bytes of a model: of its packed weights by the bytes of one, of a sequence's cache, and of what packing needs besides
+local function sizes(model)
+    local rest, packed, cache, work = 0, 0, 0, 0
     for name in pairs(model.used) do
-        floats = floats + (model.tensors[name] and elements(model.tensors[name]) or 0)
+        rest = rest + (model.tensors[name] and elements(model.tensors[name]) or 0)
     end
     for _, section in ipairs(model.sections) do
+        local numbers = 0
         for _, tensor in ipairs(section.spec and section.spec.tensors or {}) do
-            packed = packed + elements(tensor) * bytes
-            floats = floats - elements(tensor) -- the rest stays in f32: embeddings, heads
+            numbers = numbers + elements(tensor)
         end
+        packed, work = packed + numbers, math.max(work, numbers)
         cache = cache + (section.spec and section.spec.cache or 0)
     end
-    packed = packed + math.max(0, floats) * 4
-    if packed + cache < 1e9 then return nil end
-    local text = ("about %.1f GB of packed weights"):format(packed / 1e9)
-    if cache == 0 then return text .. "; --weight-type makes that less" end
-    return ("%s, and %.1f GB of cache for each sequence; --weight-type, --cache-len and --cache-type make that less")
-        :format(text, cache / 1e9)
+    rest = math.max(0, rest - packed) -- stays in f32: embeddings
+    return function(bytes) return (packed * bytes + rest * 4) / 1e9 end, cache / 1e9, work * 4 / 1e9
+end
+
+-- What is worth knowing before a model is written and compiled: how large one of more than a gigabyte is and what makes
+-- it smaller, and a bound of the cache that is no bound of the model's. Else nil
+local function size_note(model)
+    local words, packed, cache, work = {}, sizes(model)
+    local bytes = ({bf16 = 2, f16 = 2, i8 = 1, i4 = 0.625})[options.weight_type] or
+                  ({bf16 = 2, i16 = 2, i8 = 1})[options.precision] or 4
+    if packed(bytes) + cache >= 1 then
+        words[1] = ("about %.1f GB of packed weights%s"):format(packed(bytes), bytes == 4 and
+            (" (--weight-type bf16: %.1f, i8: %.1f, i4: %.1f)"):format(packed(2), packed(1), packed(0.625)) or "")
+        words[2] = ("%.1f GB of memory to pack them"):format(work)
+        words[3] = cache > 0 and ("%.1f GB of cache for each sequence (--cache-len and --cache-type make that less)")
+            :format(cache) or nil
+    end
+    if model.bounded then
+        words[#words + 1] = ("a cache of %d tokens, though the model has %d positions; --cache-len says another number")
+            :format(CACHE_DEFAULT, model.bounded)
+    end
+    return #words > 0 and table.concat(words, "; ") or nil
 end
 
 local function layers_text(model)

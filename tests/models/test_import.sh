@@ -40,7 +40,8 @@ check "as of attngen model" eval '"$attngen" model sized/bert.layers -o sized_c 
     cp sized/*.layer* sized_c && diff -r sized sized_c'
 ends 2 "$attngen" import "$models/bert" -o none --specs --size small; says "--specs writes no C, which --size is for"
 ends 0 "$attngen" import "$models/llama" --specs -o large --cache-len 40000000
-says "large/llama.layers: note: about 0.0 GB of packed weights, and 5.1 GB of cache for each sequence"
+says "large/llama.layers: note: about 0.0 GB of packed weights (--weight-type bf16: 0.0, i8: 0.0, i4: 0.0); \
+0.0 GB of memory to pack them; 5.1 GB of cache for each sequence (--cache-len and --cache-type make that less)"
 check "of a small one nothing is said" test -z "$("$attngen" import "$models/llama" --specs -o large 2>&1)"
 check "the rules name what was read" eval '"$attngen" import "$models/llama" -o ruled --isa scalar --deps ruled.d &&
     grep -qF "ruled/llama_model.c ruled/llama_model.h: $models/llama/config.json $models/llama/model.safetensors.index.json \

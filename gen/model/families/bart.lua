@@ -26,6 +26,7 @@ return function(m, other)
         __index = {block = "post", norm_in = true, offset = 2, act = "gelu", labels = ""}})
     local does = m:class(m:with_labels({Model = "", [kind.class or "ForConditionalGeneration"] = "words"}, kind.labels),
                          {"lm_head%..*", "final_logits_bias", "classification_head%..*", "qa_outputs%..*"})
+    m.labels_default = not other and 3 or nil -- BartConfig's
     local width, vocab, positions = c:size("d_model"), c:size("vocab_size"), c:size("max_position_embeddings")
     local layers, deep = c:layers("encoder_layers"), c:layers("decoder_layers")
     local activation, tied = c:word("activation_function", m.activations, kind.act), c:flag("tie_word_embeddings", true)

@@ -22,7 +22,7 @@ local function heads(m, does, of)
                  {from = "head transform", bias = bias and "decoder.bias" or nil})
     elseif one or does.tokens then
         m:classifier{module = "classifier", width = of.width, from = "head transform", rows = one and "first" or "all",
-                     count = does.choice and 1 or nil}
+                     count = does.choice and 1 or nil, name = does.spans and "qa_outputs"}
     end
 end
 
@@ -37,7 +37,8 @@ return function(m)
         keys = {eps = "norm_eps", act = "hidden_activation", h_kv = false, d_k = false}, eps = 1e-5, norm = "layer",
         shift = c:flag("norm_bias", false), both = true, act = "gelu", tied = true, heads = heads,
         classes = {Model = "", ForMaskedLM = "words", ForSequenceClassification = "classes",
-                   ForTokenClassification = "tokens", ForQuestionAnswering = "tokens", ForMultipleChoice = "choice"},
+                   ForTokenClassification = "tokens",
+                   ForQuestionAnswering = "tokens spans", ForMultipleChoice = "choice"},
         head = "decoder", word = "embeddings.tok_embeddings", norm_in = "embeddings.norm", last = "final_norm",
         norms = {n1 = "attn_norm", n2 = "mlp_norm"}, attention = {o = "attn.Wo"}, ffn_modules = {["2"] = "mlp.Wo"},
         biases = m.flagged_biases, bare = function(i) return i == 0 end, window_key = "half of local_attention",
