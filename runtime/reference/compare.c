@@ -252,7 +252,7 @@ void compare_cache(struct comparison *c, const struct layer *layer, const struct
     const size_t heads = (size_t)layer->h_kv;
     const size_t of_head = (size_t)(layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len);
     const void *before[CACHE_PARTS];
-    if (layer_is_recurrent(layer)) {
+    if (layer_keeps_states(layer)) {
         compare_states(c, layer, in, reference, bounds, values, after[values], gates);
         return;
     }
