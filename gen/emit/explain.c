@@ -929,8 +929,8 @@ void explain_layer(const struct layer *layer, FILE *out)
     figures_of(layer, figures);
 
     if (!layer_attends(layer)) {
-        (layer_is_recurrent(layer) ? explain_recurrent : layer_is_convolution(layer) ? explain_convolution : explain_rows)
-            (layer, figures, out);
+        (layer_is_recurrent(layer) ? explain_recurrent : layer_is_convolution(layer) ? explain_convolution
+                                   : explain_rows)(layer, figures, out);
         explain_totals(layer, figures, out);
         return;
     }

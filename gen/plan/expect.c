@@ -54,7 +54,8 @@ static const struct {
 
 static const char *const step_names[EXPECT_STEPS] = {"transpose", "queries", "keys", "values",
                                                      "scores", "exponential", "weighted sums", "output",
-                                                     "norms", "hidden", "down", "linear", "states", "gates", "convolution"};
+                                                     "norms", "hidden", "down", "linear", "states", "gates",
+                                                     "convolution"};
 
 const char *expect_bound_name(enum expect_bound bound)
 {

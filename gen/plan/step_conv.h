@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-/* A part has some columns of all tokens of a sequence; its rows stay in L1 while their taps are summed. Tokens are taken
- * from the last to the first, so that rows may be convolved in place. */
+/* A part has some columns of all tokens of a sequence; their rows stay in L1 from tap to tap. Tokens are taken from the
+ * last to the first, so that rows may be convolved in place. */
 struct plan_conv {
     int64_t columns;       /* of a part, at most: whole vectors, or all */
     int64_t row;           /* numbers of a row of earlier tokens, and of the first new ones, in the worker's scratch */

@@ -2,7 +2,8 @@
 /* The steps of layer = recurrent: what is made of x, the recurrence in strips of a state, the gated norm; their places
  * and expected time.
  *
- * Left out on purpose: the convolution (step_conv.c); the product with W_O and a block's steps, which are those of attention.
+ * Left out on purpose: the convolution (step_conv.c); the product with W_O and a block's steps, which are those of
+ * attention.
  */
 #include "plan/planning.h"
 

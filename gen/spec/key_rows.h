@@ -40,7 +40,8 @@ KEY(CONV_TAPS, conv_taps, COUNT, FIELD(conv_taps), .steers = STEERS_ALWAYS, .con
     .of = OF_STATES, .has_meaning = has_projections, .idle = KEY_IS_BROUGHT,
     .elsewhere = "only layer = recurrent and layer = conv convolve over tokens; leave it out, or write w_o = conv",
     .example = "4", .needed = has_taps,
-    .nicknames = {{"linear_conv_kernel_dim conv_kernel conv_kernel_size d_conv conv_size", ", with layer = recurrent or conv"}})
+    .nicknames = {{"linear_conv_kernel_dim conv_kernel conv_kernel_size d_conv conv_size",
+                   ", with layer = recurrent or conv"}})
 KEY(OUT_GATE, out_gate, WORD, FIELD(out_gate), .steers = STEERS_ALWAYS, .context = "OUT_GATE", OF_PRODUCTS,
     .words = {{"none", OUT_GATE_NONE, NULL}, {"silu", OUT_GATE_SILU, "swish"}, {"sigmoid", OUT_GATE_SIGMOID, NULL}})
 KEY(WIDTH, width, WORD, FIELD(width), .steers = STEERS_NOTHING, BROUGHT, /* d_k and d_v have what follows */
@@ -113,7 +114,8 @@ KEY(GATE, gate, WORD, FIELD(gate), .steers = STEERS_ALWAYS, .context = "GATE",
               {"heads", GATE_HEADS, "headwise"}}, .nicknames = {{"attn_output_gate", ", features or heads"}})
 KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEERS_MEANT, .context = "CONV_WIDTH",
     .has_meaning = is_conv, .idle = "there is no convolution; leave it out, or write w_o = conv")
-KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS", .of = OF_ATTENTION | OF_LINEAR | OF_CONV,
+KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS",
+    .of = OF_ATTENTION | OF_LINEAR | OF_CONV,
     .elsewhere = "the matrices of layer = ffn are those of the feed-forward; write ffn_bias",
     .nicknames = {{"attention_bias qkv_bias use_bias add_bias_linear", ""}})
 KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS,

@@ -270,8 +270,8 @@ static bool ends_are_right(struct trial *t)
 
 /* ---- x ---------------------------------------------------------------------------------------------------------- */
 
-/* A number of x that is NaN reaches its own token and those after it, of its sequence alone; in a convolution those that
- * have it among their taps, in its own column. */
+/* A number of x that is NaN reaches its own token and those after it, of its sequence alone; of a convolution those
+ * that have it among their taps, in its column alone. */
 static bool rows_stay(struct trial *t)
 {
     const size_t d = (size_t)t->layer->d_out, n = t->in->n;

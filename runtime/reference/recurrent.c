@@ -152,7 +152,7 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
                 const double tap = (double)w[c * count + j];
                 sum += tap * value[t + j];
                 size += fabs(tap * value[t + j]);
-                moved += fabs(tap) * error[t + j];
+                moved += fabs(tap) * error[t + j] + s->rounding->phi * fabs(value[t + j]);
             }
             const double off = moved + gamma_of(count + 1) * (size + moved) +
                                (double)(count + 1) * (s->rounding->omega + s->rounding->phi);
