@@ -184,8 +184,9 @@ static void push_call(const struct layer *layer, struct emit *emit)
 static int64_t cache_bytes(const struct layer *layer)
 {
     const int64_t rows = (layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len) * layer->h_kv;
-    const int64_t number = (int64_t)element_size(layer->cache_type), scales = layer_scales_cache(layer) ? 8 : 0;
-    return layer_has_cache(layer) ? round_up(rows * ((layer->d_k + layer->d_v) * number + scales), 4) : 0;
+    const int64_t number = (int64_t)element_size(layer->cache_type);
+    const int64_t scales = layer_scales_cache(layer) ? 4 * layer_cached_rows(layer) : 0;
+    return layer_has_cache(layer) ? round_up(rows * (layer_cached_numbers(layer) * number + scales), 4) : 0;
 }
 
 static const char *file_name(const char *path)

@@ -96,8 +96,8 @@ KEY(PAD_ROWS, pad_rows, WORD, FIELD(pad_skipped), .context = "SKIPS", .of = OF_A
     .words = {{"computed", false, NULL}, {"skipped", true, NULL}})
 KEY(W_K, w_k, WORD, FIELD(tied), .steers = STEERS_ALWAYS, .context = "TIED", BROUGHT,
     .words = {{"dense", false, NULL}, {"tied", true, NULL}})
-KEY(W_V, w_v, WORD, FIELD(identity), .steers = STEERS_ALWAYS, .context = "IDENTITY", BROUGHT,
-    .words = {{"dense", false, NULL}, {"identity", true, NULL}})
+KEY(W_V, w_v, WORD, FIELD(w_v), .steers = STEERS_ALWAYS, .has_meaning = has_w_v, .idle = KEY_IS_BROUGHT,
+    .words = {{"dense", W_V_DENSE, NULL}, {"identity", W_V_IDENTITY, NULL}, {"keys", W_V_KEYS, "shared"}})
 KEY(W_O, w_o, WORD, FIELD(w_o), .steers = STEERS_ALWAYS,
     .words = {{"dense", W_O_DENSE, NULL}, {"none", W_O_NONE, NULL}, {"conv", W_O_CONV, NULL}})
 KEY(GATE, gate, WORD, FIELD(gate), .steers = STEERS_ALWAYS, .context = "GATE",

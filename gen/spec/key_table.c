@@ -5,6 +5,7 @@
 #include "spec/spec.h"
 
 static bool has_projections(struct spec *spec) { return !is_projected(spec); }
+static bool has_w_v(struct spec *spec) { return !is_projected(spec) || shares_keys(spec); }
 static bool has_own_keys(struct spec *spec) { return is_cross(spec) || is_projected(spec) || is_cached(spec); }
 static bool has_width(struct spec *spec)
 {

@@ -55,6 +55,7 @@ enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR, LAYER_RECURRENT };
 enum layer_rule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };
 enum layer_decay { DECAY_HEAD, DECAY_COLUMN }; /* a factor for all of S, or for each of its d_k rows */
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
+enum layer_w_v { W_V_DENSE, W_V_IDENTITY, W_V_KEYS };
 enum layer_input { INPUT_SHARED, INPUT_SPLIT, INPUT_PROJECTED };
 enum layer_cache { CACHE_NONE, CACHE_ROWS, CACHE_RING, CACHE_PAGED };
 enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
@@ -124,7 +125,9 @@ struct layer {
     bool source_kept; /* a call can leave out the source and use what an earlier one made of it; cross only */
     bool self;     /* keys are the queries' own tokens: m = n. Neither cross nor projected */
     bool tied;     /* w_k = tied */
+    enum layer_w_v w_v;
     bool identity; /* w_v = identity */
+    bool shares;   /* w_v = keys: values are the first d_v columns of the keys, normed and rotated like these */
     enum layer_w_o w_o;
     int64_t conv_width; /* taps; meaningful for W_O_CONV only (default 3) */
     unsigned mask;      /* enum layer_mask bits */
@@ -231,6 +234,15 @@ static inline int64_t layer_gate_width(const struct layer *layer)
 static inline bool layer_has_cache(const struct layer *layer)
 {
     return layer->cache != CACHE_NONE;
+}
+/* Rows that a cache has for a token and head: its key, and its value unless that is a part of the key; their numbers */
+static inline int layer_cached_rows(const struct layer *layer)
+{
+    return layer->shares ? 1 : 2;
+}
+static inline int64_t layer_cached_numbers(const struct layer *layer)
+{
+    return layer->d_k + (layer->shares ? 0 : layer->d_v);
 }
 /* Whether a call brings the same number of keys and queries: in self-attention, with a cache, or where `positions`
  * serves both. */

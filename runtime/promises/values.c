@@ -146,8 +146,8 @@ static void write_poison(struct poison *p, const struct trial *t, enum layer_ten
 static void poison_cache(struct poison *p, const struct trial *t, const float values[3])
 {
     const struct layer *layer = t->layer;
-    for (int of_values = p->extent == EXTENT_VALUES; of_values < 2; of_values++) {
-        const int part = layer_scales_cache(layer) ? 2 + of_values : of_values; /* whole numbers are never NaN */
+    for (int of_values = p->extent == EXTENT_VALUES; of_values < inputs_compared(layer); of_values++) {
+        const int part = layer_scales_cache(layer) ? inputs_scales_of(layer, of_values) : of_values; /* whole numbers are never NaN */
         const enum layer_tensor tensor = inputs_cache_of(layer, part);
         const size_t width = inputs_cache_width(layer, part);
         for (size_t b = 0; b < t->in->batch; b++)
@@ -212,7 +212,8 @@ static struct poison make_poison(struct trial *t, const float values[3], enum ex
             poison_given(p, t, TENSOR_Q, values);
             poison_given(p, t, TENSOR_K, values);
         }
-        poison_given(p, t, TENSOR_V, values);
+        if (!layer->shares)
+            poison_given(p, t, TENSOR_V, values);
     }
     if (layer->projected || extent == EXTENT_VALUES)
         return made;
@@ -577,7 +578,7 @@ bool stores_all_kinds(struct trial *t)
     bool good = trial_forward(t, &in, what);
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = t->now.cache[part].data;
-    for (int values = 0; good && values < 2; values++) {
+    for (int values = 0; good && values < inputs_compared(layer); values++) {
         struct comparison c = {0};
         compare_cache(&c, layer, &in, &reference, &bounds, values, after, GATE_WORST);
         good = c.misses == 0 ||
