@@ -364,11 +364,12 @@ bool with_one_nan(struct trial *t)
     return with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_COLUMN, demand, "NaN in one column");
 }
 
-/* Given ones, or those that a cache holds. Scores do not show it then; where they hide keys, they still do. */
+/* Given ones, or those that a cache holds, unless they are keys. Scores do not show it then; where they hide keys, they
+ * still do. */
 bool with_nan_in_values(struct trial *t)
 {
     const enum demand demand = score_has(t->layer, SCORE_HIDING) ? DEMAND_NOTHING : DEMAND_OF_NAN;
-    return (!t->layer->projected && !layer_has_cache(t->layer)) ||
+    return (!t->layer->projected && !layer_has_cache(t->layer)) || t->layer->shares ||
            with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_VALUES, demand, "NaN in values");
 }
 
