@@ -147,7 +147,8 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const double made = l->projected ? 0 : 1; /* 0: the call brings them */
     f[STEP_Q] = step_figures(l, p.w_q, p.b_q, c.q, made * n * h * d_k * FLOAT_BYTES);
     f[STEP_K] = step_figures(l, p.w_k, p.b_k, c.k, k_is_q ? 0 : made * new * h_kv * d_k * FLOAT_BYTES);
-    f[STEP_V] = step_figures(l, p.w_v, p.b_v, c.v, l->identity || l->shares ? 0 : made * new * h_kv * d_v * FLOAT_BYTES);
+    const double of_v = l->identity || l->shares ? 0 : made * new * h_kv * d_v;
+    f[STEP_V] = step_figures(l, p.w_v, p.b_v, c.v, of_v * FLOAT_BYTES);
     f[STEP_SCORES] = step_figures(l, 0, 0, c.scores, h * n * m * FLOAT_BYTES);
     f[STEP_SOFTMAX] = step_figures(l, 0, 0, 0, h * n * m * FLOAT_BYTES);
     f[STEP_VALUES] = step_figures(l, 0, 0, c.values, n * h * d_v * FLOAT_BYTES);

@@ -126,7 +126,8 @@ static void plan_fetches(struct plan_isa *p, const struct layer *layer, const st
 {
     const int64_t row = p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * (int64_t)element_size(OPERANDS);
     const int64_t bytes = layer->source_len * layer->h_kv * (layer->d_k + layer->d_v) * (int64_t)element_size(OPERANDS);
-    p->fetches_values = layer->projected && !layer->shares && !layer_has_cache(layer) && !p->rounds_values && p->isa->prefetches &&
+    p->fetches_values = layer->projected && !layer->shares && !layer_has_cache(layer) && !p->rounds_values &&
+                        p->isa->prefetches &&
                         request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON && !request_is_small(request) &&
                         row >= FAR_BYTES && row > layer->d_v * (int64_t)element_size(OPERANDS) &&
                         bytes > (int64_t)p->isa->l2_bytes / 2;

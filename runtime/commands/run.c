@@ -260,9 +260,10 @@ static bool compute_reference(struct job *job, bool pairs)
     if (attn > 0)
         expect_given(job, TENSOR_ATTN, job->reference.attn, job->bounds.attn_worst, job->bounds.attn_drawn,
                      job->bounds.attn_open, job->attn_given);
-    for (int values = 0; layer_has_cache(job->call.layer) && values < inputs_compared(job->call.layer) && y > 0; values++)
+    const int compared = y > 0 ? inputs_compared(job->call.layer) : 0;
+    for (int values = 0; layer_has_cache(job->call.layer) && values < compared; values++)
         expect_cache(job, values);
-    for (int part = 0; layer_is_recurrent(job->call.layer) && part < inputs_compared(job->call.layer) && y > 0; part++)
+    for (int part = 0; layer_is_recurrent(job->call.layer) && part < compared; part++)
         expect_states(job, part);
     if (lse > 0)
         expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_drawn,
