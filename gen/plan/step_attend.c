@@ -226,7 +226,7 @@ bool plan_attention(struct plan_isa *p, const struct layer *layer, const struct 
     const bool ahead = layer_rounds_ahead(layer, p->isa->sums_pairs);
     (void)request;
     if (g->id == STEP_SUMS)
-        g->reads[1] = ahead && p->rounds_values ? LAYOUT_ROUNDED_VALUES : LAYOUT_VALUES;
+        g->reads[1] = ahead && p->rounds_values ? LAYOUT_ROUNDED_VALUES : values_read(layer);
     else if (ahead)
         g->reads[1] = LAYOUT_ROUNDED_KEYS;
     if (g->id == STEP_SCORES && p->fold->q_is_k)
