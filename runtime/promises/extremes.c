@@ -270,8 +270,8 @@ static void change(const struct drawing *d, enum layer_tensor tensor, size_t at,
     inputs_put(d->layer, d->in, tensor, at, (double)(float)(from * factor));
 }
 
-/* Given values, unless they are keys: multiplies features first … end-1 of key j by `factor`; with `from`, takes those of another key
- * first. */
+/* Given values, unless they are keys: multiplies features first … end-1 of key j by `factor`; with `from`, takes those
+ * of another key first. */
 static void change_given(const struct drawing *d, size_t j, size_t from, size_t first, size_t end, double factor)
 {
     for (size_t i = 0; !d->layer->shares && i < (size_t)d->layer->h_kv; i++) {

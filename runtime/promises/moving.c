@@ -103,11 +103,12 @@ static struct kernel_cache cache_of(const struct moving *m)
 {
     const bool paged = is_paged(m);
     const int k_scale = inputs_scales_of(m->layer, 0);
-    return (struct kernel_cache){.k = m->cache[0].data, .v = m->layer->shares ? NULL : m->cache[1].data, .past = m->past.data,
+    const bool shares = m->layer->shares;
+    return (struct kernel_cache){.k = m->cache[0].data, .v = shares ? NULL : m->cache[1].data, .past = m->past.data,
                                  .page_table = paged ? m->table.data : NULL, .batch = BATCH, .pages = m->before.pages,
                                  .free_pages = paged ? m->free_pages.data : NULL, .free_count = m->free_count,
                                  .k_scale = m->cache[k_scale].data,
-                                 .v_scale = m->layer->shares ? NULL : m->cache[k_scale + 1].data};
+                                 .v_scale = shares ? NULL : m->cache[k_scale + 1].data};
 }
 
 static bool zones_intact(struct moving *m, const char *what)

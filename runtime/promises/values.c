@@ -147,7 +147,8 @@ static void poison_cache(struct poison *p, const struct trial *t, const float va
 {
     const struct layer *layer = t->layer;
     for (int of_values = p->extent == EXTENT_VALUES; of_values < inputs_compared(layer); of_values++) {
-        const int part = layer_scales_cache(layer) ? inputs_scales_of(layer, of_values) : of_values; /* whole numbers are never NaN */
+        /* whole numbers are never NaN */
+        const int part = layer_scales_cache(layer) ? inputs_scales_of(layer, of_values) : of_values;
         const enum layer_tensor tensor = inputs_cache_of(layer, part);
         const size_t width = inputs_cache_width(layer, part);
         for (size_t b = 0; b < t->in->batch; b++)

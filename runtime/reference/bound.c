@@ -789,8 +789,8 @@ static void widen_steps(struct propagation *p, const struct reference_head *head
     }
 }
 
-/* w_v = keys: errors of values are those of the key's columns. A given key that is rotated has three roundings, which no
- * sum averages: their worst case counts. */
+/* w_v = keys: errors of values are those of the key's columns. A given key that is rotated has three roundings, which
+ * no sum averages: their worst case counts. */
 static void share_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t d_k = (size_t)p->layer->d_k, d_v = (size_t)p->layer->d_v;
