@@ -4,14 +4,17 @@
 -- every key and every tensor is accounted for. docs/models.md says what NAME.layers holds.
 --
 -- Left out on purpose: the folder (checkpoint.lua), and rules of specs: each spec is read by the rules of spec_rules.c
--- before anything is written. Texts are made of names that stand in these files, of numbers and of words; nothing of a
--- model's text gets into them. What is wrong with a model is noted and told together, never a Lua error.
+-- before anything is written. Texts are made of names that stand in these files, of numbers and of words; of a model's
+-- text the names of classes alone get into them, in harmless characters (add_labels). What is wrong with a model is
+-- noted and told together, never a Lua error.
 
 local host, options = ... -- import.c; null: what JSON's null is
 
 local LAYERS_LIMIT = 1000 -- of a stack; a config that says more is no model's
+local LABELS_LIMIT = 2000 -- names of classes that a header lists; it has their number in any case
 -- Rows that a head takes at a time, so that the arena holds few of them: panels are at their speed from some dozens on.
 local HEAD_ROWS, HEAD_SEQUENCES = 128, 16
+local CACHE_DEFAULT = 4096 -- tokens of a cache, of a model with more positions, where --cache-len does not say
 
 -- model_type, which names files unless --name says another → the family's file, what names of its classes begin with
 local families = {
@@ -34,32 +37,7 @@ local families = {
     eurobert = {"eurobert", "EuroBert"},
 }
 
--- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
--- or generate() read, and what a model returns besides.
-local idle = [[
-    _name_or_path _model_name_or_path _commit_hash _num_labels _attn_implementation _attn_implementation_autoset
-    _flash_attn_2_enabled attn_implementation model_type transformers_version torch_dtype dtype auto_map
-    custom_pipelines
-    dropout dropout_rate activation_dropout attention_dropout attention_probs_dropout_prob classifier_dropout
-    hidden_dropout_prob hidden_dropout attn_pdrop embd_pdrop resid_pdrop qa_dropout seq_classif_dropout layerdrop
-    residual_dropout embedding_dropout resid_dropout embed_dropout encoder_layerdrop decoder_layerdrop
-    bos_token eos_token pad_token name pad_token_id bos_token_id eos_token_id eos_token_ids sep_token_id
-    cls_token_id mask_token_id unk_token_id decoder_start_token_id
-    forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
-    use_cache return_dict output_attentions output_hidden_states output_past torchscript xla_device use_bfloat16
-    tf_legacy_loss gradient_checkpointing initializer_range initializer_factor init_std neftune_noise_alpha
-    chunk_size_feed_forward num_labels id2label label2id problem_type finetuning_task task_specific_params
-    tokenizer_class prefix predict_special_tokens n_special model_max_length max_sequence_length directionality
-    temperature top_k top_p typical_p num_beams num_beam_groups diversity_penalty do_sample early_stopping max_length
-    min_length max_new_tokens length_penalty repetition_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size
-    num_return_sequences output_scores return_dict_in_generate remove_invalid_values exponential_decay_length_penalty
-    epsilon_cutoff eta_cutoff encoder_repetition_penalty num_assistant_tokens num_assistant_tokens_schedule
-    assistant_confidence_threshold assistant_lookbehind target_lookbehind generation_config cache_implementation
-    alignment_heads is_multilingual lang_to_id language no_timestamps_token_id prev_sot_token_id return_timestamps task
-    task_to_id max_initial_timestamp_index
-    sbert_ce_default_activation_function sentence_transformers unsloth_fixed unsloth_version is_llama_config
-    transformers.js_config
-]]
+local idle = host.run("model/idle.lua") -- keys of every config.json that do not change what the layers compute
 
 -- Keys of every config.json that would change what is computed, and the one value that does not.
 local settled = {
@@ -307,8 +285,10 @@ function Keys:check_known()
             self:wrong(key, "is an item of a list; an object is needed")
         elseif not self.known[key] and self.object[key] ~= host.null then
             if not self.model.ignored[self.prefix .. key] then
-                self:wrong(key, "is not known of %s models; add --ignore %s%s if it changes nothing of what the " ..
-                           "model computes", self.model.family, self.prefix, show(key))
+                self.model.unknown = self.model.unknown + 1
+                local readers = self.prefix == "" and self.model:readers(key) or ""
+                self:wrong(key, "is not known of %s models%s; add --ignore %s%s if it changes nothing of what the " ..
+                           "model computes", self.model.family, readers, self.prefix, show(key))
             end
             self.model.ignored[self.prefix .. key] = "met"
         end
@@ -409,7 +389,8 @@ function Model:lengths(positions, last, cache)
         end
         seq, all = seq or positions, nil
     else
-        all = all or positions
+        self.bounded = not all and positions > CACHE_DEFAULT and positions or nil
+        all = all or math.min(positions, math.max(CACHE_DEFAULT, seq or 1))
         seq = seq or math.min(512, all)
     end
     if last and math.max(seq, all or 0) > positions then
@@ -538,8 +519,8 @@ function Model:modules(at, names, unbiased, w)
     return w
 end
 
--- Columns `from` to behind `to` of what a fused matrix, or its bias, puts out: `of` in all. `groups`: so many times,
--- one group of `of` columns behind the other.
+-- Columns from `from` to `to` - 1 of the `of` columns of a fused matrix or bias; `groups`: number of such groups, one
+-- after the other.
 function Model:columns(name, from, to, of, groups)
     return {name = name, from = from, to = to, of = of, groups = groups}
 end
@@ -674,9 +655,11 @@ function Model:class(classes, heads, alone)
                     list(known))
         end
     end
+    self.called = words and (names and names[1] or start .. alone)
     for word in (words or ""):gmatch("%S+") do
         does[word] = true
     end
+    does.published = nil -- for a list alone
     return does
 end
 
@@ -691,7 +674,7 @@ end
 
 -- How many classes a classifier has.
 function Model:labels()
-    local c = self.config
+    local c = self.top or self.config
     local names, count = c:get("id2label"), c:size("num_labels", false)
     local listed = 0
     for _ in pairs(type(names) == "table" and names or {}) do
@@ -700,27 +683,88 @@ function Model:labels()
     if names and (listed == 0 or count and count ~= listed) then
         c:wrong("id2label", "has %d classes%s", listed, count and ", and num_labels is " .. count or "")
     end
-    return count or names and listed or 2
+    self.labelled = names and listed <= LABELS_LIMIT and names or nil
+    return count or names and listed or self.labels_default or 2
 end
 
--- The classifier of a class: the head "NAME" of the tensor "NAME.weight" [classes][width]. `pooled`: the head that one
--- of a sequence is computed from, nil where that is its first row.
+-- The names of classes, which are LABEL_0 and on where transformers made them: a section with a line for each, in which
+-- bytes that could end a string or a comment of C, and those beyond ASCII, are %XX, and no name is long.
+local function add_labels(model)
+    local section, named = {}, false
+    for i = 0, #sorted_keys(model.labelled or {}) - 1 do
+        local name = model.labelled[tostring(i)]
+        if type(name) ~= "string" then return end
+        named = named or name ~= "LABEL_" .. i
+        name = name:gsub("[^A-Za-z0-9 _.,:;<=>@()&'!$+/-]", function(byte) return ("%%%02X"):format(byte:byte()) end)
+        section[i + 1] = #name > 80 and name:sub(1, 77):gsub("%%%x?$", "") .. "..." or name
+    end
+    local lines = named and model:section("labels")
+    for i, name in ipairs(named and section or {}) do
+        lines:add(tostring(i - 1), '"' .. name .. '"')
+    end
+end
+
+-- A head of classes, `module`.weight [classes][width]. `of`: module, width, from, rows; count of classes, nil: that of
+-- config.json; unbiased; name, where it is not the module's.
+function Model:classifier(of)
+    local weight = of.module .. ".weight"
+    local tensor, count, c = self.tensors[weight], of.count or self:labels(), self.top or self.config
+    if not of.count and tensor and tensor[1] ~= count then
+        c:wrong("num_labels", 'is %d, by itself, by id2label or by default, and tensor "%s" is %s', count, weight,
+                shape_text(tensor))
+    end
+    local name = of.name or of.module:match("^cls%.(.*)") or of.module:match("^[^.]+")
+    self:head(name, of.from, of.rows,
+              {d_in = of.width, d_out = count, w = weight, b = not of.unbiased and of.module .. ".bias" or nil})
+end
+
+-- The classifier of an encoder's class. `pooled`: the head that one of a sequence is computed from, nil where that is
+-- its first row. name: of the module
 function Model:classes(does, width, pooled, name)
     for word, row in pairs{classes = {name or "classifier", true}, choice = {name or "classifier", true, 1},
                            tokens = {"classifier"}, spans = {"qa_outputs", false, 2},
                            next = {"cls.seq_relationship", true, 2}} do
-        local tensor = self.tensors[row[1] .. ".weight"]
         if does[word] then
-            local count = row[3] or self:labels()
-            if not row[3] and tensor and tensor[1] ~= count then
-                self.config:wrong("num_labels", "is %d, by itself, by id2label or by default, and tensor \"%s\" is %s",
-                                  count, row[1] .. ".weight", shape_text(tensor))
-            end
-            self:head(row[1]:match("^cls%.(.*)") or row[1]:match("^[^.]+"), row[2] and pooled or "encoder",
-                      row[2] and "first" or "all",
-                      {d_in = width, d_out = count, module = row[1]})
+            self:classifier{module = row[1], width = width, from = row[2] and pooled or "encoder",
+                            rows = row[2] and "first" or "all", count = row[3]}
         end
     end
+end
+
+-- Endings of a decoder's classes with labels, by the word that `does` has then
+local labelled = {score = "ForSequenceClassification", tokens = "ForTokenClassification",
+                  spans = "ForQuestionAnswering"}
+
+-- `classes` and those of `words`
+function Model:with_labels(classes, words)
+    for word in words:gmatch("%S+") do
+        classes[labelled[word]] = word
+    end
+    return classes
+end
+
+-- Heads of these classes of a decoder's rows `from`: each has a row of every token, and so of a sequence's last one,
+-- which is the one that counts in ForSequenceClassification.
+function Model:decoder_classes(does, from, width)
+    if does.score then
+        self:classifier{module = "score", width = width, from = from, rows = "all", unbiased = true}
+    elseif does.tokens then
+        self:classifier{module = self:has("score.weight") and "score" or "classifier", width = width, from = from,
+                        rows = "all", unbiased = not self.config:flag("token_classification_bias", true)}
+    elseif does.spans then
+        self:classifier{module = "qa_outputs", width = width, from = from, rows = "all", count = 2}
+    end
+end
+
+-- Heads of the classes of a model with both stacks: `score` of two products, `spans`
+function Model:both_classes(does, width)
+    if does.score then
+        self:head("dense", "decoder", "all", {d_in = width, d_out = width, activation = "tanh",
+                                              module = "classification_head.dense"})
+        self:classifier{module = "classification_head.out_proj", name = "classifier", width = width,
+                        from = "head dense", rows = "all"}
+    end
+    self:decoder_classes({spans = does.spans}, "decoder", width)
 end
 
 -- Words masked out: a layer `dense`, a norm, and logits by the word embedding or `head`, names of modules. `bias`: of
@@ -810,8 +854,8 @@ function Model:partial(spec, from, name, d, key, default)
     local part = keys:number(at or key, default)
     local columns = d * part // 1 | 0
     if part > 1 or columns < 2 or columns % 2 == 1 then
-        keys:wrong(at or key, "is %s; so many columns of a head of %d must be even, and are %d", number_text(part), d,
-                   columns)
+        keys:wrong(at or key, "is %s: %d columns of a head of %d are rotated; their number must be even",
+                   number_text(part), columns, d)
     end
     spec:add("rope_dims", columns < d and columns or nil,
              keys:get(at or key) ~= nil and (at and name or "") .. (at or key) or "default")
@@ -1042,27 +1086,42 @@ local function elements(shape)
     return count
 end
 
--- What is worth knowing before the C of a model of more than a gigabyte is compiled; nil of smaller ones
-local function size_note(model)
-    local floats, packed, cache = 0, 0, 0
-    local bytes = ({bf16 = 2, f16 = 2, i8 = 1, i4 = 0.625})[options.weight_type] or
-                  ({bf16 = 2, i16 = 2, i8 = 1})[options.precision] or 4
+-- Bytes of a model: of its packed weights by the bytes of one, of a sequence's cache, and of what packing needs besides
+local function sizes(model)
+    local rest, packed, cache, work = 0, 0, 0, 0
     for name in pairs(model.used) do
-        floats = floats + (model.tensors[name] and elements(model.tensors[name]) or 0)
+        rest = rest + (model.tensors[name] and elements(model.tensors[name]) or 0)
     end
     for _, section in ipairs(model.sections) do
+        local numbers = 0
         for _, tensor in ipairs(section.spec and section.spec.tensors or {}) do
-            packed = packed + elements(tensor) * bytes
-            floats = floats - elements(tensor) -- the rest stays in f32: embeddings, heads
+            numbers = numbers + elements(tensor)
         end
+        packed, work = packed + numbers, math.max(work, numbers)
         cache = cache + (section.spec and section.spec.cache or 0)
     end
-    packed = packed + math.max(0, floats) * 4
-    if packed + cache < 1e9 then return nil end
-    local text = ("about %.1f GB of packed weights"):format(packed / 1e9)
-    if cache == 0 then return text .. "; --weight-type makes that less" end
-    return ("%s, and %.1f GB of cache for each sequence; --weight-type, --cache-len and --cache-type make that less")
-        :format(text, cache / 1e9)
+    rest = math.max(0, rest - packed) -- stays in f32: embeddings
+    return function(bytes) return (packed * bytes + rest * 4) / 1e9 end, cache / 1e9, work * 4 / 1e9
+end
+
+-- What is worth knowing before a model is written and compiled: how large one of more than a gigabyte is and what makes
+-- it smaller, and a bound of the cache that is no bound of the model's. Else nil
+local function size_note(model)
+    local words, packed, cache, work = {}, sizes(model)
+    local bytes = ({bf16 = 2, f16 = 2, i8 = 1, i4 = 0.625})[options.weight_type] or
+                  ({bf16 = 2, i16 = 2, i8 = 1})[options.precision] or 4
+    if packed(bytes) + cache >= 1 then
+        words[1] = ("about %.1f GB of packed weights%s"):format(packed(bytes), bytes == 4 and
+            (" (--weight-type bf16: %.1f, i8: %.1f, i4: %.1f)"):format(packed(2), packed(1), packed(0.625)) or "")
+        words[2] = ("%.1f GB of memory to pack them"):format(work)
+        words[3] = cache > 0 and ("%.1f GB of cache for each sequence (--cache-len and --cache-type make that less)")
+            :format(cache) or nil
+    end
+    if model.bounded then
+        words[#words + 1] = ("a cache of %d tokens, though the model has %d positions; --cache-len says another number")
+            :format(CACHE_DEFAULT, model.bounded)
+    end
+    return #words > 0 and table.concat(words, "; ") or nil
 end
 
 local function layers_text(model)
@@ -1082,7 +1141,8 @@ end
 local function new_model(checkpoint, kind)
     local model = setmetatable({
         options = options, tensors = checkpoint.tensors, files = checkpoint.files, problems = {}, weight_problems = {},
-        objects = {}, ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, counts = {}, kind = kind,
+        objects = {}, unknown = 0, ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, counts = {},
+        kind = kind,
         family = families[kind][1], name = options.name or kind:gsub("-", "_"),
     }, Model)
     model.places = {config = checkpoint.config_path, weights = checkpoint.weights_path, [""] = "attngen import"}
@@ -1164,6 +1224,28 @@ local function add_pooling(model)
     end
 end
 
+-- A model_type with neither config.json nor tensors, whose family has said what it reads; `class`: what it does in
+-- place of Model:class().
+local function empty_model(kind, class)
+    local model = new_model({config = {}, tensors = {}, files = {}}, kind)
+    model.class = class
+    pcall(model:base(model.family), model) -- a family may stop where it finds nothing
+    return model
+end
+
+-- Which other families read this key of config.json, as a message says it
+function Model:readers(key)
+    local names, seen = {}, {[self.family] = true}
+    for _, kind in ipairs(sorted_keys(families)) do
+        local family = families[kind][1]
+        if not seen[family] and empty_model(kind).objects[1].known[key] then
+            names[#names + 1] = #names < 3 and family or "others"
+        end
+        seen[family] = true
+    end
+    return #names > 0 and (" (known of %s)"):format(list{table.unpack(names, 1, 4)}) or ""
+end
+
 -- The keys in `settled`, but those that the family has read.
 local function check_settled(model)
     for _, row in ipairs(settled) do
@@ -1185,61 +1267,62 @@ local function tell(model, problems)
     return #problems > 0
 end
 
--- A row for each model_type: the classes that its family reads. A family says these first, and is then left.
-local function list_text()
-    local out = {}
-    for _, kind in ipairs(sorted_keys(families)) do
-        local model, classes = new_model({config = {}, tensors = {}, files = {}}, kind), nil
-        model.class = function(_, known)
-            classes = known
-            error(classes)
-        end
-        pcall(model:base(model.family), model)
-        local names = {}
-        for i, ending in ipairs(sorted_keys(classes or {})) do
-            names[i] = families[kind][2] .. ending
-        end
-        out[#out + 1] = ("%-16s %s\n"):format(kind, table.concat(names, " "))
-    end
-    return table.concat(out)
+-- What names of this model_type's classes begin with, and their endings. A family says these first, and is then left.
+local function classes_of(kind)
+    local classes = {}
+    empty_model(kind, function(_, known)
+        classes = known
+        error(classes)
+    end)
+    return families[kind][2], classes
 end
-if options.list then
-    return "list", {{"", list_text()}}
+
+local lists = options.list and host.run("model/list.lua")(host, show, sorted_keys)
+if options.list and not options.folder then
+    return "list", {{"", lists.all(families, classes_of)}}
 end
 
 -- → name, {{ending, text}…}, a note; nothing where host.wrong() has told why
-local checkpoint = host.run("model/checkpoint.lua")(host, options.folder, sorted_keys)
+local checkpoint = host.run("model/checkpoint.lua")(host, options.folder, sorted_keys, options.list)
 if not checkpoint then
     return
 end
 local kind = checkpoint.config.model_type
-if type(kind) ~= "string" or not families[kind] then
+if options.list and type(kind) == "string" and not families[kind] then
+    return "list", {{"", lists.stranger(kind, checkpoint.config.architectures)}}
+elseif type(kind) ~= "string" or not families[kind] then
     return host.wrong(checkpoint.config_path, ("model_type is %s; attngen knows %s"):format(
         kind == nil and "missing" or show_value(kind), list(sorted_keys(families))))
 end
 local model = new_model(checkpoint, kind)
 model:base(model.family)(model)
 add_pooling(model)
+add_labels(model)
 check_settled(model)
 check_all(model)
 if options.cache == "ring" and not model.ring then
     model:wrong("", "--cache ring is for layers with a window, and this model has none; give rows or paged")
 end
-if tell(model, model.problems) then
+if not options.list and tell(model, model.problems) then
     return
 end
-if #model.weight_problems == 0 then
-    if not read_specs(model) then
-        return
-    end
-    for _, section in ipairs(model.sections) do
-        if section.spec then
-            fill_layer(model, section)
+local why = #model.files == 0 and "the folder has none" or
+            #model.problems > (options.list and model.unknown or 0) and "keys come first"
+if not why and #model.weight_problems == 0 then
+    if read_specs(model) then
+        for _, section in ipairs(model.sections) do
+            if section.spec then
+                fill_layer(model, section)
+            end
         end
+        check_left(model)
+    else
+        why = "specs of these keys are refused"
     end
-    check_left(model)
 end
-if tell(model, model.weight_problems) then
+if options.list then
+    return "list", {{"", lists.folder(model, not why or why)}}
+elseif why or tell(model, model.weight_problems) then
     return
 end
 local files = {}

@@ -40,7 +40,8 @@ check "as of attngen model" eval '"$attngen" model sized/bert.layers -o sized_c 
     cp sized/*.layer* sized_c && diff -r sized sized_c'
 ends 2 "$attngen" import "$models/bert" -o none --specs --size small; says "--specs writes no C, which --size is for"
 ends 0 "$attngen" import "$models/llama" --specs -o large --cache-len 40000000
-says "large/llama.layers: note: about 0.0 GB of packed weights, and 5.1 GB of cache for each sequence"
+says "large/llama.layers: note: about 0.0 GB of packed weights (--weight-type bf16: 0.0, i8: 0.0, i4: 0.0); \
+0.0 GB of memory to pack them; 5.1 GB of cache for each sequence (--cache-len and --cache-type make that less)"
 check "of a small one nothing is said" test -z "$("$attngen" import "$models/llama" --specs -o large 2>&1)"
 check "the rules name what was read" eval '"$attngen" import "$models/llama" -o ruled --isa scalar --deps ruled.d &&
     grep -qF "ruled/llama_model.c ruled/llama_model.h: $models/llama/config.json $models/llama/model.safetensors.index.json \
@@ -238,8 +239,8 @@ class bert_classes "$(is BertForQuestionAnswering)" 'no tensor "qa_outputs.weigh
 class bert '"architectures": ["BertModel", "BertForMaskedLM"],' 'architectures has "BertModel" and "BertForMaskedLM"; write the one'
 class bert '"architectures": "BertModel",' 'architectures is "BertModel"; a list of one class is needed'
 class bert_classes '' 'architectures is missing, and tensor "classifier.bias" is that of a head'
-class gpt2 '' "architectures is missing; write the model's class, which is one of GPT2LMHeadModel or GPT2Model"
-class gpt2 "$(is GPT2ForSequenceClassification)" 'architectures has "GPT2ForSequenceClassification"'
+class gpt2 '' "architectures is missing; write the model's class, which is one of GPT2ForQuestionAnswering, GPT2ForSequenceClassification"
+class gpt2 "$(is GPT2DoubleHeadsModel)" 'architectures has "GPT2DoubleHeadsModel"'
 wrong bert_classes 's/"id2label": \{/"num_labels": 2, "id2label": {/' 'id2label has 3 classes, and num_labels is 2'
 wrong bert_classes 's/"id2label"/"gone2"/' 'num_labels is 2, by itself, by id2label or by default, and tensor "classifier.weight" is [3]'
 wrong gpt2 's/("tie_word_embeddings": )true/\1false/' 'no tensor "lm_head.weight"; [19][16] of gpt2 is needed, or tie_word_embeddings = true'
@@ -317,6 +318,8 @@ ends 0 "$attngen" help import; prints '--cache-len N'
 ends 0 "$attngen" import --specs --help; prints 'usage: attngen import DIR'
 
 ends 0 "$attngen" import --list; prints 'bert             BertForMaskedLM BertForMultipleChoice'
+prints 'T5Model T5WithLMHeadModel (published name)'
+prints 'marian           MarianMTModel MarianModel'
 check "each row of the table has classes" eval '! "$attngen" import --list | grep -v "^[a-z0-9_-]*  *[A-Z].*Model"'
 
 # ---- headers ----
@@ -364,6 +367,46 @@ more x; refused 2 'tensor "x" [1] is not known of bert models; what it does woul
 more 'a\"\n[head x]\nw = \"b'; refused 2 'tensor "a"\x0a[head x]\x0aw = "b" [1] is not known'
 more '\u0085\u202e'; refused 2 'tensor "\xc2\x85\xe2\x80\xae" [1] is not known'
 more encoder.layer.0.attention.self.query.lora_A; refused 2 'query.lora_A" [1] is not known'
+
+# ---- names of classes ----
+
+model bert_classes
+text=$(<m/config.json)
+text=${text/'"LABEL_0",'/'"*/ int x; /*??/\n\u00e9%d \\\"",'}
+text=${text/'"LABEL_1",'/'"B-PER",'}
+printf '%s\n' "${text/'"LABEL_2"'/"\"$(printf %0500d 0)\""}" >m/config.json
+check "labels" "$attngen" import m -o labels --isa scalar --name l
+says_line '0 = "%2A/ int x; /%2A%3F%3F/%0A%C3%A9%25d %5C%22"' labels/l.layers
+says_line ' \* 0 %2A/ int x; /%2A%3F%3F/%0A%C3%A9%25d %5C%22' labels/l_model.h
+says_line ' \* 1 B-PER' labels/l_model.h
+says_line ' \* 2 0{77}\.\.\.' labels/l_model.h
+says_line '#define L_LABELS 3 .*' labels/l_model.h
+check "which a compiler takes" eval '$CC $strict -fsyntax-only labels/l_model.c'
+sed -i 's/^1 = "B-PER"/1 = "*\/ int x;"/' labels/l.layers
+ends 2 "$attngen" model labels/l.layers -o labels_c; says '[labels] has a line for each class from 0 on'
+sed -i '/^1 = /d' labels/l.layers
+ends 2 "$attngen" model labels/l.layers -o labels_c; says '[labels] has a line for each class from 0 on'
+check "labels that transformers makes are left out" eval '! grep -q "labels" bert_classes/*.layers'
+
+# ---- a table of one folder ----
+
+rm -rf made
+ends 0 "$attngen" import --list "$models/llama" -o made; prints 'class       LlamaForCausalLM  known'; prints 'all are known'
+model llama; add '"mine": 1, "sliding_window_size": 3'
+ends 2 "$attngen" import m --list -o made; says 'm: error: cannot be imported as it is; the table has 2 reasons'
+prints 'mine                 is not known of llama models; add --ignore mine'
+prints 'sliding_window_size  is not known of llama models (known of gemma or gemma2)'
+prints 'tensors     21'
+config 's/llama3/mine/'; rm m/*.safetensors m/*.index.json
+ends 2 "$attngen" import --list m --ignore mine -o made; prints 'rope_scaling.rope_type  is "mine", which attngen does not know'
+prints 'tensors                             not looked at: the folder has none'
+config 's/("model_type": ")llama/\1no_%d%_\\u001b/'
+ends 2 "$attngen" import --list m -o made; prints 'model_type  no_%d%_\x1b'; says 'model_type is not known'
+model bert; more x; ends 2 "$attngen" import --list m -o made; prints 'tensor      x          tensor "x" [1] is not known of bert'
+model bert; config 's/("num_attention_heads": )2/\13/'
+ends 2 "$attngen" import --list m -o made; prints 'not looked at: specs of these keys are refused'; says 'h = 3 does not divide'
+rm -rf m; ends 3 "$attngen" import --list m; says 'm: error: cannot be read'
+check "nothing is written" test ! -e made
 
 # a matrix of logits that is not tied has a bias of its own beside it, which is the one that transformers adds
 model bert_words; config 's/("tie_word_embeddings": )true/\1false/'
