@@ -263,7 +263,7 @@ static bool compute_reference(struct job *job, bool pairs)
     const int compared = y > 0 ? inputs_compared(job->call.layer) : 0;
     for (int values = 0; layer_has_cache(job->call.layer) && values < compared; values++)
         expect_cache(job, values);
-    for (int part = 0; layer_is_recurrent(job->call.layer) && part < compared; part++)
+    for (int part = 0; layer_keeps_states(job->call.layer) && part < compared; part++)
         expect_states(job, part);
     if (lse > 0)
         expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_drawn,

@@ -151,15 +151,15 @@ static inline size_t inputs_columns(const struct layer *layer, const struct inpu
 }
 /* Number of keys that the queries of the longest sequence may read, to estimate the work of a call */
 int64_t inputs_reach(const struct layer *layer, const struct inputs *inputs);
-/* The tensors of a layer's cache: keys and values, then their scales, no values with w_v = keys; of a recurrent layer
+/* The tensors of a layer's cache: keys and values, then their scales, no values with w_v = keys; of a layer with states
  * its states, then those of its convolution. How many it has, 0 without a cache; the numbers of a row; bytes of all;
  * numbers before the row of a position; how many positions a call may reach. */
 #define CACHE_PARTS 4
 int inputs_cache_parts(const struct layer *layer);
-/* How many of them are compared with numbers of the reference: keys and values; of a recurrent layer its states. */
+/* How many of them are compared with numbers of the reference: keys and values; of a layer with states these. */
 static inline int inputs_compared(const struct layer *layer)
 {
-    return layer_is_recurrent(layer) ? 1 + (layer->conv_history > 0)
+    return layer_keeps_states(layer) ? layer_is_recurrent(layer) + (layer->conv_history > 0)
                                      : layer_has_cache(layer) ? layer_cached_rows(layer) : 0;
 }
 /* The part that has the scales of keys or values */

@@ -321,6 +321,7 @@ static const struct {
     {"rule", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "delta", "gated"},
     {"decay", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "head", "column"},
     {"h_v", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "2", "4"},
+    {"channels", "layer=conv;conv_taps=4;seq_len=9", "32", "48"},
     {"conv_taps", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "0", "4"},
     {"out_gate", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "none", "silu"},
     {"qk_norm_gains", "*;qk_norm=rms", "shared", "heads"}, {"qk_norm_bias", "*;qk_norm=layer", "true", "false"},
