@@ -23,6 +23,8 @@ import tempfile
 import torch
 import transformers as t
 
+import gated_delta
+
 CLOSE = 2e-5
 TOKENS, LENGTHS = 9, (9, 6)
 
@@ -493,19 +495,6 @@ class Compiled:
 
 # ---- one checkpoint ----
 
-def gated_delta_rule(query, key, value, g, beta, **_):
-    """The rule of recurrent layers in the type of its arguments; that of transformers computes in float32."""
-    groups = value.shape[2] // key.shape[2]
-    q, k = ((x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt()).repeat_interleave(groups, 2) for x in (query, key))
-    state, out = value.new_zeros(*value.shape[:1], *value.shape[2:3], k.shape[-1], value.shape[-1]), []
-    for t_ in range(value.shape[1]):
-        state = state * g[:, t_, :, None, None].exp()
-        held = torch.einsum("bhkv,bhk->bhv", state, k[:, t_])
-        state = state + torch.einsum("bhk,bhv->bhkv", k[:, t_], beta[:, t_, :, None] * (value[:, t_] - held))
-        out.append(torch.einsum("bhkv,bhk->bhv", state, q[:, t_]) / k.shape[-1] ** 0.5)
-    return torch.stack(out, 1), state
-
-
 def draw(name, seed, folder):
     drawer, classes, config, more = FAMILIES[name]
     r = random.Random(f"{name} {seed}")
@@ -525,10 +514,7 @@ def draw(name, seed, folder):
     for key in r.sample(["architectures"], 0):
         written.pop(key, None)
     model = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
-    module = sys.modules[kind.__module__]
-    if hasattr(module, "torch_chunk_gated_delta_rule"):
-        module.torch_chunk_gated_delta_rule = gated_delta_rule
-    return model, f"{kind.__name__} {dtype} {given}"
+    return gated_delta.use(model), f"{kind.__name__} {dtype} {given}"
 
 
 def worse(mine, theirs, rows=None):
