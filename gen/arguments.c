@@ -61,8 +61,9 @@ static const struct option_row options[] = {
      .commands = ARGUMENTS_IMPORT, .help = "type of keys and values in the caches of all layers; default: f32"},
     {.name = "ignore", .argument = "KEY", .kind = OPTION_PAIRS, .field = FIELD(ignore), .commands = ARGUMENTS_IMPORT,
      .help = "pass over this key of config.json, unknown to attngen, as it changes no result; may be repeated"},
-    {.name = "list", .kind = OPTION_ASK, .field = FIELD(list), .commands = ARGUMENTS_IMPORT,
-     .help = "each model_type that is known, and the classes whose heads are read"},
+    {.name = "list", .kind = OPTION_FLAG, .field = FIELD(list), .commands = ARGUMENTS_IMPORT, .alone = true,
+     .help = "write nothing, but print a table: with DIR what of it is known and what is missing, without one each "
+             "model_type that is known, and the classes whose heads are read"},
     {.name = "keys", .kind = OPTION_ASK, .field = FIELD(keys), .commands = ARGUMENTS_SPECS,
      .help = "the keys of a spec and their values"},
     {.name = "help", .letter = 'h', .kind = OPTION_ASK, .field = FIELD(help), .commands = ALL, .help = "this text"},
@@ -106,7 +107,7 @@ bool arguments_read(struct arguments *a, int argc, char **argv, struct diag *dia
     argv += named != NULL;
     argc -= named != NULL;
     if (!options_read(&attngen_program, a->command, argc, argv, a, &a->specs, diag) || a->keys || a->help ||
-        a->version || a->list)
+        a->version)
         return diag->errors == 0;
     if (a->explain && a->folder == NULL && a->deps != NULL)
         diag_error(diag, "attngen", "--deps with --explain needs -o, or nothing is written");

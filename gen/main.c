@@ -361,14 +361,17 @@ static void generate(struct job *job)
     free(text.bytes);
 }
 
+/* What --list asks for is printed; a model that would be refused is an error. */
 static void import(struct job *job)
 {
     const struct arguments *a = &job->arguments;
     parse_isas(job);
-    const struct import_request request = {a->specs.text[0], a->folder, a->name, a->cache, a->weight_type,
-                                           a->cache_type, a->precision, a->seq_len, a->cache_len,
-                                           named_isas(job), &a->ignore, false};
-    if (good(job) && import_model(&job->imported, &request, &job->diag) && a->specs_alone)
+    const struct import_request request = {a->specs.count > 0 ? a->specs.text[0] : NULL, a->folder, a->name, a->cache,
+                                           a->weight_type, a->cache_type, a->precision, a->seq_len, a->cache_len,
+                                           named_isas(job), &a->ignore, a->list};
+    if (good(job) && a->list)
+        import_list(&request, stdout, &job->diag);
+    else if (good(job) && import_model(&job->imported, &request, &job->diag) && a->specs_alone)
         generate(job);
 }
 
@@ -425,14 +428,12 @@ int main(int argc, char **argv)
         arguments_help(a, stdout);
     else if (a->keys)
         layer_print_keys(stdout);
-    else if (a->list)
-        code = import_list(stdout, &job.diag);
     else if (a->version)
         puts("attngen " ATTNGEN_VERSION);
     else {
         if (good(&job) && a->command->bit == ARGUMENTS_IMPORT)
             import(&job);
-        if (good(&job) && !a->specs_alone)
+        if (good(&job) && !a->specs_alone && !a->list)
             make(&job);
         code = diag_report(&job.diag, stderr);
     }

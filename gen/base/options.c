@@ -206,7 +206,10 @@ static void check_needed(struct reader *r, const struct option_texts *operands)
 {
     const struct option_command *command = r->command;
     const char *name = command->name != NULL ? command->name : r->program->name;
-    if (operands->count == 0 || (operands->count > 1 && !command->several))
+    bool alone = operands->count == 0;
+    for (size_t i = 0; alone && i < r->program->option_count; i++)
+        alone = !(r->given[i] && r->program->options[i].alone);
+    if (alone || (operands->count > 1 && !command->several))
         diag_error(r->diag, r->place, "%s needs %s; see %s", name, command->operand, r->see);
     for (size_t i = 0; i < r->program->option_count; i++) {
         const struct option_row *row = &r->program->options[i];

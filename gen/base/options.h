@@ -40,6 +40,7 @@ struct option_row {
     const char *help;     /* %a, %d: what the program's `list` writes */
     uint64_t min, max;
     unsigned needed;      /* bits of the commands that require it */
+    bool alone;           /* a command with it may have no operand */
 };
 
 struct option_texts {

@@ -2,7 +2,8 @@
 -- A model's folder as Hugging Face's libraries write it: config.json, and model.safetensors or the shards that
 -- model.safetensors.index.json names. Of the weights only the headers are read.
 --
---   (host, folder, sorted_keys) -> {config, config_path, tensors, weights_path, files}; nil where host has told why
+--   (host, folder, sorted_keys, bare) -> {config, config_path, tensors, weights_path, files}; nil where host has told
+--   why. bare: a folder may be without weights, and then has no tensors and no files
 --
 -- A folder may come from anywhere: nothing in it is believed, and names of files lead nowhere else. Links are followed,
 -- as the caches of Hugging Face's libraries are made of them.
@@ -86,7 +87,7 @@ local function read_shards(host, map, place, sorted_keys)
     if not wrong then return tensors, files end
 end
 
-return function(host, folder, sorted_keys)
+return function(host, folder, sorted_keys, bare)
     local config_path, there = host.path("config.json")
     if not there then
         return host.wrong(folder, "has no config.json; give the folder that save_pretrained() wrote, or that was " ..
@@ -104,8 +105,9 @@ return function(host, folder, sorted_keys)
         tensors, files = host.tensors("model.safetensors"), {"model.safetensors"}
     else
         place, there = host.path("model.safetensors.index.json")
-        if not there then return no_weights(host, folder) end
-        local map = read_index(host, place)
+        if bare and not there then tensors, files = {}, {} end
+        if not bare and not there then return no_weights(host, folder) end
+        local map = there and read_index(host, place)
         if map then tensors, files = read_shards(host, map, place, sorted_keys) end
     end
     return tensors and {config = config, config_path = config_path, tensors = tensors, weights_path = place,

@@ -323,7 +323,7 @@ bool import_model(struct imported *imported, const struct import_request *reques
 {
     struct importer importer = {.request = request, .diag = diag, .imported = imported};
     const size_t errors = diag->errors;
-    if (name_good(request, diag) && is_folder(request->model, diag))
+    if (name_good(request, diag) && (request->model == NULL || is_folder(request->model, diag)))
         run_script(&importer);
     for (size_t i = 0; i < imported->output.count; i++)
         if (ends_in(imported->output.files[i].path, ".layers"))
@@ -336,18 +336,13 @@ bool import_model(struct imported *imported, const struct import_request *reques
     return diag->errors == errors;
 }
 
-int import_list(FILE *to, struct diag *diag)
+void import_list(const struct import_request *request, FILE *to, struct diag *diag)
 {
-    static const struct option_texts none = {0};
-    const struct import_request request = {.model = ".", .ignore = &none, .list = true};
     struct imported imported = {0};
-    struct importer importer = {.request = &request, .diag = diag, .imported = &imported};
-    run_script(&importer);
+    import_model(&imported, request, diag);
     for (size_t i = 0; i < imported.output.count; i++)
         fputs(imported.output.files[i].text, to);
-    free(importer.reader.text);
     import_free(&imported);
-    return diag_report(diag, stderr);
 }
 
 void import_free(struct imported *imported)

@@ -17,7 +17,7 @@ struct diag;
 struct option_texts;
 
 struct import_request {
-    const char *model;  /* folder of the model */
+    const char *model;  /* folder of the model; NULL, of a list: none */
     const char *folder; /* output folder; NULL: the current one */
     const char *name;   /* NULL: the family's, as for the next */
     const char *cache;
@@ -27,7 +27,7 @@ struct import_request {
     uint64_t seq_len, cache_len; /* 0: by the model */
     unsigned isas; /* sets that each layer must be able to have */
     const struct option_texts *ignore; /* keys of config.json that change nothing */
-    bool list; /* nothing is imported: the text is a table of what can be */
+    bool list; /* nothing is imported, see import_list() */
 };
 
 struct imported {
@@ -42,7 +42,8 @@ struct imported {
 bool import_model(struct imported *imported, const struct import_request *request, struct diag *diag);
 void import_free(struct imported *imported);
 
-/* Prints a table: each model_type, and the classes that are read. → the program's exit code */
-int import_list(FILE *to, struct diag *diag);
+/* Prints a table: of a folder what is known and what is missing, which is an error in diag; without one each
+ * model_type, and the classes that are read. */
+void import_list(const struct import_request *request, FILE *to, struct diag *diag);
 
 #endif

@@ -35,32 +35,7 @@ local families = {
     qwen3_5_text = {"qwen3_5", "Qwen3_5"}, olmo_hybrid = {"olmo_hybrid", "OlmoHybrid"},
 }
 
--- Keys of every config.json that do not change what the layers compute: what training did, what a tokenizer, a pipeline
--- or generate() read, and what a model returns besides.
-local idle = [[
-    _name_or_path _model_name_or_path _commit_hash _num_labels _attn_implementation _attn_implementation_autoset
-    _flash_attn_2_enabled attn_implementation model_type transformers_version torch_dtype dtype auto_map
-    custom_pipelines
-    dropout dropout_rate activation_dropout attention_dropout attention_probs_dropout_prob classifier_dropout
-    hidden_dropout_prob hidden_dropout attn_pdrop embd_pdrop resid_pdrop qa_dropout seq_classif_dropout layerdrop
-    residual_dropout embedding_dropout resid_dropout embed_dropout encoder_layerdrop decoder_layerdrop
-    bos_token eos_token pad_token name pad_token_id bos_token_id eos_token_id eos_token_ids sep_token_id
-    cls_token_id mask_token_id unk_token_id decoder_start_token_id
-    forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens begin_suppress_tokens bad_words_ids
-    use_cache return_dict output_attentions output_hidden_states output_past torchscript xla_device use_bfloat16
-    tf_legacy_loss gradient_checkpointing initializer_range initializer_factor init_std neftune_noise_alpha
-    chunk_size_feed_forward num_labels id2label label2id problem_type finetuning_task task_specific_params
-    tokenizer_class prefix predict_special_tokens n_special model_max_length max_sequence_length directionality
-    temperature top_k top_p typical_p num_beams num_beam_groups diversity_penalty do_sample early_stopping max_length
-    min_length max_new_tokens length_penalty repetition_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size
-    num_return_sequences output_scores return_dict_in_generate remove_invalid_values exponential_decay_length_penalty
-    epsilon_cutoff eta_cutoff encoder_repetition_penalty num_assistant_tokens num_assistant_tokens_schedule
-    assistant_confidence_threshold assistant_lookbehind target_lookbehind generation_config cache_implementation
-    alignment_heads is_multilingual lang_to_id language no_timestamps_token_id prev_sot_token_id return_timestamps task
-    task_to_id max_initial_timestamp_index
-    sbert_ce_default_activation_function sentence_transformers unsloth_fixed unsloth_version is_llama_config
-    transformers.js_config
-]]
+local idle = host.run("model/idle.lua") -- keys of every config.json that do not change what the layers compute
 
 -- Keys of every config.json that would change what is computed, and the one value that does not.
 local settled = {
@@ -309,8 +284,10 @@ function Keys:check_known()
             self:wrong(key, "is an item of a list; an object is needed")
         elseif not self.known[key] and self.object[key] ~= host.null then
             if not self.model.ignored[self.prefix .. key] then
-                self:wrong(key, "is not known of %s models; add --ignore %s%s if it changes nothing of what the " ..
-                           "model computes", self.model.family, self.prefix, show(key))
+                self.model.unknown = self.model.unknown + 1
+                local readers = self.prefix == "" and self.model:readers(key) or ""
+                self:wrong(key, "is not known of %s models%s; add --ignore %s%s if it changes nothing of what the " ..
+                           "model computes", self.model.family, readers, self.prefix, show(key))
             end
             self.model.ignored[self.prefix .. key] = "met"
         end
@@ -545,8 +522,8 @@ function Model:modules(at, names, unbiased, w)
     return w
 end
 
--- Columns `from` to behind `to` of what a fused matrix, or its bias, puts out: `of` in all. `groups`: so many times,
--- one group of `of` columns behind the other.
+-- Columns from `from` to `to` - 1 of the `of` columns of a fused matrix or bias; `groups`: number of such groups, one
+-- after the other.
 function Model:columns(name, from, to, of, groups)
     return {name = name, from = from, to = to, of = of, groups = groups}
 end
@@ -681,9 +658,11 @@ function Model:class(classes, heads, alone)
                     list(known))
         end
     end
+    self.called = words and (names and names[1] or start .. alone)
     for word in (words or ""):gmatch("%S+") do
         does[word] = true
     end
+    does.published = nil -- for a list alone
     return does
 end
 
@@ -821,8 +800,8 @@ function Model:partial(spec, from, name, d, key, default)
     local part = keys:number(at or key, default)
     local columns = d * part // 1 | 0
     if part > 1 or columns < 2 or columns % 2 == 1 then
-        keys:wrong(at or key, "is %s; so many columns of a head of %d must be even, and are %d", number_text(part), d,
-                   columns)
+        keys:wrong(at or key, "is %s: %d columns of a head of %d are rotated; their number must be even",
+                   number_text(part), columns, d)
     end
     spec:add("rope_dims", columns < d and columns or nil,
              keys:get(at or key) ~= nil and (at and name or "") .. (at or key) or "default")
@@ -1102,7 +1081,8 @@ end
 local function new_model(checkpoint, kind)
     local model = setmetatable({
         options = options, tensors = checkpoint.tensors, files = checkpoint.files, problems = {}, weight_problems = {},
-        objects = {}, ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, counts = {}, kind = kind,
+        objects = {}, unknown = 0, ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, counts = {},
+        kind = kind,
         family = families[kind][1], name = options.name or kind:gsub("-", "_"),
     }, Model)
     model.places = {config = checkpoint.config_path, weights = checkpoint.weights_path, [""] = "attngen import"}
@@ -1184,6 +1164,28 @@ local function add_pooling(model)
     end
 end
 
+-- A model_type with neither config.json nor tensors, whose family has said what it reads; `class`: what it does in
+-- place of Model:class().
+local function empty_model(kind, class)
+    local model = new_model({config = {}, tensors = {}, files = {}}, kind)
+    model.class = class
+    pcall(model:base(model.family), model) -- a family may stop where it finds nothing
+    return model
+end
+
+-- Which other families read this key of config.json, as a message says it
+function Model:readers(key)
+    local names, seen = {}, {[self.family] = true}
+    for _, kind in ipairs(sorted_keys(families)) do
+        local family = families[kind][1]
+        if not seen[family] and empty_model(kind).objects[1].known[key] then
+            names[#names + 1] = #names < 3 and family or "others"
+        end
+        seen[family] = true
+    end
+    return #names > 0 and (" (known of %s)"):format(list{table.unpack(names, 1, 4)}) or ""
+end
+
 -- The keys in `settled`, but those that the family has read.
 local function check_settled(model)
     for _, row in ipairs(settled) do
@@ -1205,35 +1207,30 @@ local function tell(model, problems)
     return #problems > 0
 end
 
--- A row for each model_type: the classes that its family reads. A family says these first, and is then left.
-local function list_text()
-    local out = {}
-    for _, kind in ipairs(sorted_keys(families)) do
-        local model, classes = new_model({config = {}, tensors = {}, files = {}}, kind), nil
-        model.class = function(_, known)
-            classes = known
-            error(classes)
-        end
-        pcall(model:base(model.family), model)
-        local names = {}
-        for i, ending in ipairs(sorted_keys(classes or {})) do
-            names[i] = families[kind][2] .. ending
-        end
-        out[#out + 1] = ("%-16s %s\n"):format(kind, table.concat(names, " "))
-    end
-    return table.concat(out)
+-- What names of this model_type's classes begin with, and their endings. A family says these first, and is then left.
+local function classes_of(kind)
+    local classes = {}
+    empty_model(kind, function(_, known)
+        classes = known
+        error(classes)
+    end)
+    return families[kind][2], classes
 end
-if options.list then
-    return "list", {{"", list_text()}}
+
+local lists = options.list and host.run("model/list.lua")(host, show, sorted_keys)
+if options.list and not options.folder then
+    return "list", {{"", lists.all(families, classes_of)}}
 end
 
 -- → name, {{ending, text}…}, a note; nothing where host.wrong() has told why
-local checkpoint = host.run("model/checkpoint.lua")(host, options.folder, sorted_keys)
+local checkpoint = host.run("model/checkpoint.lua")(host, options.folder, sorted_keys, options.list)
 if not checkpoint then
     return
 end
 local kind = checkpoint.config.model_type
-if type(kind) ~= "string" or not families[kind] then
+if options.list and type(kind) == "string" and not families[kind] then
+    return "list", {{"", lists.stranger(kind, checkpoint.config.architectures)}}
+elseif type(kind) ~= "string" or not families[kind] then
     return host.wrong(checkpoint.config_path, ("model_type is %s; attngen knows %s"):format(
         kind == nil and "missing" or show_value(kind), list(sorted_keys(families))))
 end
@@ -1245,21 +1242,26 @@ check_all(model)
 if options.cache == "ring" and not model.ring then
     model:wrong("", "--cache ring is for layers with a window, and this model has none; give rows or paged")
 end
-if tell(model, model.problems) then
+if not options.list and tell(model, model.problems) then
     return
 end
-if #model.weight_problems == 0 then
-    if not read_specs(model) then
-        return
-    end
-    for _, section in ipairs(model.sections) do
-        if section.spec then
-            fill_layer(model, section)
+local why = #model.files == 0 and "the folder has none" or
+            #model.problems > (options.list and model.unknown or 0) and "keys come first"
+if not why and #model.weight_problems == 0 then
+    if read_specs(model) then
+        for _, section in ipairs(model.sections) do
+            if section.spec then
+                fill_layer(model, section)
+            end
         end
+        check_left(model)
+    else
+        why = "specs of these keys are refused"
     end
-    check_left(model)
 end
-if tell(model, model.weight_problems) then
+if options.list then
+    return "list", {{"", lists.folder(model, not why or why)}}
+elseif why or tell(model, model.weight_problems) then
     return
 end
 local files = {}

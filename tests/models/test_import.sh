@@ -317,6 +317,8 @@ ends 0 "$attngen" help import; prints '--cache-len N'
 ends 0 "$attngen" import --specs --help; prints 'usage: attngen import DIR'
 
 ends 0 "$attngen" import --list; prints 'bert             BertForMaskedLM BertForMultipleChoice'
+prints 'T5EncoderModel T5ForConditionalGeneration T5Model T5WithLMHeadModel (published name)'
+prints 'marian           MarianMTModel MarianModel'
 check "each row of the table has classes" eval '! "$attngen" import --list | grep -v "^[a-z0-9_-]*  *[A-Z].*Model"'
 
 # ---- headers ----
@@ -364,6 +366,26 @@ more x; refused 2 'tensor "x" [1] is not known of bert models; what it does woul
 more 'a\"\n[head x]\nw = \"b'; refused 2 'tensor "a"\x0a[head x]\x0aw = "b" [1] is not known'
 more '\u0085\u202e'; refused 2 'tensor "\xc2\x85\xe2\x80\xae" [1] is not known'
 more encoder.layer.0.attention.self.query.lora_A; refused 2 'query.lora_A" [1] is not known'
+
+# ---- a table of one folder ----
+
+rm -rf made
+ends 0 "$attngen" import --list "$models/llama" -o made; prints 'class       LlamaForCausalLM  known'; prints 'all are known'
+model llama; add '"mine": 1, "sliding_window_size": 3'
+ends 2 "$attngen" import m --list -o made; says 'm: error: cannot be imported as it is; the table has 2 reasons'
+prints 'mine                 is not known of llama models; add --ignore mine'
+prints 'sliding_window_size  is not known of llama models (known of gemma or gemma2)'
+prints 'tensors     21'
+config 's/llama3/mine/'; rm m/*.safetensors m/*.index.json
+ends 2 "$attngen" import --list m --ignore mine -o made; prints 'rope_scaling.rope_type  is "mine", which attngen does not know'
+prints 'tensors                             not looked at: the folder has none'
+config 's/("model_type": ")llama/\1no_%d%_\\u001b/'
+ends 2 "$attngen" import --list m -o made; prints 'model_type  no_%d%_\x1b'; says 'model_type is not known'
+model bert; more x; ends 2 "$attngen" import --list m -o made; prints 'tensor      x          tensor "x" [1] is not known of bert'
+model bert; config 's/("num_attention_heads": )2/\13/'
+ends 2 "$attngen" import --list m -o made; prints 'not looked at: specs of these keys are refused'; says 'h = 3 does not divide'
+rm -rf m; ends 3 "$attngen" import --list m; says 'm: error: cannot be read'
+check "nothing is written" test ! -e made
 
 # a matrix of logits that is not tied has a bias of its own beside it, which is the one that transformers adds
 model bert_words; config 's/("tie_word_embeddings": )true/\1false/'

@@ -8,6 +8,7 @@
 --              exponents are divided by, by half of d_model
 --   scaled     whether scale_embedding is true where config.json does not say
 --   act        the activation where it does not
+--   class      how the name of the class with logits ends
 
 local EPS = 1e-5 -- of every norm; config.json does not say it
 local attention = {q = ".q_proj", k = ".k_proj", v = ".v_proj", o = ".out_proj", n1 = "_layer_norm"}
@@ -23,7 +24,7 @@ end
 return function(m, other)
     local c, kind = m.config, setmetatable(other or {}, {
         __index = {block = "post", norm_in = true, offset = 2, act = "gelu"}})
-    local does = m:class({Model = "", ForConditionalGeneration = "words", MTModel = "words"},
+    local does = m:class({Model = "", [kind.class or "ForConditionalGeneration"] = "words"},
                          {"lm_head%..*", "final_logits_bias"})
     local width, vocab, positions = c:size("d_model"), c:size("vocab_size"), c:size("max_position_embeddings")
     local layers, deep = c:layers("encoder_layers"), c:layers("decoder_layers")

@@ -6,6 +6,8 @@ local mpnet = {
     modules = {q = "attention.attn.q", k = "attention.attn.k", v = "attention.attn.v", o = "attention.attn.o",
                ["1"] = "intermediate.dense", ["2"] = "output.dense", n1 = "attention.LayerNorm",
                n2 = "output.LayerNorm"},
+    classes = {Model = "base", ForMaskedLM = "words", ForSequenceClassification = "dense classes",
+               ForMultipleChoice = "pooler choice", ForTokenClassification = "tokens", ForQuestionAnswering = "spans"},
 }
 
 function mpnet.more(m, spec)

@@ -5,6 +5,8 @@
 local nomic = {
     prefix = "nomic_bert.", learned = false, unbiased = true, layer = "encoder.layers.%d.", norm_in = "emb_ln",
     modules = {o = "attn.out_proj", g = "mlp.fc12", ["1"] = "mlp.fc11", ["2"] = "mlp.fc2"},
+    classes = {Model = "base", ForMaskedLM = "words", ForSequenceClassification = "pooler classes",
+               ForTokenClassification = "tokens"},
     idle = "fused_bias_fc fused_dropout_add_ln dense_seq_output max_trained_positions pad_vocab_size_multiple " ..
         "reorder_and_upcast_attn summary_activation summary_first_dropout summary_proj_to_labels summary_type " ..
         "summary_use_proj use_flash_attn use_xentropy scale_attn_by_inverse_layer_idx scale_attn_weights head_dim " ..

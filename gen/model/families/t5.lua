@@ -29,12 +29,11 @@ local function attention(m, at, name, w)
     return w
 end
 
--- T5WithLMHeadModel is how the first releases called it.
-local classes = {Model = "decoder", ForConditionalGeneration = "decoder words", WithLMHeadModel = "decoder words",
-                 EncoderModel = ""}
+local classes = {Model = "decoder", ForConditionalGeneration = "decoder words", EncoderModel = ""}
 
 return function(m)
-    local c = m.config
+    local c, mt5 = m.config, m.kind == "mt5" -- whose logits are not scaled
+    classes.WithLMHeadModel = not mt5 and "decoder words published" or nil -- of the first releases
     local does = m:class(classes, {"lm_head%..*"})
     local width, layers, vocab, eps = c:size("d_model"), c:layers("num_layers"), c:size("vocab_size"),
         c:number("layer_norm_epsilon", 1e-6, 1)
@@ -42,7 +41,6 @@ return function(m)
     local h, d_k, inner = c:size("num_heads"), c:size("d_kv"), c:size("d_ff")
     local buckets = c:size("relative_attention_num_buckets", 32)
     local distance = c:size("relative_attention_max_distance", 128)
-    local mt5 = m.kind == "mt5" -- its logits are not scaled
     local part = c:word("feed_forward_proj", parts(m), mt5 and "gated-gelu" or "relu")
     local gated = c:flag("is_gated_act", part[1])
     part = c:word("dense_act_fn", gated and m.gated or m.activations, part[2])
