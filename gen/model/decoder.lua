@@ -208,7 +208,7 @@ return function(m, kind)
     end
     local specs, list = {}, sorts(layers, left, windowed, kind.turned, kind.bare,
                                   recurrent and recurrent.layers(layers))
-    c:ignore((kind.turned or recurrent) and "rope_parameters rope_scaling rope_theta" or "") -- where no layer is rotated
+    c:ignore((kind.turned or recurrent) and "rope_parameters rope_scaling rope_theta" or "") -- if no layer is rotated
     for _, layer in ipairs(list) do
         specs[layer.name] = specs[layer.name] or make_spec(layer)
     end

@@ -244,8 +244,8 @@ local function add_pieces(section, t, first, entries)
     for i = #entries, 1, -1 do
         local entry = entries[i]
         if not entry.from or entry.each then
-            wrong(line_of(section, entry.key).number, "%s is in several pieces; write columns FROM..TO, numbers of each",
-                  t.field)
+            wrong(line_of(section, entry.key).number,
+                  "%s is in several pieces; write columns FROM..TO, numbers of each", t.field)
         end
         entry.first, entry.count = entry.from, entry.to - entry.from
         numbers = numbers + entry.count
@@ -342,7 +342,8 @@ local function name_parts()
             local entries = {}
             for k, part in ipairs(users) do entries[k] = part.tensors[i] or {} end
             for k, other in ipairs(entries) do
-                if #users[k].tensors ~= #users[1].tensors or (other.name == nil) ~= (e.name == nil) or other.key ~= e.key or other.first ~= e.first or other.count ~= e.count or
+                if #users[k].tensors ~= #users[1].tensors or (other.name == nil) ~= (e.name == nil) or
+                   other.key ~= e.key or other.first ~= e.first or other.count ~= e.count or
                    other.plus_one ~= e.plus_one or other.times ~= e.times then
                     wrong(line_of(users[k].section, other.key or e.key:gsub("_%d$", "")).number,
                           "%s has other words here than in [%s]; give layers that differ specs of their own", e.key,

@@ -118,7 +118,7 @@ struct layer {
     enum layer_cache cache; /* keys and values of earlier tokens, the caller's */
     int64_t cache_len; /* most positions of a sequence, or rows of a ring; then source_len too. 0: no cache */
     enum tensor_element cache_type; /* of the numbers in it: f32, bf16, f16 or i8 */
-    int64_t cache_apart; /* of a model's layer: bytes from a sequence's keys or states to the next one's; 0: side by side */
+    int64_t cache_apart; /* of a model's layer: bytes from a sequence's keys or states to the next one's, or 0 */
     int64_t page_len, page_count; /* positions of a page, and pages of a sequence; 0 unless paged */
     bool cross;    /* attention = cross */
     bool source_kept; /* a call can leave out the source and use what an earlier one made of it; cross only */

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- OLMo Hybrid: OLMo 2's attention in every fourth layer, without rotation unless rope_parameters are there, and recurrent
--- layers with norms before their parts in the others.
+-- OLMo Hybrid: OLMo 2's attention in every fourth layer, without rotation unless rope_parameters are there, and
+-- recurrent layers with norms before their parts in the others.
 
 return function(m)
     local c = m.config
@@ -32,7 +32,9 @@ return function(m)
             end,
             norm = "o_norm", out = "o_proj", out_eps = 1e-5, beta = c:flag("linear_allow_neg_eigval", true) and 2 or 1,
             block = "pre",
-            norms = function(at) return {n1 = named(at, "attention_layer_norm", "input_layernorm"), n2 = second(at)} end,
+            norms = function(at)
+                return {n1 = named(at, "attention_layer_norm", "input_layernorm"), n2 = second(at)}
+            end,
         },
     })
 end

@@ -11,8 +11,8 @@ return function(m)
     end
     local c = m.config
     m:buffers("mtp%..*") -- tokens ahead, for speculation
-    c:ignore("mtp_num_hidden_layers mtp_use_dedicated_embeddings attn_output_gate mamba_ssm_dtype output_router_logits " ..
-             "router_aux_loss_coef norm_topk_prob moe_intermediate_size num_experts_per_tok " ..
+    c:ignore("mtp_num_hidden_layers mtp_use_dedicated_embeddings attn_output_gate mamba_ssm_dtype " ..
+             "output_router_logits router_aux_loss_coef norm_topk_prob moe_intermediate_size num_experts_per_tok " ..
              "shared_expert_intermediate_size")
     if next_ then
         local count, step = c:size("num_experts", 512, 0), c:size("decoder_sparse_step", 1)
