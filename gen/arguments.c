@@ -52,7 +52,7 @@ static const struct option_row options[] = {
      .help = "the cache of decoding layers; with ring, layers without a window have rows; default: rows"},
     {.name = "cache-len", .argument = "N", .kind = OPTION_NUMBER, .field = FIELD(cache_len), .min = 1, .max = INT32_MAX,
      .commands = ARGUMENTS_IMPORT,
-     .help = "maximum of tokens of a sequence in a cache; default: the model's positions"},
+     .help = "maximum of tokens of a sequence in a cache; default: the model's positions, at most 4096"},
     {.name = "weight-type", .argument = "f32|bf16|f16|i8|i4", .kind = OPTION_WORD, .field = FIELD(weight_type),
      .commands = ARGUMENTS_IMPORT, .help = "type of the packed weights of all layers; default: f32"},
     {.name = "precision", .argument = "f32|i16|i8|bf16", .kind = OPTION_WORD, .field = FIELD(precision),

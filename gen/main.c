@@ -356,8 +356,6 @@ static void generate(struct job *job)
     if (good(job))
         output_write(job->outputs != NULL ? job->outputs : imported, job->outputs != NULL ? job->count + 2 : 1,
                      a->folder, a->deps, text.bytes, &job->diag);
-    if (good(job) && job->imported.note != NULL)
-        fprintf(stderr, "%s: note: %s\n", job->imported.layers, job->imported.note);
     free(text.bytes);
 }
 
@@ -371,8 +369,12 @@ static void import(struct job *job)
                                            named_isas(job), &a->ignore, a->list};
     if (good(job) && a->list)
         import_list(&request, stdout, &job->diag);
-    else if (good(job) && import_model(&job->imported, &request, &job->diag) && a->specs_alone)
-        generate(job);
+    else if (good(job) && import_model(&job->imported, &request, &job->diag)) {
+        if (job->imported.note != NULL) /* before anything large is written */
+            fprintf(stderr, "%s: note: %s\n", job->imported.layers, job->imported.note);
+        if (a->specs_alone)
+            generate(job);
+    }
 }
 
 static void free_job(struct job *job)

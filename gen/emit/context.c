@@ -141,9 +141,8 @@ static void push_step(struct emit *emit, const struct plan_isa *p, const struct 
 {
     static const struct named *const kinds[STEP_KINDS] = {
         [KIND_PANELS] = names_plan_panels, [KIND_LANES] = names_plan_lanes, [KIND_NORM] = names_plan_rows,
-        [KIND_RULE] = names_plan_rule, [KIND_ROUND] = names_plan_round, [KIND_WIDEN] = names_plan_widen,
-        [KIND_THROUGH] = names_plan_through,
-        [KIND_SUM] = names_plan_sum};
+        [KIND_RULE] = names_plan_rule, [KIND_CONV] = names_plan_conv, [KIND_ROUND] = names_plan_round,
+        [KIND_WIDEN] = names_plan_widen, [KIND_THROUGH] = names_plan_through, [KIND_SUM] = names_plan_sum};
     PUSH(emit, p, step, g);
     if (kinds[g->kind] != NULL)
         push_named(emit, p, (const char *)&g->panels, kinds[g->kind]);

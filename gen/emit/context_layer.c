@@ -24,8 +24,10 @@ static void push_keys(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "CACHE_APART", layer->cache_apart);
     emit_set_integer(emit, "D_IN_Q", layer->d_in_q);
     emit_set_integer(emit, "H_OUT", layer->h_out);
-    emit_set_integer(emit, "STATE_SIZE", layer->h_v * layer->d_k * layer->d_v); /* numbers of a sequence */
-    emit_set_integer(emit, "CONV_STATE_SIZE", layer->conv_channels * layer->conv_history);
+    const int64_t state = layer->h_v * layer->d_k * layer->d_v, of_conv = layer->conv_channels * layer->conv_history;
+    emit_set_integer(emit, "STATE_SIZE", state); /* numbers of a sequence */
+    emit_set_integer(emit, "CONV_STATE_SIZE", of_conv);
+    emit_set_integer(emit, "STATES_SIZE", max(state, of_conv)); /* of the larger one */
     emit_set_integer(emit, "D_IN_KV", layer->d_in_kv);
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const char *name = key_rows[key].context;
@@ -317,7 +319,8 @@ void context_layer(const struct layer *layer, struct emit *emit)
         {"GATED", layer_ffn_gated(layer)},
         {"ATTENDS", layer_attends(layer)}, {"LINEAR", layer_is_linear(layer)},
         {"RECURRENT", layer_is_recurrent(layer)}, {"DECAYS", layer_decays(layer)},
-        {"CORRECTS", layer_corrects(layer)},
+        {"CORRECTS", layer_corrects(layer)}, {"CONVOLVES", layer_is_convolution(layer)},
+        {"STATEFUL", layer_has_tensor(layer, TENSOR_STATE) || layer_has_tensor(layer, TENSOR_CONV_STATE)},
         {"IN_PAIRS", layer_takes_pairs(layer)}, {"DECAY_COLUMN", layer_decays(layer) && layer->decay == DECAY_COLUMN},
         {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},

@@ -101,10 +101,11 @@ static struct text weight_extents(const struct layer *layer, enum layer_tensor t
 
 enum step {
     STEP_Q, STEP_K, STEP_V, STEP_SCORES, STEP_SOFTMAX, STEP_VALUES, STEP_OUTPUT, STEP_BLOCK, STEP_HIDDEN, STEP_DOWN,
-    STEP_LINEAR, STEP_GATES, STEP_STATES, STEP_COUNT
+    STEP_LINEAR, STEP_GATES, STEP_STATES, STEP_CONV, STEP_COUNT
 };
 static const char *const step_names[STEP_COUNT] = {"queries", "keys", "values", "scores", "softmax", "weighted sum",
-                                                   "output", "block", "hidden", "down", "linear", "gates", "states"};
+                                                   "output", "block", "hidden", "down", "linear", "gates", "states",
+                                                   "convolution"};
 
 /* What one step costs. */
 struct figures { double parameters, multiply_adds, result_bytes, bytes; };
@@ -128,6 +129,10 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const int64_t norms = layer_norms(l) * l->d_model * (l->block_shift ? 2 : 1);
     if (layer_is_linear(l)) {
         f[STEP_LINEAR] = step_figures(l, p.w, p.b + norms, c.linear, n * (double)l->d_out * FLOAT_BYTES);
+        return;
+    }
+    if (layer_is_convolution(l)) {
+        f[STEP_CONV] = step_figures(l, 0, p.learned + p.b, c.taps, n * (double)l->d_out * FLOAT_BYTES);
         return;
     }
     f[STEP_BLOCK] = step_figures(l, 0, norms, 0, 0);
@@ -899,6 +904,24 @@ static void explain_recurrent(const struct layer *l, const struct figures *f, FI
         explain_block(l, f, out);
 }
 
+static void explain_convolution(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const double history = (double)(l->conv_channels * l->conv_history) * FLOAT_BYTES;
+    int number = 0;
+    fprintf(out, "%s: a causal convolution over tokens\n\n", l->name);
+    line_at(out, 2, write_text("channels = %lld, conv_taps = %lld, bias %s, activation %s", (long long)l->d_model,
+                               (long long)l->conv_taps, l->bias ? "true" : "false",
+                               key_word(KEY_ACTIVATION, l->activation)).text);
+    line_at(out, 2, write_text("n = %lld new tokens of a sequence; its state %s", (long long)l->seq_len,
+                               in_bytes(history).text).text);
+    fprintf(out, "\nStep by step, for one sequence of that length, in f32\n");
+    const struct text sum = write_text("%ssum over j of conv_x[c][j] x[t - %lld + j][c]", l->bias ? "b[c] + " : "",
+                                       (long long)l->conv_history);
+    recurrent_step(f, out, &number, STEP_CONV, l->activation == ACTIVATION_NONE
+                   ? write_text("y[t][c] = %s", sum.text).text
+                   : write_text("y[t][c] = %s(%s)", key_word(KEY_ACTIVATION, l->activation), sum.text).text);
+}
+
 void explain_layer(const struct layer *layer, FILE *out)
 {
     const struct projection queries = {STEP_Q, TENSOR_W_Q, TENSOR_B_Q, 'Q', false, layer->h, layer->d_k};
@@ -906,7 +929,8 @@ void explain_layer(const struct layer *layer, FILE *out)
     figures_of(layer, figures);
 
     if (!layer_attends(layer)) {
-        (layer_is_recurrent(layer) ? explain_recurrent : explain_rows)(layer, figures, out);
+        (layer_is_recurrent(layer) ? explain_recurrent : layer_is_convolution(layer) ? explain_convolution
+                                   : explain_rows)(layer, figures, out);
         explain_totals(layer, figures, out);
         return;
     }

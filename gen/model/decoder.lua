@@ -9,7 +9,8 @@
 --   layout     of matrices
 --   both       true: tokens see later tokens too, and the stack is an encoder
 --   bare       function(i) → whether attention of layer i from 0 on has no norm before it
---   heads      function(m, does, of): in place of logits
+--   heads      function(m, does, of): in place of logits and labels
+--   classes    by the endings of their names; labels: those that there are with labels, see Model:with_labels()
 --   act        the activation where config.json does not say; ffn: the one that all models have
 --   gated      false: no gate
 --   inner      d_ff over d_model where config.json does not say d_ff
@@ -38,7 +39,8 @@ local llama = {
     keys = {width = "hidden_size", layers = "num_hidden_layers", h = "num_attention_heads",
             h_kv = "num_key_value_heads", d_k = "head_dim", d_ff = "intermediate_size",
             positions = "max_position_embeddings", eps = "rms_norm_eps", act = "hidden_act"},
-    classes = {Model = "", ForCausalLM = "words"}, prefixes = {"model.", ""},
+    classes = {Model = "", ForCausalLM = "words"}, labels = "score tokens spans",
+    prefixes = {"model.", "", "transformer."},
     word = "embed_tokens", layer = "layers.%d.", last = "norm", head = "lm_head", layout = "out_in", act = "silu",
     attention = {q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", o = "self_attn.o_proj"},
     ffn_modules = {g = "mlp.gate_proj", ["1"] = "mlp.up_proj", ["2"] = "mlp.down_proj"},
@@ -117,7 +119,8 @@ end
 return function(m, kind)
     setmetatable(kind, {__index = llama})
     local c, keys = m.config, setmetatable(kind.keys, llama.keys)
-    local does = m:class(kind.classes, {kind.head:gsub("%.", "%%.") .. "%..*"})
+    local does = m:class(kind.heads and kind.classes or m:with_labels(kind.classes, kind.labels),
+                         {kind.head:gsub("%.", "%%.") .. "%..*", "score%..*", "classifier%..*", "qa_outputs%..*"})
     local defaults = kind.defaults or {}
     local width, layers = c:size(keys.width, defaults[keys.width]), c:layers(keys.layers, defaults[keys.layers])
     local vocab, h = c:size("vocab_size", defaults.vocab_size), c:size(keys.h, defaults[keys.h])
@@ -251,6 +254,10 @@ return function(m, kind)
         kind.heads(m, does, {word = word, vocab = vocab, width = width, tied = tied, eps = eps})
     elseif does.words then
         m:logits(kind.head .. ".weight", word, vocab, narrow and narrow.width or width, tied, logits)
+    elseif stack == "decoder" then
+        m:decoder_classes(does, logits.from, narrow and narrow.width or width)
+    elseif does.score then
+        c:wrong("architectures", "is a class of the last row, which is built for decoders")
     end
     m:buffers(".*layers%.%d+%.self_attn%.rotary_emb%.inv_freq", ".*rotary_emb%.inv_freq",
               table.unpack(kind.buffers or {}))

@@ -4,14 +4,17 @@
 -- every key and every tensor is accounted for. docs/models.md says what NAME.layers holds.
 --
 -- Left out on purpose: the folder (checkpoint.lua), and rules of specs: each spec is read by the rules of spec_rules.c
--- before anything is written. Texts are made of names that stand in these files, of numbers and of words; nothing of a
--- model's text gets into them. What is wrong with a model is noted and told together, never a Lua error.
+-- before anything is written. Texts are made of names that stand in these files, of numbers and of words; of a model's
+-- text the names of classes alone get into them, in harmless characters (add_labels). What is wrong with a model is
+-- noted and told together, never a Lua error.
 
 local host, options = ... -- import.c; null: what JSON's null is
 
 local LAYERS_LIMIT = 1000 -- of a stack; a config that says more is no model's
+local LABELS_LIMIT = 2000 -- names of classes that a header lists; it has their number in any case
 -- Rows that a head takes at a time, so that the arena holds few of them: panels are at their speed from some dozens on.
 local HEAD_ROWS, HEAD_SEQUENCES = 128, 16
+local CACHE_DEFAULT = 4096 -- tokens of a cache, of a model with more positions, where --cache-len does not say
 
 -- model_type, which names files unless --name says another → the family's file, what names of its classes begin with
 local families = {
@@ -393,7 +396,8 @@ function Model:lengths(positions, last, cache)
         end
         seq, all = seq or positions, nil
     else
-        all = all or positions
+        self.bounded = not all and positions > CACHE_DEFAULT and positions or nil
+        all = all or math.min(positions, math.max(CACHE_DEFAULT, seq or 1))
         seq = seq or math.min(512, all)
     end
     if last and math.max(seq, all or 0) > positions then
@@ -677,7 +681,7 @@ end
 
 -- How many classes a classifier has.
 function Model:labels()
-    local c = self.config
+    local c = self.top or self.config
     local names, count = c:get("id2label"), c:size("num_labels", false)
     local listed = 0
     for _ in pairs(type(names) == "table" and names or {}) do
@@ -686,27 +690,88 @@ function Model:labels()
     if names and (listed == 0 or count and count ~= listed) then
         c:wrong("id2label", "has %d classes%s", listed, count and ", and num_labels is " .. count or "")
     end
-    return count or names and listed or 2
+    self.labelled = names and listed <= LABELS_LIMIT and names or nil
+    return count or names and listed or self.labels_default or 2
 end
 
--- The classifier of a class: the head "NAME" of the tensor "NAME.weight" [classes][width]. `pooled`: the head that one
--- of a sequence is computed from, nil where that is its first row.
+-- The names of classes, which are LABEL_0 and on where transformers made them: a section with a line for each, in which
+-- bytes that could end a string or a comment of C, and those beyond ASCII, are %XX, and no name is long.
+local function add_labels(model)
+    local section, named = {}, false
+    for i = 0, #sorted_keys(model.labelled or {}) - 1 do
+        local name = model.labelled[tostring(i)]
+        if type(name) ~= "string" then return end
+        named = named or name ~= "LABEL_" .. i
+        name = name:gsub("[^A-Za-z0-9 _.,:;<=>@()&'!$+/-]", function(byte) return ("%%%02X"):format(byte:byte()) end)
+        section[i + 1] = #name > 80 and name:sub(1, 77):gsub("%%%x?$", "") .. "..." or name
+    end
+    local lines = named and model:section("labels")
+    for i, name in ipairs(named and section or {}) do
+        lines:add(tostring(i - 1), '"' .. name .. '"')
+    end
+end
+
+-- A head of classes, `module`.weight [classes][width]. `of`: module, width, from, rows; count of classes, nil: that of
+-- config.json; unbiased; name, where it is not the module's.
+function Model:classifier(of)
+    local weight = of.module .. ".weight"
+    local tensor, count, c = self.tensors[weight], of.count or self:labels(), self.top or self.config
+    if not of.count and tensor and tensor[1] ~= count then
+        c:wrong("num_labels", 'is %d, by itself, by id2label or by default, and tensor "%s" is %s', count, weight,
+                shape_text(tensor))
+    end
+    local name = of.name or of.module:match("^cls%.(.*)") or of.module:match("^[^.]+")
+    self:head(name, of.from, of.rows,
+              {d_in = of.width, d_out = count, w = weight, b = not of.unbiased and of.module .. ".bias" or nil})
+end
+
+-- The classifier of an encoder's class. `pooled`: the head that one of a sequence is computed from, nil where that is
+-- its first row. name: of the module
 function Model:classes(does, width, pooled, name)
     for word, row in pairs{classes = {name or "classifier", true}, choice = {name or "classifier", true, 1},
                            tokens = {"classifier"}, spans = {"qa_outputs", false, 2},
                            next = {"cls.seq_relationship", true, 2}} do
-        local tensor = self.tensors[row[1] .. ".weight"]
         if does[word] then
-            local count = row[3] or self:labels()
-            if not row[3] and tensor and tensor[1] ~= count then
-                self.config:wrong("num_labels", "is %d, by itself, by id2label or by default, and tensor \"%s\" is %s",
-                                  count, row[1] .. ".weight", shape_text(tensor))
-            end
-            self:head(row[1]:match("^cls%.(.*)") or row[1]:match("^[^.]+"), row[2] and pooled or "encoder",
-                      row[2] and "first" or "all",
-                      {d_in = width, d_out = count, module = row[1]})
+            self:classifier{module = row[1], width = width, from = row[2] and pooled or "encoder",
+                            rows = row[2] and "first" or "all", count = row[3]}
         end
     end
+end
+
+-- Endings of a decoder's classes with labels, by the word that `does` has then
+local labelled = {score = "ForSequenceClassification", tokens = "ForTokenClassification",
+                  spans = "ForQuestionAnswering"}
+
+-- `classes` and those of `words`
+function Model:with_labels(classes, words)
+    for word in words:gmatch("%S+") do
+        classes[labelled[word]] = word
+    end
+    return classes
+end
+
+-- Heads of these classes of a decoder's rows `from`: each has a row of every token, and so of a sequence's last one,
+-- which is the one that counts in ForSequenceClassification.
+function Model:decoder_classes(does, from, width)
+    if does.score then
+        self:classifier{module = "score", width = width, from = from, rows = "all", unbiased = true}
+    elseif does.tokens then
+        self:classifier{module = self:has("score.weight") and "score" or "classifier", width = width, from = from,
+                        rows = "all", unbiased = not self.config:flag("token_classification_bias", true)}
+    elseif does.spans then
+        self:classifier{module = "qa_outputs", width = width, from = from, rows = "all", count = 2}
+    end
+end
+
+-- Heads of the classes of a model with both stacks: `score` of two products, `spans`
+function Model:both_classes(does, width)
+    if does.score then
+        self:head("dense", "decoder", "all", {d_in = width, d_out = width, activation = "tanh",
+                                              module = "classification_head.dense"})
+        self:classifier{module = "classification_head.out_proj", name = "classifier", width = width,
+                        from = "head dense", rows = "all"}
+    end
+    self:decoder_classes({spans = does.spans}, "decoder", width)
 end
 
 -- Words masked out: a layer `dense`, a norm, and logits by the word embedding or `head`, names of modules. `bias`: of
@@ -1041,27 +1106,42 @@ local function elements(shape)
     return count
 end
 
--- What is worth knowing before the C of a model of more than a gigabyte is compiled; nil of smaller ones
-local function size_note(model)
-    local floats, packed, cache = 0, 0, 0
-    local bytes = ({bf16 = 2, f16 = 2, i8 = 1, i4 = 0.625})[options.weight_type] or
-                  ({bf16 = 2, i16 = 2, i8 = 1})[options.precision] or 4
+-- Bytes of a model: of its packed weights by the bytes of one, of a sequence's cache, and of what packing needs besides
+local function sizes(model)
+    local rest, packed, cache, work = 0, 0, 0, 0
     for name in pairs(model.used) do
-        floats = floats + (model.tensors[name] and elements(model.tensors[name]) or 0)
+        rest = rest + (model.tensors[name] and elements(model.tensors[name]) or 0)
     end
     for _, section in ipairs(model.sections) do
+        local numbers = 0
         for _, tensor in ipairs(section.spec and section.spec.tensors or {}) do
-            packed = packed + elements(tensor) * bytes
-            floats = floats - elements(tensor) -- the rest stays in f32: embeddings, heads
+            numbers = numbers + elements(tensor)
         end
+        packed, work = packed + numbers, math.max(work, numbers)
         cache = cache + (section.spec and section.spec.cache or 0)
     end
-    packed = packed + math.max(0, floats) * 4
-    if packed + cache < 1e9 then return nil end
-    local text = ("about %.1f GB of packed weights"):format(packed / 1e9)
-    if cache == 0 then return text .. "; --weight-type makes that less" end
-    return ("%s, and %.1f GB of cache for each sequence; --weight-type, --cache-len and --cache-type make that less")
-        :format(text, cache / 1e9)
+    rest = math.max(0, rest - packed) -- stays in f32: embeddings
+    return function(bytes) return (packed * bytes + rest * 4) / 1e9 end, cache / 1e9, work * 4 / 1e9
+end
+
+-- What is worth knowing before a model is written and compiled: how large one of more than a gigabyte is and what makes
+-- it smaller, and a bound of the cache that is no bound of the model's. Else nil
+local function size_note(model)
+    local words, packed, cache, work = {}, sizes(model)
+    local bytes = ({bf16 = 2, f16 = 2, i8 = 1, i4 = 0.625})[options.weight_type] or
+                  ({bf16 = 2, i16 = 2, i8 = 1})[options.precision] or 4
+    if packed(bytes) + cache >= 1 then
+        words[1] = ("about %.1f GB of packed weights%s"):format(packed(bytes), bytes == 4 and
+            (" (--weight-type bf16: %.1f, i8: %.1f, i4: %.1f)"):format(packed(2), packed(1), packed(0.625)) or "")
+        words[2] = ("%.1f GB of memory to pack them"):format(work)
+        words[3] = cache > 0 and ("%.1f GB of cache for each sequence (--cache-len and --cache-type make that less)")
+            :format(cache) or nil
+    end
+    if model.bounded then
+        words[#words + 1] = ("a cache of %d tokens, though the model has %d positions; --cache-len says another number")
+            :format(CACHE_DEFAULT, model.bounded)
+    end
+    return #words > 0 and table.concat(words, "; ") or nil
 end
 
 local function layers_text(model)
@@ -1237,6 +1317,7 @@ end
 local model = new_model(checkpoint, kind)
 model:base(model.family)(model)
 add_pooling(model)
+add_labels(model)
 check_settled(model)
 check_all(model)
 if options.cache == "ring" and not model.ring then

@@ -700,7 +700,7 @@ for _, section in ipairs(sections) do
         table.insert(head.stack.heads, head)
     end
 end
-local known = {[""] = true, weights = true}
+local known = {[""] = true, weights = true, labels = true}
 for _, part in ipairs(parts) do known[part.section.title] = true end
 for _, stack in ipairs(model.stacks) do
     for i = 1, #stack.layers do known[("%s layer %d"):format(stack.name, i - 1)] = true end
@@ -715,6 +715,15 @@ for _, section in ipairs(sections) do
     end
 end
 name_parts()
+
+model.labels = {}
+for i, line in ipairs((titles.labels or {lines = {}}).lines) do
+    if line.key ~= tostring(i - 1) or not line.quoted or line.words ~= "" or line.value:find("%*/") or
+       line.value:find("/%*") or #line.value > 80 then
+        wrong(line.number, "[labels] has a line for each class from 0 on: NUMBER = \"NAME\", up to 80 characters")
+    end
+    model.labels[i] = line.value
+end
 
 ---- sums for both templates ----
 

@@ -54,7 +54,8 @@ static const struct {
 
 static const char *const step_names[EXPECT_STEPS] = {"transpose", "queries", "keys", "values",
                                                      "scores", "exponential", "weighted sums", "output",
-                                                     "norms", "hidden", "down", "linear", "states", "gates"};
+                                                     "norms", "hidden", "down", "linear", "states", "gates",
+                                                     "convolution"};
 
 const char *expect_bound_name(enum expect_bound bound)
 {
@@ -254,6 +255,7 @@ static void count_useful(struct expect *e, const struct layer *l, const struct p
     e->step[EXPECT_LINEAR].useful = batch * cost.linear;
     e->step[EXPECT_RULE].useful = batch * cost.states;
     e->step[EXPECT_GATES].useful = batch * cost.gates;
+    e->step[EXPECT_CONV].useful = layer_is_convolution(l) ? batch * cost.taps : 0;
     const bool recurs = layer_is_recurrent(l);
     const bool q = !p->fold->q_is_k, k = recurs || plan_panels_of(p, STEP_KEYS) != NULL;
     const bool v = recurs || plan_step(p, STEP_VALUES) != NULL;

@@ -37,6 +37,8 @@ enum plan_group plan_group(const struct layer *layer)
     if (layer_is_linear(layer))
         return layer->row_norm || layer->pad_skipped || layer_rounds_rows(layer) || rewrites ? GROUP_QUERIES
                                                                                               : GROUP_ALL;
+    if (layer_is_convolution(layer))
+        return GROUP_ALL;
     if (layer->projected && !rewrites)
         return layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 ? GROUP_ALL : GROUP_QUERIES;
     return !layer_attends(layer) ? GROUP_QUERIES : layer->source_kept ? GROUP_SOURCES_APART : GROUP_BOTH;
@@ -139,6 +141,8 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_shape(p, layer, request);
     else if (layer_is_recurrent(layer))
         plan_recurrent(p, layer, request);
+    else if (layer_is_convolution(layer))
+        plan_convolution(p, layer);
     else
         plan_rowwise(p, layer, request);
     if (layer->train)
@@ -197,6 +201,7 @@ static double size_bound(const struct layer *l)
     const bool blocks = layer_has_block(l) || !layer_attends(l);
     const double block = blocks ? (2 * q + 16) * (3 * d + 2 * ffn) + 4 * (d + wide) * ffn : 0;
     const double linear = layer_is_linear(l) ? (d + wide) * ((double)l->d_out + wide) : 0;
+    const double conv = 4 * (double)l->conv_taps * ((double)l->conv_channels + wide); /* taps, and earlier rows */
     const double turns = l->rope.kind == ROPE_NONE ? 0 : turn_rows * ((double)l->rope.dims + wide);
     int64_t left = 0, right = 0;
     if (score_has(l, SCORE_RELATIVE))
@@ -204,7 +209,7 @@ static double size_bound(const struct layer *l)
     const double typed = layer_types_tensors(l) ? (q + s) * (d + e_k + e_v + (double)l->d_out) + /* and rows of attn */
                          (4 * wide + 8 * (double)l->h) * (double)l->source_len : 0;
     const double back = l->train ? 8 * packed + 16 * (q + s) * (e_k + e_v + d + 1024) : 0; /* heads padded to vectors */
-    return scratch + packed + turns + block + linear + back + typed +
+    return scratch + packed + conv + turns + block + linear + back + typed +
            (double)l->h * ((double)left + (double)right + 4096);
 }
 

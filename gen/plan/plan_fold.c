@@ -25,7 +25,7 @@ double packed_weights(const struct layer *l, bool scores, bool values)
 {
     const double heads = (double)l->h, heads_kv = (double)l->h_kv, in_q = (double)l->d_in_q, in = (double)l->d_in_kv;
     const double z = values ? in : (double)l->d_v, out = (double)l->d_model;
-    if (layer_is_recurrent(l))
+    if (layer_keeps_states(l))
         return layer_parameters(l).total;
     if (!layer_attends(l))
         return out * (double)(layer_is_linear(l) ? l->d_out : l->d_ff * (layer_ffn_gated(l) ? 3 : 2));

@@ -319,6 +319,7 @@ void place_scratch(struct plan_isa *p, const struct layer *layer)
     place_inputs(p, layer);
     place_products(p);
     place_rule(p, layer);
+    place_conv(p, layer);
     if (layer->train)
         place_back(p, layer);
     p->bytes[OWNER_SCRATCH] = max(p->bytes[OWNER_SCRATCH], end);

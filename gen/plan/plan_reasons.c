@@ -163,8 +163,8 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
     if (is_small)
         reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
-    if (layer_is_recurrent(layer)) {
-        explain_rule(p, layer);
+    if (layer_keeps_states(layer)) {
+        (layer_is_recurrent(layer) ? explain_rule : explain_conv)(p, layer);
         return;
     }
     explain_weights(p, layer);

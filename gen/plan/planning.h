@@ -68,7 +68,8 @@ struct step_kind_row {
     void (*count)(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input, double times);
     void (*print)(FILE *out, const struct plan_isa *p, const struct step *g); /* its tiles' heights */
 };
-extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, rule_kind, other_kind;
+extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, rule_kind, conv_kind,
+    other_kind;
 extern const struct step_kind_row *const step_kinds[STEP_KINDS];
 
 #define STEP(name, label, kind, phase, phase_name, text, plan, ...) step_plan plan;
@@ -146,6 +147,11 @@ void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct 
 void place_rule_packed(struct plan_isa *p, const struct layer *layer);
 void place_rule(struct plan_isa *p, const struct layer *layer);
 void explain_rule(struct plan_isa *p, const struct layer *layer);
+
+/* step_conv.c */
+void plan_convolution(struct plan_isa *p, const struct layer *layer);
+void place_conv(struct plan_isa *p, const struct layer *layer);
+void explain_conv(struct plan_isa *p, const struct layer *layer);
 
 /* step_norm.c */
 bool norms_y(const struct layer *layer);

@@ -41,7 +41,8 @@ STEP(MIX_Z, mix_z, PANELS, "MIX", "mix", "output gates", plan_mixed, .writes = L
 STEP(MIX_A, mix_a, PANELS, "MIX", "mix", "decays", plan_mixed, .writes = LAYOUT_DECAY, .expected = EXPECT_GATES)
 STEP(MIX_B, mix_b, PANELS, "MIX", "mix", "shares", plan_mixed, .writes = LAYOUT_BETA, .expected = EXPECT_GATES)
 STEP(SHARES, shares, OWN, "CONV", "convolve", "decays, shares", plan_around_rule, .over = OVER_ROWS)
-STEP(CONV, conv, OWN, "CONV", "convolve", "convolution, norms of queries, keys", plan_around_rule, .over = OVER_PIECES)
+STEP(CONV, conv, CONV, "CONV", "convolve", "convolution, norms of queries, keys", plan_conv, .over = OVER_PIECES,
+     .expected = EXPECT_CONV)
 STEP(APPEND, append, COPY, "APPEND", "append", "append", plan_append, .reads = {LAYOUT_KEYS, LAYOUT_VALUES},
      .writes = LAYOUT_K_CACHE, .over = OVER_SEQUENCE_BLOCKS)
 STEP(ROUND_KEYS, round_keys, ROUND, "ROUND_KEYS", "round keys", "keys in words", plan_round, .reads = {LAYOUT_KEYS},

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of layer = recurrent: what is made of x, the convolution, the recurrence in strips of a state, the gated
- * norm; their places and expected time.
+/* The steps of layer = recurrent: what is made of x, the recurrence in strips of a state, the gated norm; their places
+ * and expected time.
  *
- * Left out on purpose: the product with W_O and a block's steps, which are those of attention.
+ * Left out on purpose: the convolution (step_conv.c); the product with W_O and a block's steps, which are those of
+ * attention.
  */
 #include "plan/planning.h"
 
@@ -94,17 +95,9 @@ bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struc
     }
     if (!layer_is_recurrent(layer) || layer->projected)
         return false;
-    switch (g->id) {
-    case STEP_SHARES:
-        g->size = part_rows(layer->h_v * (layer->decay == DECAY_COLUMN ? layer->d_k : 1));
-        return layer_decays(layer) || layer_corrects(layer);
-    case STEP_CONV: /* heads of q, k and, if they are convolved, v */
-        g->size = layer->h + layer->h_kv + (layer->conv_taps > 0 ? layer->h_v : 0);
-        return layer->conv_taps > 0 || layer->qk_norm != NORM_NONE;
-    default:
-        g->size = part_rows(layer->d_out);
-        return layer->out_gate != OUT_GATE_NONE;
-    }
+    const bool shares = g->id == STEP_SHARES;
+    g->size = part_rows(!shares ? layer->d_out : layer->h_v * (layer->decay == DECAY_COLUMN ? layer->d_k : 1));
+    return shares ? layer_decays(layer) || layer_corrects(layer) : layer->out_gate != OUT_GATE_NONE;
 }
 
 bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
@@ -130,8 +123,9 @@ void place_rule_packed(struct plan_isa *p, const struct layer *layer)
 {
     static const struct { enum layer_tensor tensor; enum layout_name id; } learned[] = {
         {TENSOR_A_LOG, LAYOUT_A_LOG}, {TENSOR_DT_B, LAYOUT_DT_B}, {TENSOR_CONV_Q, LAYOUT_CONV_Q},
-        {TENSOR_CONV_K, LAYOUT_CONV_K}, {TENSOR_CONV_V, LAYOUT_CONV_V}, {TENSOR_G_O, LAYOUT_G_O}};
-    for (size_t i = 0; i < sizeof learned / sizeof *learned; i++) {
+        {TENSOR_CONV_K, LAYOUT_CONV_K}, {TENSOR_CONV_V, LAYOUT_CONV_V}, {TENSOR_G_O, LAYOUT_G_O},
+        {TENSOR_CONV_X, LAYOUT_CONV_X}, {TENSOR_B, LAYOUT_B}};
+    for (size_t i = 0; layer_keeps_states(layer) && i < sizeof learned / sizeof *learned; i++) {
         int64_t shape[4];
         const int axes = layer_weight_shape(layer, learned[i].tensor, shape);
         if (axes > 0)

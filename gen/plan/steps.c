@@ -19,8 +19,8 @@ _Static_assert(STEPS <= PLAN_STEPS, "a plan has room for every row");
 const struct step_kind_row other_kind = {0};
 const struct step_kind_row *const step_kinds[STEP_KINDS] = {
     [KIND_OWN] = &other_kind, [KIND_COPY] = &copy_kind, [KIND_PANELS] = &panels_kind, [KIND_LANES] = &lanes_kind,
-    [KIND_TILES] = &tiles_kind, [KIND_RULE] = &rule_kind, [KIND_NORM] = &norm_kind, [KIND_ROUND] = &other_kind,
-    [KIND_WIDEN] = &other_kind,
+    [KIND_TILES] = &tiles_kind, [KIND_RULE] = &rule_kind, [KIND_CONV] = &conv_kind, [KIND_NORM] = &norm_kind,
+    [KIND_ROUND] = &other_kind, [KIND_WIDEN] = &other_kind,
     [KIND_GRADIENT] = &other_kind, [KIND_THROUGH] = &other_kind, [KIND_SUM] = &other_kind,
 };
 

@@ -14,6 +14,7 @@
 
 #include "plan/layouts.h"
 #include "plan/step_back.h"
+#include "plan/step_conv.h"
 #include "plan/step_panels.h"
 #include "plan/step_rule.h"
 #include "spec/layer.h"
@@ -32,6 +33,7 @@ enum step_kind {
     KIND_PANELS, KIND_LANES, /* a product with packed weights */
     KIND_TILES,    /* a product of two activations: scores and weighted sums, struct plan_isa has their tiles */
     KIND_RULE,     /* the recurrence of a state */
+    KIND_CONV,     /* a convolution over tokens */
     KIND_NORM,     /* norms of rows */
     KIND_ROUND,    /* rows as whole numbers */
     KIND_WIDEN,    /* rows of two bytes as floats */
@@ -135,6 +137,7 @@ struct step {
         struct plan_lanes lanes;
         struct plan_rows rows;
         struct plan_rule rule;
+        struct plan_conv conv;
         struct plan_round round;
         struct plan_sum sum;
         struct plan_through through;

@@ -31,6 +31,10 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
         cost.linear = cost.total = queries * d_model * (double)layer->d_out;
         return cost;
     }
+    if (layer_is_convolution(layer)) {
+        cost.taps = cost.total = queries * (double)(layer->conv_channels * layer->conv_taps);
+        return cost;
+    }
     if (layer_is_recurrent(layer)) { /* what is added, what each query reads, what is corrected */
         const double each = (layer_corrects(layer) ? 2 : 1) + (double)(layer->h_out / layer->h_v);
         cost.states = cost.total = queries * (double)layer->h_v * d_k * d_v * each;

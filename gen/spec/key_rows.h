@@ -8,7 +8,8 @@
 KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL)
 KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL,
     .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, NULL}, {"linear", LAYER_LINEAR, NULL},
-              {"recurrent", LAYER_RECURRENT, "linear_attention gated_delta_net"}})
+              {"recurrent", LAYER_RECURRENT, "linear_attention gated_delta_net"},
+              {"conv", LAYER_CONV, "conv1d causal_conv causal_conv1d depthwise CausalConvWithState"}})
 KEY(RULE, rule, WORD, FIELD(rule), .absent = RULE_GATED_DELTA, .steers = STEERS_ALWAYS, OF_STATE,
     .words = {{"linear", RULE_LINEAR, NULL}, {"gated", RULE_GATED, "gla retention"}, {"delta", RULE_DELTA, NULL},
               {"gated_delta", RULE_GATED_DELTA, "deltanet"}}, .nicknames = {{"update_rule", ""}})
@@ -17,11 +18,14 @@ KEY(DECAY, decay, WORD, FIELD(decay), .steers = STEERS_ALWAYS, OF_STATE, .has_me
     .words = {{"head", DECAY_HEAD, "scalar"}, {"column", DECAY_COLUMN, "key channel"}})
 KEY(D_IN, d_in, SIZE, .steers = STEERS_NOTHING, .example = "768", /* d_model has its value */
     .of = OF_LINEAR, .elsewhere = "only layer = linear has it; write d_model")
+KEY(CHANNELS, channels, SIZE, .steers = STEERS_NOTHING, .example = "8192", /* likewise */
+    .of = OF_CONV, .elsewhere = "only layer = conv has channels; leave it out, or write layer = conv",
+    .nicknames = {{"in_channels conv_dim", ", with layer = conv"}})
 KEY(D_OUT, d_out, SIZE, FIELD(d_out), .example = "50257", .context = "D_OUT", .of = OF_LINEAR,
-    .elsewhere = "only layer = linear has it, y of others is d_model wide; leave it out")
-KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .from = {KEY_D_IN}, .example = "768", .steers = STEERS_ALWAYS,
+    .elsewhere = "only layer = linear has it, y of others is as wide as x; leave it out")
+KEY(D_MODEL, d_model, SIZE, FIELD(d_model), .from = {KEY_D_IN, KEY_CHANNELS}, .example = "768", .steers = STEERS_ALWAYS,
     .context = "D_MODEL", .of = OF_HEADS | OF_FFN,
-    .elsewhere = "the widths of layer = linear are d_in and d_out; write those",
+    .elsewhere = "the widths of layer = linear are d_in and d_out, that of layer = conv is channels; write those",
     .has_meaning = has_width,
     .idle = "input = projected has no x and w_o = none no W_O; leave it out, or write w_o = dense",
     .nicknames = {{"hidden_size n_embd embed_dim n_embed emb_dim dim model_dim hidden_dim", ""}})
@@ -32,8 +36,12 @@ KEY(H_KV, h_kv, SIZE, FIELD(h_kv), .from = {KEY_H}, .steers = STEERS_ALWAYS, .co
                    ""}})
 KEY(H_V, h_v, SIZE, FIELD(h_v), .from = {KEY_H_KV}, .steers = STEERS_ALWAYS, .context = "H_V", OF_STATE,
     .nicknames = {{"linear_num_value_heads num_v_heads", ", with layer = recurrent"}})
-KEY(CONV_TAPS, conv_taps, COUNT, FIELD(conv_taps), .steers = STEERS_ALWAYS, .context = "CONV_TAPS", OF_PRODUCTS,
-    .nicknames = {{"linear_conv_kernel_dim conv_kernel conv_kernel_size d_conv conv_size", ", with layer = recurrent"}})
+KEY(CONV_TAPS, conv_taps, COUNT, FIELD(conv_taps), .steers = STEERS_ALWAYS, .context = "CONV_TAPS",
+    .of = OF_STATES, .has_meaning = has_projections, .idle = KEY_IS_BROUGHT,
+    .elsewhere = "only layer = recurrent and layer = conv convolve over tokens; leave it out, or write w_o = conv",
+    .example = "4", .needed = has_taps,
+    .nicknames = {{"linear_conv_kernel_dim conv_kernel conv_kernel_size d_conv conv_size",
+                   ", with layer = recurrent or conv"}})
 KEY(OUT_GATE, out_gate, WORD, FIELD(out_gate), .steers = STEERS_ALWAYS, .context = "OUT_GATE", OF_PRODUCTS,
     .words = {{"none", OUT_GATE_NONE, NULL}, {"silu", OUT_GATE_SILU, "swish"}, {"sigmoid", OUT_GATE_SIGMOID, NULL}})
 KEY(OUT_NORM_EPS, out_norm_eps, POSITIVE, FIELD(out_norm_eps), .from = {KEY_NORM_EPS}, .absent = 1e-6,
@@ -113,7 +121,8 @@ KEY(GATE, gate, WORD, FIELD(gate), .steers = STEERS_ALWAYS, .context = "GATE",
               {"heads", GATE_HEADS, "headwise"}}, .nicknames = {{"attn_output_gate", ", features or heads"}})
 KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEERS_MEANT, .context = "CONV_WIDTH",
     .has_meaning = is_conv, .idle = "there is no convolution; leave it out, or write w_o = conv")
-KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS", .of = OF_ATTENTION | OF_LINEAR,
+KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS",
+    .of = OF_ATTENTION | OF_LINEAR | OF_CONV,
     .elsewhere = "the matrices of layer = ffn are those of the feed-forward; write ffn_bias",
     .nicknames = {{"attention_bias qkv_bias use_bias add_bias_linear", ""}})
 KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS,
@@ -129,7 +138,7 @@ KEY(QK_NORM_BIAS, qk_norm_bias, SWITCH, FIELD(qk_shift), .absent = true, .contex
     .untrained = "qk_norm_bias = true", .has_meaning = has_qk_shift,
     .idle = "only qk_norm = layer has a shift; leave it out, or write qk_norm = layer")
 KEY(NORM_EPS, norm_eps, POSITIVE, FIELD(norm_eps), .absent = 1e-6, .steers = STEERS_NOTHING, .context = "NORM_EPS",
-    .of = OF_ALL, .has_meaning = has_norm,
+    .of = OF_ROWS, .has_meaning = has_norm,
     .idle = "there is no norm; leave it out, or write qk_norm = rms or a block",
     .nicknames = {{"rms_norm_eps", ", with qk_norm = rms where q and k are normed, norm = rms in a block"},
                   {"layer_norm_eps layer_norm_epsilon eps", ""}})
@@ -207,12 +216,12 @@ KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = 
               {"pre", BLOCK_PRE, "pre_norm prenorm norm_first"}, {"parallel", BLOCK_PARALLEL, NULL},
               {"sandwich", BLOCK_SANDWICH, NULL}},
     .nicknames = {{"norm_first pre_norm", ", as in block = pre"}})
-KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_ALL, .has_meaning = has_block_norm,
+KEY(NORM, norm, WORD, .absent = NORM_LAYER, .of = OF_ROWS, .has_meaning = has_block_norm,
     .idle = NO_BLOCK, .restated = true,
     .words = {{"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm"},
               {"none", NORM_NONE, NULL}},
     .nicknames = {{"norm_type normalization", ""}})
-KEY(NORM_BIAS, norm_bias, SWITCH, FIELD(block_shift), .absent = true, .context = "BLOCK_SHIFT", .of = OF_ALL,
+KEY(NORM_BIAS, norm_bias, SWITCH, FIELD(block_shift), .absent = true, .context = "BLOCK_SHIFT", .of = OF_ROWS,
     .has_meaning = has_shift, .idle = "only norm = layer has a shift; leave it out, or write norm = layer",
     .restated = true)
 KEY(INPUT_NORM, input_norm, SWITCH, FIELD(input_norm), .absent = true, .context = "INPUT_NORM", .of = OF_HEADS,
@@ -237,12 +246,12 @@ KEY(FFN_LIMIT, ffn_limit, CAP, FIELD(ffn_limit), .of = OF_ATTENTION | OF_FFN, .c
 KEY(FFN_ALPHA, ffn_alpha, POSITIVE, FIELD(ffn_alpha), .absent = 1, .of = OF_ATTENTION | OF_FFN,
     .steers = STEERS_NOTHING, .elsewhere = ONE_MATRIX "leave it out", .has_meaning = is_clamped,
     .idle = "only a clamped swiglu has it; leave it out, or write ffn = swiglu and ffn_limit")
-KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR,
-    .elsewhere = "only layer = linear has it; leave it out, or say it with ffn",
+KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR | OF_CONV,
+    .elsewhere = "only layer = linear and layer = conv have it; leave it out, or say it with ffn",
     .words = {{"none", ACTIVATION_NONE, NULL}, ACTIVATION_ROWS(PLAIN_WORD)})
-KEY(WEIGHT_LAYOUT, weight_layout, WORD, FIELD(out_in), .steers = STEERS_NOTHING, .context = "OUT_IN", .of = OF_ALL,
+KEY(WEIGHT_LAYOUT, weight_layout, WORD, FIELD(out_in), .steers = STEERS_NOTHING, .context = "OUT_IN", .of = OF_ROWS,
     .words = {{"in_out", false, "tensorflow jax keras"}, {"out_in", true, "torch pytorch"}})
-KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ALL, .untrained = "weight_type = f32",
+KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ROWS, .untrained = "weight_type = f32",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
     .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})

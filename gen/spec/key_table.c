@@ -38,6 +38,7 @@ static bool has_sections(struct spec *spec)
 {
     return has_given_positions(spec) && is_given(spec, KEY_ROPE_SECTIONS);
 }
+static bool has_taps(struct spec *spec) { return is_convolution(spec); }
 static bool has_decay(struct spec *spec)
 {
     return value_of(spec, KEY_RULE) == RULE_GATED || value_of(spec, KEY_RULE) == RULE_GATED_DELTA;

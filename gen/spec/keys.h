@@ -51,9 +51,12 @@ struct key_word {
 #define OF_FFN (1u << LAYER_FFN)
 #define OF_LINEAR (1u << LAYER_LINEAR)
 #define OF_RECURRENT (1u << LAYER_RECURRENT)
+#define OF_CONV (1u << LAYER_CONV)
+#define OF_STATES (OF_RECURRENT | OF_CONV)
 #define OF_HEADS (OF_ATTENTION | OF_RECURRENT)
 #define OF_WEIGHTS (OF_ATTENTION | OF_FFN | OF_LINEAR)
-#define OF_ALL (OF_HEADS | OF_FFN | OF_LINEAR)
+#define OF_ROWS (OF_HEADS | OF_FFN | OF_LINEAR) /* what may have norms and matrices */
+#define OF_ALL (OF_ROWS | OF_CONV)
 
 #define KEY_IS_BROUGHT "input = projected brings q, k and v as they are; leave it out"
 

@@ -49,8 +49,8 @@ enum tensor_element { TENSOR_F32, TENSOR_I32, TENSOR_BOOL, TENSOR_BF16, TENSOR_F
  * exact. docs/types.md, "Integer products". */
 enum layer_precision { PRECISION_F32, PRECISION_I16, PRECISION_I8, PRECISION_BF16 };
 /* What a layer is: feed-forward and linear layers are of each row alone; a recurrent one has a state in place of
- * keys. */
-enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR, LAYER_RECURRENT };
+ * keys, and a convolution of x over tokens remembers the last of them. */
+enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR, LAYER_RECURRENT, LAYER_CONV };
 /* How a token changes the state S [d_k][d_v] of a head: docs/recurrent.md */
 enum layer_rule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };
 enum layer_decay { DECAY_HEAD, DECAY_COLUMN }; /* a factor for all of S, or for each of its d_k rows */
@@ -104,9 +104,9 @@ struct layer {
     int64_t h_v, h_out;   /* recurrent: heads of values, each with a state; heads of y: the larger of h and h_v */
     enum layer_rule rule;
     enum layer_decay decay;
-    int64_t conv_taps;    /* of a convolution over the tokens of projected q, k and v, causal; 0: there is none */
+    int64_t conv_taps;    /* of a convolution over tokens of projected q, k and v, or of x, causal; 0: there is none */
     int64_t conv_history; /* tokens that it remembers from call to call: conv_taps - 1 */
-    int64_t conv_channels; /* columns of q, k and v together; 0 without a convolution */
+    int64_t conv_channels; /* columns of q, k and v together, or of x; 0 without a convolution */
     enum layer_out_gate out_gate;
     enum layer_gate gate; /* of attention: what Z is multiplied by before W_O */
     enum layer_width width;
@@ -167,7 +167,7 @@ struct layer {
     int64_t d_ff;     /* 0: no feed-forward */
     bool ffn_bias;
     double ffn_limit, ffn_alpha; /* of a clamped swiglu; limit 0: it is none */
-    enum layer_activation activation; /* of layer = linear */
+    enum layer_activation activation; /* of layer = linear or conv */
     bool row_norm; /* layer = linear: its rows are normed before the product */
     double cap;    /* layer = linear: y becomes cap tanh(y / cap); 0: it does not */
     bool out_in; /* weight_layout = out_in */
@@ -210,6 +210,15 @@ static inline bool layer_is_linear(const struct layer *layer)
 static inline bool layer_is_recurrent(const struct layer *layer)
 {
     return layer->kind == LAYER_RECURRENT;
+}
+static inline bool layer_is_convolution(const struct layer *layer)
+{
+    return layer->kind == LAYER_CONV;
+}
+/* Whether what later calls need of earlier tokens is in tensors of the caller's, apart from a cache. */
+static inline bool layer_keeps_states(const struct layer *layer)
+{
+    return layer_is_recurrent(layer) || layer_is_convolution(layer);
 }
 /* Whether tokens reach each other, by attention or a state, between products of x and with W_O */
 static inline bool layer_mixes(const struct layer *layer)
@@ -282,7 +291,7 @@ static inline bool layer_ffn_gated(const struct layer *layer)
 }
 static inline enum layer_activation layer_activation(const struct layer *layer)
 {
-    return layer_is_linear(layer) ? layer->activation : (enum layer_activation)(layer->ffn % (int)ACTIVATIONS);
+    return layer_has_ffn(layer) ? (enum layer_activation)(layer->ffn % (int)ACTIVATIONS) : layer->activation;
 }
 /* Of f(a) = a / (1 + exp(-alpha a)): silu and what is like it */
 static inline double layer_alpha(const struct layer *layer)
@@ -511,7 +520,7 @@ struct layer_cost {
     double ffn;          /* w_1, w_g and w_2 */
     double down;         /* w_2 alone, a part of that */
     double linear;       /* w */
-    double gates, taps;  /* of a recurrent layer: products for decays, corrections and output gates; its convolution */
+    double gates, taps;  /* of a recurrent layer: products for decays, corrections and output gates; convolutions */
     double states;       /* updating and reading the states of a recurrent layer */
     double total;
 };

@@ -60,6 +60,15 @@ static void fill_recurrent(struct layer *layer, struct spec *spec)
         layer->scale = 1.0 / sqrt((double)layer->d_k);
 }
 
+/* A convolution of x: what is not here, and no key of it, is 0, 1 or none. */
+static void fill_convolution(struct layer *layer, struct spec *spec)
+{
+    fill_rows(layer, spec);
+    layer->w_o = W_O_NONE;
+    layer->d_out = layer->conv_channels = layer->d_model;
+    layer->conv_history = layer->conv_taps - 1;
+}
+
 /* The fields that keys have, then what follows from them. */
 static void fill(struct layer *layer, struct spec *spec)
 {
@@ -69,7 +78,8 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->block_rms = spec->value[KEY_NORM] == NORM_RMS;
     layer->block_shift = layer->block_shift && !layer->block_rms;
     if (!layer_attends(layer)) {
-        (layer_is_recurrent(layer) ? fill_recurrent : fill_rows)(layer, spec);
+        (layer_is_recurrent(layer) ? fill_recurrent : layer_is_convolution(layer) ? fill_convolution : fill_rows)
+            (layer, spec);
         return;
     }
     layer->page_count = layer->page_len > 0 ? ceil_div(layer->cache_len, layer->page_len) : 0;

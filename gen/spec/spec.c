@@ -583,7 +583,7 @@ char *spec_steering(struct spec *spec, const struct layer *layer)
     FILE *out = text_begin(&text);
     for (enum key key = 0; key < KEY_COUNT; key++) {
         const enum key_steers steers = key_rows[key].steers;
-        if (key_rows[key].of == OF_RECURRENT && !layer_is_recurrent(layer))
+        if (key_rows[key].of != 0 && (key_rows[key].of & ~OF_STATES) == 0 && !key_is_of(spec, key))
             continue;
         if (steers == STEERS_ALWAYS || (steers == STEERS_MEANT && has_meaning(spec, key)) ||
             (steers <= STEERS_IF_ANY && spec->differs[key]))

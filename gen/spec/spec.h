@@ -83,6 +83,7 @@ static inline int64_t value_of(struct spec *spec, enum key key)
 static inline bool is_attention(struct spec *spec) { return value_of(spec, KEY_LAYER) == LAYER_ATTENTION; }
 static inline bool is_linear(struct spec *spec) { return value_of(spec, KEY_LAYER) == LAYER_LINEAR; }
 static inline bool is_recurrent(struct spec *spec) { return value_of(spec, KEY_LAYER) == LAYER_RECURRENT; }
+static inline bool is_convolution(struct spec *spec) { return value_of(spec, KEY_LAYER) == LAYER_CONV; }
 /* Of layer = linear, which has none unless it is asked for. */
 static inline bool has_row_norm(struct spec *spec)
 {

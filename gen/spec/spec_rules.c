@@ -86,8 +86,9 @@ static bool has_key(struct spec *spec, enum key key)
         return true;
     if (row->elsewhere != NULL)
         return wrong(spec, key, "%s is given, but %s", row->name, row->elsewhere);
-    return wrong(spec, key, "%s is given, but layer = %s has no attention; leave it out, or write layer = attention",
-                 row->name, key_word(KEY_LAYER, spec->value[KEY_LAYER]));
+    return wrong(spec, key, "%s is given, but layer = %s %s", row->name, key_word(KEY_LAYER, spec->value[KEY_LAYER]),
+                 is_convolution(spec) ? "is a convolution of x alone; leave it out"
+                                      : "has no attention; leave it out, or write layer = attention");
 }
 
 static void check_kind_keys(struct spec *spec)
@@ -429,6 +430,29 @@ static void check_rows(struct spec *spec)
 
 /* ---- layers with a state --------------------------------------------------------------------------------- */
 
+/* Of all that remember earlier tokens */
+static void check_state_masks(struct spec *spec)
+{
+    refuse_if(spec, (value_of(spec, KEY_MASK) & ~(int64_t)MASK_PADDING) != 0, KEY_MASK,
+              "a token sees what the state holds of those before it, and no mask changes that; write mask = none, or "
+              "padding with pad_rows = skipped");
+    refuse_if(spec, has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) == 0, KEY_PAD_ROWS,
+              "tokens of padding leave the state as it is and have no output; write pad_rows = skipped");
+    refuse_if(spec, !has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) != 0, KEY_PAD_ROWS,
+              "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the mask, or "
+              "write pad_rows = computed");
+}
+
+static void check_convolution(struct spec *spec)
+{
+    refuse_if(spec, is_given(spec, KEY_CONV_TAPS) && whole(spec, KEY_CONV_TAPS) == 0, KEY_CONV_TAPS,
+              "conv_taps = 0 makes no sum; write 1 or more, for example conv_taps = 4");
+    const int64_t activation = value_of(spec, KEY_ACTIVATION);
+    refuse_if(spec, activation != ACTIVATION_NONE && activation != ACTIVATION_SILU, KEY_ACTIVATION,
+              "activation = %s, but behind a convolution stands silu or none; write one of these",
+              key_word(KEY_ACTIVATION, activation));
+}
+
 static void check_recurrent(struct spec *spec)
 {
     refuse_if(spec, is_split(spec), KEY_INPUT,
@@ -441,14 +465,6 @@ static void check_recurrent(struct spec *spec)
               "qk_norm = %s, but " KEY_IS_BROUGHT, key_word(KEY_QK_NORM, norm));
     refuse_if(spec, is_block(spec) && whole(spec, KEY_BLOCK) == BLOCK_PARALLEL, KEY_BLOCK,
               "block = parallel is for attention; write block = pre, post or sandwich");
-    refuse_if(spec, (value_of(spec, KEY_MASK) & ~(int64_t)MASK_PADDING) != 0, KEY_MASK,
-              "a token sees what the state holds of those before it, and no mask changes that; write mask = none, or "
-              "padding with pad_rows = skipped");
-    refuse_if(spec, has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) == 0, KEY_PAD_ROWS,
-              "tokens of padding leave the state as it is and have no output; write pad_rows = skipped");
-    refuse_if(spec, !has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) != 0, KEY_PAD_ROWS,
-              "pad_rows = skipped, but the mask has no padding, so there are no such rows; add padding to the mask, or "
-              "write pad_rows = computed");
     const long long h = whole(spec, KEY_H), h_kv = whole(spec, KEY_H_KV), h_v = whole(spec, KEY_H_V);
     refuse_if(spec, h_v % h_kv != 0, KEY_H_V,
               "h_v = %lld is not a multiple of h_kv = %lld, but states share keys in equal parts; write for example "
@@ -521,23 +537,21 @@ static void check_training(struct spec *spec)
 
 /* ---- all of them ----------------------------------------------------------------------------------------- */
 
+#define ROW_RULES {check_masks, check_rows, check_norm, check_ffn, check_types}
 void spec_rules(struct spec *spec)
 {
-    static void (*const rules[])(struct spec *) = {
-        check_widths, check_heads, check_masks, check_cache, check_ring, check_rope_width,
-        check_scaling_keys, check_scalings, check_factors, check_sections, check_frequencies,
-        check_l2, check_gate, check_block, check_norm, check_ffn,
-        check_buckets, check_table, check_types, check_training};
-    static void (*const row_rules[])(struct spec *) = {check_masks, check_rows, check_norm, check_ffn, check_types};
-    static void (*const state_rules[])(struct spec *) = {check_recurrent, check_block, check_norm, check_ffn,
-                                                             check_types};
-    void (*const *of)(struct spec *) = is_attention(spec) ? rules : is_recurrent(spec) ? state_rules : row_rules;
-    const size_t count = of == rules ? COUNT_OF(rules) : of == state_rules ? COUNT_OF(state_rules)
-                                                                           : COUNT_OF(row_rules);
+    static void (*const rules[][24])(struct spec *) = { /* of each kind, the last one behind it NULL */
+        [LAYER_ATTENTION] = {check_widths, check_heads, check_masks, check_cache, check_ring, check_rope_width,
+                             check_scaling_keys, check_scalings, check_factors, check_sections, check_frequencies,
+                             check_l2, check_gate, check_block, check_norm, check_ffn, check_buckets, check_table,
+                             check_types, check_training},
+        [LAYER_FFN] = ROW_RULES, [LAYER_LINEAR] = ROW_RULES,
+        [LAYER_RECURRENT] = {check_recurrent, check_state_masks, check_block, check_norm, check_ffn, check_types},
+        [LAYER_CONV] = {check_convolution, check_state_masks}};
     check_kind_keys(spec);
     check_idle_keys(spec);
-    for (size_t i = 0; !spec->bad[KEY_LAYER] && i < count; i++) {
+    for (size_t i = 0; !spec->bad[KEY_LAYER] && rules[spec->value[KEY_LAYER]][i] != NULL; i++) {
         spec->bad_read = false;
-        of[i](spec);
+        rules[spec->value[KEY_LAYER]][i](spec);
     }
 }

@@ -23,9 +23,13 @@ static bool is_decay_column(const struct layer *layer) { return layer->decay == 
 static bool has_beta(const struct layer *layer) { return layer_corrects(layer) && is_given(layer); }
 static bool makes_beta(const struct layer *layer) { return layer_corrects(layer) && is_made(layer); }
 static bool has_taps(const struct layer *layer) { return is_made(layer) && layer->conv_taps > 0; }
-static bool has_history(const struct layer *layer) { return has_taps(layer) && layer->conv_history > 0; }
+static bool is_convolution(const struct layer *layer) { return layer_is_convolution(layer); }
+static bool has_history(const struct layer *layer) { return layer_keeps_states(layer) && layer->conv_history > 0; }
 static bool has_out_gate(const struct layer *layer) { return is_made(layer) && layer->out_gate != OUT_GATE_NONE; }
-static bool has_linear_bias(const struct layer *layer) { return is_linear(layer) && layer->bias; }
+static bool has_bias_of_y(const struct layer *layer)
+{
+    return layer->bias && (is_linear(layer) || is_convolution(layer));
+}
 static bool has_x(const struct layer *layer) { return !layer->projected; }
 static bool mixes(const struct layer *layer) { return layer_mixes(layer); }
 static bool has_queries(const struct layer *layer) { return mixes(layer) && has_x(layer); }

@@ -64,7 +64,7 @@ TENSOR(B_G, b_g, BIAS, F32, "[d_ff]", has_gate_bias)
 TENSOR(W_2, w_2, WEIGHT, F32, "[d_ff][d_model]", has_ffn)
 TENSOR(B_2, b_2, BIAS, F32, "[d_model]", has_ffn_bias)
 TENSOR(W, w, WEIGHT, F32, "[d_model][d_out]", is_linear)
-TENSOR(B, b, BIAS, F32, "[d_out]", has_linear_bias)
+TENSOR(B, b, BIAS, F32, "[d_out]", has_bias_of_y)
 TENSOR(REL_BIAS, rel_bias, LEARNED, F32, "[rel_buckets][h]", has_relative, .variant = {{is_table, "[h][rel_width]"}},
        .shown.note = ", added to scaled scores by j - p")
 TENSOR(SINK, sink, LEARNED, F32, "[h]", has_sink,
@@ -99,7 +99,7 @@ TENSOR(BETA, beta, OF_CALL, F32, "[batch][n][h_v]", has_beta, .shown.note = ", h
 TENSOR(STATE, state, CACHE, F32, "[batch][h_v][d_k][d_v]", is_recurrent,
        .shown.note = ", read and written: of the tokens so far")
 TENSOR(CONV_STATE, conv_state, CACHE, F32, "[batch][conv_channels][conv_history]", has_history,
-       .shown.note = ", read and written: the last tokens' q, k and v before the convolution")
+       .shown.note = ", read and written: the last tokens before the convolution")
 TENSOR(W_A, w_a, WEIGHT, F32, "[d_model][h_v]", makes_decay, .variant = {{is_decay_column, "[d_model][h_v*d_k]"}})
 TENSOR(A_LOG, a_log, LEARNED, F32, "[h_v]", makes_decay)
 TENSOR(DT_B, dt_b, LEARNED, F32, "[h_v]", makes_decay, .variant = {{is_decay_column, "[h_v*d_k]"}})
@@ -111,3 +111,4 @@ TENSOR(W_Z, w_z, WEIGHT, F32, "[d_model][h_out*d_v]", has_out_gate)
 TENSOR(G_O, g_o, LEARNED, F32, "[d_v]", has_out_gate)
 TENSOR(W_GATE, w_gate, WEIGHT, F32, "[d_model][h*d_v]", has_z_gate, .variant = {{is_gate_of_heads, "[d_model][h]"}})
 TENSOR(B_GATE, b_gate, BIAS, F32, "[h*d_v]", has_z_gate_bias, .variant = {{is_gate_of_heads, "[h]"}})
+TENSOR(CONV_X, conv_x, LEARNED, F32, "[conv_channels][conv_taps]", is_convolution)

@@ -261,7 +261,7 @@ static bool compute_reference(struct job *job, bool pairs)
                      job->bounds.attn_open, job->attn_given);
     for (int values = 0; values < 2 && layer_has_cache(job->call.layer) && y > 0; values++)
         expect_cache(job, values);
-    for (int part = 0; layer_is_recurrent(job->call.layer) && part < inputs_compared(job->call.layer) && y > 0; part++)
+    for (int part = 0; layer_keeps_states(job->call.layer) && part < inputs_compared(job->call.layer) && y > 0; part++)
         expect_states(job, part);
     if (lse > 0)
         expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_drawn,

@@ -138,8 +138,8 @@ enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
                                                         TENSOR_V_SCALE};
     static const enum layer_tensor pages[CACHE_PARTS] = {TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE,
                                                          TENSOR_V_SCALE};
-    if (layer_is_recurrent(layer))
-        return part == 0 ? TENSOR_STATE : TENSOR_CONV_STATE;
+    if (layer_keeps_states(layer))
+        return part == 0 && layer_is_recurrent(layer) ? TENSOR_STATE : TENSOR_CONV_STATE;
     return (layer->cache == CACHE_PAGED ? pages : rows)[part];
 }
 
@@ -668,6 +668,7 @@ static void (*const drawers[TENSOR_COUNT])(const struct drawing *d) = {
     [TENSOR_DECAY] = draw_decays, [TENSOR_BETA] = draw_shares, [TENSOR_STATE] = draw_tokens,
     [TENSOR_CONV_STATE] = draw_tokens, [TENSOR_A_LOG] = draw_rates, [TENSOR_DT_B] = draw_tokens,
     [TENSOR_CONV_Q] = draw_tokens, [TENSOR_CONV_K] = draw_tokens, [TENSOR_CONV_V] = draw_tokens,
+    [TENSOR_CONV_X] = draw_tokens,
     [TENSOR_G_O] = draw_gains,
 };
 

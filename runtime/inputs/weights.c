@@ -180,7 +180,7 @@ static enum layer_tensor key_of_layer(const struct layer *layer)
     if (layer_has_tensor(layer, TENSOR_W_Q))
         return TENSOR_W_Q;
     if (!layer_attends(layer))
-        return layer_is_linear(layer) ? TENSOR_W : TENSOR_W_1;
+        return layer_is_linear(layer) ? TENSOR_W : layer_is_convolution(layer) ? TENSOR_CONV_X : TENSOR_W_1;
     if (layer_has_tensor(layer, TENSOR_W_O))
         return TENSOR_W_O;
     for (size_t i = 0; i < LEARNED; i++)
@@ -431,16 +431,22 @@ static bool choose_tensors(struct search *s)
         return diag_error(s->diag, s->place, "the names of %s are of one matrix for all heads, and the layer has %s; "
                           "give its weights attngen's names: w_q, w_k, …", s->convention->authors,
                           layer->split ? "input = split" : "w_o = conv");
-    if (s->convention->stored != AS_SPEC && layer_has_block(layer))
-        return diag_error(s->diag, s->place, "the names of %s are of attention alone, and the layer is a block; "
+    if (s->convention->stored != AS_SPEC && (layer_has_block(layer) || layer_is_recurrent(layer)))
+        return diag_error(s->diag, s->place, "the names of %s are of attention alone, and the layer is %s; "
                           "attngen import maps a model's blocks and attnrun pack --all NAME.layers packs them; or give "
-                          "the weights attngen's names: w_q, n1_g, w_1, …", s->convention->authors);
+                          "the weights attngen's names: w_q, n1_g, w_1, …", s->convention->authors,
+                          layer_has_block(layer) ? "a block" : "recurrent");
     for (size_t i = 0; s->convention->stored != AS_SPEC && i < sizeof refused / sizeof *refused; i++) {
         const struct tensor *tensor = find(s, refused[i].name, &count);
         if (tensor != NULL)
             diag_error(s->diag, s->place, "tensor \"%s\" is %s, which the layer cannot have", tensor->name,
                        refused[i].what);
     }
+    for (enum layer_tensor t = 0; layer_keeps_states(layer) && t < TENSOR_COUNT; t++)
+        if (layer_has_tensor(layer, t) && tensor_is_packed(layer_tensor_row(t)->kind))
+            add(s, as_it_lies(t), layer_tensor_name(t), NULL);
+    if (layer_keeps_states(layer))
+        return s->diag->errors == errors;
     for (enum role role = !layer_attends(layer) ? ROLES : layer->projected ? O : Q; role < ROLES; role++) {
         add_role(s, role, false);
         add_role(s, role, true);

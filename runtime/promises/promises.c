@@ -329,7 +329,7 @@ static size_t past_length(const struct layer *layer, const struct inputs *in, en
 static size_t touchable(const struct layer *layer, const struct inputs *in, int part)
 {
     size_t end = 0;
-    if (layer_is_recurrent(layer))
+    if (layer_keeps_states(layer))
         return inputs_cache_bytes(layer, in, part);
     for (size_t b = 0; b < in->batch; b++)
         for (int64_t back = 1; back <= inputs_first(layer, in, b) + (int64_t)inputs_rows(layer, in, b) &&
@@ -967,7 +967,7 @@ static bool can_return(const struct layer *layer, int error)
     switch (error) {
     case KERNEL_LENGTH:
         return layer_has_tensor(layer, TENSOR_LENGTHS) || layer_has_tensor(layer, TENSOR_PAST) ||
-               layer_has_tensor(layer, TENSOR_PREFIX) || layer->source_kept || layer_is_recurrent(layer);
+               layer_has_tensor(layer, TENSOR_PREFIX) || layer->source_kept || inputs_compared(layer) > 0;
     case KERNEL_BROADCAST:
         return pairs;
     case KERNEL_NONFINITE:
@@ -998,8 +998,9 @@ static bool texts_are_right(struct trial *t)
         {"norm x", layer_norms_first(t->layer)}, {"round x", !t->layer->projected},
         {"round source", t->layer->cross},
         {"transpose", attends}, {"project", attends}, {"mix", made || t->layer->gate != GATE_NONE},
-        {"convolve", made && (t->layer->conv_taps > 0 || t->layer->qk_norm != NORM_NONE ||
-                              t->layer->rule != RULE_LINEAR)}, {"append", caches},
+        {"convolve", layer_is_convolution(t->layer) ||
+                     (made && (t->layer->conv_taps > 0 || t->layer->qk_norm != NORM_NONE ||
+                               t->layer->rule != RULE_LINEAR))}, {"append", caches},
         {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
         {"attend", attends}, {"join", caches}, {"rule", layer_is_recurrent(t->layer)},
         {"gate", t->layer->gate != GATE_NONE || (made && t->layer->out_gate != OUT_GATE_NONE)},

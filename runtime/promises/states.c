@@ -270,7 +270,8 @@ static bool ends_are_right(struct trial *t)
 
 /* ---- x ---------------------------------------------------------------------------------------------------------- */
 
-/* A number of x that is NaN reaches its own token and those after it, of its sequence alone. */
+/* A number of x that is NaN reaches its own token and those after it, of its sequence alone; of a convolution those
+ * that have it among their taps, in its column alone. */
 static bool rows_stay(struct trial *t)
 {
     const size_t d = (size_t)t->layer->d_out, n = t->in->n;
@@ -282,13 +283,16 @@ static bool rows_stay(struct trial *t)
         return true;
     inputs_copy(&in, t->layer, t->in);
     const size_t width = (size_t)t->layer->d_model;
-    ((float *)in.tensor[TENSOR_X])[(b * n + token) * width + random_bits(&random) % width] = NAN;
+    const bool of_taps = layer_is_convolution(t->layer);
+    const size_t column = random_bits(&random) % width, last = of_taps ? token + (size_t)t->layer->conv_history : n;
+    ((float *)in.tensor[TENSOR_X])[(b * n + token) * width + column] = NAN;
     trial_prepare(t, 12, 1);
     bool good = trial_forward(t, &in, "NaN in x");
     const float *const now = t->now.y.data, *const base = t->base.y.data;
     for (size_t at = 0; good && at < trial_count(t, TENSOR_Y); at++) {
         const size_t row = at / d % n;
-        const bool reached = at / d / n == b && row >= token && row < tokens;
+        const bool reached = at / d / n == b && row >= token && row < tokens && row <= last &&
+                             (!of_taps || at % d == column);
         if (reached ? isfinite(now[at]) : memcmp(&now[at], &base[at], sizeof *now) != 0)
             good = violated(t, "NaN in x of token %zu of sequence %zu: y[%zu][%zu][%zu] is %.9g, before it was %.9g",
                             token, b, at / d / n, row, at % d, (double)now[at], (double)base[at]);
@@ -358,8 +362,8 @@ static bool moves_are_right(struct trial *t)
 
 bool states_hold(struct trial *t)
 {
-    if (!layer_is_recurrent(t->layer) || t->in->batch * t->in->n == 0)
+    if (!layer_keeps_states(t->layer) || t->in->batch * t->in->n == 0)
         return true;
-    return cuts_agree(t) && moves_are_right(t) &&
+    return cuts_agree(t) && (inputs_compared(t->layer) == 0 || moves_are_right(t)) &&
            (t->layer->projected ? numbers_stay(t) && ends_are_right(t) : rows_stay(t));
 }

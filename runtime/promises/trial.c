@@ -76,7 +76,7 @@ static void take_changed(const struct trial *t, int part, unsigned char *kept, c
     const size_t size = layer_tensor_size(t->layer, inputs_cache_of(t->layer, part));
     const size_t states = trial_cache_bytes(t, part) / (t->in->batch > 0 ? t->in->batch : 1);
     for (size_t b = 0; b < t->in->batch; b++) {
-        if (layer_is_recurrent(t->layer) && inputs_keys(t->in, b) > 0)
+        if (layer_keeps_states(t->layer) && inputs_keys(t->in, b) > 0)
             memcpy(kept + b * states, now + b * states, states);
         for (size_t row = 0; layer_has_cache(t->layer) && row < inputs_keys(t->in, b); row++)
             for (size_t i = 0; i < (size_t)t->layer->h_kv; i++) {

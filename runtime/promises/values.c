@@ -340,7 +340,7 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
 static bool with_poison(struct trial *t, const float values[3], enum extent extent, enum demand demand,
                         const char *what)
 {
-    if (layer_is_recurrent(t->layer)) /* states.c has such calls */
+    if (layer_keeps_states(t->layer)) /* states.c has such calls */
         return true;
     struct poison p = make_poison(t, values, extent);
     trial_prepare(t, 12, 1);

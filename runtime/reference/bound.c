@@ -1017,7 +1017,7 @@ static void compute(struct reference *reference, struct bounds *bounds, const st
     reference_compute(reference, layer, &in, sample, observe, &p);
     if (!layer_attends(layer)) {
         make_bounds(&p, in.batch * reference->y_rows.count * (size_t)layer->d_out, 0, 0);
-        if (layer_is_recurrent(layer))
+        if (layer_keeps_states(layer))
             state_errors(&p, reference);
         else
             block_tail_errors(&p, reference);

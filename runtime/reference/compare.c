@@ -252,7 +252,7 @@ void compare_cache(struct comparison *c, const struct layer *layer, const struct
     const size_t heads = (size_t)layer->h_kv;
     const size_t of_head = (size_t)(layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len);
     const void *before[CACHE_PARTS];
-    if (layer_is_recurrent(layer)) {
+    if (layer_keeps_states(layer)) {
         compare_states(c, layer, in, reference, bounds, values, after[values], gates);
         return;
     }
@@ -301,7 +301,8 @@ double compare_shown_error(const struct comparison *c)
 void compare_print_miss(const struct comparison *c, FILE *out)
 {
     fputs(layer_tensor_name(c->tensor), out);
-    const bool four = c->tensor == TENSOR_ATTN || layer_tensor_row(c->tensor)->kind == TENSOR_CACHE;
+    const bool four = c->tensor == TENSOR_ATTN ||
+                      (c->tensor != TENSOR_CONV_STATE && layer_tensor_row(c->tensor)->kind == TENSOR_CACHE);
     for (int i = 0; i < (four ? 4 : 3); i++)
         fprintf(out, "[%zu]", c->index[i]);
     fprintf(out, " is %.9g; the reference has %.9g; %zu of %zu elements miss", c->actual, c->expected, c->misses,

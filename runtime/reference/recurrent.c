@@ -118,13 +118,16 @@ static double silu_error(double a, double error)
            BOUND_VANISHED;
 }
 
-/* The convolution of a head's columns over tokens, then silu, in place; and what later calls remember. `channel`: that
- * of the first column */
+/* The convolution of columns over tokens, then maybe silu, in place; and what later calls remember. `channel`: that of
+ * the first column */
 static void convolve(struct sequence *s, struct made *rows, enum layer_tensor taps, size_t channel)
 {
     const size_t count = (size_t)s->layer->conv_taps, history = (size_t)s->layer->conv_history;
     const size_t all = (size_t)s->layer->conv_channels, columns = rows->columns, total = s->tokens + history;
     const float *const w = inputs_floats(s->in, taps);
+    const bool own = layer_is_convolution(s->layer), silu = !own || s->layer->activation == ACTIVATION_SILU;
+    const float *const bias = own ? inputs_floats(s->in, TENSOR_B) : NULL;
+    const int part = inputs_compared(s->layer) - 1;
     double *const value = memory_get(2 * total, sizeof *value);
     for (size_t c = 0; c < columns; c++) {
         double *const error = value + total;
@@ -138,24 +141,25 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
         for (size_t t = 0; t < history; t++) {
             if (s->jitter != NULL)
                 continue;
-            s->reference->cache[1][first + t] = value[s->tokens + t];
+            s->reference->cache[part][first + t] = value[s->tokens + t];
             if (s->bounds != NULL)
-                s->bounds->cache[1].worst[first + t] = s->bounds->cache[1].drawn[first + t] = error[s->tokens + t];
+                s->bounds->cache[part].worst[first + t] = s->bounds->cache[part].drawn[first + t] =
+                    error[s->tokens + t];
         }
         for (size_t t = 0; t < s->tokens; t++) {
-            double sum = 0, size = 0, moved = 0;
+            double sum = bias != NULL ? (double)bias[c] : 0, size = fabs(sum), moved = 0;
             for (size_t j = 0; j < count; j++) {
                 const double tap = (double)w[c * count + j];
                 sum += tap * value[t + j];
                 size += fabs(tap * value[t + j]);
-                moved += fabs(tap) * error[t + j];
+                moved += fabs(tap) * error[t + j] + s->rounding->phi * fabs(value[t + j]);
             }
             const double off = moved + gamma_of(count + 1) * (size + moved) +
                                (double)(count + 1) * (s->rounding->omega + s->rounding->phi);
             sum += jitter_of(s->jitter, size);
-            rows->value[t * columns + c] = block_activation(ACTIVATION_SILU, sum) *
-                                           (1 + jitter_of(s->jitter, 4 + 2 * fabs(sum)));
-            rows->error[t * columns + c] = size + moved <= FLT_MAX ? silu_error(sum, off) : INFINITY;
+            rows->value[t * columns + c] = !silu ? sum : block_activation(ACTIVATION_SILU, sum) *
+                                                         (1 + jitter_of(s->jitter, 4 + 2 * fabs(sum)));
+            rows->error[t * columns + c] = !(size + moved <= FLT_MAX) ? INFINITY : silu ? silu_error(sum, off) : off;
         }
     }
     free(value);
@@ -380,7 +384,13 @@ static void compute_sequence(struct sequence *s)
     const struct layer *const l = s->layer;
     const size_t history = (size_t)(l->conv_channels * l->conv_history);
     for (size_t at = s->b * history; at < (s->b + 1) * history; at++) /* what no token of the call changes */
-        s->reference->cache[1][at] = inputs_number(l, s->in, TENSOR_CONV_STATE, at);
+        s->reference->cache[inputs_compared(l) - 1][at] = inputs_number(l, s->in, TENSOR_CONV_STATE, at);
+    if (layer_is_convolution(l)) {
+        struct made y = given(s, TENSOR_X, l->d_model);
+        convolve(s, &y, TENSOR_CONV_X, 0);
+        keep_rows(s, &y, NULL);
+        return;
+    }
     take_states(s);
     make_inputs(s);
     if (l->projected) {

@@ -763,7 +763,7 @@ void reference_clear_padding(const struct layer *layer, const struct inputs *in,
 void reference_compute(struct reference *reference, const struct layer *layer, const struct inputs *in, bool sample,
                        reference_observer *observer, void *context)
 {
-    const bool attends = layer_attends(layer), recurs = layer_is_recurrent(layer);
+    const bool attends = layer_attends(layer), recurs = layer_keeps_states(layer);
     const bool blocks = layer_has_block(layer) || !(attends || recurs), mixes = layer_mixes(layer);
     const struct norm_rounding none = {.factor = 1};
     const size_t h = (size_t)layer->h, batch = attends && in->n > 0 ? in->batch : 0; /* sequences that have a query */

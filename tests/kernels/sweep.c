@@ -499,14 +499,31 @@ static void draw_rows(struct dice *dice, struct draft *d)
     d->batch_rows = drawn.batch_rows;
 }
 
+/* A convolution over tokens */
+static void draw_convolution(struct dice *dice, struct draft *d)
+{
+    d->layer = "conv";
+    d->channels = chance(dice, 0.2) ? near_edge(dice, 1500) : near_edge(dice, 200);
+    d->conv_taps = chance(dice, 0.3) ? near_edge(dice, 40) : between(dice, 1, 6);
+    d->bias = chance(dice, 0.5) ? "true" : NULL;
+    d->activation = chance(dice, 0.5) ? "silu" : NULL;
+}
+
 /* A layer with a state in place of the one that was drawn. */
 static void draw_states(struct dice *dice, struct draft *d)
 {
     const struct draft drawn = *d;
     const bool given = chance(dice, 0.5);
     *d = (struct draft){NOTHING_DRAWN, .layer = "recurrent", .crowded = chance(dice, 0.2)};
-    d->scale = drawn.scale;
     d->size = drawn.size;
+    d->seq_len = chance(dice, 0.2) ? 1 : near_edge(dice, d->crowded ? 20 : 90);
+    d->mask = chance(dice, 0.4) ? MASK_PADDING : 0;
+    d->pad_rows = d->mask != 0 ? "skipped" : NULL;
+    if (chance(dice, 0.25)) {
+        draw_convolution(dice, d);
+        return;
+    }
+    d->scale = drawn.scale;
     d->input = given ? "projected" : NULL;
     d->rule = WORD(dice, "linear", "gated", "delta", "gated_delta", NULL);
     const bool decays = d->rule == NULL || is(d->rule, "gated") || is(d->rule, "gated_delta");
@@ -516,10 +533,7 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->h = chance(dice, 0.5) ? d->h_v * PICK(dice, 1, 1, 2, 3, 5) : divisor(dice, d->h_v, d->h_v);
     d->d_k = near_edge(dice, 130);
     d->d_v = chance(dice, 0.3) ? 0 : near_edge(dice, 170);
-    d->seq_len = chance(dice, 0.2) ? 1 : near_edge(dice, d->crowded ? 20 : 90);
     d->exact_chunks = chance(dice, 0.3) ? "true" : NULL;
-    d->mask = chance(dice, 0.4) ? MASK_PADDING : 0;
-    d->pad_rows = d->mask != 0 ? "skipped" : NULL;
     if (given)
         return;
     d->d_model = near_edge(dice, 130);
@@ -713,7 +727,7 @@ static bool may_restate(const struct draft *d, enum key key)
     case KEY_HEADS: return projected && attends;
     case KEY_INPUT: case KEY_W_O: case KEY_SCORES: return attends;
     case KEY_BIAS: return attends || is(d->layer, "linear");
-    default: return key == KEY_WEIGHT_LAYOUT && !(projected && !attends);
+    default: return key == KEY_WEIGHT_LAYOUT && !(projected && !attends) && !is(d->layer, "conv");
     }
 }
 
@@ -1163,6 +1177,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
+    F("convolution of x", is(d->layer, "conv")) F("convolution, padding", is(d->layer, "conv") && d->pad_rows) \
+    F("convolution of many taps", is(d->layer, "conv") && d->conv_taps > 8) \
     F("layer ffn", is(d->layer, "ffn")) F("layer linear", is(d->layer, "linear")) \
     F("linear, normed", is(d->layer, "linear") && d->norm_eps > 0) F("linear, activation", d->activation != NULL) \
     F("linear, softcap", is(d->layer, "linear") && d->softcap > 0) \

@@ -80,6 +80,12 @@ GATED = ["silu", "gelu", "gelu_pytorch_tanh"]
 FAMILIES = {}
 
 
+def labels(name, words):
+    """Classes of decoders with labels: of sequences, tokens, questions."""
+    endings = dict(s="ForSequenceClassification", t="ForTokenClassification", q="ForQuestionAnswering")
+    return [name + endings[word] for word in words]
+
+
 def family(name, *classes, config=None, **more):
     def note(draw):
         FAMILIES[name] = (draw, classes, config, more)
@@ -87,18 +93,18 @@ def family(name, *classes, config=None, **more):
     return note
 
 
-@family("llama", "LlamaForCausalLM", "LlamaModel")
+@family("llama", "LlamaForCausalLM", "LlamaModel", *labels("Llama", "stq"))
 def _(r):
     return {**llama_like(r, d_k=True), **some(r, attention_bias=[True, False], mlp_bias=[True, False], hidden_act=GATED)}
 
 
-@family("gemma", "GemmaForCausalLM", "GemmaModel")
+@family("gemma", "GemmaForCausalLM", "GemmaModel", *labels("Gemma", "st"))
 def _(r):
     return {**llama_like(r, d_k=True), "head_dim": r.choice([4, 8, 12]), **some(
         r, attention_bias=[True, False], hidden_act=["gelu", "gelu_pytorch_tanh"])}
 
 
-@family("gemma3_text", "Gemma3ForCausalLM", "Gemma3TextModel")
+@family("gemma3_text", "Gemma3ForCausalLM", "Gemma3TextModel", "Gemma3TextForSequenceClassification")
 def _(r):
     of = {**llama_like(r), "head_dim": r.choice([4, 8, 12]), **some(
         r, attention_bias=[True, False], query_pre_attn_scalar=[8, 20], sliding_window=[3, 5],
@@ -108,12 +114,12 @@ def _(r):
     return {**of, **(layer_types(r, of["num_hidden_layers"]) if r.random() < 0.7 else {})}
 
 
-@family("phi", "PhiForCausalLM", "PhiModel")
+@family("phi", "PhiForCausalLM", "PhiModel", *labels("Phi", "st"))
 def _(r):
     return {**llama_like(r, part=True), **some(r, hidden_act=ACTS)}
 
 
-@family("phi3", "Phi3ForCausalLM", "Phi3Model")
+@family("phi3", "Phi3ForCausalLM", "Phi3Model", *labels("Phi3", "st"))
 def _(r):
     of = llama_like(r)
     theta = of["rope_parameters"]["rope_theta"]
@@ -121,18 +127,18 @@ def _(r):
         r, sliding_window=[None, 4], hidden_act=GATED), "pad_token_id": 0, "eos_token_id": 1}
 
 
-@family("starcoder2", "Starcoder2ForCausalLM", "Starcoder2Model")
+@family("starcoder2", "Starcoder2ForCausalLM", "Starcoder2Model", *labels("Starcoder2", "st"))
 def _(r):
     return {**llama_like(r), **some(r, sliding_window=[None, 4], hidden_act=ACTS, use_bias=[True, False])}
 
 
-@family("ministral", "MinistralForCausalLM", "MinistralModel")
+@family("ministral", "MinistralForCausalLM", "MinistralModel", *labels("Ministral", "stq"))
 def _(r):
     of = {**llama_like(r, d_k=True), **some(r, sliding_window=[3, 5], hidden_act=GATED)}
     return {**of, **(layer_types(r, of["num_hidden_layers"]) if r.random() < 0.7 else {})}
 
 
-@family("smollm3", "SmolLM3ForCausalLM", "SmolLM3Model")
+@family("smollm3", "SmolLM3ForCausalLM", "SmolLM3Model", *labels("SmolLM3", "stq"))
 def _(r):
     of = {**llama_like(r), **some(r, sliding_window=[3, 5], use_sliding_window=[True, False], attention_bias=[True, False],
                                   mlp_bias=[True, False]), "pad_token_id": 0}
@@ -141,7 +147,7 @@ def _(r):
     return {**of, **(layer_types(r, of["num_hidden_layers"]) if r.random() < 0.5 else {})}
 
 
-@family("stablelm", "StableLmForCausalLM", "StableLmModel")
+@family("stablelm", "StableLmForCausalLM", "StableLmModel", *labels("StableLm", "st"))
 def _(r):
     return {**llama_like(r, part=True), **some(r, use_qkv_bias=[True, False], use_parallel_residual=[True, False],
                                                hidden_act=GATED)}
@@ -167,7 +173,7 @@ def _(r):
                                     attention_multiplier=[1.0, 0.125])}
 
 
-@family("gptj", "GPTJForCausalLM", "GPTJModel")
+@family("gptj", "GPTJForCausalLM", "GPTJModel", *labels("GPTJ", "sq"))
 def _(r):
     of = sizes(r, "n_embd", "n_head", "n_layer")
     d = of["n_embd"] // of["n_head"]
@@ -175,7 +181,7 @@ def _(r):
                          tie_word_embeddings=[True, False]), "bos_token_id": 1, "eos_token_id": 2}
 
 
-@family("gpt_neo", "GPTNeoForCausalLM", "GPTNeoModel")
+@family("gpt_neo", "GPTNeoForCausalLM", "GPTNeoModel", *labels("GPTNeo", "stq"))
 def _(r):
     of = sizes(r, h="num_heads", layers="num_layers", even=False)
     kinds = [[[r.choice(["global", "local"])], 1] for _ in range(of["num_layers"])]
@@ -184,13 +190,13 @@ def _(r):
         tie_word_embeddings=[True, False]), "bos_token_id": 1, "eos_token_id": 2}
 
 
-@family("gpt_neox", "GPTNeoXForCausalLM", "GPTNeoXModel")
+@family("gpt_neox", "GPTNeoXForCausalLM", "GPTNeoXModel", *labels("GPTNeoX", "stq"))
 def _(r):
     of = llama_like(r, part=True, kv=False)
     return {**of, **some(r, hidden_act=ACTS, use_parallel_residual=[True, False], attention_bias=[True, True, False])}
 
 
-@family("opt", "OPTForCausalLM", "OPTModel")
+@family("opt", "OPTForCausalLM", "OPTModel", *labels("OPT", "sq"))
 def _(r):
     return {**sizes(r, even=False), **some(
         r, max_position_embeddings=[12, 30], ffn_dim=[12, 24], do_layer_norm_before=[True, False],
@@ -199,12 +205,12 @@ def _(r):
         tie_word_embeddings=[True, False]), "pad_token_id": 1}
 
 
-@family("bloom", "BloomForCausalLM", "BloomModel")
+@family("bloom", "BloomForCausalLM", "BloomModel", *labels("Bloom", "stq"))
 def _(r):
     return {**sizes(r, h="n_head", layers="n_layer", even=False), **some(r, tie_word_embeddings=[True, False])}
 
 
-@family("falcon", "FalconForCausalLM", "FalconModel")
+@family("falcon", "FalconForCausalLM", "FalconModel", *labels("Falcon", "stq"))
 def _(r):
     of = {**sizes(r), **some(r, new_decoder_architecture=[True, False], multi_query=[True, False], parallel_attn=[True, False],
                              bias=[True, False], ffn_hidden_size=[None, 24], tie_word_embeddings=[True, False],
@@ -228,12 +234,12 @@ def bart(r, pad=1, act=ACTS):
         "pad_token_id": pad, "decoder_start_token_id": 2, "bos_token_id": 0, "eos_token_id": 2, "forced_eos_token_id": 2}
 
 
-@family("bart", "BartForConditionalGeneration", "BartModel")
+@family("bart", "BartForConditionalGeneration", "BartModel", *labels("Bart", "sq"))
 def _(r):
     return bart(r)
 
 
-@family("mbart", "MBartForConditionalGeneration", "MBartModel")
+@family("mbart", "MBartForConditionalGeneration", "MBartModel", *labels("MBart", "sq"))
 def _(r):
     return bart(r)
 
@@ -258,12 +264,12 @@ def t5(r):
         tie_word_embeddings=[True, False]), "decoder_start_token_id": 0}
 
 
-@family("t5", "T5ForConditionalGeneration", "T5Model")
+@family("t5", "T5ForConditionalGeneration", "T5Model", *labels("T5", "stq"))
 def _(r):
     return t5(r)
 
 
-@family("mt5", "MT5ForConditionalGeneration", "MT5Model")
+@family("mt5", "MT5ForConditionalGeneration", "MT5Model", *labels("MT5", "stq"))
 def _(r):
     return t5(r)
 
@@ -304,7 +310,7 @@ def _(r):
     return {**bert(r), "pad_token_id": r.choice([0, 1])}
 
 
-@family("electra", *heads("Electra", "ForPreTraining"))
+@family("electra", *heads("Electra", "ForPreTraining", "ForMultipleChoice", "ForCausalLM"))
 def _(r):
     of = bert(r)
     return {**of, "embedding_size": r.choice([of["hidden_size"], 6, 10])}
@@ -345,17 +351,17 @@ def _(r):
     return {**of, "use_bidirectional_attention": True, "sliding_window": r.choice([6, 7, 8])}
 
 
-@family("olmo", "OlmoForCausalLM", "OlmoModel")
+@family("olmo", "OlmoForCausalLM", "OlmoModel", *labels("Olmo", "s"))
 def _(r):
     return {**llama_like(r), **some(r, attention_bias=[True, False], hidden_act=GATED)}
 
 
-@family("olmo2", "Olmo2ForCausalLM", "Olmo2Model")
+@family("olmo2", "Olmo2ForCausalLM", "Olmo2Model", *labels("Olmo2", "s"))
 def _(r):
     return {**llama_like(r), **some(r, attention_bias=[True, False], hidden_act=GATED)}
 
 
-@family("olmo3", "Olmo3ForCausalLM", "Olmo3Model")
+@family("olmo3", "Olmo3ForCausalLM", "Olmo3Model", *labels("Olmo3", "s"))
 def _(r):
     of = {**llama_like(r), **some(r, attention_bias=[True, False], sliding_window=[3, 5])}
     of["rope_parameters"] = {"full_attention": of["rope_parameters"],
@@ -363,13 +369,13 @@ def _(r):
     return {**of, **(layer_types(r, of["num_hidden_layers"]) if r.random() < 0.7 else {})}
 
 
-@family("nemotron", "NemotronForCausalLM", "NemotronModel")
+@family("nemotron", "NemotronForCausalLM", "NemotronModel", *labels("Nemotron", "stq"))
 def _(r):
     return {**llama_like(r, part=True), **some(r, attention_bias=[True, False], mlp_bias=[True, False],
                                                hidden_act=["relu2", "gelu", "silu"])}
 
 
-@family("modernbert", *heads("ModernBert")[:4])
+@family("modernbert", *heads("ModernBert", "ForMultipleChoice"))
 def _(r):
     of = {**sizes(r), **some(
         r, intermediate_size=[12, 20], max_position_embeddings=[16, 40], norm_bias=[True, False], local_attention=[6, 8],
@@ -381,10 +387,11 @@ def _(r):
     return {**of, **(layer_types(r, of["num_hidden_layers"]) if r.random() < 0.5 else {}), "eos_token_id": 1, "bos_token_id": 2}
 
 
-@family("eurobert", "EuroBertModel", "EuroBertForMaskedLM", "EuroBertForTokenClassification")
+@family("eurobert", "EuroBertModel", "EuroBertForMaskedLM", "EuroBertForTokenClassification",
+        "EuroBertForSequenceClassification")
 def _(r):
     return {**llama_like(r, d_k=True), **some(r, attention_bias=[True, False], mlp_bias=[True, False], num_labels=[3]),
-            "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
+            "classifier_pooling": "bos", "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
 
 
 def hybrid(r, d=None):
@@ -501,7 +508,9 @@ def draw(name, seed, folder):
     torch.manual_seed(seed)
     given, kind = drawer(r), getattr(t, r.choice(classes))
     if kind.__name__.endswith("QuestionAnswering"):
-        given.pop("num_labels")
+        given.pop("num_labels", None)
+    elif kind.__name__.endswith("Classification"):
+        given["num_labels"] = r.choice([1, 2, 3, 5]) if name != "bart" else 3  # which a file of it need not say
     model = kind((getattr(t, config) if config else kind.config_class)(**given))
     with torch.no_grad():
         for key, weight in model.named_parameters():
@@ -530,9 +539,23 @@ def heads_of(model, out):
     return {ours: out[theirs].contiguous() for theirs, ours in names.items() if out.get(theirs) is not None}
 
 
+def labelled(c, model, out):
+    """Answers of a decoder's class with labels, by our names; nothing of another class."""
+    name = "score" if "score" in c.fields["args"] else "classifier"
+    if "start_logits" in out:
+        return {"qa_outputs": torch.stack([out.start_logits, out.end_logits], -1)}
+    if type(model).__name__.endswith("TokenClassification"):
+        return {name: out.logits.contiguous()}
+    return {"last_" + name: out.logits} if type(model).__name__.endswith("SequenceClassification") else {}
+
+
 def check_decoder(c, model, vocab, r):
     ids = torch.randint(2, vocab, (2, TOKENS))
-    theirs = heads_of(model, model(input_ids=ids))
+    text = model.config.get_text_config()
+    text.pad_token_id = text.pad_token_id if text.pad_token_id is not None else 0
+    out = model(input_ids=ids + (ids == text.pad_token_id))
+    ids = ids + (ids == text.pad_token_id)
+    theirs = labelled(c, model, out) or heads_of(model, out)
     if "project_out" in c.fields["args"] and "hidden" in theirs:
         theirs["project_out"] = theirs.pop("hidden")
     past = torch.zeros(2, dtype=torch.int32)
@@ -542,11 +565,12 @@ def check_decoder(c, model, vocab, r):
         at, mine = 0, {key: torch.zeros(rows.shape, dtype=torch.float32) for key, rows in theirs.items()}
         for n in cuts:
             part = ids[:, at:at + n].to(torch.int32).contiguous()
-            outs = {key: torch.full((2, n, rows.shape[-1]), 7.0) for key, rows in theirs.items()}
+            outs = {key: torch.full((2, n, rows.shape[-1]) if rows.dim() == 3 else rows.shape, 7.0)
+                    for key, rows in theirs.items()}
             past[:] = at
             c.run("args", "run", ids=part, past=past, batch=2, n=n, **kept, **outs)
             for key, rows in outs.items():
-                mine[key][:, at:at + n] = rows
+                (mine[key][:, at:at + n] if rows.dim() == 3 else mine[key])[:] = rows
             at += n
         worst = max([worst] + [worse(mine[key], rows) for key, rows in theirs.items()])
     if "states" in kept and worst > CLOSE: # norms of a head's outputs near 0 carry any rounding far
@@ -592,14 +616,22 @@ def check_both(c, model, vocab, r):
     ids = (ids + (ids == pad)) * mask + (1 - mask) * pad
     far = torch.randint(2, vocab, (2, TOKENS - 2))
     far = far + (far == pad)
+    ends = torch.tensor(LENGTHS) - 1  # where a sequence's mark of the end stands
+    classed = type(model).__name__.endswith("SequenceClassification")
+    if classed:
+        ids = ids + (ids == model.config.eos_token_id)
+        ids[range(2), ends] = model.config.eos_token_id
+        far = torch.cat([far, far[:, :2]], 1)
     out = model(input_ids=ids, attention_mask=mask, decoder_input_ids=far)
-    theirs = heads_of(model, out)
+    theirs = labelled(c, model, out) or heads_of(model, out)
+    if classed:
+        theirs = {"classifier": out.logits[:, None].expand(-1, TOKENS, -1).contiguous()}
     source = torch.full(out.encoder_last_hidden_state.shape, 7.0, dtype=torch.float32)
     lengths = torch.tensor(LENGTHS, dtype=torch.int32)
     c.run("encode_args", "encode", ids=ids.to(torch.int32), lengths=lengths, hidden=source, batch=2, n=TOKENS)
     worst = worse(source, out.encoder_last_hidden_state, mask.bool())
     past, cache = torch.zeros(2, dtype=torch.int32), c.memory(c.size("of_cache"))
-    for cuts in ([TOKENS - 2], [3] + [1] * (TOKENS - 5)):
+    for cuts in ([far.shape[1]], [3] + [1] * (far.shape[1] - 3)):
         at, mine = 0, {key: torch.zeros(rows.shape, dtype=torch.float32) for key, rows in theirs.items()}
         for n in cuts:
             part = far[:, at:at + n].to(torch.int32).contiguous()
@@ -610,7 +642,8 @@ def check_both(c, model, vocab, r):
             for key, rows in outs.items():
                 mine[key][:, at:at + n] = rows
             at += n
-        worst = max([worst] + [worse(mine[key], rows) for key, rows in theirs.items()])
+        worst = max([worst] + [worse(mine[key][range(2), ends], rows[:, 0]) if classed else worse(mine[key], rows)
+                               for key, rows in theirs.items()])
     return worst
 
 

@@ -40,7 +40,8 @@ check "as of attngen model" eval '"$attngen" model sized/bert.layers -o sized_c 
     cp sized/*.layer* sized_c && diff -r sized sized_c'
 ends 2 "$attngen" import "$models/bert" -o none --specs --size small; says "--specs writes no C, which --size is for"
 ends 0 "$attngen" import "$models/llama" --specs -o large --cache-len 40000000
-says "large/llama.layers: note: about 0.0 GB of packed weights, and 5.1 GB of cache for each sequence"
+says "large/llama.layers: note: about 0.0 GB of packed weights (--weight-type bf16: 0.0, i8: 0.0, i4: 0.0); \
+0.0 GB of memory to pack them; 5.1 GB of cache for each sequence (--cache-len and --cache-type make that less)"
 check "of a small one nothing is said" test -z "$("$attngen" import "$models/llama" --specs -o large 2>&1)"
 check "the rules name what was read" eval '"$attngen" import "$models/llama" -o ruled --isa scalar --deps ruled.d &&
     grep -qF "ruled/llama_model.c ruled/llama_model.h: $models/llama/config.json $models/llama/model.safetensors.index.json \
@@ -238,8 +239,8 @@ class bert_classes "$(is BertForQuestionAnswering)" 'no tensor "qa_outputs.weigh
 class bert '"architectures": ["BertModel", "BertForMaskedLM"],' 'architectures has "BertModel" and "BertForMaskedLM"; write the one'
 class bert '"architectures": "BertModel",' 'architectures is "BertModel"; a list of one class is needed'
 class bert_classes '' 'architectures is missing, and tensor "classifier.bias" is that of a head'
-class gpt2 '' "architectures is missing; write the model's class, which is one of GPT2LMHeadModel or GPT2Model"
-class gpt2 "$(is GPT2ForSequenceClassification)" 'architectures has "GPT2ForSequenceClassification"'
+class gpt2 '' "architectures is missing; write the model's class, which is one of GPT2ForQuestionAnswering, GPT2ForSequenceClassification"
+class gpt2 "$(is GPT2DoubleHeadsModel)" 'architectures has "GPT2DoubleHeadsModel"'
 wrong bert_classes 's/"id2label": \{/"num_labels": 2, "id2label": {/' 'id2label has 3 classes, and num_labels is 2'
 wrong bert_classes 's/"id2label"/"gone2"/' 'num_labels is 2, by itself, by id2label or by default, and tensor "classifier.weight" is [3]'
 wrong gpt2 's/("tie_word_embeddings": )true/\1false/' 'no tensor "lm_head.weight"; [19][16] of gpt2 is needed, or tie_word_embeddings = true'
@@ -317,7 +318,7 @@ ends 0 "$attngen" help import; prints '--cache-len N'
 ends 0 "$attngen" import --specs --help; prints 'usage: attngen import DIR'
 
 ends 0 "$attngen" import --list; prints 'bert             BertForMaskedLM BertForMultipleChoice'
-prints 'T5EncoderModel T5ForConditionalGeneration T5Model T5WithLMHeadModel (published name)'
+prints 'T5Model T5WithLMHeadModel (published name)'
 prints 'marian           MarianMTModel MarianModel'
 check "each row of the table has classes" eval '! "$attngen" import --list | grep -v "^[a-z0-9_-]*  *[A-Z].*Model"'
 
@@ -366,6 +367,26 @@ more x; refused 2 'tensor "x" [1] is not known of bert models; what it does woul
 more 'a\"\n[head x]\nw = \"b'; refused 2 'tensor "a"\x0a[head x]\x0aw = "b" [1] is not known'
 more '\u0085\u202e'; refused 2 'tensor "\xc2\x85\xe2\x80\xae" [1] is not known'
 more encoder.layer.0.attention.self.query.lora_A; refused 2 'query.lora_A" [1] is not known'
+
+# ---- names of classes ----
+
+model bert_classes
+text=$(<m/config.json)
+text=${text/'"LABEL_0",'/'"*/ int x; /*??/\n\u00e9%d \\\"",'}
+text=${text/'"LABEL_1",'/'"B-PER",'}
+printf '%s\n' "${text/'"LABEL_2"'/"\"$(printf %0500d 0)\""}" >m/config.json
+check "labels" "$attngen" import m -o labels --isa scalar --name l
+says_line '0 = "%2A/ int x; /%2A%3F%3F/%0A%C3%A9%25d %5C%22"' labels/l.layers
+says_line ' \* 0 %2A/ int x; /%2A%3F%3F/%0A%C3%A9%25d %5C%22' labels/l_model.h
+says_line ' \* 1 B-PER' labels/l_model.h
+says_line ' \* 2 0{77}\.\.\.' labels/l_model.h
+says_line '#define L_LABELS 3 .*' labels/l_model.h
+check "which a compiler takes" eval '$CC $strict -fsyntax-only labels/l_model.c'
+sed -i 's/^1 = "B-PER"/1 = "*\/ int x;"/' labels/l.layers
+ends 2 "$attngen" model labels/l.layers -o labels_c; says '[labels] has a line for each class from 0 on'
+sed -i '/^1 = /d' labels/l.layers
+ends 2 "$attngen" model labels/l.layers -o labels_c; says '[labels] has a line for each class from 0 on'
+check "labels that transformers makes are left out" eval '! grep -q "labels" bert_classes/*.layers'
 
 # ---- a table of one folder ----
 

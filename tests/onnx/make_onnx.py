@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Turns the node tests of ONNX's Attention, FlexAttention and LinearAttention, as the `onnx` package makes them, into specs and tensors.
+"""Turns the node tests of ONNX's Attention, FlexAttention, LinearAttention and CausalConvWithState, as the `onnx` package
+makes them, into specs and tensors.
 
     python3 -m venv /tmp/onnx && /tmp/onnx/bin/pip install onnx==1.23.2
     /tmp/onnx/bin/python tests/onnx/make_onnx.py          writes cases.txt and README.md beside this file
@@ -244,6 +245,35 @@ def convert_linear(case):
     return spec, tensors
 
 
+def convert_conv(case):
+    """The same of CausalConvWithState, by a sum in float64; its [batch][channels][n] become [batch][n][channels]."""
+    node = case.model.graph.node[0]
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    inputs, outputs = case.data_sets[0]
+    given = dict(zip([i for i in node.input if i], inputs))
+    wanted = dict(zip([o for o in node.output if o], outputs))
+    x, taps = wide(given["input"]), wide(given["weight"])[:, 0]
+    channels, k = taps.shape
+    past = wide(given.get("past_state", np.zeros((len(x), channels, k - 1))))
+    rows = np.concatenate([past, x], axis=2)
+    y = sum(taps[:, j, None] * rows[:, :, j:j + x.shape[2]] for j in range(k)) + wide(given.get("bias", np.zeros(channels)))[:, None]
+    silu = attributes.get("activation", b"none") != b"none"
+    y = y / (1 + np.exp(-y)) if silu else y
+    state = rows[:, :, x.shape[2]:]
+    agree(case, "output", wide(wanted["output"]), y, given["input"].dtype.name)
+    agree(case, "present_state", wide(wanted["present_state"]), state, given["input"].dtype.name)
+
+    spec = {"name": "onnx_case", "layer": "conv", "channels": channels, "conv_taps": k, "seq_len": x.shape[2]}
+    tensors = {"x": x.transpose(0, 2, 1), "conv_x": taps, "y": y.transpose(0, 2, 1)}
+    if "bias" in given:
+        spec["bias"], tensors["b"] = "true", given["bias"]
+    if silu:
+        spec["activation"] = "silu"
+    if k > 1:
+        tensors.update({"conv_state": past, "expect.conv_state": state})
+    return spec, {name: np.ascontiguousarray(of, dtype=np.float32) for name, of in tensors.items()}
+
+
 def agree(case, what, expected, found, kind):
     tolerance = max(TOLERANCE[kind], case.rtol)
     if expected.shape != found.shape or not np.allclose(found, expected, rtol=tolerance, atol=max(case.atol, tolerance / 10)):
@@ -257,14 +287,14 @@ def main():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cases = collect_testcases()
-    cases = sorted((c for c in cases if c.name.startswith(("test_attention", "test_flexattention", "test_linear_attention"))), key=lambda c: c.name)
+    cases = sorted((c for c in cases if c.name.startswith(("test_attention", "test_flexattention", "test_linear_attention", "test_causal_conv_with_state"))), key=lambda c: c.name)
     text, left_out, expanded = [], [], 0
     for case in cases:
         if "_expanded" in case.name:
             expanded += 1
             continue
-        linear = case.model.graph.node[0].op_type == "LinearAttention"
-        result = (convert_linear if linear else convert)(case)
+        converters = {"LinearAttention": convert_linear, "CausalConvWithState": convert_conv}
+        result = converters.get(case.model.graph.node[0].op_type, convert)(case)
         if isinstance(result, str):
             left_out.append((case.name, result))
             continue
@@ -275,15 +305,16 @@ def main():
     (folder / "cases.txt").write_text(
         f"# Made by make_onnx.py from onnx {onnx.__version__} (Apache-2.0); see there.\n" + "".join(text))
     rows = "".join(f"| `{name}` | {why} |\n" for name, why in left_out)
-    (folder / "README.md").write_text(f"""# ONNX's own tests of attention
+    (folder / "README.md").write_text(f"""# ONNX's own tests of attention and states
 
-`cases.txt` has the node tests of the operators Attention, FlexAttention and LinearAttention, as the `onnx` package {onnx.__version__}
-makes them: its random inputs, and the answers of its own function in float64. `make_onnx.py` turns them into specs and
-tensors, and `test_onnx.sh` runs each by the reference and by every instruction set of the machine. Those in f16 and bf16
-are run in f32 on converted tensors. Past keys and values are in a cache, which after the call must equal the test's
-present ones. A call brings a key for each query: where a test has more keys, queries of zeros are added; where it has
-fewer, `lengths` says so. States of LinearAttention are compared as they are after the call; where a test has none, it begins
-with zeros, and a beta for all heads is repeated for each.
+`cases.txt` has the node tests of the operators Attention, FlexAttention, LinearAttention and CausalConvWithState, as the
+`onnx` package {onnx.__version__} makes them: its random inputs, and the answers of its own function in float64.
+`make_onnx.py` turns them into specs and tensors, and `test_onnx.sh` runs each by the reference and by every instruction set
+of the machine. Those in f16 and bf16 are run in f32 on converted tensors. Past keys and values are in a cache, which after
+the call must equal the test's present ones. A call brings a key for each query: where a test has more keys, queries of zeros
+are added; where it has fewer, `lengths` says so. States of LinearAttention and CausalConvWithState are compared as they are
+after the call; where a test has none, it begins with zeros. A beta for all heads is repeated for each, and what is
+[batch][channels][length] becomes [batch][length][channels].
 
 {len(text)} of {len(text) + len(left_out)} are run. Another {expanded} tests named `…_expanded` have the inputs and answers of the tests
 without that word. Not run:

@@ -322,6 +322,7 @@ static const struct {
     {"rule", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "delta", "gated"},
     {"decay", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "head", "column"},
     {"h_v", "layer=recurrent;input=projected;h=2;d_k=8;seq_len=9", "2", "4"},
+    {"channels", "layer=conv;conv_taps=4;seq_len=9", "32", "48"},
     {"conv_taps", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "0", "4"},
     {"out_gate", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "none", "silu"},
     {"=out_norm_eps", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9;out_gate=silu", "1e-6", "1e-5"},

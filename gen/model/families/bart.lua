@@ -8,7 +8,7 @@
 --              exponents are divided by, by half of d_model
 --   scaled     whether scale_embedding is true where config.json does not say
 --   act        the activation where it does not
---   class      how the name of the class with logits ends
+--   class      how the name of the class with logits ends. labels: classes with labels, as of decoder.lua
 
 local EPS = 1e-5 -- of every norm; config.json does not say it
 local attention = {q = ".q_proj", k = ".k_proj", v = ".v_proj", o = ".out_proj", n1 = "_layer_norm"}
@@ -22,10 +22,11 @@ local function weights(m, at, name, more)
 end
 
 return function(m, other)
-    local c, kind = m.config, setmetatable(other or {}, {
-        __index = {block = "post", norm_in = true, offset = 2, act = "gelu"}})
-    local does = m:class({Model = "", [kind.class or "ForConditionalGeneration"] = "words"},
-                         {"lm_head%..*", "final_logits_bias"})
+    local c, kind = m.config, setmetatable(other or {labels = "score spans"}, {
+        __index = {block = "post", norm_in = true, offset = 2, act = "gelu", labels = ""}})
+    local does = m:class(m:with_labels({Model = "", [kind.class or "ForConditionalGeneration"] = "words"}, kind.labels),
+                         {"lm_head%..*", "final_logits_bias", "classification_head%..*", "qa_outputs%..*"})
+    m.labels_default = not other and 3 or nil -- BartConfig's
     local width, vocab, positions = c:size("d_model"), c:size("vocab_size"), c:size("max_position_embeddings")
     local layers, deep = c:layers("encoder_layers"), c:layers("decoder_layers")
     local activation, tied = c:word("activation_function", m.activations, kind.act), c:flag("tie_word_embeddings", true)
@@ -106,5 +107,6 @@ return function(m, other)
         m:logits("lm_head.weight", word, vocabulary, width, tied, {
             bias = m:has("final_logits_bias") and {name = "final_logits_bias", shape = {1, vocabulary}} or nil})
     end
+    m:both_classes(does, width)
     m:buffers(".*shared%.weight", ".*embed_positions%.weights?", ".*[en]coder%.version", ".*embed_tokens%.weight")
 end

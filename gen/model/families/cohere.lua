@@ -8,7 +8,7 @@ return function(m, more)
     c:only("layer_norm_bias", false, "norms have no shift")
     local kind = {
         keys = {eps = "layer_norm_eps"}, eps = 1e-5, norm = "layer", shift = false, block = "parallel",
-        norm_shared = true, norms = {n1 = "input_layernorm"}, tied = true,
+        labels = "", norm_shared = true, norms = {n1 = "input_layernorm"}, tied = true,
         biases = function() return c:flag("attention_bias", false) and "qkvo" or "" end,
         rope = function(_, spec, of, layer)
             m:rope(spec, of, layer, {kind = "interleaved", theta = more and 10000 or 500000})

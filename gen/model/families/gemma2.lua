@@ -21,6 +21,7 @@ return function(m, kind)
     end
     function kind.biases() return c:flag("attention_bias", false) and "qkvo" or "" end
     kind.logits = kind.logits or {softcap = softcap("final_logit_softcapping", 30)}
+    kind.labels = kind.labels or "score tokens"
     kind.act, kind.width, kind.plus_one, kind.tied, kind.scale = "gelu_pytorch_tanh", 256, true, true, math.sqrt
     c:ignore("hidden_act attn_logit_softcapping final_logit_softcapping")
     c:only("sliding_window_size", c:get("sliding_window"), "it is another name of sliding_window")

@@ -12,7 +12,8 @@ end
 
 return function(m)
     local c = m.config
-    local does = m:class({Model = "", LMHeadModel = "words"}, {"lm_head%..*"})
+    local does = m:class(m:with_labels({Model = "", LMHeadModel = "words"}, "score tokens spans"),
+                         {"lm_head%..*", "score%..*", "classifier%..*", "qa_outputs%..*"})
     local width, layers, vocab = c:size("n_embd"), c:layers("n_layer"), c:size("vocab_size")
     local positions, eps = c:size("n_positions"), c:number("layer_norm_epsilon", 1e-5, 1)
     local inner = c:size("n_inner", false)
@@ -40,5 +41,6 @@ return function(m)
     if does.words then
         m:logits("lm_head.weight", p .. "wte.weight", vocab, width, tied)
     end
+    m:decoder_classes(does, "decoder", width)
     m:buffers(".*h%.%d+%.attn%.bias", ".*h%.%d+%.attn%.masked_bias")
 end

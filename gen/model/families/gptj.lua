@@ -6,6 +6,7 @@ return function(m)
     c:ignore("n_ctx rotary scale_attn_weights summary_activation summary_first_dropout summary_proj_to_labels " ..
              "summary_type summary_use_proj")
     m:decoder{
+        labels = "score spans",
         keys = {width = "n_embd", layers = "n_layer", h = "n_head", positions = "n_positions", d_ff = "n_inner",
                 act = "activation_function", eps = "layer_norm_epsilon", h_kv = false, d_k = false},
         prefixes = {"transformer.", ""}, word = "wte", layer = "h.%d.", last = "ln_f", inner = 4, norm = "layer",

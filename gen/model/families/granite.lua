@@ -4,6 +4,7 @@
 return function(m)
     local c = m.config
     m:decoder{
+        labels = "",
         biases = m.flagged_biases,
         scale = function() return c:number("embedding_multiplier", 1.0) end,
         more = function(_, spec) spec:add("scale", c:number("attention_multiplier", 1.0), "attention_multiplier") end,

@@ -6,11 +6,12 @@ local function heads(m, does, of)
     local c = m.config
     local activation, biased = c:word("classifier_activation", m.activations, "gelu"), c:flag("classifier_bias", false)
     local kind, bias, shift = c:get("classifier_pooling"), c:flag("decoder_bias", true), c:flag("norm_bias", false)
-    if does.classes and kind ~= nil and kind ~= "cls" then
+    local one = does.classes or does.choice
+    if one and kind ~= nil and kind ~= "cls" then
         c:wrong("classifier_pooling", 'is not "cls"; classes of the mean of all rows are not built')
     end
     if next(does) then
-        m:head("transform", "encoder", does.classes and "first" or "all", {
+        m:head("transform", "encoder", one and "first" or "all", {
             d_in = of.width, d_out = of.width, activation = activation, w = "head.dense.weight",
             b = biased and "head.dense.bias" or nil}, function(section)
             section:norm("layer", of.eps, "head.norm", of.width, nil, not shift)
@@ -19,9 +20,9 @@ local function heads(m, does, of)
     if does.words then
         m:logits("decoder.weight", of.word, of.vocab, of.width, of.tied,
                  {from = "head transform", bias = bias and "decoder.bias" or nil})
-    elseif does.classes or does.tokens then
-        m:head("classifier", "head transform", does.classes and "first" or "all",
-               {d_in = of.width, d_out = m:labels(), module = "classifier"})
+    elseif one or does.tokens then
+        m:classifier{module = "classifier", width = of.width, from = "head transform", rows = one and "first" or "all",
+                     count = does.choice and 1 or nil, name = does.spans and "qa_outputs"}
     end
 end
 
@@ -36,7 +37,8 @@ return function(m)
         keys = {eps = "norm_eps", act = "hidden_activation", h_kv = false, d_k = false}, eps = 1e-5, norm = "layer",
         shift = c:flag("norm_bias", false), both = true, act = "gelu", tied = true, heads = heads,
         classes = {Model = "", ForMaskedLM = "words", ForSequenceClassification = "classes",
-                   ForTokenClassification = "tokens"},
+                   ForTokenClassification = "tokens",
+                   ForQuestionAnswering = "tokens spans", ForMultipleChoice = "choice"},
         head = "decoder", word = "embeddings.tok_embeddings", norm_in = "embeddings.norm", last = "final_norm",
         norms = {n1 = "attn_norm", n2 = "mlp_norm"}, attention = {o = "attn.Wo"}, ffn_modules = {["2"] = "mlp.Wo"},
         biases = m.flagged_biases, bare = function(i) return i == 0 end, window_key = "half of local_attention",

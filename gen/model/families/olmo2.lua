@@ -5,6 +5,7 @@
 return function(m, more)
     local c, new = m.config, m.kind == "olmo3"
     local kind = {
+        labels = "score",
         eps = 1e-5, block = "outputs", norms = {n1 = "post_attention_layernorm", n2 = "post_feedforward_layernorm"},
         qk_norm = {kind = "rms_all", q = "self_attn.q_norm", k = "self_attn.k_norm"},
         biases = function() return c:flag("attention_bias", false) and "qkvo" or "" end,

@@ -8,6 +8,7 @@ return function(m)
     local last = not c:flag("_remove_final_layer_norm", false) and before
     c:ignore("init_std prefix")
     m:decoder{
+        labels = "score spans",
         keys = {d_ff = "ffn_dim", act = "activation_function", eps = false, h_kv = false, d_k = false},
         prefixes = {"model.decoder.", "decoder."}, norm = "layer", eps = 1e-5, eps_of = "of every OPT",
         block = before and "pre" or "post", norms = {n1 = "self_attn_layer_norm", n2 = "final_layer_norm"},

@@ -5,6 +5,7 @@
 return function(m)
     m.config:only("qk_layernorm", false, "a layer norm of queries and keys is not built for this family")
     m:decoder{
+        labels = "score tokens",
         keys = {eps = "layer_norm_eps"}, eps = 1e-5, norm = "layer", block = "parallel", norm_shared = true,
         attention = {q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", o = "self_attn.dense"},
         ffn_modules = {["1"] = "mlp.fc1", ["2"] = "mlp.fc2"}, norms = {n1 = "input_layernorm"}, gated = false,

@@ -4,6 +4,7 @@
 return function(m)
     m.config:ignore("original_max_position_embeddings")
     m:decoder{
+        labels = "score tokens",
         eps = 1e-5, attention = {o = "self_attn.o_proj"}, ffn_modules = {["2"] = "mlp.down_proj"},
         windows = function(_, layers) return m:every_window(layers, false) end,
         rope = function(_, spec, of, layer) m:rope(spec, of, layer, {partial = 1.0}) end,

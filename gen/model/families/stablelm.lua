@@ -8,6 +8,7 @@ return function(m)
     c:ignore("norm_eps rope_pct")
     c:only("qk_layernorm", false, "norms of each head's own are not built")
     m:decoder{
+        labels = "score tokens",
         keys = {eps = "layer_norm_eps"}, eps = 1e-5, norm = "layer", heads_kv = 32,
         block = side and "parallel" or "pre", norm_shared = side,
         norms = {n1 = "input_layernorm", n2 = not side and "post_attention_layernorm" or nil},

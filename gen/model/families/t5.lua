@@ -29,12 +29,14 @@ local function attention(m, at, name, w)
     return w
 end
 
-local classes = {Model = "decoder", ForConditionalGeneration = "decoder words", EncoderModel = ""}
+local classes = {Model = "decoder", ForConditionalGeneration = "decoder words", EncoderModel = "",
+                 ForSequenceClassification = "decoder score", ForQuestionAnswering = "decoder spans",
+                 ForTokenClassification = "tokens"}
 
 return function(m)
     local c, mt5 = m.config, m.kind == "mt5" -- whose logits are not scaled
     classes.WithLMHeadModel = not mt5 and "decoder words published" or nil -- of the first releases
-    local does = m:class(classes, {"lm_head%..*"})
+    local does = m:class(classes, {"lm_head%..*", "classification_head%..*", "qa_outputs%..*", "classifier%..*"})
     local width, layers, vocab, eps = c:size("d_model"), c:layers("num_layers"), c:size("vocab_size"),
         c:number("layer_norm_epsilon", 1e-6, 1)
     local deep = c:layers("num_decoder_layers", false) or layers
@@ -75,19 +77,22 @@ return function(m)
     feed(first)
 
     -- The stacks share a table where the file has none of their own.
+    local p = m:prefix({"", "transformer."}, "encoder.final_layer_norm.weight")
+    local shared = p .. "shared.weight"
     local function table_of(stack)
-        local own = stack .. ".embed_tokens.weight"
-        return m:has(own) and own or m:has("shared.weight") and "shared.weight" or "encoder.embed_tokens.weight"
+        local own = p .. stack .. ".embed_tokens.weight"
+        return m:has(own) and own or m:has(shared) and shared or p .. "encoder.embed_tokens.weight"
     end
     m:input("encoder", "tokens", "ids lengths", width):add("vocab", vocab):add("seq_len", far)
     m:section("encoder embedding"):weight("word", table_of("encoder"), {vocab, width})
-    m:layers("encoder", layers, "encoder.block.%d.layer.", function(at)
+    m:layers("encoder", layers, p .. "encoder.block.%d.layer.", function(at)
         return first, attention(m, at .. "0.", "SelfAttention", feed_forward(m, at .. "1.", gated))
     end)
-    m:section("encoder norm"):norm("rms", eps, "encoder.final_layer_norm", width)
-    m:buffers("shared%.weight") -- where each stack has its own
+    m:section("encoder norm"):norm("rms", eps, p .. "encoder.final_layer_norm", width)
+    m:buffers(".*shared%.weight") -- where each stack has its own
     if not does.decoder then
-        m:buffers("decoder%..*")
+        m:buffers(".*decoder%..*")
+        m:classes(does, width)
         return
     end
     local self = start("decoder_self", "Self-attention with a norm before it")
@@ -103,15 +108,16 @@ return function(m)
     feed(cross)
     m:input("decoder", "tokens", m:needs(cache, true), width):add("vocab", vocab):add("seq_len", seq)
     m:section("decoder embedding"):weight("word", table_of("decoder"), {vocab, width})
-    m:layers("decoder", deep, "decoder.block.%d.layer.", function(at)
+    m:layers("decoder", deep, p .. "decoder.block.%d.layer.", function(at)
         m:layer("decoder", self, attention(m, at .. "0.", "SelfAttention"))
         return cross, attention(m, at .. "1.", "EncDecAttention", feed_forward(m, at .. "2.", gated)),
                {{"source", "encoder"}}
     end)
-    m:section("decoder norm"):norm("rms", eps, "decoder.final_layer_norm", width)
+    m:section("decoder norm"):norm("rms", eps, p .. "decoder.final_layer_norm", width)
     if does.words then
-        local word = m:has("shared.weight") and "shared.weight" or table_of("encoder")
+        local word = m:has(shared) and shared or table_of("encoder")
         m:logits("lm_head.weight", word, vocab, width, true, {scale = scaled and 1 / math.sqrt(width) or nil})
     end
-    m:buffers("decoder%.block%.0%.layer%.1%.EncDecAttention%.relative_attention_bias%.weight") -- no model reads it
+    m:both_classes(does, width)
+    m:buffers(".*decoder%.block%.0%.layer%.1%.EncDecAttention%.relative_attention_bias%.weight") -- no model reads it
 end
