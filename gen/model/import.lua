@@ -317,12 +317,12 @@ function Lines:text()
     local wide, far, out = 0, 0, {}
     for _, line in ipairs(self) do
         wide = math.max(wide, #line[1])
-        far = line[3] and math.max(far, #line[2]) or far
+        far = line[3] and #line[2] <= 40 and math.max(far, #line[2]) or far
     end
     for _, line in ipairs(self) do
         local text = ("%-" .. wide .. "s = %s"):format(line[1], line[2])
         if line[3] then
-            text = ("%-" .. wide + 3 + far .. "s    # %s"):format(text, line[3])
+            text = text .. (" "):rep(wide + 3 + far - #text) .. "    # " .. line[3]
         end
         out[#out + 1] = text
     end
@@ -407,7 +407,7 @@ function Model:lengths(positions, last, cache)
     if all and seq > all then
         self:wrong("", "--seq-len %d is more than the %d tokens of the cache; give a --cache-len of as many", seq, all)
     end
-    self.seq_len = seq
+    self.seq_len, self.longest, self.kept = seq, all or seq, all ~= nil
     return seq, all, cache
 end
 
@@ -424,6 +424,14 @@ function Model:section(title)
     local section = setmetatable({title = title, model = self}, Lines)
     self.sections[#self.sections + 1] = section
     return section
+end
+
+-- What a user should know of a model that is imported
+function Model:note(text, ...)
+    text = text:format(...)
+    if not self.notes[text] then
+        self.notes[#self.notes + 1], self.notes[text] = text, true
+    end
 end
 
 function Model:has(name)
@@ -870,11 +878,13 @@ function Model:partial(spec, from, name, d, key, default)
     end
     spec:add("rope_dims", columns < d and columns or nil,
              keys:get(at or key) ~= nil and (at and name or "") .. (at or key) or "default")
+    return columns
 end
 
 -- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5). `of`: positions, d_k.
 -- `how`: kind, theta where config.json does not say; theta_key and partial_key, which older files have; partial: the
--- default of a family that rotates some columns of a head; `keys`: the object, where a family has several.
+-- default of a family that rotates some columns of a head; `keys`: the object, where a family has several; kinds: what
+-- names of scalings are; original: original_max_position_embeddings where config.json does not say.
 function Model:rope(spec, of, _, how)
     how = how or {}
     local config = self.config
@@ -906,7 +916,7 @@ function Model:rope(spec, of, _, how)
     end
     spec:add("rope", how.kind or "half")
     if how.partial then
-        self:partial(spec, from, name, of.d_k, how.partial_key or "partial_rotary_factor", how.partial)
+        of.rope_dims = self:partial(spec, from, name, of.d_k, how.partial_key or "partial_rotary_factor", how.partial)
     end
     spec:add("rope_theta", theta or how.theta or 10000, theta and theta_key or "no " .. theta_key)
     if not how.partial then
@@ -917,21 +927,54 @@ function Model:rope(spec, of, _, how)
     if not from then
         return
     end
-    local kinds = {default = "none", linear = "linear", llama3 = "llama3", yarn = "yarn"}
+    local kinds = how.kinds or {default = "none", linear = "linear", llama3 = "llama3", yarn = "yarn",
+                                dynamic = "dynamic", longrope = "longrope"}
     local kind = from:word(from:get("rope_type") == nil and from:get("type") ~= nil and "type" or "rope_type", kinds,
                            "default")
     from:ignore("type rope_type original_max_position_embeddings")
-    if kind == "none" then
-        return
+    if kind ~= "none" then
+        self:scaled_rope(spec, of, kind, from, how)
     end
+end
+
+-- The numbers of a list, in the spec's words
+local function factors(from, key, count)
+    local list, words = from:get(key), {}
+    for i, value in ipairs(type(list) == "table" and list or {}) do
+        words[i] = math.type(value) and value > 0 and value < math.huge and number_text(value) or nil
+    end
+    if #words ~= count or #words ~= #list then
+        from:wrong(key, "is no list of %d numbers above 0, one for each pair of columns", count)
+    end
+    return table.concat(words, ", ")
+end
+
+-- rope_scaling and what belongs to it, from the object `from`
+function Model:scaled_rope(spec, of, kind, from, how)
+    local name = from.prefix
     local function number(ours, key, default)
         local value = from:number(key, default)
         spec:add(ours, value or nil, from:get(key) ~= nil and name .. key or "default")
+        return value
     end
+    -- A key beside the object counts in place of that within.
+    local outer = not how.keys and self.config:size("original_max_position_embeddings", how.original or false)
+    local inner = from:get("original_max_position_embeddings")
+    if outer and inner ~= nil and inner ~= outer then
+        from:wrong("original_max_position_embeddings", "is %s, and beside the object it is %d", show_value(inner),
+                   outer)
+    end
+    local original = outer or kind ~= "linear" and kind ~= "dynamic" and
+                     from:number("original_max_position_embeddings", of.positions) or of.positions
     spec:add("rope_scaling", kind, name .. "rope_type")
-    number("rope_factor", "factor")
-    if kind ~= "linear" then
-        number("rope_original_len", "original_max_position_embeddings", of.positions)
+    if kind ~= "longrope" then
+        number("rope_factor", "factor", kind == "yarn" and of.positions / original or nil)
+    end
+    if kind == "dynamic" then
+        spec:add("rope_original_len", of.positions, "max_position_embeddings")
+    elseif kind ~= "linear" then
+        spec:add("rope_original_len", original, outer and "original_max_position_embeddings" or
+                 inner and name .. "original_max_position_embeddings" or "default")
     end
     if kind == "llama3" then
         number("rope_low", "low_freq_factor")
@@ -940,9 +983,31 @@ function Model:rope(spec, of, _, how)
         number("rope_beta_fast", "beta_fast", 32)
         number("rope_beta_slow", "beta_slow", 1)
         spec:add("rope_truncate", from:flag("truncate", true), name .. "truncate")
-        number("rope_attention_factor", "attention_factor", false)
-        for _, key in ipairs{"attn_factor", "mscale", "mscale_all_dim"} do
-            from:only(key, nil, "write attention_factor, which is a spec's rope_attention_factor")
+        local scale, all = from:number("mscale", false), from:number("mscale_all_dim", false)
+        local factor = from:number("factor", of.positions / original)
+        local function mscale(by) return factor <= 1 and 1 or 0.1 * by * math.log(factor) + 1 end
+        if scale and all and from:get("attention_factor") == nil then
+            spec:add("rope_attention_factor", mscale(scale) / mscale(all), "mscale over mscale_all_dim")
+        else
+            number("rope_attention_factor", "attention_factor", false)
+        end
+        from:only("attn_factor", nil, "write attention_factor, which is a spec's rope_attention_factor")
+    elseif kind == "longrope" then
+        local pairs_of = (of.rope_dims or of.d_k) // 2
+        local factor = from:number("factor", of.positions / original)
+        spec:add("rope_factors", factors(from, "short_factor", pairs_of), name .. "short_factor")
+        spec:add("rope_long_factors", factors(from, "long_factor", pairs_of), name .. "long_factor")
+        if not number("rope_attention_factor", "attention_factor", false) and factor > 1 and original > 1 then
+            spec:add("rope_attention_factor", math.sqrt(1 + math.log(factor) / math.log(original)),
+                     "1 + ln(factor) / ln(rope_original_len), its root")
+        end
+    end
+    if kind == "dynamic" or kind == "longrope" then
+        spec:add("rope_len", self.longest, "tokens of the longest sequence")
+        if self.longest > original then
+            self:note("rotation is that of sequences of %d tokens, and transformers has another one for those of " ..
+                      "up to %d; --%s %d has that one", self.longest, original,
+                      self.kept and "cache-len" or "seq-len", original)
         end
     end
 end
@@ -1141,6 +1206,9 @@ local function size_note(model)
         words[#words + 1] = ("a cache of %d tokens, though the model has %d positions; --cache-len says another number")
             :format(CACHE_DEFAULT, model.bounded)
     end
+    for _, text in ipairs(model.notes) do
+        words[#words + 1] = text
+    end
     return #words > 0 and table.concat(words, "; ") or nil
 end
 
@@ -1161,7 +1229,8 @@ end
 local function new_model(checkpoint, kind)
     local model = setmetatable({
         options = options, tensors = checkpoint.tensors, files = checkpoint.files, problems = {}, weight_problems = {},
-        objects = {}, unknown = 0, ignored = {}, specs = {}, sections = {}, used = {}, idle_tensors = {}, counts = {},
+        objects = {}, unknown = 0, ignored = {}, notes = {}, specs = {}, sections = {}, used = {}, idle_tensors = {},
+        counts = {},
         kind = kind,
         family = families[kind][1], name = options.name or kind:gsub("-", "_"),
     }, Model)

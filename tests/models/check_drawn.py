@@ -50,12 +50,24 @@ def rope(r, d, part=None):
     kinds = [dict(rope_type="default"), dict(rope_type="linear", factor=2.5), dict(
         rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=20),
         dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=20), dict(
-            rope_type="yarn", factor=3.0, beta_fast=4.0, attention_factor=0.8, original_max_position_embeddings=20)]
+            rope_type="yarn", factor=3.0, beta_fast=4.0, attention_factor=0.8, original_max_position_embeddings=20),
+        dict(rope_type="yarn", factor=4.0, mscale=0.7, mscale_all_dim=1.3, original_max_position_embeddings=20),
+        dict(rope_type="dynamic", factor=4.0)]
     rows = {**r.choice(kinds[:1] + kinds), "rope_theta": r.choice([100.0, 10000.0, 500000.0])}
+    if rows["rope_type"] == "dynamic" and (d <= 2 or part):
+        rows = {"rope_type": "default", "rope_theta": rows["rope_theta"]}
     if part:
         rows["partial_rotary_factor"] = r.choice([f for f in (0.25, 0.4, 0.5, 0.75, 1.0) if int(d * f) % 2 == 0
                                                   and int(d * f) >= 2])
     return {"rope_parameters": rows}
+
+
+def longrope(r, d, positions):
+    """All calls of a test are above the original length, or all sequences of the cache are below it."""
+    length = r.choice([4, positions])
+    return {"rope_type": "longrope", "short_factor": [r.uniform(1, 3) for _ in range(d // 2)], "long_factor": [
+        r.uniform(1, 9) for _ in range(d // 2)], "rope_theta": 10000.0, **some(
+            r, factor=[..., 4.0], attention_factor=[..., 1.2]), "original_max_position_embeddings": length}
 
 
 def llama_like(r, part=None, d_k=False, kv=True, inner=True, width=True):
@@ -116,14 +128,18 @@ def _(r):
 
 @family("phi", "PhiForCausalLM", "PhiModel", *labels("Phi", "st"))
 def _(r):
-    return {**llama_like(r, part=True), **some(r, hidden_act=ACTS)}
+    return {**llama_like(r, part=True), **some(r, hidden_act=ACTS, qk_layernorm=[True, False])}
 
 
 @family("phi3", "Phi3ForCausalLM", "Phi3Model", *labels("Phi3", "st"))
 def _(r):
     of = llama_like(r)
     theta = of["rope_parameters"]["rope_theta"]
-    return {**of, "rope_parameters": {"rope_type": "default", "rope_theta": theta}, **some(
+    rows = {"rope_type": "default", "rope_theta": theta}
+    if r.random() < 0.5:
+        rows = longrope(r, of["hidden_size"] // of["num_attention_heads"], of["max_position_embeddings"])
+        of["original_max_position_embeddings"] = rows["original_max_position_embeddings"]
+    return {**of, "rope_parameters": rows, **some(
         r, sliding_window=[None, 4], hidden_act=GATED), "pad_token_id": 0, "eos_token_id": 1}
 
 
@@ -155,8 +171,8 @@ def _(r):
 
 @family("cohere", "CohereForCausalLM", "CohereModel")
 def _(r):
-    return {**llama_like(r), **some(r, logit_scale=[0.0625, 0.5], attention_bias=[True, False], hidden_act=GATED),
-            "eos_token_id": 1}
+    return {**llama_like(r), **some(r, logit_scale=[0.0625, 0.5], attention_bias=[True, False], hidden_act=GATED,
+                                    use_qk_norm=[True, False]), "eos_token_id": 1}
 
 
 @family("cohere2", "Cohere2ForCausalLM", "Cohere2Model")

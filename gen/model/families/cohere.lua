@@ -4,7 +4,7 @@
 
 return function(m, more)
     local c = m.config
-    c:only("use_qk_norm", false, "norms of each head's own are not built")
+    local normed = c:flag("use_qk_norm", false)
     c:only("layer_norm_bias", false, "norms have no shift")
     local kind = {
         keys = {eps = "layer_norm_eps"}, eps = 1e-5, norm = "layer", shift = false, block = "parallel",
@@ -12,6 +12,10 @@ return function(m, more)
         biases = function() return c:flag("attention_bias", false) and "qkvo" or "" end,
         rope = function(_, spec, of, layer)
             m:rope(spec, of, layer, {kind = "interleaved", theta = more and 10000 or 500000})
+        end,
+        qk_norm = normed and {kind = "layer", q = "self_attn.q_norm", k = "self_attn.k_norm"},
+        more = function(_, spec)
+            if normed then spec:add("qk_norm_gains", "heads"):add("qk_norm_bias", "false") end
         end,
         logits = {scale = c:number("logit_scale", 0.0625)},
     }

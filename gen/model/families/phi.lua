@@ -3,7 +3,7 @@
 -- biases everywhere, of the logits too.
 
 return function(m)
-    m.config:only("qk_layernorm", false, "a layer norm of queries and keys is not built for this family")
+    local normed = m.config:flag("qk_layernorm", false)
     m:decoder{
         labels = "score tokens",
         keys = {eps = "layer_norm_eps"}, eps = 1e-5, norm = "layer", block = "parallel", norm_shared = true,
@@ -11,6 +11,7 @@ return function(m)
         ffn_modules = {["1"] = "mlp.fc1", ["2"] = "mlp.fc2"}, norms = {n1 = "input_layernorm"}, gated = false,
         act = "gelu_new", last = "final_layernorm", biases = function() return "qkvo1" end,
         rope = function(_, spec, of, layer) m:rope(spec, of, layer, {partial = 0.5}) end,
+        qk_norm = normed and {kind = "layer", shift = true, q = "self_attn.q_layernorm", k = "self_attn.k_layernorm"},
         logits = {bias = "lm_head.bias"},
     }
 end

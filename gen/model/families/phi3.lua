@@ -7,7 +7,10 @@ return function(m)
         labels = "score tokens",
         eps = 1e-5, attention = {o = "self_attn.o_proj"}, ffn_modules = {["2"] = "mlp.down_proj"},
         windows = function(_, layers) return m:every_window(layers, false) end,
-        rope = function(_, spec, of, layer) m:rope(spec, of, layer, {partial = 1.0}) end,
+        rope = function(_, spec, of, layer)
+            m:rope(spec, of, layer, {partial = 1.0, original = 4096, kinds = { -- and the names of first releases
+                default = "none", longrope = "longrope", su = "longrope", yarn = "longrope"}})
+        end,
         fused = function(_, w, at, of)
             m:split(w, at .. "self_attn.qkv_proj", {{"q", of.h * of.d_k}, {"k", of.h_kv * of.d_k},
                                                     {"v", of.h_kv * of.d_k}}, true)
