@@ -98,6 +98,8 @@ static int read_spec(lua_State *lua)
             continue;
         push_shape(lua, layer_tensor_called(importer->layer, tensor), shape,
                    layer_weight_shape(importer->layer, tensor, shape));
+        lua_pushboolean(lua, layer_tensor_row(tensor)->kind == TENSOR_WEIGHT);
+        lua_setfield(lua, -2, "matrix");
         lua_rawseti(lua, -2, (lua_Integer)lua_rawlen(lua, -2) + 1);
     }
     lua_pushinteger(lua, cache_bytes(importer->layer));

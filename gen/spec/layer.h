@@ -119,7 +119,7 @@ struct layer {
     enum layer_cache cache; /* keys and values of earlier tokens, the caller's */
     int64_t cache_len; /* most positions of a sequence, or rows of a ring; then source_len too. 0: no cache */
     enum tensor_element cache_type; /* of the numbers in it: f32, bf16, f16 or i8 */
-    int64_t cache_apart; /* of a model's layer: bytes from a sequence's keys to those of the next; 0: side by side */
+    int64_t cache_apart; /* of a model's layer: bytes from a sequence's keys or states to the next one's, or 0 */
     int64_t page_len, page_count; /* positions of a page, and pages of a sequence; 0 unless paged */
     bool cross;    /* attention = cross */
     bool source_kept; /* a call can leave out the source and use what an earlier one made of it; cross only */
@@ -141,7 +141,9 @@ struct layer {
     enum layer_norm qk_norm;
     bool qk_by_head; /* each head has gains, and shifts, of its own */
     bool qk_shift;   /* qk_norm = layer: there are shifts */
-    double norm_eps; /* of qk_norm and of the block's norms */
+    double norm_eps; /* of the block's norms */
+    double qk_norm_eps, out_norm_eps; /* of norms of q and k, of a head's outputs */
+    double beta_scale; /* factor of the sigmoid that is a token's beta */
     struct {
         enum layer_rope kind;
         int64_t dims;      /* columns that are turned, even */

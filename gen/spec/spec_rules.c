@@ -376,15 +376,17 @@ static void check_l2(struct spec *spec)
     refuse_if(spec, value_of(spec, KEY_QK_NORM) == NORM_L2_SUM, KEY_QK_NORM,
               "qk_norm = l2_sum is of layer = recurrent; write qk_norm = l2");
     const bool l2 = value_of(spec, KEY_QK_NORM) == NORM_L2, scaled = is_given(spec, KEY_SCALE); /* else by at most 1 */
-    const double scale = scaled ? fabs(real(spec, KEY_SCALE)) : 1, eps = real(spec, KEY_NORM_EPS);
+    const double scale = scaled ? fabs(real(spec, KEY_SCALE)) : 1, eps = real(spec, KEY_QK_NORM_EPS);
+    const enum key key = is_given(spec, KEY_QK_NORM_EPS) ? KEY_QK_NORM_EPS : KEY_NORM_EPS;
     if (!holds(spec, l2))
         return;
     if (eps < L2_LEAST)
-        wrong(spec, KEY_NORM_EPS, "norm_eps = %.9g, but under qk_norm = l2 a norm that small has squares below what "
-              "f32 holds; write at least 8.7e-19", eps);
+        wrong(spec, key, "%s = %.9g, but under qk_norm = l2 a norm that small has squares below what f32 holds; write "
+              "at least 8.7e-19", key_rows[key].name, eps);
     else if (LOG2_E * scale / eps > (double)FLT_MAX)
-        wrong(spec, scaled ? KEY_SCALE : KEY_NORM_EPS, "scale times log2(e) / norm_eps is not finite in f32, but a "
-              "query of zeros is multiplied by it under qk_norm = l2; write a smaller scale or a larger norm_eps");
+        wrong(spec, scaled ? KEY_SCALE : key, "scale times log2(e) / %s is not finite in f32, but a query of zeros is "
+              "multiplied by it under qk_norm = l2; write a smaller scale or a larger %s", key_rows[key].name,
+              key_rows[key].name);
 }
 
 /* ---- the block, and layers without attention ------------------------------------------------------------- */

@@ -540,6 +540,9 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->conv_taps = chance(dice, 0.4) ? -1 : PICK(dice, 0, 1, 2, 3, 4, 5);
     d->qk_norm = chance(dice, 0.7) ? "l2_sum" : NULL;
     d->out_gate = WORD(dice, "none", "silu", "sigmoid", NULL);
+    d->out_norm_eps = d->out_gate == NULL || is(d->out_gate, "none") ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
+    d->qk_norm_eps = d->qk_norm == NULL ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
+    d->beta_scale = d->rule == NULL || strstr(d->rule, "delta") ? REAL(dice, 0.3, 2, 0.5, 1.25) : 0;
     d->weight_layout = chance(dice, 0.4) ? "out_in" : NULL;
 }
 
@@ -659,6 +662,8 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         d->qk_norm = WORD(&of_norm, "rms", "layer", "l2", "rms_all");
         d->norm_eps = REAL(&of_norm, 0.6, 1e-12, 1e-6, 0.01, 1);
     }
+    if (d->qk_norm != NULL)
+        d->qk_norm_eps = REAL(&of_norm, 0.2, 1e-9, 1e-4, 0.5);
     draw_plan(dice, d);
     const bool scaled = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
@@ -1126,6 +1131,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("offset past", is(d->offset, "past")) F("offset end", is(d->offset, "end")) F("pad_rows skipped", d->pad_rows) \
     F("qk_norm rms", is(d->qk_norm, "rms")) F("qk_norm layer", is(d->qk_norm, "layer")) \
     F("qk_norm l2", is(d->qk_norm, "l2")) F("qk_norm rms_all", is(d->qk_norm, "rms_all")) F("norm_eps", d->norm_eps > 0) \
+    F("qk_norm_eps", d->qk_norm_eps > 0) F("out_norm_eps", d->out_norm_eps > 0) F("beta_scale", d->beta_scale > 0) \
     F("gains by head", is(d->qk_norm_gains, "heads")) F("qk_norm_bias", is(d->qk_norm_bias, "false")) \
     F("rope half", is(d->rope, "half")) F("rope interleaved", is(d->rope, "interleaved")) F("rope_dims", d->rope_dims > 0) \
     F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_positions) F("rope_sections", d->rope_sections[0] != '\0') \
