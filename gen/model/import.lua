@@ -37,6 +37,8 @@ local families = {
     eurobert = {"eurobert", "EuroBert"}, qwen2_vl = {"qwen_vl", "Qwen2VL"}, qwen2_vl_text = {"qwen_vl", "Qwen2VL"},
     qwen2_5_vl = {"qwen_vl", "Qwen2_5_VL"}, qwen2_5_vl_text = {"qwen_vl", "Qwen2_5_VL"},
     qwen3_vl = {"qwen_vl", "Qwen3VL"}, qwen3_vl_text = {"qwen_vl", "Qwen3VL"},
+    qwen3_next = {"qwen3_5", "Qwen3Next"}, qwen3_5 = {"qwen3_5", "Qwen3_5"},
+    qwen3_5_text = {"qwen3_5", "Qwen3_5"}, olmo_hybrid = {"olmo_hybrid", "OlmoHybrid"},
 }
 
 local idle = host.run("model/idle.lua") -- keys of every config.json that do not change what the layers compute
@@ -150,7 +152,7 @@ local Keys = {}
 Keys.__index = Keys
 
 local function new_keys(model, object, prefix)
-    local keys = setmetatable({model = model, object = object, prefix = prefix, known = {}}, Keys)
+    local keys = setmetatable({model = model, object = object, prefix = prefix, known = {}, inners = {}}, Keys)
     model.objects[#model.objects + 1] = keys
     return keys
 end
@@ -273,16 +275,17 @@ function Keys:called(name, other)
     return self:get(name) == nil and self:get(other) ~= nil and other or name
 end
 
--- An object within; nil where it is absent, or null.
+-- An object within, the same for each who asks; nil where it is absent, or null.
 function Keys:inner(key)
     local value = self:get(key)
-    if value == nil then
-        return nil
+    if value == nil or self.inners[key] then
+        return self.inners[key]
     elseif type(value) ~= "table" then
         self:wrong(key, "is %s; an object is needed", show_value(value))
         return nil
     end
-    return new_keys(self.model, value, self.prefix .. key .. ".")
+    self.inners[key] = new_keys(self.model, value, self.prefix .. key .. ".")
+    return self.inners[key]
 end
 
 -- Notes each key that nothing has read; not within an object that is wrong already, of which the rest was not read.
@@ -375,6 +378,11 @@ end
 function Model:decoder(kind)
     kind.keys = kind.keys or {}
     host.run("model/decoder.lua")(self, kind)
+end
+
+-- The recurrent layers of a family, as recurrent.lua says.
+function Model:recurrent(how)
+    return host.run("model/recurrent.lua")(self, how)
 end
 
 -- How many tokens a call brings and a cache holds, for `positions` of the model; `last`: there are no more, as they are
@@ -840,7 +848,7 @@ local function fill_layer(model, section)
         else
             entry = type(entry) == "string" and {name = entry} or entry
             local words = {}
-            if #tensor == 2 and tensor.name ~= "rel_bias" and not tensor.name:find("^g_") then
+            if #tensor == 2 and tensor.matrix then
                 words[1] = spec.out_in and "out_in" or "in_out"
             end
             words[#words + 1] = entry.of and ("columns %d..%d"):format(entry.from, entry.to)
@@ -850,6 +858,10 @@ local function fill_layer(model, section)
             words[#words + 1] = entry.tied and "tied" or nil
             section:weight(tensor.name, entry.name, entry.shape or stored_shape(entry, tensor, spec.out_in),
                            #words > 0 and table.concat(words, " "))
+            for i, piece in ipairs(entry.pieces or {}) do
+                section:weight(("%s_%d"):format(tensor.name, i + 1), piece.name, piece.shape,
+                               ("columns %d..%d"):format(piece.from, piece.to))
+            end
         end
     end
     if section.behind then
@@ -1050,16 +1062,28 @@ function Model:ropes(window, full)
     end
 end
 
+-- The list layer_types, nil where it is missing: of `count` layers, each one of `words`
+function Model:layer_types(count, words)
+    local kinds = self.config:get("layer_types")
+    if kinds ~= nil and (type(kinds) ~= "table" or #kinds ~= count) then
+        self.config:wrong("layer_types", "is %s; a list of %d kinds is needed, one for each layer", show_value(kinds),
+                          count)
+        return nil
+    end
+    for _, kind in ipairs(kinds or {}) do
+        if type(kind) ~= "string" or not (" " .. words .. " "):find(" " .. kind .. " ", 1, true) then
+            self.config:wrong("layer_types", "has %s; %s are known", show_value(kind), (words:gsub(" ", " and ")))
+            return nil
+        end
+    end
+    return kinds
+end
+
 -- How far back a window reaches besides the query's own position, nil for no window, and which layers have one: a list
 -- of booleans, as layer_types says or, without it, `by_default(i)` of layers from 0 on. `fixed`: transformers does not
 -- ask layer_types, which may say nothing else.
 function Model:windows(count, size, by_default, fixed)
-    local kinds, windows = self.config:get("layer_types"), {}
-    if kinds ~= nil and (type(kinds) ~= "table" or #kinds ~= count) then
-        self.config:wrong("layer_types", "is %s; a list of %d kinds is needed, one for each layer", show_value(kinds),
-                          count)
-        kinds = nil
-    end
+    local kinds, windows = self:layer_types(count, "full_attention sliding_attention"), {}
     for i = 1, count do
         local kind, default = kinds and kinds[i], size ~= nil and by_default(i - 1)
         windows[i] = default
@@ -1070,9 +1094,6 @@ function Model:windows(count, size, by_default, fixed)
                                   i - 1)
                 break
             end
-        elseif kind then
-            self.config:wrong("layer_types", "has %s; full_attention and sliding_attention are known", show_value(kind))
-            break
         end
     end
     return size and size - 1, windows
