@@ -957,8 +957,8 @@ static void finish(struct propagation *p, const struct reference *reference)
         block_tail_errors(p, reference);
 }
 
-/* Numbers that a kernel rounds once to tensor_type or cache_type become the rounded ones, and errors the distance to other possible
- * results. Numbers that may become infinite have no bound. */
+/* Numbers that a kernel rounds once to tensor_type or cache_type become the rounded ones, and errors the distance to
+ * other possible results. Numbers that may become infinite have no bound. */
 static void round_numbers(enum tensor_element type, double *numbers, double *worst, double *drawn, double *open,
                           size_t count)
 {
