@@ -4,7 +4,8 @@
 --
 --   keys       of config.json, as `keys` below; false: there is no such key
 --   prefixes, word, layer, last, head    names of tensors; last: false where no norm is last
---   attention, ffn_modules, norms        names of modules behind a layer's, by the letters of a spec's tensors
+--   attention, ffn_modules, norms        names of modules behind a layer's, by the letters of a spec's tensors; norms
+--              may be a function(at)
 --   layout     of matrices
 --   both       true: tokens see later tokens too, and the stack is an encoder
 --   bare       function(i) → whether attention of layer i from 0 on has no norm before it
@@ -29,6 +30,7 @@
 --   rope       function(m, spec, of, layer): rotation, by the number of a layer; without: Model:rope()
 --   turned     function(i) → whether layer i from 0 on is rotated; nil: all are
 --   more       function(m, spec): keys of a spec that others do not have
+--   recurrent  what recurrent.lua takes: some layers have states in place of keys
 --   positions  {module, offset} of learned ones; offset: rows before the first
 --   norm_in    module of a norm behind the embedding
 --   scale      function(width) → a factor of the embedding
@@ -54,8 +56,8 @@ local abouts = {outputs = "A layer with norms of what attention and feed-forward
                 parallel = "A layer whose attention and feed-forward stand side by side",
                 sandwich = "A layer with norms around attention and feed-forward"}
 
--- Tensors of the layer whose names begin with `at`.
-local function weights(m, kind, of, at, bare)
+-- Tensors of attention, in the layer whose names begin with `at`
+local function attention_weights(m, kind, of, at)
     local w = m:modules(at, kind.attention, not of.bias)
     if kind.fused then
         kind.fused(m, w, at, of)
@@ -63,17 +65,28 @@ local function weights(m, kind, of, at, bare)
     for letter in of.without:gmatch(".") do
         w["b_" .. letter] = m.zeros
     end
-    m:modules(at, kind.ffn_modules, not of.ffn_bias, w)
-    for norm, name in pairs(bare and {n1 = kind.norms.n2} or kind.norms) do
-        local gain, shift = m:norm_names(at .. name)
-        w[norm .. "_g"] = kind.plus_one and m:plus_one(gain) or kind.gain and gain or m.ones
-        w[norm .. "_b"] = kind.norm == "layer" and kind.shift and kind.gain and shift or nil
-    end
     if kind.qk_norm then
         for key, name in pairs{g_q = kind.qk_norm.q, g_k = kind.qk_norm.k} do
             w[key] = kind.plus_one and m:plus_one(at .. name .. ".weight") or at .. name .. ".weight"
             w[key:gsub("g", "c")] = kind.qk_norm.shift and at .. name .. ".bias" or nil
         end
+    end
+    return w
+end
+
+-- Tensors of the layer whose names begin with `at`.
+local function weights(m, kind, of, at, layer)
+    local w = layer.states and {} or attention_weights(m, kind, of, at)
+    local norms = layer.states and kind.recurrent.norms or kind.norms
+    norms = type(norms) == "function" and norms(at) or norms
+    if layer.states then
+        kind.recurrent.weights(w, at)
+    end
+    m:modules(at, kind.ffn_modules, not of.ffn_bias, w)
+    for norm, name in pairs(layer.bare and {n1 = norms.n2} or norms) do
+        local gain, shift = m:norm_names(at .. name)
+        w[norm .. "_g"] = kind.plus_one and m:plus_one(gain) or kind.gain and gain or m.ones
+        w[norm .. "_b"] = kind.norm == "layer" and kind.shift and kind.gain and shift or nil
     end
     for _, key in ipairs(kind.residual and {"w_o", "b_o", "w_2", "b_2"} or {}) do
         w[key] = w[key] and m:times(w[key], kind.residual)
@@ -81,13 +94,14 @@ local function weights(m, kind, of, at, bare)
     return w
 end
 
--- Layers that are alike have one spec: → of each layer from 1 on, {name of the spec, window, turned, bare}
-local function sorts(count, left, windowed, turned, bare)
+-- Layers that are alike have one spec: → of each layer from 1 on, {name of the spec, window, turned, bare, states}
+local function sorts(count, left, windowed, turned, bare, states)
     local of, first, varies, mixed = {}, {}, {}, false
     for i = 1, count do
         local window = left and windowed[i] or false
         local turns = turned == nil or turned(i - 1, window)
-        of[i] = {window = window, turned = turns, bare = bare ~= nil and bare(i - 1), i = i}
+        of[i] = {window = window, turned = turns, bare = bare ~= nil and bare(i - 1), i = i,
+                 states = states ~= nil and states[i]}
         if first[window] == nil then
             first[window] = turns
         end
@@ -99,6 +113,7 @@ local function sorts(count, left, windowed, turned, bare)
         local turns = mixed and (layer.turned and "rope" or "no_rope") or nil
         layer.name = name and turns and name .. "_" .. turns or name or turns or "layer"
         layer.name = layer.bare and "bare_" .. layer.name or layer.name
+        layer.name = layer.states and "recurrent" or states and layer.name == "layer" and "attention" or layer.name
     end
     return of
 end
@@ -136,16 +151,21 @@ return function(m, kind)
                 positions = positions, bias = biases:find("[qkvo]") ~= nil, ffn_bias = biases:find("1") ~= nil}
     of.without = of.bias and ("qkvo"):gsub("[" .. biases .. "]", "") or ""
 
-    local function make_spec(layer)
-        local reach, spec = layer.window and left or nil, m:spec(layer.name, abouts[kind.block] .. (
-            layer.window and ", and a window" or ""))
-        spec:add("d_model", width, keys.width):add("h", h, keys.h):add("h_kv", (keys.h_kv or h_kv < h) and h_kv or nil,
-                                                                                keys.h_kv or "one for all")
+    local recurrent = kind.recurrent and m:recurrent(kind.recurrent)
+    kind.recurrent = recurrent
+    if recurrent and cache == "none" then
+        m:wrong("", "--cache none is for layers that have keys alone, and %s models have states; give rows or paged",
+                m.family)
+    end
+
+    local function describe_attention(spec, layer)
+        local reach = layer.window and left or nil
+        spec:add("h", h, keys.h):add("h_kv", (keys.h_kv or h_kv < h) and h_kv or nil, keys.h_kv or "one for all")
         if d_k then
             spec:add("d_k", d_k, keys.d_k):add("d_v", d_k, keys.d_k)
         end
         if kind.both then
-            spec:add("seq_len", seq, keys.positions .. ", or --seq-len"):padding("", reach and "+window")
+            spec:add("seq_len", seq, m.seq_of or keys.positions .. ", or --seq-len"):padding("", reach and "+window")
             spec:add("window_left", reach, kind.window_key):add("window_right", reach, kind.window_key)
         else
             m:cache(spec, seq, all, cache, reach)
@@ -169,18 +189,31 @@ return function(m, kind)
         if kind.more then
             kind.more(m, spec, of)
         end
-        spec:block(kind.block, kind.norm, eps, keys.eps or kind.eps_of)
+    end
+
+    local function make_spec(layer)
+        local block = layer.states and recurrent.block or kind.block
+        local spec = m:spec(layer.name, abouts[block] .. (layer.window and ", and a window" or
+                                                          layer.states and ", and a state in place of keys" or ""))
+        spec:add("d_model", width, keys.width)
+        if layer.states then
+            recurrent.describe(spec, seq, kind.layout)
+        else
+            describe_attention(spec, layer)
+        end
+        spec:block(block, kind.norm, eps, keys.eps or kind.eps_of)
         spec:add("norm_bias", kind.norm == "layer" and not (kind.shift and kind.gain) and "false" or nil)
         spec:add("input_norm", layer.bare and "false" or nil)
         spec:add("norm_shared", kind.norm_shared and "true" or nil)
         spec:add("ffn", activation, kind.ffn and kind.ffn_of or keys.act):add("d_ff", of.d_ff, written)
-        if of.bias or of.ffn_bias then
+        if (of.bias or of.ffn_bias) and not layer.states or of.ffn_bias then
             spec:add("ffn_bias", of.ffn_bias and "true" or "false")
         end
         return spec
     end
-    local specs, list = {}, sorts(layers, left, windowed, kind.turned, kind.bare)
-    c:ignore(kind.turned and "rope_parameters rope_scaling rope_theta" or "") -- where no layer is rotated
+    local specs, list = {}, sorts(layers, left, windowed, kind.turned, kind.bare,
+                                  recurrent and recurrent.layers(layers))
+    c:ignore((kind.turned or recurrent) and "rope_parameters rope_scaling rope_theta" or "") -- if no layer is rotated
     for _, layer in ipairs(list) do
         specs[layer.name] = specs[layer.name] or make_spec(layer)
     end
@@ -208,7 +241,7 @@ return function(m, kind)
         norm(embedding, kind.norm_in)
     end
     m:layers(stack, layers, p .. kind.layer, function(at, i)
-        return specs[list[i + 1].name], weights(m, kind, of, at, list[i + 1].bare)
+        return specs[list[i + 1].name], weights(m, kind, of, at, list[i + 1])
     end)
     if kind.last then
         norm(m:section(stack .. " norm"), kind.last)

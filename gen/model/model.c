@@ -184,8 +184,9 @@ static void push_call(const struct layer *layer, struct emit *emit)
 static int64_t cache_bytes(const struct layer *layer)
 {
     const int64_t rows = (layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len) * layer->h_kv;
-    const int64_t number = (int64_t)element_size(layer->cache_type), scales = layer_scales_cache(layer) ? 8 : 0;
-    return layer_has_cache(layer) ? round_up(rows * ((layer->d_k + layer->d_v) * number + scales), 4) : 0;
+    const int64_t number = (int64_t)element_size(layer->cache_type);
+    const int64_t scales = layer_scales_cache(layer) ? 4 * layer_cached_rows(layer) : 0;
+    return layer_has_cache(layer) ? round_up(rows * (layer_cached_numbers(layer) * number + scales), 4) : 0;
 }
 
 static const char *file_name(const char *path)
@@ -194,14 +195,29 @@ static const char *file_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* Of the state and the convolution's state of one sequence, as the floats */
+static int64_t state_bytes(const struct layer *layer)
+{
+    if (!layer_is_recurrent(layer))
+        return 0;
+    const int64_t numbers = layer->h_v * layer->d_k * layer->d_v + layer->conv_channels * layer->conv_history;
+    return round_up(numbers * (int64_t)element_size(layer->cache_type), (int64_t)sizeof(float));
+}
+
 void model_place_caches(const struct model *model, struct layer *const *layers)
 {
-    int64_t bytes = 0;
-    for (size_t i = 0; i < model->spec_count; i++)
+    int64_t bytes = 0, states = MODEL_STATES_BEGIN;
+    for (size_t i = 0; i < model->spec_count; i++) {
         bytes += model->users[i] * cache_bytes(layers[i]);
-    for (size_t i = 0; i < model->spec_count; i++)
+        states += model->users[i] * state_bytes(layers[i]);
+    }
+    states = round_up(states, MODEL_STATES_BEGIN);
+    for (size_t i = 0; i < model->spec_count; i++) {
         if (layer_has_cache(layers[i]) && layers[i]->cache != CACHE_PAGED)
             layers[i]->cache_apart = bytes;
+        if (layer_is_recurrent(layers[i]))
+            layers[i]->cache_apart = states;
+    }
 }
 
 static void push_spec(const char *path, const struct layer *layer, struct emit *emit)
@@ -232,6 +248,9 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_integer(emit, "cache_bytes", cache_bytes(layer)); /* of a sequence, or a page, as the floats */
     emit_set_integer(emit, "k_floats", rows * layer->h_kv * layer->d_k);
     emit_set_integer(emit, "scale_floats", layer_scales_cache(layer) ? rows * layer->h_kv : 0); /* of either */
+    emit_set_integer(emit, "state_bytes", state_bytes(layer));
+    emit_set_integer(emit, "state_floats", layer_is_recurrent(layer) ? layer->h_v * layer->d_k * layer->d_v : 0);
+    emit_set_integer(emit, "states_begin", MODEL_STATES_BEGIN);
     push_tensors(layer, emit);
     push_call(layer, emit);
     emit_end(emit);

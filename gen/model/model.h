@@ -25,7 +25,10 @@ const char *model_name(const struct model *model);
 /* Paths of the specs that its layers have, each once, in the order of their first layers. */
 const char *const *model_specs(const struct model *model, size_t *count);
 
-/* Tells layers with a cache how far a sequence is from the next one, as each has all layers' keys and values. */
+/* Bytes with which a sequence's states begin: the number of tokens that they hold, then zeros. */
+#define MODEL_STATES_BEGIN 64
+
+/* Tells layers with a cache or states how far a sequence is from the next one, as each has those of all layers. */
 void model_place_caches(const struct model *model, struct layer *const *layers);
 
 /* What model.lua checks and model.c.in and model.h.in read; a layer for each of model_specs(). */

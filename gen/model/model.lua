@@ -16,6 +16,7 @@ for i, spec in ipairs(of_layers) do
 end
 
 local MOST = 0x7fffffff
+local PIECES = 9 -- at most, of which one tensor of a pair consists in the checkpoint
 local LONGEST = 500 -- a tensor name without a layer number: name_of() of templates/model/checkpoint.in has room for it
 
 local wrong = sections.wrong
@@ -79,8 +80,8 @@ local d_model = size_of(sections[1], "d_model")
 local files = {}
 for _, line in ipairs((titles.weights or {lines = {}}).lines) do
     local name = line.key == "file" and line.quoted and line.words == "" and line.value or ""
-    if name == "" or name:find("/", 1, true) then
-        wrong(line.number, "[weights] has lines of file = \"NAME\", files of the model's folder, and no others")
+    if name == "" or name:gsub("^[%w_-]+/", ""):find("/", 1, true) then
+        wrong(line.number, "[weights] has lines of file = \"NAME\", files of the model's folder or of one in it")
     end
     files[#files + 1] = name
 end
@@ -229,11 +230,37 @@ local function product_of(section, width, d_out)
     return spec, index
 end
 
+-- Numbers of a tensor that is no matrix, in the order of several tensors: KEY, KEY_2 and so on are columns of each.
+local function add_pieces(section, t, first, entries)
+    local numbers = 0
+    entries[#entries + 1] = first
+    for piece = 2, PIECES do
+        local key = ("%s_%d"):format(t.field, piece)
+        if not line_of(section, key) then break end
+        local entry = tensor(section, key, {columns = true})
+        entry.key, entry.continues = key, true
+        entries[#entries + 1] = entry
+    end
+    for i = #entries, 1, -1 do
+        local entry = entries[i]
+        if not entry.from or entry.each then
+            wrong(line_of(section, entry.key).number,
+                  "%s is in several pieces; write columns FROM..TO, numbers of each", t.field)
+        end
+        entry.first, entry.count = entry.from, entry.to - entry.from
+        numbers = numbers + entry.count
+        if entry == first then break end
+    end
+    if numbers ~= t.size then
+        wrong(line_of(section, t.field).number, "%s has %d numbers, and its pieces %d", t.field, t.size, numbers)
+    end
+end
+
 -- The part of a section: its spec, and each tensor's place in the checkpoint. `known`: the section's other keys.
 local function add_part(section, known)
     local spec, index = spec_of(section)
     local part = {spec = spec, index = index, at = #parts, section = section, tensors = {}}
-    for i, t in ipairs(spec.tensors) do
+    for _, t in ipairs(spec.tensors) do
         known = known .. " " .. t.field
         if t.table then
             wrong(section.number, "tables of expressions, as %s, are not among what NAME.layers says", t.field)
@@ -242,9 +269,13 @@ local function add_part(section, known)
         local layout = t.matrix and (spec.out_in and "out_in" or "in_out") or nil
         local entry = tensor(section, t.field, {zeros = true, columns = t.axes <= 2, plus_one = not t.matrix,
                                                 times = true, ones = not t.matrix, tied = spec.linear}, layout)
-        entry.count = t.size
+        entry.count, entry.key = t.size, t.field
         local width = entry.from and entry.to - entry.from
-        if entry.each then
+        if not t.matrix and line_of(section, t.field .. "_2") then
+            add_pieces(section, t, entry, part.tensors)
+            for piece = 2, PIECES do known = ("%s %s_%d"):format(known, t.field, piece) end
+            goto done
+        elseif entry.each then
             if t.first % width ~= 0 or matrix and not spec.out_in then
                 wrong(line_of(section, t.field).number, "columns %d..%d of %d are not those of %s, which has %d rows",
                       entry.from, entry.to, entry.each, t.field, t.first)
@@ -262,7 +293,8 @@ local function add_part(section, known)
                 entry.first, entry.outer, entry.count = entry.from, outer, width
             end
         end
-        part.tensors[i] = entry
+        part.tensors[#part.tensors + 1] = entry
+        ::done::
     end
     check_keys(section, known)
     parts[#parts + 1] = part
@@ -306,33 +338,33 @@ local function name_parts()
         for _, part in ipairs(parts) do
             if part.index == index then users[#users + 1] = part end
         end
-        for i, t in ipairs(spec.tensors) do
-            local entries, e = {}, nil
-            for k, part in ipairs(users) do entries[k] = part.tensors[i] end
-            e = entries[1]
+        for i, e in ipairs(users[1] and users[1].tensors or {}) do
+            local entries = {}
+            for k, part in ipairs(users) do entries[k] = part.tensors[i] or {} end
             for k, other in ipairs(entries) do
-                if (other.name == nil) ~= (e.name == nil) or other.first ~= e.first or other.count ~= e.count or
+                if #users[k].tensors ~= #users[1].tensors or (other.name == nil) ~= (e.name == nil) or
+                   other.key ~= e.key or other.first ~= e.first or other.count ~= e.count or
                    other.plus_one ~= e.plus_one or other.times ~= e.times then
-                    wrong(line_of(users[k].section, t.field).number,
-                          "%s has other words here than in [%s]; give layers that differ specs of their own", t.field,
+                    wrong(line_of(users[k].section, other.key or e.key:gsub("_%d$", "")).number,
+                          "%s has other words here than in [%s]; give layers that differ specs of their own", e.key,
                           users[1].section.title)
                 end
             end
             local before, behind, numbers = nil, nil, nil
-            if e.name then before, behind, numbers = pattern(entries, t.field) end
+            if e.name then before, behind, numbers = pattern(entries, e.key) end
             for k, part in ipairs(users) do
                 local number = numbers and numbers[k]
                 if number and part.number and part.number ~= number then
-                    wrong(line_of(part.section, t.field).number,
+                    wrong(line_of(part.section, e.key).number,
                           "the layer's number is %d in this name and %d in another one; NAME_model.c has one", number,
                           part.number)
                 end
                 if number and number > 0xffff then
-                    wrong(line_of(part.section, t.field).number, "no layer has the number %d", number)
+                    wrong(line_of(part.section, e.key).number, "no layer has the number %d", number)
                 end
                 part.number = number or part.number
             end
-            spec.entries[i] = {field = t.field, size = t.size, before = before, behind = behind,
+            spec.entries[i] = {field = e.key, continues = e.continues or false, before = before, behind = behind,
                                outer = e.outer, first = e.first, count = e.count, exact = e.exact or false,
                                plus_one = e.plus_one or false, times = e.times}
         end
@@ -351,7 +383,7 @@ local function has_call(spec, name)
 end
 
 -- What NAME_model.c can give a layer's call
-local GIVEN = " x source lengths past page_table y k_cache v_cache k_pages v_pages k_scale v_scale "
+local GIVEN = " x source lengths past page_table y k_cache v_cache k_pages v_pages k_scale v_scale state conv_state "
 
 local function check_layer(stack, section, spec)
     local place = section.number
@@ -388,8 +420,8 @@ local function check_layer(stack, section, spec)
         end
         stack.padded = has_call(spec, "lengths")
     end
-    if spec.cached and stack.name ~= "decoder" then
-        wrong(place, "%s has a cache; only a decoder's layers have", spec.file)
+    if (spec.cached or spec.state_bytes > 0) and stack.name ~= "decoder" then
+        wrong(place, "%s has %s; only a decoder's layers have", spec.file, spec.cached and "a cache" or "states")
     end
 end
 
@@ -441,6 +473,9 @@ local function read_layers(stack)
             end
             stack.paged, stack.page_len = spec.paged, spec.page_len
             stack.cache_len = math.min(stack.cache_len or MOST, spec.ring and MOST or spec.cache_len)
+        elseif spec.state_bytes > 0 then
+            stack.states = true
+            stack.states_bytes = stack.states_bytes + spec.state_bytes
         elseif stack.name == "decoder" then
             stack.plain = true
         end
@@ -449,11 +484,14 @@ local function read_layers(stack)
     if i == 0 then
         wrong(titles[stack.name .. " input"].number, "the stack has no [%s layer 0]", stack.name)
     end
-    if stack.plain and stack.cached then
+    stack.goes_on = stack.cached or stack.states -- a call goes on where an earlier one ended
+    if stack.plain and stack.goes_on then
         wrong(titles[stack.name .. " layer 0"].number,
-              "some layers have a cache and others have none; give all of them one")
+              "some layers have a cache or states and others have neither; give all of them a cache")
     end
     stack.plain = nil
+    local begin = specs[1].states_begin
+    stack.states_bytes = (begin + stack.states_bytes + begin - 1) // begin * begin
     local last = #stack.layers > 0 and stack.layers[#stack.layers].spec
     stack.rows_computed = stack.lengths and (stack.cross or last.ffn) -- rows behind lengths are no zeros
 end
@@ -483,7 +521,8 @@ end
 -- Positions, which `section` names, rows of `width`
 local function read_positions(stack, section, input, width)
     if stack.limit == MOST then
-        wrong(input.number, "a ring of positions that are learned has no end; give --cache rows or paged")
+        wrong(input.number, "positions that are learned have an end, unlike %s", stack.cached and
+              "a ring; give --cache rows or paged" or "states; leave out position, or give a layer a cache")
     end
     local of = width == d_model and sinusoids(section, stack.limit) or tensor(section, "position", {from = true})
     of.first = (of.row or 0) * width
@@ -493,7 +532,8 @@ end
 local function read_tokens(stack, input, embedding)
     local projection = titles[stack.name .. " projection"]
     stack.vocab, stack.types, stack.width, stack.extra = size_of(input, "vocab"), 0, d_model, 0
-    stack.limit = stack.cached and stack.cache_len or stack.seq_len -- positions that a token can have, and one more
+    stack.limit = stack.cached and stack.cache_len or stack.states and MOST or
+                  stack.seq_len -- positions that a token can have, and one more
     stack.scale = number_of(embedding, "scale")
     if projection then -- words and what is added to them are narrower than the model
         local spec = spec_of(projection)
@@ -556,7 +596,7 @@ local function read_stack(name)
     check_keys(input, "kind needs vocab types seq_len positions image_size patch_size channels mel frames")
     local stack = {name = name, kind = choice(input, "kind", KINDS[name]), seq_len = size_of(input, "seq_len"),
                    layers = {}, specs = {}, users = {}, heads = {}, lengths = false, cross = false, cached = false,
-                   source_lengths = false, types = 0, vocab = 0}
+                   states = false, states_bytes = 0, source_lengths = false, types = 0, vocab = 0}
     local embedding = titles[name .. " embedding"]
     if not embedding then wrong(input.number, "no section [%s embedding]", name) end
     check_keys(embedding, EMBEDDING[stack.kind])
@@ -567,11 +607,15 @@ local function read_stack(name)
     local pooling = titles[name .. " pooling"]
     if pooling then
         check_keys(pooling, "kind normalize")
-        if name ~= "encoder" or stack.kind ~= "tokens" then
-            wrong(pooling.number, "rows of an encoder of tokens are pooled, and no others")
+        if stack.kind ~= "tokens" or stack.cross then
+            wrong(pooling.number, "rows of tokens alone are pooled, and no others")
         end
-        stack.pooling = {kind = choice(pooling, "kind", "cls mean max mean_sqrt_len last"),
+        stack.pooling = {kind = choice(pooling, "kind", "cls mean max mean_sqrt_len last"), width = d_model,
                          normalize = choice(pooling, "normalize", "true false") == "true"}
+        if stack.cached and stack.pooling.kind ~= "last" then
+            wrong(pooling.number, "a decoder with a cache has the rows of a call alone; write kind = last, or give " ..
+                  "--cache none")
+        end
     end
     stack.input, stack.embedding = input, embedding
     return stack
@@ -593,13 +637,18 @@ local function read_head(section, heads, stacks)
     local from = value_of(section, "from") or ""
     local head = {name = name, rows = choice(section, "rows", "all first second"),
                   parent = heads[from:match("^head (.*)$")]}
-    head.stack = head.parent and head.parent.stack or stacks[from]
+    local pooled = from:match("^(%l+) pooling$")
+    head.pooled = pooled ~= nil or head.parent ~= nil and head.parent.pooled
+    head.stack = head.parent and head.parent.stack or stacks[pooled or from]
+    if head.pooled and not (head.stack and head.stack.pooling and head.rows == "first") then
+        wrong(section.number, "rows that are pooled are of a [STACK pooling], and rows = first")
+    end
     head.second = head.rows == "second"
     if head.second and (not head.stack or head.parent or head.stack.kind ~= "patches") then
         wrong(section.number, "rows = second is of an encoder of images, whose second row is a token of distillation")
     end
     if not head.stack then
-        wrong(section.number, "from is one of: encoder, decoder, head NAME of a head above")
+        wrong(section.number, "from is one of: encoder, decoder, encoder pooling, head NAME of a head above")
     end
     head.all = head.rows == "all" and (not head.parent or head.parent.all)
     if head.parent and not head.all ~= not head.parent.all then
@@ -634,6 +683,9 @@ end
 ---- the model ----
 
 check_keys(sections[1], "format name family d_model")
+if titles["encoder pooling"] and titles["decoder pooling"] then
+    wrong(titles["decoder pooling"].number, "one stack's rows are pooled")
+end
 local stacks = {encoder = read_stack("encoder"), decoder = read_stack("decoder")}
 if not stacks.encoder and not stacks.decoder then
     wrong(0, "has neither [encoder input] nor [decoder input]; attngen import writes them")
@@ -653,14 +705,20 @@ end
 for _, section in ipairs(sections) do
     if section.title:find("^head ") then
         local head = read_head(section, model.heads, stacks)
-        if not head.all and head.stack.name == "decoder" then
+        if not head.all and head.stack.name == "decoder" and not head.pooled then
             wrong(section.number, "rows = first is for encoders; a decoder gives all rows, or the last one")
         end
         model.heads[#model.heads + 1], model.heads[head.name] = head, head
-        table.insert(head.stack.heads, head)
+        if head.pooled then -- of rows that are pooled: they become `embedding`
+            local pooling = head.stack.pooling
+            pooling.head, pooling.width = head, head.width
+            model.extra = math.max(model.extra or 1, head.floats)
+        else
+            table.insert(head.stack.heads, head)
+        end
     end
 end
-local known = {[""] = true, weights = true, labels = true}
+local known = {[""] = true, weights = true, labels = true, prompts = true}
 for _, part in ipairs(parts) do known[part.section.title] = true end
 for _, stack in ipairs(model.stacks) do
     for i = 1, #stack.layers do known[("%s layer %d"):format(stack.name, i - 1)] = true end
@@ -676,21 +734,27 @@ for _, section in ipairs(sections) do
 end
 name_parts()
 
-model.labels = {}
-for i, line in ipairs((titles.labels or {lines = {}}).lines) do
-    if line.key ~= tostring(i - 1) or not line.quoted or line.words ~= "" or line.value:find("%*/") or
-       line.value:find("/%*") or #line.value > 80 then
-        wrong(line.number, "[labels] has a line for each class from 0 on: NUMBER = \"NAME\", up to 80 characters")
+-- Texts of a header's comments, numbered from 0 on
+local function read_texts(title, most)
+    local texts = {}
+    for i, line in ipairs((titles[title] or {lines = {}}).lines) do
+        if line.key ~= tostring(i - 1) or not line.quoted or line.words ~= "" or line.value:find("%*/") or
+           line.value:find("/%*") or #line.value > most then
+            wrong(line.number, "[%s] has a line for each, from 0 on: NUMBER = \"TEXT\", of at most %d characters",
+                  title, most)
+        end
+        texts[i] = line.value
     end
-    model.labels[i] = line.value
+    return texts
 end
+model.labels, model.prompts = read_texts("labels", 80), read_texts("prompts", 500)
 
 ---- sums for both templates ----
 
 -- Heads are fields of a call beside these, and their widths are macros. Pairs have functions beside those of
 -- NAME_model.c.
 local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean " ..
-    "embedding kept kept_of kept_blocks batch n m parallel context "
+    "embedding kept kept_of kept_blocks batch n m parallel context states "
 local FUNCTIONS = " all head pack encoder_embed decoder_embed encoder_norm decoder_norm "
 
 local function check_names()
@@ -721,7 +785,9 @@ local function pointers_of(stack)
     local function need(of, ...)
         for _, name in ipairs(of and {...} or {}) do required[#required + 1] = name end
     end
-    need(stack.cached, "past", "cache")
+    need(stack.goes_on, "past")
+    need(stack.cached, "cache")
+    need(stack.states, "states")
     need(stack.paged, "page_table")
     need(stack.cross and not stack.kept, "source")
     local all = {table.unpack(required)}
@@ -744,12 +810,13 @@ local function pointers_of(stack)
     return required, all
 end
 
--- Of a stack with a cache: what else a call brings, with its bytes
+-- Of a stack with a cache or states: what else a call brings, with its bytes
 local function sizes_of(stack)
     local word, row = "%s * sizeof(int32_t)", "%s * %d * sizeof(float)"
     local bytes = {ids = word:format("tokens"), types = word:format("tokens"),
                    page_table = word:format("args->batch * " .. stack.pages),
                    source = row:format("args->batch * args->m", d_model), hidden = row:format("tokens", d_model),
+                   embedding = stack.pooling and row:format("args->batch", stack.pooling.width),
                    kept = "args->kept_blocks * " .. model.name:upper() .. "_MODEL_KEPT_BYTES(1)"}
     for _, head in ipairs(stack.heads) do
         if head.all then bytes[head.name] = row:format("tokens", head.width) end
@@ -757,17 +824,19 @@ local function sizes_of(stack)
     end
     local sizes = {}
     for _, name in ipairs(stack.pointers) do
-        if name ~= "cache" then
+        if name ~= "cache" and name ~= "states" then
             sizes[#sizes + 1] = {name = name, bytes = bytes[name] or word:format("args->batch")}
         end
     end
     return sizes
 end
 
-model.common_floats, model.work, model.longest, model.extra, model.largest = common_floats, 1, 1, 1, d_model
+model.common_floats, model.work, model.longest, model.largest = common_floats, 1, 1, d_model
+model.extra = model.extra or 1
 model.norms, model.layers = {}, 0
-model.any = {cached = false, paged = false, cross = false, kept = false, source_lengths = false, mean = false,
-             lengths = false, rows = false, row = false, times = false, ones = false, second = false}
+model.any = {cached = false, states = false, goes_on = false, paged = false, cross = false, kept = false,
+             source_lengths = false, mean = false, lengths = false, rows = false, row = false, times = false,
+             ones = false, second = false, pieces = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -775,6 +844,7 @@ end
 for _, stack in ipairs(model.stacks) do
     note(stack.norm)
     note(stack.norm_in)
+    model.pooling = model.pooling or stack.pooling
     stack.mean = stack.kind == "tokens" and stack.name == "encoder"
     stack.pages = stack.paged and (stack.cache_len + stack.page_len - 1) // stack.page_len or 0
     for what in pairs(any) do any[what] = any[what] or stack[what] or false end
@@ -788,10 +858,10 @@ for _, stack in ipairs(model.stacks) do
         model.largest = math.max(model.largest, head.width)
         any.second = any.second or head.second
         any.rows, any.row = any.rows or head.all, any.row or head.single ~= nil
-        any.vocab = stack.cached and head.name == "logits" and head.width or any.vocab
+        any.vocab = stack.goes_on and head.name == "logits" and head.width or any.vocab
     end
     stack.required, stack.pointers = pointers_of(stack)
-    stack.sizes = stack.cached and sizes_of(stack)
+    stack.sizes = stack.goes_on and sizes_of(stack)
 end
 for _, of in ipairs(common) do any.ones = any.ones or not of.name and of.plus_one end
 for _, spec in ipairs(specs) do
@@ -800,6 +870,7 @@ for _, spec in ipairs(specs) do
     for _, t in ipairs(spec.tensors) do numbers = numbers + t.size end
     for _, t in ipairs(spec.entries) do
         any.times, any.ones = any.times or t.times ~= 1, any.ones or not t.before and t.plus_one
+        any.pieces = any.pieces or t.continues
     end
     for _, part in ipairs(parts) do spec.users = spec.users + (part.spec == spec and 1 or 0) end
     model.work = math.max(model.work, numbers)

@@ -8,7 +8,7 @@
 
 void norm_text(const struct layer *layer, char q, char text[FINISH_TEXT])
 {
-    const double eps = layer->norm_eps;
+    const double eps = layer->qk_norm_eps;
     text[0] = '\0';
     switch (layer->qk_norm) {
     case NORM_RMS:

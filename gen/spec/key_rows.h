@@ -44,6 +44,13 @@ KEY(CONV_TAPS, conv_taps, COUNT, FIELD(conv_taps), .steers = STEERS_ALWAYS, .con
                    ", with layer = recurrent or conv"}})
 KEY(OUT_GATE, out_gate, WORD, FIELD(out_gate), .steers = STEERS_ALWAYS, .context = "OUT_GATE", OF_PRODUCTS,
     .words = {{"none", OUT_GATE_NONE, NULL}, {"silu", OUT_GATE_SILU, "swish"}, {"sigmoid", OUT_GATE_SIGMOID, NULL}})
+KEY(OUT_NORM_EPS, out_norm_eps, POSITIVE, FIELD(out_norm_eps), .from = {KEY_NORM_EPS}, .absent = 1e-6,
+    .steers = STEERS_NOTHING, .context = "OUT_NORM_EPS", OF_STATE, .has_meaning = has_out_norm,
+    .idle = "outputs of heads are not normed; leave it out, or write out_gate = silu")
+KEY(BETA_SCALE, beta_scale, POSITIVE, FIELD(beta_scale), .absent = 1, .steers = STEERS_NOTHING, .restated = true,
+    .context = "BETA_SCALE", OF_STATE, .has_meaning = makes_beta,
+    .idle = "only rule = delta and gated_delta make beta of x; leave it out",
+    .nicknames = {{"linear_allow_neg_eigval allow_neg_eigval", " = 2"}})
 KEY(WIDTH, width, WORD, FIELD(width), .steers = STEERS_NOTHING, BROUGHT, /* d_k and d_v have what follows */
     .words = {{"narrow", WIDTH_NARROW, NULL}, {"wide", WIDTH_WIDE, NULL}})
 KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = has_given_width, .steers = STEERS_ALWAYS, .context = "D_K",
@@ -105,8 +112,8 @@ KEY(PAD_ROWS, pad_rows, WORD, FIELD(pad_skipped), .context = "SKIPS", .of = OF_A
     .words = {{"computed", false, NULL}, {"skipped", true, NULL}})
 KEY(W_K, w_k, WORD, FIELD(tied), .steers = STEERS_ALWAYS, .context = "TIED", BROUGHT,
     .words = {{"dense", false, NULL}, {"tied", true, NULL}})
-KEY(W_V, w_v, WORD, FIELD(identity), .steers = STEERS_ALWAYS, .context = "IDENTITY", BROUGHT,
-    .words = {{"dense", false, NULL}, {"identity", true, NULL}})
+KEY(W_V, w_v, WORD, FIELD(w_v), .steers = STEERS_ALWAYS, .has_meaning = has_w_v, .idle = KEY_IS_BROUGHT,
+    .words = {{"dense", W_V_DENSE, NULL}, {"identity", W_V_IDENTITY, NULL}, {"keys", W_V_KEYS, "shared"}})
 KEY(W_O, w_o, WORD, FIELD(w_o), .steers = STEERS_ALWAYS,
     .words = {{"dense", W_O_DENSE, NULL}, {"none", W_O_NONE, NULL}, {"conv", W_O_CONV, NULL}})
 KEY(GATE, gate, WORD, FIELD(gate), .steers = STEERS_ALWAYS, .context = "GATE",
@@ -136,6 +143,9 @@ KEY(NORM_EPS, norm_eps, POSITIVE, FIELD(norm_eps), .absent = 1e-6, .steers = STE
     .idle = "there is no norm; leave it out, or write qk_norm = rms or a block",
     .nicknames = {{"rms_norm_eps", ", with qk_norm = rms where q and k are normed, norm = rms in a block"},
                   {"layer_norm_eps layer_norm_epsilon eps", ""}})
+KEY(QK_NORM_EPS, qk_norm_eps, POSITIVE, FIELD(qk_norm_eps), .from = {KEY_NORM_EPS}, .absent = 1e-6,
+    .steers = STEERS_NOTHING, .context = "QK_NORM_EPS", .of = OF_HEADS, .has_meaning = has_qk_norm,
+    .idle = "q and k are not normed; leave it out, or write qk_norm = rms")
 KEY(ROPE, rope, WORD, FIELD(rope.kind), .context = "ROPE",
     .words = {{"none", ROPE_NONE, NULL}, {"half", ROPE_HALF, "true neox llama rotate_half default"},
               {"interleaved", ROPE_INTERLEAVED, "gptj"}},

@@ -5,6 +5,7 @@
 #include "spec/spec.h"
 
 static bool has_projections(struct spec *spec) { return !is_projected(spec); }
+static bool has_w_v(struct spec *spec) { return !is_projected(spec) || shares_keys(spec); }
 static bool has_own_keys(struct spec *spec) { return is_cross(spec) || is_projected(spec) || is_cached(spec); }
 static bool has_width(struct spec *spec)
 {
@@ -19,6 +20,11 @@ static bool has_norm(struct spec *spec)
 {
     return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_block(spec) || has_row_norm(spec) ||
            value_of(spec, KEY_OUT_GATE) != OUT_GATE_NONE;
+}
+static bool has_qk_norm(struct spec *spec) { return value_of(spec, KEY_QK_NORM) != NORM_NONE; }
+static bool has_out_norm(struct spec *spec)
+{
+    return !is_projected(spec) && value_of(spec, KEY_OUT_GATE) != OUT_GATE_NONE;
 }
 static bool has_qk_shift(struct spec *spec) { return value_of(spec, KEY_QK_NORM) == NORM_LAYER; }
 static bool has_head_norm(struct spec *spec)
@@ -41,6 +47,11 @@ static bool has_taps(struct spec *spec) { return is_convolution(spec); }
 static bool has_decay(struct spec *spec)
 {
     return value_of(spec, KEY_RULE) == RULE_GATED || value_of(spec, KEY_RULE) == RULE_GATED_DELTA;
+}
+static bool makes_beta(struct spec *spec)
+{
+    const int64_t rule = value_of(spec, KEY_RULE);
+    return !is_projected(spec) && (rule == RULE_DELTA || rule == RULE_GATED_DELTA);
 }
 static bool may_have_ffn(struct spec *spec)
 {

@@ -55,6 +55,7 @@ enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR, LAYER_RECURRENT, LAY
 enum layer_rule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };
 enum layer_decay { DECAY_HEAD, DECAY_COLUMN }; /* a factor for all of S, or for each of its d_k rows */
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
+enum layer_w_v { W_V_DENSE, W_V_IDENTITY, W_V_KEYS };
 enum layer_input { INPUT_SHARED, INPUT_SPLIT, INPUT_PROJECTED };
 enum layer_cache { CACHE_NONE, CACHE_ROWS, CACHE_RING, CACHE_PAGED };
 enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
@@ -118,13 +119,15 @@ struct layer {
     enum layer_cache cache; /* keys and values of earlier tokens, the caller's */
     int64_t cache_len; /* most positions of a sequence, or rows of a ring; then source_len too. 0: no cache */
     enum tensor_element cache_type; /* of the numbers in it: f32, bf16, f16 or i8; of states: f32 or bf16 */
-    int64_t cache_apart; /* of a model's layer: bytes from a sequence's keys to those of the next; 0: side by side */
+    int64_t cache_apart; /* of a model's layer: bytes from a sequence's keys or states to the next one's, or 0 */
     int64_t page_len, page_count; /* positions of a page, and pages of a sequence; 0 unless paged */
     bool cross;    /* attention = cross */
     bool source_kept; /* a call can leave out the source and use what an earlier one made of it; cross only */
     bool self;     /* keys are the queries' own tokens: m = n. Neither cross nor projected */
     bool tied;     /* w_k = tied */
+    enum layer_w_v w_v;
     bool identity; /* w_v = identity */
+    bool shares;   /* w_v = keys: values are the first d_v columns of the keys, normed and rotated like these */
     enum layer_w_o w_o;
     int64_t conv_width; /* taps; meaningful for W_O_CONV only (default 3) */
     unsigned mask;      /* enum layer_mask bits */
@@ -138,7 +141,9 @@ struct layer {
     enum layer_norm qk_norm;
     bool qk_by_head; /* each head has gains, and shifts, of its own */
     bool qk_shift;   /* qk_norm = layer: there are shifts */
-    double norm_eps; /* of qk_norm and of the block's norms */
+    double norm_eps; /* of the block's norms */
+    double qk_norm_eps, out_norm_eps; /* of norms of q and k, of a head's outputs */
+    double beta_scale; /* factor of the sigmoid that is a token's beta */
     struct {
         enum layer_rope kind;
         int64_t dims;      /* columns that are turned, even */
@@ -240,6 +245,15 @@ static inline int64_t layer_gate_width(const struct layer *layer)
 static inline bool layer_has_cache(const struct layer *layer)
 {
     return layer->cache != CACHE_NONE;
+}
+/* Rows that a cache has for a token and head: its key, and its value unless that is a part of the key; their numbers */
+static inline int layer_cached_rows(const struct layer *layer)
+{
+    return layer->shares ? 1 : 2;
+}
+static inline int64_t layer_cached_numbers(const struct layer *layer)
+{
+    return layer->d_k + (layer->shares ? 0 : layer->d_v);
 }
 /* Whether a call brings the same number of keys and queries: in self-attention, with a cache, or where `positions`
  * serves both. */

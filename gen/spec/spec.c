@@ -514,6 +514,7 @@ static void take_default(struct spec *spec, enum key key)
         if (from == KEY_NAME || !key_is_of(spec, from) || !has_meaning(spec, from))
             continue;
         spec->value[key] = spec->value[from];
+        spec->real[key] = spec->real[from];
         spec->bad[key] = spec->bad[key] || spec->bad[from];
         return;
     }

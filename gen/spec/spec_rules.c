@@ -40,7 +40,7 @@ static double real(struct spec *spec, enum key key)
 /* Whether d_k or d_v is d_model / h because nothing else says what it is. */
 static bool has_narrow_width(struct spec *spec)
 {
-    const bool both = is_given(spec, KEY_D_K) && (is_given(spec, KEY_D_V) || is_identity(spec));
+    const bool both = is_given(spec, KEY_D_K) && (is_given(spec, KEY_D_V) || is_identity(spec) || shares_keys(spec));
     return !is_projected(spec) && !is_wide(spec) && !both;
 }
 
@@ -129,6 +129,15 @@ static void check_widths(struct spec *spec)
     refuse_if(spec, is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) && is_given(spec, KEY_WIDTH) &&
               !is_projected(spec) && !is_identity(spec), KEY_WIDTH,
               "width has no meaning where d_k and d_v are both given; leave out width, or one of them");
+    refuse_if(spec, shares_keys(spec) && head_width(spec) > 0 && whole(spec, KEY_D_V) > head_width(spec), KEY_D_V,
+              "d_v = %lld, but w_v = keys takes values from the d_k = %lld columns of a key; write at most that",
+              whole(spec, KEY_D_V), head_width(spec));
+    refuse_if(spec, shares_keys(spec) && whole(spec, KEY_SOURCE_KEPT) == 1, KEY_SOURCE_KEPT,
+              "source_kept = true keeps keys and values apart, but w_v = keys has one of both; leave out source_kept, "
+              "or write w_v = dense");
+    refuse_if(spec, shares_keys(spec) && whole(spec, KEY_TRAIN) == 1, KEY_W_V,
+              "w_v = keys has no gradient yet, and train = true needs one for every key; write dense or identity, or "
+              "leave out train");
     refuse_if(spec, is_identity(spec) && is_given(spec, KEY_D_V), KEY_D_V,
               "d_v is given, but w_v = identity makes it the width of the head's input; leave out d_v");
     refuse_if(spec, has_window(spec) && whole(spec, KEY_WINDOW_LEFT) == LAYER_UNBOUNDED &&
@@ -367,15 +376,17 @@ static void check_l2(struct spec *spec)
     refuse_if(spec, value_of(spec, KEY_QK_NORM) == NORM_L2_SUM, KEY_QK_NORM,
               "qk_norm = l2_sum is of layer = recurrent; write qk_norm = l2");
     const bool l2 = value_of(spec, KEY_QK_NORM) == NORM_L2, scaled = is_given(spec, KEY_SCALE); /* else by at most 1 */
-    const double scale = scaled ? fabs(real(spec, KEY_SCALE)) : 1, eps = real(spec, KEY_NORM_EPS);
+    const double scale = scaled ? fabs(real(spec, KEY_SCALE)) : 1, eps = real(spec, KEY_QK_NORM_EPS);
+    const enum key key = is_given(spec, KEY_QK_NORM_EPS) ? KEY_QK_NORM_EPS : KEY_NORM_EPS;
     if (!holds(spec, l2))
         return;
     if (eps < L2_LEAST)
-        wrong(spec, KEY_NORM_EPS, "norm_eps = %.9g, but under qk_norm = l2 a norm that small has squares below what "
-              "f32 holds; write at least 8.7e-19", eps);
+        wrong(spec, key, "%s = %.9g, but under qk_norm = l2 a norm that small has squares below what f32 holds; write "
+              "at least 8.7e-19", key_rows[key].name, eps);
     else if (LOG2_E * scale / eps > (double)FLT_MAX)
-        wrong(spec, scaled ? KEY_SCALE : KEY_NORM_EPS, "scale times log2(e) / norm_eps is not finite in f32, but a "
-              "query of zeros is multiplied by it under qk_norm = l2; write a smaller scale or a larger norm_eps");
+        wrong(spec, scaled ? KEY_SCALE : key, "scale times log2(e) / %s is not finite in f32, but a query of zeros is "
+              "multiplied by it under qk_norm = l2; write a smaller scale or a larger %s", key_rows[key].name,
+              key_rows[key].name);
 }
 
 /* ---- the block, and layers without attention ------------------------------------------------------------- */

@@ -100,7 +100,7 @@ struct norm finish_norm(const struct layer *layer)
 {
     static const enum norm_kind kinds[] = {[NORM_RMS] = NORM_ROW_RMS, [NORM_RMS_ALL] = NORM_ROW_RMS,
                                            [NORM_LAYER] = NORM_ROW_LAYER, [NORM_L2] = NORM_ROW_L2};
-    return (struct norm){kinds[layer->qk_norm], layer->norm_eps};
+    return (struct norm){kinds[layer->qk_norm], layer->qk_norm_eps};
 }
 
 const double *finish_columns(const struct finish *of, size_t row, size_t *count)

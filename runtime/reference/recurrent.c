@@ -211,8 +211,9 @@ static void make_shares(struct sequence *s)
                        rate * positive * (relative + 3 * BOUND_U) + FLT_MIN;
     }
     for (size_t at = 0; at < s->tokens * beta->columns; at++) {
-        beta->value[at] = 1 / (1 + exp(-beta->value[at])) * (1 + jitter_of(s->jitter, 6));
-        beta->error[at] = sigmoid_share_error(beta->value[at], beta->error[at]);
+        const double share = 1 / (1 + exp(-beta->value[at])), scale = s->layer->beta_scale;
+        beta->value[at] = scale * share * (1 + jitter_of(s->jitter, 6 + (scale != 1)));
+        beta->error[at] = scale * sigmoid_share_error(share, beta->error[at]) + BOUND_U * beta->value[at];
     }
 }
 
@@ -220,7 +221,7 @@ static void make_shares(struct sequence *s)
 static void gate_outputs(struct sequence *s)
 {
     struct made *const z = &s->rule.out;
-    norm_rows(s, z, (size_t)s->layer->d_v, s->layer->norm_eps, inputs_floats(s->in, TENSOR_G_O), 1);
+    norm_rows(s, z, (size_t)s->layer->d_v, s->layer->out_norm_eps, inputs_floats(s->in, TENSOR_G_O), 1);
     for (size_t at = 0; at < s->tokens * z->columns; at++) {
         const bool silu = s->layer->out_gate == OUT_GATE_SILU;
         const double a = s->gates.value[at], share = 1 / (1 + exp(-a));
@@ -273,8 +274,8 @@ static void finish_inputs(struct sequence *s)
     }
     if (l->qk_norm != NORM_NONE) { /* x / sqrt(sum + eps) is x / sqrt(mean + eps / d) / sqrt(d) */
         const double d = (double)l->d_k;
-        norm_rows(s, &r->q, (size_t)l->d_k, l->norm_eps / d, NULL, 1 / sqrt(d));
-        norm_rows(s, &r->k, (size_t)l->d_k, l->norm_eps / d, NULL, 1 / sqrt(d));
+        norm_rows(s, &r->q, (size_t)l->d_k, l->qk_norm_eps / d, NULL, 1 / sqrt(d));
+        norm_rows(s, &r->k, (size_t)l->d_k, l->qk_norm_eps / d, NULL, 1 / sqrt(d));
     }
 }
 

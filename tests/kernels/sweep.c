@@ -126,7 +126,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached, blocks, rows, states, train, fast, whole;
+    bool print, cached, blocks, rows, states, train, fast, whole, shared;
 };
 
 /* What decides the sizes. */
@@ -541,6 +541,9 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->conv_taps = chance(dice, 0.4) ? -1 : PICK(dice, 0, 1, 2, 3, 4, 5);
     d->qk_norm = chance(dice, 0.7) ? "l2_sum" : NULL;
     d->out_gate = WORD(dice, "none", "silu", "sigmoid", NULL);
+    d->out_norm_eps = d->out_gate == NULL || is(d->out_gate, "none") ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
+    d->qk_norm_eps = d->qk_norm == NULL ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
+    d->beta_scale = d->rule == NULL || strstr(d->rule, "delta") ? REAL(dice, 0.3, 2, 0.5, 1.25) : 0;
     d->weight_layout = chance(dice, 0.4) ? "out_in" : NULL;
 }
 
@@ -597,6 +600,17 @@ static void draw_plan(struct dice *dice, struct draft *d)
         d->group_rows = near_edge(dice, 70);
 }
 
+/* Values that are columns of the keys: all of them, or the first ones */
+static void draw_shared(struct dice *dice, struct draft *d)
+{
+    const int64_t width = d->d_k > 0 ? d->d_k : d->width ? d->d_model : d->d_model / d->h;
+    if (is(d->w_v, "identity") && d->d_k > 0)
+        d->width = NULL;
+    d->w_v = "keys";
+    d->d_v = chance(dice, 0.3) ? 0 : between(dice, 1, width);
+    d->width = d->d_k > 0 ? NULL : d->width;
+}
+
 /* Wide and long enough for fast products, of those that may have them */
 static void draw_fast(struct dice *dice, struct draft *d)
 {
@@ -649,6 +663,8 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         d->qk_norm = WORD(&of_norm, "rms", "layer", "l2", "rms_all");
         d->norm_eps = REAL(&of_norm, 0.6, 1e-12, 1e-6, 0.01, 1);
     }
+    if (d->qk_norm != NULL)
+        d->qk_norm_eps = REAL(&of_norm, 0.2, 1e-9, 1e-4, 0.5);
     draw_plan(dice, d);
     const bool scaled = chance(dice, 0.4);
     d->scale = scales[between(dice, 0, (int64_t)(sizeof scales / sizeof *scales) - 1)];
@@ -688,6 +704,9 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if (chance(&of_gate, 0.15) && d->layer == NULL && !d->train && !is(d->w_o, "none") && !is(d->input, "projected") &&
         !is(d->input, "split"))
         d->gate = WORD(&of_gate, "features", "heads");
+    struct dice of_keys = {mix(dice->state ^ 0x6B657973)}; /* likewise */
+    if ((chance(&of_keys, 0.1) || options->shared) && d->layer == NULL && !d->train && !d->source_kept)
+        draw_shared(&of_keys, d);
     struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
     const bool words = is(d->precision, "i16");
     const bool may = d->cache == NULL && !d->train && d->weight_type == NULL && words;
@@ -1113,6 +1132,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("offset past", is(d->offset, "past")) F("offset end", is(d->offset, "end")) F("pad_rows skipped", d->pad_rows) \
     F("qk_norm rms", is(d->qk_norm, "rms")) F("qk_norm layer", is(d->qk_norm, "layer")) \
     F("qk_norm l2", is(d->qk_norm, "l2")) F("qk_norm rms_all", is(d->qk_norm, "rms_all")) F("norm_eps", d->norm_eps > 0) \
+    F("qk_norm_eps", d->qk_norm_eps > 0) F("out_norm_eps", d->out_norm_eps > 0) F("beta_scale", d->beta_scale > 0) \
     F("gains by head", is(d->qk_norm_gains, "heads")) F("qk_norm_bias", is(d->qk_norm_bias, "false")) \
     F("rope half", is(d->rope, "half")) F("rope interleaved", is(d->rope, "interleaved")) F("rope_dims", d->rope_dims > 0) \
     F("rope_theta", d->rope_theta > 0) F("rope_positions given", d->rope_positions) F("rope_sections", d->rope_sections[0] != '\0') \
@@ -1170,6 +1190,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, split", d->train && is(d->input, "split")) F("train, tied", d->train && d->w_k) \
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
+    F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
     F("convolution of x", is(d->layer, "conv")) F("convolution, padding", is(d->layer, "conv") && d->pad_rows) \
@@ -1295,10 +1316,11 @@ static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
           "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--states] [--train] [--whole]\n"
-          "             [--print]\n"
+          "             [--shared] [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
           "--blocks all that can be stand in a block, with --rows they have no attention, with --states a state,\n"
-          "with --train all have gradients, with --whole products are of whole numbers. The first compiler gets most of them.\n"
+          "with --train all have gradients, with --whole products are of whole numbers, with --shared values are columns of\n"
+          "the keys. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -1321,7 +1343,7 @@ static bool parse(struct options *options, int argc, char **argv)
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
                                           {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"rows", 0, NULL, 'r'},
                                           {"states", 0, NULL, 'S'}, {"train", 0, NULL, 't'},
-                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'},
+                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'}, {"shared", 0, NULL, 'K'},
                                           {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
@@ -1347,6 +1369,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'S': options->states = true; break;
         case 'F': options->fast = true; break;
         case 'w': options->whole = true; break;
+        case 'K': options->shared = true; break;
         default: good = false;
         }
     options->seed = seed;

@@ -7,7 +7,8 @@ agree with transformers in float64.
 
 For each family COUNT configurations: sizes, biases, tied or not, rotation, windows, groups of heads, classes; files of f32,
 f16 or bf16, whole or in shards. A decoder runs its tokens in one call, and token by token behind a cache. A line for each
-family: the largest error, relative to the largest output. FAMILY=SEED draws one, and says what.
+family: the largest error, relative to the largest output. Recurrent layers that amplify roundings may be off by 8 times what
+transformers is in float32; the printed error is then divided by that over 2e-5. FAMILY=SEED draws one, and says what.
 """
 import ctypes
 import json
@@ -21,6 +22,9 @@ import tempfile
 
 import torch
 import transformers as t
+from safetensors.torch import save_file
+
+import gated_delta
 
 CLOSE = 2e-5
 TOKENS, LENGTHS = 9, (9, 6)
@@ -407,6 +411,46 @@ def _(r):
             "classifier_pooling": "bos", "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
 
 
+def hybrid(r, d=None):
+    """Recurrent layers and attention, one of each at least. d: width of a head of attention, partly rotated."""
+    of, layers = llama_like(r), r.randint(2, 5)
+    keys, kinds = r.choice([1, 2, 3]), ["linear_attention", "full_attention"]
+    of.update(num_hidden_layers=layers, rms_norm_eps=r.choice([1e-6, 1e-3]), linear_num_key_heads=keys,
+              linear_num_value_heads=keys * r.choice([1, 2, 3]), linear_key_head_dim=r.choice([4, 7, 16]),
+              linear_value_head_dim=r.choice([4, 9, 12]))
+    if d:
+        of.update(head_dim=d, **rope(r, d, True))
+    if layers < 4 or r.random() < 0.8: # transformers has no cache without a layer of attention
+        of["layer_types"] = r.sample(kinds + r.choices(kinds, k=layers - 2), layers)
+    return {**of, **some(r, linear_conv_kernel_dim=[1, 2, 4, ...])}
+
+
+@family("qwen3_5_text", "Qwen3_5ForCausalLM", "Qwen3_5TextModel")
+def _(r):
+    of = hybrid(r, r.choice([8, 16, 40]))
+    if r.random() < 0.5:
+        of["rope_parameters"] = {"rope_type": "default", "rope_theta": 1000.0, "partial_rotary_factor": 0.5,
+                                 "mrope_section": [1, 1, 0], "mrope_interleaved": True}
+    return {**of, **some(r, attention_bias=[True, False])}
+
+
+@family("qwen3_next", "Qwen3NextForCausalLM", "Qwen3NextModel")
+def _(r):
+    of = hybrid(r, r.choice([8, 16, 40]))
+    dense = r.choice([{"num_experts": 0}, {"num_experts": 4, "decoder_sparse_step": 9}, {
+        "num_experts": 4, "mlp_only_layers": list(range(of["num_hidden_layers"]))}])
+    return {**of, **dense, **some(r, attention_bias=[True, False])}
+
+
+@family("olmo_hybrid", "OlmoHybridForCausalLM", "OlmoHybridModel")
+def _(r):
+    of = hybrid(r)
+    if r.random() < 0.5:
+        of.pop("rope_parameters")
+    return {**of, **some(
+        r, attention_bias=[True, False], linear_allow_neg_eigval=[True, False, ...]), "pad_token_id": 0, "eos_token_id": 1}
+
+
 # ---- a model as C ----
 
 FIELD = re.compile(r"^\s+(?:const )?\w+ \*?(\w+)(?:, (\w+))?(?:, (\w+))?;", re.M)
@@ -425,7 +469,8 @@ class Compiled:
                     self.fields.setdefault(args, []).append(field)
             lines.append(f"size_t size_{args}(void) {{ return sizeof({name}_model_{args}); }}")
         lines.append(f"size_t size_model(void) {{ return sizeof({name}_model); }}")
-        for key, macro in dict(bytes="BYTES(1)", arena="ARENA_BYTES(1)", work="WORK_BYTES", cache="CACHE_BYTES(2)").items():
+        for key, macro in dict(bytes="BYTES(1)", arena="ARENA_BYTES(1)", work="WORK_BYTES", cache="CACHE_BYTES(2)",
+                               states="STATES_BYTES(2)").items():
             if re.search(rf"define {upper}_MODEL_{macro.split('(')[0]}\b", header):
                 lines.append(f"size_t of_{key}(void) {{ return {upper}_MODEL_{macro}; }}")
         (folder / "wrapper.c").write_text("\n".join(lines) + "\n")
@@ -472,6 +517,47 @@ class Compiled:
             raise ValueError(f"{call} is error {error}")
 
 
+# ---- modules of sentence-transformers ----
+
+def add_modules(r, model, folder):
+    """→ (hidden, lengths) → the embedding that the modules make; None: the folder has none"""
+    config = model.config.get_text_config()
+    if r.random() < 0.5 or config.is_encoder_decoder or not hasattr(config, "vocab_size"):
+        return None
+    decodes = not hasattr(config, "type_vocab_size") and type(model).__name__[:4] not in ("Mode", "Euro", "Dist", "MPNe")
+    mode = "lasttoken" if decodes else r.choice(["cls_token", "mean_tokens", "max_tokens", "lasttoken"])
+    width, modules = config.hidden_size, ["Transformer", "Pooling"]
+    dense, biased = None, r.choice([True, False])
+    name = r.choice(["Tanh", "ReLU", "GELU"])
+    if r.random() < 0.6:
+        modules.append("Dense")
+        dense = torch.nn.Linear(width, r.choice([5, 12]), bias=biased, dtype=torch.float64)
+        (folder / "2_Dense").mkdir()
+        save_file({"linear." + key: value.detach().float() for key, value in dense.named_parameters()},
+                  folder / "2_Dense/model.safetensors")
+        (folder / "2_Dense/config.json").write_text(json.dumps(dict(
+            in_features=width, out_features=dense.out_features, bias=biased,
+            activation_function="torch.nn.modules.activation." + name)))
+    normalizes = r.random() < 0.5
+    modules += ["Normalize"] * normalizes
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_" + mode: True}))
+    (folder / "modules.json").write_text(json.dumps([
+        dict(idx=i, name=str(i), path=f"{i}_{kind}" if i else "", type="sentence_transformers.models." + kind)
+        for i, kind in enumerate(modules)]))
+
+    def embedding(hidden, lengths):
+        rows = []
+        for row, n in zip(hidden, lengths):
+            row = dict(cls_token=row[0], mean_tokens=row[:n].mean(0), max_tokens=row[:n].max(0).values,
+                       lasttoken=row[n - 1])[mode]
+            if dense:
+                row = getattr(torch.nn, name)()(dense(row))
+            rows.append(row / row.norm() if normalizes else row)
+        return torch.stack(rows).detach()
+    return embedding
+
+
 # ---- one checkpoint ----
 
 def draw(name, seed, folder):
@@ -495,7 +581,8 @@ def draw(name, seed, folder):
     for key in r.sample(["architectures"], 0):
         written.pop(key, None)
     model = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
-    return model, f"{kind.__name__} {dtype} {given}"
+    model.pooled = add_modules(r, model, folder) if kind.__name__.endswith(("Model", "EncoderModel")) else None
+    return gated_delta.use(model), f"{kind.__name__} {dtype} {given}"
 
 
 def worse(mine, theirs, rows=None):
@@ -528,10 +615,12 @@ def check_decoder(c, model, vocab, r):
     out = model(input_ids=ids + (ids == text.pad_token_id))
     ids = ids + (ids == text.pad_token_id)
     theirs = labelled(c, model, out) or heads_of(model, out)
+    if model.pooled:
+        theirs["embedding"] = model.pooled(out.last_hidden_state, [TOKENS] * 2)
     if "project_out" in c.fields["args"] and "hidden" in theirs:
         theirs["project_out"] = theirs.pop("hidden")
     past = torch.zeros(2, dtype=torch.int32)
-    cache = c.memory(c.size("of_cache"))
+    kept = {key: c.memory(c.size("of_" + key)) for key in ("cache", "states") if c.size("of_" + key)}
     worst = 0
     for cuts in ([TOKENS], [3] + [1] * (TOKENS - 3)):
         at, mine = 0, {key: torch.zeros(rows.shape, dtype=torch.float32) for key, rows in theirs.items()}
@@ -540,11 +629,14 @@ def check_decoder(c, model, vocab, r):
             outs = {key: torch.full((2, n, rows.shape[-1]) if rows.dim() == 3 else rows.shape, 7.0)
                     for key, rows in theirs.items()}
             past[:] = at
-            c.run("args", "run", ids=part, past=past, cache=cache, batch=2, n=n, **outs)
+            c.run("args", "run", ids=part, past=past, batch=2, n=n, **kept, **outs)
             for key, rows in outs.items():
                 (mine[key][:, at:at + n] if rows.dim() == 3 else mine[key])[:] = rows
             at += n
         worst = max([worst] + [worse(mine[key], rows) for key, rows in theirs.items()])
+    if "states" in kept and worst > CLOSE: # norms of a head's outputs near 0 carry any rounding far
+        f32 = heads_of(model, model.float()(input_ids=ids))
+        return worst / max(1, 8 * max(worse(f32[key], rows) for key, rows in theirs.items()) / CLOSE)
     return worst
 
 
@@ -565,6 +657,8 @@ def check_encoder(c, model, vocab, r):
         theirs = heads_of(model, out)
         if "start_logits" in out:
             theirs = {"qa_outputs": torch.stack([out.start_logits, out.end_logits], -1)}
+    if model.pooled:
+        theirs["embedding"] = model.pooled(out.last_hidden_state, LENGTHS)
     if "pooler" not in c.fields["args"]:
         theirs.pop("pooler", None)
     if "replaced" in c.fields["args"]:
@@ -643,7 +737,7 @@ def one(name, seed, attngen):
             return about, ("refused: " if run.returncode == 2 else "wrong: ") + run.stderr.split("error: ")[-1].strip(), 0
         try:
             c = Compiled(out, "drawn")
-            c.open(sorted(folder.glob("*.safetensors")))
+            c.open(sorted(folder.glob("**/*.safetensors")))
             texts = (out / "drawn.layers").read_text()
             vocab = min(map(int, re.findall(r"^vocab +(?:\w+ )?= (\d+)", texts, re.M) or [0]))
             kind = check_images if "kind" in texts and "patches" in re.findall(r"^kind +.*", texts, re.M)[0] else \

@@ -21,6 +21,8 @@ import torch
 import transformers as t
 from safetensors.torch import load_file
 
+import gated_delta
+
 HERE = pathlib.Path(__file__).parent / "imports"
 CLOSE = 1e-5  # what float32 within transformers (rms norms, rotation, ViT) leaves is below 1e-6
 F = torch.nn.functional
@@ -40,17 +42,17 @@ ACT.update({gated: ACT[plain] for gated, plain in GATED.items()})
 # Keys of a spec and of the sections of NAME.layers: those that are computed here, with the values that are known where
 # they are words, and those that change nothing that is compared.
 SPEC = dict(
-    layer={"linear"}, bias={"true", "false"}, ffn_bias={"true", "false"}, norm={"layer", "rms"},
+    layer={"linear", "recurrent"}, bias={"true", "false"}, ffn_bias={"true", "false"}, norm={"layer", "rms"},
     block={"post", "pre", "outputs", "sandwich", "parallel"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
     rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
     norm_shared={"true", "false"}, norm_bias={"true", "false"}, input_norm={"true", "false"},
-    qk_norm={"none", "rms", "rms_all"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
+    qk_norm={"none", "rms", "rms_all", "l2_sum"}, gate={"none", "features"}, out_gate={"silu"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
     rope_scaling={"none", "linear", "llama3", "yarn"},
     mask={"none", "padding", "padding+window", "causal+padding", "causal+padding+window", "causal+window+padding"},
     **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left window_right rope_theta rope_dims "
                     "rope_factor "
                     "rope_original_len rope_low rope_high rope_beta_fast rope_beta_slow rope_attention_factor "
-                    "rel_buckets rel_distance".split()),
+                    "rel_buckets rel_distance h_v conv_taps qk_norm_eps out_norm_eps beta_scale".split()),
     **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
 NORM = "norm norm_eps norm_g norm_b "
 SECTIONS = {
@@ -122,6 +124,7 @@ class Weights:
         if transpose and "out_in" in words:
             tensor = tensor.T
         if "columns" in words:
+            tensor = tensor.flatten() if tensor.dim() == 3 else tensor  # of a convolution: numbers
             begin, end = words[words.index("columns") + 1].split("..")
             each = int(words[words.index("of") + 1]) if "of" in words else tensor.shape[-1]
             tensor = tensor.unflatten(-1, (-1, each))[..., int(begin):int(end)].flatten(-2)
@@ -225,7 +228,27 @@ def attention(spec, w, x, source, lengths):
     if "padding" in spec["mask"]:
         seen = seen & (j < lengths[:, None, None, None])
     a = torch.softmax(s.masked_fill(~seen, -math.inf), -1)
-    return linear((a @ v).transpose(1, 2).flatten(2), w["w_o"], w.get("b_o"))
+    z = (a @ v).transpose(1, 2).flatten(2)
+    if spec.get("gate") == "features":
+        z = z * torch.sigmoid(linear(x, w["w_gate"], w.get("b_gate")))
+    return linear(z, w["w_o"], w.get("b_o"))
+
+
+def recurrent(spec, w, x):
+    h, states, d_k, d_v = (int(spec[key]) for key in ("h", "h_v", "d_k", "d_v"))
+    taps = int(spec.get("conv_taps", 0))
+
+    def rows(name, heads, d):
+        u = linear(x, w["w_" + name], None)
+        by = w["conv_" + name].reshape(heads * d, 1, taps)
+        u = F.conv1d(F.pad(u.transpose(1, 2), (taps - 1, 0)), by, groups=heads * d).transpose(1, 2)
+        return F.silu(u).unflatten(-1, (heads, d))
+    q, k, v = rows("q", h, d_k), rows("k", h, d_k), rows("v", states, d_v)
+    assert spec["qk_norm"] == "l2_sum" and float(spec["qk_norm_eps"]) == 1e-6  # as gated_delta.rule() has it
+    g = -w["a_log"].exp() * F.softplus(linear(x, w["w_a"], None) + w["dt_b"])
+    beta = float(spec.get("beta_scale", 1)) * torch.sigmoid(linear(x, w["w_b"], None))
+    o = norm(gated_delta.rule(q, k, v, g, beta)[0], "rms", spec.get("out_norm_eps", spec["norm_eps"]), w["g_o"])
+    return linear(o.flatten(2) * F.silu(linear(x, w["w_z"], None)), w["w_o"], None)
 
 
 def block(spec, w, x, source, lengths):
@@ -233,6 +256,8 @@ def block(spec, w, x, source, lengths):
         return norm(rows, spec["norm"], spec["norm_eps"], w[f"n{i}_g"], w.get(f"n{i}_b"))
 
     def att(rows):
+        if spec.get("layer") == "recurrent":
+            return recurrent(spec, w, rows)
         return attention(spec, w, rows, rows if source is None else source, lengths)
 
     def ffn(rows):
@@ -316,6 +341,8 @@ class Model:
         while (section := self.sections.get(f"{stack} layer {i}")) is not None:
             spec = self.specs[section["spec"]]
             w = {key: self.weights.get(value) for key, value in section.items() if key not in ("spec", "source")}
+            for key in sorted(key for key in w if key[-2:] in ("_2", "_3") and key[:2] == "co"):  # further pieces
+                w[key[:-2]] = torch.cat([w[key[:-2]].flatten(), w.pop(key)])
             x, i = block(spec, w, x, source if section.get("source") else None, lengths), i + 1
         return self.normed(self.sections.get(stack + " norm", {}), x)
 
@@ -432,7 +459,7 @@ def compare(folder, out, model):
 
 def load(folder):
     kind = getattr(t, json.loads((folder / "config.json").read_text())["architectures"][0])
-    return kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    return gated_delta.use(kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")).eval()
 
 
 def check(name, attngen):

@@ -13,6 +13,8 @@ import sys
 import torch
 import transformers as t
 
+import gated_delta
+
 HERE = pathlib.Path(__file__).parent
 BATCH, TOKENS, LENGTHS, VOCAB = 2, 9, (9, 6), 17
 
@@ -99,7 +101,7 @@ def main(names):
         folder = HERE / "imports" / name
         kind = getattr(t, json.loads((folder / "config.json").read_text())["architectures"][0])
         model = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
-        model.eval()
+        gated_delta.use(model).eval()
         with torch.no_grad():
             out = outputs(model, model.config)
         to = HERE / "answers" / name

@@ -69,6 +69,8 @@ PART = dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)
 BART = dict(d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
             encoder_ffn_dim=12, decoder_ffn_dim=12, vocab_size=19, max_position_embeddings=12, pad_token_id=1,
             decoder_start_token_id=2)
+HYBRID = dict(dict(ROPE, num_hidden_layers=3), layer_types=["linear_attention", "full_attention", "linear_attention"],
+              linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=5, linear_value_head_dim=6)
 MORE = {
     "gemma": (t.GemmaForCausalLM, t.GemmaConfig(**ONE, head_dim=6), "bfloat16"),
     "gemma3_text": (t.Gemma3ForCausalLM, t.Gemma3TextConfig(
@@ -128,6 +130,12 @@ MORE = {
     "modernbert": (t.ModernBertForTokenClassification, t.ModernBertConfig(
         **dict(BERT, num_hidden_layers=3), num_labels=3, local_attention=6, pad_token_id=0), "bfloat16"),
     "eurobert": (t.EuroBertForMaskedLM, t.EuroBertConfig(**ONE, pad_token_id=0), "bfloat16"),
+    "qwen3_5_text": (t.Qwen3_5ForCausalLM, t.Qwen3_5TextConfig(
+        **HYBRID, head_dim=8, rope_parameters=dict(PART, mrope_section=[1, 1, 0], mrope_interleaved=True)), "bfloat16"),
+    "qwen3_next": (t.Qwen3NextForCausalLM, t.Qwen3NextConfig(
+        **HYBRID, head_dim=8, num_experts=4, decoder_sparse_step=9, rope_parameters=PART), "bfloat16"),
+    "olmo_hybrid": (t.OlmoHybridForCausalLM, t.OlmoHybridConfig(
+        **HYBRID, rms_norm_eps=1e-4, pad_token_id=0, eos_token_id=1, rope_parameters=None), "bfloat16"),
 }
 MODELS.update(MORE)
 

@@ -99,6 +99,10 @@ done
 for name in phi granite gpt_neox bloom opt cohere; do # what is in no family above: see make_imports.py
     job $name $name decoder_program scalar --seq-len,9,--cache-len,12 -DFIRST=_layer_isa -DPAST=12
 done
+for name in qwen3_5_text qwen3_next olmo_hybrid; do
+    job $name $name states_program scalar none
+done
+job qwen3_5_text_pages qwen3_5_text states_program avx2 --cache,paged,--weight-type,bf16 -DPAGED -DANSWERED=0.08f
 job mpnet mpnet model_program scalar none "-DHEADS=HEAD(pooler,1,16)"
 job albert albert model_program scalar none "-DHEADS=HEAD(classifier,N,3)"
 job deit deit model_program scalar none -DPIXELS=192 "-DHEADS=HEAD(classifier,1,3)"

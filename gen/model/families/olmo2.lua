@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- OLMo 2: Llama with norms of what attention and feed-forward put out, and of all heads of queries and keys. OLMo 3 has
--- windows in three layers of four, and its scaled rotation in the others.
+-- windows in three layers of four, and its scaled rotation in the others. OLMo Hybrid has its attention from here.
 
-return function(m)
+return function(m, more)
     local c, new = m.config, m.kind == "olmo3"
-    m:decoder{
+    local kind = {
         labels = "score",
         eps = 1e-5, block = "outputs", norms = {n1 = "post_attention_layernorm", n2 = "post_feedforward_layernorm"},
         qk_norm = {kind = "rms_all", q = "self_attn.q_norm", k = "self_attn.k_norm"},
@@ -14,4 +14,8 @@ return function(m)
         end or nil,
         rope = new and m:ropes({nil, 500000}, {"rope_theta", 500000}) or nil,
     }
+    for key, value in pairs(more or {}) do
+        kind[key] = value
+    end
+    m:decoder(kind)
 end
