@@ -34,7 +34,10 @@ local families = {
     electra = {"electra", "Electra"}, albert = {"albert", "Albert"}, nomic_bert = {"nomic_bert", "NomicBert"},
     deit = {"vit", "DeiT"}, olmo = {"olmo", "Olmo"}, olmo2 = {"olmo2", "Olmo2"}, olmo3 = {"olmo2", "Olmo3"},
     nemotron = {"nemotron", "Nemotron"}, modernbert = {"modernbert", "ModernBert"},
-    eurobert = {"eurobert", "EuroBert"}, qwen3_next = {"qwen3_5", "Qwen3Next"}, qwen3_5 = {"qwen3_5", "Qwen3_5"},
+    eurobert = {"eurobert", "EuroBert"}, qwen2_vl = {"qwen_vl", "Qwen2VL"}, qwen2_vl_text = {"qwen_vl", "Qwen2VL"},
+    qwen2_5_vl = {"qwen_vl", "Qwen2_5_VL"}, qwen2_5_vl_text = {"qwen_vl", "Qwen2_5_VL"},
+    qwen3_vl = {"qwen_vl", "Qwen3VL"}, qwen3_vl_text = {"qwen_vl", "Qwen3VL"},
+    qwen3_next = {"qwen3_5", "Qwen3Next"}, qwen3_5 = {"qwen3_5", "Qwen3_5"},
     qwen3_5_text = {"qwen3_5", "Qwen3_5"}, olmo_hybrid = {"olmo_hybrid", "OlmoHybrid"},
 }
 
@@ -907,7 +910,8 @@ end
 -- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5). `of`: positions, d_k.
 -- `how`: kind, theta where config.json does not say; theta_key and partial_key, which older files have; partial: the
 -- default of a family that rotates some columns of a head; `keys`: the object, where a family has several; kinds: what
--- names of scalings are; original: original_max_position_embeddings where config.json does not say.
+-- names of scalings are; original: original_max_position_embeddings where config.json does not say; mixed: whether
+-- sections of columns turn by several positions, which are all the same.
 function Model:rope(spec, of, _, how)
     how = how or {}
     local config = self.config
@@ -951,10 +955,11 @@ function Model:rope(spec, of, _, how)
         return
     end
     local kinds = how.kinds or {default = "none", linear = "linear", llama3 = "llama3", yarn = "yarn",
-                                dynamic = "dynamic", longrope = "longrope"}
+                                dynamic = "dynamic", longrope = "longrope", mrope = how.mixed and "none" or nil}
     local kind = from:word(from:get("rope_type") == nil and from:get("type") ~= nil and "type" or "rope_type", kinds,
                            "default")
-    from:ignore("type rope_type original_max_position_embeddings")
+    from:ignore("type rope_type original_max_position_embeddings" .. (
+        how.mixed and " mrope_section mrope_interleaved" or ""))
     if kind ~= "none" then
         self:scaled_rope(spec, of, kind, from, how)
     end

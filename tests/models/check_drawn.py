@@ -411,6 +411,39 @@ def _(r):
             "classifier_pooling": "bos", "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
 
 
+def qwen_vl(r, three=False):
+    of = {**llama_like(r, d_k=three), **some(r, hidden_act=GATED)}
+    h = of.get("head_dim", of["hidden_size"] // of["num_attention_heads"])
+    of.pop("tie_word_embeddings")
+    of["rope_parameters"] = {"rope_type": "default", "rope_theta": r.choice([100.0, 1e6]), "mrope_section": [
+        h // 2 - 2 * (h // 6), h // 6, h // 6], **({"mrope_interleaved": True} if three else {})}
+    if three:
+        of["head_dim"] = h
+    else:
+        of.update(some(r, use_sliding_window=[True, False], sliding_window=[3, 5], max_window_layers=[0, 1]))
+    vision = dict(depth=1, num_heads=2, hidden_size=of["hidden_size"] if not three else 16)
+    vision.update(dict(embed_dim=16) if not three else dict(out_hidden_size=of["hidden_size"], deepstack_visual_indexes=[0]))
+    return {"text_config": of, "vision_config": vision, "tie_word_embeddings": r.choice([True, False])}
+
+
+@family("qwen2_vl", "Qwen2VLForConditionalGeneration", "Qwen2VLModel")
+def _(r):
+    return qwen_vl(r)
+
+
+@family("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLModel")
+def _(r):
+    of = qwen_vl(r)
+    of["vision_config"] = dict(depth=1, num_heads=2, hidden_size=16, out_hidden_size=of["text_config"]["hidden_size"],
+                               intermediate_size=8, fullatt_block_indexes=[0])
+    return of
+
+
+@family("qwen3_vl", "Qwen3VLForConditionalGeneration", "Qwen3VLModel")
+def _(r):
+    return qwen_vl(r, three=True)
+
+
 def hybrid(r, d=None):
     """Recurrent layers and attention, one of each at least. d: width of a head of attention, partly rotated."""
     of, layers = llama_like(r), r.randint(2, 5)
