@@ -276,6 +276,8 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_boolean(emit, "FOLDS_SCORES", plan->fold.scores);
     emit_set_boolean(emit, "FOLDS_VALUES", plan->fold.values);
     emit_set_boolean(emit, "VALUES_ARE_INPUT", plan->fold.values || layer->identity);
+    emit_set_boolean(emit, "MAKES_VALUES", layer_attends(layer) && !layer->projected && !plan->fold.values &&
+                                           !layer->identity && !layer->shares);
     emit_set_boolean(emit, "Q_IS_K", plan->fold.q_is_k);
     emit_set_integer(emit, "D_SCORE", plan->fold.d_score);
     emit_set_integer(emit, "D_VALUE", plan->fold.d_value);

@@ -328,7 +328,7 @@ void context_layer(const struct layer *layer, struct emit *emit)
         {"WHOLE", layer_sums_whole(layer)},
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
         {"CACHE_STORED", layer_stores_cache(layer)}, {"TYPED", layer_types_tensors(layer)},
-        {"CACHE_SCALED", layer_scales_cache(layer)},
+        {"CACHE_SCALED", layer_scales_cache(layer)}, {"IDENTITY", layer->identity}, {"SHARES", layer->shares},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -355,6 +355,10 @@ void context_layer(const struct layer *layer, struct emit *emit)
     emit_set_string(emit, "CACHE_TYPE", element_name(layer->cache_type));
     emit_set_integer(emit, "CACHE_ELEMENT_BYTES", (int64_t)element_size(layer->cache_type));
     emit_set_string(emit, "CACHE_ELEMENT", word_of(layer->cache_type));
+    /* where values are cached, and numbers from row to row there */
+    emit_set_string(emit, "V_CACHE", layer->shares ? "k_cache" : "v_cache");
+    emit_set_string(emit, "V_CACHE_ROW", layer->shares ? "D_K" : "D_V");
+    emit_set_integer(emit, "CACHED_NUMBERS", layer_cached_numbers(layer));
     /* scores that attn has in place of weights */
     emit_set_string(emit, "SHOWN", layer->scores > SCORES_WEIGHTS ? key_word(KEY_SCORES, layer->scores) : "");
     emit_set_integer(emit, "DROPPED", layer_dropped(layer));

@@ -152,7 +152,8 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     const double made = l->projected ? 0 : 1; /* 0: the call brings them */
     f[STEP_Q] = step_figures(l, p.w_q, p.b_q, c.q, made * n * h * d_k * FLOAT_BYTES);
     f[STEP_K] = step_figures(l, p.w_k, p.b_k, c.k, k_is_q ? 0 : made * new * h_kv * d_k * FLOAT_BYTES);
-    f[STEP_V] = step_figures(l, p.w_v, p.b_v, c.v, l->identity ? 0 : made * new * h_kv * d_v * FLOAT_BYTES);
+    const double of_v = l->identity || l->shares ? 0 : made * new * h_kv * d_v;
+    f[STEP_V] = step_figures(l, p.w_v, p.b_v, c.v, of_v * FLOAT_BYTES);
     f[STEP_SCORES] = step_figures(l, 0, 0, c.scores, h * n * m * FLOAT_BYTES);
     f[STEP_SOFTMAX] = step_figures(l, 0, 0, 0, h * n * m * FLOAT_BYTES);
     f[STEP_VALUES] = step_figures(l, 0, 0, c.values, n * h * d_v * FLOAT_BYTES);
@@ -296,6 +297,11 @@ static void explain_keys(const struct layer *l, const struct figures *f, FILE *o
 static void explain_values(const struct layer *l, const struct figures *f, FILE *out)
 {
     const struct projection values = {STEP_V, TENSOR_W_V, TENSOR_B_V, 'V', true, l->h_kv, l->d_v};
+    if (l->shares) {
+        head_line(l, out, STEP_V, write_text("V_i = columns 0 ... %lld of K_i", (long long)l->d_v - 1));
+        line(out, "w_v = keys: nothing to store or compute");
+        return;
+    }
     if (!l->identity) {
         explain_projection(l, &values, f, out);
         return;
@@ -565,8 +571,9 @@ static void total_line(FILE *out, const char *name, double parameters, double by
 /* The cache, and what a step of one token takes where it is nearly full: memory counts there. */
 static void explain_cache(const struct layer *l, FILE *out)
 {
-    const double scales = layer_scales_cache(l) ? 2 * FLOAT_BYTES : 0;
-    const double row = (double)l->h_kv * ((double)(l->d_k + l->d_v) * (double)element_size(l->cache_type) + scales);
+    const double scales = layer_scales_cache(l) ? layer_cached_rows(l) * FLOAT_BYTES : 0;
+    const double numbers = (double)layer_cached_numbers(l) * (double)element_size(l->cache_type);
+    const double row = (double)l->h_kv * (numbers + scales);
     int64_t left, right;
     visible_reach(l, &left, &right);
     const int64_t keys = left != LAYER_UNBOUNDED ? min(left + 1, l->cache_len) : l->cache_len;
@@ -614,6 +621,8 @@ static int power_d_v(const struct layer *l)
 {
     if (l->identity)
         return l->split ? SHRINKS : SAME;
+    if (l->shares && !l->d_v_given)
+        return power_d_k(l);
     return l->width == WIDTH_NARROW && !l->d_v_given ? SHRINKS : SAME;
 }
 
@@ -648,6 +657,8 @@ static const char *d_v_words(const struct layer *l)
 {
     if (l->identity)
         return l->split ? "d_source/h" : "d_source";
+    if (l->shares && !l->d_v_given)
+        return "d_k";
     return l->d_v_given ? "given" : l->width == WIDTH_WIDE ? "d_model" : "d_model/h";
 }
 
@@ -873,8 +884,8 @@ static void recurrent_step(const struct figures *f, FILE *out, int *number, enum
 
 static void explain_recurrent(const struct layer *l, const struct figures *f, FILE *out)
 {
-    const double state = (double)(l->h_v * l->d_k * l->d_v) * FLOAT_BYTES;
-    const double history = (double)(l->conv_channels * l->conv_history) * FLOAT_BYTES;
+    const double bytes = (double)element_size(l->cache_type), state = (double)(l->h_v * l->d_k * l->d_v) * bytes;
+    const double history = (double)(l->conv_channels * l->conv_history) * bytes;
     const char *const decay = layer_decays(l) ? "e^decay S" : "S";
     int number = 0;
     fprintf(out, "%s: a recurrent layer\n\n", l->name);
@@ -906,7 +917,7 @@ static void explain_recurrent(const struct layer *l, const struct figures *f, FI
 
 static void explain_convolution(const struct layer *l, const struct figures *f, FILE *out)
 {
-    const double history = (double)(l->conv_channels * l->conv_history) * FLOAT_BYTES;
+    const double history = (double)(l->conv_channels * l->conv_history) * (double)element_size(l->cache_type);
     int number = 0;
     fprintf(out, "%s: a causal convolution over tokens\n\n", l->name);
     line_at(out, 2, write_text("channels = %lld, conv_taps = %lld, bias %s, activation %s", (long long)l->d_model,
@@ -938,7 +949,10 @@ void explain_layer(const struct layer *layer, FILE *out)
     if (layer->projected) {
         explain_given(layer, STEP_Q, TENSOR_Q, out);
         explain_given(layer, STEP_K, TENSOR_K, out);
-        explain_given(layer, STEP_V, TENSOR_V, out);
+        if (layer->shares)
+            explain_values(layer, &figures[STEP_V], out);
+        else
+            explain_given(layer, STEP_V, TENSOR_V, out);
     } else {
         explain_projection(layer, &queries, &figures[STEP_Q], out);
         explain_keys(layer, &figures[STEP_K], out);

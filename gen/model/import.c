@@ -74,8 +74,9 @@ static void push_shape(lua_State *lua, const char *name, const int64_t *shape, i
 /* Of one sequence */
 static int64_t cache_bytes(const struct layer *layer)
 {
-    const int64_t numbers = (layer->d_k + layer->d_v) * (int64_t)element_size(layer->cache_type);
-    return layer->cache_len * layer->h_kv * (numbers + (layer_scales_cache(layer) ? 2 * (int64_t)sizeof(float) : 0));
+    const int64_t numbers = layer_cached_numbers(layer) * (int64_t)element_size(layer->cache_type);
+    const int64_t scales = layer_scales_cache(layer) ? layer_cached_rows(layer) * (int64_t)sizeof(float) : 0;
+    return layer->cache_len * layer->h_kv * (numbers + scales);
 }
 
 /* spec(file, text) → the tensors that a layer of this spec is packed from, with their shapes as they lie on disk, and

@@ -184,8 +184,9 @@ static void push_call(const struct layer *layer, struct emit *emit)
 static int64_t cache_bytes(const struct layer *layer)
 {
     const int64_t rows = (layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len) * layer->h_kv;
-    const int64_t number = (int64_t)element_size(layer->cache_type), scales = layer_scales_cache(layer) ? 8 : 0;
-    return layer_has_cache(layer) ? round_up(rows * ((layer->d_k + layer->d_v) * number + scales), 4) : 0;
+    const int64_t number = (int64_t)element_size(layer->cache_type);
+    const int64_t scales = layer_scales_cache(layer) ? 4 * layer_cached_rows(layer) : 0;
+    return layer_has_cache(layer) ? round_up(rows * (layer_cached_numbers(layer) * number + scales), 4) : 0;
 }
 
 static const char *file_name(const char *path)
@@ -194,13 +195,13 @@ static const char *file_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Of the state and the convolution's state of one sequence */
+/* Of the state and the convolution's state of one sequence, as the floats */
 static int64_t state_bytes(const struct layer *layer)
 {
     if (!layer_is_recurrent(layer))
         return 0;
     const int64_t numbers = layer->h_v * layer->d_k * layer->d_v + layer->conv_channels * layer->conv_history;
-    return numbers * (int64_t)sizeof(float);
+    return round_up(numbers * (int64_t)element_size(layer->cache_type), (int64_t)sizeof(float));
 }
 
 void model_place_caches(const struct model *model, struct layer *const *layers)

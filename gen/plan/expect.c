@@ -274,7 +274,7 @@ void expect_make(struct expect *e, const struct layer *l, const struct plan_isa 
     struct model m = {.layer = l, .plan = p, .core = &cores[core_of(p->isa)]};
     const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = (double)p->bytes[OWNER_SCRATCH];
     const bool attends = layer_attends(l);
-    const double q_k_v = n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * (l->d_k + l->d_v));
+    const double q_k_v = n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * layer_cached_numbers(l));
     const double x = n * (double)l->d_model + (l->cross ? keys * (double)l->d_source : 0);
     const double inputs = (double)layer_tensor_size(l, TENSOR_X) * (l->projected ? q_k_v : x);
     const double pairs = attends ? (double)l->h * n * keys : 0;
@@ -331,11 +331,13 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
         fputs("  nothing is projected before the scores: no weights to fold\n", out);
         return;
     }
-    if (layer_finishes(l))
+    if (l->shares)
+        fprintf(out, "  W_Q W_K^T cannot be folded: keys are read as values too\n");
+    else if (layer_finishes(l))
         fprintf(out, "  W_Q W_K^T cannot be folded: queries and keys are normed or turned before they meet\n");
     else
         print_fold(out, f, "W_Q W_K^T", f->saved_scores, f->short_scores, f->scores, total);
-    if (l->w_o != W_O_NONE && !l->identity)
+    if (l->w_o != W_O_NONE && !l->identity && !l->shares)
         print_fold(out, f, "W_V W_O", f->saved_values, f->short_values, f->values, total);
     if (f->scores)
         fputs("  no keys are projected: their multiply-adds count as those of queries\n", out);

@@ -36,7 +36,7 @@ double packed_weights(const struct layer *l, bool scores, bool values)
     size += heads * in_q * (scores ? in : (double)l->d_k);
     if (!scores && !(l->tied && !l->cross))
         size += heads_kv * in * (double)l->d_k;
-    if (!values && !l->identity)
+    if (!values && !l->identity && !l->shares)
         size += heads_kv * in * (double)l->d_v;
     return size;
 }
@@ -89,8 +89,8 @@ struct plan_fold plan_fold(const struct layer *l, const struct plan_request *req
     if (l->projected) /* no weights before the scores, and none before the values */
         return f;
     f.q_is_k = l->tied && !l->cross && !layer_has_tensor(l, TENSOR_G_Q);
-    if (layer_has_cache(l) || l->train || layer_stores_weights(l)) /* keys and values are cached; gradients are of the
-                                                                    * weights; and it is weights that are rounded */
+    if (layer_has_cache(l) || l->train || layer_stores_weights(l) || l->shares) /* keys and values are cached; gradients
+                                   * are of the weights; it is weights that are rounded; keys are read as values too */
         return f;
     for (int64_t part = 1; part <= SHORTEST_CALL; part *= 4) {
         const int64_t n = request_within(request, PLAN_TYPICAL_N, l->seq_len);

@@ -136,11 +136,13 @@ void plan_given(struct plan_isa *p, const struct layer *layer, bool batch)
     const enum layout_name of_q = copies ? LAYOUT_X : LAYOUT_QUERIES, of_k = copies ? LAYOUT_SOURCE : LAYOUT_KEYS;
     p->layouts[of_q] = given_of(layer, "q", layer->h, layer->seq_len, d);
     p->layouts[of_k] = given_of(layer, "k", layer->h_kv, m, d);
-    p->layouts[LAYOUT_VALUES] = given_of(layer, "v", layer->h_kv, m, layer->d_v);
+    if (!layer->shares)
+        p->layouts[LAYOUT_VALUES] = given_of(layer, "v", layer->h_kv, m, layer->d_v);
     if (batch) {
         type_input(p, layer, of_q, LAYOUT_TYPED_X, queries, p->layouts[of_q].stride[AXIS_TOKEN]);
         type_input(p, layer, of_k, LAYOUT_TYPED_SOURCE, keys, p->layouts[of_k].stride[AXIS_TOKEN]);
-        type_input(p, layer, LAYOUT_VALUES, LAYOUT_TYPED_V, keys, p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN]);
+        if (!layer->shares)
+            type_input(p, layer, LAYOUT_VALUES, LAYOUT_TYPED_V, keys, p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN]);
     }
     if (!copies)
         return;

@@ -160,7 +160,7 @@ static void hold(struct plan_isa *p)
 
 /* The transposed source is dead once everything is projected, unless it is the values: z takes its place, or that of
  * the queries. */
-static void place_activations(struct plan_isa *p)
+static void place_activations(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t before = p->bytes[OWNER_SCRATCH];
     const bool alive = p->value_blocks && plan_step(p, STEP_VALUES) == NULL &&
@@ -178,7 +178,7 @@ static void place_activations(struct plan_isa *p)
     if (p->z_in_q)
         p->layouts[LAYOUT_Z].at = p->layouts[LAYOUT_QUERIES].at;
     place(p, LAYOUT_KEYS);
-    if (!alive)
+    if (!alive && !layer->shares)
         place(p, LAYOUT_VALUES);
     place(p, LAYOUT_RAW_QUERIES);
     place(p, LAYOUT_RAW_KEYS);
@@ -241,7 +241,7 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
     if (layer->source_kept)
         place_kept(p, layer);
     if (!layer->projected)
-        place_activations(p);
+        place_activations(p, layer);
     else if (!p->z_in_q)
         place(p, LAYOUT_Z);
     if (layer->source_kept)
@@ -255,6 +255,8 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
         place(p, LAYOUT_QUERIES);
         place(p, LAYOUT_KEYS);
     }
+    if (layer->shares)
+        p->layouts[LAYOUT_VALUES].at = p->layouts[LAYOUT_KEYS].at;
     if (layer->rope.given || (layer->rope.kind != ROPE_NONE && layer->offset != OFFSET_NONE))
         place_new(p, LAYOUT_TURNED, "turned", OWNER_SCRATCH, queries, 2 * p->turn_width);
     if (layer->projected && layer->rope.kind != ROPE_NONE && (layer->rope.given || layer_has_cache(layer)))
@@ -275,7 +277,7 @@ static void place_typed(struct plan_isa *p, const struct layer *layer)
     place(p, LAYOUT_X);
     if (layer->cross || layer->projected)
         place(p, LAYOUT_SOURCE);
-    if (layer->projected)
+    if (layer->projected && !layer->shares)
         place(p, LAYOUT_VALUES);
     place(p, LAYOUT_Y);
     if (!layer->scores)

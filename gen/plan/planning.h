@@ -93,6 +93,11 @@ struct layout blocks_of(const struct plan_isa *p, const char *name, int64_t head
 struct layout stream_of(const struct plan_isa *p, const struct layer *layer, const char *name);
 bool is_callers(const struct plan_isa *p, enum layout_name id);
 enum layout_name input_read(const struct layer *layer, bool queries);
+/* The rows whose sums are taken: values, or keys that are values too */
+static inline enum layout_name values_read(const struct layer *layer)
+{
+    return layer->shares ? LAYOUT_KEYS : LAYOUT_VALUES;
+}
 enum layout_name rows_read(const struct plan_isa *p, const struct layer *layer);
 void type_output(struct plan_isa *p, const struct layer *layer);
 

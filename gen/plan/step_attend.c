@@ -32,7 +32,7 @@ static bool streams_head(const struct plan_isa *p, const struct layer *l)
     const int64_t before = left != LAYER_UNBOUNDED ? left : l->source_len;
     const int64_t behind = right != LAYER_UNBOUNDED ? right : l->source_len;
     /* keys and values are both the input's own rows; rows that may have a key before them */
-    const bool one = fold->scores && (fold->values || l->identity) && !p->value_blocks;
+    const bool one = l->shares || (fold->scores && (fold->values || l->identity) && !p->value_blocks);
     const int64_t rows = l->offset == OFFSET_NONE ? l->seq_len : l->source_len;
     const double keys = (double)min(l->source_len, min(before + 1, rows) + behind);
     const int64_t key = fold->d_score * layout_element(p, LAYOUT_KEYS);
@@ -126,7 +126,8 @@ static void plan_fetches(struct plan_isa *p, const struct layer *layer, const st
 {
     const int64_t row = p->layouts[LAYOUT_VALUES].stride[AXIS_TOKEN] * (int64_t)element_size(OPERANDS);
     const int64_t bytes = layer->source_len * layer->h_kv * (layer->d_k + layer->d_v) * (int64_t)element_size(OPERANDS);
-    p->fetches_values = layer->projected && !layer_has_cache(layer) && !p->rounds_values && p->isa->prefetches &&
+    p->fetches_values = layer->projected && !layer->shares && !layer_has_cache(layer) && !p->rounds_values &&
+                        p->isa->prefetches &&
                         request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON && !request_is_small(request) &&
                         row >= FAR_BYTES && row > layer->d_v * (int64_t)element_size(OPERANDS) &&
                         bytes > (int64_t)p->isa->l2_bytes / 2;
@@ -167,7 +168,7 @@ void plan_shape(struct plan_isa *p, const struct layer *layer, const struct plan
         plan_given(p, layer, false);
     /* tokens along the lanes: weights would be the operand that is broadcast, number by number */
     const bool rounded = (layer_stores_weights(layer) && !layer->identity) || p->rounds_values;
-    p->value_blocks = !layer->projected && !layer_has_cache(layer) && !layer->train && !rounded &&
+    p->value_blocks = !layer->projected && !layer->shares && !layer_has_cache(layer) && !layer->train && !rounded &&
                       request_or(request, PLAN_VALUE_LAYOUT, values_by_blocks(p, layer)) == PLAN_BLOCKS;
     p->holds = layer->train && !layer->cross && !layer->pad_skipped &&
                request_or(request, PLAN_SAVED, PLAN_PROJECTIONS) == PLAN_PROJECTIONS;
@@ -225,7 +226,7 @@ bool plan_attention(struct plan_isa *p, const struct layer *layer, const struct 
     const bool ahead = layer_rounds_ahead(layer, p->isa->sums_pairs);
     (void)request;
     if (g->id == STEP_SUMS)
-        g->reads[1] = ahead && p->rounds_values ? LAYOUT_ROUNDED_VALUES : LAYOUT_VALUES;
+        g->reads[1] = ahead && p->rounds_values ? LAYOUT_ROUNDED_VALUES : values_read(layer);
     else if (ahead)
         g->reads[1] = LAYOUT_ROUNDED_KEYS;
     if (g->id == STEP_SCORES && p->fold->q_is_k)

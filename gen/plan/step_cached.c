@@ -46,12 +46,13 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
     const struct { enum layout_name id; const char *name; int64_t d; } caches[] = {
         {LAYOUT_K_CACHE, paged ? "k_pages" : "k_cache", layer->d_k},
         {LAYOUT_V_CACHE, paged ? "v_pages" : "v_cache", layer->d_v}};
-    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+    for (int i = 0; i < layer_cached_rows(layer); i++) {
         p->layouts[caches[i].id] =
             rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
         p->layouts[caches[i].id].element = layer->cache_type;
     }
 
+    const int64_t position = layer_cached_numbers(layer) * layout_element(p, LAYOUT_K_CACHE);
     p->cached.few_queries = layer_few_queries(layer);
     p->cached.few_rows = p->cached.few_queries * group;
     p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
@@ -59,10 +60,12 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
     p->cached.key_block = round_up(request_or(request, PLAN_KEY_BLOCK, model), lanes);
     if (p->rounds_values)
         p->cached.key_block = min(p->cached.key_block, MOST_SUMMED / lanes * lanes);
+    /* keys that are values too stay in L2 from scores to sums */
+    const int64_t stays = layer->shares ? (int64_t)p->isa->l2_bytes / 2 / position / p->cached.key_block : STEPS_BLOCK;
     p->cached.few_block = p->cached.few_rows == 0 || request_asks(request, PLAN_KEY_BLOCK)
-                              ? p->cached.key_block : round_up(STEPS_BLOCK, p->cached.key_block);
+                              ? p->cached.key_block
+                              : min(round_up(STEPS_BLOCK, p->cached.key_block), max(1, stays) * p->cached.key_block);
     p->cached.s_row = p->cached.few_block + lanes; /* rows do not share sets of L1 */
-    const int64_t position = (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE);
     p->cached.segment = max(1, SEGMENT_BYTES / position / p->cached.few_block) * p->cached.few_block;
     p->cached.segments = ceil_div(layer->cache_len, p->cached.segment) + (layer->cache == CACHE_RING ? 1 : 0);
     p->cached.queries = min(layer->seq_len, max(1, (p->rounds_scores ? WORD_ROWS : CACHED_ROWS) / group));
@@ -86,7 +89,7 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
     if (prefetches && p->cached.few_rows > 1)
         p->cached.ahead = max(1, AHEAD_BYTES / (max(layer->d_k, layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
     if (prefetches && p->cached.few_rows > 0 && group == 1) {
-        p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_V_CACHE);
+        p->cached.early_floats = EARLY_BYTES / layout_element(p, LAYOUT_K_CACHE);
         p->cached.early = max(1, min(lanes, EARLY_BYTES / LINE_BYTES * lanes / p->cached.few_block)); /* evenly */
     }
     const int64_t of_query = ceil_div(layer->d_k, lanes);
@@ -96,7 +99,7 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
         !request_is_small(request))
         p->cached.half_vecs = (p->isa->registers - 2 * DOT_KEYS) / 2;
     p->halves = p->cached.half_vecs > 0;
-    const int64_t value = layer->d_v * layout_element(p, LAYOUT_V_CACHE);
+    const int64_t value = layer->d_v * layout_element(p, LAYOUT_K_CACHE);
     p->cached.value_keys = max(8, NEAR_BYTES / value);
     p->cached.value_keys_of_many = max(8, (p->cached.values_in_order ? NEAR_BYTES_OF_MANY : NEAR_BYTES) / value);
     p->cached.q_row = row_stride(p, round_up(layer->d_k, lanes));
@@ -173,8 +176,8 @@ void count_cached(struct model *m, double times)
     const struct tile_heights *tiles = &p->cached.tiles;
     const int64_t group = l->h / l->h_kv, past = l->source_len - l->seq_len, vecs = p->cached.vecs;
     const double heads = times * (double)l->h_kv, lanes = (double)p->lanes;
-    const double key = size_of(m, LAYOUT_K_CACHE) * (double)l->d_k, value = size_of(m, LAYOUT_V_CACHE) * (double)l->d_v;
-    const double far = share_lost(m->core->caches, (double)(l->h_kv * l->source_len) * (key + value));
+    const double key = size_of(m, LAYOUT_K_CACHE) * (double)l->d_k, value = size_of(m, LAYOUT_K_CACHE) * (double)l->d_v;
+    const double far = share_lost(m->core->caches, (double)(l->h_kv * l->source_len) * (key + (l->shares ? 0 : value)));
     const struct terms terms = count_terms(l);
     int64_t left, right;
     visible_reach(l, &left, &right);
@@ -208,7 +211,7 @@ void count_cached(struct model *m, double times)
         scores->l2 += heads * keys * key;
         sums->l2 += heads * keys * value;
         scores->l3 += far * heads * keys * key;
-        sums->l3 += far * heads * keys * value;
+        sums->l3 += l->shares ? 0 : far * heads * keys * value; /* else L2 has them, as scores read them */
     }
 }
 
@@ -231,7 +234,7 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
     reason(p, "softmax covers positions k " D64 " ... k " D64 " + " D64 " at a time; sums start again every " D64
            " positions, which have %s of keys and values, and are joined in order", p->cached.key_block,
            p->cached.key_block, p->cached.key_block - 1, p->cached.segment,
-           bytes_text(size, p->cached.segment * (layer->d_k + layer->d_v) * layout_element(p, LAYOUT_K_CACHE)));
+           bytes_text(size, p->cached.segment * layer_cached_numbers(layer) * layout_element(p, LAYOUT_K_CACHE)));
     if (p->cached.few_queries > 0)
         snprintf(path, sizeof path, "calls with up to " D64 " token%s sum scores along the features, in blocks of " D64
                  " positions, longer ones along the keys", p->cached.few_queries, plural(p->cached.few_queries),
@@ -253,7 +256,7 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
     if (p->cached.sweep_keys > 0)
         reason(p, "tiles read parts of values: from " D64 " keys of a sequence on, %s and more, those of " D64
                " keys are read once before, in order", p->cached.sweep_keys,
-               bytes_text(size, p->cached.sweep_keys * layer->h_kv * (layer->d_k + layer->d_v) *
+               bytes_text(size, p->cached.sweep_keys * layer->h_kv * layer_cached_numbers(layer) *
                           layout_element(p, LAYOUT_K_CACHE)), p->cached.swept_keys);
     if (p->cached.half_vecs > 0)
         reason(p, "one row reads keys and values by halves of vectors: where they lie beyond L2, these come faster");

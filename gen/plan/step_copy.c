@@ -23,7 +23,7 @@ bool plan_transpose(struct plan_isa *p, const struct layer *layer, const struct 
 
 bool plan_append(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
-    (void)g;
+    g->reads[1] = values_read(layer);
     if (layer_has_cache(layer))
         plan_cached(p, layer, request);
     return layer_has_cache(layer);

@@ -93,6 +93,12 @@ static void plan_heads(struct plan_isa *p, const struct layer *layer, const stru
 bool plan_projection(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
     const bool queries = g->id == STEP_QUERIES, values = g->id == STEP_VALUES;
+    if (values && layer->shares && layer_attends(layer)) {
+        p->layouts[LAYOUT_VALUES] = p->layouts[LAYOUT_KEYS];
+        p->layouts[LAYOUT_VALUES].name = "values";
+        p->layouts[LAYOUT_VALUES].shape[AXIS_FEATURE] = layer->d_v;
+        return false;
+    }
     const bool input = queries ? p->fold->q_is_k : values ? layer->identity || p->fold->values : p->fold->scores;
     if (!layer_attends(layer) || (layer->projected ? values || !layer_finishes(layer) : input))
         return false;

@@ -85,6 +85,7 @@ bool plan_round_values(struct plan_isa *p, const struct layer *layer, const stru
     p->layouts[LAYOUT_ROUNDED_VALUES] = rows_of(g->name, OWNER_SCRATCH, layer->h_kv, several, layer->d_v,
                                                 several * row, row);
     p->layouts[LAYOUT_ROUNDED_VALUES].element = TENSOR_I32;
+    g->reads[0] = values_read(layer);
     g->over = layer->source_kept ? OVER_BLOCKS : OVER_SEQUENCE_BLOCKS; /* a kept source is one sequence, or none */
     g->of_keys = layer->cross || layer->projected;
     return true;

@@ -61,7 +61,7 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     }
     cost.q = !projects ? 0 : queries * (double)layer->d_in_q * heads * d_k;
     cost.k = !projects || k_is_q ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_k;
-    cost.v = !projects || layer->identity ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_v;
+    cost.v = !projects || layer->identity || layer->shares ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_v;
     cost.scores = pairs * heads * d_k;
     cost.values = pairs * heads * d_v;
     if (layer->w_o == W_O_DENSE)

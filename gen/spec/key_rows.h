@@ -80,7 +80,8 @@ KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none",
     .words = {{"none", CACHE_NONE, NULL}, {"rows", CACHE_ROWS, "true static dynamic"},
               {"ring", CACHE_RING, "sliding sliding_window rolling"}, {"paged", CACHE_PAGED, NULL}},
     .nicknames = {{"use_cache past_key_values kv_cache", ""}})
-KEY(CACHE_TYPE, cache_type, WORD, FIELD(cache_type), OF_CACHE, .restated = true,
+KEY(CACHE_TYPE, cache_type, WORD, FIELD(cache_type), .of = OF_ATTENTION | OF_STATES, .restated = true,
+    .has_meaning = keeps_numbers, .idle = "there is no cache; leave it out, or write cache = rows",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}})
 KEY(CACHE_LEN, cache_len, SIZE, FIELD(cache_len), .example = "2048", .needed = means_cache,
@@ -111,8 +112,8 @@ KEY(PAD_ROWS, pad_rows, WORD, FIELD(pad_skipped), .context = "SKIPS", .of = OF_A
     .words = {{"computed", false, NULL}, {"skipped", true, NULL}})
 KEY(W_K, w_k, WORD, FIELD(tied), .steers = STEERS_ALWAYS, .context = "TIED", BROUGHT,
     .words = {{"dense", false, NULL}, {"tied", true, NULL}})
-KEY(W_V, w_v, WORD, FIELD(identity), .steers = STEERS_ALWAYS, .context = "IDENTITY", BROUGHT,
-    .words = {{"dense", false, NULL}, {"identity", true, NULL}})
+KEY(W_V, w_v, WORD, FIELD(w_v), .steers = STEERS_ALWAYS, .has_meaning = has_w_v, .idle = KEY_IS_BROUGHT,
+    .words = {{"dense", W_V_DENSE, NULL}, {"identity", W_V_IDENTITY, NULL}, {"keys", W_V_KEYS, "shared"}})
 KEY(W_O, w_o, WORD, FIELD(w_o), .steers = STEERS_ALWAYS,
     .words = {{"dense", W_O_DENSE, NULL}, {"none", W_O_NONE, NULL}, {"conv", W_O_CONV, NULL}})
 KEY(GATE, gate, WORD, FIELD(gate), .steers = STEERS_ALWAYS, .context = "GATE",

@@ -5,6 +5,7 @@
 #include "spec/spec.h"
 
 static bool has_projections(struct spec *spec) { return !is_projected(spec); }
+static bool has_w_v(struct spec *spec) { return !is_projected(spec) || shares_keys(spec); }
 static bool has_own_keys(struct spec *spec) { return is_cross(spec) || is_projected(spec) || is_cached(spec); }
 static bool has_width(struct spec *spec)
 {
@@ -37,6 +38,10 @@ static bool has_given_positions(struct spec *spec)
 static bool has_sections(struct spec *spec)
 {
     return has_given_positions(spec) && is_given(spec, KEY_ROPE_SECTIONS);
+}
+static bool keeps_numbers(struct spec *spec)
+{
+    return is_cached(spec) || is_recurrent(spec) || is_convolution(spec);
 }
 static bool has_taps(struct spec *spec) { return is_convolution(spec); }
 static bool has_decay(struct spec *spec)

@@ -55,6 +55,7 @@ enum layer_kind { LAYER_ATTENTION, LAYER_FFN, LAYER_LINEAR, LAYER_RECURRENT, LAY
 enum layer_rule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };
 enum layer_decay { DECAY_HEAD, DECAY_COLUMN }; /* a factor for all of S, or for each of its d_k rows */
 enum layer_w_o { W_O_DENSE, W_O_NONE, W_O_CONV };
+enum layer_w_v { W_V_DENSE, W_V_IDENTITY, W_V_KEYS };
 enum layer_input { INPUT_SHARED, INPUT_SPLIT, INPUT_PROJECTED };
 enum layer_cache { CACHE_NONE, CACHE_ROWS, CACHE_RING, CACHE_PAGED };
 enum layer_offset { OFFSET_NONE, OFFSET_PAST, OFFSET_END };
@@ -117,14 +118,16 @@ struct layer {
     enum layer_offset offset; /* what is added to a query's row to make its position */
     enum layer_cache cache; /* keys and values of earlier tokens, the caller's */
     int64_t cache_len; /* most positions of a sequence, or rows of a ring; then source_len too. 0: no cache */
-    enum tensor_element cache_type; /* of the numbers in it: f32, bf16, f16 or i8 */
+    enum tensor_element cache_type; /* of the numbers in it: f32, bf16, f16 or i8; of states: f32 or bf16 */
     int64_t cache_apart; /* of a model's layer: bytes from a sequence's keys or states to the next one's, or 0 */
     int64_t page_len, page_count; /* positions of a page, and pages of a sequence; 0 unless paged */
     bool cross;    /* attention = cross */
     bool source_kept; /* a call can leave out the source and use what an earlier one made of it; cross only */
     bool self;     /* keys are the queries' own tokens: m = n. Neither cross nor projected */
     bool tied;     /* w_k = tied */
+    enum layer_w_v w_v;
     bool identity; /* w_v = identity */
+    bool shares;   /* w_v = keys: values are the first d_v columns of the keys, normed and rotated like these */
     enum layer_w_o w_o;
     int64_t conv_width; /* taps; meaningful for W_O_CONV only (default 3) */
     unsigned mask;      /* enum layer_mask bits */
@@ -242,6 +245,15 @@ static inline int64_t layer_gate_width(const struct layer *layer)
 static inline bool layer_has_cache(const struct layer *layer)
 {
     return layer->cache != CACHE_NONE;
+}
+/* Rows that a cache has for a token and head: its key, and its value unless that is a part of the key; their numbers */
+static inline int layer_cached_rows(const struct layer *layer)
+{
+    return layer->shares ? 1 : 2;
+}
+static inline int64_t layer_cached_numbers(const struct layer *layer)
+{
+    return layer->d_k + (layer->shares ? 0 : layer->d_v);
 }
 /* Whether a call brings the same number of keys and queries: in self-attention, with a cache, or where `positions`
  * serves both. */
@@ -395,10 +407,15 @@ static inline int64_t layer_word(const struct layer *layer)
 {
     return layer->precision == PRECISION_I8 ? 4 : layer_rounds(layer) ? 2 : 1;
 }
-/* Whether keys and values become other numbers in a cache. */
+/* Whether keys and values become other numbers in a cache, or states where a call leaves them. */
 static inline bool layer_stores_cache(const struct layer *layer)
 {
     return layer->cache_type != TENSOR_F32;
+}
+/* Whether states are rounded where a call leaves them. */
+static inline bool layer_rounds_states(const struct layer *layer)
+{
+    return layer_keeps_states(layer) && layer_stores_cache(layer);
 }
 /* Whether each row of a head in a cache has a scale. */
 static inline bool layer_scales_cache(const struct layer *layer)

@@ -85,6 +85,8 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->page_count = layer->page_len > 0 ? ceil_div(layer->cache_len, layer->page_len) : 0;
     layer->split = is_split(spec);
     layer->projected = is_projected(spec);
+    layer->identity = is_identity(spec);
+    layer->shares = shares_keys(spec);
     layer->self = !layer->cross && !layer->projected;
     layer->offset = is_cached(spec) ? OFFSET_PAST : layer->offset;
     layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
@@ -99,7 +101,7 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->d_in_kv = layer->d_source / parts;
     layer->d_k = value_or(spec, KEY_D_K, from_width);
     layer->d_v = layer->identity ? layer->d_in_kv
-                                 : value_or(spec, KEY_D_V, layer->projected ? layer->d_k : from_width);
+               : value_or(spec, KEY_D_V, layer->projected || layer->shares ? layer->d_k : from_width);
     layer->d_k_given = is_given(spec, KEY_D_K);
     layer->d_v_given = is_given(spec, KEY_D_V);
     layer->width = layer->d_k_given && layer->d_v_given ? WIDTH_GIVEN : layer->width;

@@ -98,7 +98,11 @@ static inline bool is_ffn(struct spec *spec) { return value_of(spec, KEY_FFN) !=
 /* Of a layer with projections; without them these keys are refused. */
 static inline bool is_cross(struct spec *spec) { return !is_projected(spec) && value_of(spec, KEY_ATTENTION) == 1; }
 static inline bool is_tied(struct spec *spec) { return !is_projected(spec) && value_of(spec, KEY_W_K) == 1; }
-static inline bool is_identity(struct spec *spec) { return !is_projected(spec) && value_of(spec, KEY_W_V) == 1; }
+static inline bool is_identity(struct spec *spec)
+{
+    return !is_projected(spec) && value_of(spec, KEY_W_V) == W_V_IDENTITY;
+}
+static inline bool shares_keys(struct spec *spec) { return value_of(spec, KEY_W_V) == W_V_KEYS; }
 static inline bool is_wide(struct spec *spec) { return !is_projected(spec) && value_of(spec, KEY_WIDTH) == WIDTH_WIDE; }
 
 static inline bool has_mask(struct spec *spec, enum layer_mask mask)

@@ -40,7 +40,7 @@ static double real(struct spec *spec, enum key key)
 /* Whether d_k or d_v is d_model / h because nothing else says what it is. */
 static bool has_narrow_width(struct spec *spec)
 {
-    const bool both = is_given(spec, KEY_D_K) && (is_given(spec, KEY_D_V) || is_identity(spec));
+    const bool both = is_given(spec, KEY_D_K) && (is_given(spec, KEY_D_V) || is_identity(spec) || shares_keys(spec));
     return !is_projected(spec) && !is_wide(spec) && !both;
 }
 
@@ -129,6 +129,15 @@ static void check_widths(struct spec *spec)
     refuse_if(spec, is_given(spec, KEY_D_K) && is_given(spec, KEY_D_V) && is_given(spec, KEY_WIDTH) &&
               !is_projected(spec) && !is_identity(spec), KEY_WIDTH,
               "width has no meaning where d_k and d_v are both given; leave out width, or one of them");
+    refuse_if(spec, shares_keys(spec) && head_width(spec) > 0 && whole(spec, KEY_D_V) > head_width(spec), KEY_D_V,
+              "d_v = %lld, but w_v = keys takes values from the d_k = %lld columns of a key; write at most that",
+              whole(spec, KEY_D_V), head_width(spec));
+    refuse_if(spec, shares_keys(spec) && whole(spec, KEY_SOURCE_KEPT) == 1, KEY_SOURCE_KEPT,
+              "source_kept = true keeps keys and values apart, but w_v = keys has one of both; leave out source_kept, "
+              "or write w_v = dense");
+    refuse_if(spec, shares_keys(spec) && whole(spec, KEY_TRAIN) == 1, KEY_W_V,
+              "w_v = keys has no gradient yet, and train = true needs one for every key; write dense or identity, or "
+              "leave out train");
     refuse_if(spec, is_identity(spec) && is_given(spec, KEY_D_V), KEY_D_V,
               "d_v is given, but w_v = identity makes it the width of the head's input; leave out d_v");
     refuse_if(spec, has_window(spec) && whole(spec, KEY_WINDOW_LEFT) == LAYER_UNBOUNDED &&
@@ -431,8 +440,11 @@ static void check_rows(struct spec *spec)
 /* ---- layers with a state --------------------------------------------------------------------------------- */
 
 /* Of all that remember earlier tokens */
-static void check_state_masks(struct spec *spec)
+static void check_states(struct spec *spec)
 {
+    const int64_t type = value_of(spec, KEY_CACHE_TYPE);
+    refuse_if(spec, type != TENSOR_F32 && type != TENSOR_BF16, KEY_CACHE_TYPE,
+              "cache_type = %s, but states are f32 or bf16; write one of these", key_word(KEY_CACHE_TYPE, type));
     refuse_if(spec, (value_of(spec, KEY_MASK) & ~(int64_t)MASK_PADDING) != 0, KEY_MASK,
               "a token sees what the state holds of those before it, and no mask changes that; write mask = none, or "
               "padding with pad_rows = skipped");
@@ -546,8 +558,8 @@ void spec_rules(struct spec *spec)
                              check_l2, check_gate, check_block, check_norm, check_ffn, check_buckets, check_table,
                              check_types, check_training},
         [LAYER_FFN] = ROW_RULES, [LAYER_LINEAR] = ROW_RULES,
-        [LAYER_RECURRENT] = {check_recurrent, check_state_masks, check_block, check_norm, check_ffn, check_types},
-        [LAYER_CONV] = {check_convolution, check_state_masks}};
+        [LAYER_RECURRENT] = {check_recurrent, check_states, check_block, check_norm, check_ffn, check_types},
+        [LAYER_CONV] = {check_convolution, check_states}};
     check_kind_keys(spec);
     check_idle_keys(spec);
     for (size_t i = 0; !spec->bad[KEY_LAYER] && rules[spec->value[KEY_LAYER]][i] != NULL; i++) {

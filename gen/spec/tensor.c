@@ -34,6 +34,7 @@ static bool has_x(const struct layer *layer) { return !layer->projected; }
 static bool mixes(const struct layer *layer) { return layer_mixes(layer); }
 static bool has_queries(const struct layer *layer) { return mixes(layer) && has_x(layer); }
 static bool is_projected(const struct layer *layer) { return layer->projected; }
+static bool has_v(const struct layer *layer) { return layer->projected && !layer->shares; }
 static bool is_first(const struct layer *layer) { return layer->heads_first; }
 static bool is_first_y(const struct layer *layer) { return layer->heads_first && layer->w_o == W_O_NONE; }
 static bool is_last_y(const struct layer *layer)
@@ -46,6 +47,9 @@ static bool is_cached_first(const struct layer *layer) { return is_cached(layer)
 static bool has_rows(const struct layer *layer) { return is_cached(layer) && layer->cache != CACHE_PAGED; }
 static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
 static bool has_scales(const struct layer *layer) { return layer_scales_cache(layer); }
+static bool has_value_rows(const struct layer *layer) { return has_rows(layer) && !layer->shares; }
+static bool has_value_pages(const struct layer *layer) { return has_pages(layer) && !layer->shares; }
+static bool has_value_scales(const struct layer *layer) { return has_scales(layer) && !layer->shares; }
 static bool has_positions(const struct layer *layer) { return layer->rope.given; }
 static bool has_axes(const struct layer *layer) { return layer->rope.axes > 1; }
 static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
@@ -65,7 +69,10 @@ static bool has_sink(const struct layer *layer) { return layer->sink; }
 static bool has_lse(const struct layer *layer) { return layer->lse; }
 static bool has_scores(const struct layer *layer) { return layer->scores != SCORES_NONE; }
 static bool has_keys(const struct layer *layer) { return !layer->tied && has_queries(layer); }
-static bool has_values(const struct layer *layer) { return !layer->identity && has_queries(layer); }
+static bool has_values(const struct layer *layer)
+{
+    return !layer->identity && !layer->shares && has_queries(layer);
+}
 static bool has_output(const struct layer *layer) { return mixes(layer) && layer->w_o != W_O_NONE; }
 static bool has_bias(const struct layer *layer) { return layer->bias && has_queries(layer); }
 static bool has_key_bias(const struct layer *layer) { return layer->bias && has_keys(layer); }
@@ -131,7 +138,8 @@ const char *layer_tensor_called(const struct layer *layer, enum layer_tensor ten
 
 enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor)
 {
-    const bool cached = tensor >= TENSOR_K_CACHE && tensor <= TENSOR_V_PAGES;
+    const bool states = tensor == TENSOR_STATE || tensor == TENSOR_CONV_STATE;
+    const bool cached = states || (tensor >= TENSOR_K_CACHE && tensor <= TENSOR_V_PAGES);
     const bool typed = tensor <= TENSOR_V || tensor == TENSOR_Y || tensor == TENSOR_ATTN;
     return cached ? layer->cache_type : typed ? layer->tensor_type : rows[tensor].shown.type;
 }

@@ -11,7 +11,7 @@ TENSOR(SOURCE, source, OF_CALL, F32, "[batch][m][d_source]", is_cross)
 TENSOR(Q, q, OF_CALL, F32, "[batch][n][h][d_k]", is_projected, .variant = {{is_first, "[batch][h][n][d_k]"}})
 TENSOR(K, k, OF_CALL, F32, "[batch][m][h_kv][d_k]", is_projected, .variant = {{is_first, "[batch][h_kv][m][d_k]"},
        {is_cached, "[batch][n][h_kv][d_k]"}, {is_cached_first, "[batch][h_kv][n][d_k]"}})
-TENSOR(V, v, OF_CALL, F32, "[batch][m][h_kv][d_v]", is_projected, .variant = {{is_first, "[batch][h_kv][m][d_v]"},
+TENSOR(V, v, OF_CALL, F32, "[batch][m][h_kv][d_v]", has_v, .variant = {{is_first, "[batch][h_kv][m][d_v]"},
        {is_cached, "[batch][n][h_kv][d_v]"}, {is_cached_first, "[batch][h_kv][n][d_v]"},
        {is_recurrent, "[batch][n][h_v][d_v]"}})
 TENSOR(LENGTHS, lengths, OF_CALL, I32, "[batch]", NULL, .mask = MASK_PADDING,
@@ -85,13 +85,13 @@ TENSOR(LSE, lse, OUTPUT, F32, "[batch][h][n]", has_lse,
        .shown.note = ", the logarithm of the sum of exponentials; -infinity where it has none")
 TENSOR(K_CACHE, k_cache, CACHE, F32, "[batch][h_kv][cache_len][d_k]", has_rows,
        .shown.note = ", keys behind norm and rotation")
-TENSOR(V_CACHE, v_cache, CACHE, F32, "[batch][h_kv][cache_len][d_v]", has_rows)
+TENSOR(V_CACHE, v_cache, CACHE, F32, "[batch][h_kv][cache_len][d_v]", has_value_rows)
 TENSOR(K_PAGES, k_pages, CACHE, F32, "[pages][h_kv][page_len][d_k]", has_pages,
        .shown.note = ", keys behind norm and rotation")
-TENSOR(V_PAGES, v_pages, CACHE, F32, "[pages][h_kv][page_len][d_v]", has_pages)
+TENSOR(V_PAGES, v_pages, CACHE, F32, "[pages][h_kv][page_len][d_v]", has_value_pages)
 TENSOR(K_SCALE, k_scale, CACHE, F32, "[batch][h_kv][cache_len]", has_scales,
        .variant = {{has_pages, "[pages][h_kv][page_len]"}}, .shown.note = ", what keys are multiples of")
-TENSOR(V_SCALE, v_scale, CACHE, F32, "[batch][h_kv][cache_len]", has_scales,
+TENSOR(V_SCALE, v_scale, CACHE, F32, "[batch][h_kv][cache_len]", has_value_scales,
        .variant = {{has_pages, "[pages][h_kv][page_len]"}}, .shown.note = ", what values are multiples of")
 TENSOR(DECAY, decay, OF_CALL, F32, "[batch][n][h_v]", has_decay, .variant = {{is_decay_column, "[batch][n][h_v][d_k]"}},
        .shown.note = ", of logarithms: the state is multiplied by e^decay")

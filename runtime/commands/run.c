@@ -142,12 +142,13 @@ static size_t cache_place(const struct job *job, bool values, size_t i)
 /* A file with the expected codes of an i8 cache must have the scales too. */
 static bool has_scales(struct job *job)
 {
-    for (int values = 0; values < 2; values++)
-        if ((job->cache_given[values] == NULL) != (job->cache_given[2 + values] == NULL))
+    const struct layer *layer = job->call.layer;
+    for (int values = 0; values < inputs_compared(layer); values++)
+        if ((job->cache_given[values] == NULL) != (job->cache_given[inputs_scales_of(layer, values)] == NULL))
             diag_error(&job->diag, job->options->in, "of a cache's numbers and their scales only one is expected; add "
                        INPUTS_EXPECTED "%s, or leave out the other",
-                       layer_tensor_name(inputs_cache_of(job->call.layer, job->cache_given[values] == NULL
-                                                                          ? values : 2 + values)));
+                       layer_tensor_name(inputs_cache_of(layer, job->cache_given[values] == NULL
+                                                                ? values : inputs_scales_of(layer, values))));
     return job->diag.errors == 0;
 }
 
@@ -160,7 +161,7 @@ static void put_row(struct job *job, bool values, size_t at, const double *row, 
     for (size_t c = 0; c < width; c++)
         element_put(layer->cache_type, job->call.cache[values], at + c, scale > 0 ? row[c] / scale : row[c]);
     if (layer_scales_cache(layer))
-        ((float *)job->call.cache[2 + values])[at / width] = (float)scale;
+        ((float *)job->call.cache[inputs_scales_of(layer, values)])[at / width] = (float)scale;
     free(work);
 }
 
@@ -173,7 +174,7 @@ static void expect_cache(struct job *job, bool values)
     const size_t *const bytes = job->call.cache_bytes;
     const void *given[CACHE_PARTS] = {NULL};
     bool changes = false;
-    for (int part = values; part < inputs_cache_parts(layer); part += 2) {
+    for (int part = values; part < inputs_cache_parts(layer); part += inputs_compared(layer)) {
         const enum layer_tensor tensor = inputs_cache_of(layer, part);
         const size_t size = layer_tensor_size(layer, tensor), width = inputs_cache_width(layer, part) * size;
         given[part] = job->cache_given[part] != NULL ? job->cache_given[part]->data : NULL;
@@ -216,7 +217,7 @@ static void expect_states(struct job *job, int part)
     const enum layer_tensor tensor = inputs_cache_of(job->call.layer, part);
     const size_t count = inputs_count(job->call.layer, &job->call.inputs, tensor);
     for (size_t i = 0; job->options->reference && i < count; i++)
-        ((float *)job->call.cache[part])[i] = (float)job->reference.cache[part][i];
+        element_put(job->call.layer->cache_type, job->call.cache[part], i, job->reference.cache[part][i]);
     expect_given(job, tensor, job->reference.cache[part], job->bounds.cache[part].worst, job->bounds.cache[part].drawn,
                  job->bounds.cache[part].open, job->cache_given[part]);
 }
@@ -259,9 +260,10 @@ static bool compute_reference(struct job *job, bool pairs)
     if (attn > 0)
         expect_given(job, TENSOR_ATTN, job->reference.attn, job->bounds.attn_worst, job->bounds.attn_drawn,
                      job->bounds.attn_open, job->attn_given);
-    for (int values = 0; values < 2 && layer_has_cache(job->call.layer) && y > 0; values++)
+    const int compared = y > 0 ? inputs_compared(job->call.layer) : 0;
+    for (int values = 0; layer_has_cache(job->call.layer) && values < compared; values++)
         expect_cache(job, values);
-    for (int part = 0; layer_keeps_states(job->call.layer) && part < inputs_compared(job->call.layer) && y > 0; part++)
+    for (int part = 0; layer_keeps_states(job->call.layer) && part < compared; part++)
         expect_states(job, part);
     if (lse > 0)
         expect_given(job, TENSOR_LSE, job->reference.lse, job->bounds.lse_worst, job->bounds.lse_drawn,
@@ -304,7 +306,7 @@ static void compare_outputs(struct job *job, const char *who)
         compare_lse(&lse, job->call.layer, &job->call.inputs, &job->reference, &job->bounds, job->call.lse, GATE_WORST);
         print_comparison(who, TENSOR_LSE, &lse);
     }
-    for (int values = 0; values < 2; values++) {
+    for (int values = 0; values < inputs_compared(job->call.layer); values++) {
         struct comparison cache = {0};
         if (job->cache_given[values] == NULL)
             continue;
@@ -382,8 +384,9 @@ static bool write_outputs(struct job *job)
                                        TENSOR_K_PAGES, TENSOR_V_PAGES, TENSOR_K_SCALE, TENSOR_V_SCALE, TENSOR_STATE,
                                        TENSOR_CONV_STATE};
     void *const *cache = job->call.cache;
+    const int scales = layer_has_cache(job->call.layer) ? inputs_compared(job->call.layer) : 0;
     void *const data[] = {job->call.y, job->call.attn, job->call.lse, cache[0], cache[1], cache[0], cache[1],
-                          cache[2], cache[3], cache[0], cache[1]};
+                          cache[scales], cache[scales + 1], cache[0], cache[1]};
     struct tensor items[sizeof which / sizeof *which + TENSOR_COUNT];
     char names[TENSOR_COUNT][40];
     size_t count = 0;

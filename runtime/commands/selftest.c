@@ -36,7 +36,9 @@ struct output {
     int64_t extent[4];
     int axes;
     enum layer_tensor tensor;
-    int part;               /* of a cache: 0 keys, 1 values, 2 and 3 the scales of their rows */
+    int part;               /* of a cache: inputs_cache_of() */
+    int values;             /* 1: values, or their scales; else keys, or theirs */
+    bool scales;            /* of rows of these */
     const size_t *new_rows; /* of a cache: inputs_new_rows(); else NULL */
     size_t width;           /* of a cache: numbers of a row */
 };
@@ -206,7 +208,7 @@ static bool draw_inputs(struct selftest *s)
         draw_lengths(s);
     if (lengths != NULL && !inputs_set_lengths(&s->inputs, s->layer, lengths, &s->diag))
         return false;
-    for (int values = 0; values < 2 && layer_has_cache(s->layer); values++)
+    for (int values = 0; layer_has_cache(s->layer) && values < inputs_compared(s->layer); values++)
         s->new_rows[values] = inputs_new_rows(s->layer, &s->inputs, values);
     return true;
 }
@@ -245,7 +247,9 @@ static void list_outputs(struct selftest *s)
         o->axes = inputs_shape(s->layer, &s->inputs, t, o->extent);
         while (is_cache(t) && inputs_cache_of(s->layer, o->part) != t)
             o->part++;
-        o->new_rows = is_cache(t) ? s->new_rows[o->part % 2] : NULL;
+        o->scales = is_cache(t) && o->part >= inputs_compared(s->layer);
+        o->values = is_cache(t) ? o->part % inputs_compared(s->layer) : 0;
+        o->new_rows = is_cache(t) ? s->new_rows[o->values] : NULL;
         o->width = is_cache(t) ? inputs_cache_width(s->layer, o->part) : 0;
         sample(o);
     }
@@ -258,7 +262,7 @@ static struct numbers {
 {
     const struct reference *r = &e->reference;
     const struct bounds *b = &e->bounds;
-    const int values = o->part % 2;
+    const int values = o->values;
     if (o->new_rows != NULL || o->tensor == TENSOR_STATE || o->tensor == TENSOR_CONV_STATE)
         return (struct numbers){r->cache[values], b->cache[values].worst, b->cache[values].drawn,
                                 b->cache[values].open};
@@ -279,7 +283,7 @@ static size_t expected_at(const struct output *o, size_t at)
 /* A new row's scale itself is not compared: its numbers are, each times the scale. */
 static bool is_free(const struct output *o, size_t at)
 {
-    return o->part >= 2 && expected_at(o, at) != SIZE_MAX;
+    return o->scales && expected_at(o, at) != SIZE_MAX;
 }
 
 static double value_of(const struct selftest *s, const struct output *o, const struct numbers *numbers, size_t at)
@@ -291,7 +295,7 @@ static double value_of(const struct selftest *s, const struct output *o, const s
     if (from != SIZE_MAX)
         return numbers->value[from];
     inputs_caches(s->layer, &s->inputs, before);
-    return o->part < 2 ? inputs_cached_number(s->layer, before, o->part, at)
+    return !o->scales ? inputs_cached_number(s->layer, before, o->part, at)
                        : element_number(o->element, before[o->part], at);
 }
 
@@ -523,7 +527,7 @@ static void print_outputs(struct selftest *s)
         if (has_cache(s))
             fprintf(s->out, ", %d", is_cache(o->tensor));
         if (layer_scales_cache(s->layer) && o->element == TENSOR_I8) {
-            const char *scales = layer_tensor_name(inputs_cache_of(s->layer, 2 + o->part));
+            const char *scales = layer_tensor_name(inputs_cache_of(s->layer, inputs_scales_of(s->layer, o->part)));
             fprintf(s->out, ", %s, %s_again, %zu", scales, scales, o->width);
         } else if (layer_scales_cache(s->layer)) {
             fputs(", NULL, NULL, 0", s->out);

@@ -129,7 +129,7 @@ int64_t inputs_reach(const struct layer *layer, const struct inputs *in)
 
 int inputs_cache_parts(const struct layer *layer)
 {
-    return layer_scales_cache(layer) ? 4 : inputs_compared(layer);
+    return inputs_compared(layer) * (layer_scales_cache(layer) ? 2 : 1);
 }
 
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
@@ -140,12 +140,13 @@ enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
                                                          TENSOR_V_SCALE};
     if (layer_keeps_states(layer))
         return part == 0 && layer_is_recurrent(layer) ? TENSOR_STATE : TENSOR_CONV_STATE;
-    return (layer->cache == CACHE_PAGED ? pages : rows)[part];
+    const bool scale = part >= inputs_compared(layer); /* those of rows follow the rows */
+    return (layer->cache == CACHE_PAGED ? pages : rows)[scale ? 2 + part - inputs_compared(layer) : part];
 }
 
 size_t inputs_cache_width(const struct layer *layer, int part)
 {
-    return part > 1 ? 1 : (size_t)(part == 0 ? layer->d_k : layer->d_v);
+    return part >= inputs_compared(layer) ? 1 : (size_t)(part == 0 ? layer->d_k : layer->d_v);
 }
 
 size_t inputs_cache_bytes(const struct layer *layer, const struct inputs *in, int part)
@@ -156,7 +157,7 @@ size_t inputs_cache_bytes(const struct layer *layer, const struct inputs *in, in
 
 double inputs_cached_number(const struct layer *layer, const void *const cache[CACHE_PARTS], bool values, size_t at)
 {
-    const float *scales = layer_scales_cache(layer) ? cache[2 + values] : NULL;
+    const float *scales = layer_scales_cache(layer) ? cache[inputs_scales_of(layer, values)] : NULL;
     const double scale = scales != NULL ? (double)scales[at / inputs_cache_width(layer, values)] : 1;
     return scale * element_number(layer->cache_type, cache[values], at);
 }
@@ -552,7 +553,7 @@ static void draw_cache(const struct drawing *d)
     int part = 0;
     while (inputs_cache_of(d->layer, part) != d->tensor)
         part++;
-    const bool scales = part > 1, whole = d->type == TENSOR_I8;
+    const bool scales = part >= inputs_compared(d->layer), whole = d->type == TENSOR_I8;
     const size_t width = inputs_cache_width(d->layer, part);
     for (size_t at = 0; at < d->count; at++)
         put_nan(d->type, d->data, at);

@@ -151,16 +151,21 @@ static inline size_t inputs_columns(const struct layer *layer, const struct inpu
 }
 /* Number of keys that the queries of the longest sequence may read, to estimate the work of a call */
 int64_t inputs_reach(const struct layer *layer, const struct inputs *inputs);
-/* The tensors of a layer's cache: 0 keys, 1 values, 2 and 3 their scales; of a layer with states 0 its states, then
- * those of its convolution. How many it has, 0 without a cache; the numbers of a row; bytes of all; numbers before the
- * row of a position; how many positions a call may reach. */
+/* The tensors of a layer's cache: keys and values, then their scales, no values with w_v = keys; of a layer with states
+ * its states, then those of its convolution. How many it has, 0 without a cache; the numbers of a row; bytes of all;
+ * numbers before the row of a position; how many positions a call may reach. */
 #define CACHE_PARTS 4
 int inputs_cache_parts(const struct layer *layer);
 /* How many of them are compared with numbers of the reference: keys and values; of a layer with states these. */
 static inline int inputs_compared(const struct layer *layer)
 {
     return layer_keeps_states(layer) ? layer_is_recurrent(layer) + (layer->conv_history > 0)
-                                     : layer_has_cache(layer) ? 2 : 0;
+                                     : layer_has_cache(layer) ? layer_cached_rows(layer) : 0;
+}
+/* The part that has the scales of keys or values */
+static inline int inputs_scales_of(const struct layer *layer, int values)
+{
+    return inputs_compared(layer) + values;
 }
 enum layer_tensor inputs_cache_of(const struct layer *layer, int part);
 size_t inputs_cache_width(const struct layer *layer, int part);

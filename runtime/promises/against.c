@@ -20,14 +20,14 @@ static void put_row(const struct layer *layer, const struct inputs *to, bool val
     for (size_t c = 0; c < width; c++)
         element_put(layer->cache_type, to->tensor[tensor], row + c, scale > 0 ? work[c] / scale : work[c]);
     if (layer_scales_cache(layer))
-        ((float *)to->tensor[inputs_cache_of(layer, 2 + values)])[row / width] = (float)scale;
+        ((float *)to->tensor[inputs_cache_of(layer, inputs_scales_of(layer, values))])[row / width] = (float)scale;
 }
 
 /* Stores all rows that a sequence's queries may read. */
 static void put_rows(const struct layer *layer, const struct inputs *from, const struct inputs *to)
 {
     double *work = memory_get((size_t)(layer->d_k + layer->d_v), sizeof *work);
-    for (int values = 0; values < 2; values++)
+    for (int values = 0; values < inputs_compared(layer); values++)
         for (size_t b = 0; b < to->batch; b++)
             for (size_t i = 0; i < (size_t)layer->h_kv; i++)
                 for (size_t r = 0; r < inputs_cached(layer, to, b); r++) {
@@ -49,7 +49,7 @@ void against_make(struct against *a, const struct layer *layer, const struct inp
     inputs_draw(&a->rounded, layer, draw, inputs);
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV); /* the reference keeps subnormal numbers, whatever kernels do */
-    if (layer_stores_cache(layer))
+    if (layer_has_cache(layer) && layer_stores_cache(layer)) /* states are rounded as they are drawn */
         put_rows(layer, &a->given, &a->rounded);
     reference_compute(&a->reference, &a->plain, &a->given, true, NULL, NULL);
     fesetenv(&callers);

@@ -206,7 +206,7 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
     bool good = true;
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = out->cache[part].data;
-    for (int values = 0; values < 2; values++)
+    for (int values = 0; values < inputs_compared(f->layer); values++)
         compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, after, gates);
     for (size_t i = 0; good && i < sizeof c / sizeof *c; i++)
         if (c[i].misses > 0) {

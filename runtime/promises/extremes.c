@@ -161,7 +161,7 @@ void extremes_weights(struct inputs *weights, const struct layer *layer, const s
             memset(w[of], 0, inputs_count(layer, weights, of) * sizeof(float));
     if (w[TENSOR_W_V] != NULL)
         make_values(layer, w[TENSOR_W_V], kv, h_kv, c.value);
-    else if (w[TENSOR_W_O] != NULL && !layer->projected)
+    else if (w[TENSOR_W_O] != NULL && layer->identity)
         clear_output_rows(layer, w[TENSOR_W_O], c.value);
 }
 
@@ -270,11 +270,11 @@ static void change(const struct drawing *d, enum layer_tensor tensor, size_t at,
     inputs_put(d->layer, d->in, tensor, at, (double)(float)(from * factor));
 }
 
-/* Given values: multiplies features first … end-1 of key j by `factor`; with `from`, takes those of another key
- * first. */
+/* Given values, unless they are keys: multiplies features first … end-1 of key j by `factor`; with `from`, takes those
+ * of another key first. */
 static void change_given(const struct drawing *d, size_t j, size_t from, size_t first, size_t end, double factor)
 {
-    for (size_t i = 0; i < (size_t)d->layer->h_kv; i++) {
+    for (size_t i = 0; !d->layer->shares && i < (size_t)d->layer->h_kv; i++) {
         const size_t to = inputs_head_row(d->layer, d->in, TENSOR_V, d->b, j, i);
         const size_t other = inputs_head_row(d->layer, d->in, TENSOR_V, d->b, from, i);
         for (size_t c = first; c < end; c++)

@@ -102,10 +102,13 @@ static void prepare(struct moving *m)
 static struct kernel_cache cache_of(const struct moving *m)
 {
     const bool paged = is_paged(m);
-    return (struct kernel_cache){.k = m->cache[0].data, .v = m->cache[1].data, .past = m->past.data,
+    const int k_scale = inputs_scales_of(m->layer, 0);
+    const bool shares = m->layer->shares;
+    return (struct kernel_cache){.k = m->cache[0].data, .v = shares ? NULL : m->cache[1].data, .past = m->past.data,
                                  .page_table = paged ? m->table.data : NULL, .batch = BATCH, .pages = m->before.pages,
                                  .free_pages = paged ? m->free_pages.data : NULL, .free_count = m->free_count,
-                                 .k_scale = m->cache[2].data, .v_scale = m->cache[3].data};
+                                 .k_scale = m->cache[k_scale].data,
+                                 .v_scale = shares ? NULL : m->cache[k_scale + 1].data};
 }
 
 static bool zones_intact(struct moving *m, const char *what)
@@ -298,9 +301,11 @@ static bool refuses_pointers(struct moving *m)
     const struct misuse from = {"from", &call.from, number, MISUSE_NEEDED};
     struct misuse rows[7] = {
         {"k", &c->k, layer_tensor_size(m->layer, inputs_cache_of(m->layer, 0)), MISUSE_NEEDED},
-        {"v", &c->v, layer_tensor_size(m->layer, inputs_cache_of(m->layer, 1)), MISUSE_NEEDED},
         {"past", &c->past, number, MISUSE_NEEDED}};
-    size_t count = 3;
+    size_t count = 2;
+    if (!m->layer->shares)
+        rows[count++] = (struct misuse){"v", &c->v, layer_tensor_size(m->layer, inputs_cache_of(m->layer, 1)),
+                                        MISUSE_NEEDED};
     if (is_paged(m)) {
         rows[count++] = (struct misuse){"page_table", &c->page_table, number, MISUSE_NEEDED};
         rows[count++] = (struct misuse){"free_pages", &c->free_pages, number,
@@ -308,7 +313,8 @@ static bool refuses_pointers(struct moving *m)
     }
     if (layer_scales_cache(m->layer)) {
         rows[count++] = (struct misuse){"k_scale", &c->k_scale, sizeof(float), MISUSE_NEEDED};
-        rows[count++] = (struct misuse){"v_scale", &c->v_scale, sizeof(float), MISUSE_NEEDED};
+        if (!m->layer->shares)
+            rows[count++] = (struct misuse){"v_scale", &c->v_scale, sizeof(float), MISUSE_NEEDED};
     }
     if (!misuse_refused(rows, count, move_refused, &call))
         return false;

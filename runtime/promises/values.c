@@ -146,8 +146,9 @@ static void write_poison(struct poison *p, const struct trial *t, enum layer_ten
 static void poison_cache(struct poison *p, const struct trial *t, const float values[3])
 {
     const struct layer *layer = t->layer;
-    for (int of_values = p->extent == EXTENT_VALUES; of_values < 2; of_values++) {
-        const int part = layer_scales_cache(layer) ? 2 + of_values : of_values; /* whole numbers are never NaN */
+    for (int of_values = p->extent == EXTENT_VALUES; of_values < inputs_compared(layer); of_values++) {
+        /* whole numbers are never NaN */
+        const int part = layer_scales_cache(layer) ? inputs_scales_of(layer, of_values) : of_values;
         const enum layer_tensor tensor = inputs_cache_of(layer, part);
         const size_t width = inputs_cache_width(layer, part);
         for (size_t b = 0; b < t->in->batch; b++)
@@ -212,7 +213,8 @@ static struct poison make_poison(struct trial *t, const float values[3], enum ex
             poison_given(p, t, TENSOR_Q, values);
             poison_given(p, t, TENSOR_K, values);
         }
-        poison_given(p, t, TENSOR_V, values);
+        if (!layer->shares)
+            poison_given(p, t, TENSOR_V, values);
     }
     if (layer->projected || extent == EXTENT_VALUES)
         return made;
@@ -363,11 +365,12 @@ bool with_one_nan(struct trial *t)
     return with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_COLUMN, demand, "NaN in one column");
 }
 
-/* Given ones, or those that a cache holds. Scores do not show it then; where they hide keys, they still do. */
+/* Given ones, or those that a cache holds, unless they are keys. Scores do not show it then; where they hide keys, they
+ * still do. */
 bool with_nan_in_values(struct trial *t)
 {
     const enum demand demand = score_has(t->layer, SCORE_HIDING) ? DEMAND_NOTHING : DEMAND_OF_NAN;
-    return (!t->layer->projected && !layer_has_cache(t->layer)) ||
+    return (!t->layer->projected && !layer_has_cache(t->layer)) || t->layer->shares ||
            with_poison(t, (const float[]){NAN, NAN, NAN}, EXTENT_VALUES, demand, "NaN in values");
 }
 
@@ -577,7 +580,7 @@ bool stores_all_kinds(struct trial *t)
     bool good = trial_forward(t, &in, what);
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = t->now.cache[part].data;
-    for (int values = 0; good && values < 2; values++) {
+    for (int values = 0; good && values < inputs_compared(layer); values++) {
         struct comparison c = {0};
         compare_cache(&c, layer, &in, &reference, &bounds, values, after, GATE_WORST);
         good = c.misses == 0 ||

@@ -11,7 +11,8 @@
  *
  *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega max(1, |c|) (K + 1 + sum |x|)
  *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go subnormal
- *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity
+ *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity; with w_v = keys that of the
+ *         key's columns, common errors included
  *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} sum (|cQ| + e_q)(|K| + e_k)
  *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|)
  *         |M - T| <= max T - T + g because the subtraction rounds; a mask_add beyond 2.13e38 adds less than that, which
@@ -203,7 +204,7 @@ static void make_bounds(struct propagation *p, size_t y, size_t attn, size_t lse
                               {&b->cache[1].worst, &b->cache[1].drawn, &b->cache[1].open}};
     const size_t new = p->in->batch * (size_t)layer->h_kv * p->in->n;
     const size_t counts[] = {y, attn, lse, new * (size_t)layer->d_k, new * (size_t)layer->d_v};
-    for (int i = 0; i < (layer_has_cache(layer) ? 5 : 3); i++)
+    for (int i = 0; i < 3 + (layer_has_cache(layer) ? layer_cached_rows(layer) : 0); i++)
         for (int k = 0; k < 3; k++)
             *of[i][k] = pool_doubles(p->lasting, counts[i]);
 }
@@ -632,7 +633,7 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
                            .operand = &p->s, .tensor = TENSOR_W_V};
     if (!p->layer->projected)
         k.moved = moved_projection(p, p->moved[0], head->w_k, w_k, in, d_k, i, h_kv);
-    if (!p->layer->projected && !p->layer->identity)
+    if (!p->layer->projected && !p->layer->identity && !p->layer->shares)
         v.moved = moved_projection(p, p->moved[1], head->w_v, TENSOR_W_V, in, d_v, i, h_kv);
     const struct pair of_k = pair_from(p->k, cached * d_k), of_v = pair_from(p->v, cached * d_v);
     const double reach = 1 + gamma_of(in + 2 + block_more_roundings(p->plain));
@@ -656,12 +657,12 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
     if (!p->folded.folds.scores)
         projection_error(p, of_k, p->k_size + cached * d_k, layer_finishes(p->layer) ? head->finish_k.from : head_k, &k,
                          1, 2, false);
-    if (!p->layer->identity)
+    if (!p->layer->identity && !p->layer->shares)
         projection_error(p, of_v, p->v_size + cached * d_v, head_v, &v, 1, 2, false);
     for (size_t j = cached; j < head->keys; j++) {
         const bool open = p->s.open != NULL && p->s.open[j - cached];
         p->k_open[j] = overflows(p->k_size + j * d_k, k_reach, d_k) || open;
-        p->v_open[j] = overflows(p->v_size + j * d_v, v_reach, d_v) || open;
+        p->v_open[j] = (!p->layer->shares && overflows(p->v_size + j * d_v, v_reach, d_v)) || open;
         p->k_common[j] = p->s.common != NULL ? p->s.common[j - cached] : 0;
     }
     for (size_t at = 0; layer_finishes(p->layer) && at < fresh * d_k; at++)
@@ -676,7 +677,7 @@ static void round_errors(struct propagation *p, const struct reference_head *hea
     const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE;
     const size_t fresh = head->keys - head->cached;
     double *errors = memory_get(max_size((size_t)p->layer->d_k, (size_t)p->layer->d_v), sizeof *errors);
-    for (int values = 0; values < 2; values++) {
+    for (int values = 0; values < layer_cached_rows(p->layer); values++) {
         const size_t d = inputs_cache_width(p->layer, values);
         const struct pair of = pair_from(values ? p->v : p->k, head->cached * d);
         for (size_t j = 0; j < fresh; j++) {
@@ -761,7 +762,7 @@ static void cache_errors(const struct propagation *p, const struct reference_hea
 {
     const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE;
     const size_t h_kv = (size_t)p->layer->h_kv, i = head->i * h_kv / (size_t)p->layer->h;
-    for (int values = 0; values < 2; values++) {
+    for (int values = 0; values < layer_cached_rows(p->layer); values++) {
         const size_t d = (size_t)(values ? p->layer->d_v : p->layer->d_k);
         const double *worst = values ? p->v.worst : p->k.worst, *drawn = values ? p->v.drawn : p->k.drawn;
         const double *of = values ? head->v : head->k;
@@ -780,11 +781,27 @@ static void cache_errors(const struct propagation *p, const struct reference_hea
 /* A step of a cache has a fixed size and a sign. */
 static void widen_steps(struct propagation *p, const struct reference_head *head)
 {
-    for (int values = 0; values < 2; values++) {
+    for (int values = 0; values < layer_cached_rows(p->layer); values++) {
         const size_t d = inputs_cache_width(p->layer, values);
         double *drawn = values ? p->v.drawn : p->k.drawn;
         for (size_t at = head->cached * d; at < head->keys * d; at++)
             drawn[at] *= LAMBDA;
+    }
+}
+
+/* w_v = keys: errors of values are those of the key's columns. A given key that is rotated has three roundings, which
+ * no sum averages: their worst case counts. */
+static void share_errors(struct propagation *p, const struct reference_head *head)
+{
+    const size_t d_k = (size_t)p->layer->d_k, d_v = (size_t)p->layer->d_v;
+    const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE && !layer_stores_cache(p->layer);
+    for (size_t at = 0; at < head->keys * d_v; at++) {
+        const size_t j = at / d_v, from = j * d_k + at % d_v;
+        const bool fresh = j >= head->cached;
+        const double common = fresh ? p->k_common[j] * fabs(head->v[at]) : 0;
+        p->v.worst[at] = p->k.worst[from];
+        p->v.drawn[at] = rotated && fresh ? p->k.worst[from] : p->k.drawn[from] + common;
+        p->v_open[j] = p->k_open[j];
     }
 }
 
@@ -837,6 +854,8 @@ static void observe(void *context, const struct reference *reference, const stru
         cache_errors(p, head);
     if (head->new_kv && layer_stores_cache(p->layer))
         widen_steps(p, head);
+    if (head->new_kv && p->layer->shares)
+        share_errors(p, head);
     if (head->new_kv)
         round_value_errors(p, head);
     if (head->exact_q != NULL)
@@ -957,8 +976,8 @@ static void finish(struct propagation *p, const struct reference *reference)
         block_tail_errors(p, reference);
 }
 
-/* Numbers that a kernel rounds once to tensor_type become the rounded ones, and errors the distance to other possible
- * results. Numbers that may become infinite have no bound. */
+/* Numbers that a kernel rounds once to tensor_type or cache_type become the rounded ones, and errors the distance to
+ * other possible results. Numbers that may become infinite have no bound. */
 static void round_numbers(enum tensor_element type, double *numbers, double *worst, double *drawn, double *open,
                           size_t count)
 {
@@ -981,6 +1000,9 @@ static void round_outputs(const struct propagation *p, const struct reference *r
     const struct bounds *b = p->bounds;
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
     const size_t attn = p->in->batch * (size_t)layer->h * reference->z_rows.count * inputs_columns(layer, p->in);
+    for (int part = 0; layer_rounds_states(layer) && part < inputs_compared(layer); part++)
+        round_numbers(layer->cache_type, reference->cache[part], b->cache[part].worst, b->cache[part].drawn,
+                      b->cache[part].open, inputs_count(layer, p->in, inputs_cache_of(layer, part)));
     if (!layer_types_tensors(layer))
         return;
     if (b->y_worst != NULL)

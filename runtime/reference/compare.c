@@ -205,7 +205,7 @@ static bool row_is_right(const struct layer *layer, const struct inputs *in, boo
     const bool given = layer->projected && (values || !layer_finishes(layer)), scaled = layer_scales_cache(layer);
     const size_t d = inputs_cache_width(layer, values), heads = (size_t)layer->h_kv, b = number / in->n / heads;
     const size_t from = given ? inputs_head_row(layer, in, tensor, b, number % in->n, number / in->n % heads) : 0;
-    const double scale = scaled ? (double)((const float *)after[2 + values])[row] : 1;
+    const double scale = scaled ? (double)((const float *)after[inputs_scales_of(layer, values)])[row] : 1;
     double most = 0, largest = 0;
     bool good = true;
     for (size_t c = 0; c < d; c++) {
@@ -224,7 +224,7 @@ static bool row_is_right(const struct layer *layer, const struct inputs *in, boo
 /* States of a recurrent layer, or of its convolution, as the call left them */
 static void compare_states(struct comparison *c, const struct layer *layer, const struct inputs *in,
                            const struct reference *reference, const struct bounds *bounds, int part,
-                           const float *after, unsigned gates)
+                           const void *after, unsigned gates)
 {
     const enum layer_tensor tensor = inputs_cache_of(layer, part);
     int64_t shape[4];
@@ -233,7 +233,7 @@ static void compare_states(struct comparison *c, const struct layer *layer, cons
         size_t index[4] = {0}, rest = at;
         for (int axis = axes - 1; axis >= 0; axis--, rest /= (size_t)shape[axis + 1])
             index[axis] = rest % (size_t)shape[axis];
-        const double expected = reference->cache[part][at], actual = (double)after[at];
+        const double expected = reference->cache[part][at], actual = element_number(layer->cache_type, after, at);
         const struct bound bound = {bounds->cache[part].worst[at], bounds->cache[part].drawn[at],
                                     bounds->cache[part].open[at]};
         c->elements++;
@@ -265,7 +265,8 @@ void compare_cache(struct comparison *c, const struct layer *layer, const struct
         if (from == 0) {
             good = memcmp((const char *)before[values] + at * size, (const char *)after[values] + at * size, size) == 0;
             if (layer_scales_cache(layer) && at % d == 0)
-                good = good && memcmp((const float *)before[2 + values] + row, (const float *)after[2 + values] + row,
+                good = good && memcmp((const float *)before[inputs_scales_of(layer, values)] + row,
+                                      (const float *)after[inputs_scales_of(layer, values)] + row,
                                       sizeof(float)) == 0;
         } else {
             const size_t place = (from - 1) * d + at % d;

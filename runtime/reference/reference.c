@@ -226,7 +226,7 @@ static struct reference_head head_make(struct pool *pool, const struct layer *la
             head.operand[term] = pool_doubles(pool, rows * m);
     head.raw = pool_doubles(pool, rows * m);
     head.scores = pool_doubles(pool, rows * m);
-    for (int values = 0; layer_stores_cache(layer) && values < 2; values++)
+    for (int values = 0; layer_stores_cache(layer) && values < layer_cached_rows(layer); values++)
         head.made[values] = pool_doubles(pool, in->m * inputs_cache_width(layer, values));
     if (layer->scores > SCORES_WEIGHTS)
         head.shown = pool_doubles(pool, rows * m);
@@ -382,7 +382,7 @@ static void gather_cached(struct reference_head *head, const struct layer *layer
     const int64_t first = inputs_first(layer, in, head->b);
     const void *cache[CACHE_PARTS];
     inputs_caches(layer, in, cache);
-    for (int values = 0; values < 2; values++) {
+    for (int values = 0; values < layer_cached_rows(layer); values++) {
         const size_t width = inputs_cache_width(layer, values);
         double *to = values ? head->v : head->k;
         for (size_t j = 0; j < head->cached; j++) {
@@ -401,7 +401,8 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
     const size_t d_in = (size_t)layer->d_in_kv, d_k = (size_t)layer->d_k, h_kv = (size_t)layer->h_kv;
     if (layer->projected) {
         gather_given(k, layer, in, TENSOR_K, head->b, i, NULL, fresh);
-        gather_given(v, layer, in, TENSOR_V, head->b, i, NULL, fresh);
+        if (!layer->shares)
+            gather_given(v, layer, in, TENSOR_V, head->b, i, NULL, fresh);
         return;
     }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
@@ -415,7 +416,7 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
 static void store_fresh(struct reference_head *head, const struct layer *layer)
 {
     const size_t fresh = head->keys - head->cached;
-    for (int values = 0; values < 2; values++) {
+    for (int values = 0; values < layer_cached_rows(layer); values++) {
         const size_t width = inputs_cache_width(layer, values);
         double *of = (values ? head->v : head->k) + head->cached * width;
         memcpy(head->made[values], of, fresh * width * sizeof *of);
@@ -445,11 +446,19 @@ static void project_keys_values(struct reference_head *head, const struct layer 
         finish(of, layer, in, k, i, TENSOR_G_K, TENSOR_C_K);
     if (layer->identity) {
         gather_identity(v, head, layer, in, layer->split ? i * d_in : 0, d_v, fresh);
-    } else if (!layer->projected) { /* else the values came with the keys */
+    } else if (!layer->projected && !layer->shares) { /* else the values came with the keys */
         reference_projection(head->w_v, layer, inputs_floats(in, TENSOR_W_V), d_in, d_v, i, h_kv);
         gather_bias(head->b_v, inputs_floats(in, TENSOR_B_V), d_v, i);
         project(v, head->s, head->w_v, head->b_v, fresh, d_in, d_v);
     }
+}
+
+/* w_v = keys: values are columns of the keys, as a cache has these */
+static void take_values(struct reference_head *head, const struct layer *layer)
+{
+    const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
+    for (size_t j = 0; layer->shares && j < head->keys; j++)
+        memcpy(head->v + j * d_v, head->k + j * d_k, d_v * sizeof *head->v);
 }
 
 /* All keys and values as scores and weighted sums read them, those of a cache too; exact ones are kept for bounds. */
@@ -623,7 +632,7 @@ static void store_cache(struct reference *reference, const struct layer *layer, 
                         const struct reference_head *head)
 {
     const size_t fresh = head->keys - head->cached, i = head->i * (size_t)layer->h_kv / (size_t)layer->h;
-    for (int values = 0; values < 2; values++) {
+    for (int values = 0; values < layer_cached_rows(layer); values++) {
         const size_t width = (size_t)(values ? layer->d_v : layer->d_k);
         const double *from = (values ? head->v : head->k) + head->cached * width;
         memcpy(reference->cache[values] + (head->b * (size_t)layer->h_kv + i) * in->n * width, from,
@@ -668,6 +677,8 @@ static void compute_head(struct reference *reference, struct reference_head *hea
         store_fresh(head, layer);
     if (head->new_kv && layer_has_cache(layer))
         store_cache(reference, layer, in, head);
+    if (head->new_kv)
+        take_values(head, layer);
     if (head->new_kv)
         round_keys_values(head, layer, in);
     head->sink = layer->sink ? (double)inputs_floats(in, TENSOR_SINK)[head->i] : -INFINITY;
@@ -782,7 +793,7 @@ void reference_compute(struct reference *reference, const struct layer *layer, c
     reference->y = pool_doubles(memory, y);
     reference->attn = layer->scores ? pool_doubles(memory, in->batch * h * rows * inputs_columns(layer, in)) : NULL;
     reference->lse = layer->lse ? pool_doubles(memory, in->batch * h * rows) : NULL;
-    for (int values = 0; layer_has_cache(layer) && values < 2; values++)
+    for (int values = 0; layer_has_cache(layer) && values < layer_cached_rows(layer); values++)
         reference->cache[values] = pool_doubles(memory, in->batch * (size_t)layer->h_kv * in->n *
                                                             (size_t)(values ? layer->d_v : layer->d_k));
     for (int part = 0; recurs && part < inputs_compared(layer); part++)

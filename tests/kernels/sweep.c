@@ -126,7 +126,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached, blocks, rows, states, train, fast, whole;
+    bool print, cached, blocks, rows, states, train, fast, whole, shared;
 };
 
 /* What decides the sizes. */
@@ -519,6 +519,7 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->seq_len = chance(dice, 0.2) ? 1 : near_edge(dice, d->crowded ? 20 : 90);
     d->mask = chance(dice, 0.4) ? MASK_PADDING : 0;
     d->pad_rows = d->mask != 0 ? "skipped" : NULL;
+    d->cache_type = chance(dice, 0.3) ? "bf16" : NULL;
     if (chance(dice, 0.25)) {
         draw_convolution(dice, d);
         return;
@@ -597,6 +598,17 @@ static void draw_plan(struct dice *dice, struct draft *d)
         d->key_block = chance(dice, 0.3) ? between(dice, 1, 5) : near_edge(dice, 40);
     if (chance(dice, 0.4))
         d->group_rows = near_edge(dice, 70);
+}
+
+/* Values that are columns of the keys: all of them, or the first ones */
+static void draw_shared(struct dice *dice, struct draft *d)
+{
+    const int64_t width = d->d_k > 0 ? d->d_k : d->width ? d->d_model : d->d_model / d->h;
+    if (is(d->w_v, "identity") && d->d_k > 0)
+        d->width = NULL;
+    d->w_v = "keys";
+    d->d_v = chance(dice, 0.3) ? 0 : between(dice, 1, width);
+    d->width = d->d_k > 0 ? NULL : d->width;
 }
 
 /* Wide and long enough for fast products, of those that may have them */
@@ -692,6 +704,9 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if (chance(&of_gate, 0.15) && d->layer == NULL && !d->train && !is(d->w_o, "none") && !is(d->input, "projected") &&
         !is(d->input, "split"))
         d->gate = WORD(&of_gate, "features", "heads");
+    struct dice of_keys = {mix(dice->state ^ 0x6B657973)}; /* likewise */
+    if ((chance(&of_keys, 0.1) || options->shared) && d->layer == NULL && !d->train && !d->source_kept)
+        draw_shared(&of_keys, d);
     struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
     const bool words = is(d->precision, "i16");
     const bool may = d->cache == NULL && !d->train && d->weight_type == NULL && words;
@@ -1142,7 +1157,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("visible", d->visible[0] != '\0') F("visible, offset", d->visible[0] != '\0' && d->offset != NULL) \
     F("cache rows", is(d->cache, "rows")) F("ring", is(d->cache, "ring")) F("paged", is(d->cache, "paged")) \
     F("tensors of bf16", is(d->tensor_type, "bf16")) F("tensors of f16", is(d->tensor_type, "f16")) \
-    F("cache of bf16", is(d->cache_type, "bf16")) F("cache of f16", is(d->cache_type, "f16")) \
+    F("states of bf16", d->layer != NULL && is(d->cache_type, "bf16")) F("cache of bf16", is(d->cache_type, "bf16")) F("cache of f16", is(d->cache_type, "f16")) \
     F("cache of i8", is(d->cache_type, "i8")) F("cache, exact chunks", is(d->exact_chunks, "true")) \
     F("cache, products of integers", d->cache != NULL && (is(d->precision, "i8") || is(d->precision, "i16"))) F("cache, projected", d->cache != NULL && is(d->input, "projected")) \
     F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->w_k) \
@@ -1175,6 +1190,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, split", d->train && is(d->input, "split")) F("train, tied", d->train && d->w_k) \
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
+    F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
     F("convolution of x", is(d->layer, "conv")) F("convolution, padding", is(d->layer, "conv") && d->pad_rows) \
@@ -1300,10 +1316,11 @@ static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
           "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--states] [--train] [--whole]\n"
-          "             [--print]\n"
+          "             [--shared] [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
           "--blocks all that can be stand in a block, with --rows they have no attention, with --states a state,\n"
-          "with --train all have gradients, with --whole products are of whole numbers. The first compiler gets most of them.\n"
+          "with --train all have gradients, with --whole products are of whole numbers, with --shared values are columns of\n"
+          "the keys. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -1326,7 +1343,7 @@ static bool parse(struct options *options, int argc, char **argv)
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
                                           {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"rows", 0, NULL, 'r'},
                                           {"states", 0, NULL, 'S'}, {"train", 0, NULL, 't'},
-                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'},
+                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'}, {"shared", 0, NULL, 'K'},
                                           {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
@@ -1352,6 +1369,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'S': options->states = true; break;
         case 'F': options->fast = true; break;
         case 'w': options->whole = true; break;
+        case 'K': options->shared = true; break;
         default: good = false;
         }
     options->seed = seed;

@@ -216,7 +216,9 @@ static void check_layouts(const struct plan_isa *p)
         assert_true(a->at % 64 == 0 && a->at >= (a->owner == OWNER_PACKED ? 64 : 0) && place.last < p->bytes[a->owner]);
         for (int j = 0; j < i; j++) {
             const bool in_place = (j == LAYOUT_QUERIES && i == LAYOUT_Z && p->z_in_q) ||
-                                  (is_normed(p, i) && is_normed(p, j));
+                                  (is_normed(p, i) && is_normed(p, j)) ||
+                                  (j == LAYOUT_KEYS && i == LAYOUT_VALUES && a->at == p->layouts[j].at &&
+                                   a->stride[AXIS_TOKEN] == p->layouts[j].stride[AXIS_TOKEN]); /* w_v = keys */
             if (p->layouts[j].name != NULL && p->layouts[j].owner == a->owner && !in_place && !in_turns(i, j) &&
                 meet(life_of(p, (enum layout_name)i), life_of(p, (enum layout_name)j)))
                 assert_false(meet(place, place_of(p, (enum layout_name)j)));

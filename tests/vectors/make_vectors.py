@@ -66,6 +66,8 @@ def complete(name, spec):
     s["in_kv"] = s["d_source"] // s["h"] if split else s["d_source"]
     if s["w_v"] == "identity":
         s["d_v"] = s["in_kv"]
+    if s["w_v"] == "keys":
+        s.setdefault("d_v", s["d_k"])
     s.setdefault("d_v", per_head)
     s.setdefault("scale", 1 / math.sqrt(s["d_k"]))
     s["masks"] = s["mask"].split("+")
@@ -286,6 +288,8 @@ def one_head(s, w, i, x, source):
         k = project(s_i, matrix("w_q", queries), bias("b_q", queries))
     else:
         k = project(s_i, matrix("w_k", keys), bias("b_k", keys))
+    if s["w_v"] == "keys":
+        return q, k, k[:, :d_v]
     v = values_in if s["w_v"] == "identity" else project(s_i, matrix("w_v", values), bias("b_v", values))
     return q, k, v
 
@@ -293,7 +297,8 @@ def one_head(s, w, i, x, source):
 def given_head(s, tensors, b, i):
     """The same where a call brings them."""
     j = i * s["h_kv"] // s["h"]
-    return tuple(from_cache(tensors[name][b, :, head]) for name, head in (("q", i), ("k", j), ("v", j)))
+    q, k = (from_cache(tensors[name][b, :, head]) for name, head in (("q", i), ("k", j)))
+    return q, k, k[:, :s["d_v"]] if s["w_v"] == "keys" else from_cache(tensors["v"][b, :, j])
 
 
 def visible(s, t, tensors, b, i, m):
@@ -404,8 +409,9 @@ def cached_layer(s, tensors):
     w, x = layer_weights(s, tensors), from_cache(tensors["x"])
     batch, n = x.shape[:2]
     s = dict(s, few=n <= 16 * s["h_kv"] // s["h"])  # a call of few queries is f32
-    names = ("k_pages", "v_pages") if s["cache"] == "paged" else ("k_cache", "v_cache")
-    scales = ("k_scale", "v_scale") if s["cache_type"] == "i8" else ()
+    kept = "k" if s["w_v"] == "keys" else "kv"
+    names = [name + ("_pages" if s["cache"] == "paged" else "_cache") for name in kept]
+    scales = [name + "_scale" for name in kept] if s["cache_type"] == "i8" else []
     after = {name: tensors[name].copy() for name in names + scales}
     y = np.zeros((batch, n, s["d_model"]))
     for b in range(batch):
@@ -425,6 +431,8 @@ def cached_layer(s, tensors):
                     if position >= first:
                         rows[-1][position] = from_cache(after[name][page, head, row])
                         rows[-1][position] *= float(after[scale][page, head, row]) if scale else 1.0
+            if kept == "k":
+                rows.append(rows[0][:, :s["d_v"]])
             z.append(attend(s, tensors, b, i, q, *rows, first=past)[1])
         y[b] = project(whole_rows(s, np.concatenate(gated(s, w, x[b], z), axis=1)), w["w_o"], w["b_o"] if s["bias"] else None)
     return y, {"expect." + name: tensor for name, tensor in after.items()}
@@ -454,7 +462,7 @@ def cache(past, pages=None):
         if paged:
             tensors["page_table"] = np.array(pages, dtype=np.int32)
         count, rows = (max(max(row) for row in pages) + 1, s["page_len"]) if paged else (len(past), s["cache_len"])
-        for name, width in (("k", s["d_k"]), ("v", s["d_v"])):
+        for name, width in (("k", s["d_k"]), ("v", s["d_v"]))[:1 if s["w_v"] == "keys" else 2]:
             tensor = np.full((count, s["h_kv"], rows, width), NAN)
             for b, tokens in enumerate(past):
                 for position in range(max(0, tokens - s.get("cache_len")), tokens):
@@ -484,7 +492,8 @@ def draw(s, random, batch, n, m):
     """x, source and weights; the scale of a weight is 1/sqrt(its inputs), so that every stage is of order 1."""
     if s["input"] == "projected":
         tensors = {name: random.standard_normal((batch, tokens, heads, width)) for name, tokens, heads, width in
-                   (("q", n, s["h"], s["d_k"]), ("k", m, s["h_kv"], s["d_k"]), ("v", m, s["h_kv"], s["d_v"]))}
+                   (("q", n, s["h"], s["d_k"]), ("k", m, s["h_kv"], s["d_k"]), ("v", m, s["h_kv"], s["d_v"]))
+                   if (name, s["w_v"]) != ("v", "keys")}
     else:
         tensors = {"x": random.standard_normal((batch, n, s["d_model"]))}
     if s["attention"] == "cross":
@@ -927,6 +936,22 @@ def list_vectors():
            cache_type="i8", cache_len=16, page_len=4, change=cache([11, 2], [[3, 0, 5, 1], [4, 2, -1, -1]]))
     vector("cached_f16_ring", "keys and values in a ring of f16 that has been round", 2, 5, scores=False, d_model=36,
            h=2, seq_len=5, mask="causal+window", window_left=6, cache="ring", cache_type="f16", cache_len=12,
+           change=cache([29, 3]))
+
+    # values that are columns of the keys
+    vector("keys_as_values", "values are the first columns of the keys; no W_V", 2, 13, d_model=26, h=4, h_kv=2, d_k=9, d_v=7,
+           seq_len=13, mask="causal", bias=True, w_v="keys")
+    vector("keys_as_values_split", "the same with heads that read their own columns, whole keys, a source", 2, 9, 14, d_model=24, h=3,
+           d_source=30, attention="cross", input="split", seq_len=9, source_len=14, w_v="keys")
+    vector("keys_as_values_given", "the same of q and k that a call brings; y is the heads' own", 2, 6, 11, h=4, h_kv=1, d_k=12,
+           d_v=8, input="projected", w_o="none", seq_len=6, source_len=11, w_v="keys")
+    vector("keys_as_values_i16", "whole-number scores and weighted sums of the same keys", 2, 19, d_model=40, h=2, d_k=36, d_v=34,
+           seq_len=19, mask="causal", precision="i16", w_v="keys")
+    vector("keys_as_values_i8_paged", "one cache, whose rows have one scale", 2, 4, scores=False, d_model=32, h=4, h_kv=2, d_k=16,
+           d_v=12, seq_len=4, mask="causal", bias=True, w_v="keys", cache="paged", cache_type="i8", cache_len=16, page_len=4,
+           change=cache([11, 2], [[3, 0, 5, 1], [4, 2, -1, -1]]))
+    vector("keys_as_values_ring", "one ring of bf16 that has been round", 2, 5, scores=False, d_model=36, h=6, h_kv=1, d_k=20,
+           d_v=16, seq_len=5, mask="causal+window", window_left=6, w_v="keys", cache="ring", cache_type="bf16", cache_len=12,
            change=cache([29, 3]))
 
     # scores and weighted sums of whole numbers over a cache, in a call of more than a few queries, and of a few
