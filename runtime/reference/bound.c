@@ -569,6 +569,11 @@ static void start_exact(struct propagation *p, const struct reference_head *head
     memset(p->v_open, 0, rows);
 }
 
+static struct pair pair_from(struct pair pair, size_t at)
+{
+    return (struct pair){pair.worst + at, pair.drawn + at};
+}
+
 /* ---- latent attention ---- */
 
 /* rows [d] of errors become what the next product reads: no errors in common, which are in `drawn` */
@@ -770,11 +775,6 @@ static void query_errors(struct propagation *p, const struct reference_head *hea
         p->q_common[r] = p->x.common != NULL ? p->x.common[r] : 0;
     }
     finish_row_errors(p, &head->finish_q, p->q, c, q.in, false, p->q_common, p->q_open);
-}
-
-static struct pair pair_from(struct pair pair, size_t at)
-{
-    return (struct pair){pair.worst + at, pair.drawn + at};
 }
 
 /* Keys or values that are normed rows of x; `d` columns of each, of which the last may be an indicator */
