@@ -34,7 +34,8 @@ STEP(KEYS, keys, PANELS, "PROJECT", "project", "keys", plan_projection, .reads =
 STEP(VALUES, inputs, PANELS, "PROJECT", "project", "values", plan_projection, .reads = {LAYOUT_SOURCE},
      .writes = LAYOUT_VALUES, .of_keys = true, .expected = EXPECT_VALUES, .trains = true)
 STEP(LATENT, latent, OWN, "LATENT", "latent", "norms of latents, rotated keys", plan_latent, .over = OVER_ROWS)
-STEP(UP_Q, up_q, PANELS, "UP_Q", "up q", "queries of heads", plan_up, .writes = LAYOUT_HEADS_Q, .expected = EXPECT_QUERIES)
+STEP(UP_Q, up_q, PANELS, "UP_Q", "up q", "queries of heads", plan_up, .writes = LAYOUT_HEADS_Q,
+     .expected = EXPECT_QUERIES)
 STEP(TURN_Q, turn_q, OWN, "ABSORB", "absorb", "rotated queries", plan_latent, .over = OVER_ROWS)
 STEP(ABSORB, absorb, PANELS, "ABSORB", "absorb", "queries times W_UK", plan_up, .reads = {LAYOUT_HEADS_Q},
      .writes = LAYOUT_QUERIES, .expected = EXPECT_QUERIES)

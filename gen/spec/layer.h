@@ -127,7 +127,7 @@ struct layer {
     bool tied;     /* w_k = tied */
     enum layer_w_v w_v;
     bool identity; /* w_v = identity */
-    /* Latent attention, kv_rank > 0: keys are of one head, [c, k_r], c [rank] and a rotated part [rope.dims] of x; heads
+    /* Latent attention, rank > 0: keys are of one head, [c, k_r], c [rank] and a rotated part [rope.dims] of x; heads
      * have queries and keys [d_nope + rope.dims], values [d_value]. As it is computed, d_k is rank + rope.dims, d_v is
      * rank, h_kv is 1. d_latent: what queries are made of, q_rank or d_model. */
     struct {

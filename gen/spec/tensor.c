@@ -70,7 +70,10 @@ static bool is_table(const struct layer *layer) { return layer->relative == RELA
 static bool has_sink(const struct layer *layer) { return layer->sink; }
 static bool has_lse(const struct layer *layer) { return layer->lse; }
 static bool has_scores(const struct layer *layer) { return layer->scores != SCORES_NONE; }
-static bool has_keys(const struct layer *layer) { return !layer->tied && !layer_is_latent(layer) && has_queries(layer); }
+static bool has_keys(const struct layer *layer)
+{
+    return !layer->tied && !layer_is_latent(layer) && has_queries(layer);
+}
 static bool has_values(const struct layer *layer)
 {
     return !layer->identity && !layer->shares && has_queries(layer);

@@ -116,7 +116,8 @@ TENSOR(B_GATE, b_gate, BIAS, F32, "[h*d_v]", has_z_gate_bias, .variant = {{is_ga
 TENSOR(CONV_X, conv_x, LEARNED, F32, "[conv_channels][conv_taps]", is_convolution)
 TENSOR(W_DQ, w_dq, WEIGHT, F32, "[d_model][q_rank]", has_q_latent)
 TENSOR(G_DQ, g_dq, LEARNED, F32, "[q_rank]", has_q_latent)
-TENSOR(W_DKV, w_dkv, WEIGHT, F32, "[d_model][d_k]", is_latent, .shown.note = ", columns of the latent, then those that are rotated")
+TENSOR(W_DKV, w_dkv, WEIGHT, F32, "[d_model][d_k]", is_latent,
+       .shown.note = ", columns of the latent, then those that are rotated")
 TENSOR(G_DKV, g_dkv, LEARNED, F32, "[kv_rank]", is_latent)
 TENSOR(W_UK, w_uk, WEIGHT, F32, "[kv_rank][h*d_nope]", is_latent)
 TENSOR(W_UV, w_uv, WEIGHT, F32, "[kv_rank][h*d_value]", is_latent)

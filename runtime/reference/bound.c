@@ -391,7 +391,8 @@ static double merge_gamma(const struct propagation *p)
 static void merge_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head)
 {
     const struct layer *layer = p->layer;
-    const size_t d_v = (size_t)layer_z_width(layer), count = reference->z_rows.count * d_v, d_model = (size_t)layer->d_model;
+    const size_t d_v = (size_t)layer_z_width(layer), count = reference->z_rows.count * d_v;
+    const size_t d_model = (size_t)layer->d_model;
     const size_t conv_columns = (size_t)layer->conv_width * (d_model / (size_t)layer->h);
     const size_t weights = d_v * (layer->w_o == W_O_CONV ? conv_columns : d_model);
     const size_t offset = head->b * reference->y_rows.count * (size_t)layer->d_out;

@@ -17,7 +17,8 @@ struct reference_head;
 /* Of a head, or of a sequence; rows of queries are z_rows, rows of keys those that a call brings */
 struct latent {
     struct layer norm_q, norm_kv, turn; /* a norm of q_rank numbers, of kv_rank ones; a rotation of rope.dims */
-    double *w_dq, *w_q, *w_dkv, *w_uk, *w_uv; /* in_out; of a head [d_latent][d_head], [rank][d_nope], [rank][d_value] */
+    double *w_dq, *w_dkv;               /* in_out */
+    double *w_q, *w_uk, *w_uv;          /* of a head [d_latent][d_head], [rank][d_nope], [rank][d_value] */
     struct finish q, kv;                /* before their norms: x W_DQ [rows][q_rank], x W_DKV's latent [keys][rank] */
     struct finish turn_q, turn_k;       /* before rotation, [rows][rope.dims], [keys][rope.dims] */
     double *latent_q;                   /* [rows][d_latent] normed, or x */

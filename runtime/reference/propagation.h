@@ -61,7 +61,7 @@ struct propagation {
         double *worst, *squares;     /* [rows][heads d_k] */
     } all[2];                        /* rms_all: what errors of x add to all heads' columns of queries, of keys; else
                                       * NULL */
-    /* latent attention: z W_UV; and of one product after another its errors, sizes and values, and those that it reads */
+    /* latent attention: z W_UV; of one product after another errors, sizes and values, and the errors that it reads */
     struct pair up, stage;
     double *up_open, *stage_size, *stage_value, *no_bias;
     struct operand of_stage;
