@@ -165,7 +165,7 @@ return function(m, kind)
             spec:add("d_k", d_k, keys.d_k):add("d_v", d_k, keys.d_k)
         end
         if kind.both then
-            spec:add("seq_len", seq, keys.positions .. ", or --seq-len"):padding("", reach and "+window")
+            spec:add("seq_len", seq, m.seq_of or keys.positions .. ", or --seq-len"):padding("", reach and "+window")
             spec:add("window_left", reach, kind.window_key):add("window_right", reach, kind.window_key)
         else
             m:cache(spec, seq, all, cache, reach)

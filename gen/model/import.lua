@@ -34,7 +34,10 @@ local families = {
     electra = {"electra", "Electra"}, albert = {"albert", "Albert"}, nomic_bert = {"nomic_bert", "NomicBert"},
     deit = {"vit", "DeiT"}, olmo = {"olmo", "Olmo"}, olmo2 = {"olmo2", "Olmo2"}, olmo3 = {"olmo2", "Olmo3"},
     nemotron = {"nemotron", "Nemotron"}, modernbert = {"modernbert", "ModernBert"},
-    eurobert = {"eurobert", "EuroBert"}, qwen3_next = {"qwen3_5", "Qwen3Next"}, qwen3_5 = {"qwen3_5", "Qwen3_5"},
+    eurobert = {"eurobert", "EuroBert"}, qwen2_vl = {"qwen_vl", "Qwen2VL"}, qwen2_vl_text = {"qwen_vl", "Qwen2VL"},
+    qwen2_5_vl = {"qwen_vl", "Qwen2_5_VL"}, qwen2_5_vl_text = {"qwen_vl", "Qwen2_5_VL"},
+    qwen3_vl = {"qwen_vl", "Qwen3VL"}, qwen3_vl_text = {"qwen_vl", "Qwen3VL"},
+    qwen3_next = {"qwen3_5", "Qwen3Next"}, qwen3_5 = {"qwen3_5", "Qwen3_5"},
     qwen3_5_text = {"qwen3_5", "Qwen3_5"}, olmo_hybrid = {"olmo_hybrid", "OlmoHybrid"},
 }
 
@@ -133,6 +136,14 @@ local function shape_text(shape)
         text = text .. "[" .. extent .. "]"
     end
     return text == "" and "a single number" or text
+end
+
+-- What a file of the folder holds; nil where there is none.
+local function json_of(name)
+    local _, there = host.path(name)
+    if there then
+        return (host.json(name))
+    end
 end
 
 ---- config.json: an object whose keys are read one by one ----
@@ -393,6 +404,11 @@ function Model:lengths(positions, last, cache)
         end
         if options.cache_type and options.cache == "none" then
             self:wrong("", "--cache-type is for a cache; with --cache none there is none")
+        end
+        local texts = not seq and self.kind ~= "vit" and json_of("sentence_bert_config.json")
+        local most = type(texts) == "table" and math.type(texts.max_seq_length) == "integer" and texts.max_seq_length
+        if most and most >= 1 and most < positions then -- sentence-transformers cuts texts there
+            seq, self.seq_of = most, "max_seq_length of sentence_bert_config.json"
         end
         seq, all = seq or positions, nil
     else
@@ -702,21 +718,31 @@ function Model:labels()
     return count or names and listed or self.labels_default or 2
 end
 
--- The names of classes, which are LABEL_0 and on where transformers made them: a section with a line for each, in which
--- bytes that could end a string or a comment of C, and those beyond ASCII, are %XX, and no name is long.
+-- A text of the model's in characters that are harmless in a string and in a comment of C, others as %XX; cut where it
+-- is longer than `most`
+local function harmless(text, most)
+    text = text:gsub("[^A-Za-z0-9 _.,:;<=>@()&'!$+/-]", function(byte) return ("%%%02X"):format(byte:byte()) end)
+    return #text > most and text:sub(1, most - 3):gsub("%%%x?$", "") .. "..." or text
+end
+
+-- A section of texts, numbered from 0 on
+local function add_texts(model, title, texts)
+    local lines = #texts > 0 and model:section(title)
+    for i, text in ipairs(texts) do
+        lines:add(tostring(i - 1), '"' .. text .. '"')
+    end
+end
+
+-- The names of classes, which are LABEL_0 and on where transformers made them
 local function add_labels(model)
-    local section, named = {}, false
+    local texts, named = {}, false
     for i = 0, #sorted_keys(model.labelled or {}) - 1 do
         local name = model.labelled[tostring(i)]
         if type(name) ~= "string" then return end
         named = named or name ~= "LABEL_" .. i
-        name = name:gsub("[^A-Za-z0-9 _.,:;<=>@()&'!$+/-]", function(byte) return ("%%%02X"):format(byte:byte()) end)
-        section[i + 1] = #name > 80 and name:sub(1, 77):gsub("%%%x?$", "") .. "..." or name
+        texts[i + 1] = harmless(name, 80)
     end
-    local lines = named and model:section("labels")
-    for i, name in ipairs(named and section or {}) do
-        lines:add(tostring(i - 1), '"' .. name .. '"')
-    end
+    add_texts(model, "labels", named and texts or {})
 end
 
 -- A head of classes, `module`.weight [classes][width]. `of`: module, width, from, rows; count of classes, nil: that of
@@ -884,7 +910,8 @@ end
 -- rope of a spec, from rope_theta and rope_scaling (Transformers 4) or rope_parameters (5). `of`: positions, d_k.
 -- `how`: kind, theta where config.json does not say; theta_key and partial_key, which older files have; partial: the
 -- default of a family that rotates some columns of a head; `keys`: the object, where a family has several; kinds: what
--- names of scalings are; original: original_max_position_embeddings where config.json does not say.
+-- names of scalings are; original: original_max_position_embeddings where config.json does not say; mixed: whether
+-- sections of columns turn by several positions, which are all the same.
 function Model:rope(spec, of, _, how)
     how = how or {}
     local config = self.config
@@ -928,10 +955,11 @@ function Model:rope(spec, of, _, how)
         return
     end
     local kinds = how.kinds or {default = "none", linear = "linear", llama3 = "llama3", yarn = "yarn",
-                                dynamic = "dynamic", longrope = "longrope"}
+                                dynamic = "dynamic", longrope = "longrope", mrope = how.mixed and "none" or nil}
     local kind = from:word(from:get("rope_type") == nil and from:get("type") ~= nil and "type" or "rope_type", kinds,
                            "default")
-    from:ignore("type rope_type original_max_position_embeddings")
+    from:ignore("type rope_type original_max_position_embeddings" .. (
+        how.mixed and " mrope_section mrope_interleaved" or ""))
     if kind ~= "none" then
         self:scaled_rope(spec, of, kind, from, how)
     end
@@ -1249,14 +1277,6 @@ end
 local poolings = {cls = "cls", cls_token = "cls", mean = "mean", mean_tokens = "mean", max = "max", max_tokens = "max",
                   mean_sqrt_len_tokens = "mean_sqrt_len", lasttoken = "last"}
 
--- What a file of the folder holds; nil where there is none.
-local function json_of(name)
-    local _, there = host.path(name)
-    if there then
-        return (host.json(name))
-    end
-end
-
 local function pooling_kind(model, folder)
     local name = folder .. "/config.json"
     local config, kind, faults = json_of(name), nil, {}
@@ -1278,38 +1298,97 @@ local function pooling_kind(model, folder)
     return kind
 end
 
+-- A Dense module behind the pooling: `embedding` is a product of the pooled row, of another file of weights.
+local activation_classes = {Tanh = "tanh", Identity = false, ReLU = "relu", GELU = "gelu", Sigmoid = "sigmoid",
+                            SiLU = "silu"}
+local function add_dense(model, folder, stack)
+    local name, file = folder .. "/config.json", folder .. "/model.safetensors"
+    local config, tensors = json_of(name), nil
+    local place, there = host.path(file)
+    if type(config) ~= "table" or not there then
+        return model:wrong("", "the Dense module %s lacks %s", folder, type(config) == "table" and
+                           "model.safetensors; save the model with sentence-transformers again" or "config.json")
+    end
+    tensors = host.tensors(file) or {}
+    local keys = new_keys(model, config, name .. ": ")
+    local d_in, d_out = keys:size("in_features"), keys:size("out_features")
+    local biased, class = keys:flag("bias", true), keys:get("activation_function")
+    local activation = class == nil and "tanh" or activation_classes[tostring(class):match("^torch%.nn%..*%.(%w+)$")]
+    keys:ignore("module_input_name module_output_name")
+    if activation == nil then
+        keys:wrong("activation_function", "is %s; %s of torch are known", show_value(class),
+                   list(sorted_keys(activation_classes)))
+    elseif d_in ~= model.width then
+        keys:wrong("in_features", "is %d; the model's rows are %d wide", d_in, model.width)
+    end
+    for _, tensor in ipairs(sorted_keys(tensors)) do
+        if model.tensors[tensor] then
+            return model:wrong("", "%s: the model has a tensor \"%s\" too", place, show(tensor))
+        end
+        model.tensors[tensor] = tensors[tensor]
+    end
+    model.files[#model.files + 1] = file
+    local section = model:product("head dense", "dense", "What an embedding is multiplied by", {
+        d_in = d_in, d_out = d_out, rows = HEAD_SEQUENCES, activation = activation or nil, w = "linear.weight",
+        b = biased and "linear.bias" or nil})
+    section:add("from", stack .. " pooling"):add("rows", "first")
+end
+
+-- config_sentence_transformers.json: texts that a program puts before a query or a document
+local function add_prompts(model)
+    local config, texts = json_of("config_sentence_transformers.json"), {}
+    local prompts = type(config) == "table" and type(config.prompts) == "table" and config.prompts or {}
+    for _, name in ipairs(sorted_keys(prompts)) do
+        if type(prompts[name]) == "string" and type(name) == "string" and prompts[name] ~= "" then
+            texts[#texts + 1] = harmless(name .. ": ", 80) .. harmless(prompts[name], 400)
+        end
+    end
+    add_texts(model, "prompts", texts)
+end
+
 -- modules.json of sentence-transformers: what is made of the last layer's rows. What is not built is refused.
 local function add_pooling(model)
-    local modules, kind, normalized = json_of("modules.json"), nil, nil
+    local modules, kind, normalized, dense = json_of("modules.json"), nil, nil, nil
     if modules ~= nil and (type(modules) ~= "table" or #modules == 0) then
         model:wrong("", "modules.json is no list of modules")
     end
     for i, module in ipairs(type(modules) == "table" and modules or {}) do
         local class = type(module) == "table" and type(module.type) == "string" and module.type:match("[%w_]+$") or ""
         local path = type(module) == "table" and module.path
-        if class == "Pooling" and i > 1 and not kind and type(path) == "string" and path:find("^[%w_-]+/?$") then
-            kind = pooling_kind(model, (path:gsub("/$", "")))
+        local folder = type(path) == "string" and path:find("^[%w_-]+/?$") and path:gsub("/$", "")
+        if class == "Pooling" and i > 1 and not kind and folder then
+            kind = pooling_kind(model, folder)
             if not kind then return end
+        elseif class == "Dense" and kind and not normalized and not dense and folder then
+            dense = folder
         elseif class == "Normalize" and kind and not normalized then
             normalized = true
         elseif class ~= "Transformer" or i > 1 or path ~= "" then
-            model:wrong("", "modules.json has a module %s in place %d, which is not built: Transformer, Pooling and " ..
-                        "Normalize are, in this order; import a copy without modules.json for the model alone",
-                        show(class), i)
+            model:wrong("", "modules.json has a module %s in place %d, which is not built: Transformer, Pooling, " ..
+                        "one Dense and Normalize are, in this order; import a copy without modules.json for the " ..
+                        "model alone", show(class), i)
             return
         end
     end
-    local encodes, decodes = false, model.family == "vit" or model.family == "whisper"
+    local stack
     for _, section in ipairs(model.sections) do
-        encodes = encodes or section.title == "encoder input"
-        decodes = decodes or section.title == "decoder input"
+        local name = section.title:match("^(%l+) input$")
+        if name and section[1][2] == "tokens" and stack ~= false then
+            stack = stack == nil and name or false -- both stacks: neither is pooled
+        end
     end
-    if kind and (decodes or not encodes) then
-        model:wrong("", "modules.json pools rows, which is built for encoders of tokens alone; import a copy " ..
-                    "without modules.json, and pool `hidden` in the program: by %s%s", kind,
+    if kind and not stack then
+        model:wrong("", "modules.json pools rows, which is built for one stack of tokens; import a copy without " ..
+                    "modules.json, and pool `hidden` in the program: by %s%s", kind,
                     normalized and ", normalized" or "")
+    elseif kind and stack == "decoder" and kind ~= "last" and model.kept then
+        model:wrong("", "modules.json pools all rows of a text by %s, and a decoder with a cache may bring a text " ..
+                    "in pieces; give --cache none", kind)
     elseif kind then
-        model:section("encoder pooling"):add("kind", kind):add("normalize", normalized and "true" or "false")
+        model:section(stack .. " pooling"):add("kind", kind):add("normalize", normalized and "true" or "false")
+        if dense then
+            add_dense(model, dense, stack)
+        end
     end
 end
 
@@ -1386,6 +1465,7 @@ end
 local model = new_model(checkpoint, kind)
 model:base(model.family)(model)
 add_pooling(model)
+add_prompts(model)
 add_labels(model)
 check_settled(model)
 check_all(model)

@@ -80,8 +80,8 @@ local d_model = size_of(sections[1], "d_model")
 local files = {}
 for _, line in ipairs((titles.weights or {lines = {}}).lines) do
     local name = line.key == "file" and line.quoted and line.words == "" and line.value or ""
-    if name == "" or name:find("/", 1, true) then
-        wrong(line.number, "[weights] has lines of file = \"NAME\", files of the model's folder, and no others")
+    if name == "" or name:gsub("^[%w_-]+/", ""):find("/", 1, true) then
+        wrong(line.number, "[weights] has lines of file = \"NAME\", files of the model's folder or of one in it")
     end
     files[#files + 1] = name
 end
@@ -607,11 +607,15 @@ local function read_stack(name)
     local pooling = titles[name .. " pooling"]
     if pooling then
         check_keys(pooling, "kind normalize")
-        if name ~= "encoder" or stack.kind ~= "tokens" then
-            wrong(pooling.number, "rows of an encoder of tokens are pooled, and no others")
+        if stack.kind ~= "tokens" or stack.cross then
+            wrong(pooling.number, "rows of tokens alone are pooled, and no others")
         end
-        stack.pooling = {kind = choice(pooling, "kind", "cls mean max mean_sqrt_len last"),
+        stack.pooling = {kind = choice(pooling, "kind", "cls mean max mean_sqrt_len last"), width = d_model,
                          normalize = choice(pooling, "normalize", "true false") == "true"}
+        if stack.cached and stack.pooling.kind ~= "last" then
+            wrong(pooling.number, "a decoder with a cache has the rows of a call alone; write kind = last, or give " ..
+                  "--cache none")
+        end
     end
     stack.input, stack.embedding = input, embedding
     return stack
@@ -633,13 +637,18 @@ local function read_head(section, heads, stacks)
     local from = value_of(section, "from") or ""
     local head = {name = name, rows = choice(section, "rows", "all first second"),
                   parent = heads[from:match("^head (.*)$")]}
-    head.stack = head.parent and head.parent.stack or stacks[from]
+    local pooled = from:match("^(%l+) pooling$")
+    head.pooled = pooled ~= nil or head.parent ~= nil and head.parent.pooled
+    head.stack = head.parent and head.parent.stack or stacks[pooled or from]
+    if head.pooled and not (head.stack and head.stack.pooling and head.rows == "first") then
+        wrong(section.number, "rows that are pooled are of a [STACK pooling], and rows = first")
+    end
     head.second = head.rows == "second"
     if head.second and (not head.stack or head.parent or head.stack.kind ~= "patches") then
         wrong(section.number, "rows = second is of an encoder of images, whose second row is a token of distillation")
     end
     if not head.stack then
-        wrong(section.number, "from is one of: encoder, decoder, head NAME of a head above")
+        wrong(section.number, "from is one of: encoder, decoder, encoder pooling, head NAME of a head above")
     end
     head.all = head.rows == "all" and (not head.parent or head.parent.all)
     if head.parent and not head.all ~= not head.parent.all then
@@ -674,6 +683,9 @@ end
 ---- the model ----
 
 check_keys(sections[1], "format name family d_model")
+if titles["encoder pooling"] and titles["decoder pooling"] then
+    wrong(titles["decoder pooling"].number, "one stack's rows are pooled")
+end
 local stacks = {encoder = read_stack("encoder"), decoder = read_stack("decoder")}
 if not stacks.encoder and not stacks.decoder then
     wrong(0, "has neither [encoder input] nor [decoder input]; attngen import writes them")
@@ -693,14 +705,20 @@ end
 for _, section in ipairs(sections) do
     if section.title:find("^head ") then
         local head = read_head(section, model.heads, stacks)
-        if not head.all and head.stack.name == "decoder" then
+        if not head.all and head.stack.name == "decoder" and not head.pooled then
             wrong(section.number, "rows = first is for encoders; a decoder gives all rows, or the last one")
         end
         model.heads[#model.heads + 1], model.heads[head.name] = head, head
-        table.insert(head.stack.heads, head)
+        if head.pooled then -- of rows that are pooled: they become `embedding`
+            local pooling = head.stack.pooling
+            pooling.head, pooling.width = head, head.width
+            model.extra = math.max(model.extra or 1, head.floats)
+        else
+            table.insert(head.stack.heads, head)
+        end
     end
 end
-local known = {[""] = true, weights = true, labels = true}
+local known = {[""] = true, weights = true, labels = true, prompts = true}
 for _, part in ipairs(parts) do known[part.section.title] = true end
 for _, stack in ipairs(model.stacks) do
     for i = 1, #stack.layers do known[("%s layer %d"):format(stack.name, i - 1)] = true end
@@ -716,14 +734,20 @@ for _, section in ipairs(sections) do
 end
 name_parts()
 
-model.labels = {}
-for i, line in ipairs((titles.labels or {lines = {}}).lines) do
-    if line.key ~= tostring(i - 1) or not line.quoted or line.words ~= "" or line.value:find("%*/") or
-       line.value:find("/%*") or #line.value > 80 then
-        wrong(line.number, "[labels] has a line for each class from 0 on: NUMBER = \"NAME\", up to 80 characters")
+-- Texts of a header's comments, numbered from 0 on
+local function read_texts(title, most)
+    local texts = {}
+    for i, line in ipairs((titles[title] or {lines = {}}).lines) do
+        if line.key ~= tostring(i - 1) or not line.quoted or line.words ~= "" or line.value:find("%*/") or
+           line.value:find("/%*") or #line.value > most then
+            wrong(line.number, "[%s] has a line for each, from 0 on: NUMBER = \"TEXT\", of at most %d characters",
+                  title, most)
+        end
+        texts[i] = line.value
     end
-    model.labels[i] = line.value
+    return texts
 end
+model.labels, model.prompts = read_texts("labels", 80), read_texts("prompts", 500)
 
 ---- sums for both templates ----
 
@@ -792,6 +816,7 @@ local function sizes_of(stack)
     local bytes = {ids = word:format("tokens"), types = word:format("tokens"),
                    page_table = word:format("args->batch * " .. stack.pages),
                    source = row:format("args->batch * args->m", d_model), hidden = row:format("tokens", d_model),
+                   embedding = stack.pooling and row:format("args->batch", stack.pooling.width),
                    kept = "args->kept_blocks * " .. model.name:upper() .. "_MODEL_KEPT_BYTES(1)"}
     for _, head in ipairs(stack.heads) do
         if head.all then bytes[head.name] = row:format("tokens", head.width) end
@@ -806,7 +831,8 @@ local function sizes_of(stack)
     return sizes
 end
 
-model.common_floats, model.work, model.longest, model.extra, model.largest = common_floats, 1, 1, 1, d_model
+model.common_floats, model.work, model.longest, model.largest = common_floats, 1, 1, d_model
+model.extra = model.extra or 1
 model.norms, model.layers = {}, 0
 model.any = {cached = false, states = false, goes_on = false, paged = false, cross = false, kept = false,
              source_lengths = false, mean = false, lengths = false, rows = false, row = false, times = false,
@@ -818,6 +844,7 @@ end
 for _, stack in ipairs(model.stacks) do
     note(stack.norm)
     note(stack.norm_in)
+    model.pooling = model.pooling or stack.pooling
     stack.mean = stack.kind == "tokens" and stack.name == "encoder"
     stack.pages = stack.paged and (stack.cache_len + stack.page_len - 1) // stack.page_len or 0
     for what in pairs(any) do any[what] = any[what] or stack[what] or false end

@@ -22,6 +22,7 @@ import tempfile
 
 import torch
 import transformers as t
+from safetensors.torch import save_file
 
 import gated_delta
 
@@ -410,6 +411,39 @@ def _(r):
             "classifier_pooling": "bos", "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1, "mask_token_id": 3}
 
 
+def qwen_vl(r, three=False):
+    of = {**llama_like(r, d_k=three), **some(r, hidden_act=GATED)}
+    h = of.get("head_dim", of["hidden_size"] // of["num_attention_heads"])
+    of.pop("tie_word_embeddings")
+    of["rope_parameters"] = {"rope_type": "default", "rope_theta": r.choice([100.0, 1e6]), "mrope_section": [
+        h // 2 - 2 * (h // 6), h // 6, h // 6], **({"mrope_interleaved": True} if three else {})}
+    if three:
+        of["head_dim"] = h
+    else:
+        of.update(some(r, use_sliding_window=[True, False], sliding_window=[3, 5], max_window_layers=[0, 1]))
+    vision = dict(depth=1, num_heads=2, hidden_size=of["hidden_size"] if not three else 16)
+    vision.update(dict(embed_dim=16) if not three else dict(out_hidden_size=of["hidden_size"], deepstack_visual_indexes=[0]))
+    return {"text_config": of, "vision_config": vision, "tie_word_embeddings": r.choice([True, False])}
+
+
+@family("qwen2_vl", "Qwen2VLForConditionalGeneration", "Qwen2VLModel")
+def _(r):
+    return qwen_vl(r)
+
+
+@family("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLModel")
+def _(r):
+    of = qwen_vl(r)
+    of["vision_config"] = dict(depth=1, num_heads=2, hidden_size=16, out_hidden_size=of["text_config"]["hidden_size"],
+                               intermediate_size=8, fullatt_block_indexes=[0])
+    return of
+
+
+@family("qwen3_vl", "Qwen3VLForConditionalGeneration", "Qwen3VLModel")
+def _(r):
+    return qwen_vl(r, three=True)
+
+
 def hybrid(r, d=None):
     """Recurrent layers and attention, one of each at least. d: width of a head of attention, partly rotated."""
     of, layers = llama_like(r), r.randint(2, 5)
@@ -516,6 +550,47 @@ class Compiled:
             raise ValueError(f"{call} is error {error}")
 
 
+# ---- modules of sentence-transformers ----
+
+def add_modules(r, model, folder):
+    """→ (hidden, lengths) → the embedding that the modules make; None: the folder has none"""
+    config = model.config.get_text_config()
+    if r.random() < 0.5 or config.is_encoder_decoder or not hasattr(config, "vocab_size"):
+        return None
+    decodes = not hasattr(config, "type_vocab_size") and type(model).__name__[:4] not in ("Mode", "Euro", "Dist", "MPNe")
+    mode = "lasttoken" if decodes else r.choice(["cls_token", "mean_tokens", "max_tokens", "lasttoken"])
+    width, modules = config.hidden_size, ["Transformer", "Pooling"]
+    dense, biased = None, r.choice([True, False])
+    name = r.choice(["Tanh", "ReLU", "GELU"])
+    if r.random() < 0.6:
+        modules.append("Dense")
+        dense = torch.nn.Linear(width, r.choice([5, 12]), bias=biased, dtype=torch.float64)
+        (folder / "2_Dense").mkdir()
+        save_file({"linear." + key: value.detach().float() for key, value in dense.named_parameters()},
+                  folder / "2_Dense/model.safetensors")
+        (folder / "2_Dense/config.json").write_text(json.dumps(dict(
+            in_features=width, out_features=dense.out_features, bias=biased,
+            activation_function="torch.nn.modules.activation." + name)))
+    normalizes = r.random() < 0.5
+    modules += ["Normalize"] * normalizes
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_" + mode: True}))
+    (folder / "modules.json").write_text(json.dumps([
+        dict(idx=i, name=str(i), path=f"{i}_{kind}" if i else "", type="sentence_transformers.models." + kind)
+        for i, kind in enumerate(modules)]))
+
+    def embedding(hidden, lengths):
+        rows = []
+        for row, n in zip(hidden, lengths):
+            row = dict(cls_token=row[0], mean_tokens=row[:n].mean(0), max_tokens=row[:n].max(0).values,
+                       lasttoken=row[n - 1])[mode]
+            if dense:
+                row = getattr(torch.nn, name)()(dense(row))
+            rows.append(row / row.norm() if normalizes else row)
+        return torch.stack(rows).detach()
+    return embedding
+
+
 # ---- one checkpoint ----
 
 def draw(name, seed, folder):
@@ -539,6 +614,7 @@ def draw(name, seed, folder):
     for key in r.sample(["architectures"], 0):
         written.pop(key, None)
     model = kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    model.pooled = add_modules(r, model, folder) if kind.__name__.endswith(("Model", "EncoderModel")) else None
     return gated_delta.use(model), f"{kind.__name__} {dtype} {given}"
 
 
@@ -572,6 +648,8 @@ def check_decoder(c, model, vocab, r):
     out = model(input_ids=ids + (ids == text.pad_token_id))
     ids = ids + (ids == text.pad_token_id)
     theirs = labelled(c, model, out) or heads_of(model, out)
+    if model.pooled:
+        theirs["embedding"] = model.pooled(out.last_hidden_state, [TOKENS] * 2)
     if "project_out" in c.fields["args"] and "hidden" in theirs:
         theirs["project_out"] = theirs.pop("hidden")
     past = torch.zeros(2, dtype=torch.int32)
@@ -612,6 +690,8 @@ def check_encoder(c, model, vocab, r):
         theirs = heads_of(model, out)
         if "start_logits" in out:
             theirs = {"qa_outputs": torch.stack([out.start_logits, out.end_logits], -1)}
+    if model.pooled:
+        theirs["embedding"] = model.pooled(out.last_hidden_state, LENGTHS)
     if "pooler" not in c.fields["args"]:
         theirs.pop("pooler", None)
     if "replaced" in c.fields["args"]:
@@ -690,7 +770,7 @@ def one(name, seed, attngen):
             return about, ("refused: " if run.returncode == 2 else "wrong: ") + run.stderr.split("error: ")[-1].strip(), 0
         try:
             c = Compiled(out, "drawn")
-            c.open(sorted(folder.glob("*.safetensors")))
+            c.open(sorted(folder.glob("**/*.safetensors")))
             texts = (out / "drawn.layers").read_text()
             vocab = min(map(int, re.findall(r"^vocab +(?:\w+ )?= (\d+)", texts, re.M) or [0]))
             kind = check_images if "kind" in texts and "patches" in re.findall(r"^kind +.*", texts, re.M)[0] else \

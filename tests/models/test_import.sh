@@ -107,7 +107,17 @@ modules() { # MODULES CONFIG TEXT [MODEL]: modules.json, the pooling's config.js
 }
 first='{"path": "", "type": "a.Transformer"}' pooling='{"path": "1_Pooling", "type": "a.Pooling"}'
 cls='{"pooling_mode_cls_token": true}'
-modules "[$first, $pooling, {\"path\": \"2_Dense\", \"type\": \"a.Dense\"}]" "$cls" 'has a module Dense in place 3'
+dense='{"path": "2_Dense", "type": "a.Dense"}'
+modules "[$first, $pooling, $dense, $dense]" "$cls" 'has a module Dense in place 4'
+modules "[$first, $pooling, {\"path\": \"../m\", \"type\": \"a.Dense\"}]" "$cls" 'has a module Dense in place 3'
+modules "[$first, $pooling, $dense]" "$cls" 'the Dense module 2_Dense lacks config.json'
+mkdir m/2_Dense; echo '{"in_features": 15, "out_features": 3, "activation_function": "torch.nn.Softsign", "mine": 1}' >m/2_Dense/config.json
+refused 2 'the Dense module 2_Dense lacks model.safetensors'
+cp m/model.safetensors m/2_Dense
+refused 2 '2_Dense/model.safetensors: the model has a tensor "embeddings.LayerNorm.bias" too'
+says '2_Dense/config.json: activation_function is "torch.nn.Softsign"'
+sed -i 's/15/16/; s/nn.Softsign/nn.modules.activation.Tanh/' m/2_Dense/config.json
+refused 2 '2_Dense/config.json: mine is not known of bert models'
 modules "[$first, {\"path\": \"../m\", \"type\": \"a.Pooling\"}]" "$cls" 'has a module Pooling in place 2'
 modules "[$pooling]" "$cls" 'has a module Pooling in place 1'
 modules "[$first, $pooling]" '{"pooling_mode_weightedmean_tokens": true}' 'has pooling_mode_weightedmean_tokens'
@@ -115,7 +125,19 @@ modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "pooling_mode_max
 modules "[$first, $pooling]" '{"pooling_mode_cls_token": false}' 'names no mode'
 modules "[$first, $pooling]" '{"pooling_mode_cls_token": true, "include_prompt": false}' 'has include_prompt'
 modules '{}' "$cls" 'modules.json is no list of modules'
-modules "[$first, $pooling]" "$cls" 'pools rows, which is built for encoders of tokens alone' qwen3
+modules "[$first, $pooling]" "$cls" 'pools all rows of a text by cls, and a decoder with a cache may bring a text in pieces; give --cache none' qwen3
+modules "[$first, $pooling]" "$cls" 'pools rows, which is built for one stack of tokens' t5
+model bert && mkdir m/1_Pooling && echo "[$first, $pooling]" >m/modules.json && echo "$cls" >m/1_Pooling/config.json
+echo '{"prompts": {"query": "Query: ", "*/ x": "a\n*/ ??/ \u00e9", "none": ""}}' >m/config_sentence_transformers.json
+check "prompts" "$attngen" import m -o prompts --isa scalar --name p
+says_line '0 = "%2A/ x: a%0A%2A/ %3F%3F/ %C3%A9"' prompts/p.layers
+says_line ' \* %2A/ x: a%0A%2A/ %3F%3F/ %C3%A9' prompts/p_model.h
+says_line ' \* query: Query: ' prompts/p_model.h
+model bert && echo '{"max_seq_length": 7, "do_lower_case": false}' >m/sentence_bert_config.json
+check "texts are cut" "$attngen" import --specs m -o cut
+says_line 'seq_len +=.* 7 +# max_seq_length of sentence_bert_config.json' cut/bert_layer.layer
+check "or are not" "$attngen" import --specs m -o uncut --seq-len 12
+says_line 'seq_len +=.* 12 .*' uncut/bert_layer.layer
 model bert && mkdir m/1_Pooling && echo "[$first, $pooling]" >m/modules.json && echo "$cls" >m/1_Pooling/config.json
 check "the rules name the files of modules" eval '"$attngen" import m -o pooled --isa scalar --deps pooled.d &&
     grep -q "m/modules.json.* m/1_Pooling/config.json" pooled.d'
@@ -388,9 +410,9 @@ says_line ' \* 2 0{77}\.\.\.' labels/l_model.h
 says_line '#define L_LABELS 3 .*' labels/l_model.h
 check "which a compiler takes" eval '$CC $strict -fsyntax-only labels/l_model.c'
 sed -i 's/^1 = "B-PER"/1 = "*\/ int x;"/' labels/l.layers
-ends 2 "$attngen" model labels/l.layers -o labels_c; says '[labels] has a line for each class from 0 on'
+ends 2 "$attngen" model labels/l.layers -o labels_c; says '[labels] has a line for each, from 0 on'
 sed -i '/^1 = /d' labels/l.layers
-ends 2 "$attngen" model labels/l.layers -o labels_c; says '[labels] has a line for each class from 0 on'
+ends 2 "$attngen" model labels/l.layers -o labels_c; says '[labels] has a line for each, from 0 on'
 check "labels that transformers makes are left out" eval '! grep -q "labels" bert_classes/*.layers'
 
 # ---- a table of one folder ----

@@ -70,7 +70,7 @@ return function(m, other)
     local spec = m:spec("layer", "A layer with norms " .. (kind.block == "pre" and "before" or "behind") ..
                         " attention and feed-forward")
     spec:add("d_model", width, keys.width):add("h", h, keys.h)
-    spec:add("seq_len", seq, rows_key .. (first > 0 and " without the first " .. first or "") ..
+    spec:add("seq_len", seq, m.seq_of or rows_key .. (first > 0 and " without the first " .. first or "") ..
              ", or --seq-len")
     spec:padding():add("bias", not kind.unbiased and "true" or "false"):weights_lie("out_in")
     if kind.more then

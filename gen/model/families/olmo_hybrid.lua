@@ -16,7 +16,7 @@ return function(m)
     local turned = c:get("rope_parameters") ~= nil
     m:base("olmo2")(m, {
         norms = function(at) return {n1 = second(at), n2 = "post_feedforward_layernorm"} end,
-        eps = 1e-6, turned = function() return turned end,
+        labels = "", eps = 1e-6, turned = function() return turned end,
         defaults = {hidden_size = 3840, intermediate_size = 11008, num_hidden_layers = 32, num_attention_heads = 30,
                     vocab_size = 100352, max_position_embeddings = 65536},
         recurrent = {

@@ -44,7 +44,10 @@ return function(m)
         plus_one = true, width = 256, heads_kv = next_ and 2 or 4,
         prefixes = {"model.language_model.", "language_model.model.", "model.", "language_model.", ""},
         head = m:has("language_model.lm_head.weight") and "language_model.lm_head" or nil,
-        classes = {ForCausalLM = "words", TextModel = "", ForConditionalGeneration = "words", Model = ""},
+        classes = next_ and {ForCausalLM = "words", Model = ""} or m.kind == "qwen3_5" and
+                  {ForConditionalGeneration = "words", Model = "", ForCausalLM = "words"} or
+                  {ForCausalLM = "words", TextModel = "", TextForSequenceClassification = "score"},
+        labels = next_ and "score tokens spans" or "score tokens",
         defaults = {hidden_size = next_ and 2048 or 4096, num_hidden_layers = next_ and 48 or 32,
                     num_attention_heads = 16, intermediate_size = next_ and 5632 or 12288,
                     vocab_size = next_ and 151936 or 248320, max_position_embeddings = 32768},

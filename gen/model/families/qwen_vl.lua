@@ -1,0 +1,23 @@
+-- SPDX-License-Identifier: MIT
+-- The text of Qwen 2-VL, 2.5-VL and 3-VL: Qwen 2 or 3. A token of text has one position on all three axes, so their
+-- sections (mrope) are one rotation; pictures and films are left out.
+
+return function(m)
+    local top, text, tied = m.config, m.kind:find("_text$"), nil
+    top:ignore("vision_config image_token_id video_token_id vision_token_id vision_start_token_id vision_end_token_id")
+    tied = top:flag("tie_word_embeddings", false)
+    if top.object.text_config ~= nil then -- else a file of Transformers 4: its keys are those of the text
+        m:within("text_config")
+        m.config:only("tie_word_embeddings", tied, "it is that beside text_config")
+    end
+    m:buffers("visual%..*", "model%.visual%..*")
+    m:note("the text of this model alone is read, no pictures and films")
+    m:base(m.kind:find("^qwen3") and "qwen3" or "qwen2")(m, {
+        classes = text and {TextModel = ""} or {Model = "", ForConditionalGeneration = "words"}, labels = "",
+        prefixes = {"model.language_model.", "language_model.", "model.", ""}, tied = tied,
+        biases = not m.kind:find("^qwen3") and function() return "qkv" end or nil,
+        rope = function(_, spec, of, layer)
+            m:rope(spec, of, layer, {mixed = true, theta = m.kind:find("^qwen3") and 5000000 or 1000000})
+        end,
+    })
+end
