@@ -587,7 +587,8 @@ static void check_training(struct spec *spec)
 void spec_rules(struct spec *spec)
 {
     static void (*const rules[][24])(struct spec *) = { /* of each kind, the last one behind it NULL */
-        [LAYER_ATTENTION] = {check_widths, check_heads, check_latent, check_masks, check_cache, check_ring, check_rope_width,
+        [LAYER_ATTENTION] = {check_widths, check_heads, check_latent, check_masks, check_cache, check_ring,
+                             check_rope_width,
                              check_scaling_keys, check_scalings, check_factors, check_sections, check_frequencies,
                              check_l2, check_gate, check_block, check_norm, check_ffn, check_buckets, check_table,
                              check_types, check_training},

@@ -47,7 +47,7 @@ struct latent *latent_make(struct pool *pool, const struct layer *layer, size_t 
     of->turn_k = rows_of(pool, new_keys, dims, false, true);
     of->latent_q = pool_doubles(pool, rows * from);
     of->heads = pool_doubles(pool, rows * d_head);
-    of->value_keys = pool_doubles(pool, keys * d_head);
+    of->head_keys = pool_doubles(pool, keys * d_head);
     of->up = pool_doubles(pool, rows * d_value);
     of->values = pool_doubles(pool, keys * d_value);
     return of;
@@ -133,8 +133,8 @@ void latent_expand(struct latent *of, const struct layer *layer, const double *k
     double *const c = memory_get(keys * rank, sizeof *c), *const made = memory_get(keys * d_nope, sizeof *made);
     take_columns(c, rank, k, d_k, rank, keys);
     multiply(made, c, of->w_uk, keys, rank, d_nope);
-    take_columns(of->value_keys, d_head, made, d_nope, d_nope, keys);
-    take_columns(of->value_keys + d_nope, d_head, k + rank, d_k, (size_t)layer->rope.dims, keys);
+    take_columns(of->head_keys, d_head, made, d_nope, d_nope, keys);
+    take_columns(of->head_keys + d_nope, d_head, k + rank, d_k, (size_t)layer->rope.dims, keys);
     multiply(of->values, c, of->w_uv, keys, rank, d_value);
     free(c);
     free(made);

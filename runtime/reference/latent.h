@@ -23,7 +23,7 @@ struct latent {
     struct finish turn_q, turn_k;       /* before rotation, [rows][rope.dims], [keys][rope.dims] */
     double *latent_q;                   /* [rows][d_latent] normed, or x */
     double *heads;                      /* [rows][d_head] queries of the head, the last columns turned */
-    double *value_keys;                 /* [keys][d_head] k_i, of all keys that may be read */
+    double *head_keys;                 /* [keys][d_head] k_i, of all keys that may be read */
     double *up;                         /* [rows][d_value] sum of weights times c W_UV */
     double *values;                     /* [keys][d_value] v_i */
 };

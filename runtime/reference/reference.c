@@ -528,7 +528,7 @@ static void score(struct reference_head *head, const struct layer *layer, const 
     const bool latent = head->latent != NULL; /* by its definition, with keys of heads */
     const size_t keys = head->keys, d_k = (size_t)(latent ? layer->latent.d_head : layer->d_k);
     const double *const q = latent ? head->latent->heads : head->q;
-    const double *const k = latent ? head->latent->value_keys : head->k;
+    const double *const k = latent ? head->latent->head_keys : head->k;
     double *kt = memory_get(d_k * keys, sizeof *kt);
     for (size_t j = 0; j < keys; j++)
         for (size_t d = 0; d < d_k; d++)
