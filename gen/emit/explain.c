@@ -934,8 +934,8 @@ static void recurrent_step(const struct figures *f, FILE *out, int *number, enum
 
 static void explain_recurrent(const struct layer *l, const struct figures *f, FILE *out)
 {
-    const double state = (double)(l->h_v * l->d_k * l->d_v) * FLOAT_BYTES;
-    const double history = (double)(l->conv_channels * l->conv_history) * FLOAT_BYTES;
+    const double bytes = (double)element_size(l->cache_type), state = (double)(l->h_v * l->d_k * l->d_v) * bytes;
+    const double history = (double)(l->conv_channels * l->conv_history) * bytes;
     const char *const decay = layer_decays(l) ? "e^decay S" : "S";
     int number = 0;
     fprintf(out, "%s: a recurrent layer\n\n", l->name);
@@ -967,7 +967,7 @@ static void explain_recurrent(const struct layer *l, const struct figures *f, FI
 
 static void explain_convolution(const struct layer *l, const struct figures *f, FILE *out)
 {
-    const double history = (double)(l->conv_channels * l->conv_history) * FLOAT_BYTES;
+    const double history = (double)(l->conv_channels * l->conv_history) * (double)element_size(l->cache_type);
     int number = 0;
     fprintf(out, "%s: a causal convolution over tokens\n\n", l->name);
     line_at(out, 2, write_text("channels = %lld, conv_taps = %lld, bias %s, activation %s", (long long)l->d_model,

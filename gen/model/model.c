@@ -195,13 +195,13 @@ static const char *file_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Of the state and the convolution's state of one sequence */
+/* Of the state and the convolution's state of one sequence, as the floats */
 static int64_t state_bytes(const struct layer *layer)
 {
     if (!layer_is_recurrent(layer))
         return 0;
     const int64_t numbers = layer->h_v * layer->d_k * layer->d_v + layer->conv_channels * layer->conv_history;
-    return numbers * (int64_t)sizeof(float);
+    return round_up(numbers * (int64_t)element_size(layer->cache_type), (int64_t)sizeof(float));
 }
 
 void model_place_caches(const struct model *model, struct layer *const *layers)

@@ -565,6 +565,7 @@ local function read_patches(stack, input, embedding)
         share(tensor(embedding, "distillation", {}), d_model, true, "the token of distillation")
     end
     stack.position = share(tensor(embedding, "position", {}), stack.seq_len * d_model, true, "positions")
+    stack.norm_in = norm_of(embedding, d_model, "embedding's norm")
     stack.extra = math.min(stack.patches.spec.seq_len, stack.side * stack.side) * stack.patches.d_in
 end
 
@@ -588,7 +589,7 @@ local function read_frames(stack, input, embedding)
 end
 
 local EMBEDDING = {
-    tokens = "word scale position type " .. NORM, patches = "class distillation position", frames = "position"}
+    tokens = "word scale position type " .. NORM, patches = "class distillation position " .. NORM, frames = "position"}
 
 local function read_stack(name)
     local input = titles[name .. " input"]

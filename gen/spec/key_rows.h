@@ -84,7 +84,8 @@ KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none",
     .words = {{"none", CACHE_NONE, NULL}, {"rows", CACHE_ROWS, "true static dynamic"},
               {"ring", CACHE_RING, "sliding sliding_window rolling"}, {"paged", CACHE_PAGED, NULL}},
     .nicknames = {{"use_cache past_key_values kv_cache", ""}})
-KEY(CACHE_TYPE, cache_type, WORD, FIELD(cache_type), OF_CACHE, .restated = true,
+KEY(CACHE_TYPE, cache_type, WORD, FIELD(cache_type), .of = OF_ATTENTION | OF_STATES, .restated = true,
+    .has_meaning = keeps_numbers, .idle = "there is no cache; leave it out, or write cache = rows",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}})
 KEY(CACHE_LEN, cache_len, SIZE, FIELD(cache_len), .example = "2048", .needed = means_cache,

@@ -44,6 +44,10 @@ static bool has_sections(struct spec *spec)
 {
     return has_given_positions(spec) && is_given(spec, KEY_ROPE_SECTIONS);
 }
+static bool keeps_numbers(struct spec *spec)
+{
+    return is_cached(spec) || is_recurrent(spec) || is_convolution(spec);
+}
 static bool has_taps(struct spec *spec) { return is_convolution(spec); }
 static bool has_decay(struct spec *spec)
 {

@@ -118,7 +118,7 @@ struct layer {
     enum layer_offset offset; /* what is added to a query's row to make its position */
     enum layer_cache cache; /* keys and values of earlier tokens, the caller's */
     int64_t cache_len; /* most positions of a sequence, or rows of a ring; then source_len too. 0: no cache */
-    enum tensor_element cache_type; /* of the numbers in it: f32, bf16, f16 or i8 */
+    enum tensor_element cache_type; /* of the numbers in it: f32, bf16, f16 or i8; of states: f32 or bf16 */
     int64_t cache_apart; /* of a model's layer: bytes from a sequence's keys or states to the next one's, or 0 */
     int64_t page_len, page_count; /* positions of a page, and pages of a sequence; 0 unless paged */
     bool cross;    /* attention = cross */
@@ -422,10 +422,15 @@ static inline int64_t layer_word(const struct layer *layer)
 {
     return layer->precision == PRECISION_I8 ? 4 : layer_rounds(layer) ? 2 : 1;
 }
-/* Whether keys and values become other numbers in a cache. */
+/* Whether keys and values become other numbers in a cache, or states where a call leaves them. */
 static inline bool layer_stores_cache(const struct layer *layer)
 {
     return layer->cache_type != TENSOR_F32;
+}
+/* Whether states are rounded where a call leaves them. */
+static inline bool layer_rounds_states(const struct layer *layer)
+{
+    return layer_keeps_states(layer) && layer_stores_cache(layer);
 }
 /* Whether each row of a head in a cache has a scale. */
 static inline bool layer_scales_cache(const struct layer *layer)

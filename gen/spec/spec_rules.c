@@ -477,8 +477,11 @@ static void check_rows(struct spec *spec)
 /* ---- layers with a state --------------------------------------------------------------------------------- */
 
 /* Of all that remember earlier tokens */
-static void check_state_masks(struct spec *spec)
+static void check_states(struct spec *spec)
 {
+    const int64_t type = value_of(spec, KEY_CACHE_TYPE);
+    refuse_if(spec, type != TENSOR_F32 && type != TENSOR_BF16, KEY_CACHE_TYPE,
+              "cache_type = %s, but states are f32 or bf16; write one of these", key_word(KEY_CACHE_TYPE, type));
     refuse_if(spec, (value_of(spec, KEY_MASK) & ~(int64_t)MASK_PADDING) != 0, KEY_MASK,
               "a token sees what the state holds of those before it, and no mask changes that; write mask = none, or "
               "padding with pad_rows = skipped");
@@ -593,8 +596,8 @@ void spec_rules(struct spec *spec)
                              check_l2, check_gate, check_block, check_norm, check_ffn, check_buckets, check_table,
                              check_types, check_training},
         [LAYER_FFN] = ROW_RULES, [LAYER_LINEAR] = ROW_RULES,
-        [LAYER_RECURRENT] = {check_recurrent, check_state_masks, check_block, check_norm, check_ffn, check_types},
-        [LAYER_CONV] = {check_convolution, check_state_masks}};
+        [LAYER_RECURRENT] = {check_recurrent, check_states, check_block, check_norm, check_ffn, check_types},
+        [LAYER_CONV] = {check_convolution, check_states}};
     check_kind_keys(spec);
     check_idle_keys(spec);
     for (size_t i = 0; !spec->bad[KEY_LAYER] && rules[spec->value[KEY_LAYER]][i] != NULL; i++) {

@@ -143,7 +143,8 @@ const char *layer_tensor_called(const struct layer *layer, enum layer_tensor ten
 
 enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_tensor tensor)
 {
-    const bool cached = tensor >= TENSOR_K_CACHE && tensor <= TENSOR_V_PAGES;
+    const bool states = tensor == TENSOR_STATE || tensor == TENSOR_CONV_STATE;
+    const bool cached = states || (tensor >= TENSOR_K_CACHE && tensor <= TENSOR_V_PAGES);
     const bool typed = tensor <= TENSOR_V || tensor == TENSOR_Y || tensor == TENSOR_ATTN;
     return cached ? layer->cache_type : typed ? layer->tensor_type : rows[tensor].shown.type;
 }

@@ -217,7 +217,7 @@ static void expect_states(struct job *job, int part)
     const enum layer_tensor tensor = inputs_cache_of(job->call.layer, part);
     const size_t count = inputs_count(job->call.layer, &job->call.inputs, tensor);
     for (size_t i = 0; job->options->reference && i < count; i++)
-        ((float *)job->call.cache[part])[i] = (float)job->reference.cache[part][i];
+        element_put(job->call.layer->cache_type, job->call.cache[part], i, job->reference.cache[part][i]);
     expect_given(job, tensor, job->reference.cache[part], job->bounds.cache[part].worst, job->bounds.cache[part].drawn,
                  job->bounds.cache[part].open, job->cache_given[part]);
 }

@@ -49,7 +49,7 @@ void against_make(struct against *a, const struct layer *layer, const struct inp
     inputs_draw(&a->rounded, layer, draw, inputs);
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV); /* the reference keeps subnormal numbers, whatever kernels do */
-    if (layer_stores_cache(layer))
+    if (layer_has_cache(layer) && layer_stores_cache(layer)) /* states are rounded as they are drawn */
         put_rows(layer, &a->given, &a->rounded);
     reference_compute(&a->reference, &a->plain, &a->given, true, NULL, NULL);
     fesetenv(&callers);

@@ -8,6 +8,7 @@
 
 #include "base/arith.h"
 #include "base/memory.h"
+#include "inputs/elements.h"
 #include "reference/compare.h"
 
 /* ---- a sequence in several calls ------------------------------------------------------------------------------- */
@@ -24,6 +25,8 @@ static void take_tokens(const struct trial *t, struct inputs *part, size_t first
     int32_t *const lengths = part->tensor[TENSOR_LENGTHS];
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
         const unsigned char *const from = t->in->tensor[tensor];
+        if (from != NULL && layer_rounds_states(t->layer) && tensor_is_packed(layer_tensor_row(tensor)->kind))
+            memcpy(part->tensor[tensor], from, inputs_bytes(t->layer, t->in, tensor)); /* for the reference */
         if (from == NULL || !(layer_tensor_has_axis(t->layer, tensor, "n") ||
                               layer_tensor_has_axis(t->layer, tensor, "m")))
             continue;
@@ -40,6 +43,28 @@ static void take_tokens(const struct trial *t, struct inputs *part, size_t first
         memcpy(part->tensor[inputs_cache_of(t->layer, k)], stream->states[k], trial_cache_bytes(t, k));
 }
 
+/* y and states of a call beside those of the reference, which begins with the same states */
+static bool compare_call(struct trial *t)
+{
+    struct comparison c[3] = {{0}};
+    struct reference reference = {.y = NULL};
+    struct bounds bounds = {.y_worst = NULL};
+    const void *after[CACHE_PARTS] = {t->now.cache[0].data, t->now.cache[1].data};
+    const int parts = inputs_compared(t->layer);
+    bool good = true;
+    bounds_compute(&reference, &bounds, t->layer, t->in, kernel_folds(t->kernel), false);
+    compare_y(&c[0], t->layer, t->in, &reference, &bounds, t->now.y.data, GATE_WORST | GATE_DRAWN);
+    for (int k = 0; k < parts; k++)
+        compare_cache(&c[1 + k], t->layer, t->in, &reference, &bounds, k, after, GATE_WORST | GATE_DRAWN);
+    for (int i = 0; good && i <= parts; i++)
+        good = c[i].misses == 0 ||
+               violated(t, "a call of %zu tokens: %s[%zu][%zu][%zu] is %.9g; the reference has %.9g", t->in->n,
+                        layer_tensor_name(c[i].tensor), c[i].index[0], c[i].index[1], c[i].index[2], c[i].actual,
+                        c[i].expected);
+    reference_free(&reference);
+    return good;
+}
+
 /* One call of some tokens of all sequences, with which the stream goes on */
 static bool call_of_tokens(struct trial *t, size_t first, size_t count, const struct stream *stream)
 {
@@ -54,7 +79,8 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, const st
     own.now = (struct outputs){0};
     own.scratch = (struct guarded){0};
     trial_prepare(&own, 4, 1);
-    const bool good = trial_forward(&own, &part, "some of the tokens");
+    const bool good = trial_forward(&own, &part, "some of the tokens") &&
+                      (!layer_rounds_states(t->layer) || compare_call(&own));
     for (size_t b = 0; good && b < part.batch; b++)
         memcpy(stream->y + (b * t->in->n + first) * row, (const float *)own.now.y.data + b * count * row,
                count * row * sizeof(float));
@@ -96,7 +122,7 @@ static bool same_stream(struct trial *t, const struct stream *stream, size_t mos
 }
 
 /* The same bits of y and of the states, however tokens are cut into calls; where tokens go through a state two at once,
- * of cuts in front of tokens of an even number, and else the bound */
+ * of cuts in front of tokens of an even number, and else the bound. Of rounded states the bound of each call */
 static bool cuts_agree(struct trial *t)
 {
     struct random random = {t->seed ^ 0x6375};
@@ -119,8 +145,9 @@ static bool cuts_agree(struct trial *t)
             count = min_size(count, t->in->n - first);
             good = call_of_tokens(t, first, count, &stream);
         }
-        good = good && (in_pairs && !even ? compare_stream(t, &stream, &reference, &bounds, most)
-                                          : same_stream(t, &stream, most));
+        good = good && (layer_rounds_states(t->layer) ||
+                        (in_pairs && !even ? compare_stream(t, &stream, &reference, &bounds, most)
+                                           : same_stream(t, &stream, most)));
     }
     reference_free(&reference);
     free(stream.y);
@@ -167,12 +194,12 @@ static bool check_reach(struct trial *t, const struct spoiled *of, bool nan)
                             nan ? "NaN" : "infinity", layer_tensor_name(of->tensor), of->t, of->head, b, token,
                             at / d_v % h_out, at % d_v, (double)now[at], (double)base[at]);
     }
-    const size_t each = (size_t)layer->d_k * d_v;
+    const size_t each = (size_t)layer->d_k * d_v * layer_tensor_size(layer, TENSOR_STATE);
     for (size_t s = 0; s < t->in->batch * h_v; s++) {
         const size_t head = of->tensor == TENSOR_K ? s % h_v * (size_t)layer->h_kv / h_v : s % h_v;
         const bool own = of->tensor != TENSOR_Q && s / h_v == of->b && head == of->head;
-        if (!own && memcmp((const float *)t->now.cache[0].data + s * each,
-                           (const float *)t->base.cache[0].data + s * each, each * sizeof(float)) != 0)
+        if (!own && memcmp((const char *)t->now.cache[0].data + s * each,
+                           (const char *)t->base.cache[0].data + s * each, each) != 0)
             return violated(t, "%s in %s of token %zu, head %zu changed another state, %zu of sequence %zu",
                             nan ? "NaN" : "infinity", layer_tensor_name(of->tensor), of->t, of->head, s % h_v, s / h_v);
     }
@@ -211,7 +238,8 @@ static bool numbers_stay(struct trial *t)
             continue;
         inputs_copy(&in, t->layer, t->in);
         const bool nan = i % 2 == 0;
-        ((float *)in.tensor[of.tensor])[draw_place(t, &of, &random)] = nan ? NAN : INFINITY;
+        element_put(layer_tensor_element(t->layer, of.tensor), in.tensor[of.tensor], draw_place(t, &of, &random),
+                    nan ? (double)NAN : (double)INFINITY);
         trial_prepare(t, 12, 1);
         good = trial_forward(t, &in, "a number that is not finite") && check_reach(t, &of, nan);
         inputs_free(&in);

@@ -1173,8 +1173,8 @@ static void finish(struct propagation *p, const struct reference *reference)
         block_tail_errors(p, reference);
 }
 
-/* Numbers that a kernel rounds once to tensor_type become the rounded ones, and errors the distance to other possible
- * results. Numbers that may become infinite have no bound. */
+/* Numbers that a kernel rounds once to tensor_type or cache_type become the rounded ones, and errors the distance to
+ * other possible results. Numbers that may become infinite have no bound. */
 static void round_numbers(enum tensor_element type, double *numbers, double *worst, double *drawn, double *open,
                           size_t count)
 {
@@ -1197,6 +1197,9 @@ static void round_outputs(const struct propagation *p, const struct reference *r
     const struct bounds *b = p->bounds;
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
     const size_t attn = p->in->batch * (size_t)layer->h * reference->z_rows.count * inputs_columns(layer, p->in);
+    for (int part = 0; layer_rounds_states(layer) && part < inputs_compared(layer); part++)
+        round_numbers(layer->cache_type, reference->cache[part], b->cache[part].worst, b->cache[part].drawn,
+                      b->cache[part].open, inputs_count(layer, p->in, inputs_cache_of(layer, part)));
     if (!layer_types_tensors(layer))
         return;
     if (b->y_worst != NULL)

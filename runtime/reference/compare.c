@@ -224,7 +224,7 @@ static bool row_is_right(const struct layer *layer, const struct inputs *in, boo
 /* States of a recurrent layer, or of its convolution, as the call left them */
 static void compare_states(struct comparison *c, const struct layer *layer, const struct inputs *in,
                            const struct reference *reference, const struct bounds *bounds, int part,
-                           const float *after, unsigned gates)
+                           const void *after, unsigned gates)
 {
     const enum layer_tensor tensor = inputs_cache_of(layer, part);
     int64_t shape[4];
@@ -233,7 +233,7 @@ static void compare_states(struct comparison *c, const struct layer *layer, cons
         size_t index[4] = {0}, rest = at;
         for (int axis = axes - 1; axis >= 0; axis--, rest /= (size_t)shape[axis + 1])
             index[axis] = rest % (size_t)shape[axis];
-        const double expected = reference->cache[part][at], actual = (double)after[at];
+        const double expected = reference->cache[part][at], actual = element_number(layer->cache_type, after, at);
         const struct bound bound = {bounds->cache[part].worst[at], bounds->cache[part].drawn[at],
                                     bounds->cache[part].open[at]};
         c->elements++;

@@ -519,6 +519,7 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->seq_len = chance(dice, 0.2) ? 1 : near_edge(dice, d->crowded ? 20 : 90);
     d->mask = chance(dice, 0.4) ? MASK_PADDING : 0;
     d->pad_rows = d->mask != 0 ? "skipped" : NULL;
+    d->cache_type = chance(dice, 0.3) ? "bf16" : NULL;
     if (chance(dice, 0.25)) {
         draw_convolution(dice, d);
         return;
@@ -1187,7 +1188,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("visible", d->visible[0] != '\0') F("visible, offset", d->visible[0] != '\0' && d->offset != NULL) \
     F("cache rows", is(d->cache, "rows")) F("ring", is(d->cache, "ring")) F("paged", is(d->cache, "paged")) \
     F("tensors of bf16", is(d->tensor_type, "bf16")) F("tensors of f16", is(d->tensor_type, "f16")) \
-    F("cache of bf16", is(d->cache_type, "bf16")) F("cache of f16", is(d->cache_type, "f16")) \
+    F("states of bf16", d->layer != NULL && is(d->cache_type, "bf16")) F("cache of bf16", is(d->cache_type, "bf16")) F("cache of f16", is(d->cache_type, "f16")) \
     F("cache of i8", is(d->cache_type, "i8")) F("cache, exact chunks", is(d->exact_chunks, "true")) \
     F("cache, products of integers", d->cache != NULL && (is(d->precision, "i8") || is(d->precision, "i16"))) F("cache, projected", d->cache != NULL && is(d->input, "projected")) \
     F("cache, padding", d->cache != NULL && d->mask & MASK_PADDING) F("cache, tied", d->cache != NULL && d->w_k) \

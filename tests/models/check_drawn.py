@@ -484,6 +484,25 @@ def _(r):
         r, attention_bias=[True, False], linear_allow_neg_eigval=[True, False, ...]), "pad_token_id": 0, "eos_token_id": 1}
 
 
+def clip(r, text):
+    of = sizes(r, even=False)
+    if not text:
+        of.pop("vocab_size")
+    return {**of, **some(r, intermediate_size=[12, 20], hidden_act=ACTS + ["quick_gelu"], projection_dim=[5, 12], layer_norm_eps=[
+        1e-5, 1e-3]), **(some(r, max_position_embeddings=[12, 30]) if text else some(
+            r, image_size=[8, 12], patch_size=[4], num_channels=[1, 3]))}
+
+
+@family("clip_text_model", "CLIPTextModelWithProjection", "CLIPTextModel")
+def _(r):
+    return {**clip(r, True), "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0}
+
+
+@family("clip_vision_model", "CLIPVisionModelWithProjection")
+def _(r):
+    return clip(r, False)
+
+
 # ---- a model as C ----
 
 FIELD = re.compile(r"^\s+(?:const )?\w+ \*?(\w+)(?:, (\w+))?(?:, (\w+))?;", re.M)
@@ -627,6 +646,7 @@ def worse(mine, theirs, rows=None):
 def heads_of(model, out):
     names = {"pooler_output": "pooler", "last_hidden_state": "hidden", "prediction_logits": "logits",
              "seq_relationship_logits": "seq_relationship",
+             "image_embeds": "image_embeds", "text_embeds": "last_text_embeds",
              "logits": "logits" if type(model).__name__.endswith(("LM", "LMHeadModel", "Generation", "MTModel")) else "classifier"}
     return {ours: out[theirs].contiguous() for theirs, ours in names.items() if out.get(theirs) is not None}
 
@@ -645,9 +665,14 @@ def check_decoder(c, model, vocab, r):
     ids = torch.randint(2, vocab, (2, TOKENS))
     text = model.config.get_text_config()
     text.pad_token_id = text.pad_token_id if text.pad_token_id is not None else 0
+    if model.config.model_type == "clip_text_model":  # the embedding is that of the end mark, the largest id
+        ids[:, :-1] = ids[:, :-1].clamp(max=vocab - 2)
+        ids[:, -1] = vocab - 1
     out = model(input_ids=ids + (ids == text.pad_token_id))
     ids = ids + (ids == text.pad_token_id)
     theirs = labelled(c, model, out) or heads_of(model, out)
+    if "pooler" not in c.fields["args"]:
+        theirs.pop("pooler", None)
     if model.pooled:
         theirs["embedding"] = model.pooled(out.last_hidden_state, [TOKENS] * 2)
     if "project_out" in c.fields["args"] and "hidden" in theirs:
@@ -747,6 +772,8 @@ def check_images(c, model, vocab, r):
     config = getattr(model.config, "vision_config", model.config)
     pixels = torch.randn(2, config.num_channels, config.image_size, config.image_size)
     theirs = heads_of(model, out := model(pixel_values=pixels.double()))
+    if "image_embeds" in theirs:
+        theirs.pop("hidden", None)  # ours is behind the last norm
     if "cls_logits" in out:
         theirs = {"cls_classifier": out.cls_logits, "distillation_classifier": out.distillation_logits}
     if "pooler" not in c.fields["args"]:
