@@ -190,7 +190,7 @@ bool plan_output(struct plan_isa *p, const struct layer *layer, const struct pla
     }
     struct plan_panels *const own = begin_panels(p, g, conv ? d : z_columns,
                                                  conv ? layer->d_model / layer->h : layer->d_model, layer->bias);
-    own->a_block = rounds ? own->a_block : z_columns * p->block;
+    own->a_block = rounds || layer_is_latent(layer) ? own->a_block : z_columns * p->block;
     if (conv) {
         own->taps = layer->conv_width;
         own->groups = layer->h;
