@@ -358,10 +358,15 @@ function Model:wrong(where, text, ...)
     end
 end
 
--- From now on keys are those of the object `key`, but for those of a model's class.
+-- From now on keys are those of the object `key`, but for those of a model's class. Whether logits are tied is said
+-- outside, if it is said there.
 function Model:within(key)
     self.top = self.config
     self.config = self.config:inner(key) or new_keys(self, {}, key .. ".")
+    local tied = self.top:get("tie_word_embeddings")
+    if tied ~= nil then
+        self.config.object.tie_word_embeddings = tied
+    end
     self.config:ignore(idle)
 end
 

@@ -467,6 +467,16 @@ def _(r):
     return {**of, **some(r, attention_bias=[True, False])}
 
 
+@family("qwen3_5", "Qwen3_5ForConditionalGeneration", "Qwen3_5Model")
+def _(r):
+    text = hybrid(r, r.choice([8, 16, 40]))
+    tied = text.pop("tie_word_embeddings")
+    images = dict(depth=1, hidden_size=16, intermediate_size=20, num_heads=2, out_hidden_size=text["hidden_size"],
+                  num_position_embeddings=16)
+    return {"text_config": text, "vision_config": images, "tie_word_embeddings": tied, "image_token_id": 1,
+            "video_token_id": 1, "vision_start_token_id": 1, "vision_end_token_id": 1}
+
+
 @family("qwen3_next", "Qwen3NextForCausalLM", "Qwen3NextModel")
 def _(r):
     of = hybrid(r, r.choice([8, 16, 40]))
