@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """A model of a published shape with drawn weights, for examples where no real one is at hand.
 
-    python3 draw_model.py gpt2|llama|vit|whisper DIR      needs torch and transformers
+    python3 draw_model.py gpt2|llama|qwen3_5|vit|whisper DIR      needs torch and transformers
 
-gpt2: 124 M numbers, the smallest one of Radford et al. llama: 110 M, the shape of stories110M. vit: 87 M,
+gpt2: 124 M numbers, the smallest one of Radford et al. llama: 110 M, the shape of stories110M. qwen3_5: 752 M,
+the text of Qwen3.5-0.8B. vit: 87 M,
 ViT-Base of 224 x 224 with 1,000 classes. whisper: 38 M, Whisper tiny. The seed is fixed.
 """
 import sys
@@ -17,6 +18,10 @@ SHAPES = {
     "llama": (t.LlamaForCausalLM, t.LlamaConfig(
         vocab_size=32000, hidden_size=768, intermediate_size=2048, num_hidden_layers=12, num_attention_heads=12,
         max_position_embeddings=1024, tie_word_embeddings=True)),
+    "qwen3_5": (t.Qwen3_5ForCausalLM, t.Qwen3_5TextConfig(
+        vocab_size=248320, hidden_size=1024, intermediate_size=3584, num_hidden_layers=24, num_attention_heads=8,
+        num_key_value_heads=2, linear_num_value_heads=16, max_position_embeddings=262144, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="default", rope_theta=10000000.0, partial_rotary_factor=0.25))),
     "whisper": (t.WhisperForConditionalGeneration, t.WhisperConfig(
         d_model=384, encoder_layers=4, decoder_layers=4, encoder_attention_heads=6, decoder_attention_heads=6,
         encoder_ffn_dim=1536, decoder_ffn_dim=1536)),

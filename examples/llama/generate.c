@@ -39,12 +39,20 @@ int main(int argc, char **argv)
     }
     int32_t *text = malloc((batch * n + 1) * sizeof *text), *made = malloc((batch * count + 1) * sizeof *made);
     float *cache = aligned(LLAMA_MODEL_CACHE_BYTES(batch)), *logits = malloc((batch * LLAMA_VOCAB + 1) * sizeof *logits);
+#ifdef LLAMA_MODEL_STATES_BYTES /* a model with recurrent layers */
+    float *states = aligned(LLAMA_MODEL_STATES_BYTES(batch));
+    if (states == NULL)
+        return fprintf(stderr, "no memory\n"), 3;
+#endif
     void *arena = aligned(LLAMA_MODEL_ARENA_BYTES(1));
     if (!text || !made || !cache || !logits || !arena || n + count > LLAMA_CACHE_LEN)
         return fprintf(stderr, "no memory, or more than %d tokens\n", LLAMA_CACHE_LEN), 3;
     for (size_t s = 0; s < batch; s++)
         memcpy(text + s * n, prompt[s], n * sizeof *text); /* behind a prompt's end nobody looks */
     const llama_model_args args = {.ids = text, .lengths = lengths, .past = past, .cache = cache, .last_logits = logits,
+#ifdef LLAMA_MODEL_STATES_BYTES
+                                   .states = states,
+#endif
                                    .batch = batch, .n = n};
     error = error ? error : llama_model_run(&m, &args, arena);
     for (size_t s = 0; s < batch; s++) {

@@ -467,6 +467,16 @@ def _(r):
     return {**of, **some(r, attention_bias=[True, False])}
 
 
+@family("qwen3_5", "Qwen3_5ForConditionalGeneration", "Qwen3_5Model")
+def _(r):
+    text = hybrid(r, r.choice([8, 16, 40]))
+    tied = text.pop("tie_word_embeddings")
+    images = dict(depth=1, hidden_size=16, intermediate_size=20, num_heads=2, out_hidden_size=text["hidden_size"],
+                  num_position_embeddings=16)
+    return {"text_config": text, "vision_config": images, "tie_word_embeddings": tied, "image_token_id": 1,
+            "video_token_id": 1, "vision_start_token_id": 1, "vision_end_token_id": 1}
+
+
 @family("qwen3_next", "Qwen3NextForCausalLM", "Qwen3NextModel")
 def _(r):
     of = hybrid(r, r.choice([8, 16, 40]))
@@ -482,6 +492,42 @@ def _(r):
         of.pop("rope_parameters")
     return {**of, **some(
         r, attention_bias=[True, False], linear_allow_neg_eigval=[True, False, ...]), "pad_token_id": 0, "eos_token_id": 1}
+
+
+def clip(r, text):
+    of = sizes(r, even=False)
+    if not text:
+        of.pop("vocab_size")
+    return {**of, **some(r, intermediate_size=[12, 20], hidden_act=ACTS + ["quick_gelu"], projection_dim=[5, 12], layer_norm_eps=[
+        1e-5, 1e-3]), **(some(r, max_position_embeddings=[12, 30]) if text else some(
+            r, image_size=[8, 12], patch_size=[4], num_channels=[1, 3]))}
+
+
+@family("clip_text_model", "CLIPTextModelWithProjection", "CLIPTextModel")
+def _(r):
+    return {**clip(r, True), "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0}
+
+
+@family("clip_vision_model", "CLIPVisionModelWithProjection")
+def _(r):
+    return clip(r, False)
+
+
+def dinov2(r):
+    of = sizes(r, even=False)
+    of.pop("vocab_size")
+    return {**of, **some(r, image_size=[8, 12], patch_size=[4], num_channels=[1, 3], qkv_bias=[True, False], mlp_ratio=[2, 4],
+                         hidden_act=ACTS, use_swiglu_ffn=[True, False], layerscale_value=[0.5, 1.0])}
+
+
+@family("dinov2", "Dinov2Model")
+def _(r):
+    return dinov2(r)
+
+
+@family("dinov2_with_registers", "Dinov2WithRegistersModel")
+def _(r):
+    return {**dinov2(r), **some(r, num_register_tokens=[1, 4])}
 
 
 # ---- a model as C ----
@@ -627,6 +673,7 @@ def worse(mine, theirs, rows=None):
 def heads_of(model, out):
     names = {"pooler_output": "pooler", "last_hidden_state": "hidden", "prediction_logits": "logits",
              "seq_relationship_logits": "seq_relationship",
+             "image_embeds": "image_embeds", "text_embeds": "last_text_embeds",
              "logits": "logits" if type(model).__name__.endswith(("LM", "LMHeadModel", "Generation", "MTModel")) else "classifier"}
     return {ours: out[theirs].contiguous() for theirs, ours in names.items() if out.get(theirs) is not None}
 
@@ -645,9 +692,14 @@ def check_decoder(c, model, vocab, r):
     ids = torch.randint(2, vocab, (2, TOKENS))
     text = model.config.get_text_config()
     text.pad_token_id = text.pad_token_id if text.pad_token_id is not None else 0
+    if model.config.model_type == "clip_text_model":  # the embedding is that of the end mark, the largest id
+        ids[:, :-1] = ids[:, :-1].clamp(max=vocab - 2)
+        ids[:, -1] = vocab - 1
     out = model(input_ids=ids + (ids == text.pad_token_id))
     ids = ids + (ids == text.pad_token_id)
     theirs = labelled(c, model, out) or heads_of(model, out)
+    if "pooler" not in c.fields["args"]:
+        theirs.pop("pooler", None)
     if model.pooled:
         theirs["embedding"] = model.pooled(out.last_hidden_state, [TOKENS] * 2)
     if "project_out" in c.fields["args"] and "hidden" in theirs:
@@ -747,6 +799,8 @@ def check_images(c, model, vocab, r):
     config = getattr(model.config, "vision_config", model.config)
     pixels = torch.randn(2, config.num_channels, config.image_size, config.image_size)
     theirs = heads_of(model, out := model(pixel_values=pixels.double()))
+    if "image_embeds" in theirs:
+        theirs.pop("hidden", None)  # ours is behind the last norm
     if "cls_logits" in out:
         theirs = {"cls_classifier": out.cls_logits, "distillation_classifier": out.distillation_logits}
     if "pooler" not in c.fields["args"]:

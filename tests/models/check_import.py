@@ -47,12 +47,12 @@ SPEC = dict(
     rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
     norm_shared={"true", "false"}, norm_bias={"true", "false"}, input_norm={"true", "false"},
     qk_norm={"none", "rms", "rms_all", "l2_sum"}, gate={"none", "features"}, out_gate={"silu"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
-    rope_scaling={"none", "linear", "llama3", "yarn"},
+    rope_scaling={"none", "linear", "llama3", "yarn", "dynamic", "longrope"},
     mask={"none", "padding", "padding+window", "causal+padding", "causal+padding+window", "causal+window+padding"},
     **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left window_right rope_theta rope_dims "
                     "rope_factor "
                     "rope_original_len rope_low rope_high rope_beta_fast rope_beta_slow rope_attention_factor "
-                    "rel_buckets rel_distance h_v conv_taps qk_norm_eps out_norm_eps beta_scale".split()),
+                    "rope_factors rope_long_factors rope_len rel_buckets rel_distance h_v conv_taps qk_norm_eps out_norm_eps beta_scale".split()),
     **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
 NORM = "norm norm_eps norm_g norm_b "
 SECTIONS = {
@@ -151,7 +151,13 @@ def turn(x, spec):
     f = theta ** (-torch.arange(0, d, 2).double() / d)
     factor, scaling = float(spec.get("rope_factor", 1)), spec.get("rope_scaling", "none")
     size = float(spec.get("rope_attention_factor", 0.1 * math.log(factor) + 1 if scaling == "yarn" else 1))
-    if scaling == "linear":
+    if scaling in ("dynamic", "longrope"):
+        length, original = (float(spec[key]) for key in ("rope_len", "rope_original_len"))
+    if scaling == "dynamic" and length > original:
+        f = f * (factor * length / original - (factor - 1)) ** (-torch.arange(0, d, 2).double() / (d - 2))
+    elif scaling == "longrope":
+        f = f / torch.tensor([float(x) for x in spec["rope_long_factors" if length > original else "rope_factors"].split(",")])
+    elif scaling == "linear":
         f = f / factor
     elif scaling == "llama3":
         w, length = 2 * math.pi / f, float(spec["rope_original_len"])

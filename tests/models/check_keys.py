@@ -37,6 +37,9 @@ BERT = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermed
 BART = dict(d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
             encoder_ffn_dim=20, decoder_ffn_dim=24, vocab_size=23, max_position_embeddings=14, pad_token_id=1,
             decoder_start_token_id=2)
+HYBRID = dict(LLAMA, layer_types=["linear_attention", "full_attention", "linear_attention"],
+              linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=5, linear_value_head_dim=6)
+
 # model_type → names of classes begin with, a small config
 FAMILIES = {
     "bert": ("Bert", BERT),
@@ -98,6 +101,9 @@ FAMILIES = {
     "modernbert": ("ModernBert", dict(BERT, num_hidden_layers=3, local_attention=8, pad_token_id=0, eos_token_id=1,
                                       bos_token_id=2, cls_token_id=2, sep_token_id=1)),
     "eurobert": ("EuroBert", dict(LLAMA, pad_token_id=0, bos_token_id=2, eos_token_id=1, mask_token_id=3)),
+    "qwen3_5_text": ("Qwen3_5", dict(HYBRID, head_dim=16)),
+    "qwen3_next": ("Qwen3Next", dict(HYBRID, head_dim=16, num_experts=0)),
+    "olmo_hybrid": ("OlmoHybrid", dict(HYBRID, pad_token_id=0, eos_token_id=1)),
 }
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python", "gelu_python_tanh",
                "gelu_accurate", "silu", "swish", "quick_gelu", "tanh", "relu2", "mish", "sigmoid", "linear", None]

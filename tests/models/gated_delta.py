@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The gated delta rule of recurrent layers in the type of its arguments; that of transformers computes in float32."""
+"""The gated delta rule of recurrent layers, and the norm of their outputs, in the type of their arguments; those of
+transformers compute in float32."""
 import sys
 
 import torch
@@ -18,9 +19,18 @@ def rule(query, key, value, g, beta, **_):
     return torch.stack(out, 1), state
 
 
+def norm(self, hidden_states, gate):
+    """forward() of a class RMSNormGated"""
+    rms = (hidden_states.square().mean(-1, keepdim=True) + self.variance_epsilon).sqrt()
+    return self.weight * hidden_states / rms * torch.nn.functional.silu(gate)
+
+
 def use(model):
-    """A model of transformers computes by rule()."""
+    """A model of transformers computes by rule() and norm()."""
     module = sys.modules[type(model).__module__]
     if hasattr(module, "torch_chunk_gated_delta_rule"):
         module.torch_chunk_gated_delta_rule = rule
+        for name, kind in vars(module).items():
+            if name.endswith("RMSNormGated"):
+                kind.forward = norm
     return model

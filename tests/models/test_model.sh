@@ -163,6 +163,11 @@ printf '3 4 5 6\n7\n8 9\n' | generate 5 >"$work/together"
 result $? "it generates for three prompts"
 for prompt in '3 4 5 6' 7 '8 9'; do echo "$prompt" | generate 5; done >"$work/alone"
 check "which have the same tokens alone" cmp "$work/alone" "$work/together"
+check "examples/llama builds around a model with states" example llama qwen3_5_text "$work/example_llama"
+printf '3 4 5 6\n7\n8 9\n' | generate 5 >"$work/together"
+result $? "it generates for three prompts"
+for prompt in '3 4 5 6' 7 '8 9'; do echo "$prompt" | generate 5; done >"$work/alone"
+check "which have the same tokens alone" cmp "$work/alone" "$work/together"
 
 # refused, by name, and nothing is written
 refuses() { # TEXT FILE: attngen model ends with 2, says so, and writes nothing
