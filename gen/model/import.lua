@@ -37,6 +37,7 @@ local families = {
     eurobert = {"eurobert", "EuroBert"}, qwen2_vl = {"qwen_vl", "Qwen2VL"}, qwen2_vl_text = {"qwen_vl", "Qwen2VL"},
     qwen2_5_vl = {"qwen_vl", "Qwen2_5_VL"}, qwen2_5_vl_text = {"qwen_vl", "Qwen2_5_VL"},
     qwen3_vl = {"qwen_vl", "Qwen3VL"}, qwen3_vl_text = {"qwen_vl", "Qwen3VL"},
+    dinov2 = {"dinov2", "Dinov2"}, dinov2_with_registers = {"dinov2", "Dinov2WithRegisters"},
     clip = {"clip", "CLIP"}, clip_text_model = {"clip", "CLIP"}, clip_vision_model = {"clip", "CLIP"},
     qwen3_next = {"qwen3_5", "Qwen3Next"}, qwen3_5 = {"qwen3_5", "Qwen3_5"},
     qwen3_5_text = {"qwen3_5", "Qwen3_5"}, olmo_hybrid = {"olmo_hybrid", "OlmoHybrid"},
@@ -581,6 +582,13 @@ function Model:times(entry, factor)
     return entry
 end
 
+-- A tensor's numbers times a factor for each output, which the tensor `by` holds.
+function Model:scaled(entry, by)
+    entry = type(entry) == "string" and {name = entry} or entry
+    entry.by = by
+    return entry
+end
+
 -- A norm's weights that are stored less 1.
 function Model:plus_one(name)
     return {name = name, plus_one = true}
@@ -864,6 +872,9 @@ local function fill_layer(model, section)
             words[#words + 1] = entry.tied and "tied" or nil
             section:weight(tensor.name, entry.name, entry.shape or stored_shape(entry, tensor, spec.out_in),
                            #words > 0 and table.concat(words, " "))
+            if entry.by then
+                section:weight(tensor.name .. "_by", entry.by, {tensor[spec.out_in and 1 or #tensor]})
+            end
             for i, piece in ipairs(entry.pieces or {}) do
                 section:weight(("%s_%d"):format(tensor.name, i + 1), piece.name, piece.shape,
                                ("columns %d..%d"):format(piece.from, piece.to))

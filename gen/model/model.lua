@@ -256,6 +256,17 @@ local function add_pieces(section, t, first, entries)
     end
 end
 
+-- A factor for each output of a tensor, which stands in the line KEY_by: an entry behind that of the tensor.
+local function add_factors(section, t, spec, entries)
+    local key = t.field .. "_by"
+    local entry = tensor(section, key, {})
+    if t.matrix and not spec.out_in or t.axes > 2 then
+        wrong(line_of(section, key).number, "factors are of matrices [out][in] and of biases")
+    end
+    entry.key, entry.continues, entry.count, entry.scales = key, true, t.first, t.size // t.first
+    entries[#entries + 1] = entry
+end
+
 -- The part of a section: its spec, and each tensor's place in the checkpoint. `known`: the section's other keys.
 local function add_part(section, known)
     local spec, index = spec_of(section)
@@ -294,6 +305,10 @@ local function add_part(section, known)
             end
         end
         part.tensors[#part.tensors + 1] = entry
+        if line_of(section, t.field .. "_by") then
+            add_factors(section, t, spec, part.tensors)
+            known = known .. " " .. t.field .. "_by"
+        end
         ::done::
     end
     check_keys(section, known)
@@ -366,7 +381,7 @@ local function name_parts()
             end
             spec.entries[i] = {field = e.key, continues = e.continues or false, before = before, behind = behind,
                                outer = e.outer, first = e.first, count = e.count, exact = e.exact or false,
-                               plus_one = e.plus_one or false, times = e.times}
+                               plus_one = e.plus_one or false, times = e.times, scales = e.scales or 0}
         end
     end
 end
@@ -557,17 +572,24 @@ end
 local function read_patches(stack, input, embedding)
     local size, patch, channels = size_of(input, "image_size"), size_of(input, "patch_size"), size_of(input, "channels")
     stack.leading = line_of(embedding, "distillation") and 2 or 1
-    if size % patch ~= 0 or (size // patch) ^ 2 + stack.leading ~= stack.seq_len then
+    stack.registers = line_of(embedding, "registers") and stack.seq_len - (size // patch) * (size // patch) -
+                      stack.leading or 0
+    stack.leading = stack.leading + stack.registers
+    if stack.registers < 0 or size % patch ~= 0 or (size // patch) ^ 2 + stack.leading ~= stack.seq_len then
         wrong(input.number, "seq_len is not that of (image_size / patch_size)^2 patches and a class%s",
               stack.leading > 1 and " and a token of distillation" or "")
     end
     stack.patches = read_product(stack, "patches", channels * patch * patch)
     stack.size, stack.patch, stack.channels, stack.side = size, patch, channels, size // patch
     stack.class = share(tensor(embedding, "class", {}), d_model, true, "the class token")
-    if stack.leading > 1 then -- it stands behind the class
+    if line_of(embedding, "distillation") then -- it stands behind the class
         share(tensor(embedding, "distillation", {}), d_model, true, "the token of distillation")
     end
-    stack.position = share(tensor(embedding, "position", {}), stack.seq_len * d_model, true, "positions")
+    if stack.registers > 0 then
+        share(tensor(embedding, "registers", {}), stack.registers * d_model, true, "registers, which have no positions")
+    end
+    stack.position = share(tensor(embedding, "position", {}), (stack.seq_len - stack.registers) * d_model, true,
+                           "positions")
     stack.norm_in = norm_of(embedding, d_model, "embedding's norm")
     stack.extra = math.min(stack.patches.spec.seq_len, stack.side * stack.side) * stack.patches.d_in
 end
@@ -592,7 +614,8 @@ local function read_frames(stack, input, embedding)
 end
 
 local EMBEDDING = {
-    tokens = "word scale position type " .. NORM, patches = "class distillation position " .. NORM, frames = "position"}
+    tokens = "word scale position type " .. NORM, patches = "class distillation registers position " .. NORM,
+    frames = "position"}
 
 local function read_stack(name)
     local input = titles[name .. " input"]
@@ -840,7 +863,7 @@ model.extra = model.extra or 1
 model.norms, model.layers = {}, 0
 model.any = {cached = false, states = false, goes_on = false, paged = false, cross = false, kept = false,
              source_lengths = false, mean = false, lengths = false, rows = false, row = false, times = false,
-             ones = false, second = false, pieces = false}
+             ones = false, second = false, pieces = false, scales = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -874,7 +897,8 @@ for _, spec in ipairs(specs) do
     for _, t in ipairs(spec.tensors) do numbers = numbers + t.size end
     for _, t in ipairs(spec.entries) do
         any.times, any.ones = any.times or t.times ~= 1, any.ones or not t.before and t.plus_one
-        any.pieces = any.pieces or t.continues
+        any.pieces, any.scales = any.pieces or t.continues, any.scales or t.scales > 0
+        numbers = numbers + (t.scales > 0 and t.count or 0)
     end
     for _, part in ipairs(parts) do spec.users = spec.users + (part.spec == spec and 1 or 0) end
     model.work = math.max(model.work, numbers)

@@ -513,6 +513,23 @@ def _(r):
     return clip(r, False)
 
 
+def dinov2(r):
+    of = sizes(r, even=False)
+    of.pop("vocab_size")
+    return {**of, **some(r, image_size=[8, 12], patch_size=[4], num_channels=[1, 3], qkv_bias=[True, False], mlp_ratio=[2, 4],
+                         hidden_act=ACTS, use_swiglu_ffn=[True, False], layerscale_value=[0.5, 1.0])}
+
+
+@family("dinov2", "Dinov2Model")
+def _(r):
+    return dinov2(r)
+
+
+@family("dinov2_with_registers", "Dinov2WithRegistersModel")
+def _(r):
+    return {**dinov2(r), **some(r, num_register_tokens=[1, 4])}
+
+
 # ---- a model as C ----
 
 FIELD = re.compile(r"^\s+(?:const )?\w+ \*?(\w+)(?:, (\w+))?(?:, (\w+))?;", re.M)

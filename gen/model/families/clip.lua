@@ -50,7 +50,8 @@ return function(m)
     end
     m:buffers("text_model%..*", "text_projection%..*", "logit_scale")
     m:base("vit")(m, {
-        classes = {VisionModelWithProjection = "project"}, prefixes = {"vision_model.", ""}, activation = "quick_gelu",
+        flat = true, classes = {VisionModelWithProjection = "project"},
+        prefixes = {"vision_model.", ""}, activation = "quick_gelu",
         eps = 1e-5, class = "embeddings.class_embedding", position = "embeddings.position_embedding.weight",
         patch = "embeddings.patch_embedding.weight", patch_size = 32, first = "pre_layrnorm", last = "post_layernorm",
         layer = "encoder.layers.%d.", modules = modules, heads = function(does, width)
