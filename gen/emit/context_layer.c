@@ -329,6 +329,7 @@ void context_layer(const struct layer *layer, struct emit *emit)
         {"SCALED", layer_stores_weights(layer) && layer->weight_type != TENSOR_I4},
         {"CACHE_STORED", layer_stores_cache(layer)}, {"TYPED", layer_types_tensors(layer)},
         {"CACHE_SCALED", layer_scales_cache(layer)}, {"IDENTITY", layer->identity}, {"SHARES", layer->shares},
+        {"LATENT", layer_is_latent(layer)},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         emit_set_boolean(emit, flags[i].name, flags[i].value);
@@ -358,6 +359,10 @@ void context_layer(const struct layer *layer, struct emit *emit)
     /* where values are cached, and numbers from row to row there */
     emit_set_string(emit, "V_CACHE", layer->shares ? "k_cache" : "v_cache");
     emit_set_string(emit, "V_CACHE_ROW", layer->shares ? "D_K" : "D_V");
+    emit_set_integer(emit, "D_NOPE", layer->latent.d_nope);
+    emit_set_integer(emit, "D_HEAD", layer->latent.d_head);
+    emit_set_integer(emit, "D_LATENT", layer->latent.d_latent);
+    emit_set_integer(emit, "D_UP", layer_z_width(layer));
     emit_set_integer(emit, "CACHED_NUMBERS", layer_cached_numbers(layer));
     /* scores that attn has in place of weights */
     emit_set_string(emit, "SHOWN", layer->scores > SCORES_WEIGHTS ? key_word(KEY_SCORES, layer->scores) : "");

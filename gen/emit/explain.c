@@ -117,9 +117,18 @@ static struct figures step_figures(const struct layer *l, int64_t of_matrices, i
                             layer_packed_bytes(l, of_matrices, others)};
 }
 
+static int64_t size_of(const struct layer *l, enum layer_tensor tensor)
+{
+    int64_t shape[4], size = 1;
+    const int count = layer_weight_shape(l, tensor, shape);
+    for (int i = 0; i < count; i++)
+        size *= shape[i];
+    return size;
+}
+
 static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
 {
-    const struct layer_parameters p = layer_parameters(l);
+    struct layer_parameters p = layer_parameters(l);
     const struct layer_cost c = layer_multiply_adds(l, l->seq_len, l->source_len);
     const double n = (double)l->seq_len, m = (double)l->source_len, new = (double)layer_new_keys(l);
     const double h = (double)l->h, h_kv = (double)l->h_kv, d_k = (double)l->d_k, d_v = (double)l->d_v;
@@ -158,6 +167,12 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     f[STEP_SOFTMAX] = step_figures(l, 0, 0, 0, h * n * m * FLOAT_BYTES);
     f[STEP_VALUES] = step_figures(l, 0, 0, c.values, n * h * d_v * FLOAT_BYTES);
     f[STEP_GATES] = step_figures(l, p.w_gate, p.b_gate, c.gates, n * h * (double)layer_gate_width(l) * FLOAT_BYTES);
+    if (layer_is_latent(l)) { /* gains of the latents' norms with their matrices */
+        const int64_t w_uk = size_of(l, TENSOR_W_UK), w_dq = l->latent.q_rank > 0 ? size_of(l, TENSOR_W_DQ) : 0;
+        f[STEP_Q] = step_figures(l, p.w_q + w_dq + w_uk, l->latent.q_rank, c.q, n * h * d_k * FLOAT_BYTES);
+        f[STEP_K] = step_figures(l, size_of(l, TENSOR_W_DKV), l->latent.rank, c.k, new * d_k * FLOAT_BYTES);
+        p.w_o += size_of(l, TENSOR_W_UV);
+    }
     f[STEP_OUTPUT] = step_figures(l, p.w_o, p.b_o, c.output,
                                   l->w_o == W_O_NONE ? 0 : n * (double)l->d_out * FLOAT_BYTES);
 }
@@ -256,6 +271,47 @@ static void explain_projection(const struct layer *l, const struct projection *p
     cost_lines(out, f);
     if (p->step != STEP_V)
         explain_finish(l, p->step == STEP_Q, out);
+}
+
+/* Multiply-adds of latent attention for n queries on m keys, of which `made` are new: with queries times W_UK against
+ * latents, or with keys and values of each head formed from all latents. */
+static double latent_work(const struct layer *l, double n, double m, bool expands)
+{
+    const double h = (double)l->h, nope = (double)l->latent.d_nope, value = (double)l->latent.d_value;
+    const double rank = (double)l->latent.rank, head = (double)l->latent.d_head;
+    return expands ? h * (m * rank * (nope + value) + n * m * (head + value))
+                   : h * (n * rank * (nope + value) + n * m * (double)(l->d_k + l->d_v));
+}
+
+static void explain_latent(const struct layer *l, const struct figures *f, FILE *out)
+{
+    const long long rank = (long long)l->latent.rank, dims = (long long)l->rope.dims, h = (long long)l->h;
+    const double n = (double)l->seq_len, m = (double)l->source_len;
+    const bool latent = l->latent.q_rank > 0;
+    char text[FINISH_TEXT];
+    rope_text(l, text);
+    head_line(l, out, STEP_Q, write_text("q_i = %s W_Q,i, Q_i = [q_i W_UK,i^T, turned]",
+                                         latent ? "n(x W_DQ)" : "x"));
+    if (latent)
+        line(out, "W_DQ %s, W_Q %s, W_UK %s, g_dq [%lld]", weight_extents(l, TENSOR_W_DQ).text,
+             weight_extents(l, TENSOR_W_Q).text, weight_extents(l, TENSOR_W_UK).text, (long long)l->latent.q_rank);
+    else
+        line(out, "W_Q %s, W_UK %s", weight_extents(l, TENSOR_W_Q).text, weight_extents(l, TENSOR_W_UK).text);
+    line(out, "q_i is %lld wide, and its last %lld columns are turned; Q [%lld heads][%lld][%lld], %s",
+         (long long)l->latent.d_head, dims, h, (long long)l->seq_len, (long long)l->d_k,
+         in_bytes(f[STEP_Q].result_bytes).text);
+    line(out, "%.230s", text);
+    cost_lines(out, &f[STEP_Q]);
+    head_line(l, out, STEP_K, write_text("K = [n(c), turned] of x W_DKV, one for all heads"));
+    line(out, "W_DKV %s, g_dkv [%lld]; c is %lld wide, and %lld columns behind it are turned",
+         weight_extents(l, TENSOR_W_DKV).text, rank, rank, dims);
+    cost_lines(out, &f[STEP_K]);
+    head_line(l, out, STEP_V, write_text("V = c, columns 0 ... %lld of K", rank - 1));
+    line(out, "heads' own keys and values are not formed: %s multiply-adds for %lld queries on %lld keys, with them %s",
+         rounded(latent_work(l, n, m, false)).text, (long long)l->seq_len, (long long)l->source_len,
+         rounded(latent_work(l, n, m, true)).text);
+    line(out, "for one query on %lld keys %s, with them %s", (long long)l->source_len,
+         rounded(latent_work(l, 1, m, false)).text, rounded(latent_work(l, 1, m, true)).text);
 }
 
 /* Queries, keys or values that a call brings. */
@@ -455,7 +511,10 @@ static void explain_output(const struct layer *l, const struct figures *f, FILE 
         head_line(l, out, STEP_OUTPUT, write_text("%s = %s W_O%s", layer_has_block(l) ? "att" : "y", concat.text,
                                                l->bias ? " + b_O" : ""));
     }
-    line(out, "Z [%lld][%lld] -> %s [%lld][%lld], %s", n, (long long)l->h * l->d_v,
+    if (layer_is_latent(l))
+        line(out, "W_UV %s: Z_i W_UV,i [%lld] of each head", weight_extents(l, TENSOR_W_UV).text,
+             (long long)l->latent.d_value);
+    line(out, "Z [%lld][%lld] -> %s [%lld][%lld], %s", n, (long long)(l->h * layer_z_width(l)),
          layer_has_block(l) ? "att" : "y", n, d_out,
          in_bytes(f->result_bytes).text);
     line(out, "W_O %s%s", weight_extents(l, TENSOR_W_O).text,
@@ -682,15 +741,6 @@ static struct text product(const struct layer *l, enum layer_tensor tensor)
                           (long long)l->d_model, (long long)l->h * l->d_v, (long long)l->d_model);
     default: return write_text("%lld", (long long)l->d_model);
     }
-}
-
-static int64_t size_of(const struct layer *l, enum layer_tensor tensor)
-{
-    int64_t shape[4], size = 1;
-    const int count = layer_weight_shape(l, tensor, shape);
-    for (int i = 0; i < count; i++)
-        size *= shape[i];
-    return size;
 }
 
 /* Whether layer_parameters() does not overflow: read.c has checked only the layer as written. */
@@ -953,6 +1003,8 @@ void explain_layer(const struct layer *layer, FILE *out)
             explain_values(layer, &figures[STEP_V], out);
         else
             explain_given(layer, STEP_V, TENSOR_V, out);
+    } else if (layer_is_latent(layer)) {
+        explain_latent(layer, figures, out);
     } else {
         explain_projection(layer, &queries, &figures[STEP_Q], out);
         explain_keys(layer, &figures[STEP_K], out);
@@ -964,6 +1016,6 @@ void explain_layer(const struct layer *layer, FILE *out)
     if (layer_has_cache(layer))
         explain_cache(layer, out);
     explain_totals(layer, figures, out);
-    if (!layer->projected) /* all that depends on h is the caller's */
+    if (!layer->projected && !layer_is_latent(layer)) /* else what depends on h is the caller's, or the heads' alone */
         explain_heads(layer, out);
 }

@@ -10,7 +10,7 @@
 
 #include "spec/layer.h"
 
-#define PLAN_STEPS 64 /* room for the rows of step_rows.h */
+#define PLAN_STEPS 72 /* room for the rows of step_rows.h */
 
 enum layout_owner {
     OWNER_CALLER, OWNER_PACKED, OWNER_SCRATCH, OWNER_WORKER,
@@ -27,6 +27,8 @@ enum layout_name {
     LAYOUT_ATTN_ROWS, LAYOUT_ATTN_SPLIT, /* tensor_type: rows of attn as floats [query of a tile][key]; of segments */
     LAYOUT_S_T,                        /* the source in blocks, where values are projected from it */
     LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
+    LAYOUT_LATENT_Q, LAYOUT_HEADS_Q, LAYOUT_Z_UP, /* latent attention: what queries are made of; queries of heads
+                                                   * before W_UK; z behind W_UV */
     LAYOUT_KEPT_SOURCE,                /* a copy of the source, where keys or values are its own rows */
     LAYOUT_KEPT,                       /* room in the scratch for what a call does not keep */
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
@@ -45,7 +47,8 @@ enum layout_name {
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
     LAYOUT_ROW_SUMS, LAYOUT_SEVEN,     /* of fast products: of a group's rows; of two tiles and two panels */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
-    LAYOUT_RELATIVE, LAYOUT_RELATIVE_BACK, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K, LAYOUT_TURNS,
+    LAYOUT_RELATIVE, LAYOUT_RELATIVE_BACK, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K,
+    LAYOUT_G_DQ, LAYOUT_G_DKV, LAYOUT_TURNS,
     LAYOUT_N1_G, LAYOUT_N1_B, LAYOUT_N2_G, LAYOUT_N2_B, LAYOUT_N3_G, LAYOUT_N3_B, LAYOUT_N4_G, LAYOUT_N4_B,
     /* of backward: the caller's, and z as forward keeps it; weights the other way round; gradients by heads; operands
      * of tiles, of attention and else */

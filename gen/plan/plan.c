@@ -191,7 +191,9 @@ static double size_bound(const struct layer *l)
     const double wide = 64, q = (double)l->seq_len + BATCH_ROWS + wide;
     const double s = (double)l->source_len + BATCH_ROWS + wide; /* choose_batch adds no more than that to either */
     const double in = (double)l->d_source + 1;
-    const double e_k = (double)l->h * ((double)l->d_k + in) + wide, e_v = (double)l->h * ((double)l->d_v + in) + wide;
+    const double up = (double)(l->latent.d_head + l->latent.d_value + l->latent.q_rank);
+    const double e_k = (double)l->h * ((double)l->d_k + in + up) + wide;
+    const double e_v = (double)l->h * ((double)l->d_v + in + up) + wide;
     const double d = (double)l->d_model + (double)l->d_source + wide;
     const double scratch = (q + s) * (d + 2 * e_k + 2 * e_v) * 2 + 1e6 * ((double)l->d_v + in + 1e3)
                          + (double)l->conv_width * e_v + wide * s;
@@ -228,8 +230,8 @@ static int64_t longest_sum(const struct layer *l)
 {
     const int64_t in = max(l->d_in_q, l->d_in_kv);
     const int64_t heads = l->w_o == W_O_NONE ? 0 : l->w_o == W_O_CONV ? 1 : l->h; /* that a sum of the output takes */
-    const int64_t z = layer_attends(l) ? heads * l->d_v : l->d_model;
-    return max(l->d_ff, max(in, z));
+    const int64_t z = layer_attends(l) ? heads * layer_z_width(l) : l->d_model;
+    return max(max(l->d_ff, l->latent.q_rank), max(in, z));
 }
 
 /* Numbers with which f32 would leave its range on the way, and sums of whole numbers 32 bits. */

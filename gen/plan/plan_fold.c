@@ -24,7 +24,7 @@
 double packed_weights(const struct layer *l, bool scores, bool values)
 {
     const double heads = (double)l->h, heads_kv = (double)l->h_kv, in_q = (double)l->d_in_q, in = (double)l->d_in_kv;
-    const double z = values ? in : (double)l->d_v, out = (double)l->d_model;
+    const double z = values ? in : (double)layer_z_width(l), out = (double)l->d_model;
     if (layer_keeps_states(l))
         return layer_parameters(l).total;
     if (!layer_attends(l))
@@ -33,6 +33,8 @@ double packed_weights(const struct layer *l, bool scores, bool values)
     size += out * ((double)l->d_ff * (layer_ffn_gated(l) ? 3 : 2) + heads * (double)layer_gate_width(l));
     if (l->projected)
         return size;
+    if (layer_is_latent(l))
+        return size + layer_parameters(l).latent + layer_parameters(l).w_q;
     size += heads * in_q * (scores ? in : (double)l->d_k);
     if (!scores && !(l->tied && !l->cross))
         size += heads_kv * in * (double)l->d_k;

@@ -60,7 +60,8 @@ static int64_t table_size(const struct layer_table *table)
 static void place_finish(struct plan_isa *p, const struct layer *layer)
 {
     static const struct { enum layer_tensor tensor; enum layout_name id; } of_norms[] = {
-        {TENSOR_G_Q, LAYOUT_G_Q}, {TENSOR_C_Q, LAYOUT_C_Q}, {TENSOR_G_K, LAYOUT_G_K}, {TENSOR_C_K, LAYOUT_C_K}};
+        {TENSOR_G_Q, LAYOUT_G_Q}, {TENSOR_C_Q, LAYOUT_C_Q}, {TENSOR_G_K, LAYOUT_G_K}, {TENSOR_C_K, LAYOUT_C_K},
+        {TENSOR_G_DQ, LAYOUT_G_DQ}, {TENSOR_G_DKV, LAYOUT_G_DKV}};
     for (size_t i = 0; i < sizeof of_norms / sizeof *of_norms; i++) {
         int64_t shape[4];
         const int axes = layer_weight_shape(layer, of_norms[i].tensor, shape);
@@ -180,6 +181,9 @@ static void place_activations(struct plan_isa *p, const struct layer *layer)
     place(p, LAYOUT_KEYS);
     if (!alive && !layer->shares)
         place(p, LAYOUT_VALUES);
+    place(p, LAYOUT_LATENT_Q);
+    place(p, LAYOUT_HEADS_Q);
+    place(p, LAYOUT_Z_UP);
     place(p, LAYOUT_RAW_QUERIES);
     place(p, LAYOUT_RAW_KEYS);
     place(p, LAYOUT_OUT_GATES);

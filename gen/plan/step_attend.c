@@ -140,8 +140,8 @@ static void plan_z(struct plan_isa *p, const struct layer *layer, const struct p
     const int64_t block = layer->h * p->fold->d_z * p->block;
     const bool stays = block * layout_element(p, LAYOUT_Z) <= (int64_t)p->isa->l1d_bytes / 2;
     const bool rows = 2 * layer->seq_len < p->lanes || p->batch_rows > layer->seq_len || !stays;
-    p->z_rows = layer->w_o != W_O_DENSE || layer->gate != GATE_NONE || layer_has_cache(layer) || layer->train ||
-                reads_rounded(p) ||
+    p->z_rows = layer->w_o != W_O_DENSE || layer_is_latent(layer) || layer->gate != GATE_NONE ||
+                layer_has_cache(layer) || layer->train || reads_rounded(p) ||
                 request_or(request, PLAN_Z_LAYOUT, rows ? PLAN_ROWS : PLAN_BLOCKS) == PLAN_ROWS;
     p->z_in_q = !p->holds && layer->w_o == W_O_DENSE && p->z_rows && !layer->projected && !p->fold->q_is_k &&
                 p->fold->d_score == p->fold->d_z;

@@ -90,6 +90,54 @@ static void plan_heads(struct plan_isa *p, const struct layer *layer, const stru
     end_panels(p, layer, request, g, most, tokens);
 }
 
+/* Latent attention: x W_DQ, or queries of heads at once; and x W_DKV */
+static bool plan_down_to_latents(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
+                                 struct step *g)
+{
+    const bool queries = g->id == STEP_QUERIES, down = queries && layer->latent.q_rank > 0;
+    const int64_t heads = queries && !down ? layer->h : 1, tokens = max(layer->seq_len, p->batch_rows);
+    const int64_t d = down ? layer->latent.q_rank : queries ? layer->latent.d_head : layer->d_k;
+    g->reads[0] = input_read(layer, queries);
+    g->of_keys = !queries;
+    g->writes = down ? LAYOUT_LATENT_Q : queries ? LAYOUT_HEADS_Q : LAYOUT_KEYS;
+    p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
+    begin_panels(p, g, layer->d_model, heads * d, false);
+    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    return true;
+}
+
+/* Its products with a matrix for each head, and queries of heads from their latent */
+bool plan_up(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+{
+    const bool of_latent = g->id == STEP_UP_Q, absorbs = g->id == STEP_ABSORB;
+    if (!layer_is_latent(layer) || (of_latent && layer->latent.q_rank == 0))
+        return false;
+    const int64_t tokens = max(layer->seq_len, p->batch_rows), heads = layer->h;
+    const int64_t d = of_latent ? layer->latent.d_head : absorbs ? layer->d_k : layer->latent.d_value;
+    g->reads[0] = of_latent ? LAYOUT_LATENT_Q : g->reads[0];
+    p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
+    if (of_latent) {
+        begin_panels(p, g, layer->latent.q_rank, heads * d, false);
+    } else {
+        struct plan_panels *const own = begin_panels(p, g, absorbs ? layer->latent.d_nope : layer->latent.rank,
+                                                     absorbs ? layer->latent.rank : d, false);
+        own->groups = heads;
+        own->a_group = p->layouts[g->reads[0]].stride[AXIS_HEAD];
+        own->c_group = d;
+    }
+    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    return true;
+}
+
+/* Norms and rotation of rows of latents and keys, and of queries */
+bool plan_latent(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+{
+    (void)p, (void)request;
+    const int64_t numbers = g->id == STEP_LATENT ? layer->latent.q_rank + layer->d_k : layer->h * layer->rope.dims;
+    g->size = round_up(max(1, PART_NUMBERS / max(1, numbers)), 64);
+    return layer_is_latent(layer);
+}
+
 bool plan_projection(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
     const bool queries = g->id == STEP_QUERIES, values = g->id == STEP_VALUES;
@@ -99,6 +147,8 @@ bool plan_projection(struct plan_isa *p, const struct layer *layer, const struct
         p->layouts[LAYOUT_VALUES].shape[AXIS_FEATURE] = layer->d_v;
         return false;
     }
+    if (layer_is_latent(layer) && !values)
+        return plan_down_to_latents(p, layer, request, g);
     const bool input = queries ? p->fold->q_is_k : values ? layer->identity || p->fold->values : p->fold->scores;
     if (!layer_attends(layer) || (layer->projected ? values || !layer_finishes(layer) : input))
         return false;
@@ -122,8 +172,9 @@ bool plan_output(struct plan_isa *p, const struct layer *layer, const struct pla
     const bool conv = layer->w_o == W_O_CONV, rounds = reads_rounded(p);
     if (!layer_mixes(layer) || layer->w_o == W_O_NONE)
         return false;
-    const int64_t d = p->layouts[LAYOUT_Z].shape[AXIS_FEATURE], z_columns = p->layouts[LAYOUT_Z].shape[AXIS_HEAD] * d;
-    g->reads[0] = rounds ? LAYOUT_ROUNDED_Z : LAYOUT_Z;
+    const enum layout_name made = layer_is_latent(layer) ? LAYOUT_Z_UP : LAYOUT_Z;
+    const int64_t d = p->layouts[made].shape[AXIS_FEATURE], z_columns = p->layouts[made].shape[AXIS_HEAD] * d;
+    g->reads[0] = rounds ? LAYOUT_ROUNDED_Z : made;
     const struct layout *const z = &p->layouts[g->reads[0]];
     p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0, layer->d_model);
     type_output(p, layer);
@@ -139,7 +190,7 @@ bool plan_output(struct plan_isa *p, const struct layer *layer, const struct pla
     }
     struct plan_panels *const own = begin_panels(p, g, conv ? d : z_columns,
                                                  conv ? layer->d_model / layer->h : layer->d_model, layer->bias);
-    own->a_block = rounds ? own->a_block : z_columns * p->block;
+    own->a_block = rounds || layer_is_latent(layer) ? own->a_block : z_columns * p->block;
     if (conv) {
         own->taps = layer->conv_width;
         own->groups = layer->h;
@@ -274,7 +325,7 @@ void explain_finish(struct plan_isa *p, const struct layer *layer)
     char size[32];
     const char *what = layer->qk_norm == NORM_NONE ? "rotated" : layer->rope.kind == ROPE_NONE ? "normed"
                      : "normed and rotated";
-    if (!layer_finishes(layer))
+    if (!layer_finishes(layer) || layer_is_latent(layer))
         return;
     if (layer->projected)
         reason(p, "given queries and keys are %s into the scratch; a part has all heads of a block of tokens", what);

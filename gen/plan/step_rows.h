@@ -33,6 +33,12 @@ STEP(KEYS, keys, PANELS, "PROJECT", "project", "keys", plan_projection, .reads =
      .writes = LAYOUT_KEYS, .of_keys = true, .expected = EXPECT_KEYS, .trains = true)
 STEP(VALUES, inputs, PANELS, "PROJECT", "project", "values", plan_projection, .reads = {LAYOUT_SOURCE},
      .writes = LAYOUT_VALUES, .of_keys = true, .expected = EXPECT_VALUES, .trains = true)
+STEP(LATENT, latent, OWN, "LATENT", "latent", "norms of latents, rotated keys", plan_latent, .over = OVER_ROWS)
+STEP(UP_Q, up_q, PANELS, "UP_Q", "up q", "queries of heads", plan_up, .writes = LAYOUT_HEADS_Q,
+     .expected = EXPECT_QUERIES)
+STEP(TURN_Q, turn_q, OWN, "ABSORB", "absorb", "rotated queries", plan_latent, .over = OVER_ROWS)
+STEP(ABSORB, absorb, PANELS, "ABSORB", "absorb", "queries times W_UK", plan_up, .reads = {LAYOUT_HEADS_Q},
+     .writes = LAYOUT_QUERIES, .expected = EXPECT_QUERIES)
 STEP(MIX_Q, mix_q, PANELS, "MIX", "mix", "queries", plan_mixed, .writes = LAYOUT_QUERIES, .expected = EXPECT_QUERIES)
 STEP(MIX_K, mix_k, PANELS, "MIX", "mix", "keys", plan_mixed, .writes = LAYOUT_KEYS, .expected = EXPECT_KEYS)
 STEP(MIX_V, mix_v, PANELS, "MIX", "mix", "values", plan_mixed, .writes = LAYOUT_VALUES, .expected = EXPECT_VALUES)
@@ -56,6 +62,8 @@ STEP(SCORES, scores, TILES, NULL, NULL, "scores", plan_attention, .reads = {LAYO
 STEP(SUMS, sums, TILES, NULL, NULL, "weighted sums", plan_attention, .reads = {LAYOUT_SCORES, LAYOUT_VALUES},
      .writes = LAYOUT_Z, .trains = true)
 STEP(JOIN, join, OWN, "JOIN", "join", "sums of segments", plan_own, .over = OVER_JOINED)
+STEP(UP_Z, up_z, PANELS, "UP_Z", "up z", "sums times W_UV", plan_up, .reads = {LAYOUT_Z}, .writes = LAYOUT_Z_UP,
+     .expected = EXPECT_OUTPUT)
 STEP(RULE, rule, RULE, "RULE", "rule", "states", plan_rule, .over = OVER_PIECES, .expected = EXPECT_RULE)
 STEP(GATE_Z, gate_z, OWN, "GATE", "gate", "gated norm of outputs", plan_around_rule, .over = OVER_ROWS)
 STEP(ROUND_Z, round_z, ROUND, "ROUND_Z", "round z", "z in words", plan_round, .reads = {LAYOUT_Z},

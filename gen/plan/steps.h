@@ -146,7 +146,7 @@ struct step {
 };
 
 /* Phases of a call, then of backward. Workers wait for each other between two phases. */
-#define PLAN_PHASES 32
+#define PLAN_PHASES 40
 #define PHASE_TASKS 6
 struct plan_phase {
     const char *word, *name; /* in the emitted enum, and as NAME_phase_name() gives it */

@@ -62,10 +62,16 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     cost.q = !projects ? 0 : queries * (double)layer->d_in_q * heads * d_k;
     cost.k = !projects || k_is_q ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_k;
     cost.v = !projects || layer->identity || layer->shares ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_v;
+    if (layer_is_latent(layer)) {
+        const double rank = (double)layer->latent.rank, q_rank = (double)layer->latent.q_rank;
+        const double head = (double)layer->latent.d_head, latent = (double)layer->latent.d_latent;
+        cost.q = queries * (d_model * q_rank + latent * heads * head + heads * (double)layer->latent.d_nope * rank);
+    }
     cost.scores = pairs * heads * d_k;
     cost.values = pairs * heads * d_v;
     if (layer->w_o == W_O_DENSE)
-        cost.output = queries * heads * d_v * d_model;
+        cost.output = queries * heads * (double)layer_z_width(layer) *
+                      (d_model + (double)layer->latent.rank);
     else if (layer->w_o == W_O_CONV)
         cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
     cost.gates = queries * d_model * heads * (double)layer_gate_width(layer);
@@ -96,6 +102,8 @@ struct layer_parameters layer_parameters(const struct layer *layer)
         .w_2 = elements(layer, TENSOR_W_2), .b_2 = elements(layer, TENSOR_B_2),
         .w = elements(layer, TENSOR_W), .b = elements(layer, TENSOR_B),
         .w_z = elements(layer, TENSOR_W_Z), .w_a = elements(layer, TENSOR_W_A), .w_b = elements(layer, TENSOR_W_B),
+        .latent = elements(layer, TENSOR_W_DQ) + elements(layer, TENSOR_W_DKV) + elements(layer, TENSOR_W_UK) +
+                  elements(layer, TENSOR_W_UV),
         .w_gate = elements(layer, TENSOR_W_GATE), .b_gate = elements(layer, TENSOR_B_GATE)};
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
@@ -103,7 +111,7 @@ struct layer_parameters layer_parameters(const struct layer *layer)
             p.learned += elements(layer, tensor);
     p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o +
               p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.w + p.b + p.w_z + p.w_a + p.w_b +
-              p.w_gate + p.b_gate + p.learned;
+              p.latent + p.w_gate + p.b_gate + p.learned;
     return p;
 }
 
@@ -119,6 +127,6 @@ double layer_parameter_bytes(const struct layer *layer)
 {
     const struct layer_parameters p = layer_parameters(layer);
     const int64_t of_matrices = p.w_q + p.w_k + p.w_v + p.w_o + p.w_1 + p.w_g + p.w_2 + p.w +
-                                p.w_z + p.w_a + p.w_b + p.w_gate;
+                                p.w_z + p.w_a + p.w_b + p.w_gate + p.latent;
     return layer_packed_bytes(layer, of_matrices, p.total - of_matrices);
 }

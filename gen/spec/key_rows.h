@@ -57,6 +57,10 @@ KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = has_given_width, .ste
     .of = OF_HEADS,
     .nicknames = {{"head_dim d_kv head_size d_head dim_head qk_head_dim v_head_dim", " and 'd_v'"}})
 KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V", .of = OF_HEADS)
+KEY(KV_RANK, kv_rank, SIZE, FIELD(latent.rank), .steers = STEERS_ALWAYS, .context = "KV_RANK",
+    .untrained = "no kv_rank", .nicknames = {{"kv_lora_rank", ""}})
+KEY(Q_RANK, q_rank, SIZE, FIELD(latent.q_rank), .steers = STEERS_ALWAYS, .context = "Q_RANK", .has_meaning = is_latent,
+    .idle = "only latent attention has it; leave it out, or give kv_rank", .nicknames = {{"q_lora_rank", ""}})
 KEY(INPUT, input, WORD, .steers = STEERS_ALWAYS, .untrained = "input = shared or split", .of = OF_HEADS,
     .words = {{"shared", INPUT_SHARED, NULL}, {"split", INPUT_SPLIT, NULL}, {"projected", INPUT_PROJECTED, NULL}})
 KEY(HEADS, heads, WORD, FIELD(heads_first), .steers = STEERS_NOTHING, .context = "HEADS_FIRST", /* a part of input's */
@@ -241,10 +245,10 @@ KEY(D_FF, d_ff, SIZE, FIELD(d_ff), .example = "3072", .context = "D_FF", OF_FEED
     .nicknames = {{"intermediate_size ffn_dim n_inner dim_feedforward ffn_hidden_size d_inner inner_dim mlp_dim", ""}})
 KEY(FFN_BIAS, ffn_bias, SWITCH, FIELD(ffn_bias), .context = "FFN_BIAS", OF_FEED_FORWARD, .restated = true,
     .elsewhere = ONE_MATRIX "write bias", .nicknames = {{"mlp_bias", ""}})
-KEY(FFN_LIMIT, ffn_limit, CAP, FIELD(ffn_limit), .of = OF_ATTENTION | OF_FFN, .context = "FFN_LIMIT",
+KEY(FFN_LIMIT, ffn_limit, CAP, FIELD(ffn_limit), .of = OF_HEADS | OF_FFN, .context = "FFN_LIMIT",
     .steers = STEERS_IF_ANY, .elsewhere = ONE_MATRIX "leave it out", .has_meaning = is_swiglu,
     .idle = "only ffn = swiglu is clamped; leave it out, or write ffn = swiglu", .nicknames = {{"swiglu_limit", ""}})
-KEY(FFN_ALPHA, ffn_alpha, POSITIVE, FIELD(ffn_alpha), .absent = 1, .of = OF_ATTENTION | OF_FFN,
+KEY(FFN_ALPHA, ffn_alpha, POSITIVE, FIELD(ffn_alpha), .absent = 1, .of = OF_HEADS | OF_FFN,
     .steers = STEERS_NOTHING, .elsewhere = ONE_MATRIX "leave it out", .has_meaning = is_clamped,
     .idle = "only a clamped swiglu has it; leave it out, or write ffn = swiglu and ffn_limit")
 KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR | OF_CONV,

@@ -5,6 +5,7 @@
 #include "spec/spec.h"
 
 static bool has_projections(struct spec *spec) { return !is_projected(spec); }
+static bool is_latent(struct spec *spec) { return is_given(spec, KEY_KV_RANK); }
 static bool has_w_v(struct spec *spec) { return !is_projected(spec) || shares_keys(spec); }
 static bool has_own_keys(struct spec *spec) { return is_cross(spec) || is_projected(spec) || is_cached(spec); }
 static bool has_width(struct spec *spec)
@@ -18,10 +19,14 @@ static bool is_paged(struct spec *spec) { return value_of(spec, KEY_CACHE) == CA
 static bool has_block_norm(struct spec *spec) { return is_block(spec) || is_linear(spec); }
 static bool has_norm(struct spec *spec)
 {
-    return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_block(spec) || has_row_norm(spec) ||
+    return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_given(spec, KEY_KV_RANK) || is_block(spec) ||
+           has_row_norm(spec) ||
            value_of(spec, KEY_OUT_GATE) != OUT_GATE_NONE;
 }
-static bool has_qk_norm(struct spec *spec) { return value_of(spec, KEY_QK_NORM) != NORM_NONE; }
+static bool has_qk_norm(struct spec *spec)
+{
+    return value_of(spec, KEY_QK_NORM) != NORM_NONE || is_given(spec, KEY_KV_RANK);
+}
 static bool has_out_norm(struct spec *spec)
 {
     return !is_projected(spec) && value_of(spec, KEY_OUT_GATE) != OUT_GATE_NONE;

@@ -127,6 +127,12 @@ struct layer {
     bool tied;     /* w_k = tied */
     enum layer_w_v w_v;
     bool identity; /* w_v = identity */
+    /* Latent attention, rank > 0: keys are of one head, [c, k_r], c [rank] and a rotated part [rope.dims] of x; heads
+     * have queries and keys [d_nope + rope.dims], values [d_value]. As it is computed, d_k is rank + rope.dims, d_v is
+     * rank, h_kv is 1. d_latent: what queries are made of, q_rank or d_model. */
+    struct {
+        int64_t rank, q_rank, d_latent, d_nope, d_head, d_value;
+    } latent;
     bool shares;   /* w_v = keys: values are the first d_v columns of the keys, normed and rotated like these */
     enum layer_w_o w_o;
     int64_t conv_width; /* taps; meaningful for W_O_CONV only (default 3) */
@@ -245,6 +251,15 @@ static inline int64_t layer_gate_width(const struct layer *layer)
 static inline bool layer_has_cache(const struct layer *layer)
 {
     return layer->cache != CACHE_NONE;
+}
+static inline bool layer_is_latent(const struct layer *layer)
+{
+    return layer->latent.rank > 0;
+}
+/* Numbers of a head that W_O reads */
+static inline int64_t layer_z_width(const struct layer *layer)
+{
+    return layer_is_latent(layer) ? layer->latent.d_value : layer->d_v;
 }
 /* Rows that a cache has for a token and head: its key, and its value unless that is a part of the key; their numbers */
 static inline int layer_cached_rows(const struct layer *layer)
@@ -552,6 +567,7 @@ struct layer_parameters {
     int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, w, b, learned, total;
     int64_t w_z, w_a, w_b; /* of recurrent layers */
     int64_t w_gate, b_gate;
+    int64_t latent; /* matrices of latent attention beside w_q and w_o */
 };
 struct layer_parameters layer_parameters(const struct layer *layer);
 /* Bytes of packed numbers: `of_matrices` in weight_type, `others` in f32; of all parameters. Scales of i4's groups

@@ -69,6 +69,20 @@ static void fill_convolution(struct layer *layer, struct spec *spec)
     layer->conv_history = layer->conv_taps - 1;
 }
 
+/* Latent attention as it is computed: keys of one head are [c, k_r], and values are c. */
+static void fill_latent(struct layer *layer)
+{
+    layer->latent.d_head = layer->d_k;
+    layer->latent.d_nope = layer->d_k - layer->rope.dims;
+    layer->latent.d_value = layer->d_v;
+    layer->latent.d_latent = layer->latent.q_rank > 0 ? layer->latent.q_rank : layer->d_model;
+    layer->d_k = layer->latent.rank + layer->rope.dims;
+    layer->d_v = layer->latent.rank;
+    layer->h_kv = 1;
+    layer->shares = layer->d_k_given = layer->d_v_given = true;
+    layer->width = WIDTH_GIVEN;
+}
+
 /* The fields that keys have, then what follows from them. */
 static void fill(struct layer *layer, struct spec *spec)
 {
@@ -107,6 +121,8 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->width = layer->d_k_given && layer->d_v_given ? WIDTH_GIVEN : layer->width;
     layer->d_out = layer->w_o == W_O_NONE ? layer->h * layer->d_v : layer->d_model;
     layer->rope.dims = value_or(spec, KEY_ROPE_DIMS, layer->d_k);
+    if (layer_is_latent(layer))
+        fill_latent(layer);
     layer->rope.axes = 1;
     if (is_given(spec, KEY_ROPE_SECTIONS)) {
         const char *at = spec->given[KEY_ROPE_SECTIONS].value;
@@ -121,7 +137,7 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->rel_width = layer->rel_left + layer->rel_right + 1;
     layer->number[SCORE_RELATIVE] = layer->relative != RELATIVE_NONE;
     if (!is_given(spec, KEY_SCALE))
-        layer->scale = 1.0 / sqrt((double)layer->d_k);
+        layer->scale = 1.0 / sqrt((double)(layer_is_latent(layer) ? layer->latent.d_head : layer->d_k));
 }
 
 static int by_key(const void *a, const void *b)

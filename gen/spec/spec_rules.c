@@ -174,6 +174,43 @@ static void check_heads(struct spec *spec)
               near_divisors(whole(spec, KEY_D_SOURCE), whole(spec, KEY_H)).text);
 }
 
+/* ---- latent attention ------------------------------------------------------------------------------------ */
+
+/* What a layer with kv_rank does not have, and what it needs */
+static void check_latent(struct spec *spec)
+{
+    static const struct {
+        enum key key;
+        int64_t only; /* the value that is allowed */
+        const char *why, *instead;
+    } others[] = {
+        {KEY_INPUT, INPUT_SHARED, "latents are made of all of x", "input = shared"},
+        {KEY_ATTENTION, 0, "keys are made of the queries' own tokens", "attention = self"},
+        {KEY_W_K, 0, "kv_rank says what keys are made of", "w_k = dense"},
+        {KEY_W_V, W_V_DENSE, "kv_rank says what values are made of", "w_v = dense"},
+        {KEY_W_O, W_O_DENSE, "heads' sums go through W_UV, then W_O", "w_o = dense"},
+        {KEY_QK_NORM, NORM_NONE, "the latents are normed", "qk_norm = none"},
+        {KEY_GATE, GATE_NONE, "gates of latent attention are not there yet", "gate = none"},
+        {KEY_BIAS, 0, "biases of latent attention are not there yet", "bias = false"},
+        {KEY_PRECISION, PRECISION_F32, "latents are multiplied in f32", "precision = f32"},
+        {KEY_WEIGHT_TYPE, TENSOR_F32, "weights of latent attention are packed as f32", "weight_type = f32"},
+        {KEY_TENSOR_TYPE, TENSOR_F32, "latent attention reads x as f32", "tensor_type = f32"}};
+    if (!is_given(spec, KEY_KV_RANK))
+        return;
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        refuse_if(spec, value_of(spec, others[i].key) != others[i].only, others[i].key,
+                  "%s is given beside kv_rank, but %s; write %s", key_rows[others[i].key].name, others[i].why,
+                  others[i].instead);
+    refuse_if(spec, is_given(spec, KEY_H_KV), KEY_H_KV,
+              "h_kv is given beside kv_rank, but all heads share one latent; leave out h_kv");
+    refuse_if(spec, !has_rope(spec) || !is_given(spec, KEY_ROPE_DIMS), KEY_KV_RANK,
+              "kv_rank needs rope and rope_dims, the rotated part of keys that all heads share; write for example rope "
+              "= half and rope_dims = 64");
+    refuse_if(spec, has_rope(spec) && head_width(spec) > 0 && whole(spec, KEY_ROPE_DIMS) >= head_width(spec),
+              KEY_ROPE_DIMS, "rope_dims = %lld leaves nothing of d_k = %lld for the part that latents are multiplied "
+              "with; write a larger d_k, or fewer rope_dims", whole(spec, KEY_ROPE_DIMS), head_width(spec));
+}
+
 /* ---- masks ----------------------------------------------------------------------------------------------- */
 
 static void check_masks(struct spec *spec)
@@ -553,7 +590,8 @@ static void check_training(struct spec *spec)
 void spec_rules(struct spec *spec)
 {
     static void (*const rules[][24])(struct spec *) = { /* of each kind, the last one behind it NULL */
-        [LAYER_ATTENTION] = {check_widths, check_heads, check_masks, check_cache, check_ring, check_rope_width,
+        [LAYER_ATTENTION] = {check_widths, check_heads, check_latent, check_masks, check_cache, check_ring,
+                             check_rope_width,
                              check_scaling_keys, check_scalings, check_factors, check_sections, check_frequencies,
                              check_l2, check_gate, check_block, check_norm, check_ffn, check_buckets, check_table,
                              check_types, check_training},

@@ -47,6 +47,8 @@ static bool is_cached_first(const struct layer *layer) { return is_cached(layer)
 static bool has_rows(const struct layer *layer) { return is_cached(layer) && layer->cache != CACHE_PAGED; }
 static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
 static bool has_scales(const struct layer *layer) { return layer_scales_cache(layer); }
+static bool is_latent(const struct layer *layer) { return layer_is_latent(layer); }
+static bool has_q_latent(const struct layer *layer) { return layer->latent.q_rank > 0; }
 static bool has_value_rows(const struct layer *layer) { return has_rows(layer) && !layer->shares; }
 static bool has_value_pages(const struct layer *layer) { return has_pages(layer) && !layer->shares; }
 static bool has_value_scales(const struct layer *layer) { return has_scales(layer) && !layer->shares; }
@@ -68,7 +70,10 @@ static bool is_table(const struct layer *layer) { return layer->relative == RELA
 static bool has_sink(const struct layer *layer) { return layer->sink; }
 static bool has_lse(const struct layer *layer) { return layer->lse; }
 static bool has_scores(const struct layer *layer) { return layer->scores != SCORES_NONE; }
-static bool has_keys(const struct layer *layer) { return !layer->tied && has_queries(layer); }
+static bool has_keys(const struct layer *layer)
+{
+    return !layer->tied && !layer_is_latent(layer) && has_queries(layer);
+}
 static bool has_values(const struct layer *layer)
 {
     return !layer->identity && !layer->shares && has_queries(layer);
@@ -230,6 +235,9 @@ static const struct { const char *letter; size_t offset; } sizes[] = {
     {"h_v", offsetof(struct layer, h_v)}, {"h_out", offsetof(struct layer, h_out)},
     {"conv_taps", offsetof(struct layer, conv_taps)}, {"conv_history", offsetof(struct layer, conv_history)},
     {"conv_channels", offsetof(struct layer, conv_channels)},
+    {"kv_rank", offsetof(struct layer, latent.rank)}, {"q_rank", offsetof(struct layer, latent.q_rank)},
+    {"d_latent", offsetof(struct layer, latent.d_latent)}, {"d_head", offsetof(struct layer, latent.d_head)},
+    {"d_nope", offsetof(struct layer, latent.d_nope)}, {"d_value", offsetof(struct layer, latent.d_value)},
     {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
     {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
     {"d_out", offsetof(struct layer, d_out)}, {"d_ff", offsetof(struct layer, d_ff)},

@@ -33,7 +33,8 @@ TENSOR(MASK_BOOL, mask_bool, OF_PAIRS, BOOL, "[batch|1][h|1][n][m]", NULL, .mask
 TENSOR(MASK_ADD, mask_add, OF_PAIRS, F32, "[batch|1][h|1][n][m]", NULL, .mask = MASK_ADDITIVE,
        .variant = {{is_cached, "[batch|1][h|1][n][cache_len]"}}, .shown.field = "added after the scale; -inf hides",
        .shown.note = ", added to the scaled scores; -inf hides, a finite -1e9 does not")
-TENSOR(W_Q, w_q, WEIGHT, F32, "[d_in_q][h*d_k]", has_queries, .variant = {{is_split, "[h][d_in_q][d_k]"}})
+TENSOR(W_Q, w_q, WEIGHT, F32, "[d_in_q][h*d_k]", has_queries, .variant = {{is_split, "[h][d_in_q][d_k]"},
+       {is_latent, "[d_latent][h*d_head]"}})
 TENSOR(B_Q, b_q, BIAS, F32, "[h*d_k]", has_bias)
 TENSOR(W_K, w_k, WEIGHT, F32, "[d_in_kv][h_kv*d_k]", has_keys, .variant = {{is_split, "[h_kv][d_in_kv][d_k]"}})
 TENSOR(B_K, b_k, BIAS, F32, "[h_kv*d_k]", has_key_bias)
@@ -41,7 +42,8 @@ TENSOR(W_V, w_v, WEIGHT, F32, "[d_in_kv][h_kv*d_v]", has_values, .variant = {{is
        {is_recurrent, "[d_in_kv][h_v*d_v]"}})
 TENSOR(B_V, b_v, BIAS, F32, "[h_kv*d_v]", has_value_bias)
 TENSOR(W_O, w_o, WEIGHT, F32, "[h*d_v][d_model]", has_output,
-       .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}, {is_recurrent, "[h_out*d_v][d_model]"}})
+       .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}, {is_recurrent, "[h_out*d_v][d_model]"},
+       {is_latent, "[h*d_value][d_model]"}})
 TENSOR(B_O, b_o, BIAS, F32, "[d_model]", has_output_bias)
 TENSOR(G_Q, g_q, LEARNED, F32, "[d_k]", has_gains,
        .variant = {{is_rms_all, "[h*d_k]"}, {is_normed_by_head, "[h][d_k]"}})
@@ -112,3 +114,10 @@ TENSOR(G_O, g_o, LEARNED, F32, "[d_v]", has_out_gate)
 TENSOR(W_GATE, w_gate, WEIGHT, F32, "[d_model][h*d_v]", has_z_gate, .variant = {{is_gate_of_heads, "[d_model][h]"}})
 TENSOR(B_GATE, b_gate, BIAS, F32, "[h*d_v]", has_z_gate_bias, .variant = {{is_gate_of_heads, "[h]"}})
 TENSOR(CONV_X, conv_x, LEARNED, F32, "[conv_channels][conv_taps]", is_convolution)
+TENSOR(W_DQ, w_dq, WEIGHT, F32, "[d_model][q_rank]", has_q_latent)
+TENSOR(G_DQ, g_dq, LEARNED, F32, "[q_rank]", has_q_latent)
+TENSOR(W_DKV, w_dkv, WEIGHT, F32, "[d_model][d_k]", is_latent,
+       .shown.note = ", columns of the latent, then those that are rotated")
+TENSOR(G_DKV, g_dkv, LEARNED, F32, "[kv_rank]", is_latent)
+TENSOR(W_UK, w_uk, WEIGHT, F32, "[kv_rank][h*d_nope]", is_latent)
+TENSOR(W_UV, w_uv, WEIGHT, F32, "[kv_rank][h*d_value]", is_latent)

@@ -670,7 +670,7 @@ static void (*const drawers[TENSOR_COUNT])(const struct drawing *d) = {
     [TENSOR_CONV_STATE] = draw_tokens, [TENSOR_A_LOG] = draw_rates, [TENSOR_DT_B] = draw_tokens,
     [TENSOR_CONV_Q] = draw_tokens, [TENSOR_CONV_K] = draw_tokens, [TENSOR_CONV_V] = draw_tokens,
     [TENSOR_CONV_X] = draw_tokens,
-    [TENSOR_G_O] = draw_gains,
+    [TENSOR_G_O] = draw_gains, [TENSOR_G_DQ] = draw_gains, [TENSOR_G_DKV] = draw_gains,
 };
 
 static void draw_tensor(struct random *random, const struct layer *layer, struct inputs *in, enum layer_tensor tensor,

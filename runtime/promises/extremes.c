@@ -139,6 +139,8 @@ void extremes_weights(struct inputs *weights, const struct layer *layer, const s
     struct inputs from = *drawn; /* nothing of the call */
     from.batch = from.n = from.m = 0;
     inputs_copy(weights, layer, &from);
+    if (layer_is_latent(layer)) /* scores are of products of four matrices: as drawn */
+        return;
     const struct units units = units_of(layer);
     const bool norms = layer->qk_norm != NORM_NONE;
     void *const *w = weights->tensor;
@@ -548,7 +550,7 @@ void extremes_draw(struct inputs *in, const struct layer *layer, const struct in
     inputs_draw(in, layer, &whole, weights);
     struct drawing d = {.layer = layer, .in = in, .columns = columns_of(layer), .largest = largest_factor(layer)};
     int32_t *lengths = in->tensor[TENSOR_LENGTHS];
-    for (d.b = 0; d.b < in->batch; d.b++) {
+    for (d.b = 0; d.b < in->batch && !layer_is_latent(layer); d.b++) {
         d.random.state = draw->seed * 64 + d.b;
         kinds[kind_of(layer, extremes, d.b)](&d);
         if (lengths != NULL && d.b % 3 != 2) /* most of them whole */

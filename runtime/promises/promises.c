@@ -989,6 +989,7 @@ static bool can_return(const struct layer *layer, int error)
 static bool texts_are_right(struct trial *t)
 {
     const enum layer_block block = t->layer->block;
+    const bool latent = layer_is_latent(t->layer);
     const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
     const bool ahead = layer_rounds_ahead(t->layer, false), output = layer_mixes(t->layer) && t->layer->w_o != W_O_NONE;
     const bool made = layer_is_recurrent(t->layer) && !t->layer->projected, mixes = layer_mixes(t->layer);
@@ -997,12 +998,13 @@ static bool texts_are_right(struct trial *t)
         {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
         {"norm x", layer_norms_first(t->layer)}, {"round x", !t->layer->projected},
         {"round source", t->layer->cross},
-        {"transpose", attends}, {"project", attends}, {"mix", made || t->layer->gate != GATE_NONE},
+        {"transpose", attends}, {"project", attends}, {"latent", latent}, {"up q", t->layer->latent.q_rank > 0},
+        {"absorb", latent}, {"mix", made || t->layer->gate != GATE_NONE},
         {"convolve", layer_is_convolution(t->layer) ||
                      (made && (t->layer->conv_taps > 0 || t->layer->qk_norm != NORM_NONE ||
                                t->layer->rule != RULE_LINEAR))}, {"append", caches},
         {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
-        {"attend", attends}, {"join", caches}, {"rule", layer_is_recurrent(t->layer)},
+        {"attend", attends}, {"join", caches}, {"up z", latent}, {"rule", layer_is_recurrent(t->layer)},
         {"gate", t->layer->gate != GATE_NONE || (made && t->layer->out_gate != OUT_GATE_NONE)},
         {"round z", output}, {"output", output},
         {"linear", layer_is_linear(t->layer)}, {"norm", mixes && ffn && block != BLOCK_PARALLEL},

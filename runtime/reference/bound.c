@@ -87,6 +87,7 @@
 #include "block_error.h"
 #include "finish_error.h"
 #include "fold.h"
+#include "latent.h"
 #include "product.h"
 #include "propagation.h"
 #include "recurrent.h"
@@ -223,9 +224,22 @@ static void make_all(struct propagation *p, const struct reference *reference)
                                                 : (size_t)layer->d_model;
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
     const size_t lse = p->in->batch * (size_t)layer->h * rows, attn = lse * inputs_columns(p->plain, p->in);
-    const size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
-    const size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
+    size_t a = max_size(max_size(rows, m) * d_in, rows * max_size(d_k, d_v));
+    size_t b = max_size(max_size(d_in * max_size(d_k, d_v), d_v * merge), d_k * m);
     const size_t all_z = rows * (size_t)layer->h * d_v;
+    if (layer_is_latent(layer)) {
+        const size_t rank = (size_t)layer->latent.rank, q_rank = (size_t)layer->latent.q_rank;
+        const size_t head = (size_t)layer->latent.d_head, value = (size_t)layer->latent.d_value;
+        a = max_size(a, max_size(rows, m) * (d_in + q_rank + head + value));
+        b = max_size(b, (d_in + q_rank) * (q_rank + head + d_k) + rank * (head + value) + value * merge);
+        p->up = make_pair(work, rows * value);
+        p->up_open = pool_doubles(work, rows * value);
+        p->stage = make_pair(work, max_size(rows, m) * (q_rank + head + d_k));
+        p->stage_size = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k + value));
+        p->stage_value = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k));
+        p->of_stage = make_operand(work, max_size(rows, m), q_rank + head + rank);
+        p->no_bias = pool_doubles(work, q_rank + head + d_k + value);
+    }
     make_bounds(p, y, reference->attn != NULL ? attn : 0, reference->lse != NULL ? lse : 0);
     const struct { double **to; size_t count; } arrays[] = {
         {&p->y_squares, y},        {&p->y_size, y},           {&p->absolute_a, a},      {&p->absolute_b, b},
@@ -362,7 +376,7 @@ static void projection_error(struct propagation *p, struct pair error, double *s
 /* Number of products that one element of y sums */
 static size_t merge_length(const struct layer *layer)
 {
-    return (size_t)(layer->w_o == W_O_CONV ? layer->conv_width * layer->d_v : layer->h * layer->d_v);
+    return (size_t)(layer->w_o == W_O_CONV ? layer->conv_width * layer->d_v : layer->h * layer_z_width(layer));
 }
 
 /* gamma of the sum for one element of y: its products, the bias, the store, and H once. Each tap of a convolution is a
@@ -377,7 +391,8 @@ static double merge_gamma(const struct propagation *p)
 static void merge_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head)
 {
     const struct layer *layer = p->layer;
-    const size_t d_v = (size_t)layer->d_v, count = reference->z_rows.count * d_v, d_model = (size_t)layer->d_model;
+    const size_t d_v = (size_t)layer_z_width(layer), count = reference->z_rows.count * d_v;
+    const size_t d_model = (size_t)layer->d_model;
     const size_t conv_columns = (size_t)layer->conv_width * (d_model / (size_t)layer->h);
     const size_t weights = d_v * (layer->w_o == W_O_CONV ? conv_columns : d_model);
     const size_t offset = head->b * reference->y_rows.count * (size_t)layer->d_out;
@@ -555,6 +570,178 @@ static void start_exact(struct propagation *p, const struct reference_head *head
     memset(p->v_open, 0, rows);
 }
 
+static struct pair pair_from(struct pair pair, size_t at)
+{
+    return (struct pair){pair.worst + at, pair.drawn + at};
+}
+
+/* ---- latent attention ---- */
+
+/* rows [d] of errors become what the next product reads: no errors in common, which are in `drawn` */
+static void stage_operand(struct propagation *p, const struct pair error, size_t row, size_t columns, size_t rows,
+                          const double *common, const double *value)
+{
+    for (size_t r = 0; r < rows; r++) {
+        p->of_stage.common[r] = 0;
+        p->of_stage.open[r] = 0;
+        for (size_t c = 0; c < columns; c++) {
+            const size_t from = r * row + c, to = r * columns + c;
+            const double shared = common != NULL ? common[r] * fabs(value[to]) : 0;
+            p->of_stage.worst[to] = error.worst[from];
+            p->of_stage.squares[to] = square(error.drawn[from]) + square(shared);
+            p->of_stage.drawn[to] = sqrt(p->of_stage.squares[to]);
+        }
+    }
+}
+
+static void settle(const struct propagation *p, const struct pair error, size_t count)
+{
+    for (size_t at = 0; at < count; at++)
+        error.drawn[at] = fmin(error.drawn[at], p->shared * error.worst[at]);
+}
+
+/* Norm or rotation of columns first … of rows of `row` columns */
+static void finish_columns_errors(struct propagation *p, const struct layer *layer, const struct finish *of,
+                                  const struct pair error, size_t row, size_t first, double factor, size_t depth,
+                                  double *common, unsigned char *open)
+{
+    double *const work = memory_get(2 * of->rows * of->d + of->rows, sizeof *work);
+    double *const worst = work, *const drawn = work + of->rows * of->d, *const ignored = drawn + of->rows * of->d;
+    const struct finish_error e = {.layer = layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
+                                   .lambda = LAMBDA, .most = p->shared, .depth = depth, .worst = worst, .drawn = drawn,
+                                   .common = common != NULL ? common : ignored, .open = open};
+    for (size_t at = 0; at < of->rows * of->d; at++) {
+        worst[at] = error.worst[at / of->d * row + first + at % of->d];
+        drawn[at] = error.drawn[at / of->d * row + first + at % of->d];
+    }
+    finish_errors(&e);
+    for (size_t at = 0; at < of->rows * of->d; at++) {
+        error.worst[at / of->d * row + first + at % of->d] = worst[at];
+        error.drawn[at / of->d * row + first + at % of->d] = drawn[at];
+    }
+    free(work);
+}
+
+/* c q' of a head: x W_DQ, its norm, W_Q, rotation, W_UK, each with the errors of what it reads */
+static void latent_query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of,
+                                double c)
+{
+    struct latent *const l = head->latent;
+    const struct layer *layer = p->layer;
+    const size_t rows = of->count, q_rank = (size_t)layer->latent.q_rank, from = (size_t)layer->latent.d_latent;
+    const size_t d_head = (size_t)layer->latent.d_head, nope = (size_t)layer->latent.d_nope, d_k = (size_t)layer->d_k;
+    const size_t rank = (size_t)layer->latent.rank, dims = (size_t)layer->rope.dims;
+    const struct layer turn = l->turn;
+    const double more = block_more_roundings(p->plain);
+    gather_operand(p, &p->x, head, 0, (size_t)layer->d_model, of->row, rows);
+    memset(p->q_open, 0, rows);
+    for (size_t r = 0; r < rows; r++)
+        p->q_common[r] = p->x.common != NULL ? p->x.common[r] : 0;
+    const struct operand *made = &p->x;
+    if (q_rank > 0) {
+        const struct projection down = {.a = head->x, .w = l->w_dq, .b = p->no_bias, .rows = rows,
+                                        .in = (size_t)layer->d_model, .d = q_rank, .operand = &p->x,
+                                        .tensor = TENSOR_W_DQ};
+        projection_error(p, p->stage, p->stage_size, l->q.from, &down, 1, 2, false);
+        settle(p, p->stage, rows * q_rank);
+        for (size_t r = 0; r < rows; r++)
+            p->q_open[r] |= overflows(p->stage_size + r * q_rank, 1 + gamma_of(down.in + 2 + (size_t)more), q_rank) ||
+                            (p->x.open != NULL && p->x.open[r]);
+        finish_columns_errors(p, &l->norm_q, &l->q, p->stage, q_rank, 0, 1, down.in, p->q_common, p->q_open);
+        stage_operand(p, p->stage, q_rank, q_rank, rows, p->q_common, l->latent_q);
+        made = &p->of_stage;
+    }
+    const struct projection heads = {.a = l->latent_q, .w = l->w_q, .b = p->no_bias, .rows = rows, .in = from,
+                                     .d = d_head, .operand = made, .tensor = TENSOR_W_Q};
+    for (size_t at = 0; at < rows * d_head; at++)
+        p->stage_value[at] = at % d_head < nope ? l->heads[at]
+                                                : l->turn_q.from[at / d_head * dims + at % d_head - nope];
+    projection_error(p, p->stage, p->stage_size, p->stage_value, &heads, c, 5, true);
+    settle(p, p->stage, rows * d_head);
+    for (size_t r = 0; r < rows; r++)
+        p->q_open[r] |= overflows(p->stage_size + r * d_head, (1 + gamma_of(from + 5 + (size_t)more)) * fmax(1, c),
+                                  d_head) || (made->open != NULL && made->open[r]);
+    finish_columns_errors(p, &turn, &l->turn_q, p->stage, d_head, nope, c, from, NULL, p->q_open);
+    for (size_t at = 0; at < rows * dims; at++) {
+        const size_t to = at / dims * d_k + rank + at % dims, of_head = at / dims * d_head + nope + at % dims;
+        p->q.worst[to] = p->stage.worst[of_head];
+        p->q.drawn[to] = p->stage.drawn[of_head];
+        p->q_size[to] = p->stage_size[of_head];
+    }
+    double *const scaled = memory_get(rows * (nope + rank) + nope * rank, sizeof *scaled);
+    double *const value = scaled + rows * nope, *const w = value + rows * rank;
+    for (size_t at = 0; at < rows * nope; at++)
+        scaled[at] = c * l->heads[at / nope * d_head + at % nope];
+    for (size_t at = 0; at < rows * rank; at++)
+        value[at] = c * head->q[at / rank * d_k + at % rank];
+    for (size_t at = 0; at < nope * rank; at++)
+        w[at] = l->w_uk[at % rank * nope + at / rank];
+    stage_operand(p, p->stage, d_head, nope, rows, NULL, NULL);
+    const struct projection absorbed = {.a = scaled, .w = w, .b = p->no_bias, .rows = rows, .in = nope, .d = rank,
+                                        .operand = &p->of_stage, .tensor = TENSOR_W_UK};
+    projection_error(p, p->stage, p->stage_size, value, &absorbed, 1, 2, false);
+    settle(p, p->stage, rows * rank);
+    for (size_t at = 0; at < rows * rank; at++) {
+        p->q.worst[at / rank * d_k + at % rank] = p->stage.worst[at];
+        p->q.drawn[at / rank * d_k + at % rank] = p->stage.drawn[at];
+        p->q_size[at / rank * d_k + at % rank] = p->stage_size[at];
+    }
+    for (size_t r = 0; r < rows; r++)
+        p->q_open[r] |= overflows(p->stage_size + r * rank, 1 + gamma_of(nope + 2 + (size_t)more), rank);
+    free(scaled);
+}
+
+/* [c, k_r]: x W_DKV, the norm of its first columns, rotation of the others */
+static void latent_key_errors(struct propagation *p, const struct reference_head *head)
+{
+    struct latent *const l = head->latent;
+    const size_t in = (size_t)p->layer->d_model, d_k = (size_t)p->layer->d_k, rank = (size_t)p->layer->latent.rank;
+    const size_t cached = head->cached, fresh = head->keys - cached;
+    const struct pair of_k = pair_from(p->k, cached * d_k);
+    const struct layer turn = l->turn;
+    double *const value = memory_get(fresh * d_k, sizeof *value);
+    const struct projection down = {.a = head->s, .w = l->w_dkv, .b = p->no_bias, .rows = fresh, .in = in, .d = d_k,
+                                    .operand = &p->s, .tensor = TENSOR_W_DKV};
+    if (cached > 0)
+        start_exact(p, head, cached);
+    gather_operand(p, &p->s, head, 0, in, NULL, fresh);
+    for (size_t at = 0; at < fresh * d_k; at++)
+        value[at] = at % d_k < rank ? l->kv.from[at / d_k * rank + at % d_k]
+                                    : l->turn_k.from[at / d_k * (d_k - rank) + at % d_k - rank];
+    projection_error(p, of_k, p->k_size + cached * d_k, value, &down, 1, 2, false);
+    settle(p, of_k, fresh * d_k);
+    for (size_t j = cached; j < head->keys; j++) {
+        p->k_open[j] = overflows(p->k_size + j * d_k, 1 + gamma_of(in + 2 + (size_t)block_more_roundings(p->plain)),
+                                 d_k) || (p->s.open != NULL && p->s.open[j - cached]);
+        p->k_common[j] = p->s.common != NULL ? p->s.common[j - cached] : 0;
+    }
+    finish_columns_errors(p, &l->norm_kv, &l->kv, of_k, d_k, 0, 1, in, p->k_common + cached, p->k_open + cached);
+    finish_columns_errors(p, &turn, &l->turn_k, of_k, d_k, rank, 1, in, NULL, p->k_open + cached);
+    free(value);
+}
+
+/* z W_UV, of z with its errors, in place of z */
+static void latent_sum_errors(struct propagation *p, const struct reference *reference,
+                              const struct reference_head *head)
+{
+    const size_t rows = reference->z_rows.count, rank = (size_t)p->layer->d_v;
+    const size_t d = (size_t)p->layer->latent.d_value;
+    stage_operand(p, p->z, rank, rank, rows, NULL, NULL);
+    const struct projection up = {.a = head->z, .w = head->latent->w_uv, .b = p->no_bias, .rows = rows, .in = rank,
+                                  .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV};
+    projection_error(p, p->up, p->stage_size, head->latent->up, &up, 1, 2, false);
+    for (size_t r = 0; r < rows; r++) {
+        double most = 0;
+        for (size_t c = 0; c < rank; c++)
+            most = fmax(most, p->z_open[r * rank + c]);
+        const bool open = overflows(p->stage_size + r * d,
+                                    1 + gamma_of(rank + 2 + (size_t)block_more_roundings(p->plain)), d);
+        fill(p->up_open + r * d, fmax(most, open), d);
+        if (most > 0 || open)
+            fill(p->up.drawn + r * d, INFINITY, d);
+    }
+}
+
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
 static void query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of, double c)
 {
@@ -563,6 +750,10 @@ static void query_errors(struct propagation *p, const struct reference_head *hea
     const size_t rows = of->count, d_in = (size_t)p->layer->d_in_q;
     if (p->layer->projected) {
         given_query_errors(p, head, rows, c);
+        return;
+    }
+    if (head->latent != NULL) {
+        latent_query_errors(p, head, of, c);
         return;
     }
     errors_of_all(p, head, false, of->row, rows);
@@ -585,11 +776,6 @@ static void query_errors(struct propagation *p, const struct reference_head *hea
         p->q_common[r] = p->x.common != NULL ? p->x.common[r] : 0;
     }
     finish_row_errors(p, &head->finish_q, p->q, c, q.in, false, p->q_common, p->q_open);
-}
-
-static struct pair pair_from(struct pair pair, size_t at)
-{
-    return (struct pair){pair.worst + at, pair.drawn + at};
 }
 
 /* Keys or values that are normed rows of x; `d` columns of each, of which the last may be an indicator */
@@ -847,7 +1033,7 @@ static void observe(void *context, const struct reference *reference, const stru
     const struct reference_head *head = &p->folded.head;
     query_errors(p, head, &reference->z_rows, c);
     if (head->new_kv)
-        key_value_errors(p, head);
+        (head->latent != NULL ? latent_key_errors : key_value_errors)(p, head);
     if (head->new_kv && layer_stores_cache(p->layer))
         round_errors(p, head);
     if (head->new_kv && layer_has_cache(p->layer))
@@ -871,7 +1057,18 @@ static void observe(void *context, const struct reference *reference, const stru
     } else {
         propagation_attention(p, reference, head);
     }
-    if (head->all_z == NULL)
+    if (head->latent != NULL) {
+        const struct pair z = p->z;
+        double *const open = p->z_open;
+        struct reference_head merged = *head;
+        latent_sum_errors(p, reference, head);
+        merged.z = head->latent->up;
+        p->z = p->up;
+        p->z_open = p->up_open;
+        merge_errors(p, reference, &merged);
+        p->z = z;
+        p->z_open = open;
+    } else if (head->all_z == NULL)
         merge_errors(p, reference, head);
     else
         keep_errors(p, head, rows);

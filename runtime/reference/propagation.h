@@ -61,6 +61,10 @@ struct propagation {
         double *worst, *squares;     /* [rows][heads d_k] */
     } all[2];                        /* rms_all: what errors of x add to all heads' columns of queries, of keys; else
                                       * NULL */
+    /* latent attention: z W_UV; of one product after another errors, sizes and values, and the errors that it reads */
+    struct pair up, stage;
+    double *up_open, *stage_size, *stage_value, *no_bias;
+    struct operand of_stage;
     double *z_open;                  /* [rows][d_v]: as y_open */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */

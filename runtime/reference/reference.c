@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "dropout.h"
+#include "latent.h"
 #include "product.h"
 #include "recurrent.h"
 #include "spec/score.h"
@@ -181,7 +182,7 @@ void reference_projection(double *out, const struct layer *layer, const float *w
 
 void reference_output(double *out, const struct layer *layer, const float *w, size_t i)
 {
-    const size_t h = (size_t)layer->h, d_v = (size_t)layer->d_v, d_model = (size_t)layer->d_model;
+    const size_t h = (size_t)layer->h, d_v = (size_t)layer_z_width(layer), d_model = (size_t)layer->d_model;
     if (layer->w_o == W_O_DENSE) {
         for (size_t r = 0; r < d_v; r++)
             for (size_t c = 0; c < d_model; c++)
@@ -214,7 +215,7 @@ static struct reference_head head_make(struct pool *pool, const struct layer *la
     head.w_q = pool_doubles(pool, d_in_q * d_k);
     head.w_k = pool_doubles(pool, d_in_kv * d_k);
     head.w_v = pool_doubles(pool, d_in_kv * d_v);
-    head.w_o = pool_doubles(pool, d_v * merge);
+    head.w_o = pool_doubles(pool, (size_t)layer_z_width(layer) * merge);
     head.b_q = pool_doubles(pool, d_k);
     head.b_k = pool_doubles(pool, d_k);
     head.b_v = pool_doubles(pool, d_v);
@@ -252,7 +253,9 @@ static struct reference_head head_make(struct pool *pool, const struct layer *la
         head.whole_z = pool_doubles(pool, rows * (size_t)layer->h * d_v);
     }
     head.visible = pool_get(pool, rows * m, 1);
-    if (layer_finishes(layer)) {
+    if (layer_is_latent(layer))
+        head.latent = latent_make(pool, layer, rows, in->m, m);
+    else if (layer_finishes(layer)) {
         head.finish_q = finish_make(pool, layer, rows, (size_t)layer->h);
         head.finish_k = finish_make(pool, layer, in->m, (size_t)layer->h_kv);
     }
@@ -351,6 +354,10 @@ static void project_head_queries(struct reference_head *head, const struct layer
         return;
     }
     gather_tokens(head->x, head, layer, in, TENSOR_X, layer->split ? head->i * d_in : 0, d_in, rows->row, rows->count);
+    if (head->latent != NULL) {
+        latent_queries(head->latent, layer, in, head->x, rows->count, head->i, head->q);
+        return;
+    }
     reference_projection(head->w_q, layer, inputs_floats(in, TENSOR_W_Q), d_in, d_k, head->i, (size_t)layer->h);
     gather_bias(head->b_q, inputs_floats(in, TENSOR_B_Q), d_k, head->i);
     project(head->q, head->x, head->w_q, head->b_q, rows->count, d_in, d_k);
@@ -359,8 +366,10 @@ static void project_head_queries(struct reference_head *head, const struct layer
 static void project_queries(struct reference_head *head, const struct layer *layer, const struct inputs *in,
                             const struct rows *rows)
 {
-    struct finish *of = &head->finish_q;
+    struct finish *of = head->latent != NULL ? &head->latent->turn_q : &head->finish_q;
     const size_t i = head->i;
+    if (head->latent != NULL)
+        of->rows = rows->count;
     if (i == 0)
         turn_rows(of, layer, in, head->b, rows);
     for (head->i = 0; i == 0 && of->all != NULL && head->i < (size_t)layer->h; head->i++) {
@@ -369,7 +378,7 @@ static void project_queries(struct reference_head *head, const struct layer *lay
     }
     head->i = i;
     project_head_queries(head, layer, in, rows);
-    if (layer_finishes(layer))
+    if (layer_finishes(layer) && head->latent == NULL)
         finish(of, layer, in, head->q, i, TENSOR_G_Q, TENSOR_C_Q);
     if (head->exact_q != NULL)
         memcpy(head->exact_q, head->q, rows->count * (size_t)layer->d_k * sizeof *head->q);
@@ -407,6 +416,10 @@ static void project_head_keys(struct reference_head *head, const struct layer *l
     }
     const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K, b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
     gather_tokens(head->s, head, layer, in, inputs_source(layer), layer->split ? i * d_in : 0, d_in, NULL, fresh);
+    if (head->latent != NULL) {
+        latent_keys(head->latent, layer, in, head->s, fresh, k);
+        return;
+    }
     reference_projection(head->w_k, layer, inputs_floats(in, w_k), d_in, d_k, i, h_kv);
     gather_bias(head->b_k, inputs_floats(in, b_k), d_k, i);
     project(k, head->s, head->w_k, head->b_k, fresh, d_in, d_k);
@@ -431,7 +444,7 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     const size_t h_kv = (size_t)layer->h_kv, i = head->i * h_kv / (size_t)layer->h;
     const size_t fresh = head->keys - head->cached;
     double *k = head->k + head->cached * (size_t)layer->d_k, *v = head->v + head->cached * d_v;
-    struct finish *of = &head->finish_k;
+    struct finish *of = head->latent != NULL ? &head->latent->turn_k : &head->finish_k;
     of->rows = fresh;
     if (head->i == 0)
         turn_rows(of, layer, in, head->b, NULL);
@@ -442,7 +455,7 @@ static void project_keys_values(struct reference_head *head, const struct layer 
     if (layer_has_cache(layer))
         gather_cached(head, layer, in, i);
     project_head_keys(head, layer, in, i);
-    if (layer_finishes(layer))
+    if (layer_finishes(layer) && head->latent == NULL)
         finish(of, layer, in, k, i, TENSOR_G_K, TENSOR_C_K);
     if (layer->identity) {
         gather_identity(v, head, layer, in, layer->split ? i * d_in : 0, d_v, fresh);
@@ -512,17 +525,30 @@ static void score_pair(struct reference_head *head, const struct layer *layer, c
 static void score(struct reference_head *head, const struct layer *layer, const struct inputs *in,
                   const struct rows *rows)
 {
-    const size_t keys = head->keys, d_k = (size_t)layer->d_k;
+    const bool latent = head->latent != NULL; /* by its definition, with keys of heads */
+    const size_t keys = head->keys, d_k = (size_t)(latent ? layer->latent.d_head : layer->d_k);
+    const double *const q = latent ? head->latent->heads : head->q;
+    const double *const k = latent ? head->latent->head_keys : head->k;
     double *kt = memory_get(d_k * keys, sizeof *kt);
     for (size_t j = 0; j < keys; j++)
         for (size_t d = 0; d < d_k; d++)
-            kt[d * keys + j] = head->k[j * d_k + d];
+            kt[d * keys + j] = k[j * d_k + d];
     memset(head->scores, 0, rows->count * keys * sizeof *head->scores);
-    product_add(head->scores, keys, head->q, d_k, kt, keys, rows->count, d_k, keys);
+    product_add(head->scores, keys, q, d_k, kt, keys, rows->count, d_k, keys);
     free(kt);
     for (size_t r = 0; r < rows->count; r++)
         for (size_t j = 0; j < keys; j++)
             score_pair(head, layer, in, r * keys + j, rows->row[r], j);
+}
+
+/* The weighted sum of values of a head, by its definition */
+static void sum_values(struct reference_head *head, size_t d_value, size_t row)
+{
+    double *const z = head->latent->up + row * d_value;
+    memset(z, 0, d_value * sizeof *z);
+    for (size_t j = 0; j < head->keys; j++)
+        if (head->visible[row * head->keys + j])
+            axpy(z, head->weights[row * head->keys + j], head->latent->values + j * d_value, d_value);
 }
 
 /* weights = softmax of the visible scores; z = weights v. A visible NaN reaches every weight through the sum. */
@@ -573,7 +599,7 @@ static void gate_head(struct reference_head *head, const struct layer *layer, co
 void reference_merge(const struct reference *reference, const struct layer *layer, const struct inputs *in, size_t b,
                      size_t i, const double *z, const double *w, double *y)
 {
-    const size_t d_v = (size_t)layer->d_v, d_out = (size_t)layer->d_out;
+    const size_t d_v = (size_t)layer_z_width(layer), d_out = (size_t)layer->d_out;
     const size_t width = (size_t)(layer->d_model / layer->h); /* of a convolution's block */
     const struct rows *y_rows = &reference->y_rows, *z_rows = &reference->z_rows;
     if (layer->w_o == W_O_DENSE) {
@@ -679,6 +705,8 @@ static void compute_head(struct reference *reference, struct reference_head *hea
         store_cache(reference, layer, in, head);
     if (head->new_kv)
         take_values(head, layer);
+    if (head->latent != NULL)
+        latent_expand(head->latent, layer, head->k, head->keys);
     if (head->new_kv)
         round_keys_values(head, layer, in);
     head->sink = layer->sink ? (double)inputs_floats(in, TENSOR_SINK)[head->i] : -INFINITY;
@@ -688,6 +716,8 @@ static void compute_head(struct reference *reference, struct reference_head *hea
             head->kept[r * head->keys + j] = dropout_factor(layer, in, head->b, head->i, reference->z_rows.row[r], j);
     for (size_t r = 0; r < reference->z_rows.count; r++)
         attend(head, (size_t)layer->d_v, r);
+    for (size_t r = 0; head->latent != NULL && r < reference->z_rows.count; r++)
+        sum_values(head, (size_t)layer->latent.d_value, r);
     gate_head(head, layer, in, reference->z_rows.count);
     const bool last = head->i + 1 == h;
     if (head->all_z != NULL)
@@ -704,7 +734,8 @@ static void compute_head(struct reference *reference, struct reference_head *hea
         observer(context, reference, head);
     double *const y = reference_attention(reference) + head->b * reference->y_rows.count * (size_t)layer->d_out;
     if (head->all_z == NULL)
-        reference_merge(reference, layer, in, head->b, head->i, head->z, head->w_o, y);
+        reference_merge(reference, layer, in, head->b, head->i, head->latent != NULL ? head->latent->up : head->z,
+                        head->w_o, y);
     for (size_t i = 0; head->all_z != NULL && last && i < h; i++) {
         reference_take_head(head->z, head->whole_z, layer, i, reference->z_rows.count);
         reference_output(head->w_o, layer, inputs_floats(in, TENSOR_W_O), i);

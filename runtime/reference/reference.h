@@ -61,6 +61,7 @@ struct reference_head {
     double *kept;                     /* [rows][keys] dropout's factors on them; NULL: none */
     double *lse;                      /* [rows] logarithm of the sum of exponentials; -infinity: no summand */
     double *z;                        /* [rows][d_v] */
+    struct latent *latent;            /* of latent attention; NULL: it is another */
     double *w_gate, *b_gate, *gates;  /* [d_model][g], [g], [rows][g] x W + b, g numbers that gate a head's z; NULL: */
     double *bare_z;                   /* none; z before it is gated */
     double *all_z, *whole_z;          /* [rows][h d_v] under precision: z of all heads so far; and rounded, as W_O

@@ -126,7 +126,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached, blocks, rows, states, train, fast, whole, shared;
+    bool print, cached, blocks, rows, states, train, fast, whole, shared, latent;
 };
 
 /* What decides the sizes. */
@@ -545,6 +545,13 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->qk_norm_eps = d->qk_norm == NULL ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
     d->beta_scale = d->rule == NULL || strstr(d->rule, "delta") ? REAL(dice, 0.3, 2, 0.5, 1.25) : 0;
     d->weight_layout = chance(dice, 0.4) ? "out_in" : NULL;
+    d->weight_type = chance(dice, 0.6) ? NULL : WORD(dice, "bf16", "f16", "i8", "i4");
+    if (chance(dice, 0.5))
+        draw_block(dice, d);
+    if (is(d->block, "parallel")) {
+        d->block = "pre";
+        d->norm_shared = NULL;
+    }
 }
 
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
@@ -609,6 +616,33 @@ static void draw_shared(struct dice *dice, struct draft *d)
     d->w_v = "keys";
     d->d_v = chance(dice, 0.3) ? 0 : between(dice, 1, width);
     d->width = d->d_k > 0 ? NULL : d->width;
+}
+
+/* Keys of one latent and a rotated part, in place of what attends; its masks, cache, block and lengths stay. */
+static void draw_latent(struct dice *dice, struct draft *d)
+{
+    d->input = d->heads = d->attention = d->w_k = d->w_v = d->w_o = d->width = d->bias = d->qk_norm = d->gate = NULL;
+    d->qk_norm_gains = d->qk_norm_bias = d->precision = d->weight_type = d->tensor_type = NULL;
+    d->fold = NULL;
+    d->offset = d->cache == NULL ? NULL : d->offset;
+    d->h_kv = d->d_source = d->source_len = d->conv_width = 0;
+    d->qk_norm_eps = REAL(dice, 0.3, 1e-12, 1e-5, 0.01);
+    if (d->d_model == 0)
+        d->d_model = near_edge(dice, 130);
+    if (d->h > 16)
+        d->h = 16;
+    d->kv_rank = near_edge(dice, 70);
+    d->q_rank = chance(dice, 0.6) ? near_edge(dice, 70) : 0;
+    d->rope = WORD(dice, "half", "interleaved");
+    d->rope_dims = 2 * between(dice, 1, 20);
+    d->d_k = d->rope_dims + near_edge(dice, 40);
+    d->d_v = near_edge(dice, 40);
+    d->rope_sections[0] = d->rope_factors[0] = d->rope_long_factors[0] = '\0';
+    d->rope_section_order = d->rope_scaling = NULL;
+    d->rope_factor = d->rope_original_len = d->rope_low = d->rope_high = d->rope_attention_factor = 0;
+    d->rope_beta_fast = d->rope_beta_slow = 0;
+    d->rope_truncate = NULL;
+    d->rope_len = 0;
 }
 
 /* Wide and long enough for fast products, of those that may have them */
@@ -707,6 +741,10 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     struct dice of_keys = {mix(dice->state ^ 0x6B657973)}; /* likewise */
     if ((chance(&of_keys, 0.1) || options->shared) && d->layer == NULL && !d->train && !d->source_kept)
         draw_shared(&of_keys, d);
+    struct dice of_latent = {mix(dice->state ^ 0x6C6174656E74)}; /* likewise */
+    if ((chance(&of_latent, 0.05) || options->latent) && d->layer == NULL && !d->train &&
+        (options->latent || !is(d->input, "projected")))
+        draw_latent(&of_latent, d);
     struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
     const bool words = is(d->precision, "i16");
     const bool may = d->cache == NULL && !d->train && d->weight_type == NULL && words;
@@ -1190,8 +1228,11 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, split", d->train && is(d->input, "split")) F("train, tied", d->train && d->w_k) \
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
+    F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
     F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
+    F("recurrent, block", is(d->layer, "recurrent") && d->block != NULL) \
+    F("recurrent, narrow weights", is(d->layer, "recurrent") && d->weight_type != NULL) \
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
     F("convolution of x", is(d->layer, "conv")) F("convolution, padding", is(d->layer, "conv") && d->pad_rows) \
     F("convolution of many taps", is(d->layer, "conv") && d->conv_taps > 8) \
@@ -1316,11 +1357,11 @@ static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
           "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--states] [--train] [--whole]\n"
-          "             [--shared] [--print]\n"
+          "             [--shared] [--latent] [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
           "--blocks all that can be stand in a block, with --rows they have no attention, with --states a state,\n"
           "with --train all have gradients, with --whole products are of whole numbers, with --shared values are columns of\n"
-          "the keys. The first compiler gets most of them.\n"
+          "the keys, with --latent they have latents. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -1343,7 +1384,7 @@ static bool parse(struct options *options, int argc, char **argv)
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
                                           {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"rows", 0, NULL, 'r'},
                                           {"states", 0, NULL, 'S'}, {"train", 0, NULL, 't'},
-                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'}, {"shared", 0, NULL, 'K'},
+                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'}, {"shared", 0, NULL, 'K'}, {"latent", 0, NULL, 'L'},
                                           {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
@@ -1370,6 +1411,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'F': options->fast = true; break;
         case 'w': options->whole = true; break;
         case 'K': options->shared = true; break;
+        case 'L': options->latent = true; break;
         default: good = false;
         }
     options->seed = seed;

@@ -330,7 +330,8 @@ static const struct {
     {"qk_norm_gains", "*;qk_norm=rms", "shared", "heads"}, {"qk_norm_bias", "*;qk_norm=layer", "true", "false"},
     {"=rope_sections", "*;rope=half;rope_dims=6;rope_positions=given", "1, 2", "2, 1"},
     {"=rope_section_order", "*;rope=half;rope_dims=4;rope_positions=given;rope_sections=1, 1", "contiguous", "interleaved"},
-    {"gate", "*", "none", "features"},
+    {"gate", "*", "none", "features"}, {"kv_rank", "*;rope=half;rope_dims=8", "16", "24"},
+    {"q_rank", "*;rope=half;rope_dims=8;kv_rank=16", "8", "12"},
     {"=weight_layout", "*", "in_out", "out_in"}, {"weight_type", "*", "f32", "bf16"}, {"precision", "*", "f32", "i8"},
     {"tensor_type", "*", "f32", "bf16"}, {"=table.bias", "*;score=s + bias[i]", "4", "4"},
 };
