@@ -849,9 +849,19 @@ def one(name, seed, attngen):
         return about, "agreed" if worst <= CLOSE else f"wrong: off by {worst:.1e}", worst
 
 
+def strangers(attngen):
+    """Classes that attngen import --list names and transformers does not have"""
+    text = subprocess.run([attngen, "import", "--list"], capture_output=True, text=True).stdout
+    return [name for line in text.splitlines() for name in line.replace(" (published name)", "()").split()[1:]
+            if not name.endswith("()") and not hasattr(t, name)]
+
+
 def main(words):
     torch.set_num_threads(1)
     attngen, count, bad = words[1], int(words[2]), 0
+    for name in strangers(attngen):
+        print(f"  {name} is listed, and transformers does not have it")
+        bad += 1
     for word in words[3:] or FAMILIES:
         name, _, seed = word.partition("=")
         found, worst = {}, 0
