@@ -40,6 +40,8 @@ local families = {
     dinov2 = {"dinov2", "Dinov2"}, dinov2_with_registers = {"dinov2", "Dinov2WithRegisters"},
     clip = {"clip", "CLIP"}, clip_text_model = {"clip", "CLIP"}, clip_vision_model = {"clip", "CLIP"},
     qwen3_next = {"qwen3_5", "Qwen3Next"}, qwen3_5 = {"qwen3_5", "Qwen3_5"},
+    minicpm3 = {"minicpm3", "MiniCPM3"}, deepseek_v2 = {"minicpm3", "DeepseekV2"},
+    deepseek_v3 = {"minicpm3", "DeepseekV3"},
     qwen3_5_text = {"qwen3_5", "Qwen3_5"}, olmo_hybrid = {"olmo_hybrid", "OlmoHybrid"},
 }
 
