@@ -414,6 +414,9 @@ local function check_layer(stack, section, spec)
             wrong(place, "a call of %s brings %s, which NAME_model.c does not give it", spec.file, t.name)
         end
     end
+    if spec.state_bytes > 0 and spec.cache_type ~= "f32" then
+        wrong(place, "%s has states of %s; a model's are f32, so leave cache_type out", spec.file, spec.cache_type)
+    end
     local source = value_of(section, "source")
     if spec.cross ~= (source ~= nil) or (source and (source ~= "encoder" or stack.name ~= "decoder")) then
         wrong(place, "%s", spec.cross and "cross-attention needs source = encoder, in the decoder" or

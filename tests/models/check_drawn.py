@@ -489,7 +489,7 @@ def _(r):
 def _(r):
     of = hybrid(r)
     if r.random() < 0.5:
-        of.pop("rope_parameters")
+        of["rope_parameters"] = r.choice([None, {"rope_type": "default", "rope_theta": None}])
     return {**of, **some(
         r, attention_bias=[True, False], linear_allow_neg_eigval=[True, False, ...]), "pad_token_id": 0, "eos_token_id": 1}
 

@@ -29,6 +29,7 @@ from safetensors.torch import load_file, save_file
 from transformers.configuration_utils import PreTrainedConfig
 
 import check_import
+import gated_delta
 
 LLAMA = dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, intermediate_size=20,
              vocab_size=23, max_position_embeddings=40)
@@ -335,7 +336,8 @@ class Ladder:
                 return folder, False
             save_file(tensors, path, metadata={"format": "pt"})
         try:
-            return folder, kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+            return folder, gated_delta.use(
+                kind.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")).eval()
         except Exception:
             return folder, None
 

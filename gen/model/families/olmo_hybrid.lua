@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- OLMo Hybrid: OLMo 2's attention in every fourth layer, without rotation unless rope_parameters are there, and
--- recurrent layers with norms before their parts in the others.
+-- OLMo Hybrid: OLMo 2's attention in every fourth layer, without rotation where rope_theta is null, and recurrent
+-- layers with norms before their parts in the others.
 
 return function(m)
     local c = m.config
@@ -13,7 +13,11 @@ return function(m)
         return m:has(at .. published .. ".weight") and published or other
     end
     local function second(at) return named(at, "feedforward_layer_norm", "post_attention_layernorm") end
-    local turned = c:get("rope_parameters") ~= nil
+    local rope = c:inner("rope_parameters")
+    local turned = (rope or c).object.rope_theta ~= m.null
+    for key in pairs(not turned and rope and rope.object or {}) do
+        rope:ignore(key)
+    end
     m:base("olmo2")(m, {
         norms = function(at) return {n1 = second(at), n2 = "post_feedforward_layernorm"} end,
         labels = "", eps = 1e-6, turned = function() return turned end,
