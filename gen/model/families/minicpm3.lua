@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- MiniCPM 3, and DeepSeek V2 and V3 without experts: Llama with latent attention (docs/latent.md). MiniCPM 3 has factors
--- too.
+-- MiniCPM 3, and DeepSeek V2 and V3 without experts: Llama with latent attention (docs/latent.md). MiniCPM 3 has
+-- factors too.
 
 return function(m)
     local c, mini = m.config, m.kind == "minicpm3"
@@ -8,12 +8,13 @@ return function(m)
     local layers = c:layers("num_hidden_layers", mini and 62 or v3 and 61 or 32)
     local dense = mini or c:size("first_k_dense_replace", v3 and 3 or 0, 0) >= layers
     if not dense then
-        c:wrong("first_k_dense_replace", "is less than the %d layer%s, and those behind it have experts; they are not built",
-                layers, layers == 1 and "" or "s")
+        c:wrong("first_k_dense_replace", "is less than the %d layer%s, and those behind it have experts; they are not " ..
+                "built", layers, layers == 1 and "" or "s")
     end
     c:ignore("head_dim num_key_value_heads qk_head_dim moe_intermediate_size n_shared_experts n_routed_experts " ..
              "routed_scaling_factor n_group topk_group num_experts_per_tok norm_topk_prob output_router_logits " ..
-             "topk_method aux_loss_alpha seq_aux moe_layer_freq scoring_func num_mtp_layers num_nextn_predict_layers " ..
+             "topk_method aux_loss_alpha seq_aux moe_layer_freq scoring_func num_mtp_layers " ..
+             "num_nextn_predict_layers " ..
              "ep_size router_aux_loss_coef mlp_layer_types qk_nope_head_dim first_k_dense_replace")
     local h = c:size("num_attention_heads", mini and 40 or v3 and 128 or 32)
     local rank, q_rank = c:size("kv_lora_rank", mini and 256 or 512), c:size("q_lora_rank", false)
