@@ -8,8 +8,8 @@ return function(m)
     local layers = c:layers("num_hidden_layers", mini and 62 or v3 and 61 or 32)
     local dense = mini or c:size("first_k_dense_replace", v3 and 3 or 0, 0) >= layers
     if not dense then
-        c:wrong("first_k_dense_replace", "is less than the %d layer%s, and those behind it have experts; they are not " ..
-                "built", layers, layers == 1 and "" or "s")
+        c:wrong("first_k_dense_replace", "is less than the %d layer%s, and those behind it have experts; they are " ..
+                "not built", layers, layers == 1 and "" or "s")
     end
     c:ignore("head_dim num_key_value_heads qk_head_dim moe_intermediate_size n_shared_experts n_routed_experts " ..
              "routed_scaling_factor n_group topk_group num_experts_per_tok norm_topk_prob output_router_logits " ..
@@ -17,9 +17,10 @@ return function(m)
              "num_nextn_predict_layers " ..
              "ep_size router_aux_loss_coef mlp_layer_types qk_nope_head_dim first_k_dense_replace")
     local h = c:size("num_attention_heads", mini and 40 or v3 and 128 or 32)
-    local rank, q_rank = c:size("kv_lora_rank", mini and 256 or 512), c:size("q_lora_rank", false)
+    local rank = c:size("kv_lora_rank", mini and 256 or 512)
+    local q_rank = c:size("q_lora_rank", c.object.q_lora_rank == nil and (mini and 768 or 1536)) -- null: none
     local nope, dims = c:size("qk_nope_head_dim", mini and 64 or 128), c:size("qk_rope_head_dim", mini and 32 or 64)
-    local value = c:size("v_head_dim", mini and false or 128) or nope
+    local value = c:size("v_head_dim", not mini and 128) or nope
     local apart = mini or v3 and not c:flag("rope_interleave", true)
     m:decoder{
         labels = v3 and "score tokens" or "score",
