@@ -245,10 +245,10 @@ KEY(D_FF, d_ff, SIZE, FIELD(d_ff), .example = "3072", .context = "D_FF", OF_FEED
     .nicknames = {{"intermediate_size ffn_dim n_inner dim_feedforward ffn_hidden_size d_inner inner_dim mlp_dim", ""}})
 KEY(FFN_BIAS, ffn_bias, SWITCH, FIELD(ffn_bias), .context = "FFN_BIAS", OF_FEED_FORWARD, .restated = true,
     .elsewhere = ONE_MATRIX "write bias", .nicknames = {{"mlp_bias", ""}})
-KEY(FFN_LIMIT, ffn_limit, CAP, FIELD(ffn_limit), .of = OF_ATTENTION | OF_FFN, .context = "FFN_LIMIT",
+KEY(FFN_LIMIT, ffn_limit, CAP, FIELD(ffn_limit), .of = OF_HEADS | OF_FFN, .context = "FFN_LIMIT",
     .steers = STEERS_IF_ANY, .elsewhere = ONE_MATRIX "leave it out", .has_meaning = is_swiglu,
     .idle = "only ffn = swiglu is clamped; leave it out, or write ffn = swiglu", .nicknames = {{"swiglu_limit", ""}})
-KEY(FFN_ALPHA, ffn_alpha, POSITIVE, FIELD(ffn_alpha), .absent = 1, .of = OF_ATTENTION | OF_FFN,
+KEY(FFN_ALPHA, ffn_alpha, POSITIVE, FIELD(ffn_alpha), .absent = 1, .of = OF_HEADS | OF_FFN,
     .steers = STEERS_NOTHING, .elsewhere = ONE_MATRIX "leave it out", .has_meaning = is_clamped,
     .idle = "only a clamped swiglu has it; leave it out, or write ffn = swiglu and ffn_limit")
 KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR | OF_CONV,

@@ -18,7 +18,10 @@
 /* Errors of a column of S: at most; as a random walk whose steps are roundings; and of what is read, which add up.
  * Sizes of what a kernel sums where it takes two tokens at once: of the token before, and up to this one; 0: no kernel
  * does. */
-struct column { double worst, walk, read, before, whole; };
+struct column {
+    double worst, walk, read, before, whole;
+    double norm; /* of S before the token before */
+};
 
 /* One state */
 struct state {
@@ -124,12 +127,14 @@ static void carry_errors(struct state *s, size_t t)
             most = fmax(most, kept + added);
         }
         /* the same of two tokens at once, where all is summed on top of the state before both */
+        const double under = s->in_pairs ? (omega + phi) * c->norm : 0; /* of the product of both factors, near 0 */
         const double norm = sqrt(squares), pair = s->in_pairs ? fmax(c->before, norm) : 0, added = k * fabs(s->u[j]);
         c->whole = s->in_pairs ? e_most * pair + added : 0;
-        rows = fmax(rows, square(CHUNK_ROUNDINGS * BOUND_U * c->whole + moved_most * pair +
+        rows = fmax(rows, square(CHUNK_ROUNDINGS * BOUND_U * c->whole + moved_most * pair + under +
                                  2 * sqrt(d_k) * (phi * (2 + fabs(s->u[j]) + pair) + 3 * omega)));
         rows_walk = fmax(rows_walk, CHUNK_ROUNDINGS * square(BOUND_U * c->whole) / 3);
         c->before = e_most * norm + added;
+        c->norm = norm;
         /* of the correction u: of what is read, and in all */
         const double given = s->of->v.error[t * s->of->v.columns + s->s * s->d_v + j];
         const double gap = corrects ? fabs(s->of->v.value[t * s->of->v.columns + s->s * s->d_v + j] - s->held[j]) : 0;
@@ -137,7 +142,7 @@ static void carry_errors(struct state *s, size_t t)
         const double held_moved = fmax(s->held_moved[j], k * moved_most * pair) + k * moved_most * c->worst;
         const double share = beta + s->beta_error;
         const double read = !corrects ? given
-                                      : share * (s->held_moved[j] + given +
+                                      : share * (s->held_moved[j] + given + k * under +
                                                  s->k_error * (sqrt(kept_squares) + e_most * c->worst)) +
                                             s->beta_error * gap;
         const double small = corrects ? share * (phi * (1 + sums + sqrt(d_k) * pair) + 2 * (d_k + 3) * omega) +
@@ -153,7 +158,7 @@ static void carry_errors(struct state *s, size_t t)
         const double moves = fabs(s->u[j]) + (corrects ? beta * k * e_most * c->worst : 0); /* what k's error meets */
         c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * moves;
         c->walk = square(carried) * c->walk + rows_walk + square(k) * u_walk;
-        c->read = carried * c->read + sqrt(rows_read) + k * read + s->k_error * fabs(s->u[j]) +
+        c->read = carried * c->read + sqrt(rows_read) + under + k * read + s->k_error * fabs(s->u[j]) +
                   sqrt(d_k) * (2 * phi + 3 * omega);
         /* f32 may overflow: in rows, in a factor times a key, in sums before their decay, in v - k^T D S and in u */
         const double reach = reaches * fmax(1, fmax(norm, pair) + c->worst);

@@ -545,6 +545,13 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->qk_norm_eps = d->qk_norm == NULL ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
     d->beta_scale = d->rule == NULL || strstr(d->rule, "delta") ? REAL(dice, 0.3, 2, 0.5, 1.25) : 0;
     d->weight_layout = chance(dice, 0.4) ? "out_in" : NULL;
+    d->weight_type = chance(dice, 0.6) ? NULL : WORD(dice, "bf16", "f16", "i8", "i4");
+    if (chance(dice, 0.5))
+        draw_block(dice, d);
+    if (is(d->block, "parallel")) {
+        d->block = "pre";
+        d->norm_shared = NULL;
+    }
 }
 
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
@@ -1224,6 +1231,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
     F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
+    F("recurrent, block", is(d->layer, "recurrent") && d->block != NULL) \
+    F("recurrent, narrow weights", is(d->layer, "recurrent") && d->weight_type != NULL) \
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
     F("convolution of x", is(d->layer, "conv")) F("convolution, padding", is(d->layer, "conv") && d->pad_rows) \
     F("convolution of many taps", is(d->layer, "conv") && d->conv_taps > 8) \

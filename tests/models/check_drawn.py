@@ -508,6 +508,13 @@ def _(r):
     return {**clip(r, True), "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0}
 
 
+@family("siglip_text_model", "SiglipTextModel")
+def _(r):
+    of = clip(r, True)
+    of.pop("projection_dim")
+    return {**of, **some(r, projection_size=[None, 5]), "pad_token_id": 1}
+
+
 @family("clip_vision_model", "CLIPVisionModelWithProjection")
 def _(r):
     return clip(r, False)
@@ -603,11 +610,13 @@ def add_modules(r, model, folder):
     config = model.config.get_text_config()
     if r.random() < 0.5 or config.is_encoder_decoder or not hasattr(config, "vocab_size"):
         return None
+    if config.model_type.startswith(("siglip", "clip")):
+        return None
     decodes = not hasattr(config, "type_vocab_size") and type(model).__name__[:4] not in ("Mode", "Euro", "Dist", "MPNe")
     mode = "lasttoken" if decodes else r.choice(["cls_token", "mean_tokens", "max_tokens", "lasttoken"])
     width, modules = config.hidden_size, ["Transformer", "Pooling"]
     dense, biased = None, r.choice([True, False])
-    name = r.choice(["Tanh", "ReLU", "GELU"])
+    name = r.choice(["Tanh", "Sigmoid", "GELU"])
     if r.random() < 0.6:
         modules.append("Dense")
         dense = torch.nn.Linear(width, r.choice([5, 12]), bias=biased, dtype=torch.float64)
@@ -726,7 +735,8 @@ def check_decoder(c, model, vocab, r):
 
 
 def check_encoder(c, model, vocab, r):
-    mask = torch.tensor([[int(i < length) for i in range(TOKENS)] for length in LENGTHS])
+    given = LENGTHS if model.config.model_type != "siglip_text_model" else (TOKENS, TOKENS)  # it sees padding
+    mask = torch.tensor([[int(i < length) for i in range(TOKENS)] for length in given])
     pad = getattr(model.config, "pad_token_id", 0) or 0
     ids = torch.randint(2, vocab, (2, TOKENS))
     ids = (ids + (ids == pad)) * mask + (1 - mask) * pad
@@ -744,6 +754,8 @@ def check_encoder(c, model, vocab, r):
             theirs = {"qa_outputs": torch.stack([out.start_logits, out.end_logits], -1)}
     if model.pooled:
         theirs["embedding"] = model.pooled(out.last_hidden_state, LENGTHS)
+    elif given != LENGTHS:
+        theirs["embedding"] = out.pooler_output.contiguous()
     if "pooler" not in c.fields["args"]:
         theirs.pop("pooler", None)
     if "replaced" in c.fields["args"]:
@@ -751,7 +763,7 @@ def check_encoder(c, model, vocab, r):
     if "sop_logits" in (out if "out" in locals() else {}):
         theirs["order"] = out.sop_logits
     mine = {key: torch.full(rows.shape, 7.0, dtype=torch.float32) for key, rows in theirs.items()}
-    lengths = torch.tensor(LENGTHS, dtype=torch.int32)
+    lengths = torch.tensor(given, dtype=torch.int32)
     c.run("args", "run", ids=ids.to(torch.int32), lengths=lengths, batch=2, n=TOKENS, **extra, **mine)
     return max(worse(mine[key], rows, mask.bool() if rows.dim() == 3 else None) for key, rows in theirs.items())
 

@@ -46,7 +46,8 @@ SPEC = dict(
     block={"post", "pre", "outputs", "sandwich", "parallel"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
     rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
     norm_shared={"true", "false"}, norm_bias={"true", "false"}, input_norm={"true", "false"},
-    qk_norm={"none", "rms", "rms_all", "l2_sum"}, gate={"none", "features"}, out_gate={"silu"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
+    qk_norm={"none", "rms", "rms_all", "l2_sum", "layer"}, qk_norm_gains={"shared", "heads"}, qk_norm_bias={"true", "false"},
+    gate={"none", "features"}, out_gate={"silu"}, weight_layout={"in_out", "out_in"}, rope_truncate={"true", "false"},
     rope_scaling={"none", "linear", "llama3", "yarn", "dynamic", "longrope"},
     mask={"none", "padding", "padding+window", "causal+padding", "causal+padding+window", "causal+window+padding"},
     **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left window_right rope_theta rope_dims "
@@ -56,7 +57,7 @@ SPEC = dict(
     **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
 NORM = "norm norm_eps norm_g norm_b "
 SECTIONS = {
-    "": "format name family d_model", "weights": "file", "encoder patches": "spec w b",
+    "": "format name family d_model", "weights": "file", "labels": " ".join(map(str, range(10))), "encoder patches": "spec w b",
     "encoder conv_": "spec w b stride", "head ": NORM + "from rows scale spec w b", " norm": NORM,
     " embedding": NORM + "word scale position type class distillation", " projection": "spec w b position", " layer ": None,  # the spec's tensors: see Model.stack
     " input": "kind needs vocab types seq_len positions image_size patch_size channels mel frames"}
@@ -215,6 +216,10 @@ def attention(spec, w, x, source, lengths):
     q, k, v = heads("q", x, h), heads("k", source, kv), heads("v", source, kv)
     if spec["qk_norm"] == "rms":
         q, k = norm(q, "rms", spec["norm_eps"], w["g_q"]), norm(k, "rms", spec["norm_eps"], w["g_k"])
+    if spec["qk_norm"] == "layer":
+        gains = [w[key] if spec.get("qk_norm_gains") != "heads" else w[key][:, None] for key in ("g_q", "g_k")]
+        q, k = (norm(rows, "layer", spec["norm_eps"], gain, w.get(shift, torch.zeros(d).double()))
+                for rows, gain, shift in ((q, gains[0], "c_q"), (k, gains[1], "c_k")))
     if spec["rope"] != "none":
         q, k = turn(q, spec), turn(k, spec)
     k, v = (rows.repeat_interleave(h // kv, 1) for rows in (k, v))
@@ -446,6 +451,11 @@ def compare(folder, out, model):
         mine = compute(ours, call)
     if "pooler" in theirs and "pooler" not in mine and not any("pooler." in name for name in ours.weights.tensors):
         del theirs["pooler"]  # drawn by transformers
+    if "score" in mine and "classifier" in theirs:  # of a decoder
+        theirs["score"] = theirs.pop("classifier")
+    for name in ("score", "classifier"):
+        if name in mine and name in theirs and mine[name].dim() == theirs[name].dim() + 1:
+            mine[name] = mine[name][:, -1]  # of a sequence: the last token's
     if "project_out" in mine and "hidden" in theirs:
         theirs["project_out"] = theirs.pop("hidden")  # of words of another width
     for name in set(theirs) - set(mine) | set(mine) - set(theirs) - {"hidden", "pooler", "transform", "dense", "order",
