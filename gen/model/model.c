@@ -240,6 +240,7 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_boolean(emit, "paged", layer->cache == CACHE_PAGED);
     emit_set_boolean(emit, "ring", layer->cache == CACHE_RING);
     emit_set_boolean(emit, "stored", layer_stores_cache(layer));
+    emit_set_boolean(emit, "shares", layer->shares); /* there is no cache of values */
     emit_set_string(emit, "cache_type", element_name(layer->cache_type));
     emit_set_integer(emit, "cache_size", (int64_t)element_size(layer->cache_type)); /* of a number */
     emit_set_integer(emit, "cache_len", layer->cache_len);

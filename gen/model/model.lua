@@ -447,7 +447,7 @@ end
 -- come first.
 local function place_cache(spec)
     spec.v_scale_at = 4 * spec.scale_floats
-    spec.k_at = 2 * spec.v_scale_at
+    spec.k_at = (spec.shares and 1 or 2) * spec.v_scale_at
     spec.v_at = spec.k_at + spec.cache_size * spec.k_floats
 end
 

@@ -71,6 +71,9 @@ BART = dict(d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_hea
             decoder_start_token_id=2)
 HYBRID = dict(dict(ROPE, num_hidden_layers=3), layer_types=["linear_attention", "full_attention", "linear_attention"],
               linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=5, linear_value_head_dim=6)
+LATENT = dict(hidden_size=16, intermediate_size=20, num_attention_heads=2, num_key_value_heads=2, vocab_size=19,
+              max_position_embeddings=40, kv_lora_rank=9, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5,
+              pad_token_id=0)
 MORE = {
     "gemma": (t.GemmaForCausalLM, t.GemmaConfig(**ONE, head_dim=6), "bfloat16"),
     "gemma3_text": (t.Gemma3ForCausalLM, t.Gemma3TextConfig(
@@ -136,6 +139,12 @@ MORE = {
         **HYBRID, head_dim=8, num_experts=4, decoder_sparse_step=9, rope_parameters=PART), "bfloat16"),
     "olmo_hybrid": (t.OlmoHybridForCausalLM, t.OlmoHybridConfig(
         **HYBRID, rms_norm_eps=1e-4, pad_token_id=0, eos_token_id=1, rope_parameters=None), "bfloat16"),
+    "minicpm3": (t.MiniCPM3ForCausalLM, t.MiniCPM3Config(
+        **LATENT, num_hidden_layers=2, q_lora_rank=10, scale_emb=3, dim_model_base=8), "bfloat16"),
+    "deepseek_v2": (t.DeepseekV2ForCausalLM, t.DeepseekV2Config(
+        **LATENT, num_hidden_layers=1, q_lora_rank=None, first_k_dense_replace=1), "bfloat16"),
+    "deepseek_v3": (t.DeepseekV3ForCausalLM, t.DeepseekV3Config(
+        **LATENT, num_hidden_layers=1, q_lora_rank=10, first_k_dense_replace=1), "bfloat16"),
 }
 MODELS.update(MORE)
 

@@ -102,8 +102,8 @@ class Models(unittest.TestCase):
                 self.assertEqual(model.fields["cache"].type, "f32" if kind is None else "i8")
                 self.assertEqual(model.fields["cache"].shape, "[bytes]")
                 self.assertLess(furthest(model.logits(draw_ids()), answer("gpt2", "logits")), answers)
-                steps = {**model._cache(2), "past": array.array("i", [0, 0])}
-                size, need = steps["cache"].nbytes, model._cache_bytes(2)
+                steps = {**model._kept(2), "past": array.array("i", [0, 0])}
+                size, need = steps["cache"].nbytes, model._kept_bytes("cache", 2)
                 self.assertEqual(size, need)
                 parts = []
                 for t in range(N):  # as one call, whatever the cache rounds
@@ -130,6 +130,23 @@ class Models(unittest.TestCase):
         self.assertEqual((len(ring), ring[:len(rows)]), (50, rows))  # rows are full earlier
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.load("gpt2", cache=folder).path.parent, Path(folder))
+
+    def test_states(self):
+        model, ids = self.load("qwen3_5_text"), draw_ids()
+        whole = model.logits(ids)
+        self.near(whole, answer("qwen3_5_text", "logits"))
+        kept = model._kept(2)
+        for at, to in ((0, 4), (4, 5), (5, N)):
+            last = model.run(["last_logits"], ids=[row[at:to] for row in ids], **kept)["last_logits"]
+            self.near(last, [rows[to - 1] for rows in whole.tolist()])
+            kept["past"][0] = kept["past"][1] = to
+        kept["past"][0] = 3
+        with self.assertRaisesRegex(attngen.CallError, "past is not the number of tokens"):
+            model.run(["last_logits"], ids=[row[:1] for row in ids], **kept)
+        short = native.Block(64).view("f", (16,))
+        with self.assertRaisesRegex(ValueError, "states has 64 bytes; 2 sequences need "):
+            model.run(["last_logits"], ids=ids, past=[0, 0], states=short)
+        self.assertEqual(len(list(model.generate([3, 4, 5], 4))), 4)
 
     def test_several_files(self):
         self.near(self.load("llama").logits(draw_ids()), answer("llama", "logits"))

@@ -21,14 +21,18 @@ from .native import BYTES, CODES, Array, Block, CallError, Tensor, address_of, a
 
 TYPES = {"float": "f32", "int32_t": "i32", "void": "i8"}  # void: a cache of numbers that are not f32, as bytes
 CACHE_KINDS = ("rows", "ring", "paged", "none")
-CACHE_SHAPE = "[bytes]"
-SIZES = ("file", "work", "model", "arena", "cache", "seq_len", "cache_len")
+KEPT = ("cache", "states")  # what a call goes on from: its bytes depend on the batch
+KEPT_SHAPE = "[bytes]"
+SIZES = ("file", "work", "model", "arena", *KEPT, "seq_len", "cache_len")
 
 GLUE = """
 #include "@n_model.h"
 #define EXPORT __attribute__((visibility("default")))
 #ifndef @N_MODEL_CACHE_BYTES
 #define @N_MODEL_CACHE_BYTES(sequences) (0 * (sequences))
+#endif
+#ifndef @N_MODEL_STATES_BYTES
+#define @N_MODEL_STATES_BYTES(sequences) (0 * (sequences))
 #endif
 #ifndef @N_SEQ_LEN
 #define @N_SEQ_LEN 0
@@ -44,7 +48,8 @@ EXPORT size_t py_size(int what, size_t count)
     case 2: return sizeof(@n_model);
     case 3: return @N_MODEL_ARENA_BYTES(1);
     case 4: return @N_MODEL_CACHE_BYTES(count);
-    case 5: return @N_SEQ_LEN;
+    case 5: return @N_MODEL_STATES_BYTES(count);
+    case 6: return @N_SEQ_LEN;
     default: return @N_CACHE_LEN;
     }
 }
@@ -75,7 +80,7 @@ class Shard(ctypes.Structure):
 
 def read_args(header: str, name: str) -> "tuple[list[Tensor], list[str]]":
     """Pointers to numbers, and sizes, of the struct NAME_model_args. A field's shape is in the comment behind or above
-    it; the cache has none, and its bytes depend on the batch."""
+    it; cache and states have none."""
     body = re.search(rf"typedef struct {name}_model_args \{{(.*?)\n\}} ", header, re.S).group(1)
     tensors, sizes = [], []
     above = ""
@@ -83,10 +88,10 @@ def read_args(header: str, name: str) -> "tuple[list[Tensor], list[str]]":
         field = re.match(r"\s*(const )?(\w+) \*(\w+);", line)
         if field and field.group(2) in TYPES and field.group(3) != "context":
             shape = re.search(r"/\* ((?:\[[^]]*\])+)", line) or re.match(r"\s*/\* ((?:\[[^]]*\])+)", above)
-            if shape is None and field.group(3) != "cache":
+            if shape is None and field.group(3) not in KEPT:
                 raise programs.SpecError(f"the shape of {field.group(3)} is unknown; call {name} from C")
             written = field.group(1) is None
-            tensors.append(Tensor(field.group(3), TYPES[field.group(2)], shape.group(1) if shape else CACHE_SHAPE,
+            tensors.append(Tensor(field.group(3), TYPES[field.group(2)], shape.group(1) if shape else KEPT_SHAPE,
                                   False, written, True, False))
         above = line
         counts = re.match(r"\s*size_t ([\w, ]+);", line)
@@ -164,17 +169,17 @@ class Model:
             if tensor is None:
                 raise TypeError(f"{self.name} has no {name}; it has {', '.join(self.fields)}")
             arrays[name] = array_of(value, tensor)
-            if name != "cache":
+            if name not in KEPT:
                 self._fit(tensor, arrays[name].shape, sizes)
-        if "cache" in arrays:
-            size = math.prod(arrays["cache"].shape) * BYTES[self.fields["cache"].type]
-            needed = self._cache_bytes(sizes.get("batch", 0))
+        for name in [one for one in KEPT if one in arrays]:
+            size = math.prod(arrays[name].shape) * BYTES[self.fields[name].type]
+            needed = self._kept_bytes(name, sizes.get("batch", 0))
             if size < needed:
-                raise ValueError(f"cache has {size} bytes; {sizes['batch']} sequences need {needed}")
-        outputs = {name: given[name] for name in given if self.fields[name].written and name != "cache"}
+                raise ValueError(f"{name} has {size} bytes; {sizes['batch']} sequences need {needed}")
+        outputs = {name: given[name] for name in given if self.fields[name].written and name not in KEPT}
         sample = next(iter(given.values()), None)
         for name in want:
-            known = [one for one in self.fields if self.fields[one].written and one != "cache"]
+            known = [one for one in self.fields if self.fields[one].written and one not in KEPT]
             if name not in known:
                 raise TypeError(f"{self.name} has no output {name}; it has {', '.join(known)}")
             extents = self.fields[name].extents
@@ -198,7 +203,7 @@ class Model:
 
     def embed(self, ids: Any, lengths: Any = None, output: str = "hidden", **given: Any) -> Any:
         """Hidden states [batch][n][d_model] behind the last layer, or another output: "mean", "pooler"."""
-        cache = self._cache(len(ids)) if "cache" in self.fields else {}
+        cache = self._kept(len(ids)) if "past" in self.fields else {}
         given = given if lengths is None else {"lengths": lengths, **given}
         return self.run([output], ids=ids, **cache, **given)[output]
 
@@ -206,20 +211,22 @@ class Model:
         """Logits [batch][n][vocabulary] of ids [batch][n]."""
         return self.embed(ids, lengths, "logits")
 
-    def _cache_bytes(self, batch: int) -> int:
-        return self.library.py_size(SIZES.index("cache"), batch)
+    def _kept_bytes(self, name: str, batch: int) -> int:
+        return self.library.py_size(SIZES.index(name), batch)
 
-    def _cache(self, batch: int) -> "dict[str, Any]":
-        size, kind = self._cache_bytes(batch), self.fields["cache"].type
-        numbers = Block(size).view(CODES[kind], (size // BYTES[kind],))
-        return {"past": new_like(None, "i32", (batch,)), "cache": numbers}
+    def _kept(self, batch: int) -> "dict[str, Any]":
+        kept = {"past": new_like(None, "i32", (batch,))}
+        for name in [one for one in KEPT if one in self.fields]:
+            size, kind = self._kept_bytes(name, batch), self.fields[name].type
+            kept[name] = Block(size).view(CODES[kind], (size // BYTES[kind],))
+        return kept
 
     def generate(self, ids: Sequence[int], count: int, end: Optional[int] = None) -> Iterator[int]:
         """The likeliest next ids after `ids`, one at a time: `count` of them, or fewer where `end` comes or the cache
         is full. A prompt longer than a call takes is cut into calls."""
-        if "last_logits" not in self.fields or "cache" not in self.fields:
+        if "last_logits" not in self.fields or "past" not in self.fields:
             raise TypeError(f"{self.name} has no logits of a last token, or no cache")
-        state = self._cache(1)
+        state = self._kept(1)
         part = [operator.index(one) for one in ids]
         if not part:
             raise ValueError("a prompt has at least one id")
