@@ -222,7 +222,7 @@ def prefixed(tensors, ending):
 
 
 def own_tables(family, tensors):
-    if family != "t5":
+    if family != "t5" or "shared.weight" not in tensors:
         return False
     for stack in "encoder", "decoder":
         if any(name.startswith(stack) for name in tensors):
@@ -231,14 +231,14 @@ def own_tables(family, tensors):
 
 
 def one_own_table(family, tensors):
-    if family != "t5" or not any(name.startswith("decoder") for name in tensors):
+    if family != "t5" or "shared.weight" not in tensors or not any(name.startswith("decoder") for name in tensors):
         return False
     tensors["decoder.embed_tokens.weight"] = torch.randn_like(tensors["shared.weight"])
     return True
 
 
 def table_without_shared(family, tensors):
-    if family != "t5":
+    if family != "t5" or "shared.weight" not in tensors:
         return False
     tensors["encoder.embed_tokens.weight"] = tensors.pop("shared.weight")
     return True
