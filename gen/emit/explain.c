@@ -303,7 +303,7 @@ static void explain_latent(const struct layer *l, const struct figures *f, FILE 
     line(out, "%.230s", text);
     cost_lines(out, &f[STEP_Q]);
     head_line(l, out, STEP_K, write_text("K = [n(c), turned] of x W_DKV, one for all heads"));
-    line(out, "W_DKV %s, g_dkv [%lld]; c is %lld wide, and %lld columns behind it are turned",
+    line(out, "W_DKV %s, g_dkv [%lld]; c has %lld columns, then come %lld that are turned",
          weight_extents(l, TENSOR_W_DKV).text, rank, rank, dims);
     cost_lines(out, &f[STEP_K]);
     head_line(l, out, STEP_V, write_text("V = c, columns 0 ... %lld of K", rank - 1));
@@ -934,7 +934,7 @@ static void recurrent_step(const struct figures *f, FILE *out, int *number, enum
 
 static void explain_recurrent(const struct layer *l, const struct figures *f, FILE *out)
 {
-    const double bytes = (double)element_size(l->cache_type), state = (double)(l->h_v * l->d_k * l->d_v) * bytes;
+    const double bytes = (double)element_size(l->cache_type), state = (double)layer_state_numbers(l) * bytes;
     const double history = (double)(l->conv_channels * l->conv_history) * bytes;
     const char *const decay = layer_decays(l) ? "e^decay S" : "S";
     int number = 0;

@@ -206,7 +206,7 @@ return function(m, kind)
         spec:add("input_norm", layer.bare and "false" or nil)
         spec:add("norm_shared", kind.norm_shared and "true" or nil)
         spec:add("ffn", activation, kind.ffn and kind.ffn_of or keys.act):add("d_ff", of.d_ff, written)
-        if (of.bias or of.ffn_bias) and not layer.states or of.ffn_bias then
+        if of.ffn_bias or of.bias and not layer.states then
             spec:add("ffn_bias", of.ffn_bias and "true" or "false")
         end
         return spec

@@ -1278,8 +1278,7 @@ local function new_model(checkpoint, kind)
     local model = setmetatable({
         options = options, tensors = checkpoint.tensors, files = checkpoint.files, problems = {}, weight_problems = {},
         objects = {}, unknown = 0, ignored = {}, notes = {}, specs = {}, sections = {}, used = {}, idle_tensors = {},
-        counts = {},
-        kind = kind,
+        counts = {}, kind = kind,
         family = families[kind][1], name = options.name or kind:gsub("-", "_"),
     }, Model)
     model.places = {config = checkpoint.config_path, weights = checkpoint.weights_path, [""] = "attngen import"}

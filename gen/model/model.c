@@ -200,7 +200,7 @@ static int64_t state_bytes(const struct layer *layer)
 {
     if (!layer_is_recurrent(layer))
         return 0;
-    const int64_t numbers = layer->h_v * layer->d_k * layer->d_v + layer->conv_channels * layer->conv_history;
+    const int64_t numbers = layer_state_numbers(layer) + layer->conv_channels * layer->conv_history;
     return round_up(numbers * (int64_t)element_size(layer->cache_type), (int64_t)sizeof(float));
 }
 
@@ -250,7 +250,7 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_integer(emit, "k_floats", rows * layer->h_kv * layer->d_k);
     emit_set_integer(emit, "scale_floats", layer_scales_cache(layer) ? rows * layer->h_kv : 0); /* of either */
     emit_set_integer(emit, "state_bytes", state_bytes(layer));
-    emit_set_integer(emit, "state_floats", layer_is_recurrent(layer) ? layer->h_v * layer->d_k * layer->d_v : 0);
+    emit_set_integer(emit, "state_floats", layer_is_recurrent(layer) ? layer_state_numbers(layer) : 0);
     emit_set_integer(emit, "states_begin", MODEL_STATES_BEGIN);
     push_tensors(layer, emit);
     push_call(layer, emit);

@@ -232,24 +232,21 @@ end
 
 -- Numbers of a tensor that is no matrix, in the order of several tensors: KEY, KEY_2 and so on are columns of each.
 local function add_pieces(section, t, first, entries)
-    local numbers = 0
-    entries[#entries + 1] = first
+    local numbers, pieces = 0, {first}
     for piece = 2, PIECES do
         local key = ("%s_%d"):format(t.field, piece)
         if not line_of(section, key) then break end
-        local entry = tensor(section, key, {columns = true})
-        entry.key, entry.continues = key, true
-        entries[#entries + 1] = entry
+        pieces[piece] = tensor(section, key, {columns = true})
+        pieces[piece].key, pieces[piece].continues = key, true
     end
-    for i = #entries, 1, -1 do
-        local entry = entries[i]
+    for _, entry in ipairs(pieces) do
         if not entry.from or entry.each then
             wrong(line_of(section, entry.key).number,
                   "%s is in several pieces; write columns FROM..TO, numbers of each", t.field)
         end
         entry.first, entry.count = entry.from, entry.to - entry.from
         numbers = numbers + entry.count
-        if entry == first then break end
+        entries[#entries + 1] = entry
     end
     if numbers ~= t.size then
         wrong(line_of(section, t.field).number, "%s has %d numbers, and its pieces %d", t.field, t.size, numbers)
@@ -267,6 +264,29 @@ local function add_factors(section, t, spec, entries)
     entries[#entries + 1] = entry
 end
 
+-- Where columns of a tensor lie, which it has of another one that is wider.
+local function place_columns(section, t, spec, entry)
+    local width, matrix = entry.to - entry.from, t.matrix and t.axes == 2
+    if entry.each then
+        if t.first % width ~= 0 or matrix and not spec.out_in then
+            wrong(line_of(section, t.field).number, "columns %d..%d of %d are not those of %s, which has %d rows",
+                  entry.from, entry.to, entry.each, t.field, t.first)
+        end
+        local inner = t.size // t.first -- numbers of a column
+        entry.outer, entry.first, entry.count = t.first // width, entry.from * inner, width * inner
+        return
+    end
+    local outer = matrix and t.size // width or 1 -- numbers of a column
+    if outer * width ~= t.size then
+        wrong(line_of(section, t.field).number, "columns %d..%d are not those of %s, which has %d numbers",
+              entry.from, entry.to, t.field, t.size)
+    elseif matrix and spec.out_in then
+        entry.first = entry.from * outer
+    else
+        entry.first, entry.outer, entry.count = entry.from, outer, width
+    end
+end
+
 -- The part of a section: its spec, and each tensor's place in the checkpoint. `known`: the section's other keys.
 local function add_part(section, known)
     local spec, index = spec_of(section)
@@ -276,40 +296,21 @@ local function add_part(section, known)
         if t.table then
             wrong(section.number, "tables of expressions, as %s, are not among what NAME.layers says", t.field)
         end
-        local matrix = t.matrix and t.axes == 2
         local layout = t.matrix and (spec.out_in and "out_in" or "in_out") or nil
         local entry = tensor(section, t.field, {zeros = true, columns = t.axes <= 2, plus_one = not t.matrix,
                                                 times = true, ones = not t.matrix, tied = spec.linear}, layout)
         entry.count, entry.key = t.size, t.field
-        local width = entry.from and entry.to - entry.from
         if not t.matrix and line_of(section, t.field .. "_2") then
             add_pieces(section, t, entry, part.tensors)
             for piece = 2, PIECES do known = ("%s %s_%d"):format(known, t.field, piece) end
-            goto done
-        elseif entry.each then
-            if t.first % width ~= 0 or matrix and not spec.out_in then
-                wrong(line_of(section, t.field).number, "columns %d..%d of %d are not those of %s, which has %d rows",
-                      entry.from, entry.to, entry.each, t.field, t.first)
-            end
-            local inner = t.size // t.first -- numbers of a column
-            entry.outer, entry.first, entry.count = t.first // width, entry.from * inner, width * inner
-        elseif width then
-            local outer = matrix and t.size // width or 1 -- numbers of a column
-            if outer * width ~= t.size then
-                wrong(line_of(section, t.field).number, "columns %d..%d are not those of %s, which has %d numbers",
-                      entry.from, entry.to, t.field, t.size)
-            elseif matrix and spec.out_in then
-                entry.first = entry.from * outer
-            else
-                entry.first, entry.outer, entry.count = entry.from, outer, width
-            end
+        else
+            if entry.from then place_columns(section, t, spec, entry) end
+            part.tensors[#part.tensors + 1] = entry
         end
-        part.tensors[#part.tensors + 1] = entry
         if line_of(section, t.field .. "_by") then
             add_factors(section, t, spec, part.tensors)
             known = known .. " " .. t.field .. "_by"
         end
-        ::done::
     end
     check_keys(section, known)
     parts[#parts + 1] = part
@@ -413,9 +414,6 @@ local function check_layer(stack, section, spec)
         if not GIVEN:find(" " .. t.name .. " ", 1, true) then
             wrong(place, "a call of %s brings %s, which NAME_model.c does not give it", spec.file, t.name)
         end
-    end
-    if spec.state_bytes > 0 and spec.cache_type ~= "f32" then
-        wrong(place, "%s has states of %s; a model's are f32, so leave cache_type out", spec.file, spec.cache_type)
     end
     local source = value_of(section, "source")
     if spec.cross ~= (source ~= nil) or (source and (source ~= "encoder" or stack.name ~= "decoder")) then

@@ -18,7 +18,7 @@ KEY(DECAY, decay, WORD, FIELD(decay), .steers = STEERS_ALWAYS, OF_STATE, .has_me
     .words = {{"head", DECAY_HEAD, "scalar"}, {"column", DECAY_COLUMN, "key channel"}})
 KEY(D_IN, d_in, SIZE, .steers = STEERS_NOTHING, .example = "768", /* d_model has its value */
     .of = OF_LINEAR, .elsewhere = "only layer = linear has it; write d_model")
-KEY(CHANNELS, channels, SIZE, .steers = STEERS_NOTHING, .example = "8192", /* likewise */
+KEY(CHANNELS, channels, SIZE, .steers = STEERS_NOTHING, .example = "8192", /* d_model has its value */
     .of = OF_CONV, .elsewhere = "only layer = conv has channels; leave it out, or write layer = conv",
     .nicknames = {{"in_channels conv_dim", ", with layer = conv"}})
 KEY(D_OUT, d_out, SIZE, FIELD(d_out), .example = "50257", .context = "D_OUT", .of = OF_LINEAR,

@@ -220,6 +220,11 @@ static inline bool layer_is_recurrent(const struct layer *layer)
 {
     return layer->kind == LAYER_RECURRENT;
 }
+/* Numbers of the state of a sequence, [h_v][d_k][d_v]; layer = recurrent only */
+static inline int64_t layer_state_numbers(const struct layer *layer)
+{
+    return layer->h_v * layer->d_k * layer->d_v;
+}
 static inline bool layer_is_convolution(const struct layer *layer)
 {
     return layer->kind == LAYER_CONV;

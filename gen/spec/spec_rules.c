@@ -483,8 +483,8 @@ static void check_states(struct spec *spec)
     refuse_if(spec, type != TENSOR_F32 && type != TENSOR_BF16, KEY_CACHE_TYPE,
               "cache_type = %s, but states are f32 or bf16; write one of these", key_word(KEY_CACHE_TYPE, type));
     refuse_if(spec, (value_of(spec, KEY_MASK) & ~(int64_t)MASK_PADDING) != 0, KEY_MASK,
-              "a token sees what the state holds of those before it, and no mask changes that; write mask = none, or "
-              "padding with pad_rows = skipped");
+              "a mask hides keys, and a layer with a state has none; write mask = none, or padding with pad_rows = "
+              "skipped");
     refuse_if(spec, has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) == 0, KEY_PAD_ROWS,
               "tokens of padding leave the state as it is and have no output; write pad_rows = skipped");
     refuse_if(spec, !has_mask(spec, MASK_PADDING) && whole(spec, KEY_PAD_ROWS) != 0, KEY_PAD_ROWS,
@@ -589,7 +589,7 @@ static void check_training(struct spec *spec)
 #define ROW_RULES {check_masks, check_rows, check_norm, check_ffn, check_types}
 void spec_rules(struct spec *spec)
 {
-    static void (*const rules[][24])(struct spec *) = { /* of each kind, the last one behind it NULL */
+    static void (*const rules[][24])(struct spec *) = { /* of each kind of layer, then NULL */
         [LAYER_ATTENTION] = {check_widths, check_heads, check_latent, check_masks, check_cache, check_ring,
                              check_rope_width,
                              check_scaling_keys, check_scalings, check_factors, check_sections, check_frequencies,

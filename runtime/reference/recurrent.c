@@ -299,7 +299,7 @@ static void keep_rows(struct sequence *s, const struct made *y, const double *dr
 /* States, and the room for their errors */
 static void take_states(struct sequence *s)
 {
-    const size_t count = (size_t)(s->layer->h_v * s->layer->d_k * s->layer->d_v);
+    const size_t count = (size_t)layer_state_numbers(s->layer);
     s->rule.state = s->reference->cache[0] + s->b * count;
     for (size_t at = 0; at < count; at++)
         s->rule.state[at] = inputs_number(s->layer, s->in, TENSOR_STATE, s->b * count + at);
@@ -336,7 +336,7 @@ static struct made copied(struct sequence *copy, const struct made *from)
 /* Rows of y of a copy of what is made of x so far */
 static void compute_copy(const struct sequence *s, struct jitter *jitter, double *y)
 {
-    const size_t states = (size_t)(s->layer->h_v * s->layer->d_k * s->layer->d_v);
+    const size_t states = (size_t)layer_state_numbers(s->layer);
     struct sequence copy = *s;
     struct made *const made[] = {&copy.rule.q, &copy.rule.k, &copy.rule.v, &copy.rule.decay, &copy.rule.beta,
                                  &copy.gates};

@@ -8,8 +8,8 @@ return function(m)
     local layers = c:layers("num_hidden_layers", mini and 62 or v3 and 61 or 32)
     local dense = mini or c:size("first_k_dense_replace", v3 and 3 or 0, 0) >= layers
     if not dense then
-        c:wrong("first_k_dense_replace", "is less than the %d layer%s, and those behind it have experts; they are " ..
-                "not built", layers, layers == 1 and "" or "s")
+        c:wrong("first_k_dense_replace", "is less than the number of layers, %d: the layers after it have experts, " ..
+                "which are not built", layers)
     end
     c:ignore("head_dim num_key_value_heads qk_head_dim moe_intermediate_size n_shared_experts n_routed_experts " ..
              "routed_scaling_factor n_group topk_group num_experts_per_tok norm_topk_prob output_router_logits " ..
