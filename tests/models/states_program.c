@@ -10,7 +10,9 @@ enum { UNITS = BATCH * CONSTANT(PAGES) };
 #else
 enum { UNITS = BATCH };
 #endif
-#define CLOSE 2e-5f
+#ifndef CLOSE
+#define CLOSE 2e-5f /* how far logits are from those of the same tokens in other calls; states of 16 bits make it more */
+#endif
 
 static int32_t ids[TOKENS], past[BATCH];
 static float hidden[TOKENS * D], logits[TOKENS * VOCAB], last[BATCH * VOCAB], some[TOKENS * VOCAB];

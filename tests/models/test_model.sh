@@ -27,6 +27,7 @@ one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
     # shellcheck disable=SC2086 # several options
     "$ATTNGEN" import --specs "$from" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
     verdict $? "is imported"
+    [ "${name%_bf16_states}" = "$name" ] || sed -i 's/^seq_len/cache_type = bf16\nseq_len/' "$of"/*_recurrent.layer
     "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa "$isa" --deps "$of/deps" >"$log" 2>&1
     verdict $? "becomes C"
     narrow "$of/${name}_model.c" "$of/${name}_model.h" >"$log" 2>&1
@@ -107,6 +108,7 @@ job minicpm3_pages minicpm3 decoder_program avx2 --cache,paged,--cache-type,i8 -
 for name in qwen3_5_text qwen3_next olmo_hybrid; do
     job $name $name states_program scalar none
 done
+job qwen3_next_bf16_states qwen3_next states_program scalar none -DCLOSE=0.08f -DANSWERED=0.08f
 job qwen3_5_text_pages qwen3_5_text states_program avx2 --cache,paged,--weight-type,bf16 -DPAGED -DANSWERED=0.08f
 job mpnet mpnet model_program scalar none "-DHEADS=HEAD(pooler,1,16)"
 job albert albert model_program scalar none "-DHEADS=HEAD(classifier,N,3)"
