@@ -43,24 +43,32 @@ static void take_tokens(const struct trial *t, struct inputs *part, size_t first
         memcpy(part->tensor[inputs_cache_of(t->layer, k)], stream->states[k], trial_cache_bytes(t, k));
 }
 
-/* y and states of a call beside those of the reference, which begins with the same states */
-static bool compare_call(struct trial *t)
+/* y and states after calls, beside those of the reference; calls, tokens: for a message, which calls those are */
+static bool near_reference(struct trial *t, const void *y, const void *const after[CACHE_PARTS],
+                           const struct reference *reference, const struct bounds *bounds, const char *calls,
+                           size_t tokens)
 {
     struct comparison c[3] = {{0}};
+    const int parts = inputs_compared(t->layer);
+    compare_y(&c[0], t->layer, t->in, reference, bounds, y, GATE_WORST | GATE_DRAWN);
+    for (int k = 0; k < parts; k++)
+        compare_cache(&c[1 + k], t->layer, t->in, reference, bounds, k, after, GATE_WORST | GATE_DRAWN);
+    for (int i = 0; i <= parts; i++)
+        if (c[i].misses > 0)
+            return violated(t, "%s %zu tokens: %s[%zu][%zu][%zu] is %.9g; the reference has %.9g", calls, tokens,
+                            layer_tensor_name(c[i].tensor), c[i].index[0], c[i].index[1], c[i].index[2], c[i].actual,
+                            c[i].expected);
+    return true;
+}
+
+/* A call beside the reference, which begins with the same states */
+static bool compare_call(struct trial *t)
+{
     struct reference reference = {.y = NULL};
     struct bounds bounds = {.y_worst = NULL};
-    const void *after[CACHE_PARTS] = {t->now.cache[0].data, t->now.cache[1].data};
-    const int parts = inputs_compared(t->layer);
-    bool good = true;
+    const void *const after[CACHE_PARTS] = {t->now.cache[0].data, t->now.cache[1].data};
     bounds_compute(&reference, &bounds, t->layer, t->in, kernel_folds(t->kernel), false);
-    compare_y(&c[0], t->layer, t->in, &reference, &bounds, t->now.y.data, GATE_WORST | GATE_DRAWN);
-    for (int k = 0; k < parts; k++)
-        compare_cache(&c[1 + k], t->layer, t->in, &reference, &bounds, k, after, GATE_WORST | GATE_DRAWN);
-    for (int i = 0; good && i <= parts; i++)
-        good = c[i].misses == 0 ||
-               violated(t, "a call of %zu tokens: %s[%zu][%zu][%zu] is %.9g; the reference has %.9g", t->in->n,
-                        layer_tensor_name(c[i].tensor), c[i].index[0], c[i].index[1], c[i].index[2], c[i].actual,
-                        c[i].expected);
+    const bool good = near_reference(t, t->now.y.data, after, &reference, &bounds, "a call of", t->in->n);
     reference_free(&reference);
     return good;
 }
@@ -89,24 +97,6 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, const st
     trial_release(&own);
     inputs_free(&part);
     return good;
-}
-
-/* y and the states after calls of some tokens, beside those of the reference */
-static bool compare_stream(struct trial *t, const struct stream *stream, const struct reference *reference,
-                           const struct bounds *bounds, size_t most)
-{
-    struct comparison c[3] = {{0}};
-    const void *after[CACHE_PARTS] = {stream->states[0], stream->states[1]};
-    const int parts = inputs_compared(t->layer);
-    compare_y(&c[0], t->layer, t->in, reference, bounds, stream->y, GATE_WORST | GATE_DRAWN);
-    for (int k = 0; k < parts; k++)
-        compare_cache(&c[1 + k], t->layer, t->in, reference, bounds, k, after, GATE_WORST | GATE_DRAWN);
-    for (int i = 0; i <= parts; i++)
-        if (c[i].misses > 0)
-            return violated(t, "calls of at most %zu tokens: %s[%zu][%zu][%zu] is %.9g; the reference has %.9g", most,
-                            layer_tensor_name(c[i].tensor), c[i].index[0], c[i].index[1], c[i].index[2], c[i].actual,
-                            c[i].expected);
-    return true;
 }
 
 /* The same bits as those of one call */
@@ -145,8 +135,10 @@ static bool cuts_agree(struct trial *t)
             count = min_size(count, t->in->n - first);
             good = call_of_tokens(t, first, count, &stream);
         }
+        const void *const after[CACHE_PARTS] = {stream.states[0], stream.states[1]};
         good = good && (layer_rounds_states(t->layer) ||
-                        (in_pairs && !even ? compare_stream(t, &stream, &reference, &bounds, most)
+                        (in_pairs && !even ? near_reference(t, stream.y, after, &reference, &bounds,
+                                                            "calls of at most", most)
                                            : same_stream(t, &stream, most)));
     }
     reference_free(&reference);
