@@ -27,6 +27,9 @@
 #define SWEPT_BYTES 2048         /* the same where tiles read parts of values and caches lie beyond L3 */
 #define SWEEP_BYTES (INT64_C(24) << 20) /* measured, Zen 4 with AVX2: of 16 MiB a step takes 1.15 of the time if swept,
                                          * of 32 and 128 0.9 and 0.8 */
+#define ACROSS_VECS 2            /* of rows: 13 keys x 2 vectors, as many loads as multiply-adds need */
+#define ACROSS_SEGMENT 512       /* keys: joining a segment's wide sums then takes 1 to 2 % of the time */
+#define ACROSS_UNROLL 8          /* steps of a tile of scores that prefetches the next keys */
 #define SPLIT_TOKENS 8           /* a group of more tokens has parts enough */
 #define CACHED_STATES 6 /* numbers for each row: m and l of a segment and of all so far, a factor, what scores lose */
 
@@ -35,6 +38,18 @@ static void prefetch_ahead(struct tile_heights *heights, int64_t few_rows)
 {
     for (struct tile_height *h = heights->at; h < heights->at + heights->count; h++)
         h->prefetch = h->rows > 1 && h->rows <= few_rows;
+}
+
+/* Scores with rows along the lanes: tiles of keys, and the lines of the next keys that a tile prefetches meanwhile */
+static void plan_across(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    p->cached.row_vecs = request_is_small(request) ? 1 : ACROSS_VECS;
+    tiles_for_runs(&p->cached.key_tiles, p->cached.key_block, 0, tile_rows(p->isa, p->cached.row_vecs), 2);
+    const int64_t iterations = layer->d_k / ACROSS_UNROLL, rows = p->cached.key_tiles.at[0].rows;
+    if (p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON && iterations > 1) {
+        p->cached.key_unroll = ACROSS_UNROLL;
+        p->cached.key_lines = ceil_div(rows * layer->d_k * layout_element(p, LAYOUT_K_CACHE), iterations * LINE_BYTES);
+    }
 }
 
 /* The cache as it lies, and blocks of rows that read it. */
@@ -65,8 +80,11 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
     p->cached.few_block = p->cached.few_rows == 0 || request_asks(request, PLAN_KEY_BLOCK)
                               ? p->cached.key_block
                               : min(round_up(STEPS_BLOCK, p->cached.key_block), max(1, stays) * p->cached.key_block);
+    if (layer_rows_across(layer))
+        plan_across(p, layer, request);
     p->cached.s_row = p->cached.few_block + lanes; /* rows do not share sets of L1 */
-    p->cached.segment = max(1, SEGMENT_BYTES / position / p->cached.few_block) * p->cached.few_block;
+    const int64_t segment = max(SEGMENT_BYTES / position, p->cached.row_vecs > 0 ? ACROSS_SEGMENT : 1);
+    p->cached.segment = max(1, segment / p->cached.few_block) * p->cached.few_block;
     p->cached.segments = ceil_div(layer->cache_len, p->cached.segment) + (layer->cache == CACHE_RING ? 1 : 0);
     p->cached.queries = min(layer->seq_len, max(1, (p->rounds_scores ? WORD_ROWS : CACHED_ROWS) / group));
     p->cached.rows = p->cached.queries * group;
@@ -114,7 +132,7 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
     }
     tiles_for_runs(&p->cached.tiles, p->cached.rows, group > 1 ? group : 3, min(high, p->cached.rows), 2);
     tiles_for_one(&p->cached.panels, of_value, p->cached.vecs);
-    tiles_for_one(&p->cached.low_panels, of_value, low_width);
+    tiles_for_one(&p->cached.low_panels, of_value, p->cached.row_vecs > 0 ? p->cached.vecs : low_width);
     if (p->cached.few_rows > 0)
         tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group,
                        min(p->cached.few_rows, p->cached.keys_in_order ? key_rows : tile_rows(p->isa, DOT_KEYS)), 2);
@@ -146,8 +164,14 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
     const int64_t rows = p->cached.rows, up = round_up(rows, p->lanes), lanes = p->lanes;
     const int64_t block = max(p->cached.key_block, p->cached.few_block);
     place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, rows, p->cached.q_row + p->cached.words_row);
-    place_new(p, LAYOUT_K_T, "k_t", OWNER_WORKER, layer->d_k, p->cached.key_block);
-    place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, rows, p->cached.s_row);
+    if (p->cached.row_vecs > 0) {
+        place_new(p, LAYOUT_Q_T, "q_t", OWNER_WORKER, layer->d_k, up);
+        place_new(p, LAYOUT_K_T, "k_rows", OWNER_WORKER, p->cached.key_tiles.at[0].rows, layer->d_k);
+        place_new(p, LAYOUT_DOTS, "s_t", OWNER_WORKER, round_up(block, lanes), up);
+    } else {
+        place_new(p, LAYOUT_K_T, "k_t", OWNER_WORKER, layer->d_k, p->cached.key_block);
+    }
+    place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, p->cached.row_vecs > 0 ? up : rows, p->cached.s_row);
     place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, rows, p->cached.o_row);
     place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, rows, p->cached.o_row);
     place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + (p->rounds_values ? 3 : 2) * lanes, up);
@@ -191,7 +215,7 @@ void count_cached(struct model *m, double times)
         const bool few = l->seq_len <= p->cached.few_queries;
         for (const struct tile_height *h = tiles->at; h < tiles->at + tiles->count; h++) {
             const double count = heads * (double)tiles_taken(h, &high);
-            if (!few)
+            if (!few && p->cached.row_vecs == 0)
                 add_tile(scores, m->core, h->rows, vecs, steps_of(m, p->rounds_scores, (double)l->d_k),
                          p->unroll_scores, count * ceil(keys / (lanes * (double)vecs)));
             add_tile(sums, m->core, h->rows, vecs, steps_of(m, p->rounds_values && !few, keys), p->unroll_values,
@@ -202,6 +226,10 @@ void count_cached(struct model *m, double times)
             add_tile(scores, m->core, min(rows, 4), 4, (double)steps, steps,
                      heads * keys / 4 * (double)ceil_div(rows, 4));
             scores->operations += heads * (double)rows * keys;
+        } else if (p->cached.row_vecs > 0) {
+            const int64_t wide = p->cached.row_vecs, high = p->cached.key_tiles.at[0].rows;
+            add_tile(scores, m->core, high, wide, (double)l->d_k, p->unroll_scores,
+                     heads * (double)ceil_div(rows, wide * p->lanes) * keys / (double)high);
         } else {
             scores->overhead += heads * keys * (double)l->d_k * m->core->transpose;
         }
@@ -222,8 +250,9 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
 {
     const bool exact = layer_exact_chunks(layer);
     char size[32], path[160];
-    reason(p, "attention by rows, one for each query and head, keys along the lanes: blocks of " D64 " row%s, " D64
-           " token%s of the heads that share keys; tiles of at most " D64 " rows x " D64 " vectors", p->cached.rows,
+    reason(p, "attention by rows, one for each query and head%s: blocks of " D64 " row%s, " D64
+           " token%s of the heads that share keys; tiles of at most " D64 " rows x " D64 " vectors",
+           p->cached.row_vecs > 0 ? "" : ", keys along the lanes", p->cached.rows,
            plural(p->cached.rows), p->cached.queries, plural(p->cached.queries), p->cached.tiles.at[0].rows,
            p->cached.vecs);
     if (layer_stores_cache(layer))
@@ -240,8 +269,9 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
                  " positions, longer ones along the keys", p->cached.few_queries, plural(p->cached.few_queries),
                  p->cached.few_block);
     else
-        snprintf(path, sizeof path, "every call sums scores in the same order: %s", exact ? "exact_chunks" :
-                 "so many heads share keys that one token fills the tiles");
+        snprintf(path, sizeof path, "every call sums scores in the same order: %s",
+                 p->cached.row_vecs > 0 ? "so many heads share keys that rows lie along the lanes, keys as in the cache"
+                 : exact ? "exact_chunks" : "so many heads share keys that one token fills the tiles");
     reason(p, "%s", path);
     if (p->cached.split > 0)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,

@@ -37,6 +37,9 @@ struct plan_cached {
     int64_t many_rows;              /* values are swept for fewer rows than these */
     int64_t early, early_floats; /* where a block has one row: lines of values that are prefetched with each vector
                                   * of its powers, and floats at most; 0: none are */
+    int64_t row_vecs;  /* of a tile of scores with rows along the lanes and keys as they lie; 0: keys lie there */
+    int64_t key_lines, key_unroll; /* lines that an iteration of such a tile prefetches of the next keys, its steps */
+    struct tile_heights key_tiles; /* keys of such tiles */
     int64_t vecs, low_vecs; /* of a tile, and of one that is one row high */
     int64_t q_row, o_row; /* of a row's query and of its sums, padded to whole vectors */
     int64_t words_row; /* words of a row's query as whole numbers, after the queries */

@@ -78,9 +78,21 @@ bool layer_takes_pairs(const struct layer *layer)
            !(layer_decays(layer) && layer->decay == DECAY_COLUMN);
 }
 
+#define ACROSS_HEADS 16 /* that fill vectors of any set, and pay where queries of so many rows, wider than ACROSS_WIDTH,
+                         * are too much for registers and L1: measured, Zen 5, 16 rows of 576 take 0.7 of the time, 20 of
+                         * 64 1.25 */
+#define ACROSS_WIDTH 128
+
+bool layer_rows_across(const struct layer *layer)
+{
+    const int64_t group = layer->h / layer->h_kv;
+    return layer_has_cache(layer) && !layer_sums_whole(layer) &&
+           (group > FEW_ROWS || (group >= ACROSS_HEADS && layer->d_k > ACROSS_WIDTH));
+}
+
 int64_t layer_few_queries(const struct layer *layer)
 {
-    return !layer_has_cache(layer) || layer_exact_chunks(layer)
+    return !layer_has_cache(layer) || layer_exact_chunks(layer) || layer_rows_across(layer)
                ? 0 : min(layer->seq_len, (layer_sums_whole(layer) ? FEW_WHOLE_ROWS : FEW_ROWS) /
                                              (layer->h / layer->h_kv));
 }

@@ -398,6 +398,8 @@ bool layer_exact_chunks(const struct layer *layer);
 /* Recurrent: tokens of a call may go through a state two at once, with other roundings than one by one. */
 bool layer_takes_pairs(const struct layer *layer);
 int64_t layer_few_queries(const struct layer *layer);
+/* Whether so many heads share the keys of a cache that rows lie along the lanes of scores, in every call */
+bool layer_rows_across(const struct layer *layer);
 /* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay; with a cache in calls of
  * more than layer_few_queries() queries, and in no call with plan.exact_chunks. Sets that sum bytes gain sooner
  * (`pairs` false). layer_score_levels(): largest magnitude of a rounded query or key. */

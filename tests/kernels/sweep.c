@@ -631,6 +631,8 @@ static void draw_latent(struct dice *dice, struct draft *d)
         d->d_model = near_edge(dice, 130);
     if (d->h > 16)
         d->h = 16;
+    if (chance(dice, 0.3)) /* rows lie along the lanes */
+        d->h = between(dice, 25, 40);
     d->kv_rank = near_edge(dice, 70);
     d->q_rank = chance(dice, 0.6) ? near_edge(dice, 70) : 0;
     d->rope = WORD(dice, "half", "interleaved");
@@ -1229,6 +1231,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
     F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
+    F("latent, many heads cached", d->kv_rank > 0 && d->cache != NULL && d->h > 24) \
     F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
     F("recurrent, block", is(d->layer, "recurrent") && d->block != NULL) \
