@@ -2,7 +2,7 @@
 /* What speed the plan's kernel should reach: counts of the instructions and bytes that each step takes, divided by what
  * a core does in a cycle. A pure function of layer, plan and instruction set.
  *
- * Left out on purpose: any decision (plan_make.c), anything measured on the host. The few constants, with their sources,
+ * Left out on purpose: any decision (plan_make.c), anything measured on the host. The few constants, with sources,
  * stand at the head of expect.c.
  */
 #ifndef ATTNGEN_EXPECT_H
