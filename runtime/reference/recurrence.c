@@ -153,7 +153,8 @@ static void carry_errors(struct state *s, size_t t)
                                                      3 * BOUND_U * gap) +
                                          s->beta_error * k * e_most * c->worst + small;
         const double held_walk = fmax(d_k * (s->held_squares[j] + square(s->held[j])), 2 * square(k * e_most * pair));
-        const double u_walk = !corrects ? square(BOUND_U * s->u[j]) : square(beta * BOUND_U) * held_walk + 3 * square(BOUND_U * s->u[j]);
+        const double rounded = square(BOUND_U * s->u[j]);
+        const double u_walk = corrects ? square(beta * BOUND_U) * held_walk + 3 * rounded : rounded;
         const double again = 3 * BOUND_U * e_most + moved_most;
         const double moves = fabs(s->u[j]) + (corrects ? beta * k * e_most * c->worst : 0); /* what k's error meets */
         c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * moves;
