@@ -88,6 +88,12 @@ function helpers.step(a, n, b) return n ~= 0 and a .. " + " .. (b and helpers.mu
 function helpers.cache_step(apart, bytes, own) return apart > 0 and helpers.size(apart // bytes) or own end
 function helpers.left(a, n) return n ~= 1 and a .. " >= " .. n or a .. " > 0" end
 function helpers.take(a, n) return n ~= 1 and a .. " -= " .. n or a .. "--" end
+-- The step of time that a decay is made of, of x; 0: no limit
+function helpers.dt_text(x, least, most)
+    local text = ("ln(1 + e^(%s + dt_b))"):format(x)
+    text = least > 0 and ("max(%.9g, %s)"):format(least, text) or text
+    return most > 0 and ("min(%.9g, %s)"):format(most, text) or text
+end
 function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or things or thing .. "s") end
 
 -- For #if: whether a set that has fast products is compiled

@@ -63,6 +63,7 @@ enum layout_name {
                                         * decays, corrections' shares and what gates the output; learned */
     LAYOUT_DECAY, LAYOUT_BETA, LAYOUT_OUT_GATES,
     LAYOUT_A_LOG, LAYOUT_DT_B, LAYOUT_CONV_Q, LAYOUT_CONV_K, LAYOUT_CONV_V, LAYOUT_G_O,
+    LAYOUT_CONV_Q_B, LAYOUT_CONV_K_B, LAYOUT_CONV_V_B, LAYOUT_SKIP,
     LAYOUT_BEFORE, LAYOUT_CONV_X, LAYOUT_B, /* convolution: tokens before a call's, and its first ones; of x, learned */
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */

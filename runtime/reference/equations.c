@@ -784,7 +784,8 @@ void reference_compute(struct reference *reference, const struct layer *layer, c
         reference->cache[part] = pool_doubles(memory, inputs_count(layer, in, inputs_cache_of(layer, part)));
     if (recurs)
         recurrent_compute(reference, NULL, layer, in, &none);
-    start_with_bias(reference, layer, in);
+    else
+        start_with_bias(reference, layer, in);
     for (head.b = 0; head.b < batch; head.b++)
         for (head.i = 0; head.i < h; head.i++)
             compute_head(reference, &head, layer, in, observer, context);
