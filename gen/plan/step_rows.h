@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The steps of a layer, in the order in which they are taken: one row each, for the enumeration (steps.h) and the table
- * (steps.c).
+ * (step_table.c).
  *
  *     STEP(NAME, label, KIND, "PHASE", "phase's name", "name in --explain", plan, …)
  *

@@ -87,7 +87,7 @@ static int64_t part_rows(int64_t numbers)
 bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
                       struct step *g)
 {
-    (void)p, (void)request;
+    (void)request;
     if (layer_attends(layer) && g->id == STEP_GATE_Z) {
         g->name = "gates of outputs";
         g->size = part_rows(layer->h * layer->d_v);
@@ -96,6 +96,9 @@ bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struc
     if (!layer_is_recurrent(layer) || layer->projected)
         return false;
     const bool shares = g->id == STEP_SHARES;
+    const int64_t tokens = max(layer->seq_len, p->batch_rows);
+    if (shares && layer->dt_values)
+        p->layouts[LAYOUT_BETA] = rows_of("dt", OWNER_SCRATCH, layer->h_v, tokens, 1, 1, row_stride(p, layer->h_v));
     g->size = part_rows(!shares ? layer->d_out : layer->h_v * (layer->decay == DECAY_COLUMN ? layer->d_k : 1));
     return shares ? layer_decays(layer) || layer_corrects(layer) : layer->out_gate != OUT_GATE_NONE;
 }
@@ -124,6 +127,8 @@ void place_rule_packed(struct plan_isa *p, const struct layer *layer)
     static const struct { enum layer_tensor tensor; enum layout_name id; } learned[] = {
         {TENSOR_A_LOG, LAYOUT_A_LOG}, {TENSOR_DT_B, LAYOUT_DT_B}, {TENSOR_CONV_Q, LAYOUT_CONV_Q},
         {TENSOR_CONV_K, LAYOUT_CONV_K}, {TENSOR_CONV_V, LAYOUT_CONV_V}, {TENSOR_G_O, LAYOUT_G_O},
+        {TENSOR_CONV_Q_B, LAYOUT_CONV_Q_B}, {TENSOR_CONV_K_B, LAYOUT_CONV_K_B}, {TENSOR_CONV_V_B, LAYOUT_CONV_V_B},
+        {TENSOR_SKIP, LAYOUT_SKIP},
         {TENSOR_CONV_X, LAYOUT_CONV_X}, {TENSOR_B, LAYOUT_B}};
     for (size_t i = 0; layer_keeps_states(layer) && i < sizeof learned / sizeof *learned; i++) {
         int64_t shape[4];

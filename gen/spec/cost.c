@@ -104,7 +104,8 @@ struct layer_parameters layer_parameters(const struct layer *layer)
         .w_z = elements(layer, TENSOR_W_Z), .w_a = elements(layer, TENSOR_W_A), .w_b = elements(layer, TENSOR_W_B),
         .latent = elements(layer, TENSOR_W_DQ) + elements(layer, TENSOR_W_DKV) + elements(layer, TENSOR_W_UK) +
                   elements(layer, TENSOR_W_UV),
-        .w_gate = elements(layer, TENSOR_W_GATE), .b_gate = elements(layer, TENSOR_B_GATE)};
+        .w_gate = elements(layer, TENSOR_W_GATE), .b_gate = elements(layer, TENSOR_B_GATE) +
+                  elements(layer, TENSOR_B_Z) + elements(layer, TENSOR_B_A) + elements(layer, TENSOR_B_B)};
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
             layer_tensor_row(tensor)->kind == TENSOR_NAMED)

@@ -91,6 +91,7 @@ static void fill(struct layer *layer, struct spec *spec)
             key_set(layer, key, spec->value[key], spec->real[key]);
     layer->block_rms = spec->value[KEY_NORM] == NORM_RMS;
     layer->block_shift = layer->block_shift && !layer->block_rms;
+    layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
     if (!layer_attends(layer)) {
         (layer_is_recurrent(layer) ? fill_recurrent : layer_is_convolution(layer) ? fill_convolution : fill_rows)
             (layer, spec);
@@ -103,7 +104,6 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->shares = shares_keys(spec);
     layer->self = !layer->cross && !layer->projected;
     layer->offset = is_cached(spec) ? OFFSET_PAST : layer->offset;
-    layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
 
     const int64_t parts = layer->split ? layer->h : 1;
     if (layer->projected && layer->w_o == W_O_NONE)

@@ -25,7 +25,13 @@ static bool makes_beta(const struct layer *layer) { return layer_corrects(layer)
 static bool has_taps(const struct layer *layer) { return is_made(layer) && layer->conv_taps > 0; }
 static bool is_convolution(const struct layer *layer) { return layer_is_convolution(layer); }
 static bool has_history(const struct layer *layer) { return layer_keeps_states(layer) && layer->conv_history > 0; }
+static bool has_conv_bias(const struct layer *layer) { return has_taps(layer) && layer->conv_bias; }
+static bool has_skip(const struct layer *layer) { return is_made(layer) && layer->skip; }
+static bool has_decay_bias(const struct layer *layer) { return makes_decay(layer) && layer->bias; }
+static bool has_beta_bias(const struct layer *layer) { return makes_beta(layer) && layer->bias; }
+static bool has_norm_groups(const struct layer *layer) { return layer->out_norm_groups > 0; }
 static bool has_out_gate(const struct layer *layer) { return is_made(layer) && layer->out_gate != OUT_GATE_NONE; }
+static bool has_out_gate_bias(const struct layer *layer) { return has_out_gate(layer) && layer->bias; }
 static bool has_bias_of_y(const struct layer *layer)
 {
     return layer->bias && (is_linear(layer) || is_convolution(layer));

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence, Union
 
 from . import programs
-from .layer import option_words
+from .programs import option_words
 from .native import BYTES, CODES, Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
 
 TYPES = {"float": "f32", "int32_t": "i32", "void": "i8"}  # void: a cache of numbers that are not f32, as bytes
