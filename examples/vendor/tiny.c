@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x3f4f3bcd3e66faffu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x8b16235738c037a5u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -3653,7 +3653,7 @@ static const struct kernel {
     struct machine needs; /* bits that must all be set */
     size_t (*parts)(const struct group *g, size_t phase);
     void (*run)(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part);
-    size_t rows, sources; /* at most so many queries and keys of several sequences are projected as one matrix */
+    size_t rows, sources; /* maximum numbers of queries and keys that are projected as one matrix */
 } kernels[] = {
 #if COMPILES_SCALAR
     {{0, 0, 0},

@@ -179,3 +179,27 @@ function Model:logits(head, word, vocab, width, tied, more)
               {d_in = width, d_out = vocab, w = own and head or word, tied = not own, b = more.bias,
                scale = more.scale, softcap = more.softcap})
 end
+
+-- [ends]: ids that end a text, as generate() of transformers has them, of a decoder that gives logits
+function Model:add_ends()
+    local generation, ids, seen = self:json_of("generation_config.json"), {}, {}
+    local vocab, logits
+    for _, section in ipairs(self.sections) do
+        logits = logits or section.title == "head logits"
+        for _, line in ipairs(section.title == "decoder input" and section or {}) do
+            vocab = line[1] == "vocab" and tonumber(line[2]) or vocab
+        end
+    end
+    local said = type(generation) == "table" and generation.eos_token_id
+    if not said or said == self.null then
+        said = self.config:get("eos_token_id") or self.top and self.top:get("eos_token_id")
+    end
+    for _, id in ipairs(type(said) == "table" and said or {said}) do
+        if math.type(id) == "integer" and id >= 0 and vocab and id < vocab and not seen[id] then
+            ids[#ids + 1], seen[id] = id, true
+        end
+    end
+    if logits and #ids > 0 then
+        self:section("ends"):add("ids", table.concat(ids, " "))
+    end
+end

@@ -207,6 +207,7 @@ model:base(model.family)(model)
 add_pooling(model)
 add_prompts(model)
 model:add_labels()
+model:add_ends()
 check_settled(model)
 check_all(model)
 if options.cache == "ring" and not model.ring then

@@ -132,6 +132,7 @@ local function read_layers(stack)
         wrong(titles[stack.name .. " input"].number, "the stack has no [%s layer 0]", stack.name)
     end
     stack.goes_on = stack.cached or stack.states -- a call goes on where an earlier one ended
+    stack.slotted = stack.cached and not stack.paged or stack.states -- a sequence has a place there
     if stack.plain and stack.goes_on then
         wrong(titles[stack.name .. " layer 0"].number,
               "some layers have a cache or states and others have neither; give all of them a cache")
@@ -374,7 +375,7 @@ for _, section in ipairs(sections) do
         end
     end
 end
-local known = {[""] = true, weights = true, labels = true, prompts = true}
+local known = {[""] = true, weights = true, labels = true, prompts = true, ends = true}
 for _, part in ipairs(parts) do known[part.section.title] = true end
 for _, stack in ipairs(model.stacks) do
     for i = 1, #stack.layers do known[("%s layer %d"):format(stack.name, i - 1)] = true end
@@ -405,12 +406,23 @@ local function read_texts(title, most)
 end
 model.labels, model.prompts = read_texts("labels", 80), read_texts("prompts", 500)
 
+-- Ids that end a text
+model.ends = {}
+check_keys(titles.ends or {lines = {}}, "ids")
+for id in (titles.ends and value_of(titles.ends, "ids") or ""):gmatch("%S+") do
+    local vocab = stacks.decoder and stacks.decoder.vocab or 0
+    if not id:find("^%d+$") or #id > 10 or tonumber(id) >= vocab then
+        wrong(line_of(titles.ends, "ids").number, "%s is no id of the decoder's vocabulary, which has %d", id, vocab)
+    end
+    model.ends[#model.ends + 1] = id
+end
+
 ---- sums for both templates ----
 
 -- Heads are fields of a call beside these, and their widths are macros. Pairs have functions beside those of
 -- NAME_model.c.
 local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean " ..
-    "embedding kept kept_of kept_blocks batch n m parallel context states "
+    "embedding kept kept_of kept_blocks batch n m parallel context states slots slot_count "
 local FUNCTIONS = " all head pack encoder_embed decoder_embed encoder_norm decoder_norm "
 
 local function check_names()
@@ -452,6 +464,7 @@ local function pointers_of(stack)
     end
     add(stack.types > 0, "types")
     add(stack.lengths, "lengths")
+    add(stack.slotted, "slots")
     add(stack.source_lengths, "source_lengths")
     add(stack.kept, "source")
     add(stack.kept, "kept_of")
@@ -491,8 +504,8 @@ model.common_floats, model.work, model.longest, model.largest = common.floats, 1
 model.extra = model.extra or 1
 model.norms, model.layers = {}, 0
 model.any = {cached = false, states = false, goes_on = false, paged = false, cross = false, kept = false,
-             source_lengths = false, mean = false, lengths = false, rows = false, row = false, times = false,
-             ones = false, second = false, pieces = false, scales = false}
+             source_lengths = false, mean = false, lengths = false, slotted = false, rows = false, row = false,
+             times = false, ones = false, second = false, pieces = false, scales = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -517,6 +530,7 @@ for _, stack in ipairs(model.stacks) do
         any.vocab = stack.goes_on and head.name == "logits" and head.width or any.vocab
     end
     stack.required, stack.pointers = pointers_of(stack)
+    stack.embeds = stack.pooling ~= nil and #stack.required == 1 -- ids
     stack.sizes = stack.goes_on and sizes_of(stack)
 end
 for _, of in ipairs(common) do any.ones = any.ones or not of.name and of.plus_one end

@@ -28,7 +28,7 @@ enum layout_name {
     LAYOUT_S_T,                        /* the source in blocks, where values are projected from it */
     LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
     LAYOUT_LATENT_Q, LAYOUT_HEADS_Q, LAYOUT_Z_UP, /* latent attention: what queries are made of; queries of heads
-                                                   * before W_UK; z behind W_UV */
+                                                   * before W_UK; z after W_UV */
     LAYOUT_KEPT_SOURCE,                /* a copy of the source, where keys or values are its own rows */
     LAYOUT_KEPT,                       /* room in the scratch for what a call does not keep */
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */

@@ -180,7 +180,7 @@ enum plan_group plan_group(const struct layer *layer)
 }
 
 /* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
- * panel is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer
+ * panel is worth fetching; else of very short sequences as many as fill their tiles. Never more than that the longer
  * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
  * of its own (values in blocks), has zeros before it (convolution), or has memory after it that may not be read. Nor
  * where no matrix is left: projected, w_o = none. Where keys and values are kept, each sequence has a place of its own

@@ -23,7 +23,7 @@ TENSOR(POSITIONS, positions, OF_CALL, I32, "[batch][n]", has_positions,
 TENSOR(PAGE_TABLE, page_table, OF_CALL, I32, "[batch][page_count]", has_pages,
        .shown.note = " int32: where pages of a sequence are; behind the last used one it is not read")
 TENSOR(PREFIX, prefix, OF_CALL, I32, "[batch]", NULL, .mask = MASK_PREFIX,
-       .shown.note = " int32, 0 or more: so many first keys are seen by all")
+       .shown.note = " int32, 0 or more: the number of first keys that all queries see")
 TENSOR(SEGMENT, segment, OF_CALL, I32, "[batch][n]", has_segment, .shown.note = " int32: of each token")
 TENSOR(SEGMENT_Q, segment_q, OF_CALL, I32, "[batch][n]", has_two_segments, .shown.note = " int32: of each query")
 TENSOR(SEGMENT_K, segment_k, OF_CALL, I32, "[batch][m]", has_two_segments, .shown.note = " int32: of each key")

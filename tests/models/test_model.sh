@@ -122,6 +122,13 @@ job t5 t5 decoder_program scalar --seq-len,20,--cache-len,24 -DFIRST=_encoder_is
 job t5_tables t5_tables decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job t5_gated t5_gated decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job whisper whisper decoder_program scalar none -DFIRST=_encoder_isa -DPAST=12 -DENCODER=2 -DFRAMES=100
+job serve_llama llama serving_program avx2 none -DENDS=1
+job serve_minicpm3 minicpm3 serving_program scalar none
+job serve_gpt2_i8 gpt2 serving_program scalar --cache-type,i8
+job serve_gpt2_pages gpt2 serving_program scalar --cache,paged,--cache-type,i8 -DPAGED
+job serve_gemma2_ring gemma2 serving_program avx2 --cache,ring,--cache-type,bf16,--seq-len,4
+job serve_qwen3_5_text qwen3_5_text serving_program avx2 none -DWITH_STATES
+job serve_olmo_hybrid_pages olmo_hybrid serving_program scalar --cache,paged -DWITH_STATES -DPAGED
 run_jobs
 check "the rule names the specs" grep -q "bert_model.c.*bert_model.h: .*bert.layers .*bert_layer.layer" "$work/bert/deps"
 
