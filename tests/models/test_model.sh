@@ -108,6 +108,7 @@ job minicpm3_pages minicpm3 decoder_program avx2 --cache,paged,--cache-type,i8 -
 for name in qwen3_5_text qwen3_next olmo_hybrid; do
     job $name $name states_program scalar none
 done
+job mamba2 mamba2 states_program scalar none -DALONE
 job qwen3_next_bf16_states qwen3_next states_program scalar none -DCLOSE=0.08f -DANSWERED=0.08f
 job qwen3_5_text_pages qwen3_5_text states_program avx2 --cache,paged,--weight-type,bf16 -DPAGED -DANSWERED=0.08f
 job mpnet mpnet model_program scalar none "-DHEADS=HEAD(pooler,1,16)"
