@@ -174,7 +174,7 @@ local function read_positions(stack, section, input, width)
     end
     local of = width == d_model and sinusoids(section, stack.limit) or tensor(section, "position", {from = true})
     of.first = (of.row or 0) * width
-    return share(of, stack.limit * width, false, "positions")
+    return share(of, stack.limit * width, false, "positions", width)
 end
 
 local function read_tokens(stack, input, embedding)
@@ -193,7 +193,8 @@ local function read_tokens(stack, input, embedding)
     end
     if line_of(embedding, "type") then
         stack.types = size_of(input, "types")
-        stack.type = share(tensor(embedding, "type", {}), stack.types * stack.width, true, "types of tokens")
+        stack.type = share(tensor(embedding, "type", {}), stack.types * stack.width, true, "types of tokens",
+                           stack.width)
     end
     stack.position = line_of(embedding, "position") and read_positions(stack, embedding, input, stack.width)
     stack.norm_in = norm_of(embedding, stack.width, "embedding's norm")
@@ -334,7 +335,7 @@ local function read_words(stack, heads)
             return
         end
     end
-    stack.word = share(of, stack.vocab * stack.width, true, "words")
+    stack.word = share(of, stack.vocab * stack.width, true, "words", stack.width)
 end
 
 ---- the model ----

@@ -156,8 +156,8 @@ local function sinusoids(section, rows)
 end
 
 -- Where `count` numbers of a tensor are among those that all instruction sets share; `exact`: the tensor has no more.
-local function share(of, count, exact, about)
-    of.count, of.exact = count, exact
+local function share(of, count, exact, about, width)
+    of.count, of.exact, of.width = count, exact, width or 0
     of.key = table.concat({of.name or "", of.first, count, of.plus_one and 1 or 0, of.over, of.from}, "\n")
     for _, other in ipairs(common) do
         if other.key == of.key then return other.at end
@@ -296,6 +296,7 @@ local function add_part(section, known)
         local entry = tensor(section, t.field, {zeros = true, columns = t.axes <= 2, plus_one = not t.matrix,
                                                 times = true, ones = not t.matrix, tied = spec.linear}, layout)
         entry.count, entry.key = t.size, t.field
+        entry.width = t.matrix and t.axes == 2 and (spec.out_in or not entry.from) and t.size // t.first or 0
         if not t.matrix and line_of(section, t.field .. "_2") then
             add_pieces(section, t, entry, part.tensors)
             for piece = 2, PIECES do known = ("%s %s_%d"):format(known, t.field, piece) end
@@ -378,6 +379,7 @@ local function name_parts()
             end
             spec.entries[i] = {field = e.key, continues = e.continues or false, before = before, behind = behind,
                                outer = e.outer, first = e.first, count = e.count, exact = e.exact or false,
+                               width = e.width or 0,
                                plus_one = e.plus_one or false, times = e.times, scales = e.scales or 0}
         end
     end

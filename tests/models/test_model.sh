@@ -292,6 +292,20 @@ mkfifo "$work/odd/model.safetensors"
 check "weights that are a pipe are refused" refused_weights "is no file on disk"
 rm "$work/odd/model.safetensors" && : >"$work/odd/model.safetensors"
 check "so is an empty file" refused_weights 'tensor ".*" is missing, or its file is no whole safetensors file'
+# shapes of a tensor in the header, as many bytes as before
+shaped() { # NAME FROM TO TEXT: refused by this text
+    LC_ALL=C sed "s/\"$1\":{\"dtype\":\"F32\",\"shape\":$2/\"$1\":{\"dtype\":\"F32\",\"shape\":$3/" \
+        tests/models/imports/bert/model.safetensors >"$work/odd/model.safetensors"
+    packed "$layers" --weights "$work/odd/model.safetensors" --isa scalar -o "$work/none"
+    [ $? = 2 ] && grep -qF "tensor \"$1\" $4" "$work/text" && [ ! -e "$work/none" ]
+}
+CFLAGS=-O0 check "a table that lies the other way is named, with both shapes" shaped embeddings.word_embeddings.weight \
+    '\[19,16\]' '[16,19]' "is [16][19], and [19][16] is needed"
+CFLAGS=-O0 check "so is a layer's matrix" shaped encoder.layer.1.intermediate.dense.weight '\[20,16\]' '[16,20]' \
+    "is [16][20], and [20][16] is needed"
+edit 's/^vocab.*/vocab = 25/'
+CFLAGS=-O0 check "and a table of fewer rows" eval '! packed "$work/bert/edited.layers" --weights tests/models/imports/bert \
+    --isa scalar -o "$work/none" && grep -qF "is [19][16], and [25][16] is needed" "$work/text"'
 packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/odd"
 check "a folder is not written to" grep -q "odd: error: cannot be written: Is a directory" "$work/text"
 check "a device is written as it is" packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/device"
