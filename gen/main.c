@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* attngen: from a layer's spec to the C file that computes it. main() is the table of contents.
  *
- * Left out on purpose: every decision. arguments.c knows the command line, read.c the spec, plan.c decides, the
+ * Left out on purpose: every decision. arguments.c knows the command line, read.c the spec, plan_make.c decides, the
  * templates spell, emit.c expands them, output.c writes. `attngen import` is import.c's.
  */
 #include <errno.h>

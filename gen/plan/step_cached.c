@@ -271,7 +271,7 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
     else
         snprintf(path, sizeof path, "every call sums scores in the same order: %s",
                  p->cached.row_vecs > 0 ? "so many heads share keys that rows lie along the lanes, keys as in the cache"
-                 : exact ? "exact_chunks" : "so many heads share keys that one token fills the tiles");
+                 : exact ? "exact_chunks" : "enough heads share keys for one token to fill the tiles");
     reason(p, "%s", path);
     if (p->cached.split > 0)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
