@@ -320,7 +320,7 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
     return good(job);
 }
 
-/* The model's own files, after those of its layers */
+/* The model's own files */
 static void make_model(struct job *job, FILE *rules)
 {
     static const struct outline files[] = {{"model/model.c.in", "_model.c", ALWAYS, false},
@@ -348,10 +348,10 @@ static void generate(struct job *job)
     const struct output *imported = &job->imported.output;
     struct text text;
     FILE *rules = text_begin(&text);
-    for (size_t i = 0; i < job->count && make_texts(job, i, rules);)
-        i++;
-    if (job->model != NULL && good(job))
+    if (job->model != NULL) /* its rule is the first one, by whose target Ninja knows the others */
         make_model(job, rules);
+    for (size_t i = 0; i < job->count && good(job) && make_texts(job, i, rules);)
+        i++;
     if (imported->count > 0 && good(job))
         print_rule(job, imported, NULL, 0, NULL, rules);
     text_end(&text);
