@@ -61,7 +61,7 @@ enum layout_name {
     LAYOUT_SPARE,
     LAYOUT_STRIP, LAYOUT_DECAYS,       /* recurrent: columns of a state; of its rows in two tokens; of each token
                                         * decays, corrections' shares and what gates the output; learned */
-    LAYOUT_DECAY, LAYOUT_BETA, LAYOUT_OUT_GATES,
+    LAYOUT_DECAY, LAYOUT_BETA, LAYOUT_OUT_GATES, LAYOUT_LOW_A, LAYOUT_LOW_Z,
     LAYOUT_A_LOG, LAYOUT_DT_B, LAYOUT_CONV_Q, LAYOUT_CONV_K, LAYOUT_CONV_V, LAYOUT_G_O,
     LAYOUT_CONV_Q_B, LAYOUT_CONV_K_B, LAYOUT_CONV_V_B, LAYOUT_SKIP,
     LAYOUT_BEFORE, LAYOUT_CONV_X, LAYOUT_B, /* convolution: tokens before a call's, and its first ones; of x, learned */

@@ -55,6 +55,10 @@ void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct 
 static int64_t made_heads(const struct layer *layer, enum step_name id, int64_t *d)
 {
     const bool columns = layer->decay == DECAY_COLUMN;
+    if (id == STEP_LOW_A || id == STEP_LOW_Z) {
+        *d = id == STEP_LOW_A ? layer->decay_rank : layer->gate_rank;
+        return 1;
+    }
     *d = layer_attends(layer) ? layer_gate_width(layer)
        : id == STEP_MIX_Q || id == STEP_MIX_K || (id == STEP_MIX_A && columns) ? layer->d_k
        : id == STEP_MIX_A || id == STEP_MIX_B ? 1 : layer->d_v;
@@ -65,15 +69,20 @@ static int64_t made_heads(const struct layer *layer, enum step_name id, int64_t 
 bool plan_mixed(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
     const bool has = layer_attends(layer) ? g->id == STEP_MIX_Z && layer->gate != GATE_NONE
+                   : g->id == STEP_LOW_A ? layer->decay_rank > 0 : g->id == STEP_LOW_Z ? layer->gate_rank > 0
                    : g->id == STEP_MIX_Z ? layer->out_gate != OUT_GATE_NONE : g->id == STEP_MIX_A ? layer_decays(layer)
                    : g->id != STEP_MIX_B || layer_corrects(layer);
     if (!layer_mixes(layer) || layer->projected || !has)
         return false;
     int64_t d;
     const int64_t heads = made_heads(layer, g->id, &d), tokens = max(layer->seq_len, p->batch_rows);
-    g->reads[0] = reads_rounded(p) ? LAYOUT_ROUNDED_X : input_read(layer, true);
+    const bool low = g->id == STEP_LOW_A || g->id == STEP_LOW_Z;
+    g->reads[0] = g->id == STEP_MIX_A && layer->decay_rank > 0 ? LAYOUT_LOW_A
+                : g->id == STEP_MIX_Z && layer->gate_rank > 0 ? LAYOUT_LOW_Z
+                : reads_rounded(p) ? LAYOUT_ROUNDED_X : input_read(layer, true);
     p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
-    begin_panels(p, g, p->layouts[g->reads[0]].shape[AXIS_FEATURE], heads * d, layer->bias);
+    begin_panels(p, g, p->layouts[g->reads[0]].shape[AXIS_FEATURE], heads * d,
+                 layer->bias && !low);
     end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
     return true;
 }
@@ -145,7 +154,7 @@ void place_rule(struct plan_isa *p, const struct layer *layer)
     if (g == NULL)
         return;
     const enum layout_name made[] = {LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_OUT_GATES, LAYOUT_DECAY,
-                                     LAYOUT_BETA, LAYOUT_Z};
+                                     LAYOUT_BETA, LAYOUT_LOW_A, LAYOUT_LOW_Z, LAYOUT_Z};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
         place(p, made[i]);
     place_new(p, LAYOUT_STRIP, "strip of a state", OWNER_WORKER, layer->d_k, g->rule.vecs * p->lanes);

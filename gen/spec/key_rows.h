@@ -59,6 +59,8 @@ KEY(BETA_SCALE, beta_scale, POSITIVE, FIELD(beta_scale), .absent = 1, .steers = 
     .context = "BETA_SCALE", OF_STATE, .has_meaning = makes_beta,
     .idle = "only rule = delta and gated_delta make beta of x; leave it out",
     .nicknames = {{"linear_allow_neg_eigval allow_neg_eigval", " = 2"}})
+KEY(DECAY_RANK, decay_rank, SIZE, FIELD(decay_rank), .steers = STEERS_ALWAYS, .context = "DECAY_RANK", OF_DT)
+KEY(GATE_RANK, gate_rank, SIZE, FIELD(gate_rank), .steers = STEERS_ALWAYS, .context = "GATE_RANK", OF_OUT_NORM)
 KEY(DT_MIN, dt_min, CAP, FIELD(dt_min), .steers = STEERS_NOTHING, .context = "DT_MIN", OF_DT,
     .nicknames = {{"time_step_limit dt_limit mamba_dt_limit", " and 'dt_max'"}})
 KEY(DT_MAX, dt_max, CAP, FIELD(dt_max), .steers = STEERS_NOTHING, .context = "DT_MAX", OF_DT)

@@ -110,6 +110,8 @@ struct layer {
     int64_t conv_channels; /* columns of q, k and v together, or of x; 0 without a convolution */
     bool conv_bias;       /* its sums begin with one */
     enum layer_out_gate out_gate;
+    int64_t decay_rank, gate_rank; /* of the matrices that make decays and output gates, which are two then; 0: one */
+    int64_t d_in_a, d_in_z; /* what the second one reads: columns of the first one's product, or of x */
     bool norm_before_gate; /* outputs are normed, then gated; false: the other way round */
     int64_t out_norm_groups; /* of all columns of outputs, each normed by itself; 0: heads, with the same gains */
     double dt_min, dt_max; /* limits of dt, of which decays are made; 0: none */

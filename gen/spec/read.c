@@ -52,6 +52,8 @@ static void fill_recurrent(struct layer *layer, struct spec *spec)
                          : (layer->h + layer->h_kv) * layer->d_k + layer->h_v * layer->d_v;
     if (layer->projected)
         layer->d_model = layer->h_out * layer->d_v;
+    layer->d_in_a = layer->decay_rank > 0 ? layer->decay_rank : layer->d_model;
+    layer->d_in_z = layer->gate_rank > 0 ? layer->gate_rank : layer->d_model;
     layer->d_source = layer->d_in_q = layer->d_in_kv = layer->d_out = layer->d_model;
     layer->source_len = layer->seq_len;
     layer->conv_width = 1;

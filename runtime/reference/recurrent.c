@@ -76,11 +76,11 @@ static struct made read_rows(struct sequence *s)
     return x;
 }
 
-/* to = from W + b; b: NULL without a bias */
+/* to = from W + b; b: TENSOR_COUNT without one */
 static void multiply(struct sequence *s, struct made *to, const struct made *from, enum layer_tensor w,
                      enum layer_tensor b)
 {
-    const float *const bias = inputs_floats(s->in, b);
+    const float *const bias = b < TENSOR_COUNT ? inputs_floats(s->in, b) : NULL;
     const struct block_matrix matrix = {
         .w = inputs_floats(s->in, w), .packed = s->in->packed != NULL ? inputs_floats(s->in->packed, w) : NULL,
         .in = from->columns, .columns = to->columns, .out_in = s->layer->out_in};
@@ -258,6 +258,18 @@ static void gate_outputs(struct sequence *s)
         norm_outputs(s);
 }
 
+/* x W_first W + b; of rank 0 x W + b */
+static struct made product_of_two(struct sequence *s, enum layer_tensor first, int64_t rank, enum layer_tensor w,
+                                  enum layer_tensor b, int64_t columns)
+{
+    if (rank == 0)
+        return product_of(s, w, b, columns);
+    const struct made low = product_of(s, first, TENSOR_COUNT, rank);
+    struct made to = make(s, (size_t)columns);
+    multiply(s, &to, &low, w, b);
+    return to;
+}
+
 /* What the recurrence reads: of the call, or made of x */
 static void make_inputs(struct sequence *s)
 {
@@ -279,13 +291,13 @@ static void make_inputs(struct sequence *s)
     r->k = product_of(s, TENSOR_W_K, TENSOR_B_K, l->h_kv * l->d_k);
     r->v = product_of(s, TENSOR_W_V, TENSOR_B_V, l->h_v * l->d_v);
     if (layer_decays(l))
-        r->decay = product_of(s, TENSOR_W_A, TENSOR_B_A, decays);
+        r->decay = product_of_two(s, TENSOR_W_DA, l->decay_rank, TENSOR_W_A, TENSOR_B_A, decays);
     if (layer_corrects(l))
         r->beta = product_of(s, TENSOR_W_B, TENSOR_B_B, l->h_v);
     else if (l->dt_values)
         r->beta = make(s, (size_t)l->h_v);
     if (l->out_gate != OUT_GATE_NONE)
-        s->gates = product_of(s, TENSOR_W_Z, TENSOR_B_Z, l->h_out * l->d_v);
+        s->gates = product_of_two(s, TENSOR_W_DZ, l->gate_rank, TENSOR_W_Z, TENSOR_B_Z, l->h_out * l->d_v);
 }
 
 /* From products of x to what the recurrence reads */

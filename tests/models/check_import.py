@@ -60,7 +60,7 @@ SPEC = dict(
     **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
 NORM = "norm norm_eps norm_g norm_b "
 SECTIONS = {
-    "": "format name family d_model", "weights": "file", "labels": " ".join(map(str, range(10))), "encoder patches": "spec w b",
+    "": "format name family d_model", "weights": "file", "labels": " ".join(map(str, range(10))), "encoder patches": "spec w b", "ends": "ids",
     "encoder conv_": "spec w b stride", "head ": NORM + "from rows scale spec w b", " norm": NORM,
     " embedding": NORM + "word scale position type class distillation", " projection": "spec w b position", " layer ": None,  # the spec's tensors: see Model.stack
     " input": "kind needs vocab types seq_len positions image_size patch_size channels mel frames"}

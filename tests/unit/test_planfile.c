@@ -330,6 +330,8 @@ static const struct {
     {"=conv_bias", "layer=recurrent;d_model=8;h=2;d_k=8;conv_taps=4;seq_len=9", "false", "true"},
     {"=norm_before_gate", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9;out_gate=silu", "true", "false"},
     {"=out_norm_groups", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9;out_gate=silu", "0", "2"},
+    {"decay_rank", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "3", "4"},
+    {"gate_rank", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9;out_gate=silu", "3", "4"},
     {"=dt_min", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "none", "0.01"},
     {"=dt_max", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "none", "2"},
     {"dt_values", "layer=recurrent;rule=gated;d_model=8;h=2;d_k=8;seq_len=9", "false", "true"},

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
+from transformers.models.kimi_linear import modeling_kimi_linear as kimi
 from transformers.models.mamba2 import modeling_mamba2 as mamba2
 
 from make_heads import in_float64
@@ -21,6 +22,9 @@ from make_vectors import spec_text, write_safetensors
 BATCH, N, TAPS = 2, 21, 4
 for name in ("MambaRMSNormGated", "mamba2_chunk_scan", "Mamba2Mixer"):
     in_float64(mamba2, name)
+for name in ("l2norm", "chunk_kimi_delta_attention", "KimiLinearForgetGate", "KimiLinearRMSNormGated",
+             "KimiLinearDeltaAttention"):
+    in_float64(kimi, name)
 
 
 class Kept:
@@ -102,7 +106,27 @@ def of_mamba2(random, d_model, h, d_v, groups, d_k, **more):
     return spec, t
 
 
+def of_kimi(random, d_model, h, d):
+    config = SimpleNamespace(hidden_size=d_model, linear_num_heads=h, linear_head_dim=d, linear_conv_kernel_dim=TAPS,
+                             hidden_act="silu", rms_norm_eps=1e-5, layer_types=["linear_attention"])
+    module, w = drawn(kimi.KimiLinearDeltaAttention(config, 0), random)
+    x = random.standard_normal((BATCH, N, d_model)).astype(np.float32)
+    conv = random.standard_normal((BATCH, 3 * h * d, TAPS - 1)).astype(np.float32)
+    state = random.standard_normal((BATCH, h, d, d)).astype(np.float32)
+    y, conv_after, state_after = answer(module, x, conv, state)
+    t = {"x": x, "y": y, "conv_state": conv, "expect.conv_state": conv_after, "state": state, "expect.state": state_after,
+         "a_log": w["forget_gate.A_log"].reshape(h), "dt_b": w["forget_gate.dt_bias"], "g_o": w["o_norm.weight"],
+         "w_da": w["forget_gate.f_a_proj.weight"], "w_a": w["forget_gate.f_b_proj.weight"],
+         "w_dz": w["g_a_proj.weight"], "w_z": w["g_b_proj.weight"], "w_b": w["b_proj.weight"], "w_o": w["o_proj.weight"]}
+    for letter, rows in zip("qkv", np.split(w["conv1d.weight"].squeeze(1), 3)):
+        t["w_" + letter], t["conv_" + letter] = w[letter + "_proj.weight"], rows
+    return dict(layer="recurrent", decay="column", decay_rank=d, gate_rank=d, d_model=d_model, h=h, d_k=d, conv_taps=TAPS,
+                qk_norm="l2_sum", qk_norm_eps=1e-6, out_gate="sigmoid", out_norm_eps=1e-5, seq_len=N,
+                weight_layout="out_in"), t
+
+
 VECTORS = (
+    ("state_kimi", "KimiLinearDeltaAttention", of_kimi, dict(d_model=20, h=3, d=12)),
     ("state_mamba2", "Mamba2Mixer: four heads, two groups", of_mamba2, dict(d_model=24, h=4, d_v=12, groups=2, d_k=10)),
     ("state_mamba2_bias", "Mamba2Mixer: biases, limits of dt, one group", of_mamba2,
      dict(d_model=20, h=3, d_v=20, groups=1, d_k=16, use_bias=True, time_step_limit=(0.2, 1.5))),
