@@ -170,7 +170,7 @@ if command -v tcc >/dev/null; then
     echo 3 4 5 6 | "$work/example_tcc/generate" "$root/tests/models/imports/gpt2/model.safetensors" 4 >"$work/text" 2>"$log"
     check "and says the same" cmp "$work/text" "$work/four"
     for name in serve_llama serve_qwen3_5_text; do
-        check "$name builds with tcc" tcc -Wno-implicit-function-declaration -DNAME=$name -DPREFIX=${name^^} \
+        check "$name builds with tcc" tcc -D_GNU_SOURCE -DNAME=$name -DPREFIX=${name^^} \
             -DHEADER="\"${name}_model.h\"" $([ $name = serve_llama ] || echo -DWITH_STATES) -I"$work/$name" \
             -o "$work/tcc" tests/models/serving_program.c "$work/$name/$name"_*.c -lm
         check "and runs" eval '"$work/tcc" none tests/models/imports/${name#serve_}/*.safetensors >"$log" && ! grep "^not" "$log" &&
