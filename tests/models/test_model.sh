@@ -169,8 +169,15 @@ if command -v tcc >/dev/null; then
     CC=tcc check "examples/gpt2 builds with tcc" example gpt2 gpt2 "$work/example_tcc" CC=tcc CFLAGS=
     echo 3 4 5 6 | "$work/example_tcc/generate" "$root/tests/models/imports/gpt2/model.safetensors" 4 >"$work/text" 2>"$log"
     check "and says the same" cmp "$work/text" "$work/four"
+    for name in serve_llama serve_qwen3_5_text; do
+        check "$name builds with tcc" tcc -D_GNU_SOURCE -DNAME=$name -DPREFIX=${name^^} \
+            -DHEADER="\"${name}_model.h\"" $([ $name = serve_llama ] || echo -DWITH_STATES) -I"$work/$name" \
+            -o "$work/tcc" tests/models/serving_program.c "$work/$name/$name"_*.c -lm
+        check "and runs" eval '"$work/tcc" none tests/models/imports/${name#serve_}/*.safetensors >"$log" && ! grep "^not" "$log" &&
+            test "$(grep -c "^ok" "$log")" -gt 40'
+    done
 else
-    skip "a model with tcc: it is not here" 2
+    skip "a model with tcc: it is not here" 6
 fi
 check "examples/llama builds" example llama llama_bias "$work/example_llama"
 generate() { "$work/example_llama/generate" "$work/example_llama/llama.packed" "$@" 2>"$work/error"; }
