@@ -90,6 +90,11 @@ function helpers.left(a, n) return n ~= 1 and a .. " >= " .. n or a .. " > 0" en
 function helpers.take(a, n) return n ~= 1 and a .. " -= " .. n or a .. "--" end
 function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or things or thing .. "s") end
 
+-- The larger of m, a maximum so far, and a score. portable: NaN is no score, so the order of scores does not matter.
+function helpers.larger(portable, m, score)
+    return portable and ("vec_max(%s, %s)"):format(score, m) or ("vec_max(%s, %s)"):format(m, score)
+end
+
 -- For #if: whether a set that has fast products is compiled
 function helpers.fast_sets(plans)
     local sets = {}
