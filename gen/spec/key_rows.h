@@ -121,7 +121,7 @@ KEY(W_V, w_v, WORD, FIELD(w_v), .steers = STEERS_ALWAYS, .has_meaning = has_w_v,
 KEY(W_O, w_o, WORD, FIELD(w_o), .steers = STEERS_ALWAYS,
     .words = {{"dense", W_O_DENSE, NULL}, {"none", W_O_NONE, NULL}, {"conv", W_O_CONV, NULL}})
 KEY(GATE, gate, WORD, FIELD(gate), .steers = STEERS_ALWAYS, .context = "GATE",
-    .untrained = "gate = none", .unportable = "gate = none", BROUGHT,
+    .untrained = "gate = none", BROUGHT,
     .words = {{"none", GATE_NONE, NULL}, {"features", GATE_FEATURES, "elementwise true"},
               {"heads", GATE_HEADS, "headwise"}}, .nicknames = {{"attn_output_gate", ", features or heads"}})
 KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEERS_MEANT, .context = "CONV_WIDTH",
@@ -193,8 +193,8 @@ KEY(SCALE, scale, FACTOR, FIELD(scale), .steers = STEERS_NOTHING, .context = "SC
 KEY(SOFTCAP, softcap, CAP, FIELD(number[SCORE_SOFTCAP]), .steers = STEERS_IF_ANY, .of = OF_ATTENTION | OF_LINEAR,
     .elsewhere = "layer = ffn has no scores to cap; leave it out",
     .nicknames = {{"attn_logit_softcapping logit_softcapping", ""}})
-KEY(ALIBI, alibi, SWITCH, FIELD(number[SCORE_ALIBI]), .unportable = "alibi = false", .nicknames = {{"use_alibi", ""}})
-KEY(RELATIVE, relative, WORD, FIELD(relative), .unportable = "relative = none",
+KEY(ALIBI, alibi, SWITCH, FIELD(number[SCORE_ALIBI]), .nicknames = {{"use_alibi", ""}})
+KEY(RELATIVE, relative, WORD, FIELD(relative),
     .words = {{"none", RELATIVE_NONE, NULL}, {"t5", RELATIVE_T5, "T5 bucketed true"},
               {"table", RELATIVE_TABLE, NULL}})
 KEY(REL_BUCKETS, rel_buckets, SIZE, FIELD(rel_buckets), .absent = 32, OF_BUCKETS,

@@ -592,9 +592,11 @@ static void check_portable(struct spec *spec)
             wrong(spec, key, "%s = %s has not the same bits on every instruction set yet, and exact = portable needs "
                   "them; write %s, or leave out exact", key_rows[key].name, spec->given[key].value,
                   key_rows[key].unportable);
-    refuse_if(spec, whole(spec, KEY_EXACT) == 1 && is_conv(spec), KEY_W_O,
-              "w_o = conv has not the same bits on every instruction set yet, and exact = portable needs them; write "
-              "w_o = dense or none, or leave out exact");
+    const int64_t shown = value_of(spec, KEY_SCORES);
+    refuse_if(spec, whole(spec, KEY_EXACT) == 1 && (shown == SCORES_RAW || shown == SCORES_CAPPED), KEY_SCORES,
+              "scores = %s shows scores of keys that a query does not see, as far as a set computes them, and exact = "
+              "portable needs the same bits; write scores = weights or biased, or leave out exact",
+              key_word(KEY_SCORES, shown));
     spec->bad_read = false;
 }
 
