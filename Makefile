@@ -105,7 +105,7 @@ $(BUILD)/%.o: %.c | lua
 
 # The names by which templates see the fields of these headers' structs
 named := $(addprefix gen/,plan/isa.h plan/tiles.h spec/layer.h \
-             $(addprefix plan/,layouts.h step_panels.h step_rule.h step_conv.h step_cached.h step_back.h \
+             $(addprefix plan/,layouts.h panels.h rule.h conv.h cached.h back.h \
                  steps.h plan.h))
 $(BUILD)/gen/emit/context.o: $(BUILD)/gen/emit/names.h
 $(BUILD)/gen/emit/names.h: gen/emit/names.awk $(named)

@@ -363,6 +363,11 @@ def main():
     except KeyboardInterrupt:
         print("\nbench-peers: interrupted; what has been measured is kept", file=sys.stderr)
         code = 130
+    try:
+        import plot
+        plot.write(run, started)
+    except ImportError as error:
+        print(f"bench-peers: no plot: {error}")
     report.write(run, started)
     return code
 

@@ -206,7 +206,7 @@ def memory_table(run):
 
 
 def write(run, started):
-    """All files of a run: results.txt, .csv, .jsonl, .md and a plot."""
+    """All files of a run but its plot: results.txt, .csv, .jsonl and .md."""
     text = "\n".join(facts(run, started)) + "\n\n"
     text += "\n".join(table(rows) for rows in groups(run.rows).values()) + memory_table(run)
     with open(run.path("results.txt"), "w", encoding="utf-8") as file:
@@ -220,11 +220,6 @@ def write(run, started):
         writer = csv.DictWriter(file, keys, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(run.rows)
-    try:
-        import plot
-        plot.write(run, started)
-    except ImportError as error:
-        print(f"bench-peers: no plot: {error}")
     print(memory_table(run) + "\n" + "\n".join(facts(run, started)))
     print("\nwritten: " + " ".join(os.path.relpath(run.path(name)) for name in (
         "results.txt", "results.md", "results.csv", "results.jsonl", "ratio.svg") if os.path.exists(run.path(name))))

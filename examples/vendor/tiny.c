@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x02e9f50cd5e2f329u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x8b16235738c037a5u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -121,7 +121,7 @@ enum {
     D_SOURCE = 64,
     SEQ_LEN = 32, SOURCE_LEN = 32
 };
-enum { PHASE_TRANSPOSE, PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
+enum { PHASE_PROJECT, PHASE_ATTEND, PHASE_OUTPUT, PHASES };
 _Static_assert(H % H_KV == 0, "each key/value head serves the same number of query heads");
 _Static_assert(sizeof(float) == 4 && sizeof(int32_t) == 4, "f32 tensors, int32 lengths");
 _Static_assert(TINY_D_MODEL == D_MODEL && TINY_H == H && TINY_H_KV == H_KV && TINY_D_K == D_K && TINY_D_V == D_V &&
@@ -1049,8 +1049,6 @@ static size_t parts_scalar(const struct group *g, size_t phase)
 {
     const size_t rows = g->count * g->args->n;
     switch (phase) {
-    case PHASE_TRANSPOSE:
-        return 0;
     case PHASE_PROJECT:
         return queries_parts_scalar(rows) + queries_parts_scalar(g->keys) + queries_parts_scalar(g->keys);
     case PHASE_ATTEND:
@@ -1131,8 +1129,6 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
         size_t phase, size_t part)
 {
     switch (phase) {
-    case PHASE_TRANSPOSE:
-        break;
     case PHASE_PROJECT:
         project_part_scalar(packed, g, scratch, part);
         break;
@@ -1855,8 +1851,6 @@ static size_t parts_avx2(const struct group *g, size_t phase)
 {
     const size_t rows = g->count * g->args->n;
     switch (phase) {
-    case PHASE_TRANSPOSE:
-        return 0;
     case PHASE_PROJECT:
         return queries_parts_avx2(rows) + queries_parts_avx2(g->keys) + queries_parts_avx2(g->keys);
     case PHASE_ATTEND:
@@ -1937,8 +1931,6 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
         size_t phase, size_t part)
 {
     switch (phase) {
-    case PHASE_TRANSPOSE:
-        break;
     case PHASE_PROJECT:
         project_part_avx2(packed, g, scratch, part);
         break;
@@ -2697,8 +2689,6 @@ static size_t parts_avx512(const struct group *g, size_t phase)
 {
     const size_t rows = g->count * g->args->n;
     switch (phase) {
-    case PHASE_TRANSPOSE:
-        return 0;
     case PHASE_PROJECT:
         return queries_parts_avx512(rows) + queries_parts_avx512(g->keys) + queries_parts_avx512(g->keys);
     case PHASE_ATTEND:
@@ -2779,8 +2769,6 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
         size_t phase, size_t part)
 {
     switch (phase) {
-    case PHASE_TRANSPOSE:
-        break;
     case PHASE_PROJECT:
         project_part_avx512(packed, g, scratch, part);
         break;
@@ -3490,8 +3478,6 @@ static size_t parts_neon(const struct group *g, size_t phase)
 {
     const size_t rows = g->count * g->args->n;
     switch (phase) {
-    case PHASE_TRANSPOSE:
-        return 0;
     case PHASE_PROJECT:
         return queries_parts_neon(rows) + queries_parts_neon(g->keys) + queries_parts_neon(g->keys);
     case PHASE_ATTEND:
@@ -3572,8 +3558,6 @@ TARGET static void run_neon(const float *packed, const struct group *g, float *s
         size_t phase, size_t part)
 {
     switch (phase) {
-    case PHASE_TRANSPOSE:
-        break;
     case PHASE_PROJECT:
         project_part_neon(packed, g, scratch, part);
         break;
@@ -3669,7 +3653,7 @@ static const struct kernel {
     struct machine needs; /* bits that must all be set */
     size_t (*parts)(const struct group *g, size_t phase);
     void (*run)(const float *packed, const struct group *g, float *scratch, float *worker, size_t phase, size_t part);
-    size_t rows, sources; /* at most so many queries and keys of several sequences are projected as one matrix */
+    size_t rows, sources; /* maximum numbers of queries and keys that are projected as one matrix */
 } kernels[] = {
 #if COMPILES_SCALAR
     {{0, 0, 0},
@@ -3982,7 +3966,7 @@ int tiny_run(const void *packed, const tiny_args *args, void *scratch, size_t ph
 
 const char *tiny_phase_name(size_t phase)
 {
-    static const char *const names[] = {"transpose", "project", "attend", "output"};
+    static const char *const names[] = {"project", "attend", "output"};
     return names[phase % PHASES];
 }
 #endif

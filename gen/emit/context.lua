@@ -84,10 +84,16 @@ function helpers.offset(a, n) return n < 0 and a .. " - " .. -n or helpers.plus(
 function helpers.times(a, n) return n ~= 1 and a .. " * " .. n or a end
 function helpers.multiple(n, a) return n ~= 1 and n .. " * " .. a or a end
 function helpers.step(a, n, b) return n ~= 0 and a .. " + " .. (b and helpers.multiple(n, b) or n) or a end
--- Numbers of so many bytes from a sequence's part of a cache to the next one's; `own`: they are side by side.
+-- Numbers, of the given bytes each, from a sequence's part of a cache to the next one's; `own`: they are side by side.
 function helpers.cache_step(apart, bytes, own) return apart > 0 and helpers.size(apart // bytes) or own end
 function helpers.left(a, n) return n ~= 1 and a .. " >= " .. n or a .. " > 0" end
 function helpers.take(a, n) return n ~= 1 and a .. " -= " .. n or a .. "--" end
+-- The step of time that a decay is made of, of x; 0: no limit
+function helpers.dt_text(x, least, most)
+    local text = ("ln(1 + e^(%s + dt_b))"):format(x)
+    text = least > 0 and ("max(%.9g, %s)"):format(least, text) or text
+    return most > 0 and ("min(%.9g, %s)"):format(most, text) or text
+end
 function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or things or thing .. "s") end
 
 -- The larger of m, a maximum so far, and a score. portable: NaN is no score, so the order of scores does not matter.

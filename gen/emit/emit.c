@@ -106,6 +106,8 @@ static int set_up(lua_State *lua)
     lua_setfield(lua, -2, "mark_words");
     script_load(lua, "model/layers.lua");
     lua_setfield(lua, -2, "read_layers");
+    script_load(lua, "model/parts.lua");
+    lua_setfield(lua, -2, "read_parts");
     script_load(lua, "model/model.lua");
     lua_setfield(lua, -2, "read_model");
     lua_pushlightuserdata(lua, emit);

@@ -149,12 +149,12 @@ static void figures_of(const struct layer *l, struct figures f[STEP_COUNT])
     f[STEP_DOWN] = step_figures(l, p.w_2, p.b_2, c.down, n * (double)l->d_model * FLOAT_BYTES);
     if (layer_is_recurrent(l)) {
         const double heads = (double)l->h_out * d_v;
-        f[STEP_Q] = step_figures(l, p.w_q, 0, c.q, n * h * d_k * FLOAT_BYTES);
-        f[STEP_K] = step_figures(l, p.w_k, 0, c.k, n * h_kv * d_k * FLOAT_BYTES);
-        f[STEP_V] = step_figures(l, p.w_v, 0, c.v, n * (double)l->h_v * d_v * FLOAT_BYTES);
-        f[STEP_GATES] = step_figures(l, p.w_z + p.w_a + p.w_b, p.learned - norms, c.gates + c.taps, 0);
+        f[STEP_Q] = step_figures(l, p.w_q, p.b_q, c.q, n * h * d_k * FLOAT_BYTES);
+        f[STEP_K] = step_figures(l, p.w_k, p.b_k, c.k, n * h_kv * d_k * FLOAT_BYTES);
+        f[STEP_V] = step_figures(l, p.w_v, p.b_v, c.v, n * (double)l->h_v * d_v * FLOAT_BYTES);
+        f[STEP_GATES] = step_figures(l, p.w_z + p.w_a + p.w_b, p.b_gate + p.learned - norms, c.gates + c.taps, 0);
         f[STEP_STATES] = step_figures(l, 0, 0, c.states, n * heads * FLOAT_BYTES);
-        f[STEP_OUTPUT] = step_figures(l, p.w_o, 0, c.output, n * (double)l->d_out * FLOAT_BYTES);
+        f[STEP_OUTPUT] = step_figures(l, p.w_o, p.b_o, c.output, n * (double)l->d_out * FLOAT_BYTES);
     }
     if (!layer_attends(l))
         return;
@@ -936,7 +936,7 @@ static void explain_recurrent(const struct layer *l, const struct figures *f, FI
 {
     const double bytes = (double)element_size(l->cache_type), state = (double)layer_state_numbers(l) * bytes;
     const double history = (double)(l->conv_channels * l->conv_history) * bytes;
-    const char *const decay = layer_decays(l) ? "e^decay S" : "S";
+    const char *const decay = layer_decays(l) ? "e^decay S" : "S", *const skip = l->skip ? " + skip v" : "";
     int number = 0;
     fprintf(out, "%s: a recurrent layer\n\n", l->name);
     if (!l->projected)
@@ -954,13 +954,16 @@ static void explain_recurrent(const struct layer *l, const struct figures *f, FI
         recurrent_step(f, out, &number, STEP_GATES, "decays, shares of corrections, output gates, and the convolution");
     }
     recurrent_step(f, out, &number, STEP_STATES,
-                   layer_corrects(l) ? write_text("P = %s, S = P + beta k (v - P^T k)^T, o = scale S^T q", decay).text
-                                     : write_text("S = %s + k v^T, o = scale S^T q", decay).text);
+                   layer_corrects(l) ? write_text("P = %s, S = P + beta k (v - P^T k)^T, o = scale S^T q%s", decay,
+                                                  skip).text
+                                     : write_text("S = %s + k %s^T, o = scale S^T q%s", decay,
+                                                  l->dt_values ? "(dt v)" : "v", skip).text);
     line(out, "a step of one token reads and writes %s of states", in_bytes(2 * state).text);
     if (l->projected)
         return;
     recurrent_step(f, out, &number, STEP_OUTPUT,
-                   l->out_gate != OUT_GATE_NONE ? "y = z W_O, z the gated norms of o" : "y = o W_O");
+                   l->out_gate == OUT_GATE_NONE ? "y = o W_O"
+                   : l->norm_before_gate ? "y = z W_O, z the gated norms of o" : "y = z W_O, z the norms of gated o");
     if (layer_has_block(l))
         explain_block(l, f, out);
 }

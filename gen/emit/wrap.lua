@@ -20,7 +20,7 @@ local function fits(s)
 end
 
 -- Places where a line of code may be broken: the index of the last byte before the break; its rank, how deep in
--- brackets it is and a little more at an operator; `inside`: the column behind the innermost open bracket.
+-- brackets it is and a little more at an operator; `inside`: the column after the innermost open bracket.
 local function places(line)
     local found, open, quote, i = {}, {}, nil, 0
     while true do
@@ -45,7 +45,7 @@ local function places(line)
     end
 end
 
--- One line of code, `ending` behind each of the lines but the last.
+-- One line of code, `ending` after each of the lines but the last.
 local function code(line, ending, out)
     local step
     while not fits(line) do

@@ -10,6 +10,8 @@
 --
 -- Left out on purpose: what keys and tensors mean (import.lua); other formats, which are named.
 
+local host, folder, sorted_keys, bare = ...
+
 local TORCH = "torch.load() it with weights_only=True and write the tensors with safetensors.torch.save_file()"
 -- Endings of other formats, and what makes safetensors of them; the first that a file has is named.
 local formats = {
@@ -28,7 +30,7 @@ local formats = {
     {".safetensors", "safetensors of another name", "rename it model.safetensors if it holds the whole model"},
 }
 
-local function no_weights(host, folder)
+local function no_weights()
     local names = host.names()
     table.sort(names)
     for _, format in ipairs(formats) do
@@ -44,7 +46,7 @@ local function no_weights(host, folder)
 end
 
 -- Tensor → file, by the index; nil where that is none.
-local function read_index(host, place)
+local function read_index(place)
     local index, first = host.json("model.safetensors.index.json")
     if not first then return nil end
     local map = first == "{" and index.weight_map
@@ -61,7 +63,7 @@ local function read_index(host, place)
 end
 
 -- The tensors of all shards; each must be in the shard that the index names.
-local function read_shards(host, map, place, sorted_keys)
+local function read_shards(map, place)
     local wrong, tensors, files, read = false, {}, {}, {}
     for _, file in pairs(map) do read[file] = true end
     for _, file in ipairs(sorted_keys(read)) do
@@ -87,29 +89,27 @@ local function read_shards(host, map, place, sorted_keys)
     if not wrong then return tensors, files end
 end
 
-return function(host, folder, sorted_keys, bare)
-    local config_path, there = host.path("config.json")
-    if not there then
-        return host.wrong(folder, "has no config.json; give the folder that save_pretrained() wrote, or that was " ..
-            "downloaded")
-    end
-    local config, first = host.json("config.json")
-    if not first then
-        return nil
-    elseif first ~= "{" then
-        return host.wrong(config_path, "is no JSON object; the config.json of a model is needed")
-    end
-    local place, whole = host.path("model.safetensors")
-    local tensors, files
-    if whole then
-        tensors, files = host.tensors("model.safetensors"), {"model.safetensors"}
-    else
-        place, there = host.path("model.safetensors.index.json")
-        if bare and not there then tensors, files = {}, {} end
-        if not bare and not there then return no_weights(host, folder) end
-        local map = there and read_index(host, place)
-        if map then tensors, files = read_shards(host, map, place, sorted_keys) end
-    end
-    return tensors and {config = config, config_path = config_path, tensors = tensors, weights_path = place,
-                        files = files}
+local config_path, there = host.path("config.json")
+if not there then
+    return host.wrong(folder, "has no config.json; give the folder that save_pretrained() wrote, or that was " ..
+        "downloaded")
 end
+local config, first = host.json("config.json")
+if not first then
+    return nil
+elseif first ~= "{" then
+    return host.wrong(config_path, "is no JSON object; the config.json of a model is needed")
+end
+local place, whole = host.path("model.safetensors")
+local tensors, files
+if whole then
+    tensors, files = host.tensors("model.safetensors"), {"model.safetensors"}
+else
+    place, there = host.path("model.safetensors.index.json")
+    if bare and not there then tensors, files = {}, {} end
+    if not bare and not there then return no_weights() end
+    local map = there and read_index(place)
+    if map then tensors, files = read_shards(map, place) end
+end
+return tensors and {config = config, config_path = config_path, tensors = tensors, weights_path = place,
+                    files = files}

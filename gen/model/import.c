@@ -44,12 +44,13 @@ static struct importer *importer_of(lua_State *lua)
     return lua_touserdata(lua, lua_upvalueindex(1));
 }
 
-/* run(file) → what the chunk of this Lua file returns */
+/* run(file, arguments…) → what the chunk of this Lua file returns */
 static int run_file(lua_State *lua)
 {
     script_load(lua, luaL_checkstring(lua, 1));
-    lua_call(lua, 0, 1);
-    return 1;
+    lua_replace(lua, 1);
+    lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
+    return lua_gettop(lua);
 }
 
 /* wrong(place, text): an error */

@@ -85,6 +85,12 @@ static bool push_value(lua_State *lua, struct json_lua *reader, int depth)
         json_push_null(lua);
         return true;
     }
+    if (json_accept_word(json, "Infinity")) { /* no JSON, but Python's; as transformers 5 writes it */
+        lua_newtable(lua);
+        lua_pushstring(lua, "Infinity");
+        lua_setfield(lua, -2, "__float__");
+        return true;
+    }
     const bool yes = json_accept_word(json, "true");
     if (yes || json_accept_word(json, "false")) {
         lua_pushboolean(lua, yes);

@@ -5,7 +5,7 @@
 --
 -- Left out on purpose: what is known of a model, and what is wrong with it (import.lua and the families).
 
-local host, show, sorted_keys -- import.lua's
+local host, show, sorted_keys = ...
 
 -- Rows of three words or texts as lines, the first two columns padded.
 local function table_text(rows)
@@ -81,7 +81,4 @@ local function stranger(kind, classes)
     return table_text(rows)
 end
 
-return function(...)
-    host, show, sorted_keys = ...
-    return {all = all, folder = folder, stranger = stranger}
-end
+return {all = all, folder = folder, stranger = stranger}

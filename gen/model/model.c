@@ -248,6 +248,10 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     const int64_t rows = layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len;
     emit_set_integer(emit, "cache_bytes", cache_bytes(layer)); /* of a sequence, or a page, as the floats */
     emit_set_integer(emit, "k_floats", rows * layer->h_kv * layer->d_k);
+    emit_set_integer(emit, "heads", layer->h_kv);
+    emit_set_integer(emit, "cache_rows", rows); /* of a head */
+    emit_set_integer(emit, "k_row", layer->d_k * (int64_t)element_size(layer->cache_type)); /* bytes */
+    emit_set_integer(emit, "v_row", layer->d_v * (int64_t)element_size(layer->cache_type));
     emit_set_integer(emit, "scale_floats", layer_scales_cache(layer) ? rows * layer->h_kv : 0); /* of either */
     emit_set_integer(emit, "state_bytes", state_bytes(layer));
     emit_set_integer(emit, "state_floats", layer_is_recurrent(layer) ? layer_state_numbers(layer) : 0);

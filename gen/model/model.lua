@@ -3,389 +3,20 @@
 -- it. docs/models.md says what the sections hold. Nothing is left out: a section, a key or a word that is not known is
 -- an error.
 --
---   (sections of layers.lua, specs) -> model
+--   (sections of layers.lua, specs, parts.lua) -> model
 --
 -- A model's packed file has numbers that all instruction sets share (`common`) and packed blocks of pairs (`parts`):
 -- layers of the encoder, of the decoder, products of the embedding, heads.
 
-local sections, of_layers = ...
+local sections, of_layers, read_parts = ...
 
-local specs = {} -- copies, which get `entries`
-for i, spec in ipairs(of_layers) do
-    specs[i] = setmetatable({entries = {}}, {__index = spec})
-end
-
-local MOST = 0x7fffffff
-local PIECES = 9 -- at most, of which one tensor of a pair consists in the checkpoint
-local LONGEST = 500 -- a tensor name without a layer number: name_of() of templates/model/checkpoint.in has room for it
-
+local said = read_parts(sections, of_layers)
+local titles, line_of, value_of, check_keys = said.titles, said.line_of, said.value_of, said.check_keys
+local size_of, number_of, choice, tensor = said.size_of, said.number_of, said.choice, said.tensor
+local sinusoids, share, norm_of, spec_of = said.sinusoids, said.share, said.norm_of, said.spec_of
+local product_of, add_part, NORM, MOST = said.product_of, said.add_part, said.NORM, said.MOST
+local d_model, common, specs, parts = said.d_model, said.common, said.specs, said.parts
 local wrong = sections.wrong
-
----- lines ----
-
-local titles = {}
-for _, section in ipairs(sections) do
-    titles[section.title] = section
-end
-
-local function line_of(section, key)
-    for _, line in ipairs(section and section.lines or {}) do
-        if line.key == key then return line end
-    end
-end
-
-local function value_of(section, key)
-    local line = line_of(section, key)
-    return line and line.value
-end
-
-local function check_keys(section, known)
-    for _, line in ipairs(section.lines) do
-        if not (" " .. known .. " "):find(" " .. line.key .. " ", 1, true) then
-            wrong(line.number, "'%s' is not known here; known are: %s", line.key, known)
-        end
-    end
-end
-
-local function size_of(section, key, default)
-    local line = line_of(section, key)
-    if not line and default ~= nil then return default end
-    local number = line and math.tointeger(tonumber(line.value))
-    if not number or number < 1 or number > MOST then
-        wrong(line and line.number or section.number, "%s is missing or no size; write %s = 1 to %d", key, key, MOST)
-    end
-    return number
-end
-
--- A number above 0, as f32 has it
-local function number_of(section, key)
-    local line = line_of(section, key)
-    local number = line and tonumber(line.value)
-    if line and not (number and number >= 0x1p-126 and number <= 0x1.fffffep127) then
-        wrong(line.number, "%s is no number above 0 that f32 has", key)
-    end
-    return number
-end
-
-local function choice(section, key, words)
-    local line = line_of(section, key)
-    if not line or not (" " .. words .. " "):find(" " .. line.value .. " ", 1, true) then
-        wrong(line and line.number or section.number, "%s is one of: %s", key, words)
-    end
-    return line.value
-end
-
-local d_model = size_of(sections[1], "d_model")
-
-local files = {}
-for _, line in ipairs((titles.weights or {lines = {}}).lines) do
-    local name = line.key == "file" and line.quoted and line.words == "" and line.value or ""
-    if name == "" or name:gsub("^[%w_-]+/", ""):find("/", 1, true) then
-        wrong(line.number, "[weights] has lines of file = \"NAME\", files of the model's folder or of one in it")
-    end
-    files[#files + 1] = name
-end
-
----- tensors ----
-
--- What a line of a tensor says: its name (nil: zeros), words. `known`: which words it may have, beside its layout.
-local function tensor(section, key, known, layout)
-    local line = line_of(section, key)
-    if not line then
-        wrong(section.number, "no tensor %s; write %s = \"its name in the checkpoint\"", key, key)
-    end
-    if not line.quoted and line.value == "zeros" and line.words == "" and known.zeros then
-        return {outer = 1, first = 0, times = 1, plus_one = false}
-    elseif not line.quoted and line.value == "ones" and known.ones then
-        return {outer = 1, first = 0, times = 1, plus_one = true}
-    end
-    if not line.quoted or line.value == "" then
-        wrong(line.number, "no name of a tensor; write %s = \"its name in the checkpoint\"", key)
-    end
-    if #line.value > LONGEST then
-        wrong(line.number, "a tensor's name has %d characters; NAME_model.c has room for %d", #line.value, LONGEST)
-    end
-    local of, words = {name = line.value, outer = 1, first = 0, exact = true, times = 1}, line.words
-    if layout then
-        local stands, rest = words:match("^(%S*)%s*(.*)$")
-        if stands ~= layout then
-            wrong(line.number, "%s lies there as '%s'; NAME_model.c reads it as the spec has it, %s", key, stands,
-                  layout)
-        end
-        words = rest
-    end
-    local from, to, rest = words:match("^columns (%d+)%.%.(%d+)%s*(.*)$")
-    if from and known.columns then
-        of.from, of.to, words, of.exact = tonumber(from), tonumber(to), rest, false
-        local each, behind = words:match("^of (%d+)%s*(.*)$")
-        of.each, words = tonumber(each), behind or words
-        if of.from >= of.to or of.to > (of.each or MOST) or of.to > MOST then
-            wrong(line.number, "columns %s..%s are none", from, to)
-        end
-    end
-    local times, behind = words:match("^times (%S+)%s*(.*)$")
-    if times and known.times then
-        of.times, words = tonumber(times), behind
-        if not of.times or not (math.abs(of.times) >= 0x1p-126 and math.abs(of.times) <= 0x1.fffffep127) then
-            wrong(line.number, "times %s is no factor that f32 has", times)
-        end
-    end
-    for _, word in ipairs{"plus_one", "tied"} do
-        local behind = words:match("^" .. word .. "%s*(.*)$")
-        if behind and known[word] then of[word], words = true, behind end
-    end
-    local row = words:match("^from (%d+)$")
-    if row and known.from then
-        of.row, words = tonumber(row), ""
-        if of.row > MOST then wrong(line.number, "no table has a row %s", row) end
-    end
-    if words ~= "" then
-        wrong(line.number, "words after the name that NAME_model.c does not know: '%s'", words)
-    end
-    of.plus_one = of.plus_one or false
-    return of
-end
-
-local common, common_floats = {}, 0
-
--- Positions that are computed: `sinusoids over N from P`; nil where the line says another thing
-local function sinusoids(section, rows)
-    local line = line_of(section, "position")
-    local over, first = line.value:match("^sinusoids over (%d+) from (%d+)$")
-    if line.quoted or not over then return nil end
-    if d_model % 2 == 1 or tonumber(over) < 1 or #over > 9 or #first > 9 then
-        wrong(line.number, "sinusoids are of an even d_model, over 1 to 999999999, from 0 to 999999999")
-    end
-    return {outer = 1, first = 0, times = 1, over = tonumber(over), from = tonumber(first), rows = rows}
-end
-
--- Where `count` numbers of a tensor are among those that all instruction sets share; `exact`: the tensor has no more.
-local function share(of, count, exact, about)
-    of.count, of.exact = count, exact
-    of.key = table.concat({of.name or "", of.first, count, of.plus_one and 1 or 0, of.over, of.from}, "\n")
-    for _, other in ipairs(common) do
-        if other.key == of.key then return other.at end
-    end
-    of.at, of.about = common_floats, about
-    common[#common + 1] = of
-    common_floats = common_floats + count
-    return of.at
-end
-
-local NORM = "norm norm_eps norm_g norm_b"
-
--- A norm of these rows, nil where there is none.
-local function norm_of(section, width, about)
-    local kind = line_of(section, "norm")
-    if not kind then
-        for key in ("norm_eps norm_g norm_b"):gmatch("%S+") do
-            local line = line_of(section, key)
-            if line then wrong(line.number, "%s without norm; write norm = layer or norm = rms", key) end
-        end
-        return nil
-    end
-    local norm = {kind = choice(section, "norm", "layer rms"), eps = number_of(section, "norm_eps")}
-    if not norm.eps then
-        wrong(kind.number, "norm, norm_eps, norm_g, and norm_b of norm = layer, are there together")
-    elseif norm.eps >= 1 then
-        wrong(line_of(section, "norm_eps").number, "norm_eps is below 1")
-    end
-    norm.eps = value_of(section, "norm_eps") -- as it stands there: a number of C too
-    if not norm.eps:find("^[%d.]+e?[+-]?%d*$") then
-        wrong(line_of(section, "norm_eps").number, "norm_eps is no plain decimal number; write for example 1e-05")
-    end
-    norm.gain = share(tensor(section, "norm_g", {plus_one = true, ones = true}), width, true, about .. ", gain")
-    if norm.kind == "layer" then
-        norm.shift = share(tensor(section, "norm_b", {zeros = true}), width, true, about .. ", shift")
-    elseif line_of(section, "norm_b") then
-        wrong(line_of(section, "norm_b").number, "norm = rms has no norm_b")
-    end
-    return norm
-end
-
----- parts: packed blocks of pairs ----
-
-local parts = {}
-
-local function spec_of(section)
-    local file = value_of(section, "spec")
-    for i, spec in ipairs(specs) do
-        if spec.file == file then return spec, i end
-    end
-    wrong(section.number, "no spec; write spec = FILE.layer, of this folder")
-end
-
--- The spec of a section that is a product of rows `width` wide, to d_out if that is given.
-local function product_of(section, width, d_out)
-    local spec, index = spec_of(section)
-    if not spec.linear or spec.d_in ~= width or spec.d_out ~= (d_out or spec.d_out) then
-        wrong(section.number, "%s is no product of %d numbers%s; write layer = linear, d_in = %d%s", spec.file, width,
-              d_out and " to " .. d_out or "", width, d_out and ", d_out = " .. d_out or "")
-    end
-    for _, t in ipairs(spec.call) do
-        if t.name ~= "x" and t.name ~= "y" then
-            wrong(section.number, "a call of %s brings %s, which products do not need", spec.file, t.name)
-        end
-    end
-    return spec, index
-end
-
--- Numbers of a tensor that is no matrix, in the order of several tensors: KEY, KEY_2 and so on are columns of each.
-local function add_pieces(section, t, first, entries)
-    local numbers, pieces = 0, {first}
-    for piece = 2, PIECES do
-        local key = ("%s_%d"):format(t.field, piece)
-        if not line_of(section, key) then break end
-        pieces[piece] = tensor(section, key, {columns = true})
-        pieces[piece].key, pieces[piece].continues = key, true
-    end
-    for _, entry in ipairs(pieces) do
-        if not entry.from or entry.each then
-            wrong(line_of(section, entry.key).number,
-                  "%s is in several pieces; write columns FROM..TO, numbers of each", t.field)
-        end
-        entry.first, entry.count = entry.from, entry.to - entry.from
-        numbers = numbers + entry.count
-        entries[#entries + 1] = entry
-    end
-    if numbers ~= t.size then
-        wrong(line_of(section, t.field).number, "%s has %d numbers, and its pieces %d", t.field, t.size, numbers)
-    end
-end
-
--- A factor for each output of a tensor, which stands in the line KEY_by: an entry behind that of the tensor.
-local function add_factors(section, t, spec, entries)
-    local key = t.field .. "_by"
-    local entry = tensor(section, key, {})
-    if t.matrix and not spec.out_in or t.axes > 2 then
-        wrong(line_of(section, key).number, "factors are of matrices [out][in] and of biases")
-    end
-    entry.key, entry.continues, entry.count, entry.scales = key, true, t.first, t.size // t.first
-    entries[#entries + 1] = entry
-end
-
--- Where columns of a tensor lie, which it has of another one that is wider.
-local function place_columns(section, t, spec, entry)
-    local width, matrix = entry.to - entry.from, t.matrix and t.axes == 2
-    if entry.each then
-        if t.first % width ~= 0 or matrix and not spec.out_in then
-            wrong(line_of(section, t.field).number, "columns %d..%d of %d are not those of %s, which has %d rows",
-                  entry.from, entry.to, entry.each, t.field, t.first)
-        end
-        local inner = t.size // t.first -- numbers of a column
-        entry.outer, entry.first, entry.count = t.first // width, entry.from * inner, width * inner
-        return
-    end
-    local outer = matrix and t.size // width or 1 -- numbers of a column
-    if outer * width ~= t.size then
-        wrong(line_of(section, t.field).number, "columns %d..%d are not those of %s, which has %d numbers",
-              entry.from, entry.to, t.field, t.size)
-    elseif matrix and spec.out_in then
-        entry.first = entry.from * outer
-    else
-        entry.first, entry.outer, entry.count = entry.from, outer, width
-    end
-end
-
--- The part of a section: its spec, and each tensor's place in the checkpoint. `known`: the section's other keys.
-local function add_part(section, known)
-    local spec, index = spec_of(section)
-    local part = {spec = spec, index = index, at = #parts, section = section, tensors = {}}
-    for _, t in ipairs(spec.tensors) do
-        known = known .. " " .. t.field
-        if t.table then
-            wrong(section.number, "tables of expressions, as %s, are not among what NAME.layers says", t.field)
-        end
-        local layout = t.matrix and (spec.out_in and "out_in" or "in_out") or nil
-        local entry = tensor(section, t.field, {zeros = true, columns = t.axes <= 2, plus_one = not t.matrix,
-                                                times = true, ones = not t.matrix, tied = spec.linear}, layout)
-        entry.count, entry.key = t.size, t.field
-        if not t.matrix and line_of(section, t.field .. "_2") then
-            add_pieces(section, t, entry, part.tensors)
-            for piece = 2, PIECES do known = ("%s %s_%d"):format(known, t.field, piece) end
-        else
-            if entry.from then place_columns(section, t, spec, entry) end
-            part.tensors[#part.tensors + 1] = entry
-        end
-        if line_of(section, t.field .. "_by") then
-            add_factors(section, t, spec, part.tensors)
-            known = known .. " " .. t.field .. "_by"
-        end
-    end
-    check_keys(section, known)
-    parts[#parts + 1] = part
-    return part
-end
-
----- names that differ by a layer's number ----
-
--- Where names of a field in all parts of a spec differ in one number each: what stands before and behind, and the
--- numbers. All alike: the name alone.
-local function pattern(of, field)
-    local first, alike = of[1].name, true
-    for _, entry in ipairs(of) do alike = alike and entry.name == first end
-    if alike then return first end
-    local from = 1
-    while true do
-        local a, b = first:find("%d+", from)
-        if not a then
-            wrong(0, "names of %s differ between layers in more than a number, as '%s' and '%s'", field, first,
-                  of[2].name or "zeros")
-        end
-        local before, behind, numbers = first:sub(1, a - 1), first:sub(b + 1), {}
-        for i, entry in ipairs(of) do
-            local name = entry.name or ""
-            local middle = name:sub(#before + 1, #name - #behind)
-            if name:sub(1, #before) ~= before or not middle:find("^%d+$") or name:sub(-#behind - 1) ~= middle:sub(-1) ..
-               behind or tostring(math.tointeger(tonumber(middle))) ~= middle then
-                break
-            end
-            numbers[i] = tonumber(middle)
-        end
-        if #numbers == #of then return before, behind, numbers end
-        from = b + 1
-    end
-end
-
--- Each spec's tensors as a table of C, and each part's number.
-local function name_parts()
-    for index, spec in ipairs(specs) do
-        local users = {}
-        for _, part in ipairs(parts) do
-            if part.index == index then users[#users + 1] = part end
-        end
-        for i, e in ipairs(users[1] and users[1].tensors or {}) do
-            local entries = {}
-            for k, part in ipairs(users) do entries[k] = part.tensors[i] or {} end
-            for k, other in ipairs(entries) do
-                if #users[k].tensors ~= #users[1].tensors or (other.name == nil) ~= (e.name == nil) or
-                   other.key ~= e.key or other.first ~= e.first or other.count ~= e.count or
-                   other.plus_one ~= e.plus_one or other.times ~= e.times then
-                    wrong(line_of(users[k].section, other.key or e.key:gsub("_%d$", "")).number,
-                          "%s has other words here than in [%s]; give layers that differ specs of their own", e.key,
-                          users[1].section.title)
-                end
-            end
-            local before, behind, numbers = nil, nil, nil
-            if e.name then before, behind, numbers = pattern(entries, e.key) end
-            for k, part in ipairs(users) do
-                local number = numbers and numbers[k]
-                if number and part.number and part.number ~= number then
-                    wrong(line_of(part.section, e.key).number,
-                          "the layer's number is %d in this name and %d in another one; NAME_model.c has one", number,
-                          part.number)
-                end
-                if number and number > 0xffff then
-                    wrong(line_of(part.section, e.key).number, "no layer has the number %d", number)
-                end
-                part.number = number or part.number
-            end
-            spec.entries[i] = {field = e.key, continues = e.continues or false, before = before, behind = behind,
-                               outer = e.outer, first = e.first, count = e.count, exact = e.exact or false,
-                               plus_one = e.plus_one or false, times = e.times, scales = e.scales or 0}
-        end
-    end
-end
 
 ---- stacks ----
 
@@ -501,6 +132,7 @@ local function read_layers(stack)
         wrong(titles[stack.name .. " input"].number, "the stack has no [%s layer 0]", stack.name)
     end
     stack.goes_on = stack.cached or stack.states -- a call goes on where an earlier one ended
+    stack.slotted = stack.cached and not stack.paged or stack.states -- a sequence has a place there
     if stack.plain and stack.goes_on then
         wrong(titles[stack.name .. " layer 0"].number,
               "some layers have a cache or states and others have neither; give all of them a cache")
@@ -542,7 +174,7 @@ local function read_positions(stack, section, input, width)
     end
     local of = width == d_model and sinusoids(section, stack.limit) or tensor(section, "position", {from = true})
     of.first = (of.row or 0) * width
-    return share(of, stack.limit * width, false, "positions")
+    return share(of, stack.limit * width, false, "positions", width)
 end
 
 local function read_tokens(stack, input, embedding)
@@ -561,7 +193,8 @@ local function read_tokens(stack, input, embedding)
     end
     if line_of(embedding, "type") then
         stack.types = size_of(input, "types")
-        stack.type = share(tensor(embedding, "type", {}), stack.types * stack.width, true, "types of tokens")
+        stack.type = share(tensor(embedding, "type", {}), stack.types * stack.width, true, "types of tokens",
+                           stack.width)
     end
     stack.position = line_of(embedding, "position") and read_positions(stack, embedding, input, stack.width)
     stack.norm_in = norm_of(embedding, stack.width, "embedding's norm")
@@ -702,7 +335,7 @@ local function read_words(stack, heads)
             return
         end
     end
-    stack.word = share(of, stack.vocab * stack.width, true, "words")
+    stack.word = share(of, stack.vocab * stack.width, true, "words", stack.width)
 end
 
 ---- the model ----
@@ -720,7 +353,7 @@ if stacks.decoder and stacks.decoder.cross ~= (stacks.encoder ~= nil) then
     wrong(0, "has an encoder that no layer of the decoder reads, or a decoder that reads none")
 end
 local model = {name = sections.name, family = sections.family, d_model = d_model,
-               specs = specs, parts = parts, common = common, stacks = {}, heads = {}, files = files}
+               specs = specs, parts = parts, common = common, stacks = {}, heads = {}, files = said.files}
 for _, name in ipairs{"encoder", "decoder"} do
     if stacks[name] then
         model.stacks[#model.stacks + 1] = stacks[name]
@@ -743,7 +376,7 @@ for _, section in ipairs(sections) do
         end
     end
 end
-local known = {[""] = true, weights = true, labels = true, prompts = true}
+local known = {[""] = true, weights = true, labels = true, prompts = true, ends = true}
 for _, part in ipairs(parts) do known[part.section.title] = true end
 for _, stack in ipairs(model.stacks) do
     for i = 1, #stack.layers do known[("%s layer %d"):format(stack.name, i - 1)] = true end
@@ -757,7 +390,7 @@ for _, section in ipairs(sections) do
         wrong(section.number, "[%s] is no section that NAME_model.c knows", section.title)
     end
 end
-name_parts()
+said.name_parts()
 
 -- Texts of a header's comments, numbered from 0 on
 local function read_texts(title, most)
@@ -774,12 +407,23 @@ local function read_texts(title, most)
 end
 model.labels, model.prompts = read_texts("labels", 80), read_texts("prompts", 500)
 
+-- Ids that end a text
+model.ends = {}
+check_keys(titles.ends or {lines = {}}, "ids")
+for id in (titles.ends and value_of(titles.ends, "ids") or ""):gmatch("%S+") do
+    local vocab = stacks.decoder and stacks.decoder.vocab or 0
+    if not id:find("^%d+$") or #id > 10 or tonumber(id) >= vocab then
+        wrong(line_of(titles.ends, "ids").number, "%s is no id of the decoder's vocabulary, which has %d", id, vocab)
+    end
+    model.ends[#model.ends + 1] = id
+end
+
 ---- sums for both templates ----
 
 -- Heads are fields of a call beside these, and their widths are macros. Pairs have functions beside those of
 -- NAME_model.c.
 local FIELDS = " ids types lengths pixels frames past cache page_table pages source source_lengths hidden mean " ..
-    "embedding kept kept_of kept_blocks batch n m parallel context states "
+    "embedding kept kept_of kept_blocks batch n m parallel context states slots slot_count "
 local FUNCTIONS = " all head pack encoder_embed decoder_embed encoder_norm decoder_norm "
 
 local function check_names()
@@ -821,6 +465,7 @@ local function pointers_of(stack)
     end
     add(stack.types > 0, "types")
     add(stack.lengths, "lengths")
+    add(stack.slotted, "slots")
     add(stack.source_lengths, "source_lengths")
     add(stack.kept, "source")
     add(stack.kept, "kept_of")
@@ -856,12 +501,12 @@ local function sizes_of(stack)
     return sizes
 end
 
-model.common_floats, model.work, model.longest, model.largest = common_floats, 1, 1, d_model
+model.common_floats, model.work, model.longest, model.largest = common.floats, 1, 1, d_model
 model.extra = model.extra or 1
 model.norms, model.layers = {}, 0
 model.any = {cached = false, states = false, goes_on = false, paged = false, cross = false, kept = false,
-             source_lengths = false, mean = false, lengths = false, rows = false, row = false, times = false,
-             ones = false, second = false, pieces = false, scales = false}
+             source_lengths = false, mean = false, lengths = false, slotted = false, rows = false, row = false,
+             times = false, ones = false, second = false, pieces = false, scales = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -886,6 +531,7 @@ for _, stack in ipairs(model.stacks) do
         any.vocab = stack.goes_on and head.name == "logits" and head.width or any.vocab
     end
     stack.required, stack.pointers = pointers_of(stack)
+    stack.embeds = stack.pooling ~= nil and #stack.required == 1 -- ids
     stack.sizes = stack.goes_on and sizes_of(stack)
 end
 for _, of in ipairs(common) do any.ones = any.ones or not of.name and of.plus_one end

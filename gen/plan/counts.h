@@ -7,8 +7,14 @@
 #ifndef ATTNGEN_COUNTS_H
 #define ATTNGEN_COUNTS_H
 
-#include "plan/expect.h"
 #include "plan/plan.h"
+
+/* Steps whose time --explain tells apart */
+enum expect_step_name {
+    EXPECT_TRANSPOSE, EXPECT_QUERIES, EXPECT_KEYS, EXPECT_VALUES, EXPECT_SCORES, EXPECT_EXPONENTIAL, EXPECT_SUMS,
+    EXPECT_OUTPUT, EXPECT_NORMS, EXPECT_HIDDEN, EXPECT_DOWN, EXPECT_LINEAR, EXPECT_RULE, EXPECT_GATES, EXPECT_CONV,
+    EXPECT_STEPS
+};
 
 #define LINE 64.0 /* bytes of a cache line */
 
@@ -62,6 +68,9 @@ struct blocks {
 struct blocks count_blocks(const struct model *m, int64_t rows);
 double share_lost(const struct caches *caches, double bytes);
 double l1_bytes(const struct model *m);
+double transpose_cycles(const struct model *m, int64_t rows, int64_t columns);
+/* What is done to `rows` rows of a product's result: norm, rotation, activation, residual */
+void count_ends(const struct model *m, struct work *w, const struct step *g, double rows);
 void add_tile(struct work *w, const struct core *core, int64_t rows, int64_t vecs, double depth, int64_t unroll,
               double times);
 double line_bytes(int64_t count);

@@ -10,6 +10,7 @@
  * Left out on purpose: memory beyond L3, more than one core, lengths below the limits, data that take a second pass;
  * rounding to whole numbers, and what their dot products take beside a multiply-add.
  */
+#include "plan/expect.h"
 #include "plan/planning.h"
 
 #include <math.h>
@@ -19,11 +20,7 @@
 
 /* ---- the cores that the figures are of: Golden Cove (a Xeon, Emerald Rapids) and, for AVX2, Zen 4 (an EPYC) ---- */
 
-#define L1I_BYTES (31.0 * 1024) /* measured: larger unrolled loops slow down */
 #define CODE_BANDWIDTH 12.6     /* bytes of code a cycle from L2: larger loops reach 54 % of peak */
-#define WINDOW 100.0            /* vector instructions in flight, across which short tiles overlap */
-#define TILE_CYCLES 8.0         /* to begin and end a register tile: 20 cycles for one of 24 accumulators */
-#define ACCUMULATOR_CYCLES 0.5
 #define CALL_CYCLES 300.0
 #define PREFETCH_SHOWS 0.25        /* share of the cycles of prefetched bytes from L3 that is not hidden */
 
@@ -68,82 +65,6 @@ const char *expect_step_name(enum expect_step_name step)
 }
 
 /* ---- counting ---- */
-
-/* Share of `bytes`, read repeatedly, that misses L2: none while they fill at most 3/4 of it, all from 3/2 of it on. */
-double share_lost(const struct caches *caches, double bytes)
-{
-    return fmin(1, fmax(0, (bytes / (1024 * caches->l2_kib) - 0.75) / 0.75));
-}
-
-double l1_bytes(const struct model *m)
-{
-    return 1024 * m->core->caches->l1_kib;
-}
-
-/* `times` register tiles of rows x vecs accumulators, `depth` steps each, of which `unroll` are written out. */
-void add_tile(struct work *w, const struct core *core, int64_t rows, int64_t vecs, double depth, int64_t unroll,
-              double times)
-{
-    const double accumulators = (double)(rows * vecs), operands = (double)(rows + vecs);
-    const double in_flight = accumulators * (1 + WINDOW / (depth * (accumulators + operands)));
-    const double stall = fmax(1, FMA_LATENCY * core->ports / in_flight);
-    w->fmas += times * depth * accumulators;
-    w->port_cycles += times * depth * accumulators / core->ports * stall;
-    w->loads += times * depth * operands;
-    w->tiles += times;
-    w->overhead += times * (TILE_CYCLES + ACCUMULATOR_CYCLES * accumulators);
-    const double step_bytes = accumulators * core->fma_bytes + operands * core->load_bytes;
-    if (step_bytes * fmin((double)unroll, depth) > L1I_BYTES)
-        w->code += times * depth * step_bytes;
-}
-
-/* Bytes of whole cache lines in which `count` numbers side by side lie, wherever they begin. */
-double line_bytes(int64_t count)
-{
-    return LINE * (LINE_FLOATS % count == 0 ? 1 : 1 + (double)(count - 1) / LINE_FLOATS);
-}
-
-struct blocks count_blocks(const struct model *m, int64_t rows)
-{
-    return (struct blocks){rows / m->plan->block, rows % m->plan->block};
-}
-
-/* Bytes of an element */
-double size_of(const struct model *m, enum layout_name id)
-{
-    return (double)layout_element(m->plan, id);
-}
-
-/* Traffic of a product: weights, from L3 once a row group; the operand, `input` bytes a row from L3; the result. */
-void count_far(struct model *m, struct work *w, double weights, double input, double output, int64_t rows,
-               int64_t group_rows, bool prefetched, double times)
-{
-    const double bytes = times * m->far * weights * (double)ceil_div(rows, group_rows);
-    *(prefetched ? &w->prefetched : &w->l3) += bytes;
-    w->l3 += times * (double)rows * (input + output);
-}
-
-/* Steps of a sum of `count` products: one for each word where numbers are whole. */
-double steps_of(const struct model *m, bool whole, double count)
-{
-    return whole ? ceil(count / (double)m->plan->core_word) : count;
-}
-
-struct terms count_terms(const struct layer *l)
-{
-    struct terms terms = {0, 0, 0, 0};
-    for (enum score_name i = 0; i < SCORE_TERMS; i++) {
-        const struct score_term *of = &score_terms[i];
-        if (of->place == SCORE_TILES && score_has(l, i))
-            terms.of_tiles += of->operations;
-        if (of->place != SCORE_EVERYWHERE || !score_has(l, i))
-            continue;
-        terms.operations += of->operations;
-        terms.tensors += score_tensor(i) < TENSOR_COUNT;
-        terms.bytes += score_tensor(i) < TENSOR_COUNT ? (double)layer_tensor_size(l, score_tensor(i)) : 0;
-    }
-    return terms;
-}
 
 /* A step over `tokens` tokens of a group */
 static void count_step(struct model *m, const struct step *g, int64_t tokens, double times)

@@ -2,7 +2,7 @@
 /* What speed the plan's kernel should reach: counts of the instructions and bytes that each step takes, divided by what
  * a core does in a cycle. A pure function of layer, plan and instruction set.
  *
- * Left out on purpose: any decision (plan.c), anything measured on the host. The few constants, with their sources,
+ * Left out on purpose: any decision (plan_make.c), anything measured on the host. The few constants, with sources,
  * stand at the head of expect.c.
  */
 #ifndef ATTNGEN_EXPECT_H
@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "plan/counts.h"
 
 struct isa;
 struct layer;
@@ -28,12 +30,6 @@ enum expect_bound {
     EXPECT_CODE,  /* unrolled code that does not fit the instruction cache */
     EXPECT_TILES, /* beginning and ending register tiles, tiles of queries, calls */
     EXPECT_BOUNDS
-};
-
-enum expect_step_name {
-    EXPECT_TRANSPOSE, EXPECT_QUERIES, EXPECT_KEYS, EXPECT_VALUES, EXPECT_SCORES, EXPECT_EXPONENTIAL, EXPECT_SUMS,
-    EXPECT_OUTPUT, EXPECT_NORMS, EXPECT_HIDDEN, EXPECT_DOWN, EXPECT_LINEAR, EXPECT_RULE, EXPECT_GATES, EXPECT_CONV,
-    EXPECT_STEPS
 };
 
 struct expect_step {

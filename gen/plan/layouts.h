@@ -28,7 +28,7 @@ enum layout_name {
     LAYOUT_S_T,                        /* the source in blocks, where values are projected from it */
     LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
     LAYOUT_LATENT_Q, LAYOUT_HEADS_Q, LAYOUT_Z_UP, /* latent attention: what queries are made of; queries of heads
-                                                   * before W_UK; z behind W_UV */
+                                                   * before W_UK; z after W_UV */
     LAYOUT_KEPT_SOURCE,                /* a copy of the source, where keys or values are its own rows */
     LAYOUT_KEPT,                       /* room in the scratch for what a call does not keep */
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */
@@ -61,8 +61,9 @@ enum layout_name {
     LAYOUT_SPARE,
     LAYOUT_STRIP, LAYOUT_DECAYS,       /* recurrent: columns of a state; of its rows in two tokens; of each token
                                         * decays, corrections' shares and what gates the output; learned */
-    LAYOUT_DECAY, LAYOUT_BETA, LAYOUT_OUT_GATES,
+    LAYOUT_DECAY, LAYOUT_BETA, LAYOUT_OUT_GATES, LAYOUT_LOW_A, LAYOUT_LOW_Z,
     LAYOUT_A_LOG, LAYOUT_DT_B, LAYOUT_CONV_Q, LAYOUT_CONV_K, LAYOUT_CONV_V, LAYOUT_G_O,
+    LAYOUT_CONV_Q_B, LAYOUT_CONV_K_B, LAYOUT_CONV_V_B, LAYOUT_SKIP,
     LAYOUT_BEFORE, LAYOUT_CONV_X, LAYOUT_B, /* convolution: tokens before a call's, and its first ones; of x, learned */
     LAYOUT_TABLES,                     /* of the spec; the same once more, each row between `lanes` of its ends */
     LAYOUT_RUNS = LAYOUT_TABLES + LAYER_TABLES, /* and backwards */

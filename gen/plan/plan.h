@@ -22,7 +22,7 @@
 
 #include "plan/isa.h"
 #include "plan/request.h"
-#include "plan/step_cached.h"
+#include "plan/cached.h"
 #include "plan/steps.h"
 #include "plan/tiles.h"
 #include "spec/layer.h"

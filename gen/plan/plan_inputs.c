@@ -6,6 +6,8 @@
  */
 #include "plan/planning.h"
 
+#define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
+
 /* A row stride at a multiple of 2 KiB would put every row into the same few sets of L1: one vector more. */
 int64_t row_stride(const struct plan_isa *p, int64_t columns)
 {
@@ -160,4 +162,53 @@ void plan_rowwise_inputs(struct plan_isa *p, const struct layer *layer)
     type_output(p, layer);
     if (layer_norms_first(layer))
         p->layouts[LAYOUT_NORMED] = stream_of(p, layer, "normed");
+}
+
+enum plan_group plan_group(const struct layer *layer)
+{
+    const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
+                          layer_rounds_ahead(layer, false); /* q, k and v are copied into the scratch, or k and v as
+                                                             * words */
+    if (layer_is_linear(layer))
+        return layer->row_norm || layer->pad_skipped || layer_rounds_rows(layer) || rewrites ? GROUP_QUERIES
+                                                                                              : GROUP_ALL;
+    if (layer_is_convolution(layer))
+        return GROUP_ALL;
+    if (layer->projected && !rewrites)
+        return layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 ? GROUP_ALL : GROUP_QUERIES;
+    return !layer_attends(layer) ? GROUP_QUERIES : layer->source_kept ? GROUP_SOURCES_APART : GROUP_BOTH;
+}
+
+/* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
+ * panel is worth fetching; else of very short sequences as many as fill their tiles. Never more than that the longer
+ * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
+ * of its own (values in blocks), has zeros before it (convolution), or has memory after it that may not be read. Nor
+ * where no matrix is left: projected, w_o = none. Where keys and values are kept, each sequence has a place of its own
+ * for them: a call that brings sources takes them one by one, and queries alone make the matrix of the others. */
+void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const bool apart = p->value_blocks || (layer->cross && (layer->mask & MASK_PADDING)); /* sequences' keys cannot
+                                                                                           * be one matrix */
+    if ((apart && !layer->source_kept) || layer->w_o == W_O_CONV || (layer->projected && layer->w_o == W_O_NONE))
+        return;
+    const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
+    const bool stays = weights * (double)element_size(p->weights) <= (double)p->isa->l2_bytes;
+    const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
+    const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
+    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
+    const int64_t sequences = plan_group(layer) == GROUP_BOTH ? min(queries, keys) : queries;
+    p->batch_rows = sequences * layer->seq_len;
+    p->batch_sources = layer->source_kept ? 0 : sequences * layer_new_keys(layer);
+}
+
+/* Blocks of rows of a layer without attention */
+void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(p->isa, layer->seq_len, false));
+    p->block = p->vecs * p->lanes;
+    p->at_once = !request_is_small(request);
+    if (!request_is_small(request) || request_asks(request, PLAN_BATCH_ROWS))
+        choose_batch(p, layer, request);
+    p->query_blocks = p->source_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
+    plan_rowwise_inputs(p, layer);
 }

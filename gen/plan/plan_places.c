@@ -8,45 +8,9 @@
 #include "expression/expression.h"
 #include "spec/score.h"
 
-#define ALIGN 64        /* bytes: packed weights and every array of the scratch start there */
 #define HEADER_BYTES 64 /* the packed block's header */
 #define KEPT_HEADER_BYTES 64 /* of a sequence's kept block: which layer's, which instruction set's, how many keys */
 #define MAX_TURN_ROWS 32768 /* of a cache: later positions are turned by cosines that each call makes */
-
-/* The axis of the largest step is the outermost one. */
-int64_t layout_elements(const struct layout *l)
-{
-    int64_t step = 0, elements = 0;
-    for (int axis = 0; axis < AXES; axis++)
-        if (l->stride[axis] > step || (l->stride[axis] == step && l->shape[axis] * step > elements)) {
-            step = l->stride[axis];
-            elements = l->shape[axis] * step;
-        }
-    return elements;
-}
-
-static int64_t bytes_of(const struct layout *l)
-{
-    return round_up(layout_elements(l) * (int64_t)element_size(l->element), ALIGN);
-}
-
-/* Places a layout at the end of its owner's block. */
-void place(struct plan_isa *p, enum layout_name id)
-{
-    struct layout *l = &p->layouts[id];
-    if (l->name == NULL || l->owner == OWNER_CALLER)
-        return;
-    l->at = p->bytes[l->owner];
-    p->bytes[l->owner] += bytes_of(l);
-}
-
-void place_new(struct plan_isa *p, enum layout_name id, const char *name, enum layout_owner owner, int64_t rows,
-               int64_t columns)
-{
-    p->layouts[id] = (struct layout){.name = name, .owner = owner, .element = p->layouts[id].element,
-                                     .shape = {1, 1, rows, columns}, .stride = {0, 0, columns, 1}};
-    place(p, id);
-}
 
 static int64_t table_size(const struct layer_table *table)
 {

@@ -237,3 +237,8 @@ int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int64_t ite
     const int64_t lines = min(MAX_PREFETCH, ceil_div(ceil_div(weights, line), tiles * iterations));
     return min(lines, weights / (iterations * line));
 }
+
+bool plan_digits(const struct layer *layer, const struct isa *isa)
+{
+    return layer->weight_type == TENSOR_I4 || isa->dots_bytes;
+}

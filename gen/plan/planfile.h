@@ -11,7 +11,7 @@
  *     compiler = gcc (Debian 12.2.0-14) 12.2.0
  *     plan.query_vecs = 2
  *
- * Left out on purpose: measuring (runtime/commands/tune.c), and what the keys do (plan.c).
+ * Left out on purpose: measuring (runtime/commands/tune.c), and what the keys do (plan_make.c).
  */
 #ifndef ATTNGEN_PLANFILE_H
 #define ATTNGEN_PLANFILE_H

@@ -12,12 +12,12 @@
 #include "base/arith.h"
 #include "base/diag.h"
 #include "plan/counts.h"
-#include "plan/expect.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "spec/layer.h"
 
 #define LINE_BYTES 64 /* a cache line */
+#define ALIGN 64      /* bytes: packed weights and every array of the scratch start there */
 #define LINE_FLOATS 16
 #define DIGITS 3        /* of a number (struct plan), and as many sums of a row and a vector in a tile */
 #define OPERANDS TENSOR_F32 /* elements of what is multiplied with packed weights, and theirs */
@@ -37,7 +37,7 @@
 typedef bool step_plan(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
                        struct step *g);
 
-/* steps.c: a row of step_rows.h */
+/* step_table.c: a row of step_rows.h */
 struct step_row {
     const char *label;
     enum step_kind kind;
@@ -54,9 +54,6 @@ struct step_row {
 extern const struct step_row step_rows[STEPS];
 void plan_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void plan_phases(struct plan *plan, const struct layer *layer);
-
-/* plan.c */
-void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 
 /* What a kind has besides planning; NULL: nothing */
 struct step_kind_row {
@@ -82,8 +79,9 @@ struct plan_fold plan_fold(const struct layer *layer, const struct plan_request 
 
 /* plan_inputs.c: layouts of what a call brings and of what stands for it; rows of other layouts */
 void plan_inputs(struct plan_isa *p, const struct layer *layer);
+void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void plan_given(struct plan_isa *p, const struct layer *layer, bool batch);
-void plan_rowwise_inputs(struct plan_isa *p, const struct layer *layer);
 int64_t row_stride(const struct plan_isa *p, int64_t columns);
 struct layout rows_of(const char *name, enum layout_owner owner, int64_t heads, int64_t tokens, int64_t features,
                       int64_t head, int64_t row);
@@ -137,7 +135,6 @@ struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64
 void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g,
                 int64_t tokens, int64_t together);
 bool projections_join(const struct plan_isa *p, const struct layer *layer);
-void count_ends(const struct model *m, struct work *w, const struct step *g, double rows);
 void explain_finish(struct plan_isa *p, const struct layer *layer);
 void explain_rows_of_heads(struct plan_isa *p, const struct layer *layer);
 void explain_block(struct plan_isa *p, const struct layer *layer);
@@ -165,12 +162,8 @@ bool norms_y(const struct layer *layer);
 bool reads_rounded(const struct plan_isa *p);
 void reads_words(const struct plan_isa *p, const struct step *step, struct plan_panels *g);
 
-/* step_copy.c */
-double transpose_cycles(const struct model *m, int64_t rows, int64_t columns);
-
 /* step_attend.c */
 void plan_shape(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
-void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void plan_after_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void prefetch_attention(struct plan_isa *p, const struct layer *layer, bool asked);
 void place_tiles(struct plan_isa *p, const struct layer *layer);
@@ -189,15 +182,17 @@ void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_
 void place_back_packed(struct plan_isa *p, const struct layer *layer);
 void place_back(struct plan_isa *p, const struct layer *layer);
 
-/* plan_places.c */
+/* layouts.c */
 void place(struct plan_isa *p, enum layout_name id);
 void place_new(struct plan_isa *p, enum layout_name id, const char *name, enum layout_owner owner, int64_t rows,
                int64_t columns);
+
+/* plan_places.c */
 void place_packed(struct plan_isa *p, const struct layer *layer);
 void place_scratch(struct plan_isa *p, const struct layer *layer);
 void bound_stack(struct plan_isa *p, const struct layer *layer);
 
-/* plan_reasons.c: NULL among the reasons where memory was short */
+/* reasons.c: NULL among the reasons where memory was short */
 void reason(struct plan_isa *p, const char *format, ...) DIAG_PRINTF(2, 3);
 const char *why(const struct plan_request *request, enum plan_key key, const char *otherwise);
 const char *despite_request(const struct plan_isa *p);
@@ -205,6 +200,8 @@ const char *plural(int64_t count);
 const char *bytes_text(char text[32], int64_t bytes);
 const char *prefetch_text(char text[80], int64_t lines, const char *what);
 void print_heights(FILE *out, const struct tile_heights *heights);
+
+/* plan_reasons.c */
 void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small);
 void explain_request(struct plan_isa *p, const char *from, const struct plan_request *request);
 

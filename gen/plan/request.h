@@ -2,7 +2,7 @@
 /* What may be asked of a plan: the plan.* keys, their legal values and how these are written. A spec asks all
  * instruction sets alike, a plan file (planfile.h) each for itself.
  *
- * Left out on purpose: what a key does. plan.c decides that, and docs/plan.md tells it.
+ * Left out on purpose: what a key does. plan_make.c decides that, and docs/plan.md tells it.
  */
 #ifndef ATTNGEN_REQUEST_H
 #define ATTNGEN_REQUEST_H

@@ -14,7 +14,6 @@
 
 #define VALUE_BLOCKS_FILL 0.9    /* least share of lanes that tokens fill where wide values lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: least ratio of the lanes that tokens fill to those that features fill */
-#define BATCH_SHORT 6            /* measured: shorter sequences gain by shared tiles, longer ones lose a little */
 #define FEW_KEYS 4               /* vectors of keys from which on few queries take sums across lanes */
 #define FEW_VALUES 16            /* of keys 2 KiB apart, as many stay in 32 KiB of L1; measured, Zen 5: 32 and more take
                                   * up to 1.1 of the time */
@@ -52,28 +51,6 @@ static bool values_by_blocks(const struct plan_isa *p, const struct layer *layer
     const bool input = layer->identity || p->fold->values;
     const bool wide = p->isa->wide_values > 0 && p->fold->d_value >= p->isa->wide_values;
     return wide ? tokens > VALUE_BLOCKS_FILL : !input && tokens > VALUE_BLOCKS_GAIN * features;
-}
-
-/* How many tokens of a batch's sequences are projected as one matrix. Where weights come from beyond L2, enough that a
- * panel is worth fetching; else of very short sequences as many as fill their tiles. Never so many that the longer
- * input, queries or keys, exceeds that by more than one sequence. Not possible where a sequence must begin with a block
- * of its own (values in blocks), has zeros before it (convolution), or has memory after it that may not be read. Nor
- * where no matrix is left: projected, w_o = none. Where keys and values are kept, each sequence has a place of its own
- * for them: a call that brings sources takes them one by one, and queries alone make the matrix of the others. */
-void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
-{
-    const bool apart = p->value_blocks || (layer->cross && (layer->mask & MASK_PADDING)); /* sequences' keys cannot
-                                                                                           * be one matrix */
-    if ((apart && !layer->source_kept) || layer->w_o == W_O_CONV || (layer->projected && layer->w_o == W_O_NONE))
-        return;
-    const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
-    const bool stays = weights * (double)element_size(p->weights) <= (double)p->isa->l2_bytes;
-    const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
-    const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
-    const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
-    const int64_t sequences = plan_group(layer) == GROUP_BOTH ? min(queries, keys) : queries;
-    p->batch_rows = sequences * layer->seq_len;
-    p->batch_sources = layer->source_kept ? 0 : sequences * layer_new_keys(layer);
 }
 
 /* Padding of the packed table, constant at both ends: tiles may reach beyond the distances that it tells apart. */

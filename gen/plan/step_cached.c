@@ -241,7 +241,7 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
                  p->cached.few_block);
     else
         snprintf(path, sizeof path, "every call sums scores in the same order: %s", exact ? "exact_chunks" :
-                 "so many heads share keys that one token fills the tiles");
+                 "enough heads share keys for one token to fill the tiles");
     reason(p, "%s", path);
     if (p->cached.split > 0)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,

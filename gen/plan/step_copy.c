@@ -29,18 +29,6 @@ bool plan_append(struct plan_isa *p, const struct layer *layer, const struct pla
     return layer_has_cache(layer);
 }
 
-/* Cycles that a transposition takes; blocks of fewer rows are copied to the stack as well,
- * of fewer columns to it and back. */
-double transpose_cycles(const struct model *m, int64_t rows, int64_t columns)
-{
-    const int64_t lanes = m->plan->lanes;
-    const double whole_rows = (double)(rows / lanes), whole_columns = (double)(columns / lanes);
-    const double all_rows = (double)ceil_div(rows, lanes), all_columns = (double)ceil_div(columns, lanes);
-    return m->core->transpose * (double)(lanes * lanes) *
-           (whole_rows * whole_columns + 2 * (all_rows - whole_rows) * whole_columns +
-            3 * all_rows * (all_columns - whole_columns));
-}
-
 static void count_copy(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times)
 {
     const int64_t columns = m->layer->d_source;

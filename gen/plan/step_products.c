@@ -6,8 +6,6 @@
  */
 #include "plan/planning.h"
 
-#define FINISH_CYCLES 4.0       /* a row of a head, normed or turned: pointers, splats, stores that loads wait for */
-#define CLAMP_OPERATIONS 4      /* of a clamped swiglu */
 
 struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias)
 {
@@ -265,55 +263,6 @@ bool projections_join(const struct plan_isa *p, const struct layer *layer)
         alike = alike && rows == own;
     }
     return alike && count > 1;
-}
-
-/* ---- expected time ---- */
-
-/* Norm and rotation of rows that were just projected: vectors that are loaded, and operations on them; and what a row
- * of a head takes once: its share of a root and a division for LANES rows,
- * and of the transposition of their partial sums. */
-static void count_finish(const struct model *m, struct work *w, int64_t heads, double rows)
-{
-    const struct layer *l = m->layer;
-    const int64_t lanes = m->plan->lanes, pairs = l->rope.dims / 2;
-    const double all = (double)ceil_div(l->d_k, lanes), each = rows * (double)heads;
-    const double norms = l->qk_norm == NORM_RMS_ALL ? rows : each; /* rows whose sums are formed */
-    if (l->qk_norm != NORM_NONE) {
-        const double passes = l->qk_norm == NORM_LAYER ? 2 : 1;
-        w->loads += each * all * (passes + (l->qk_norm == NORM_L2 ? 1 : 2));
-        w->operations += each * all * (2 * passes + 1);
-        w->overhead += norms * passes * (m->core->transpose * (double)lanes + NORM_CYCLES / (double)lanes);
-    }
-    if (l->rope.kind == ROPE_HALF) {
-        w->loads += each * 4 * (double)ceil_div(pairs, lanes);
-        w->operations += each * 5 * (double)ceil_div(pairs, lanes);
-    } else if (l->rope.kind == ROPE_INTERLEAVED) {
-        w->loads += each * 3 * (double)ceil_div(2 * pairs, lanes);
-        w->operations += each * 3 * (double)ceil_div(2 * pairs, lanes);
-    }
-    if (layer_finishes(l))
-        w->overhead += each * FINISH_CYCLES;
-}
-
-/* Vectors of hidden numbers, or of y of layer = linear: instructions of the activation, beside those of an exponential,
- * and a division's cycles */
-static void count_activation(const struct model *m, struct work *w, double rows)
-{
-    const struct layer *l = m->layer;
-    const double vectors = rows * (double)ceil_div(layer_is_linear(l) ? l->d_out : l->d_ff, m->plan->lanes);
-    const struct layer_activation_row *act = &layer_activation_rows[layer_activation(l)];
-    const double cap = l->cap != 0 ? TANH_OPERATIONS : l->ffn_limit != 0 ? CLAMP_OPERATIONS : 0;
-    w->operations += vectors * (cap + act->operations + m->core->exp * act->powers + (layer_ffn_gated(l) ? 1 : 0));
-    w->loads += vectors * (layer_ffn_gated(l) ? 3 : 2);
-}
-
-/* What is done to the results of a product */
-void count_ends(const struct model *m, struct work *w, const struct step *g, double rows)
-{
-    if ((g->epilogue & (EPILOGUE_ACTIVATION | EPILOGUE_CAP)) != 0)
-        count_activation(m, w, rows);
-    if ((g->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
-        count_finish(m, w, g->id == STEP_QUERIES ? m->layer->h : m->layer->h_kv, rows);
 }
 
 /* ---- reasons ---- */

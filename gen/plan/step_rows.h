@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The steps of a layer, in the order in which they are taken: one row each, for the enumeration (steps.h) and the table
- * (steps.c).
+ * (step_table.c).
  *
  *     STEP(NAME, label, KIND, "PHASE", "phase's name", "name in --explain", plan, …)
  *
@@ -39,6 +39,10 @@ STEP(UP_Q, up_q, PANELS, "UP_Q", "up q", "queries of heads", plan_up, .writes = 
 STEP(TURN_Q, turn_q, OWN, "ABSORB", "absorb", "rotated queries", plan_latent, .over = OVER_ROWS)
 STEP(ABSORB, absorb, PANELS, "ABSORB", "absorb", "queries times W_UK", plan_up, .reads = {LAYOUT_HEADS_Q},
      .writes = LAYOUT_QUERIES, .expected = EXPECT_QUERIES)
+STEP(LOW_A, low_a, PANELS, "LOW", "low rank", "decays, of low rank", plan_mixed, .writes = LAYOUT_LOW_A,
+     .expected = EXPECT_GATES)
+STEP(LOW_Z, low_z, PANELS, "LOW", "low rank", "output gates, of low rank", plan_mixed, .writes = LAYOUT_LOW_Z,
+     .expected = EXPECT_GATES)
 STEP(MIX_Q, mix_q, PANELS, "MIX", "mix", "queries", plan_mixed, .writes = LAYOUT_QUERIES, .expected = EXPECT_QUERIES)
 STEP(MIX_K, mix_k, PANELS, "MIX", "mix", "keys", plan_mixed, .writes = LAYOUT_KEYS, .expected = EXPECT_KEYS)
 STEP(MIX_V, mix_v, PANELS, "MIX", "mix", "values", plan_mixed, .writes = LAYOUT_VALUES, .expected = EXPECT_VALUES)

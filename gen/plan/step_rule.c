@@ -55,6 +55,10 @@ void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct 
 static int64_t made_heads(const struct layer *layer, enum step_name id, int64_t *d)
 {
     const bool columns = layer->decay == DECAY_COLUMN;
+    if (id == STEP_LOW_A || id == STEP_LOW_Z) {
+        *d = id == STEP_LOW_A ? layer->decay_rank : layer->gate_rank;
+        return 1;
+    }
     *d = layer_attends(layer) ? layer_gate_width(layer)
        : id == STEP_MIX_Q || id == STEP_MIX_K || (id == STEP_MIX_A && columns) ? layer->d_k
        : id == STEP_MIX_A || id == STEP_MIX_B ? 1 : layer->d_v;
@@ -65,15 +69,20 @@ static int64_t made_heads(const struct layer *layer, enum step_name id, int64_t 
 bool plan_mixed(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
     const bool has = layer_attends(layer) ? g->id == STEP_MIX_Z && layer->gate != GATE_NONE
+                   : g->id == STEP_LOW_A ? layer->decay_rank > 0 : g->id == STEP_LOW_Z ? layer->gate_rank > 0
                    : g->id == STEP_MIX_Z ? layer->out_gate != OUT_GATE_NONE : g->id == STEP_MIX_A ? layer_decays(layer)
                    : g->id != STEP_MIX_B || layer_corrects(layer);
     if (!layer_mixes(layer) || layer->projected || !has)
         return false;
     int64_t d;
     const int64_t heads = made_heads(layer, g->id, &d), tokens = max(layer->seq_len, p->batch_rows);
-    g->reads[0] = reads_rounded(p) ? LAYOUT_ROUNDED_X : input_read(layer, true);
+    const bool low = g->id == STEP_LOW_A || g->id == STEP_LOW_Z;
+    g->reads[0] = g->id == STEP_MIX_A && layer->decay_rank > 0 ? LAYOUT_LOW_A
+                : g->id == STEP_MIX_Z && layer->gate_rank > 0 ? LAYOUT_LOW_Z
+                : reads_rounded(p) ? LAYOUT_ROUNDED_X : input_read(layer, true);
     p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
-    begin_panels(p, g, p->layouts[g->reads[0]].shape[AXIS_FEATURE], heads * d, layer->bias);
+    begin_panels(p, g, p->layouts[g->reads[0]].shape[AXIS_FEATURE], heads * d,
+                 layer->bias && !low);
     end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
     return true;
 }
@@ -87,7 +96,7 @@ static int64_t part_rows(int64_t numbers)
 bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
                       struct step *g)
 {
-    (void)p, (void)request;
+    (void)request;
     if (layer_attends(layer) && g->id == STEP_GATE_Z) {
         g->name = "gates of outputs";
         g->size = part_rows(layer->h * layer->d_v);
@@ -96,6 +105,9 @@ bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struc
     if (!layer_is_recurrent(layer) || layer->projected)
         return false;
     const bool shares = g->id == STEP_SHARES;
+    const int64_t tokens = max(layer->seq_len, p->batch_rows);
+    if (shares && layer->dt_values)
+        p->layouts[LAYOUT_BETA] = rows_of("dt", OWNER_SCRATCH, layer->h_v, tokens, 1, 1, row_stride(p, layer->h_v));
     g->size = part_rows(!shares ? layer->d_out : layer->h_v * (layer->decay == DECAY_COLUMN ? layer->d_k : 1));
     return shares ? layer_decays(layer) || layer_corrects(layer) : layer->out_gate != OUT_GATE_NONE;
 }
@@ -124,6 +136,8 @@ void place_rule_packed(struct plan_isa *p, const struct layer *layer)
     static const struct { enum layer_tensor tensor; enum layout_name id; } learned[] = {
         {TENSOR_A_LOG, LAYOUT_A_LOG}, {TENSOR_DT_B, LAYOUT_DT_B}, {TENSOR_CONV_Q, LAYOUT_CONV_Q},
         {TENSOR_CONV_K, LAYOUT_CONV_K}, {TENSOR_CONV_V, LAYOUT_CONV_V}, {TENSOR_G_O, LAYOUT_G_O},
+        {TENSOR_CONV_Q_B, LAYOUT_CONV_Q_B}, {TENSOR_CONV_K_B, LAYOUT_CONV_K_B}, {TENSOR_CONV_V_B, LAYOUT_CONV_V_B},
+        {TENSOR_SKIP, LAYOUT_SKIP},
         {TENSOR_CONV_X, LAYOUT_CONV_X}, {TENSOR_B, LAYOUT_B}};
     for (size_t i = 0; layer_keeps_states(layer) && i < sizeof learned / sizeof *learned; i++) {
         int64_t shape[4];
@@ -140,7 +154,7 @@ void place_rule(struct plan_isa *p, const struct layer *layer)
     if (g == NULL)
         return;
     const enum layout_name made[] = {LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_OUT_GATES, LAYOUT_DECAY,
-                                     LAYOUT_BETA, LAYOUT_Z};
+                                     LAYOUT_BETA, LAYOUT_LOW_A, LAYOUT_LOW_Z, LAYOUT_Z};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
         place(p, made[i]);
     place_new(p, LAYOUT_STRIP, "strip of a state", OWNER_WORKER, layer->d_k, g->rule.vecs * p->lanes);

@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 #include "plan/layouts.h"
-#include "plan/step_back.h"
-#include "plan/step_conv.h"
-#include "plan/step_panels.h"
-#include "plan/step_rule.h"
+#include "plan/back.h"
+#include "plan/conv.h"
+#include "plan/panels.h"
+#include "plan/rule.h"
 #include "spec/layer.h"
 
 enum step_name {

@@ -45,8 +45,9 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
         cost.q = queries * d_model * heads * d_k;
         cost.k = queries * d_model * heads_kv * d_k;
         cost.v = queries * d_model * h_v * d_v;
-        cost.gates = queries * d_model * (decays + (layer_corrects(layer) ? h_v : 0) +
-                                          (layer->out_gate != OUT_GATE_NONE ? out : 0));
+        cost.gates = queries * ((double)layer->d_in_a * decays + (layer_corrects(layer) ? d_model * h_v : 0) +
+                                (layer->out_gate != OUT_GATE_NONE ? (double)layer->d_in_z * out : 0) +
+                                d_model * (double)(layer->decay_rank + layer->gate_rank));
         cost.taps = queries * (double)(layer->conv_channels * layer->conv_taps);
         cost.output = queries * out * d_model;
         cost.down = queries * d_model * (double)layer->d_ff;
@@ -101,10 +102,12 @@ struct layer_parameters layer_parameters(const struct layer *layer)
         .w_g = elements(layer, TENSOR_W_G), .b_g = elements(layer, TENSOR_B_G),
         .w_2 = elements(layer, TENSOR_W_2), .b_2 = elements(layer, TENSOR_B_2),
         .w = elements(layer, TENSOR_W), .b = elements(layer, TENSOR_B),
-        .w_z = elements(layer, TENSOR_W_Z), .w_a = elements(layer, TENSOR_W_A), .w_b = elements(layer, TENSOR_W_B),
+        .w_z = elements(layer, TENSOR_W_Z) + elements(layer, TENSOR_W_DZ),
+        .w_a = elements(layer, TENSOR_W_A) + elements(layer, TENSOR_W_DA), .w_b = elements(layer, TENSOR_W_B),
         .latent = elements(layer, TENSOR_W_DQ) + elements(layer, TENSOR_W_DKV) + elements(layer, TENSOR_W_UK) +
                   elements(layer, TENSOR_W_UV),
-        .w_gate = elements(layer, TENSOR_W_GATE), .b_gate = elements(layer, TENSOR_B_GATE)};
+        .w_gate = elements(layer, TENSOR_W_GATE), .b_gate = elements(layer, TENSOR_B_GATE) +
+                  elements(layer, TENSOR_B_Z) + elements(layer, TENSOR_B_A) + elements(layer, TENSOR_B_B)};
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
             layer_tensor_row(tensor)->kind == TENSOR_NAMED)

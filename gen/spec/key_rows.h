@@ -42,15 +42,31 @@ KEY(CONV_TAPS, conv_taps, COUNT, FIELD(conv_taps), .steers = STEERS_ALWAYS, .con
     .example = "4", .needed = has_taps,
     .nicknames = {{"linear_conv_kernel_dim conv_kernel conv_kernel_size d_conv conv_size",
                    ", with layer = recurrent or conv"}})
+KEY(CONV_BIAS, conv_bias, SWITCH, FIELD(conv_bias), .steers = STEERS_NOTHING, .context = "CONV_BIAS", OF_STATE,
+    .has_meaning = has_made_taps, .restated = true,
+    .idle = "nothing is convolved; leave it out, or give conv_taps, as in conv_taps = 4",
+    .nicknames = {{"use_conv_bias mamba_conv_bias", ", with layer = recurrent"}})
 KEY(OUT_GATE, out_gate, WORD, FIELD(out_gate), .steers = STEERS_ALWAYS, .context = "OUT_GATE", OF_PRODUCTS,
     .words = {{"none", OUT_GATE_NONE, NULL}, {"silu", OUT_GATE_SILU, "swish"}, {"sigmoid", OUT_GATE_SIGMOID, NULL}})
+KEY(NORM_BEFORE_GATE, norm_before_gate, SWITCH, FIELD(norm_before_gate), .absent = true, .steers = STEERS_NOTHING,
+    .context = "NORM_BEFORE_GATE", OF_OUT_NORM, .restated = true,
+    .nicknames = {{"mamba_norm_before_gate", ", with layer = recurrent"}})
+KEY(OUT_NORM_GROUPS, out_norm_groups, COUNT, FIELD(out_norm_groups), .steers = STEERS_NOTHING,
+    .context = "OUT_NORM_GROUPS", OF_OUT_NORM)
 KEY(OUT_NORM_EPS, out_norm_eps, POSITIVE, FIELD(out_norm_eps), .from = {KEY_NORM_EPS}, .absent = 1e-6,
-    .steers = STEERS_NOTHING, .context = "OUT_NORM_EPS", OF_STATE, .has_meaning = has_out_norm,
-    .idle = "outputs of heads are not normed; leave it out, or write out_gate = silu")
+    .steers = STEERS_NOTHING, .context = "OUT_NORM_EPS", OF_OUT_NORM)
 KEY(BETA_SCALE, beta_scale, POSITIVE, FIELD(beta_scale), .absent = 1, .steers = STEERS_NOTHING, .restated = true,
     .context = "BETA_SCALE", OF_STATE, .has_meaning = makes_beta,
     .idle = "only rule = delta and gated_delta make beta of x; leave it out",
     .nicknames = {{"linear_allow_neg_eigval allow_neg_eigval", " = 2"}})
+KEY(DECAY_RANK, decay_rank, SIZE, FIELD(decay_rank), .steers = STEERS_ALWAYS, .context = "DECAY_RANK", OF_DT)
+KEY(GATE_RANK, gate_rank, SIZE, FIELD(gate_rank), .steers = STEERS_ALWAYS, .context = "GATE_RANK", OF_OUT_NORM)
+KEY(DT_MIN, dt_min, CAP, FIELD(dt_min), .steers = STEERS_NOTHING, .context = "DT_MIN", OF_DT,
+    .nicknames = {{"time_step_limit dt_limit mamba_dt_limit", " and 'dt_max'"}})
+KEY(DT_MAX, dt_max, CAP, FIELD(dt_max), .steers = STEERS_NOTHING, .context = "DT_MAX", OF_DT)
+KEY(DT_VALUES, dt_values, SWITCH, FIELD(dt_values), .context = "DT_VALUES", OF_DT,
+    .restated = true)
+KEY(SKIP, skip, SWITCH, FIELD(skip), .steers = STEERS_NOTHING, .context = "SKIP", OF_PRODUCTS)
 KEY(WIDTH, width, WORD, FIELD(width), .steers = STEERS_NOTHING, BROUGHT, /* d_k and d_v have what follows */
     .words = {{"narrow", WIDTH_NARROW, NULL}, {"wide", WIDTH_WIDE, NULL}})
 KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = has_given_width, .steers = STEERS_ALWAYS, .context = "D_K",
@@ -127,7 +143,7 @@ KEY(GATE, gate, WORD, FIELD(gate), .steers = STEERS_ALWAYS, .context = "GATE",
 KEY(CONV_WIDTH, conv_width, SIZE, FIELD(conv_width), .absent = 3, .steers = STEERS_MEANT, .context = "CONV_WIDTH",
     .has_meaning = is_conv, .idle = "there is no convolution; leave it out, or write w_o = conv")
 KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS",
-    .of = OF_ATTENTION | OF_LINEAR | OF_CONV,
+    .of = OF_ATTENTION | OF_LINEAR | OF_STATES, .has_meaning = has_biases, .idle = KEY_IS_BROUGHT,
     .elsewhere = "the matrices of layer = ffn are those of the feed-forward; write ffn_bias",
     .nicknames = {{"attention_bias qkv_bias use_bias add_bias_linear", ""}})
 KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS, .unportable = "qk_norm = none",

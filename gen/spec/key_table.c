@@ -53,6 +53,9 @@ static bool has_decay(struct spec *spec)
 {
     return value_of(spec, KEY_RULE) == RULE_GATED || value_of(spec, KEY_RULE) == RULE_GATED_DELTA;
 }
+static bool makes_decay(struct spec *spec) { return !is_projected(spec) && has_decay(spec); }
+static bool has_biases(struct spec *spec) { return !(is_recurrent(spec) && is_projected(spec)); }
+static bool has_made_taps(struct spec *spec) { return !is_projected(spec) && value_of(spec, KEY_CONV_TAPS) > 0; }
 static bool makes_beta(struct spec *spec)
 {
     const int64_t rule = value_of(spec, KEY_RULE);
@@ -78,6 +81,10 @@ static bool has_norm_to_share(struct spec *spec)
 #define OF_PRODUCTS OF_STATE, .has_meaning = has_projections, .idle = KEY_IS_BROUGHT
 #define OF_STATE .of = OF_RECURRENT, \
     .elsewhere = "only layer = recurrent has a state; leave it out, or write layer = recurrent"
+#define OF_OUT_NORM OF_STATE, .has_meaning = has_out_norm, \
+    .idle = "outputs of heads are not normed; leave it out, or write out_gate = silu"
+#define OF_DT OF_STATE, .has_meaning = makes_decay, \
+    .idle = "only rule = gated and gated_delta make dt of x; leave it out"
 #define OF_CACHE .has_meaning = is_cached, \
     .idle = "there is no cache; leave it out, or write cache = rows"
 #define OF_WINDOW .has_meaning = has_window, \

@@ -108,7 +108,15 @@ struct layer {
     int64_t conv_taps;    /* of a convolution over tokens of projected q, k and v, or of x, causal; 0: there is none */
     int64_t conv_history; /* tokens that it remembers from call to call: conv_taps - 1 */
     int64_t conv_channels; /* columns of q, k and v together, or of x; 0 without a convolution */
+    bool conv_bias;       /* its sums begin with one */
     enum layer_out_gate out_gate;
+    int64_t decay_rank, gate_rank; /* of the matrices that make decays and output gates, which are two then; 0: one */
+    int64_t d_in_a, d_in_z; /* what the second one reads: columns of the first one's product, or of x */
+    bool norm_before_gate; /* outputs are normed, then gated; false: the other way round */
+    int64_t out_norm_groups; /* of all columns of outputs, each normed by itself; 0: heads, with the same gains */
+    double dt_min, dt_max; /* limits of dt, of which decays are made; 0: none */
+    bool dt_values;       /* values are multiplied by dt */
+    bool skip;            /* a value times a number of its head is added to the output */
     enum layer_gate gate; /* of attention: what Z is multiplied by before W_O */
     enum layer_width width;
     bool d_k_given, d_v_given; /* given in the spec, not derived from width */
@@ -248,6 +256,16 @@ static inline bool layer_decays(const struct layer *layer)
 static inline bool layer_corrects(const struct layer *layer)
 {
     return layer_is_recurrent(layer) && layer->rule >= RULE_DELTA;
+}
+/* Whether what is added to a state has a factor beta: a share of the correction, or dt. */
+static inline bool layer_has_beta(const struct layer *layer)
+{
+    return layer_corrects(layer) || layer->dt_values;
+}
+/* Columns of outputs that are normed together */
+static inline int64_t layer_out_norm_width(const struct layer *layer)
+{
+    return layer->out_norm_groups > 0 ? layer->h_out * layer->d_v / layer->out_norm_groups : layer->d_v;
 }
 /* Numbers that gate one head of Z; 0: none */
 static inline int64_t layer_gate_width(const struct layer *layer)

@@ -52,6 +52,8 @@ static void fill_recurrent(struct layer *layer, struct spec *spec)
                          : (layer->h + layer->h_kv) * layer->d_k + layer->h_v * layer->d_v;
     if (layer->projected)
         layer->d_model = layer->h_out * layer->d_v;
+    layer->d_in_a = layer->decay_rank > 0 ? layer->decay_rank : layer->d_model;
+    layer->d_in_z = layer->gate_rank > 0 ? layer->gate_rank : layer->d_model;
     layer->d_source = layer->d_in_q = layer->d_in_kv = layer->d_out = layer->d_model;
     layer->source_len = layer->seq_len;
     layer->conv_width = 1;
@@ -91,6 +93,7 @@ static void fill(struct layer *layer, struct spec *spec)
             key_set(layer, key, spec->value[key], spec->real[key]);
     layer->block_rms = spec->value[KEY_NORM] == NORM_RMS;
     layer->block_shift = layer->block_shift && !layer->block_rms;
+    layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
     if (!layer_attends(layer)) {
         (layer_is_recurrent(layer) ? fill_recurrent : layer_is_convolution(layer) ? fill_convolution : fill_rows)
             (layer, spec);
@@ -103,7 +106,6 @@ static void fill(struct layer *layer, struct spec *spec)
     layer->shares = shares_keys(spec);
     layer->self = !layer->cross && !layer->projected;
     layer->offset = is_cached(spec) ? OFFSET_PAST : layer->offset;
-    layer->ffn_bias = layer_has_ffn(layer) && value_or(spec, KEY_FFN_BIAS, spec->value[KEY_BIAS]) == 1;
 
     const int64_t parts = layer->split ? layer->h : 1;
     if (layer->projected && layer->w_o == W_O_NONE)

@@ -126,7 +126,7 @@ static inline bool has_meaning(struct spec *spec, enum key key)
     return key_rows[key].has_meaning == NULL || key_rows[key].has_meaning(spec) || spec->bad_read;
 }
 
-/* The next number of a list; `at` is behind it then, NULL behind the last. False: it is none above 0 in f32. */
+/* The next number of a list; `at` is after it then, NULL after the last. False: it is none above 0 in f32. */
 bool spec_next(const char **at, double *number);
 
 /* spec_rules.c */

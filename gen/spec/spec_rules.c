@@ -514,7 +514,22 @@ static void check_recurrent(struct spec *spec)
               "qk_norm = %s, but " KEY_IS_BROUGHT, key_word(KEY_QK_NORM, norm));
     refuse_if(spec, is_block(spec) && whole(spec, KEY_BLOCK) == BLOCK_PARALLEL, KEY_BLOCK,
               "block = parallel is for attention; write block = pre, post or sandwich");
+    const bool values = whole(spec, KEY_DT_VALUES) == 1;
+    refuse_if(spec, values && value_of(spec, KEY_RULE) != RULE_GATED, KEY_DT_VALUES,
+              "dt_values = true, but rule = %s multiplies by beta; write rule = gated, or leave out dt_values",
+              key_word(KEY_RULE, value_of(spec, KEY_RULE)));
+    refuse_if(spec, values && value_of(spec, KEY_DECAY) == DECAY_COLUMN, KEY_DT_VALUES,
+              "dt_values = true, but with decay = column a head has a dt for each column of its keys; write decay = "
+              "head");
+    refuse_if(spec, real(spec, KEY_DT_MAX) > 0 && real(spec, KEY_DT_MIN) > real(spec, KEY_DT_MAX), KEY_DT_MIN,
+              "dt_min = %.9g is above dt_max = %.9g; write a smaller dt_min", real(spec, KEY_DT_MIN),
+              real(spec, KEY_DT_MAX));
     const long long h = whole(spec, KEY_H), h_kv = whole(spec, KEY_H_KV), h_v = whole(spec, KEY_H_V);
+    const long long d_v = is_given(spec, KEY_D_V) ? whole(spec, KEY_D_V) : whole(spec, KEY_D_K);
+    const long long groups = whole(spec, KEY_OUT_NORM_GROUPS), columns = (h > h_v ? h : h_v) * d_v;
+    refuse_if(spec, groups > 0 && columns % groups != 0, KEY_OUT_NORM_GROUPS,
+              "out_norm_groups = %lld does not divide the %lld columns of outputs; write for example "
+              "out_norm_groups = 1", groups, columns);
     refuse_if(spec, h_v % h_kv != 0, KEY_H_V,
               "h_v = %lld is not a multiple of h_kv = %lld, but states share keys in equal parts; write for example "
               "h_v = %lld", h_v, h_kv, (h_v / h_kv + 1) * h_kv);

@@ -25,7 +25,15 @@ static bool makes_beta(const struct layer *layer) { return layer_corrects(layer)
 static bool has_taps(const struct layer *layer) { return is_made(layer) && layer->conv_taps > 0; }
 static bool is_convolution(const struct layer *layer) { return layer_is_convolution(layer); }
 static bool has_history(const struct layer *layer) { return layer_keeps_states(layer) && layer->conv_history > 0; }
+static bool has_conv_bias(const struct layer *layer) { return has_taps(layer) && layer->conv_bias; }
+static bool has_skip(const struct layer *layer) { return is_made(layer) && layer->skip; }
+static bool has_decay_bias(const struct layer *layer) { return makes_decay(layer) && layer->bias; }
+static bool has_beta_bias(const struct layer *layer) { return makes_beta(layer) && layer->bias; }
+static bool has_decay_rank(const struct layer *layer) { return makes_decay(layer) && layer->decay_rank > 0; }
+static bool has_gate_rank(const struct layer *layer) { return layer->gate_rank > 0; }
+static bool has_norm_groups(const struct layer *layer) { return layer->out_norm_groups > 0; }
 static bool has_out_gate(const struct layer *layer) { return is_made(layer) && layer->out_gate != OUT_GATE_NONE; }
+static bool has_out_gate_bias(const struct layer *layer) { return has_out_gate(layer) && layer->bias; }
 static bool has_bias_of_y(const struct layer *layer)
 {
     return layer->bias && (is_linear(layer) || is_convolution(layer));
@@ -239,6 +247,8 @@ static const struct { const char *letter; size_t offset; } sizes[] = {
     {"d_latent", offsetof(struct layer, latent.d_latent)}, {"d_head", offsetof(struct layer, latent.d_head)},
     {"d_nope", offsetof(struct layer, latent.d_nope)}, {"d_value", offsetof(struct layer, latent.d_value)},
     {"d_k", offsetof(struct layer, d_k)}, {"d_v", offsetof(struct layer, d_v)},
+    {"decay_rank", offsetof(struct layer, decay_rank)}, {"gate_rank", offsetof(struct layer, gate_rank)},
+    {"d_in_a", offsetof(struct layer, d_in_a)}, {"d_in_z", offsetof(struct layer, d_in_z)},
     {"d_in_q", offsetof(struct layer, d_in_q)}, {"d_in_kv", offsetof(struct layer, d_in_kv)},
     {"d_out", offsetof(struct layer, d_out)}, {"d_ff", offsetof(struct layer, d_ff)},
     {"conv_width", offsetof(struct layer, conv_width)},

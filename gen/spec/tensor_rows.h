@@ -23,7 +23,7 @@ TENSOR(POSITIONS, positions, OF_CALL, I32, "[batch][n]", has_positions,
 TENSOR(PAGE_TABLE, page_table, OF_CALL, I32, "[batch][page_count]", has_pages,
        .shown.note = " int32: where pages of a sequence are; behind the last used one it is not read")
 TENSOR(PREFIX, prefix, OF_CALL, I32, "[batch]", NULL, .mask = MASK_PREFIX,
-       .shown.note = " int32, 0 or more: so many first keys are seen by all")
+       .shown.note = " int32, 0 or more: the number of first keys that all queries see")
 TENSOR(SEGMENT, segment, OF_CALL, I32, "[batch][n]", has_segment, .shown.note = " int32: of each token")
 TENSOR(SEGMENT_Q, segment_q, OF_CALL, I32, "[batch][n]", has_two_segments, .shown.note = " int32: of each query")
 TENSOR(SEGMENT_K, segment_k, OF_CALL, I32, "[batch][m]", has_two_segments, .shown.note = " int32: of each key")
@@ -40,7 +40,7 @@ TENSOR(W_K, w_k, WEIGHT, F32, "[d_in_kv][h_kv*d_k]", has_keys, .variant = {{is_s
 TENSOR(B_K, b_k, BIAS, F32, "[h_kv*d_k]", has_key_bias)
 TENSOR(W_V, w_v, WEIGHT, F32, "[d_in_kv][h_kv*d_v]", has_values, .variant = {{is_split, "[h_kv][d_in_kv][d_v]"},
        {is_recurrent, "[d_in_kv][h_v*d_v]"}})
-TENSOR(B_V, b_v, BIAS, F32, "[h_kv*d_v]", has_value_bias)
+TENSOR(B_V, b_v, BIAS, F32, "[h_kv*d_v]", has_value_bias, .variant = {{is_recurrent, "[h_v*d_v]"}})
 TENSOR(W_O, w_o, WEIGHT, F32, "[h*d_v][d_model]", has_output,
        .variant = {{is_conv, "[h][conv_width][d_v][d_model/h]"}, {is_recurrent, "[h_out*d_v][d_model]"},
        {is_latent, "[h*d_value][d_model]"}})
@@ -102,15 +102,24 @@ TENSOR(STATE, state, CACHE, F32, "[batch][h_v][d_k][d_v]", is_recurrent,
        .shown.note = ", read and written: of the tokens so far")
 TENSOR(CONV_STATE, conv_state, CACHE, F32, "[batch][conv_channels][conv_history]", has_history,
        .shown.note = ", read and written: the last tokens before the convolution")
-TENSOR(W_A, w_a, WEIGHT, F32, "[d_model][h_v]", makes_decay, .variant = {{is_decay_column, "[d_model][h_v*d_k]"}})
+TENSOR(W_DA, w_da, WEIGHT, F32, "[d_model][decay_rank]", has_decay_rank)
+TENSOR(W_A, w_a, WEIGHT, F32, "[d_in_a][h_v]", makes_decay, .variant = {{is_decay_column, "[d_in_a][h_v*d_k]"}})
+TENSOR(B_A, b_a, BIAS, F32, "[h_v]", has_decay_bias, .variant = {{is_decay_column, "[h_v*d_k]"}})
 TENSOR(A_LOG, a_log, LEARNED, F32, "[h_v]", makes_decay)
 TENSOR(DT_B, dt_b, LEARNED, F32, "[h_v]", makes_decay, .variant = {{is_decay_column, "[h_v*d_k]"}})
 TENSOR(W_B, w_b, WEIGHT, F32, "[d_model][h_v]", makes_beta)
+TENSOR(B_B, b_b, BIAS, F32, "[h_v]", has_beta_bias)
 TENSOR(CONV_Q, conv_q, LEARNED, F32, "[h*d_k][conv_taps]", has_taps)
 TENSOR(CONV_K, conv_k, LEARNED, F32, "[h_kv*d_k][conv_taps]", has_taps)
 TENSOR(CONV_V, conv_v, LEARNED, F32, "[h_v*d_v][conv_taps]", has_taps)
-TENSOR(W_Z, w_z, WEIGHT, F32, "[d_model][h_out*d_v]", has_out_gate)
-TENSOR(G_O, g_o, LEARNED, F32, "[d_v]", has_out_gate)
+TENSOR(CONV_Q_B, conv_q_b, LEARNED, F32, "[h*d_k]", has_conv_bias)
+TENSOR(CONV_K_B, conv_k_b, LEARNED, F32, "[h_kv*d_k]", has_conv_bias)
+TENSOR(CONV_V_B, conv_v_b, LEARNED, F32, "[h_v*d_v]", has_conv_bias)
+TENSOR(SKIP, skip, LEARNED, F32, "[h_out]", has_skip, .shown.note = ", of each head of y: times its value, added")
+TENSOR(W_DZ, w_dz, WEIGHT, F32, "[d_model][gate_rank]", has_gate_rank)
+TENSOR(W_Z, w_z, WEIGHT, F32, "[d_in_z][h_out*d_v]", has_out_gate)
+TENSOR(B_Z, b_z, BIAS, F32, "[h_out*d_v]", has_out_gate_bias)
+TENSOR(G_O, g_o, LEARNED, F32, "[d_v]", has_out_gate, .variant = {{has_norm_groups, "[h_out*d_v]"}})
 TENSOR(W_GATE, w_gate, WEIGHT, F32, "[d_model][h*d_v]", has_z_gate, .variant = {{is_gate_of_heads, "[d_model][h]"}})
 TENSOR(B_GATE, b_gate, BIAS, F32, "[h*d_v]", has_z_gate_bias, .variant = {{is_gate_of_heads, "[h]"}})
 TENSOR(CONV_X, conv_x, LEARNED, F32, "[conv_channels][conv_taps]", is_convolution)

@@ -340,10 +340,10 @@ static bool wrong_parts(struct packing *p)
     const bool refused = part_returns(p, block, &weights, 0, 1, KERNEL_NONFINITE, "a weight that is NaN");
     *weight = kept;
     for (size_t part = 0; refused && part < 3; part++)
-        if (!part_returns(p, block, &weights, part, 3, KERNEL_OK, "good weights behind a bad one"))
+        if (!part_returns(p, block, &weights, part, 3, KERNEL_OK, "good weights after a bad one"))
             return false;
     return refused && (memcmp(block, p->good, p->packed.bytes) == 0 ||
-                       violated(p, "pack_part behind an error does not give the bytes of pack"));
+                       violated(p, "pack_part after an error does not give the bytes of pack"));
 }
 
 /* Of a layer that trains: whatever the parts, together they write what pack writes, each what no other does. */

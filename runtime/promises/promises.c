@@ -950,9 +950,27 @@ static bool without_keys(struct trial *t)
     return good;
 }
 
-static bool is_of_rounding(const char *phase)
+/* The phases have the names of the steps' rows, in their order, and begin anew with each group of sequences. */
+static bool phases_are_named(struct trial *t)
 {
-    return strncmp(phase, "round ", strlen("round ")) == 0;
+    static const char *const rows[] = {
+#define STEP(ID, label, KIND, PHASE, phase, name, ...) phase,
+#include "plan/step_rows.h"
+#undef STEP
+    };
+    const size_t count = sizeof rows / sizeof *rows;
+    size_t row = 0, period = 0;
+    for (size_t phase = 0; phase < 2 * count; phase++) {
+        const char *const name = t->call->phase_name(phase);
+        const char *const before = phase > 0 ? t->call->phase_name(phase - 1) : "";
+        period = period == 0 && phase > 0 && strcmp(name, t->call->phase_name(0)) == 0 ? phase : period;
+        while (period == 0 && row < count && (rows[row] == NULL || strcmp(name, rows[row]) != 0))
+            row++;
+        if (period > 0 ? strcmp(name, t->call->phase_name(phase % period)) != 0
+                       : row == count || strcmp(name, before) == 0)
+            return violated(t, "phase %zu is named \"%s\", after \"%s\"", phase, name, before);
+    }
+    return true;
 }
 
 /* Whether a function of the layer's pair may return this number */
@@ -984,45 +1002,9 @@ static bool can_return(const struct layer *layer, int error)
     }
 }
 
-/* Each error that the layer can return has a text of its own, and other numbers share one; the phases have the names
- * that bench knows. Where digits are of some sets alone, all phases that write them are there, or none is. */
+/* Each error that the layer can return has a text of its own, and other numbers share one. */
 static bool texts_are_right(struct trial *t)
 {
-    const enum layer_block block = t->layer->block;
-    const bool latent = layer_is_latent(t->layer);
-    const bool caches = layer_has_cache(t->layer), ffn = layer_has_ffn(t->layer), attends = layer_attends(t->layer);
-    const bool ahead = layer_rounds_ahead(t->layer, false), output = layer_mixes(t->layer) && t->layer->w_o != W_O_NONE;
-    const bool made = layer_is_recurrent(t->layer) && !t->layer->projected, mixes = layer_mixes(t->layer);
-    const struct { const char *name; bool has; } all[] = {
-        {"padding", !attends && t->layer->pad_skipped},
-        {"widen", layer_types_tensors(t->layer) && (!layer_norms_first(t->layer) || t->layer->cross)},
-        {"norm x", layer_norms_first(t->layer)}, {"round x", !t->layer->projected},
-        {"round source", t->layer->cross},
-        {"transpose", attends}, {"project", attends}, {"latent", latent}, {"up q", t->layer->latent.q_rank > 0},
-        {"absorb", latent}, {"mix", made || t->layer->gate != GATE_NONE},
-        {"convolve", layer_is_convolution(t->layer) ||
-                     (made && (t->layer->conv_taps > 0 || t->layer->qk_norm != NORM_NONE ||
-                               t->layer->rule != RULE_LINEAR))}, {"append", caches},
-        {"round keys", ahead}, {"round values", ahead && layer_rounds_values(t->layer, false)},
-        {"attend", attends}, {"join", caches}, {"up z", latent}, {"rule", layer_is_recurrent(t->layer)},
-        {"gate", t->layer->gate != GATE_NONE || (made && t->layer->out_gate != OUT_GATE_NONE)},
-        {"round z", output}, {"output", output},
-        {"linear", layer_is_linear(t->layer)}, {"norm", mixes && ffn && block != BLOCK_PARALLEL},
-        {"round rows", mixes && ffn}, {"hidden", ffn}, {"round hidden", ffn}, {"down", ffn},
-        {"norm y", block == BLOCK_POST || layer_norms_outputs(t->layer)}};
-    const size_t names = sizeof all / sizeof *all;
-    bool rounds = layer_rounds(t->layer);
-    for (size_t phase = 0; phase < names && layer_reads_digits(t->layer); phase++)
-        rounds = rounds || is_of_rounding(t->call->phase_name(phase));
-    const char *phases[sizeof all / sizeof *all];
-    size_t count = 0;
-    for (size_t i = 0; i < names; i++)
-        if (all[i].has && (rounds || !is_of_rounding(all[i].name)))
-            phases[count++] = all[i].name;
-    for (size_t phase = 0; phase < 2 * count; phase++)
-        if (strcmp(t->call->phase_name(phase), phases[phase % count]) != 0)
-            return violated(t, "phase %zu is named \"%s\", not \"%s\"", phase, t->call->phase_name(phase),
-                            phases[phase % count]);
     const char *unknown = t->call->strerror(-1);
     for (int error = KERNEL_OK; error <= KERNEL_KEPT + 1; error++) {
         const char *text = t->call->strerror(error);
@@ -1052,7 +1034,7 @@ static bool wrong_calls(struct trial *t)
     for (size_t w = 0; good && w < sizeof wrongs / sizeof *wrongs; w++)
         good = one_wrong(t, &wrongs[w], lengths, zeroed);
     good = good && wrong_parts(t, trial_args(t, t->in)) && wrong_pointers(t, trial_args(t, t->in)) &&
-           overlapping_calls(t) && texts_are_right(t);
+           overlapping_calls(t) && phases_are_named(t) && texts_are_right(t);
     if (good)
         memset(lengths, 0, t->in->batch * sizeof *lengths);
     good = good && wrong_parts(t, args_of_query(t, lengths)) && wrong_pointers(t, args_of_query(t, lengths)) &&

@@ -355,7 +355,7 @@ static bool moves_are_right(struct trial *t)
         pool_free(&pool);
         return violated(t, "state_reset of sequence %d of %zu: not its states alone are zero", (int)one, batch);
     }
-    for (size_t b = 0; b < batch; b++) /* each has those of the one behind it, but for one that stays as it is */
+    for (size_t b = 0; b < batch; b++) /* each has those of the one after it, but for one that stays as it is */
         which[b] = (int32_t)b == one ? -1 : (int32_t)((b + 1) % batch);
     good = call->state_copy(&own, &from, which) == KERNEL_OK;
     for (int k = 0; good && k < parts; k++)

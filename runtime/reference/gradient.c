@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients of L = sum dy y, one sequence and head at a time. With A and Z as in reference.c:
+/* Gradients of L = sum dy y, one sequence and head at a time. With A and Z as in equations.c:
  *
  *   dZ = dy W_O^T (conv: dZ[u] = sum_r dy[u - r + pad] W_O[r]^T)        dW_O = Z^T dy    db_O = sum_t dy
  *   dP = B dZ V^T    D[t] = sum_c dZ[t][c] Z[t][c]    dS = A (dP - D)     over the keys that are seen, else 0

@@ -32,7 +32,7 @@ struct state {
     const double *k;       /* [d_k] of a token */
     double *held, *held_size, *held_squares; /* [d_v] k^T D S; of its products the sizes, and the squares */
     double *held_moved;    /* [d_v] what errors of decays make of it */
-    double *u;             /* [d_v] beta (v - k^T D S) */
+    double *u;             /* [d_v] beta (v - k^T D S), or beta v */
     double *gap_size;      /* [d_v] of what beta multiplies: |v| + held_size */
     double beta, k_error, beta_error; /* of a token; k_error: the norm of k's error */
     double k_norm, k_before, e_before; /* of this token and the one before: the norm of k, the largest of e */
@@ -68,8 +68,8 @@ static void read_token(struct state *s, size_t t)
                                                           BOUND_EXP2) +
                                                    (s->e[i] < 4 * FLT_MIN ? FLT_MIN : 0);
     }
-    s->beta = layer_corrects(layer) ? of->beta.value[beta] : 1;
-    s->beta_error = layer_corrects(layer) ? of->beta.error[beta] : 0;
+    s->beta = layer_has_beta(layer) ? of->beta.value[beta] : 1;
+    s->beta_error = layer_has_beta(layer) ? of->beta.error[beta] : 0;
 }
 
 /* held = k^T D S, u = beta (v - held) */
@@ -90,9 +90,9 @@ static void correct(struct state *s, size_t t)
         }
     for (size_t j = 0; j < d_v; j++) {
         const double v = s->of->v.value[t * s->of->v.columns + s->s * d_v + j];
-        const double held = s->held[j] + jitter_of(s->of->jitter, s->held_size[j] / 2);
+        const double held = corrects ? s->held[j] + jitter_of(s->of->jitter, s->held_size[j] / 2) : 0;
         s->gap_size[j] = fabs(v) + s->held_size[j];
-        s->u[j] = corrects ? s->beta * (v - held) * (1 + jitter_of(s->of->jitter, 2)) : v;
+        s->u[j] = layer_has_beta(s->of->layer) ? s->beta * (v - held) * (1 + jitter_of(s->of->jitter, 2)) : v;
     }
 }
 
@@ -141,19 +141,20 @@ static void carry_errors(struct state *s, size_t t)
         const double held = fmax(s->held_size[j], k * e_most * pair) + k * e_most * c->worst;
         const double held_moved = fmax(s->held_moved[j], k * moved_most * pair) + k * moved_most * c->worst;
         const double share = beta + s->beta_error;
-        const double read = !corrects ? given
+        const double read = !corrects ? share * given + s->beta_error * s->gap_size[j]
                                       : share * (s->held_moved[j] + given + k * under +
                                                  s->k_error * (sqrt(kept_squares) + e_most * c->worst)) +
                                             s->beta_error * gap;
         const double small = corrects ? share * (phi * (1 + sums + sqrt(d_k) * pair) + 2 * (d_k + 3) * omega) +
                                             phi * (s->gap_size[j] + held + held_moved) + omega
-                                      : phi;
-        const double u = !corrects ? read + small
+                                      : (share + s->gap_size[j]) * phi + omega;
+        const double u = !corrects ? read + small + (layer_has_beta(s->of->layer) ? BOUND_U : 0) * fabs(s->u[j])
                                    : read + share * (gamma * (held + held_moved) + k * moved_most * c->worst +
                                                      3 * BOUND_U * gap) +
                                          s->beta_error * k * e_most * c->worst + small;
         const double held_walk = fmax(d_k * (s->held_squares[j] + square(s->held[j])), 2 * square(k * e_most * pair));
-        const double u_walk = !corrects ? 0 : square(beta * BOUND_U) * held_walk + 3 * square(BOUND_U * s->u[j]);
+        const double rounded = square(BOUND_U * s->u[j]);
+        const double u_walk = corrects ? square(beta * BOUND_U) * held_walk + 3 * rounded : rounded;
         const double again = 3 * BOUND_U * e_most + moved_most;
         const double moves = fabs(s->u[j]) + (corrects ? beta * k * e_most * c->worst : 0); /* what k's error meets */
         c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * moves;
@@ -191,8 +192,11 @@ static void read_state(const struct state *s, size_t t)
         const size_t first = t * of->q.columns + o * h / h_out * s->d_k;
         const double *const q = of->q.value + first;
         const double q_norm = norm_of_vector(q, s->d_k), q_error = norm_of_vector(of->q.error + first, s->d_k);
+        const double skip = of->skip != NULL ? (double)of->skip[o] : 0;
         for (size_t j = 0; j < s->d_v; j++) {
             const size_t at = t * of->out.columns + o * s->d_v + j;
+            const size_t value = t * of->v.columns + s->s * s->d_v + j;
+            const double added = skip * of->v.value[value];
             const struct column *const c = &s->error[j];
             double sum = 0, size = 0, squares = 0, column = 0, sums = 0;
             for (size_t i = 0; i < s->d_k; i++) {
@@ -203,14 +207,17 @@ static void read_state(const struct state *s, size_t t)
                 column += square(number);
                 sums += fabs(number);
             }
-            of->out.value[at] = scale * (sum + jitter_of(of->jitter, size / 2));
+            of->out.value[at] = scale * (sum + jitter_of(of->jitter, size / 2)) + added;
             if (!of->bounds)
                 continue;
             const double read = q_error * (sqrt(column) + c->worst);
             const double whole = fmax(size, q_norm * c->whole);
             const double small = fabs(scale) * (of->phi * (sums + d_k) + d_k * of->omega) +
                                  (of->phi + of->omega) * (whole + q_norm * c->worst) + of->omega;
-            const double last = 3 * BOUND_U * fabs(scale * sum) + small;
+            const double given = of->skip == NULL ? 0 : fabs(skip) * of->v.error[value] +
+                                                        of->phi * (fabs(skip) + fabs(of->v.value[value]));
+            const double last = (of->skip != NULL ? 4 : 3) * BOUND_U * fabs(scale * sum) + 2 * BOUND_U * fabs(added) +
+                                given + small;
             of->out.error[at] = fabs(scale) * (q_norm * c->worst * (1 + gamma) + gamma * whole + read) + last;
             const double walk = square(q_norm) * c->walk +
                                 square(BOUND_U) * fmax(d_k * (squares + square(sum)), 2 * square(q_norm * c->whole));
@@ -218,7 +225,8 @@ static void read_state(const struct state *s, size_t t)
                 of->drawn[at] = fmin(of->out.error[at],
                                      fabs(scale) * (BOUND_LAMBDA * sqrt(walk) + q_norm * c->read + read) + last);
             const double keys = q_norm * fmax(s->k_norm, s->k_before); /* of pairs of tokens */
-            if (!(fmax(whole + q_norm * c->worst, s->in_pairs ? keys : 0) * fmax(1, fabs(scale)) <= FLT_MAX))
+            const double reach = fmax(whole + q_norm * c->worst, s->in_pairs ? keys : 0) * fmax(1, fabs(scale));
+            if (!(reach + fabs(added) + given <= FLT_MAX))
                 of->out.error[at] = INFINITY;
         }
     }

@@ -38,6 +38,7 @@ struct recurrence {
     double omega, phi; /* of f32: the least size of a product's error; below which numbers may be taken as 0 */
     struct made q, k, v;        /* [tokens][h*d_k], [h_kv*d_k], [h_v*d_v] */
     struct made decay, beta;    /* logarithms [tokens][h_v] or [h_v*d_k], shares [h_v]; where the rule has them */
+    const float *skip;          /* [h_out]: times values it is added to outputs; NULL: nothing is */
     struct made out;            /* [tokens][h_out*d_v] */
     double *drawn;              /* of out's errors, as a random walk, where those of what is read are small */
     double *state;              /* [h_v][d_k][d_v], before and after */

@@ -76,9 +76,11 @@ static struct made read_rows(struct sequence *s)
     return x;
 }
 
-/* to = from W, of the rows that are listed; NULL: of all */
-static void multiply(struct sequence *s, struct made *to, const struct made *from, enum layer_tensor w)
+/* to = from W + b; b: TENSOR_COUNT without one */
+static void multiply(struct sequence *s, struct made *to, const struct made *from, enum layer_tensor w,
+                     enum layer_tensor b)
 {
+    const float *const bias = b < TENSOR_COUNT ? inputs_floats(s->in, b) : NULL;
     const struct block_matrix matrix = {
         .w = inputs_floats(s->in, w), .packed = s->in->packed != NULL ? inputs_floats(s->in->packed, w) : NULL,
         .in = from->columns, .columns = to->columns, .out_in = s->layer->out_in};
@@ -86,6 +88,8 @@ static void multiply(struct sequence *s, struct made *to, const struct made *fro
     double *const sizes = memory_get(s->tokens * from->columns, sizeof *sizes);
     double *const sums = memory_get(count, sizeof *sums);
     block_product(to->value, from->value, s->tokens, &matrix, BLOCK_VALUE);
+    for (size_t at = 0; bias != NULL && at < count; at++)
+        to->value[at] += (double)bias[at % to->columns];
     for (size_t at = 0; s->bounds != NULL && at < s->tokens * from->columns; at++)
         sizes[at] = fabs(from->value[at]) + from->error[at];
     if (s->bounds != NULL) {
@@ -94,6 +98,7 @@ static void multiply(struct sequence *s, struct made *to, const struct made *fro
         if (matrix.packed != NULL)
             block_product(to->error, sizes, s->tokens, &matrix, BLOCK_MOVED);
         for (size_t at = 0; at < count; at++) {
+            sums[at] += bias != NULL ? fabs((double)bias[at % to->columns]) : 0;
             to->error[at] += gamma_of(from->columns + LESS_EXACT) * sums[at] +
                              (double)(from->columns + 1) * (s->rounding->omega + s->rounding->phi);
             if (!(sums[at] * inputs_spread(s->in, w) <= FLT_MAX))
@@ -104,10 +109,10 @@ static void multiply(struct sequence *s, struct made *to, const struct made *fro
     free(sums);
 }
 
-static struct made product_of(struct sequence *s, enum layer_tensor w, int64_t columns)
+static struct made product_of(struct sequence *s, enum layer_tensor w, enum layer_tensor b, int64_t columns)
 {
     struct made to = make(s, (size_t)columns);
-    multiply(s, &to, &s->x, w);
+    multiply(s, &to, &s->x, w, b);
     return to;
 }
 
@@ -120,13 +125,14 @@ static double silu_error(double a, double error)
 
 /* The convolution of columns over tokens, then maybe silu, in place; and what later calls remember. `channel`: that of
  * the first column */
-static void convolve(struct sequence *s, struct made *rows, enum layer_tensor taps, size_t channel)
+static void convolve(struct sequence *s, struct made *rows, enum layer_tensor taps, enum layer_tensor biases,
+                     size_t channel)
 {
     const size_t count = (size_t)s->layer->conv_taps, history = (size_t)s->layer->conv_history;
     const size_t all = (size_t)s->layer->conv_channels, columns = rows->columns, total = s->tokens + history;
     const float *const w = inputs_floats(s->in, taps);
     const bool own = layer_is_convolution(s->layer), silu = !own || s->layer->activation == ACTIVATION_SILU;
-    const float *const bias = own ? inputs_floats(s->in, TENSOR_B) : NULL;
+    const float *const bias = inputs_floats(s->in, biases);
     const int part = inputs_compared(s->layer) - 1;
     double *const value = memory_get(2 * total, sizeof *value);
     for (size_t c = 0; c < columns; c++) {
@@ -165,14 +171,17 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
     free(value);
 }
 
-/* Each head's row of `width` numbers normed, in place, times gains [width] or `gain` */
-static void norm_rows(struct sequence *s, struct made *rows, size_t width, double eps, const float *gains, double gain)
+/* Each piece of `width` numbers of a row normed, in place, times `gain` or gains: [width], the same for all pieces, or
+ * of each piece its own */
+static void norm_rows(struct sequence *s, struct made *rows, size_t width, double eps, const float *all, bool own,
+                      double gain)
 {
     const struct norm norm = {NORM_ROW_RMS, eps};
     struct norm_rounding rounding = *s->rounding;
     rounding.of_block = rounding.together = false;
     for (size_t at = 0; at < s->tokens * rows->columns; at += width) {
         double *const x = rows->value + at, *const error = rows->error + at;
+        const float *const gains = own ? all + at % rows->columns : all;
         const struct norm_row by = norm_of(&norm, x, width);
         const struct norm_columns columns = {.x = x, .worst = error, .count = width};
         const struct norm_divided divided = s->bounds != NULL ? norm_divide(&norm, &rounding, &columns)
@@ -192,36 +201,50 @@ static void norm_rows(struct sequence *s, struct made *rows, size_t width, doubl
     }
 }
 
-/* Decays -e^a_log ln(1 + e^(a + dt_b)), and shares of corrections 1 / (1 + e^-b), in place */
+/* Decays -e^a_log dt, dt = ln(1 + e^(a + dt_b)) within its limits, and beta, dt or 1 / (1 + e^-b), in place */
 static void make_shares(struct sequence *s)
 {
     const float *const a_log = inputs_floats(s->in, TENSOR_A_LOG), *const dt_b = inputs_floats(s->in, TENSOR_DT_B);
+    const struct layer *const l = s->layer;
     struct made *const g = &s->rule.decay, *const beta = &s->rule.beta;
-    const size_t of_head = s->layer->decay == DECAY_COLUMN ? (size_t)s->layer->d_k : 1;
+    const size_t of_head = l->decay == DECAY_COLUMN ? (size_t)l->d_k : 1;
     for (size_t at = 0; at < s->tokens * g->columns; at++) {
         const size_t c = at % g->columns;
         const double a = g->value[at] + (double)dt_b[c], rate = exp((double)a_log[c / of_head]);
         const double log = log1p(exp(-fabs(a))), positive = (a > 0 ? a : 0) + log;
-        const double inexact = log * (BOUND_SOFTPLUS + 2 * BOUND_U * fabs(a)) + 2 * BOUND_U * positive;
+        const double inexact = log * (BOUND_SOFTPLUS + 2 * BOUND_U * fabs(a)) + 3 * BOUND_U * positive;
         const double off = g->error[at] + BOUND_U * (fabs(a) + g->error[at]);
         const double relative = 2 * BOUND_U * fabs((double)a_log[c / of_head]) + BOUND_EXP2;
-        g->value[at] = -rate * (positive + jitter_of(s->jitter, fabs(a) + 8 * positive)) *
-                       (1 + jitter_of(s->jitter, 6 + 2 * fabs((double)a_log[c / of_head])));
-        g->error[at] = rate * (1 + relative) * (off * (1 + BOUND_SOFTPLUS) + inexact) +
-                       rate * positive * (relative + 3 * BOUND_U) + FLT_MIN;
+        const double least = fmax(l->dt_min, positive + jitter_of(s->jitter, fabs(a) + 8 * positive));
+        const double dt = l->dt_max > 0 ? fmin(l->dt_max, least) : least;
+        const double error = off * (1 + BOUND_SOFTPLUS) + inexact + BOUND_U * l->dt_min + FLT_MIN;
+        g->value[at] = -rate * dt * (1 + jitter_of(s->jitter, 6 + 2 * fabs((double)a_log[c / of_head])));
+        g->error[at] = rate * (1 + relative) * error + rate * dt * (relative + 3 * BOUND_U) + FLT_MIN;
+        if (l->dt_values) {
+            beta->value[at] = dt;
+            beta->error[at] = error;
+        }
     }
-    for (size_t at = 0; at < s->tokens * beta->columns; at++) {
-        const double share = 1 / (1 + exp(-beta->value[at])), scale = s->layer->beta_scale;
+    for (size_t at = 0; layer_corrects(l) && at < s->tokens * beta->columns; at++) {
+        const double share = 1 / (1 + exp(-beta->value[at])), scale = l->beta_scale;
         beta->value[at] = scale * share * (1 + jitter_of(s->jitter, 6 + (scale != 1)));
         beta->error[at] = scale * sigmoid_share_error(share, beta->error[at]) + BOUND_U * beta->value[at];
     }
 }
 
-/* Outputs normed, times the activation of their gates */
+/* Outputs of heads, or groups of their columns, normed */
+static void norm_outputs(struct sequence *s)
+{
+    norm_rows(s, &s->rule.out, (size_t)layer_out_norm_width(s->layer), s->layer->out_norm_eps,
+              inputs_floats(s->in, TENSOR_G_O), s->layer->out_norm_groups > 0, 1);
+}
+
+/* Outputs normed, times the activation of their gates, or the other way round */
 static void gate_outputs(struct sequence *s)
 {
     struct made *const z = &s->rule.out;
-    norm_rows(s, z, (size_t)s->layer->d_v, s->layer->out_norm_eps, inputs_floats(s->in, TENSOR_G_O), 1);
+    if (s->layer->norm_before_gate)
+        norm_outputs(s);
     for (size_t at = 0; at < s->tokens * z->columns; at++) {
         const bool silu = s->layer->out_gate == OUT_GATE_SILU;
         const double a = s->gates.value[at], share = 1 / (1 + exp(-a));
@@ -231,6 +254,20 @@ static void gate_outputs(struct sequence *s)
                        2 * BOUND_U * fabs(z->value[at] * gate) + s->rounding->omega + s->rounding->phi;
         z->value[at] *= gate * (1 + jitter_of(s->jitter, 6 + (silu ? 2 * fabs(a) : 0)));
     }
+    if (!s->layer->norm_before_gate)
+        norm_outputs(s);
+}
+
+/* x W_first W + b; of rank 0 x W + b */
+static struct made product_of_two(struct sequence *s, enum layer_tensor first, int64_t rank, enum layer_tensor w,
+                                  enum layer_tensor b, int64_t columns)
+{
+    if (rank == 0)
+        return product_of(s, w, b, columns);
+    const struct made low = product_of(s, first, TENSOR_COUNT, rank);
+    struct made to = make(s, (size_t)columns);
+    multiply(s, &to, &low, w, b);
+    return to;
 }
 
 /* What the recurrence reads: of the call, or made of x */
@@ -250,15 +287,17 @@ static void make_inputs(struct sequence *s)
         return;
     }
     s->x = read_rows(s);
-    r->q = product_of(s, TENSOR_W_Q, l->h * l->d_k);
-    r->k = product_of(s, TENSOR_W_K, l->h_kv * l->d_k);
-    r->v = product_of(s, TENSOR_W_V, l->h_v * l->d_v);
+    r->q = product_of(s, TENSOR_W_Q, TENSOR_B_Q, l->h * l->d_k);
+    r->k = product_of(s, TENSOR_W_K, TENSOR_B_K, l->h_kv * l->d_k);
+    r->v = product_of(s, TENSOR_W_V, TENSOR_B_V, l->h_v * l->d_v);
     if (layer_decays(l))
-        r->decay = product_of(s, TENSOR_W_A, decays);
+        r->decay = product_of_two(s, TENSOR_W_DA, l->decay_rank, TENSOR_W_A, TENSOR_B_A, decays);
     if (layer_corrects(l))
-        r->beta = product_of(s, TENSOR_W_B, l->h_v);
+        r->beta = product_of(s, TENSOR_W_B, TENSOR_B_B, l->h_v);
+    else if (l->dt_values)
+        r->beta = make(s, (size_t)l->h_v);
     if (l->out_gate != OUT_GATE_NONE)
-        s->gates = product_of(s, TENSOR_W_Z, l->h_out * l->d_v);
+        s->gates = product_of_two(s, TENSOR_W_DZ, l->gate_rank, TENSOR_W_Z, TENSOR_B_Z, l->h_out * l->d_v);
 }
 
 /* From products of x to what the recurrence reads */
@@ -268,14 +307,14 @@ static void finish_inputs(struct sequence *s)
     struct recurrence *const r = &s->rule;
     make_shares(s);
     if (l->conv_taps > 0) {
-        convolve(s, &r->q, TENSOR_CONV_Q, 0);
-        convolve(s, &r->k, TENSOR_CONV_K, r->q.columns);
-        convolve(s, &r->v, TENSOR_CONV_V, r->q.columns + r->k.columns);
+        convolve(s, &r->q, TENSOR_CONV_Q, TENSOR_CONV_Q_B, 0);
+        convolve(s, &r->k, TENSOR_CONV_K, TENSOR_CONV_K_B, r->q.columns);
+        convolve(s, &r->v, TENSOR_CONV_V, TENSOR_CONV_V_B, r->q.columns + r->k.columns);
     }
     if (l->qk_norm != NORM_NONE) { /* x / sqrt(sum + eps) is x / sqrt(mean + eps / d) / sqrt(d) */
         const double d = (double)l->d_k;
-        norm_rows(s, &r->q, (size_t)l->d_k, l->qk_norm_eps / d, NULL, 1 / sqrt(d));
-        norm_rows(s, &r->k, (size_t)l->d_k, l->qk_norm_eps / d, NULL, 1 / sqrt(d));
+        norm_rows(s, &r->q, (size_t)l->d_k, l->qk_norm_eps / d, NULL, false, 1 / sqrt(d));
+        norm_rows(s, &r->k, (size_t)l->d_k, l->qk_norm_eps / d, NULL, false, 1 / sqrt(d));
     }
 }
 
@@ -319,7 +358,7 @@ static struct made compute_rows(struct sequence *s)
     if (l->out_gate != OUT_GATE_NONE)
         gate_outputs(s);
     struct made y = make(s, (size_t)l->d_model);
-    multiply(s, &y, &s->rule.out, TENSOR_W_O);
+    multiply(s, &y, &s->rule.out, TENSOR_W_O, TENSOR_B_O);
     return y;
 }
 
@@ -387,7 +426,7 @@ static void compute_sequence(struct sequence *s)
         s->reference->cache[inputs_compared(l) - 1][at] = inputs_number(l, s->in, TENSOR_CONV_STATE, at);
     if (layer_is_convolution(l)) {
         struct made y = given(s, TENSOR_X, l->d_model);
-        convolve(s, &y, TENSOR_CONV_X, 0);
+        convolve(s, &y, TENSOR_CONV_X, TENSOR_B, 0);
         keep_rows(s, &y, NULL);
         return;
     }
@@ -423,6 +462,7 @@ void recurrent_compute(struct reference *reference, struct bounds *bounds, const
         struct sequence s = {.reference = reference, .bounds = bounds, .layer = layer, .in = in, .rounding = rounding,
                              .b = b, .tokens = inputs_keys(in, b)};
         s.rule = (struct recurrence){.layer = layer, .tokens = s.tokens, .bounds = bounds != NULL,
+                                     .skip = inputs_floats(in, TENSOR_SKIP),
                                      .omega = rounding->omega, .phi = rounding->phi};
         compute_sequence(&s);
         pool_free(&s.pool);

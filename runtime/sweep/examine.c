@@ -129,12 +129,6 @@ bool sweep_compile_ahead(struct sweep *s, struct point *const *points, size_t co
     return good;
 }
 
-struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool full)
-{
-    return (struct inputs_draw){.seed = s->options->seed, .init = s->options->init, .batch = p->batch, .n = p->n,
-                                .m = p->m, .full_lengths = full, .past_given = full, .past = p->past};
-}
-
 static const struct comparison *first_miss(const struct findings *f)
 {
     const struct comparison *const all[] = {&f->y, &f->attn, &f->lse, &f->cache[0], &f->cache[1]};

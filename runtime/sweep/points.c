@@ -93,6 +93,12 @@ void sweep_point_sets(struct words *sets, const struct sweep *s, size_t number)
         }
 }
 
+struct inputs_draw sweep_draw(const struct sweep *s, const struct point *p, bool full)
+{
+    return (struct inputs_draw){.seed = s->options->seed, .init = s->options->init, .batch = p->batch, .n = p->n,
+                                .m = p->m, .full_lengths = full, .past_given = full, .past = p->past};
+}
+
 struct layer *sweep_point_layer(const struct sweep *s, size_t number, struct diag *diag)
 {
     struct words sets = {0};

@@ -109,7 +109,8 @@ struct draft {
     bool crowded; /* called with a batch of many short sequences */
 };
 #define NOTHING_DRAWN \
-    .window_left = -1, .window_right = -1, .rel_left = -1, .rel_right = -1, .conv_taps = -1, .scale = NAN
+    .window_left = -1, .window_right = -1, .rel_left = -1, .rel_right = -1, .conv_taps = -1, \
+    .out_norm_groups = -1, .scale = NAN
 
 static const struct {
     unsigned bit;
@@ -544,6 +545,19 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->out_norm_eps = d->out_gate == NULL || is(d->out_gate, "none") ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
     d->qk_norm_eps = d->qk_norm == NULL ? 0 : REAL(dice, 0.5, 1e-12, 1e-5, 0.01);
     d->beta_scale = d->rule == NULL || strstr(d->rule, "delta") ? REAL(dice, 0.3, 2, 0.5, 1.25) : 0;
+    d->bias = chance(dice, 0.3) ? "true" : NULL;
+    d->conv_bias = d->conv_taps > 0 && chance(dice, 0.4) ? "true" : NULL;
+    d->skip = chance(dice, 0.4) ? "true" : NULL;
+    d->dt_values = is(d->rule, "gated") && !is(d->decay, "column") && chance(dice, 0.6) ? "true" : NULL;
+    d->decay_rank = decays && chance(dice, 0.3) ? near_edge(dice, 20) : 0;
+    d->dt_min = decays ? REAL(dice, 0.3, 0.001, 0.1) : 0;
+    d->dt_max = decays ? REAL(dice, 0.3, 0.1, 0.5, 3) : 0;
+    if (d->out_norm_eps > 0 || (d->out_gate != NULL && !is(d->out_gate, "none"))) {
+        const int64_t columns = (d->h > d->h_v ? d->h : d->h_v) * (d->d_v > 0 ? d->d_v : d->d_k);
+        d->gate_rank = chance(dice, 0.3) ? near_edge(dice, 20) : 0;
+        d->norm_before_gate = chance(dice, 0.4) ? "false" : NULL;
+        d->out_norm_groups = chance(dice, 0.4) ? divisor(dice, columns, 12) : -1;
+    }
     d->weight_layout = chance(dice, 0.4) ? "out_in" : NULL;
     d->weight_type = chance(dice, 0.6) ? NULL : WORD(dice, "bf16", "f16", "i8", "i4");
     if (chance(dice, 0.5))
@@ -1234,6 +1248,9 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("recurrent, block", is(d->layer, "recurrent") && d->block != NULL) \
     F("recurrent, narrow weights", is(d->layer, "recurrent") && d->weight_type != NULL) \
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
+    F("recurrent, bias", is(d->layer, "recurrent") && d->bias) F("bias of convolution", d->conv_bias) F("skip", d->skip) \
+    F("dt_values", d->dt_values) F("dt_min", d->dt_min > 0) F("dt_max", d->dt_max > 0) \
+    F("decay_rank", d->decay_rank > 0) F("gate_rank", d->gate_rank > 0) F("gate, then norm", d->norm_before_gate) F("out_norm_groups", d->out_norm_groups > 0) \
     F("convolution of x", is(d->layer, "conv")) F("convolution, padding", is(d->layer, "conv") && d->pad_rows) \
     F("convolution of many taps", is(d->layer, "conv") && d->conv_taps > 8) \
     F("layer ffn", is(d->layer, "ffn")) F("layer linear", is(d->layer, "linear")) \

@@ -494,6 +494,17 @@ def _(r):
         r, attention_bias=[True, False], linear_allow_neg_eigval=[True, False, ...]), "pad_token_id": 0, "eos_token_id": 1}
 
 
+@family("mamba2", "Mamba2ForCausalLM", "Mamba2Model")
+def _(r):
+    groups, expand, d = r.choice([1, 1, 2, 3]), r.choice([1, 2, 3]), r.choice([3, 4, 8])
+    heads = groups * r.choice([1, 2, 3]) * expand
+    return {"num_heads": heads, "head_dim": d, "hidden_size": heads * d // expand, "expand": expand, "n_groups": groups,
+            **some(r, state_size=[4, 7, 16], num_hidden_layers=[1, 2, 3], vocab_size=[25, 33], conv_kernel=[1, 2, 4, ...],
+                   use_bias=[True, False], use_conv_bias=[True, False, ...], layer_norm_epsilon=[1e-5, 1e-3],
+                   time_step_limit=[..., (0.0, 0.5), (0.3, 2.0), (0.1, float("inf"))], chunk_size=[4, 256],
+                   tie_word_embeddings=[True, False], residual_in_fp32=[True, False])}
+
+
 def clip(r, text):
     of = sizes(r, even=False)
     if not text:

@@ -53,11 +53,14 @@ SPEC = dict(
     **dict.fromkeys("d_model h h_kv d_k d_v d_ff d_in d_out scale softcap norm_eps window_left window_right rope_theta rope_dims "
                     "rope_factor "
                     "rope_original_len rope_low rope_high rope_beta_fast rope_beta_slow rope_attention_factor "
-                    "rope_factors rope_long_factors rope_len rel_buckets rel_distance h_v conv_taps qk_norm_eps out_norm_eps beta_scale".split()),
+                    "rope_factors rope_long_factors rope_len rel_buckets rel_distance h_v conv_taps qk_norm_eps out_norm_eps beta_scale "
+                    "dt_min dt_max out_norm_groups".split()),
+    rule={"gated", "gated_delta"}, conv_bias={"true", "false"}, dt_values={"true"}, skip={"true"},
+    norm_before_gate={"false"},
     **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
 NORM = "norm norm_eps norm_g norm_b "
 SECTIONS = {
-    "": "format name family d_model", "weights": "file", "labels": " ".join(map(str, range(10))), "encoder patches": "spec w b",
+    "": "format name family d_model", "weights": "file", "labels": " ".join(map(str, range(10))), "encoder patches": "spec w b", "ends": "ids",
     "encoder conv_": "spec w b stride", "head ": NORM + "from rows scale spec w b", " norm": NORM,
     " embedding": NORM + "word scale position type class distillation", " projection": "spec w b position", " layer ": None,  # the spec's tensors: see Model.stack
     " input": "kind needs vocab types seq_len positions image_size patch_size channels mel frames"}
@@ -250,11 +253,17 @@ def recurrent(spec, w, x):
     taps = int(spec.get("conv_taps", 0))
 
     def rows(name, heads, d):
-        u = linear(x, w["w_" + name], None)
+        u = linear(x, w["w_" + name], w.get("b_" + name))
         by = w["conv_" + name].reshape(heads * d, 1, taps)
-        u = F.conv1d(F.pad(u.transpose(1, 2), (taps - 1, 0)), by, groups=heads * d).transpose(1, 2)
+        u = F.conv1d(F.pad(u.transpose(1, 2), (taps - 1, 0)), by, w.get(f"conv_{name}_b"), groups=heads * d).transpose(1, 2)
         return F.silu(u).unflatten(-1, (heads, d))
     q, k, v = rows("q", h, d_k), rows("k", h, d_k), rows("v", states, d_v)
+    if spec.get("rule") == "gated":  # Mamba-2, and no other
+        assert float(spec["scale"]) == 1 and {spec[key] for key in ("dt_values", "skip")} == {"true"}
+        o = gated_delta.scan(v, linear(x, w["w_a"], w.get("b_a")), -w["a_log"].exp(), k, q, D=w["skip"], dt_bias=w["dt_b"],
+                             dt_limit=(float(spec.get("dt_min", 0)), float(spec.get("dt_max", "inf"))))
+        u = (o.flatten(2) * F.silu(linear(x, w["w_z"], w.get("b_z")))).unflatten(-1, (int(spec["out_norm_groups"]), -1))
+        return linear(norm(u, "rms", spec["norm_eps"], None).flatten(2) * w["g_o"], w["w_o"], w.get("b_o"))
     assert spec["qk_norm"] == "l2_sum" and float(spec["qk_norm_eps"]) == 1e-6  # as gated_delta.rule() has it
     g = -w["a_log"].exp() * F.softplus(linear(x, w["w_a"], None) + w["dt_b"])
     beta = float(spec.get("beta_scale", 1)) * torch.sigmoid(linear(x, w["w_b"], None))

@@ -104,6 +104,8 @@ FAMILIES = {
     "eurobert": ("EuroBert", dict(LLAMA, pad_token_id=0, bos_token_id=2, eos_token_id=1, mask_token_id=3)),
     "qwen3_5_text": ("Qwen3_5", dict(HYBRID, head_dim=16)),
     "qwen3_next": ("Qwen3Next", dict(HYBRID, head_dim=16, num_experts=0)),
+    "mamba2": ("Mamba2", dict(num_heads=4, head_dim=6, hidden_size=12, n_groups=2, state_size=5, num_hidden_layers=2,
+                              vocab_size=23, bos_token_id=1, eos_token_id=2)),
     "olmo_hybrid": ("OlmoHybrid", dict(HYBRID, pad_token_id=0, eos_token_id=1)),
 }
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python", "gelu_python_tanh",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The gated delta rule of recurrent layers, and the norm of their outputs, in the type of their arguments; those of
-transformers compute in float32."""
+"""The gated delta rule of recurrent layers, Mamba-2's, and the norms of their outputs, in the type of their arguments;
+those of transformers compute in float32."""
 import sys
 
 import torch
@@ -25,9 +25,35 @@ def norm(self, hidden_states, gate):
     return self.weight * hidden_states / rms * torch.nn.functional.silu(gate)
 
 
+def scan(hidden_states, dt, A, B, C, chunk_size=0, D=None, dt_bias=0, initial_states=None, dt_limit=(0, float("inf")),
+         return_final_states=False, **_):
+    """mamba2_chunk_scan(): hidden_states [batch][tokens][heads][head_dim], dt [batch][tokens][heads], A, D, dt_bias [heads],
+    B, C [batch][tokens][groups][state_size]"""
+    dt = torch.nn.functional.softplus(dt + dt_bias).clamp(*dt_limit)
+    groups, out = hidden_states.shape[2] // B.shape[2], []
+    state = hidden_states.new_zeros(*hidden_states.shape[:1], *hidden_states.shape[2:], B.shape[-1])
+    state = state if initial_states is None else initial_states.to(state)
+    for t in range(dt.shape[1]):
+        k, q = (rows[:, t].repeat_interleave(groups, 1) for rows in (B, C))
+        u = hidden_states[:, t] * dt[:, t, :, None]
+        state = state * (A * dt[:, t])[..., None, None].exp() + u[..., None] * k[:, :, None]
+        out.append((state * q[:, :, None]).sum(-1) + hidden_states[:, t] * D[:, None])
+    return (torch.stack(out, 1), state) if return_final_states else torch.stack(out, 1)
+
+
+def norm_of_groups(self, hidden_states, gate):
+    """forward() of MambaRMSNormGated"""
+    gated = (hidden_states * torch.nn.functional.silu(gate)).unflatten(-1, (-1, self.group_size))
+    rms = (gated.square().mean(-1, keepdim=True) + self.variance_epsilon).sqrt()
+    return self.weight * (gated / rms).flatten(-2)
+
+
 def use(model):
-    """A model of transformers computes by rule() and norm()."""
+    """A model of transformers computes by the functions above."""
     module = sys.modules[type(model).__module__]
+    if hasattr(module, "mamba2_chunk_scan"):
+        module.mamba2_chunk_scan = scan
+        module.MambaRMSNormGated.forward = norm_of_groups
     if hasattr(module, "torch_chunk_gated_delta_rule"):
         module.torch_chunk_gated_delta_rule = rule
         for name, kind in vars(module).items():

@@ -145,6 +145,9 @@ MORE = {
         **LATENT, num_hidden_layers=1, q_lora_rank=None, first_k_dense_replace=1), "bfloat16"),
     "deepseek_v3": (t.DeepseekV3ForCausalLM, t.DeepseekV3Config(
         **LATENT, num_hidden_layers=1, q_lora_rank=10, first_k_dense_replace=1), "bfloat16"),
+    "mamba2": (t.Mamba2ForCausalLM, t.Mamba2Config(
+        num_heads=4, head_dim=6, hidden_size=12, n_groups=2, state_size=5, num_hidden_layers=2, vocab_size=23, use_bias=True,
+        time_step_limit=(0.05, 3.0), bos_token_id=1, eos_token_id=2, pad_token_id=0), "bfloat16"),
 }
 MODELS.update(MORE)
 

@@ -109,6 +109,11 @@ int main(int argc, char **argv)
             pooled[s * D + d] /= (float)sqrt(squares);
     }
     check("embeddings are what the modules say", largest_difference(embedding, pooled, BATCH * D) < 2e-6f);
+    const FUNCTION(_args) plain = {.ids = ids, .lengths = lengths, .embedding = embedding, .batch = BATCH, .n = N};
+    check("one call gives them", FUNCTION(_run)(&model, &plain, arena) == 0 &&
+              FUNCTION(_embed)(&model, ids, lengths, BATCH, N, pooled, arena) == 0 &&
+              memcmp(pooled, embedding, sizeof pooled) == 0 &&
+              FUNCTION(_embed)(&model, NULL, lengths, BATCH, N, pooled, arena) == ERROR(NULL));
 #endif
 
     size_t phases = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The NAME_model.c of a model with recurrent layers, against what transformers answers, and its promises: program
- * ANSWERS CHECKPOINT…. See model_test.h; with -DPAGED. */
+ * ANSWERS CHECKPOINT…. See model_test.h; with -DPAGED, or -DALONE where no layer has keys. */
 #define OVERLAPS
 #include "model_test.h"
 
@@ -9,6 +9,11 @@ enum { N = 9, VOCAB = CONSTANT(VOCAB), TOKENS = BATCH * N };
 enum { UNITS = BATCH * CONSTANT(PAGES) };
 #else
 enum { UNITS = BATCH };
+#endif
+#ifdef ALONE
+#define CACHED(...)
+#else
+#define CACHED(...) __VA_ARGS__
 #endif
 #ifndef CLOSE
 #define CLOSE 2e-5f /* how far logits are from those of the same tokens in other calls; states of 16 bits make it more */
@@ -19,7 +24,7 @@ static float hidden[TOKENS * D], logits[TOKENS * VOCAB], last[BATCH * VOCAB], so
 static FUNCTION() model;
 static FUNCTION(_args) args;
 static unsigned char *arena;
-static size_t state_bytes, cache_bytes;
+static size_t state_bytes CACHED(, cache_bytes);
 
 /* What the calls of check_pointers() are given */
 static struct {
@@ -49,7 +54,7 @@ static int chunk(size_t first, size_t count, int from, int to, float *to_logits)
 #ifdef PAGED
     call.page_table += first * CONSTANT(PAGES);
 #else
-    call.cache += first * CONSTANT(MODEL_CACHE_BYTES)(1) / sizeof(float);
+    CACHED(call.cache += first * CONSTANT(MODEL_CACHE_BYTES)(1) / sizeof(float);)
 #endif
     return FUNCTION(_run)(&model, &call, arena);
 }
@@ -68,7 +73,7 @@ static int are_chunks(int from, int to)
 static void forget(void) /* what is not there may be anything */
 {
     memset(args.states, 0xff, state_bytes);
-    memset(args.cache, 0xff, cache_bytes);
+    CACHED(memset(args.cache, 0xff, cache_bytes);)
 }
 
 static void check_cuts(void)
@@ -132,7 +137,7 @@ static void check_refusals(void)
 static void check_moves(void)
 {
     int32_t from[BATCH] = {1, 0}, moving[CONSTANT(MODEL_MOVE_BYTES)(BATCH) / 4];
-    FUNCTION(_cache) moved = {.cache = args.cache, .states = args.states, .past = past, .batch = BATCH};
+    FUNCTION(_cache) moved = {CACHED(.cache = args.cache,) .states = args.states, .past = past, .batch = BATCH};
 #ifdef PAGED
     int32_t free_pages[UNITS] = {0};
     moved.page_table = (int32_t *)(uintptr_t)args.page_table, moved.pages = args.pages;
@@ -172,7 +177,7 @@ static void check_moves(void)
     check("a sequence that there is not is an error", given_move() != 0 && past[0] == 4 && past[1] == 4);
     from[1] = 1;
     const struct pointer of_move[] = {
-        {"cache", &given.cache, 1, 1, 0}, {"cache.cache", &moved.cache, 4, 1, 0}, {"cache.states", &moved.states, 4, 1, 0},
+        {"cache", &given.cache, 1, 1, 0}, CACHED({"cache.cache", &moved.cache, 4, 1, 0},) {"cache.states", &moved.states, 4, 1, 0},
         {"past", &moved.past, 4, 1, 0}, {"from", &given.from, 4, 1, 0}, {"work", &given.work, 4, 1, 0},
     };
     POINTERS("cache_move", of_move, given_move, NULL);
@@ -188,14 +193,15 @@ int main(int argc, char **argv)
     const size_t file_bytes = CONSTANT(MODEL_BYTES)(1);
     unsigned char *file = aligned(file_bytes);
     void *work = malloc(CONSTANT(MODEL_WORK_BYTES));
-    cache_bytes = CONSTANT(MODEL_CACHE_BYTES)(UNITS), state_bytes = CONSTANT(MODEL_STATES_BYTES)(BATCH);
+    CACHED(cache_bytes = CONSTANT(MODEL_CACHE_BYTES)(UNITS);)
+    state_bytes = CONSTANT(MODEL_STATES_BYTES)(BATCH);
     arena = aligned(CONSTANT(MODEL_ARENA_BYTES)(3));
     check("every tensor can be taken", FUNCTION(_fault)(shards, count, (char[512]){0}) == NULL);
     check("a file is packed", FUNCTION(_pack)(file, shards, count, NULL, 1, work) == 0);
     check("it opens", FUNCTION(_open)(&model, file, file_bytes) == 0);
     draw_ids(ids, N, 5);
-    args = (FUNCTION(_args)){.ids = ids, .past = past, .cache = aligned(cache_bytes), .states = aligned(state_bytes),
-                             .hidden = hidden, .logits = logits, .last_logits = last, .batch = BATCH, .n = N};
+    args = (FUNCTION(_args)){.ids = ids, .past = past, CACHED(.cache = aligned(cache_bytes),) .states =
+                             aligned(state_bytes), .hidden = hidden, .logits = logits, .last_logits = last, .batch = BATCH, .n = N};
 #ifdef PAGED
     int32_t table[UNITS];
     for (int i = 0; i < UNITS; i++)
@@ -221,11 +227,12 @@ int main(int argc, char **argv)
 
     const struct pointer of_run[] = {
         {"model", &given.model, 1, 1, 0}, {"args", &given.args, 1, 1, 0}, {"arena", &given.arena, 64, 1, 1},
-        {"ids", &args.ids, 4, 1, 1}, {"past", &args.past, 4, 1, 1}, {"cache", &args.cache, 4, 1, 1},
+        {"ids", &args.ids, 4, 1, 1}, {"past", &args.past, 4, 1, 1}, CACHED({"cache", &args.cache, 4, 1, 1},)
         {"states", &args.states, 4, 1, 0}, {"hidden", &args.hidden, 4, 0, 1}, {"logits", &args.logits, 4, 0, 1},
         {"last_logits", &args.last_logits, 4, 0, 1},
     };
     POINTERS("run", of_run, given_run, (char *)args.states + state_bytes / 2 / 64 * 64);
-    free(file), free(work), free(arena), free(args.cache), free(args.states);
+    free(file), free(work), free(arena), free(args.states);
+    CACHED(free(args.cache);)
     return failed;
 }

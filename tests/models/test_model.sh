@@ -108,6 +108,7 @@ job minicpm3_pages minicpm3 decoder_program avx2 --cache,paged,--cache-type,i8 -
 for name in qwen3_5_text qwen3_next olmo_hybrid; do
     job $name $name states_program scalar none
 done
+job mamba2 mamba2 states_program scalar none -DALONE
 job qwen3_next_bf16_states qwen3_next states_program scalar none -DCLOSE=0.08f -DANSWERED=0.08f
 job qwen3_5_text_pages qwen3_5_text states_program avx2 --cache,paged,--weight-type,bf16 -DPAGED -DANSWERED=0.08f
 job mpnet mpnet model_program scalar none "-DHEADS=HEAD(pooler,1,16)"
@@ -121,6 +122,13 @@ job t5 t5 decoder_program scalar --seq-len,20,--cache-len,24 -DFIRST=_encoder_is
 job t5_tables t5_tables decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job t5_gated t5_gated decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job whisper whisper decoder_program scalar none -DFIRST=_encoder_isa -DPAST=12 -DENCODER=2 -DFRAMES=100
+job serve_llama llama serving_program avx2 none -DENDS=1
+job serve_minicpm3 minicpm3 serving_program scalar none
+job serve_gpt2_i8 gpt2 serving_program scalar --cache-type,i8
+job serve_gpt2_pages gpt2 serving_program scalar --cache,paged,--cache-type,i8 -DPAGED
+job serve_gemma2_ring gemma2 serving_program avx2 --cache,ring,--cache-type,bf16,--seq-len,4
+job serve_qwen3_5_text qwen3_5_text serving_program avx2 none -DWITH_STATES
+job serve_olmo_hybrid_pages olmo_hybrid serving_program scalar --cache,paged -DWITH_STATES -DPAGED
 run_jobs
 check "the rule names the specs" grep -q "bert_model.c.*bert_model.h: .*bert.layers .*bert_layer.layer" "$work/bert/deps"
 
@@ -161,8 +169,15 @@ if command -v tcc >/dev/null; then
     CC=tcc check "examples/gpt2 builds with tcc" example gpt2 gpt2 "$work/example_tcc" CC=tcc CFLAGS=
     echo 3 4 5 6 | "$work/example_tcc/generate" "$root/tests/models/imports/gpt2/model.safetensors" 4 >"$work/text" 2>"$log"
     check "and says the same" cmp "$work/text" "$work/four"
+    for name in serve_llama serve_qwen3_5_text; do
+        check "$name builds with tcc" tcc -D_GNU_SOURCE -DNAME=$name -DPREFIX=${name^^} \
+            -DHEADER="\"${name}_model.h\"" $([ $name = serve_llama ] || echo -DWITH_STATES) -I"$work/$name" \
+            -o "$work/tcc" tests/models/serving_program.c "$work/$name/$name"_*.c -lm
+        check "and runs" eval '"$work/tcc" none tests/models/imports/${name#serve_}/*.safetensors >"$log" && ! grep "^not" "$log" &&
+            test "$(grep -c "^ok" "$log")" -gt 40'
+    done
 else
-    skip "a model with tcc: it is not here" 2
+    skip "a model with tcc: it is not here" 6
 fi
 check "examples/llama builds" example llama llama_bias "$work/example_llama"
 generate() { "$work/example_llama/generate" "$work/example_llama/llama.packed" "$@" 2>"$work/error"; }
@@ -284,6 +299,20 @@ mkfifo "$work/odd/model.safetensors"
 check "weights that are a pipe are refused" refused_weights "is no file on disk"
 rm "$work/odd/model.safetensors" && : >"$work/odd/model.safetensors"
 check "so is an empty file" refused_weights 'tensor ".*" is missing, or its file is no whole safetensors file'
+# shapes of a tensor in the header, as many bytes as before
+shaped() { # NAME FROM TO TEXT: refused by this text
+    LC_ALL=C sed "s/\"$1\":{\"dtype\":\"F32\",\"shape\":$2/\"$1\":{\"dtype\":\"F32\",\"shape\":$3/" \
+        tests/models/imports/bert/model.safetensors >"$work/odd/model.safetensors"
+    packed "$layers" --weights "$work/odd/model.safetensors" --isa scalar -o "$work/none"
+    [ $? = 2 ] && grep -qF "tensor \"$1\" $4" "$work/text" && [ ! -e "$work/none" ]
+}
+CFLAGS=-O0 check "a table that lies the other way is named, with both shapes" shaped embeddings.word_embeddings.weight \
+    '\[19,16\]' '[16,19]' "is [16][19], and [19][16] is needed"
+CFLAGS=-O0 check "so is a layer's matrix" shaped encoder.layer.1.intermediate.dense.weight '\[20,16\]' '[16,20]' \
+    "is [16][20], and [20][16] is needed"
+edit 's/^vocab.*/vocab = 25/'
+CFLAGS=-O0 check "and a table of fewer rows" eval '! packed "$work/bert/edited.layers" --weights tests/models/imports/bert \
+    --isa scalar -o "$work/none" && grep -qF "is [19][16], and [25][16] is needed" "$work/text"'
 packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/odd"
 check "a folder is not written to" grep -q "odd: error: cannot be written: Is a directory" "$work/text"
 check "a device is written as it is" packed "$layers" --weights tests/models/imports/bert --isa scalar -o "$work/device"

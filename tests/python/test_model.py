@@ -119,6 +119,15 @@ class Models(unittest.TestCase):
                     model.run(["logits"], ids=draw_ids(), past=[0, 0], cache=short)
                 self.assertEqual(set(short.tobytes()), {0})
 
+    def test_slots(self):
+        model = self.load("gpt2")
+        four = {"cache": model._kept(4)["cache"], "past": array.array("i", [0, 0])}
+        whole = model.run(["last_logits"], ids=draw_ids(), **model._kept(2))["last_logits"]
+        got = model.run(["last_logits"], ids=draw_ids(), slots=[3, 1], **four)["last_logits"]
+        self.assertEqual(got.tobytes(), whole.tobytes())
+        with self.assertRaisesRegex(attngen.CallError, "a slot is out of range or twice"):
+            model.run(["last_logits"], ids=draw_ids(), slots=[4, 1], **four)
+
     def test_kinds_of_cache(self):
         with self.assertRaisesRegex(attngen.SpecError, "gpt2 has a cache with pages; write cache='rows'"):
             self.load("gpt2", cache="paged")

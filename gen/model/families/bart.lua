@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
--- BART: an encoder and a decoder with norms behind their parts. A decoder's layer is two of ours: self-attention
+-- BART: an encoder and a decoder with norms after their parts. A decoder's layer is two of ours: self-attention
 -- without a feed-forward, then cross-attention with one. The files of mBART, Marian, M2M-100 (NLLB) and Pegasus say
 -- what is different there:
---   block      pre: norms before the parts, and one behind the last layer
---   norm_in    whether one stands behind the embedding
+--   block      pre: norms before the parts, and one after the last layer
+--   norm_in    whether one stands after the embedding
 --   offset     rows of positions before the first. computed: positions are sinusoids where the file has none: what the
 --              exponents are divided by, by half of d_model
 --   scaled     whether scale_embedding is true where config.json does not say

@@ -5,13 +5,13 @@
 --   keys       of config.json: width, h, layers, d_ff, activation, rows, eps (nil: it has none, and EPS counts)
 --   eps        what a spec says of EPS
 --   types      whether tokens have types
---   padding    whether positions begin behind that of padding; first: the first one's row. learned: whether they are
+--   padding    whether positions begin after that of padding; first: the first one's row. learned: whether they are
 --   narrow     the module that makes rows of the model of words embedding_size wide; always: where that is as wide too
---   block      pre: norms before the parts, and the module `last` behind the last layer. norm_in: that of the
+--   block      pre: norms before the parts, and the module `last` after the last layer. norm_in: that of the
 --              embedding's norm; false: it has none
 --   unbiased   of layers. more(m, spec, d_k): keys of a spec. weights(m, at, w, of): other tensors of a layer
 --   at         function(i) → layer i's names begin so, from 0 on
---   modules    those of a layer, behind `layer`, by the letters of a spec's tensors
+--   modules    those of a layer, after `layer`, by the letters of a spec's tensors
 --   classes, heads(m, does, of)   what a class computes, and its heads; heads_of_others: their tensors
 --   idle       keys that change nothing
 

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- BLOOM: alibi, a norm behind the embedding; q, k and v of each head out of one matrix, one behind the other.
+-- BLOOM: alibi, a norm after the embedding; q, k and v of each head out of one matrix, one after the other.
 
 return function(m)
     local c = m.config

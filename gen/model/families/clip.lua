@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- CLIP's text, whose tokens see those before them, and its pictures. A file with both has the one that its class names.
--- A text's embedding is that of its last token, the end mark; the rows of a picture's stack are behind the last norm.
+-- A text's embedding is that of its last token, the end mark; the rows of a picture's stack are after the last norm.
 -- SigLIP's text, from here, sees both ways, padding too, and its embedding is that of the last row.
 
 local modules = {q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", o = "self_attn.out_proj",

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Cohere's Command R: attention and feed-forward side by side behind one layer norm without a shift, rotation of
+-- Cohere's Command R: attention and feed-forward side by side after one layer norm without a shift, rotation of
 -- neighbours, logits that are scaled. Cohere 2 says what is different there.
 
 return function(m, more)

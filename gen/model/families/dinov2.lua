@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- DINOv2: ViT whose attention and feed-forward put out rows with a factor for each column (LayerScale), which packing
--- multiplies into their matrices; the feed-forward may have a gate. With registers: rows without positions behind the
+-- multiplies into their matrices; the feed-forward may have a gate. With registers: rows without positions after the
 -- class. A picture's embedding is the first row of `hidden`.
 
 return function(m)

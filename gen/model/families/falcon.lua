@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Falcon of 7B, 40B and 180B: q, k and v out of one matrix, by groups of heads; attention and feed-forward side by side
--- behind one norm or two.
+-- after one norm or two.
 
 return function(m)
     local c = m.config

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- GPT-NeoX and Pythia: two norms before attention and feed-forward side by side, some columns of a head rotated; q, k
--- and v of each head out of one matrix, one behind the other.
+-- and v of each head out of one matrix, one after the other.
 
 return function(m)
     local c = m.config

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- GPT-J: attention and feed-forward side by side behind one norm, the first columns of a head rotated as neighbours.
+-- GPT-J: attention and feed-forward side by side after one norm, the first columns of a head rotated as neighbours.
 
 return function(m)
     local c = m.config

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- M2M-100 and NLLB: BART with norms before the parts, and positions that are computed and begin behind that of padding.
+-- M2M-100 and NLLB: BART with norms before the parts, and positions that are computed and begin after that of padding.
 
 return function(m)
     local first = m.config:size("pad_token_id", 1, 0) + 1

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Marian (OPUS-MT): BART with positions that are computed, and no norm behind the embedding.
+-- Marian (OPUS-MT): BART with positions that are computed, and no norm after the embedding.
 
 return function(m)
     local c = m.config

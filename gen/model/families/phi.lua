@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Phi 1, 1.5 and 2: attention and feed-forward side by side behind one layer norm, some columns of a head rotated,
+-- Phi 1, 1.5 and 2: attention and feed-forward side by side after one layer norm, some columns of a head rotated,
 -- biases everywhere, of the logits too.
 
 return function(m)

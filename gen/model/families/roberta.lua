@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- RoBERTa, XLM-RoBERTa, CamemBERT: BERT with positions that begin behind that of padding, and heads of their own.
+-- RoBERTa, XLM-RoBERTa, CamemBERT: BERT with positions that begin after that of padding, and heads of their own.
 -- MPNet and XLM-RoBERTa XL have these from here.
 
 local roberta = {prefix = "roberta.", padding = true}

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- StableLM: Llama with layer norms and some columns of a head rotated; attention and feed-forward may stand side by
--- side behind one norm.
+-- side after one norm.
 
 return function(m)
     local c = m.config

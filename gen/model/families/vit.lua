@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- ViT: patches of an image and a class token in front of them, norms before attention and feed-forward. DeiT has a
--- token of distillation behind that of the class, and maybe a classifier of it. The files of CLIP and DINOv2 say what
+-- token of distillation after that of the class, and maybe a classifier of it. The files of CLIP and DINOv2 say what
 -- is different there:
 --   flat                      class and position have one axis less; all products of layers have biases, patches none
 --   class, position, patch    tensors, the last where `flat`
---   first, last               modules of norms before and behind the layers
+--   first, last               modules of norms before and after the layers
 --   prefixes, layer, modules  names; weights(at, w): other tensors of a layer
 --   classes, heads(does, width)    in place of ViT's
 --   activation, eps, patch_size    where config.json does not say

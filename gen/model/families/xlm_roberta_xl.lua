@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- XLM-RoBERTa XL: RoBERTa with norms before the parts and behind the last layer, and none behind the embedding.
+-- XLM-RoBERTa XL: RoBERTa with norms before the parts and after the last layer, and none after the embedding.
 
 return function(m)
     m:base("roberta")(m, {

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Optional, Tuple
 
-from .layer import value_text
-from .programs import MachineError
+from .programs import MachineError, value_text
 from .native import Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
 from . import programs, tensors
+from .programs import option_words, spec_lines, value_text
 
 if TYPE_CHECKING:
     from .kernel import Kernel
@@ -31,38 +32,6 @@ class Check:
     name: str
     isa: str
     text: str
-
-
-def value_text(value: Any) -> str:
-    """A value as a spec has it: True as true, a sequence of sizes as 2, 8, None as none."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(value_text(item) for item in value)
-    return repr(float(value)) if isinstance(value, float) else str(value)
-
-
-def spec_lines(keys: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
-    """Keys and values of a spec; table and plan are mappings, whose names follow a point: table.slope."""
-    for key, value in keys.items():
-        if isinstance(value, Mapping):
-            for name, inner in value.items():
-                yield f"{key}.{name}", value_text(inner)
-        else:
-            yield key, value_text(value)
-
-
-def option_words(options: Mapping[str, Any]) -> Iterator[str]:
-    """Options of a program: rounds=3 is --rounds 3, True is the option alone, False and None are nothing."""
-    for name, value in options.items():
-        option = "--" + name.replace("_", "-")
-        if value is True:
-            yield option
-        elif value is not None and value is not False:
-            separator = "," if isinstance(value, (list, tuple)) else ""
-            yield f"{option}={separator.join(map(value_text, value)) if separator else value_text(value)}"
 
 
 class Layer:

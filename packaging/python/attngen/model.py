@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence, Union
 
 from . import programs
-from .layer import option_words
+from .programs import option_words
 from .native import BYTES, CODES, Array, Block, CallError, Tensor, address_of, array_of, compile_folder, new_like
 
 TYPES = {"float": "f32", "int32_t": "i32", "void": "i8"}  # void: a cache of numbers that are not f32, as bytes
@@ -174,7 +174,9 @@ class Model:
         for name in [one for one in KEPT if one in arrays]:
             size = math.prod(arrays[name].shape) * BYTES[self.fields[name].type]
             needed = self._kept_bytes(name, sizes.get("batch", 0))
-            if size < needed:
+            if "slots" in arrays:  # places are as many as there is memory for
+                sizes["slot_count"] = min(sizes.get("slot_count", size), size // self._kept_bytes(name, 1))
+            elif size < needed:
                 raise ValueError(f"{name} has {size} bytes; {sizes['batch']} sequences need {needed}")
         outputs = {name: given[name] for name in given if self.fields[name].written and name not in KEPT}
         sample = next(iter(given.values()), None)

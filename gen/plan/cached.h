@@ -3,8 +3,8 @@
  *
  * Left out on purpose: attention without a cache (step_attend.c).
  */
-#ifndef ATTNGEN_STEP_CACHED_H
-#define ATTNGEN_STEP_CACHED_H
+#ifndef ATTNGEN_CACHED_H
+#define ATTNGEN_CACHED_H
 
 #include <stdbool.h>
 #include <stdint.h>

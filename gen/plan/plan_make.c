@@ -50,33 +50,6 @@ static void refuse_fixed(const struct layer *layer, const struct plan_request *s
                        "out one of the two", plan_key_name(fixed_keys[i]));
 }
 
-enum plan_group plan_group(const struct layer *layer)
-{
-    const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
-                          layer_rounds_ahead(layer, false); /* q, k and v are copied into the scratch, or k and v as
-                                                             * words */
-    if (layer_is_linear(layer))
-        return layer->row_norm || layer->pad_skipped || layer_rounds_rows(layer) || rewrites ? GROUP_QUERIES
-                                                                                              : GROUP_ALL;
-    if (layer_is_convolution(layer))
-        return GROUP_ALL;
-    if (layer->projected && !rewrites)
-        return layer->w_o == W_O_NONE && (layer->mask & MASK_SEGMENTS) == 0 ? GROUP_ALL : GROUP_QUERIES;
-    return !layer_attends(layer) ? GROUP_QUERIES : layer->source_kept ? GROUP_SOURCES_APART : GROUP_BOTH;
-}
-
-/* Blocks of rows of a layer without attention */
-void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
-{
-    p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(p->isa, layer->seq_len, false));
-    p->block = p->vecs * p->lanes;
-    p->at_once = !request_is_small(request);
-    if (!request_is_small(request) || request_asks(request, PLAN_BATCH_ROWS))
-        choose_batch(p, layer, request);
-    p->query_blocks = p->source_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
-    plan_rowwise_inputs(p, layer);
-}
-
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
  * attention reads next. */
 static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -310,11 +283,6 @@ static void largest_rows(struct plan *plan, const struct layer *l)
         plan->largest_row = max(plan->largest_row, l->h);
     if (l->train)
         plan->largest_row = max(plan->largest_row, layer_kept(l) + plan->held);
-}
-
-bool plan_digits(const struct layer *layer, const struct isa *isa)
-{
-    return layer->weight_type == TENSOR_I4 || isa->dots_bytes;
 }
 
 struct plan *plan_make_from(const struct layer *layer, unsigned isas, const struct plan_file *file, struct diag *diag)

@@ -105,7 +105,7 @@ static const char *kind_of(const struct plan_phase *phase)
          : first->kind == KIND_ROUND ? "round" : first->kind == KIND_PANELS ? "panels" : "attention";
 }
 
-/* All sets have the same phases: those for which one of them has tasks, and those that the emitted text names. */
+/* All sets have the same phases: those for which one of them has tasks. */
 void plan_phases(struct plan *plan, const struct layer *layer)
 {
     const bool attends = layer_attends(layer);
@@ -119,11 +119,9 @@ void plan_phases(struct plan *plan, const struct layer *layer)
                     continue;
                 struct plan_phase *const phase = phase_of(all, &count, id);
                 const struct step *const g = plan_step(p, id);
-                const bool named = attends ? id == STEP_TRANSPOSE || id == STEP_QUERIES ||
-                                             (layer->train && id == STEP_PROJECT_AGAIN) : false;
                 if (g != NULL && g->over != OVER_NONE)
                     phase->tasks[phase->task_count++] = g;
-                there[phase - all] = there[phase - all] || named || phase->task_count > 0;
+                there[phase - all] = there[phase - all] || phase->task_count > 0;
             }
             for (int i = 0; pass == 1 && i < count; i++) {
                 all[i].kind = kind_of(&all[i]);

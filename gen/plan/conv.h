@@ -3,8 +3,8 @@
  *
  * Left out on purpose: norms of queries and keys, which a part of layer = recurrent applies after it.
  */
-#ifndef ATTNGEN_STEP_CONV_H
-#define ATTNGEN_STEP_CONV_H
+#ifndef ATTNGEN_CONV_H
+#define ATTNGEN_CONV_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  *
  * Left out on purpose: how gradients are checked (runtime/reference/gradient.c).
  */
-#ifndef ATTNGEN_STEP_BACK_H
-#define ATTNGEN_STEP_BACK_H
+#ifndef ATTNGEN_BACK_H
+#define ATTNGEN_BACK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  *
  * Left out on purpose: anything about products with weights.
  */
-#ifndef ATTNGEN_STEP_RULE_H
-#define ATTNGEN_STEP_RULE_H
+#ifndef ATTNGEN_RULE_H
+#define ATTNGEN_RULE_H
 
 #include <stdint.h>
 

@@ -163,39 +163,6 @@ static void gather_identity(double *out, const struct reference_head *head, cons
             memcpy(out + r * columns, head->exact + first + r * width + column, columns * sizeof *out);
 }
 
-/* Element [r][c] of a matrix of R rows and C columns in the order in_out, whatever its layout */
-static double matrix_at(const struct layer *layer, const float *matrix, size_t R, size_t C, size_t r, size_t c)
-{
-    return layer->out_in ? matrix[c * R + r] : matrix[r * C + c];
-}
-
-/* The head's columns of one matrix, or under split its own matrix */
-void reference_projection(double *out, const struct layer *layer, const float *w, size_t in, size_t d, size_t i,
-                          size_t heads)
-{
-    const float *matrix = layer->split ? w + i * in * d : w;
-    size_t columns = layer->split ? d : heads * d, first = layer->split ? 0 : i * d;
-    for (size_t r = 0; r < in; r++)
-        for (size_t c = 0; c < d; c++)
-            out[r * d + c] = matrix_at(layer, matrix, in, columns, r, first + c);
-}
-
-void reference_output(double *out, const struct layer *layer, const float *w, size_t i)
-{
-    const size_t h = (size_t)layer->h, d_v = (size_t)layer_z_width(layer), d_model = (size_t)layer->d_model;
-    if (layer->w_o == W_O_DENSE) {
-        for (size_t r = 0; r < d_v; r++)
-            for (size_t c = 0; c < d_model; c++)
-                out[r * d_model + c] = matrix_at(layer, w, h * d_v, d_model, i * d_v + r, c);
-    } else if (layer->w_o == W_O_CONV) {
-        const size_t taps = (size_t)layer->conv_width, width = d_model / h, size = d_v * width;
-        for (size_t tap = 0; tap < taps; tap++)
-            for (size_t r = 0; r < d_v; r++)
-                for (size_t c = 0; c < width; c++)
-                    out[tap * size + r * width + c] = matrix_at(layer, w + (i * taps + tap) * size, d_v, width, r, c);
-    }
-}
-
 static void gather_bias(double *out, const float *bias, size_t d, size_t i)
 {
     for (size_t c = 0; c < d; c++)
@@ -666,20 +633,6 @@ static void store_cache(struct reference *reference, const struct layer *layer, 
     }
 }
 
-void reference_take_head(double *to, const double *all, const struct layer *layer, size_t i, size_t rows)
-{
-    const size_t d_v = (size_t)layer->d_v, row = (size_t)layer->h * d_v;
-    for (size_t r = 0; r < rows; r++)
-        memcpy(to + r * d_v, all + r * row + i * d_v, d_v * sizeof *to);
-}
-
-void reference_keep_head(double *all, const double *from, const struct layer *layer, size_t i, size_t rows)
-{
-    const size_t d_v = (size_t)layer->d_v, row = (size_t)layer->h * d_v;
-    for (size_t r = 0; r < rows; r++)
-        memcpy(all + r * row + i * d_v, from + r * d_v, d_v * sizeof *all);
-}
-
 /* Rounds a sequence's Z as W_O reads it. */
 static void round_z(struct reference_head *head, const struct layer *layer, const struct inputs *in, size_t rows)
 {
@@ -831,7 +784,8 @@ void reference_compute(struct reference *reference, const struct layer *layer, c
         reference->cache[part] = pool_doubles(memory, inputs_count(layer, in, inputs_cache_of(layer, part)));
     if (recurs)
         recurrent_compute(reference, NULL, layer, in, &none);
-    start_with_bias(reference, layer, in);
+    else
+        start_with_bias(reference, layer, in);
     for (head.b = 0; head.b < batch; head.b++)
         for (head.i = 0; head.i < h; head.i++)
             compute_head(reference, &head, layer, in, observer, context);

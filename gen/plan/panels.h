@@ -3,8 +3,8 @@
  *
  * Left out on purpose: which products there are (step_rows.h), and the SIMD words of a tile (templates/tiles).
  */
-#ifndef ATTNGEN_STEP_PANELS_H
-#define ATTNGEN_STEP_PANELS_H
+#ifndef ATTNGEN_PANELS_H
+#define ATTNGEN_PANELS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,129 @@
+-- SPDX-License-Identifier: MIT
+-- A folder of sentence-transformers: modules.json, folders of Pooling and Dense, prompts.
+--
+--   (host, words, new_keys) -> add_pooling(model), add_prompts(model)
+
+local host, words, new_keys = ...
+local show, show_value, list, sorted_keys = words.show, words.show_value, words.list, words.sorted_keys
+local harmless = words.harmless
+
+-- How sentence-transformers makes one row of a text's rows, by its name of the way, as NAME.layers says it
+local poolings = {cls = "cls", cls_token = "cls", mean = "mean", mean_tokens = "mean", max = "max", max_tokens = "max",
+                  mean_sqrt_len_tokens = "mean_sqrt_len", lasttoken = "last"}
+
+local function pooling_kind(model, folder)
+    local name = folder .. "/config.json"
+    local config, kind, faults = model:json_of(name), nil, {}
+    for _, key in ipairs(sorted_keys(type(config) == "table" and config or {})) do
+        local value = config[key]
+        local mode = key == "pooling_mode" and value or value == true and tostring(key):match("^pooling_mode_(.*)$")
+        if mode then
+            faults[#faults + 1] = (kind or not poolings[mode]) and key or nil
+            kind = poolings[mode] or kind
+        elseif value ~= false and key ~= "word_embedding_dimension" and key ~= "include_prompt" or
+               key == "include_prompt" and value == false then
+            faults[#faults + 1] = tostring(key)
+        end
+    end
+    if not kind or #faults > 0 then
+        model:wrong("", "%s %s; one of the modes cls_token, mean_tokens, max_tokens, mean_sqrt_len_tokens and " ..
+                    "lasttoken is built, alone", name, #faults > 0 and "has " .. show(list(faults)) or "names no mode")
+    end
+    return kind
+end
+
+-- A Dense module behind the pooling: `embedding` is a product of the pooled row, of another file of weights.
+local activation_classes = {Tanh = "tanh", Identity = false, ReLU = "relu", GELU = "gelu", Sigmoid = "sigmoid",
+                            SiLU = "silu"}
+local function add_dense(model, folder, stack)
+    local name, file = folder .. "/config.json", folder .. "/model.safetensors"
+    local config, tensors = model:json_of(name), nil
+    local place, there = host.path(file)
+    if type(config) ~= "table" or not there then
+        return model:wrong("", "the Dense module %s lacks %s", folder, type(config) == "table" and
+                           "model.safetensors; save the model with sentence-transformers again" or "config.json")
+    end
+    tensors = host.tensors(file) or {}
+    local keys = new_keys(model, config, name .. ": ")
+    local d_in, d_out = keys:size("in_features"), keys:size("out_features")
+    local biased, class = keys:flag("bias", true), keys:get("activation_function")
+    local activation = class == nil and "tanh" or activation_classes[tostring(class):match("^torch%.nn%..*%.(%w+)$")]
+    keys:ignore("module_input_name module_output_name")
+    if activation == nil then
+        keys:wrong("activation_function", "is %s; %s of torch are known", show_value(class),
+                   list(sorted_keys(activation_classes)))
+    elseif d_in ~= model.width then
+        keys:wrong("in_features", "is %d; the model's rows are %d wide", d_in, model.width)
+    end
+    for _, tensor in ipairs(sorted_keys(tensors)) do
+        if model.tensors[tensor] then
+            return model:wrong("", "%s: the model has a tensor \"%s\" too", place, show(tensor))
+        end
+        model.tensors[tensor] = tensors[tensor]
+    end
+    model.files[#model.files + 1] = file
+    local section = model:product("head dense", "dense", "What an embedding is multiplied by", {
+        d_in = d_in, d_out = d_out, rows = model.HEAD_SEQUENCES, activation = activation or nil, w = "linear.weight",
+        b = biased and "linear.bias" or nil})
+    section:add("from", stack .. " pooling"):add("rows", "first")
+end
+
+-- config_sentence_transformers.json: texts that a program puts before a query or a document
+local function add_prompts(model)
+    local config, texts = model:json_of("config_sentence_transformers.json"), {}
+    local prompts = type(config) == "table" and type(config.prompts) == "table" and config.prompts or {}
+    for _, name in ipairs(sorted_keys(prompts)) do
+        if type(prompts[name]) == "string" and type(name) == "string" and prompts[name] ~= "" then
+            texts[#texts + 1] = harmless(name .. ": ", 80) .. harmless(prompts[name], 400)
+        end
+    end
+    model:add_texts("prompts", texts)
+end
+
+-- modules.json of sentence-transformers: what is made of the last layer's rows. What is not built is refused.
+local function add_pooling(model)
+    local modules, kind, normalized, dense = model:json_of("modules.json"), nil, nil, nil
+    if modules ~= nil and (type(modules) ~= "table" or #modules == 0) then
+        model:wrong("", "modules.json is no list of modules")
+    end
+    for i, module in ipairs(type(modules) == "table" and modules or {}) do
+        local class = type(module) == "table" and type(module.type) == "string" and module.type:match("[%w_]+$") or ""
+        local path = type(module) == "table" and module.path
+        local folder = type(path) == "string" and path:find("^[%w_-]+/?$") and path:gsub("/$", "")
+        if class == "Pooling" and i > 1 and not kind and folder then
+            kind = pooling_kind(model, folder)
+            if not kind then return end
+        elseif class == "Dense" and kind and not normalized and not dense and folder then
+            dense = folder
+        elseif class == "Normalize" and kind and not normalized then
+            normalized = true
+        elseif class ~= "Transformer" or i > 1 or path ~= "" then
+            model:wrong("", "modules.json has a module %s in place %d, which is not built: Transformer, Pooling, " ..
+                        "one Dense and Normalize are, in this order; import a copy without modules.json for the " ..
+                        "model alone", show(class), i)
+            return
+        end
+    end
+    local stack
+    for _, section in ipairs(model.sections) do
+        local name = section.title:match("^(%l+) input$")
+        if name and section[1][2] == "tokens" and stack ~= false then
+            stack = stack == nil and name or false -- both stacks: neither is pooled
+        end
+    end
+    if kind and not stack then
+        model:wrong("", "modules.json pools rows, which is built for one stack of tokens; import a copy without " ..
+                    "modules.json, and pool `hidden` in the program: by %s%s", kind,
+                    normalized and ", normalized" or "")
+    elseif kind and stack == "decoder" and kind ~= "last" and model.kept then
+        model:wrong("", "modules.json pools all rows of a text by %s, and a decoder with a cache may bring a text " ..
+                    "in pieces; give --cache none", kind)
+    elseif kind then
+        model:section(stack .. " pooling"):add("kind", kind):add("normalize", normalized and "true" or "false")
+        if dense then
+            add_dense(model, dense, stack)
+        end
+    end
+end
+
+return add_pooling, add_prompts
