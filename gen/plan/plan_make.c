@@ -41,13 +41,13 @@ static void make_portable(struct plan_request *request, const struct layer *laye
     request->value[PLAN_EXACT_CHUNKS] = PLAN_ON;
 }
 
-/* Keys of the spec that would change bits */
-static void refuse_fixed(const struct layer *layer, const struct plan_request *spec, struct diag *diag)
+/* A key of the spec that would change bits */
+static void refuse_fixed(enum plan_key key, const char *place, struct diag *diag)
 {
-    for (size_t i = 0; layer->portable && i < sizeof fixed_keys / sizeof *fixed_keys; i++)
-        if (request_asks(spec, fixed_keys[i]))
-            diag_error(diag, layer->name, "%s is given, but exact = portable decides that, as bits depend on it; leave "
-                       "out one of the two", plan_key_name(fixed_keys[i]));
+    for (size_t i = 0; i < sizeof fixed_keys / sizeof *fixed_keys; i++)
+        if (key == fixed_keys[i])
+            diag_error(diag, place, "%s is given, but bits depend on it, and exact = portable decides it; leave out "
+                       "one of the two", plan_key_name(key));
 }
 
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
@@ -294,8 +294,9 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         const enum plan_key key = plan_key_find(option->key, option->place, diag);
         if (key < PLAN_KEYS)
             plan_value_read(&spec, key, option->value, option->place, diag);
+        if (layer->portable)
+            refuse_fixed(key, option->place, diag);
     }
-    refuse_fixed(layer, &spec, diag);
     refuse_numbers(layer, diag);
     if (diag->errors > before)
         return NULL;

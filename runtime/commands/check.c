@@ -142,8 +142,8 @@ static void compare_digests(struct check *c, const char *isa, struct findings *f
         c->digest = f->digest;
     } else if (f->digest != c->digest) {
         f->verdict = VERDICT_FAILED;
-        snprintf(f->why, sizeof f->why, "exact = portable, but the digest is %016" PRIx64 " on %s and %016" PRIx64 " on %s",
-                 f->digest, isa, c->digest, c->first);
+        snprintf(f->why, sizeof f->why, "exact = portable, but the digest is %016" PRIx64 " on %s and %016" PRIx64
+                 " on %s", f->digest, isa, c->digest, c->first);
     }
 }
 
