@@ -80,9 +80,9 @@ bool layer_takes_pairs(const struct layer *layer)
            !(layer_decays(layer) && layer->decay == DECAY_COLUMN);
 }
 
-#define ACROSS_HEADS 16 /* that fill vectors of any set; they pay where as many queries, wider than ACROSS_WIDTH, are too
-                         * much for registers and L1: measured, Zen 5, 16 rows of 576 take 0.7 of the time, 20 of 64
-                         * 1.25 */
+#define ACROSS_HEADS 16 /* that fill vectors of any set; they pay where as many queries, wider than ACROSS_WIDTH, are
+                         * too much for registers and L1: measured, Zen 5, 16 rows of 576 take 0.7 of the time, 20 of
+                         * 64 1.25 */
 #define ACROSS_WIDTH 128
 
 bool layer_rows_across(const struct layer *layer)
