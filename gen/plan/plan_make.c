@@ -250,7 +250,7 @@ void plan_refuse_isas(const struct layer *layer, unsigned named, struct diag *di
 /* For the check that no tensor of a call is too large for a C object; masks and weights of pairs count apart. */
 static void largest_rows(struct plan *plan, const struct layer *l)
 {
-    plan->largest_row = max(l->projected ? l->h * l->d_k : l->d_model, l->d_out);
+    plan->largest_row = max(max(l->projected ? l->h * l->d_k : l->d_model, l->d_out), l->rope.axes);
     if (layer_is_recurrent(l) && l->projected) {
         const int64_t decays = layer_decays(l) && l->decay == DECAY_COLUMN ? l->h_v * l->d_k : l->h_v;
         plan->largest_row = max(max(plan->largest_row, l->h_kv * l->d_k), max(l->h_v * l->d_v, decays));
