@@ -279,7 +279,8 @@ static bool check_paths(struct job *job, size_t i)
     return good(job);
 }
 
-/* The rule of `output`, which was made from `paths` unless all was from an imported folder. */
+/* The rule of `output`, which was made from `paths` unless all is a model: a pair of one has its place in a cache from
+ * the list and all other specs. */
 static void print_rule(struct job *job, const struct output *output, const char *const *paths, size_t count,
                        const struct emit *emit, FILE *rules)
 {
@@ -287,15 +288,22 @@ static void print_rule(struct job *job, const struct output *output, const char 
     const char *const *templates = emit != NULL ? emit_files_read(emit, &template_count) : NULL;
     if (job->arguments.deps == NULL)
         return;
+    const char **all = memory_get(job->count + 1, sizeof *all);
+    for (size_t i = 0; job->model != NULL && i <= job->count; i++)
+        all[i] = i == 0 ? layers_path(job) : job->specs[i - 1];
     if (job->imported.layers != NULL) {
         paths = (const char *const *)job->imported.sources;
         count = job->imported.source_count;
+    } else if (job->model != NULL) {
+        paths = all;
+        count = job->count + 1;
     }
     for (size_t i = 0; i < output->count; i++)
         output_paths_spelled((const char *const *)&output->files[i].path, 1, &job->diag);
     output_paths_spelled(paths, count, &job->diag);
     output_paths_spelled(templates, template_count, &job->diag);
     output_print_rule(output, paths, count, templates, template_count, rules);
+    free(all);
 }
 
 /* The pair's texts and paths, and its rule after those before it. */
@@ -312,7 +320,7 @@ static bool make_texts(struct job *job, size_t i, FILE *rules)
     return good(job);
 }
 
-/* The model's own files, after those of its layers */
+/* The model's own files */
 static void make_model(struct job *job, FILE *rules)
 {
     static const struct outline files[] = {{"model/model.c.in", "_model.c", ALWAYS, false},
@@ -327,12 +335,8 @@ static void make_model(struct job *job, FILE *rules)
     }
     for (size_t i = 0; done && i < sizeof files / sizeof *files; i++)
         done = expand(emit, &files[i], model_name(job->model), 0, job, &job->outputs[job->count]);
-    const char **paths = memory_get(job->count + 1, sizeof *paths);
-    for (size_t i = 0; i <= job->count; i++)
-        paths[i] = i == 0 ? layers_path(job) : job->specs[i - 1];
     if (done)
-        print_rule(job, &job->outputs[job->count], paths, job->count + 1, emit, rules);
-    free(paths);
+        print_rule(job, &job->outputs[job->count], NULL, 0, emit, rules);
     emit_close(emit);
     free(layers);
 }
@@ -344,10 +348,10 @@ static void generate(struct job *job)
     const struct output *imported = &job->imported.output;
     struct text text;
     FILE *rules = text_begin(&text);
-    for (size_t i = 0; i < job->count && make_texts(job, i, rules);)
-        i++;
-    if (job->model != NULL && good(job))
+    if (job->model != NULL) /* its rule is the first one, by whose target Ninja knows the others */
         make_model(job, rules);
+    for (size_t i = 0; i < job->count && good(job) && make_texts(job, i, rules);)
+        i++;
     if (imported->count > 0 && good(job))
         print_rule(job, imported, NULL, 0, NULL, rules);
     text_end(&text);

@@ -25,6 +25,7 @@ static void push_keys(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "D_IN_Q", layer->d_in_q);
     emit_set_integer(emit, "H_OUT", layer->h_out);
     const int64_t state = layer_state_numbers(layer), of_conv = layer->conv_channels * layer->conv_history;
+    emit_set_integer(emit, "CONV_HISTORY", layer->conv_history);
     emit_set_integer(emit, "STATE_SIZE", state); /* numbers of a sequence */
     emit_set_integer(emit, "CONV_STATE_SIZE", of_conv);
     emit_set_integer(emit, "STATES_SIZE", max(state, of_conv)); /* of the larger one */

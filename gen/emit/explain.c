@@ -958,7 +958,8 @@ static void explain_recurrent(const struct layer *l, const struct figures *f, FI
                                                   skip).text
                                      : write_text("S = %s + k %s^T, o = scale S^T q%s", decay,
                                                   l->dt_values ? "(dt v)" : "v", skip).text);
-    line(out, "a step of one token reads and writes %s of states", in_bytes(2 * state).text);
+    line(out, "a step of one token reads and writes %s of states",
+         in_bytes((l->state_window > 0 ? 3 : 2) * state / (double)l->states).text);
     if (l->projected)
         return;
     recurrent_step(f, out, &number, STEP_OUTPUT,

@@ -50,7 +50,7 @@ void place_conv(struct plan_isa *p, const struct layer *layer)
 {
     const struct step *const g = plan_step(p, STEP_CONV);
     if (g != NULL && layer->conv_history > 0)
-        place_new(p, LAYOUT_BEFORE, "tokens before", OWNER_WORKER, 2 * layer->conv_history, g->conv.row);
+        place_new(p, LAYOUT_BEFORE, "tokens before", OWNER_WORKER, 2 * (layer->conv_taps - 1), g->conv.row);
 }
 
 /* Each tap is loaded once for some tokens; x and y are read and written once, and so is a sequence's state. */

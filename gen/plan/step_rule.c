@@ -170,7 +170,8 @@ static void count_rule(struct model *m, struct work *w, const struct step *g, in
     const double rows = (double)tokens * times * (double)(l->h_v * l->d_k);
     const double vecs = (double)((g->rule.strips - 1) * g->rule.vecs + g->rule.rest);
     const double sums = (layer_corrects(l) ? 2 : 1) + (double)g->rule.heads;
-    const double states = times * (double)tokens / (double)l->seq_len * (double)layer_state_numbers(l);
+    const double states = times * (double)tokens / (double)l->seq_len * (double)layer_state_numbers(l) /
+                          (double)l->states;
     (void)input;
     w->fmas += rows * vecs * sums;
     w->port_cycles += rows * vecs * sums / m->core->ports;

@@ -42,6 +42,7 @@ KEY(CONV_TAPS, conv_taps, COUNT, FIELD(conv_taps), .steers = STEERS_ALWAYS, .con
     .example = "4", .needed = has_taps,
     .nicknames = {{"linear_conv_kernel_dim conv_kernel conv_kernel_size d_conv conv_size",
                    ", with layer = recurrent or conv"}})
+KEY(STATE_WINDOW, state_window, COUNT, FIELD(state_window), .context = "STATE_WINDOW", OF_STATE)
 KEY(CONV_BIAS, conv_bias, SWITCH, FIELD(conv_bias), .steers = STEERS_NOTHING, .context = "CONV_BIAS", OF_STATE,
     .has_meaning = has_made_taps, .restated = true,
     .idle = "nothing is convolved; leave it out, or give conv_taps, as in conv_taps = 4",

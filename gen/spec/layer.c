@@ -74,7 +74,8 @@ bool layer_exact_chunks(const struct layer *layer)
 
 bool layer_takes_pairs(const struct layer *layer)
 {
-    return layer_is_recurrent(layer) && layer->seq_len > 1 && !layer_exact_chunks(layer) &&
+    return layer_is_recurrent(layer) && layer->seq_len > 1 && layer->state_window == 0 &&
+           !layer_exact_chunks(layer) &&
            !(layer_decays(layer) && layer->decay == DECAY_COLUMN);
 }
 

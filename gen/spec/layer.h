@@ -106,7 +106,8 @@ struct layer {
     enum layer_rule rule;
     enum layer_decay decay;
     int64_t conv_taps;    /* of a convolution over tokens of projected q, k and v, or of x, causal; 0: there is none */
-    int64_t conv_history; /* tokens that it remembers from call to call: conv_taps - 1 */
+    int64_t conv_history; /* tokens that it remembers from call to call: conv_taps - 1, and those of the window */
+    int64_t state_window, states; /* tokens of a call that can be taken back; so many states more, and the state */
     int64_t conv_channels; /* columns of q, k and v together, or of x; 0 without a convolution */
     bool conv_bias;       /* its sums begin with one */
     enum layer_out_gate out_gate;
@@ -228,10 +229,10 @@ static inline bool layer_is_recurrent(const struct layer *layer)
 {
     return layer->kind == LAYER_RECURRENT;
 }
-/* Numbers of the state of a sequence, [h_v][d_k][d_v]; layer = recurrent only */
+/* Numbers of the states of a sequence, [states][h_v][d_k][d_v]; layer = recurrent only */
 static inline int64_t layer_state_numbers(const struct layer *layer)
 {
-    return layer->h_v * layer->d_k * layer->d_v;
+    return layer->states * layer->h_v * layer->d_k * layer->d_v;
 }
 static inline bool layer_is_convolution(const struct layer *layer)
 {

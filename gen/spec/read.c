@@ -47,7 +47,8 @@ static void fill_recurrent(struct layer *layer, struct spec *spec)
     layer->w_o = layer->projected ? W_O_NONE : W_O_DENSE;
     layer->h_out = max(layer->h, layer->h_v);
     layer->d_v = value_or(spec, KEY_D_V, layer->d_k);
-    layer->conv_history = max(0, layer->conv_taps - 1);
+    layer->states = layer->state_window + 1;
+    layer->conv_history = layer->conv_taps > 1 ? layer->conv_taps - 1 + layer->state_window : 0;
     layer->conv_channels = layer->conv_taps == 0 ? 0
                          : (layer->h + layer->h_kv) * layer->d_k + layer->h_v * layer->d_v;
     if (layer->projected)

@@ -32,6 +32,7 @@ static bool has_beta_bias(const struct layer *layer) { return makes_beta(layer) 
 static bool has_decay_rank(const struct layer *layer) { return makes_decay(layer) && layer->decay_rank > 0; }
 static bool has_gate_rank(const struct layer *layer) { return layer->gate_rank > 0; }
 static bool has_norm_groups(const struct layer *layer) { return layer->out_norm_groups > 0; }
+static bool has_window_of_states(const struct layer *layer) { return layer->state_window > 0; }
 static bool has_out_gate(const struct layer *layer) { return is_made(layer) && layer->out_gate != OUT_GATE_NONE; }
 static bool has_out_gate_bias(const struct layer *layer) { return has_out_gate(layer) && layer->bias; }
 static bool has_bias_of_y(const struct layer *layer)
@@ -242,7 +243,7 @@ static const struct { const char *letter; size_t offset; } sizes[] = {
     {"h", offsetof(struct layer, h)}, {"h_kv", offsetof(struct layer, h_kv)},
     {"h_v", offsetof(struct layer, h_v)}, {"h_out", offsetof(struct layer, h_out)},
     {"conv_taps", offsetof(struct layer, conv_taps)}, {"conv_history", offsetof(struct layer, conv_history)},
-    {"conv_channels", offsetof(struct layer, conv_channels)},
+    {"states", offsetof(struct layer, states)}, {"conv_channels", offsetof(struct layer, conv_channels)},
     {"kv_rank", offsetof(struct layer, latent.rank)}, {"q_rank", offsetof(struct layer, latent.q_rank)},
     {"d_latent", offsetof(struct layer, latent.d_latent)}, {"d_head", offsetof(struct layer, latent.d_head)},
     {"d_nope", offsetof(struct layer, latent.d_nope)}, {"d_value", offsetof(struct layer, latent.d_value)},

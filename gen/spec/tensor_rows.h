@@ -99,6 +99,7 @@ TENSOR(DECAY, decay, OF_CALL, F32, "[batch][n][h_v]", has_decay, .variant = {{is
        .shown.note = ", of logarithms: the state is multiplied by e^decay")
 TENSOR(BETA, beta, OF_CALL, F32, "[batch][n][h_v]", has_beta, .shown.note = ", how much of the correction is made")
 TENSOR(STATE, state, CACHE, F32, "[batch][h_v][d_k][d_v]", is_recurrent,
+       .variant = {{has_window_of_states, "[batch][states*h_v][d_k][d_v]"}},
        .shown.note = ", read and written: of the tokens so far")
 TENSOR(CONV_STATE, conv_state, CACHE, F32, "[batch][conv_channels][conv_history]", has_history,
        .shown.note = ", read and written: the last tokens before the convolution")

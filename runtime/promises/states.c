@@ -99,15 +99,20 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, const st
     return good;
 }
 
-/* The same bits as those of one call */
+/* The same bits as those of one call, but for older states of a window, which are those of the last call */
 static bool same_stream(struct trial *t, const struct stream *stream, size_t most)
 {
     if (memcmp(stream->y, t->base.y.data, trial_bytes(t, TENSOR_Y)) != 0)
         return violated(t, "calls of at most %zu tokens: y has other bits than that of one call", most);
-    for (int k = 0; k < inputs_compared(t->layer); k++)
-        if (memcmp(stream->states[k], t->base.cache[k].data, trial_cache_bytes(t, k)) != 0)
-            return violated(t, "calls of at most %zu tokens: %s has other bits than that of one call", most,
-                            layer_tensor_name(inputs_cache_of(t->layer, k)));
+    for (int k = 0; k < inputs_compared(t->layer); k++) {
+        const size_t each = trial_cache_bytes(t, k) / t->in->batch;
+        const bool windows = inputs_cache_of(t->layer, k) == TENSOR_STATE;
+        for (size_t b = 0; b < t->in->batch; b++)
+            if (memcmp((const char *)stream->states[k] + b * each, (const char *)t->base.cache[k].data + b * each,
+                       windows ? each / (size_t)t->layer->states : each) != 0)
+                return violated(t, "calls of at most %zu tokens: %s has other bits than that of one call", most,
+                                layer_tensor_name(inputs_cache_of(t->layer, k)));
+    }
     return true;
 }
 
@@ -146,6 +151,46 @@ static bool cuts_agree(struct trial *t)
     free(stream.states[0]);
     free(stream.states[1]);
     return good;
+}
+
+/* Tokens that are taken back and come once more: states are those of before, and give the same bits of y. */
+static bool tokens_come_back(struct trial *t)
+{
+    const size_t batch = t->in->batch, n = t->in->n, row = (size_t)t->layer->d_out;
+    const size_t most = min_size((size_t)t->layer->state_window, n);
+    struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
+    struct kernel_states states = {.batch = batch};
+    int32_t *const tokens = memory_get(batch, sizeof *tokens);
+    bool good = true, whole = true;
+    for (size_t b = 0; b < batch; b++)
+        whole = whole && inputs_keys(t->in, b) == n;
+    for (int k = 0; k < inputs_compared(t->layer); k++)
+        states.tensor[k] = stream.states[k] = memory_get(trial_cache_bytes(t, k), 1);
+    const size_t each = trial_cache_bytes(t, 0) / batch, one = each / (size_t)t->layer->states;
+    for (size_t back = 1; good && back <= most; back++) {
+        for (size_t b = 0; b < batch; b++)
+            tokens[b] = (int32_t)back;
+        for (int k = 0; k < inputs_compared(t->layer); k++)
+            memcpy(stream.states[k], t->base.cache[k].data, trial_cache_bytes(t, k));
+        good = t->kernel->call->state_back(&states, tokens) == KERNEL_OK;
+        for (size_t b = 0; good && b < batch; b++)
+            good = memcmp((char *)states.tensor[0] + b * each, (char *)t->base.cache[0].data + b * each + back * one,
+                          one) == 0;
+        if (!whole || layer_rounds_states(t->layer)) /* which the reference alone knows: compare_call() */
+            continue;
+        memcpy(stream.y, t->base.y.data, trial_bytes(t, TENSOR_Y));
+        for (size_t b = 0; b < batch; b++)
+            memset(stream.y + (b * n + n - back) * row, 0, back * row * sizeof *stream.y);
+        good = good && call_of_tokens(t, n - back, back, &stream) && same_stream(t, &stream, back);
+    }
+    tokens[0] = (int32_t)t->layer->state_window + 1;
+    good = good && t->kernel->call->state_back(&states, tokens) == KERNEL_LENGTH &&
+           t->kernel->call->state_back(&states, NULL) == KERNEL_NULL;
+    free(stream.y);
+    free(stream.states[0]);
+    free(stream.states[1]);
+    free(tokens);
+    return good || violated(t, "state_back: tokens that are taken back leave another state than that before them");
 }
 
 /* ---- what a number reaches ------------------------------------------------------------------------------------- */
@@ -187,13 +232,15 @@ static bool check_reach(struct trial *t, const struct spoiled *of, bool nan)
                             at / d_v % h_out, at % d_v, (double)now[at], (double)base[at]);
     }
     const size_t each = (size_t)layer->d_k * d_v * layer_tensor_size(layer, TENSOR_STATE);
-    for (size_t s = 0; s < t->in->batch * h_v; s++) {
+    const size_t states = h_v * (size_t)layer->states; /* of a sequence */
+    for (size_t s = 0; s < t->in->batch * states; s++) {
         const size_t head = of->tensor == TENSOR_K ? s % h_v * (size_t)layer->h_kv / h_v : s % h_v;
-        const bool own = of->tensor != TENSOR_Q && s / h_v == of->b && head == of->head;
+        const bool own = of->tensor != TENSOR_Q && s / states == of->b && head == of->head;
         if (!own && memcmp((const char *)t->now.cache[0].data + s * each,
                            (const char *)t->base.cache[0].data + s * each, each) != 0)
             return violated(t, "%s in %s of token %zu, head %zu changed another state, %zu of sequence %zu",
-                            nan ? "NaN" : "infinity", layer_tensor_name(of->tensor), of->t, of->head, s % h_v, s / h_v);
+                            nan ? "NaN" : "infinity", layer_tensor_name(of->tensor), of->t, of->head, s % h_v,
+                            s / states);
     }
     return true;
 }
@@ -208,7 +255,8 @@ static size_t draw_place(const struct trial *t, struct spoiled *of, struct rando
     size_t at = of->b;
     for (int axis = 1; axis < axes; axis++) {
         const bool tokens = axis == 1 && of->tensor != TENSOR_STATE;
-        const size_t extent = tokens ? inputs_keys(t->in, of->b) : (size_t)shape[axis];
+        const size_t extent = tokens ? inputs_keys(t->in, of->b)
+                            : axis == 1 ? (size_t)layer->h_v : (size_t)shape[axis]; /* of a window the state alone */
         index[axis] = random_bits(random) % extent;
         at = at * (size_t)shape[axis] + index[axis];
     }
@@ -384,6 +432,7 @@ bool states_hold(struct trial *t)
 {
     if (!layer_keeps_states(t->layer) || t->in->batch * t->in->n == 0)
         return true;
-    return cuts_agree(t) && (inputs_compared(t->layer) == 0 || moves_are_right(t)) &&
+    return cuts_agree(t) && (t->layer->state_window == 0 || tokens_come_back(t)) &&
+           (inputs_compared(t->layer) == 0 || moves_are_right(t)) &&
            (t->layer->projected ? numbers_stay(t) && ends_are_right(t) : rows_stay(t));
 }

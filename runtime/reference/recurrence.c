@@ -232,10 +232,15 @@ static void read_state(const struct state *s, size_t t)
     }
 }
 
-/* Errors of the state after the call: those of a column as a whole, for each of its numbers */
-static void keep_errors(const struct state *s)
+/* The state with the last `back` tokens of the call taken back, if that is one of the window's; and its errors, those
+ * of a column as a whole, for each of its numbers */
+static void keep_state(const struct state *s, size_t back)
 {
-    const size_t first = s->s * s->d_k * s->d_v;
+    const size_t first = (back * (size_t)s->of->layer->h_v + s->s) * s->d_k * s->d_v;
+    if (back > (size_t)s->of->layer->state_window)
+        return;
+    if (back > 0)
+        memcpy(s->of->state + first, s->numbers, s->d_k * s->d_v * sizeof *s->numbers);
     for (size_t at = 0; s->of->bounds && at < s->d_k * s->d_v; at++) {
         const struct column *const c = &s->error[at % s->d_v];
         s->of->state_error[first + at] = c->worst;
@@ -259,6 +264,7 @@ void recurrence_run(struct recurrence *of)
         s.gap_size = s.u + d_v;
         for (size_t j = 0; j < d_v; j++) /* a kernel may take subnormal numbers as 0 */
             error[j] = (struct column){.worst = sqrt((double)d_k) * of->phi};
+        keep_state(&s, of->tokens);
         for (size_t t = 0; t < of->tokens; t++) {
             read_token(&s, t);
             correct(&s, t);
@@ -266,8 +272,8 @@ void recurrence_run(struct recurrence *of)
                 carry_errors(&s, t);
             update(&s);
             read_state(&s, t);
+            keep_state(&s, of->tokens - 1 - t);
         }
-        keep_errors(&s);
     }
     free(work);
     free(error);

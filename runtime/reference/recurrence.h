@@ -41,7 +41,7 @@ struct recurrence {
     const float *skip;          /* [h_out]: times values it is added to outputs; NULL: nothing is */
     struct made out;            /* [tokens][h_out*d_v] */
     double *drawn;              /* of out's errors, as a random walk, where those of what is read are small */
-    double *state;              /* [h_v][d_k][d_v], before and after */
+    double *state;              /* [states][h_v][d_k][d_v], before and after */
     double *state_error, *state_drawn; /* after */
 };
 

@@ -130,6 +130,7 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
 {
     const size_t count = (size_t)s->layer->conv_taps, history = (size_t)s->layer->conv_history;
     const size_t all = (size_t)s->layer->conv_channels, columns = rows->columns, total = s->tokens + history;
+    const size_t older = history > 0 ? history - (count - 1) : 0; /* of a window of states, not read */
     const float *const w = inputs_floats(s->in, taps);
     const bool own = layer_is_convolution(s->layer), silu = !own || s->layer->activation == ACTIVATION_SILU;
     const float *const bias = inputs_floats(s->in, biases);
@@ -156,9 +157,9 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
             double sum = bias != NULL ? (double)bias[c] : 0, size = fabs(sum), moved = 0;
             for (size_t j = 0; j < count; j++) {
                 const double tap = (double)w[c * count + j];
-                sum += tap * value[t + j];
-                size += fabs(tap * value[t + j]);
-                moved += fabs(tap) * error[t + j] + s->rounding->phi * fabs(value[t + j]);
+                sum += tap * value[older + t + j];
+                size += fabs(tap * value[older + t + j]);
+                moved += fabs(tap) * error[older + t + j] + s->rounding->phi * fabs(value[older + t + j]);
             }
             const double off = moved + gamma_of(count + 1) * (size + moved) +
                                (double)(count + 1) * (s->rounding->omega + s->rounding->phi);

@@ -312,6 +312,104 @@ if has "the CMake package" cmake make && mkdir "$work/package" && cd "$work/pack
     check "and now nothing to do" generated 0
 fi
 
+# ---- models ----
+
+# What docs/build.md has indented after the line that begins with $1, and then a blank line
+page() { awk -v from="$1" 'on && /^    / { print substr($0, 5); seen = 1; next } on && seen { exit }
+    index($0, from) == 1 { on = 1 }' "$source/docs/build.md"; }
+embeds() { "$main" "my model/model.safetensors" | grep -x "a model: ok"; }
+# a model's folder, a program, and where it is built
+model_project() {
+    mkdir "$work/$1" && cd "$work/$1" && cp -R "$source/tests/models/imports/bert" "${2:-my model}" || return 1
+    cat >main.c <<'C'
+#include <stdio.h>
+#include <stdlib.h>
+#include "minilm_model.h"
+
+static _Alignas(64) unsigned char file[MINILM_MODEL_BYTES(1)], work[MINILM_MODEL_WORK_BYTES],
+        arena[MINILM_MODEL_ARENA_BYTES(1)], bytes[1 << 20];
+
+int main(int argc, char **argv)
+{
+    FILE *from = argc > 1 ? fopen(argv[1], "rb") : NULL;
+    const int32_t ids[3] = {1, 2, 3};
+    float mean[MINILM_D_MODEL];
+    minilm_model model;
+    minilm_model_shard shard = {bytes, from == NULL ? 0 : fread(bytes, 1, sizeof bytes, from)};
+    int error = minilm_model_pack(file, &shard, 1, NULL, 1, work);
+    error = error ? error : minilm_model_open(&model, file, sizeof file);
+    minilm_model_args args = {.ids = ids, .mean = mean, .batch = 1, .n = 3};
+    error = error ? error : minilm_model_run(&model, &args, arena);
+    printf("a model: %s\n", error ? minilm_model_strerror(error) : "ok");
+    return error != 0;
+}
+C
+}
+export CFLAGS="-O0 -DMINILM_LAYER_ONLY_ISA=MINILM_LAYER_ISA_SCALAR -DMINILM_POOLER_ONLY_ISA=MINILM_POOLER_ISA_SCALAR"
+for generator in Ninja "Unix Makefiles"; do
+    tool=make
+    [ "$generator" = Ninja ] && tool=ninja
+    has "a model by CMake, $generator" cmake $tool || continue
+    model_project "model-$tool" || exit 3
+    cat >CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.20)
+project(embed LANGUAGES C)
+find_package(attngen REQUIRED)
+attngen_add_model(minilm MODEL "my model" NAME minilm IMPORT --seq-len 8)
+add_executable(main main.c)
+target_link_libraries(main PRIVATE minilm)
+CMAKE
+    how=(cmake --build out --verbose) main=out/main
+    check "a model, $generator: configures" cmake -S . -B out -G "$generator" -DCMAKE_PREFIX_PATH="$package"
+    check "a model, $generator: builds" generated 1
+    check "a model, $generator: runs" embeds
+    check "a model, $generator: by its option" grep -q 'define MINILM_SEQ_LEN 8$' <(sed 's, /\*.*,,' out/attngen/minilm/minilm_model.h)
+    check "a model, $generator: nothing to do" generated 0
+    touch -d "1 minute" "my model/config.json"
+    check "a model, $generator: a key changes" eval 'sed -i "s/\"layer_norm_eps\": 1e-12/\"layer_norm_eps\": 1e-6/" "my model/config.json" &&
+        generated 1 && grep -q "norm_eps *= 1e-06" out/attngen/minilm/specs/*/minilm_layer.layer'
+    check "a model, $generator: and it runs" embeds
+    check "a model, $generator: nothing to do then" generated 0
+    check "a model, $generator: specs of the project" attngen import --specs "my model" -o specs --name minilm
+    sed -i 's/^attngen_add_model.*/attngen_add_model(minilm LAYERS specs\/minilm.layers)/' CMakeLists.txt
+    check "a model, $generator: are built" generated 1
+    check "a model, $generator: and run" embeds
+    sed -i 's/^norm_eps.*/norm_eps = 0.125/' specs/minilm_layer.layer
+    check "a model, $generator: a spec changes" generated 1
+    check "a model, $generator: and then nothing" generated 0
+done
+if has "refusals of attngen_add_model" cmake make && cd "$work/package"; then
+    add='find_package(attngen REQUIRED)'
+    check "neither model nor list" refuses "give MODEL" C "$add" 'attngen_add_model(t)'
+    check "both" refuses "give MODEL" C "$add" 'attngen_add_model(t MODEL a LAYERS b)'
+    check "a name for a list" refuses "the list of LAYERS has a name" C "$add" 'attngen_add_model(t LAYERS b NAME c)'
+    check "no list" refuses "there is no" C "$add" 'attngen_add_model(t LAYERS b)'
+    check "a model that cannot be imported" refuses "cannot be read" C "$add" 'attngen_add_model(t MODEL none)'
+    check "a folder that would be misread" refuses "rename what has it" C "$add" 'attngen_add_model(t MODEL "a|b")'
+    check "a word without a meaning" refuses 'what is "x"' C "$add" 'attngen_add_model(t x MODEL a)'
+fi
+if has "a model by Make" make && model_project model-make-page all-MiniLM-L6-v2; then
+    page "A model's files depend" >Makefile
+    how=(make) main=out/main
+    check "a model, Make: builds" generated 1
+    check "a model, Make: runs" eval '"$main" all-MiniLM-L6-v2/model.safetensors | grep -x "a model: ok"'
+    check "a model, Make: nothing to do" generated 0
+    touch -d "1 minute" all-MiniLM-L6-v2/model.safetensors
+    check "a model, Make: its weights changed" eval 'generated 1; touch -d "1 minute ago" all-MiniLM-L6-v2/*'
+fi
+if has "a model by Meson" meson ninja && model_project model-meson; then
+    page "Of a model Meson" >meson.build
+    check "a model, Meson: specs" attngen import --specs "my model" -o specs --name minilm
+    check "a model, Meson: configures" meson setup out
+    how=(meson compile -C out --verbose) main=out/main
+    check "a model, Meson: builds" generated 1
+    check "a model, Meson: runs" embeds
+    check "a model, Meson: nothing to do" generated 0
+    touch specs/minilm_layer.layer
+    check "a model, Meson: a spec was touched" generated 1
+fi
+export CFLAGS="-O0 -DAVERAGE_ONLY_ISA=AVERAGE_ISA_SCALAR"
+
 # ---- pkg-config ----
 
 if has "pkg-config" pkg-config; then

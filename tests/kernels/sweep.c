@@ -110,7 +110,7 @@ struct draft {
 };
 #define NOTHING_DRAWN \
     .window_left = -1, .window_right = -1, .rel_left = -1, .rel_right = -1, .conv_taps = -1, \
-    .out_norm_groups = -1, .scale = NAN
+    .out_norm_groups = -1, .state_window = -1, .scale = NAN
 
 static const struct {
     unsigned bit;
@@ -536,6 +536,7 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->d_k = near_edge(dice, 130);
     d->d_v = chance(dice, 0.3) ? 0 : near_edge(dice, 170);
     d->exact_chunks = chance(dice, 0.3) ? "true" : NULL;
+    d->state_window = chance(dice, 0.25) ? between(dice, 0, 6) : -1;
     if (given)
         return;
     d->d_model = near_edge(dice, 130);
@@ -1250,7 +1251,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
     F("recurrent, bias", is(d->layer, "recurrent") && d->bias) F("bias of convolution", d->conv_bias) F("skip", d->skip) \
     F("dt_values", d->dt_values) F("dt_min", d->dt_min > 0) F("dt_max", d->dt_max > 0) \
-    F("decay_rank", d->decay_rank > 0) F("gate_rank", d->gate_rank > 0) F("gate, then norm", d->norm_before_gate) F("out_norm_groups", d->out_norm_groups > 0) \
+    F("state_window", d->state_window > 0) F("decay_rank", d->decay_rank > 0) F("gate_rank", d->gate_rank > 0) F("gate, then norm", d->norm_before_gate) F("out_norm_groups", d->out_norm_groups > 0) \
     F("convolution of x", is(d->layer, "conv")) F("convolution, padding", is(d->layer, "conv") && d->pad_rows) \
     F("convolution of many taps", is(d->layer, "conv") && d->conv_taps > 8) \
     F("layer ffn", is(d->layer, "ffn")) F("layer linear", is(d->layer, "linear")) \

@@ -52,6 +52,8 @@ touch -d 2001-01-01 ruled/llama.layers
 check "also of the list" eval 'make -rf rules ruled/llama.layers 2>&1 | grep -qx "again ruled/llama.layers"'
 check "the model's rule names all specs" eval '"$attngen" model bert/bert.layers -o bert_r --isa scalar --deps bert.d &&
     grep -qx "bert_r/bert_model.c bert_r/bert_model.h: bert/bert.layers bert/bert_layer.layer bert/bert_pooler.layer" bert.d'
+check "and so does each pair's" grep -qx "bert_r/bert_pooler.c bert_r/bert_pooler.h: bert/bert.layers bert/bert_layer.layer \
+bert/bert_pooler.layer" bert.d
 check "another name" eval '"$attngen" import --specs "$models/bert" -o named --name minilm && diff <(sed "s/bert_\([lp]\)/minilm_\1/
     s/^name *= bert$/name    = minilm/" bert/bert.layers) named/minilm.layers && test -f named/minilm_layer.layer'
 check "into the current folder" eval '(mkdir here && cd here && "$attngen" import --specs "$models/bert" && test -f bert.layers)'
@@ -141,6 +143,12 @@ says_line 'seq_len +=.* 12 .*' uncut/bert_layer.layer
 model bert && mkdir m/1_Pooling && echo "[$first, $pooling]" >m/modules.json && echo "$cls" >m/1_Pooling/config.json
 check "the rules name the files of modules" eval '"$attngen" import m -o pooled --isa scalar --deps pooled.d &&
     grep -q "m/modules.json.* m/1_Pooling/config.json" pooled.d'
+model bert && echo '{"eos_token_id": 3}' >m/generation_config.json &&
+    echo '{}' | tee m/sentence_bert_config.json >m/config_sentence_transformers.json
+check "and all else that is read" "$attngen" import m -o read --isa scalar --deps read.d
+for file in generation_config.json sentence_bert_config.json config_sentence_transformers.json model.safetensors; do
+    check "which is $file" grep -q "^read/bert_layer.c .* m/$file" read.d
+done
 
 # wrong MODEL SED TEXT: the model with its config changed so
 wrong() {

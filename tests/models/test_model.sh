@@ -169,8 +169,15 @@ if command -v tcc >/dev/null; then
     CC=tcc check "examples/gpt2 builds with tcc" example gpt2 gpt2 "$work/example_tcc" CC=tcc CFLAGS=
     echo 3 4 5 6 | "$work/example_tcc/generate" "$root/tests/models/imports/gpt2/model.safetensors" 4 >"$work/text" 2>"$log"
     check "and says the same" cmp "$work/text" "$work/four"
+    for name in serve_llama serve_qwen3_5_text; do
+        check "$name builds with tcc" tcc -D_GNU_SOURCE -DNAME=$name -DPREFIX=${name^^} \
+            -DHEADER="\"${name}_model.h\"" $([ $name = serve_llama ] || echo -DWITH_STATES) -I"$work/$name" \
+            -o "$work/tcc" tests/models/serving_program.c "$work/$name/$name"_*.c -lm
+        check "and runs" eval '"$work/tcc" none tests/models/imports/${name#serve_}/*.safetensors >"$log" && ! grep "^not" "$log" &&
+            test "$(grep -c "^ok" "$log")" -gt 40'
+    done
 else
-    skip "a model with tcc: it is not here" 2
+    skip "a model with tcc: it is not here" 6
 fi
 check "examples/llama builds" example llama llama_bias "$work/example_llama"
 generate() { "$work/example_llama/generate" "$work/example_llama/llama.packed" "$@" 2>"$work/error"; }
@@ -183,6 +190,43 @@ printf '3 4 5 6\n7\n8 9\n' | generate 5 >"$work/together"
 result $? "it generates for three prompts"
 for prompt in '3 4 5 6' 7 '8 9'; do echo "$prompt" | generate 5; done >"$work/alone"
 check "which have the same tokens alone" cmp "$work/alone" "$work/together"
+
+# examples/bge: a folder with modules and a reranker
+mkdir -p "$work/bge/1_Pooling" && cp "$checkpoint"/* "$work/bge" && echo '{"pooling_mode_cls_token": true}' >"$work/bge/1_Pooling/config.json"
+echo '[{"path": "", "type": "a.Transformer"}, {"path": "1_Pooling", "type": "a.Pooling"}, {"path": "2", "type": "a.Normalize"}]' \
+    >"$work/bge/modules.json"
+check "examples/bge builds" make -s -C examples/bge ATTNGEN="$ATTNGEN" OUT="$work/example_bge" MODEL="$work/bge" IMPORT="--isa scalar" \
+    RERANKER="$root/tests/models/imports/roberta_classes" CFLAGS="-O0 -Wpedantic -Werror" all
+bge() { "$work/example_bge/bge" "$@" >"$work/text" 2>"$work/error"; }
+printf '2 3 4\n2 5 6 7 8\n9\n2 3 4\n' >"$work/texts"
+bge embed "$work/bge/model.safetensors" <"$work/texts"
+result $? "it embeds texts"
+check "all but one unlike the first" test "$(grep -c 'cosine 1.0000' "$work/text")" -eq 2
+check "in their order" test "$(cut -d: -f1 "$work/text" | tr -d '\n')" = 0123
+bge rerank tests/models/imports/roberta_classes/model.safetensors <"$work/texts"
+result $? "it ranks them"
+check "the best one first, of equal ones each" eval 'sort -k3,3gr -s "$work/text" | cut -d" " -f3 | cmp - <(cut -d" " -f3 "$work/text") &&
+    test "$(cut -d" " -f3 "$work/text" | uniq | wc -l)" -eq 3'
+echo '2 three' | bge embed "$work/bge/model.safetensors"
+check "a word is no id" grep -q 'three is no id of a token' "$work/error"
+
+# examples/chat: what is drawn does not depend on places and threads
+many() { # OUT MODEL FLAGS: chat's answers to prompts that are more than its places, sorted
+    make -s -C examples/chat ATTNGEN="$ATTNGEN" ATTNRUN="$ATTNRUN" OUT="$work/$1" MODEL="$root/tests/models/imports/$2" ISA=scalar \
+        CFLAGS="-O0 -Wpedantic -Werror $3" all >"$log" 2>&1 || return 1
+    printf '%s\n' '3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 3 4 5 6' 7 '8 9' '1 5 9 3' '' '4 4 4 4 4 4' '11 12' |
+        "$work/$1/chat" "$work/$1/chat.packed" 12 0.9 10 0.95 7 2>"$work/error" | sort
+}
+many chat_four llama "" >"$work/four"
+result "${PIPESTATUS[0]}" "examples/chat serves four at once, on two threads"
+check "six answers" test "$(grep -c ': [0-9]' "$work/four")" -eq 6
+check "with the ends of the checkpoint" eval '! grep " 2 " "$work/four"'
+check "one place and one thread give the same" cmp <(many chat_one llama "-DPLACES=1 -DTHREADS=1") "$work/four"
+check "so do two places, under a tool that sees races" cmp <(many chat_two llama "-DPLACES=2 -fsanitize=thread -g1") "$work/four"
+check "of a model with states too" cmp <(many chat_states qwen3_5_text "") <(many chat_alone qwen3_5_text "-DPLACES=1 -DTHREADS=1")
+check "which says something" grep -q '^0: [0-9]' <(many chat_states qwen3_5_text "")
+seq 30 | sed 's/.*/5/' | tr '\n' ' ' | "$work/chat_one/chat" "$work/chat_one/chat.packed" 12 1 0 1 7 2>"$work/error"
+check "a prompt that is too long is an error" grep -q 'prompt 0: too long for 40 tokens' "$work/error"
 
 # refused, by name, and nothing is written
 refuses() { # TEXT FILE: attngen model ends with 2, says so, and writes nothing

@@ -327,6 +327,7 @@ static const struct {
     {"out_gate", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "none", "silu"},
     {"=out_norm_eps", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9;out_gate=silu", "1e-6", "1e-5"},
     {"=beta_scale", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "1", "2"},
+    {"state_window", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9", "0", "4"},
     {"=conv_bias", "layer=recurrent;d_model=8;h=2;d_k=8;conv_taps=4;seq_len=9", "false", "true"},
     {"=norm_before_gate", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9;out_gate=silu", "true", "false"},
     {"=out_norm_groups", "layer=recurrent;d_model=8;h=2;d_k=8;seq_len=9;out_gate=silu", "0", "2"},
