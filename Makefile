@@ -22,7 +22,7 @@ docdir   ?= $(datadir)/doc/attngen
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all help lint deps deps-test deps-peers test test-programs test-targets test-avx512 test-avxvnni test-amx test-compilers \
-        test-vectors test-mutants test-emitted test-keys test-drawn same sweep fuzz fuzzers bare demo \
+        test-vectors test-mutants test-emitted test-portable test-keys test-drawn same sweep fuzz fuzzers bare demo \
         install clean
 
 # The name under which this system's pkg-config knows Lua 5.4; empty if it does not. Asked for once, but not before a
@@ -69,6 +69,7 @@ help:
 	@echo 'make test       every test'
 	@echo 'make test-vectors, test-mutants, test-emitted  everything with everything (test: variants, levels and instruction'
 	@echo '                sets by turns), JOBS=2 at a time'
+	@echo 'make test-portable  exact = portable: each drawn layer by every compiler and on every emulated machine'
 	@echo 'make test-compilers  gcc 11 and 12, clang 14 and 19: each level, standard and LTO with each (test has a sample)'
 	@echo 'make test-keys  import beside transformers: every key of config.json off its default; PYTHON= one that has the package'
 	@echo '                (KEYS_FAMILIES="bert t5" of them; some 20 minutes)'
@@ -270,6 +271,11 @@ test-vectors test-mutants test-emitted: test-%: all
 	    BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' \
 	        tests/$$test.sh all || exit; \
 	done
+
+# layers with exact = portable by every compiler, on every emulated machine; 10^9 multiply-adds; `make test` does a few
+test-portable: all
+	@BUILD='$(BUILD)' ATTNGEN='$(BUILD)/attngen' ATTNRUN='$(BUILD)/attnrun' CC='$(CC)' JOBS='$(JOBS)' EVERYTHING=1 \
+	    tests/kernels/test_portable.sh
 
 # every key of config.json of every family and class off its default, beside transformers; needs tests/models/requirements.txt
 test-keys: $(BUILD)/attngen

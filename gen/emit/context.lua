@@ -96,6 +96,11 @@ function helpers.dt_text(x, least, most)
 end
 function helpers.some(n, thing, things) return n .. " " .. (n == 1 and thing or things or thing .. "s") end
 
+-- The larger of m, a maximum so far, and a score. portable: NaN is no score, so the order of scores does not matter.
+function helpers.larger(portable, m, score)
+    return portable and ("vec_max(%s, %s)"):format(score, m) or ("vec_max(%s, %s)"):format(m, score)
+end
+
 -- For #if: whether a set that has fast products is compiled
 function helpers.fast_sets(plans)
     local sets = {}

@@ -106,6 +106,7 @@ struct plan_isa {
     struct layout layouts[LAYOUTS]; /* not for templates, which see `at` and `stride` of each */
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
     int64_t norm_sums;   /* side by side over a row of a block's norm, as each addition waits for the one before */
+    int64_t open_keys, open_keys_single; /* first scores, of which m is the largest, unless a mask hides some */
     bool peeks;          /* scores fall with the distance: the nearest keys are met first, for the largest score */
     bool masked_apart;   /* keys that masks may hide take another text of the softmax than those that all see */
     bool halves;             /* something is read by halves of vectors */

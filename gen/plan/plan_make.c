@@ -29,6 +29,27 @@ static void make_small(struct plan_request *request)
     plan_request_add(request, &choices);
 }
 
+/* exact = portable fixes what bits depend on; where a term may lift scores, m is the largest of all. */
+static const enum plan_key fixed_keys[] = {PLAN_FOLD, PLAN_SOFTMAX, PLAN_PRODUCT_KIND, PLAN_EXACT_CHUNKS};
+
+static void make_portable(struct plan_request *request, const struct layer *layer)
+{
+    const bool rises = score_lifts(layer) || score_falls(layer);
+    request->value[PLAN_FOLD] = PLAN_OFF;
+    request->value[PLAN_SOFTMAX] = rises ? PLAN_TWO_PASS : PLAN_ONE_PASS;
+    request->value[PLAN_PRODUCT_KIND] = PLAN_CLASSICAL;
+    request->value[PLAN_EXACT_CHUNKS] = PLAN_ON;
+}
+
+/* A key of the spec that would change bits */
+static void refuse_fixed(enum plan_key key, const char *place, struct diag *diag)
+{
+    for (size_t i = 0; i < sizeof fixed_keys / sizeof *fixed_keys; i++)
+        if (key == fixed_keys[i])
+            diag_error(diag, place, "%s is given, but bits depend on it, and exact = portable decides it; leave out "
+                       "one of the two", plan_key_name(key));
+}
+
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
  * attention reads next. */
 static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
@@ -124,7 +145,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->input = layer_norms_first(layer) ? LAYOUT_NORMED : LAYOUT_X;
     if (layer_attends(layer))
         plan_after_steps(p, layer, request);
-    p->peeks = p->at_once && score_falls(layer) && score_placed(layer);
+    p->peeks = p->at_once && score_falls(layer) && score_placed(layer) && !layer->portable;
     p->masked_apart = score_hooked(layer) && score_lifts(layer) && !score_falls(layer);
     p->norm_sums = max(1, min(NORM_SUMS, layer->d_model / p->lanes));
     place_packed(p, layer);
@@ -155,6 +176,8 @@ static void plan_isa(struct plan_isa *p, const struct isa *isa, const struct lay
     p->request = request;
     if (request_is_small(&request))
         make_small(&request);
+    if (layer->portable)
+        make_portable(&request, layer);
     plan_one(p, isa, layer, &request);
 }
 
@@ -271,6 +294,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         const enum plan_key key = plan_key_find(option->key, option->place, diag);
         if (key < PLAN_KEYS)
             plan_value_read(&spec, key, option->value, option->place, diag);
+        if (layer->portable)
+            refuse_fixed(key, option->place, diag);
     }
     refuse_numbers(layer, diag);
     if (diag->errors > before)
@@ -284,6 +309,8 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
     struct plan_request common = spec;
     if (file != NULL)
         plan_request_add(&common, &file->common);
+    if (layer->portable)
+        make_portable(&common, layer);
     plan->fold = plan_fold(layer, &common);
     const bool may = layer_reads_digits(layer) && !request_asks(&common, PLAN_TYPICAL_N);
     for (size_t i = 0; i < isa_count; i++) {

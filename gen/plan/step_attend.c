@@ -88,7 +88,7 @@ static void plan_few(struct plan_isa *p, const struct layer *layer, const struct
     for (int i = 0; i < SCORE_TERMS; i++)
         plain = plain && !(score_terms[i].place == SCORE_TILES && score_has(layer, (enum score_name)i));
     p->few.keys = FEW_KEYS * p->lanes;
-    if (!other || layer_has_cache(layer) || layer->train || request_is_small(request) || !plain ||
+    if (!other || layer_has_cache(layer) || layer->train || layer->portable || request_is_small(request) || !plain ||
         layer->source_len < p->few.keys || p->fold->d_score < p->lanes || p->fold->d_value < p->lanes)
         return;
     p->few.values = FEW_VALUES;
@@ -163,6 +163,8 @@ void plan_shape(struct plan_isa *p, const struct layer *layer, const struct plan
     const int64_t of_words = max(1, (isa->registers - taken - p->vecs - 1) / p->vecs);
     p->rows = min(request_or(request, PLAN_SCORE_ROWS, apart), min(rows, of_words));
     p->rows_single = p->vecs == 1 ? p->rows : min(min(rows_single, isa->registers - taken - 2), apart);
+    p->open_keys = layer->portable ? 1 : p->rows;
+    p->open_keys_single = layer->portable ? 1 : p->rows_single;
     p->at_once = !request_is_small(request) && layer->scores <= SCORES_WEIGHTS; /* others are written out before */
     int64_t (*const part)(int64_t, int64_t) = request_is_small(request) ? one_height : near_equal;
     const bool sums = p->rounds_values; /* of whole numbers */
@@ -334,10 +336,10 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
     const struct plan_isa *p = m->plan;
     struct work *w = &m->work[EXPECT_EXPONENTIAL];
     const double vectors = times * (double)keys * (double)s->vecs;
-    const int64_t rows = s->vecs == p->vecs ? p->rows : p->rows_single;
+    const int64_t open_keys = s->vecs == p->vecs ? p->open_keys : p->open_keys_single;
     if ((open || score_falls(m->layer)) && !s->masked && p->at_once) {
-        /* one register tile first, stored: its maxima become the reference scores */
-        const int64_t done = min(keys, rows);
+        /* the first scores are stored: their maxima become the reference scores */
+        const int64_t done = min(keys, open_keys);
         count_scores(m, s->vecs, done, times);
         w->operations += (1 + FIRST_OPERATIONS) * times * (double)done * (double)s->vecs;
         w->loads += 2 * times * (double)done * (double)s->vecs;

@@ -6,7 +6,7 @@
  * out is 0, and a plan depends on the key. docs/spec.md has a line for each key.
  */
 KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL)
-KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL,
+KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL, .unportable = "layer = attention",
     .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, NULL}, {"linear", LAYER_LINEAR, NULL},
               {"recurrent", LAYER_RECURRENT, "linear_attention gated_delta_net"},
               {"conv", LAYER_CONV, "conv1d causal_conv causal_conv1d depthwise CausalConvWithState"}})
@@ -75,7 +75,7 @@ KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = has_given_width, .ste
     .nicknames = {{"head_dim d_kv head_size d_head dim_head qk_head_dim v_head_dim", " and 'd_v'"}})
 KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V", .of = OF_HEADS)
 KEY(KV_RANK, kv_rank, SIZE, FIELD(latent.rank), .steers = STEERS_ALWAYS, .context = "KV_RANK",
-    .untrained = "no kv_rank", .nicknames = {{"kv_lora_rank", ""}})
+    .untrained = "no kv_rank", .unportable = "no kv_rank", .nicknames = {{"kv_lora_rank", ""}})
 KEY(Q_RANK, q_rank, SIZE, FIELD(latent.q_rank), .steers = STEERS_ALWAYS, .context = "Q_RANK", .has_meaning = is_latent,
     .idle = "only latent attention has it; leave it out, or give kv_rank", .nicknames = {{"q_lora_rank", ""}})
 KEY(INPUT, input, WORD, .steers = STEERS_ALWAYS, .untrained = "input = shared or split", .of = OF_HEADS,
@@ -97,7 +97,7 @@ KEY(SOURCE_LEN, source_len, SIZE, FIELD(source_len), .from = {KEY_CACHE_LEN, KEY
 KEY(SOURCE_KEPT, source_kept, SWITCH, FIELD(source_kept), .context = "SOURCE_KEPT",
     .untrained = "source_kept = false", .has_meaning = is_cross, .restated = true,
     .idle = "only attention = cross has keys and values of a source to keep; leave it out, or write attention = cross")
-KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none",
+KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none", .unportable = "cache = none",
     .words = {{"none", CACHE_NONE, NULL}, {"rows", CACHE_ROWS, "true static dynamic"},
               {"ring", CACHE_RING, "sliding sliding_window rolling"}, {"paged", CACHE_PAGED, NULL}},
     .nicknames = {{"use_cache past_key_values kv_cache", ""}})
@@ -147,7 +147,7 @@ KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS",
     .of = OF_ATTENTION | OF_LINEAR | OF_STATES, .has_meaning = has_biases, .idle = KEY_IS_BROUGHT,
     .elsewhere = "the matrices of layer = ffn are those of the feed-forward; write ffn_bias",
     .nicknames = {{"attention_bias qkv_bias use_bias add_bias_linear", ""}})
-KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS,
+KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS, .unportable = "qk_norm = none",
     .words = {{"none", NORM_NONE, NULL}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm true"},
               {"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"l2", NORM_L2, NULL},
               {"rms_all", NORM_RMS_ALL, NULL}, {"l2_sum", NORM_L2_SUM, NULL}},
@@ -220,18 +220,19 @@ KEY(REL_DISTANCE, rel_distance, SIZE, FIELD(rel_distance), .absent = 128, .steer
     .nicknames = {{"relative_attention_max_distance", ", with relative = t5"}})
 KEY(REL_LEFT, rel_left, COUNT, FIELD(rel_left), OF_TABLE)
 KEY(REL_RIGHT, rel_right, COUNT, FIELD(rel_right), OF_TABLE)
-KEY(SCORE, score, EXPRESSION, .untrained = "no score", .nicknames = {{"score_mod", ""}})
-KEY(VISIBLE, visible, EXPRESSION, .nicknames = {{"mask_mod block_mask", ""}})
+KEY(SCORE, score, EXPRESSION, .untrained = "no score", .unportable = "no score", .nicknames = {{"score_mod", ""}})
+KEY(VISIBLE, visible, EXPRESSION, .unportable = "no visible", .nicknames = {{"mask_mod block_mask", ""}})
 KEY(SINK, sink, SWITCH, FIELD(sink), .context = "SINK", .nicknames = {{"attention_sinks", ""}})
 KEY(SCORES, scores, WORD, FIELD(scores), .steers = STEERS_ALWAYS,
     .words = {{"false", SCORES_NONE, NULL}, {"true", SCORES_WEIGHTS, NULL}, {"raw", SCORES_RAW, NULL},
               {"capped", SCORES_CAPPED, NULL}, {"biased", SCORES_BIASED, NULL}, {"weights", SCORES_WEIGHTS, NULL}},
     .nicknames = {{"qk_matmul_output_mode output_attentions need_weights", ""}})
 KEY(LSE, lse, SWITCH, FIELD(lse), .context = "LSE")
-KEY(TRAIN, train, SWITCH, FIELD(train), .context = "TRAIN")
+KEY(TRAIN, train, SWITCH, FIELD(train), .unportable = "train = false", .context = "TRAIN")
 KEY(DROPOUT, dropout, SHARE, FIELD(dropout), .steers = STEERS_IF_ANY,
     .nicknames = {{"attention_dropout attn_pdrop attention_probs_dropout_prob dropout_p", ", with train = true"}})
-KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_HEADS | OF_FFN,
+KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none",
+    .unportable = "block = none", .of = OF_HEADS | OF_FFN,
     .elsewhere = "layer = linear adds nothing to x; leave it out, or write norm = layer or rms for a norm before it",
     .words = {{"none", BLOCK_NONE, NULL}, {"post", BLOCK_POST, "post_norm postnorm true"},
               {"outputs", BLOCK_OUTPUTS, "res_post_norm reordered_norm"},
@@ -274,12 +275,16 @@ KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR | OF_CONV,
 KEY(WEIGHT_LAYOUT, weight_layout, WORD, FIELD(out_in), .steers = STEERS_NOTHING, .context = "OUT_IN", .of = OF_ROWS,
     .words = {{"in_out", false, "tensorflow jax keras"}, {"out_in", true, "torch pytorch"}})
 KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ROWS, .untrained = "weight_type = f32",
+    .unportable = "weight_type = f32",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
     .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})
 KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF_WEIGHTS,
-    .untrained = "precision = f32",
+    .untrained = "precision = f32", .unportable = "precision = f32",
     .words = {{"f32", PRECISION_F32, F32_TOO}, {"i16", PRECISION_I16, I16_TOO}, {"i8", PRECISION_I8, I8_TOO},
               {"bf16", PRECISION_BF16, BF16_TOO}})
 KEY(TENSOR_TYPE, tensor_type, WORD, FIELD(tensor_type), .of = OF_WEIGHTS, .untrained = "tensor_type = f32",
+    .unportable = "tensor_type = f32",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO}})
+KEY(EXACT, exact, WORD, FIELD(portable), .context = "PORTABLE", .of = OF_ALL,
+    .words = {{"bound", false, NULL}, {"portable", true, "deterministic reproducible bitwise"}})

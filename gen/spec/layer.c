@@ -69,7 +69,8 @@ bool layer_depth_pays(const struct layer *layer, bool pairs, int64_t depth)
 bool layer_exact_chunks(const struct layer *layer)
 {
     const char *exact = option_of(layer, "plan.exact_chunks");
-    return (layer_has_cache(layer) || layer_is_recurrent(layer)) && exact != NULL && strcmp(exact, "true") == 0;
+    return (layer_has_cache(layer) || layer_is_recurrent(layer)) &&
+           (layer->portable || (exact != NULL && strcmp(exact, "true") == 0));
 }
 
 bool layer_takes_pairs(const struct layer *layer)

@@ -123,6 +123,7 @@ struct layer {
     bool d_k_given, d_v_given; /* given in the spec, not derived from width */
     bool split;    /* input = split */
     bool projected;   /* input = projected: a call brings q, k and v, and n and m are independent */
+    bool portable;    /* exact = portable: the same bits on every set, by every compiler, in any call */
     bool heads_first; /* heads = first: their axis is before that of tokens */
     enum layer_offset offset; /* what is added to a query's row to make its position */
     enum layer_cache cache; /* keys and values of earlier tokens, the caller's */

@@ -599,6 +599,22 @@ static void check_training(struct spec *spec)
               "dropout = %.9g is for training only; write train = true, or leave out dropout", spec->real[KEY_DROPOUT]);
 }
 
+/* Sums of every step need one order on all sets; a key whose steps lack it says so in its row. */
+static void check_portable(struct spec *spec)
+{
+    for (enum key key = 0; spec->value[KEY_EXACT] == 1 && key < KEY_COUNT; key++)
+        if (key_rows[key].unportable != NULL && !spec->bad[key] && spec->differs[key])
+            wrong(spec, key, "%s = %s has not the same bits on every instruction set yet, and exact = portable needs "
+                  "them; write %s, or leave out exact", key_rows[key].name, spec->given[key].value,
+                  key_rows[key].unportable);
+    const int64_t shown = value_of(spec, KEY_SCORES);
+    refuse_if(spec, whole(spec, KEY_EXACT) == 1 && (shown == SCORES_RAW || shown == SCORES_CAPPED), KEY_SCORES,
+              "scores = %s shows scores of keys that a query does not see, as far as a set computes them, and exact = "
+              "portable needs the same bits; write scores = weights or biased, or leave out exact",
+              key_word(KEY_SCORES, shown));
+    spec->bad_read = false;
+}
+
 /* ---- all of them ----------------------------------------------------------------------------------------- */
 
 #define ROW_RULES {check_masks, check_rows, check_norm, check_ffn, check_types}
@@ -615,6 +631,7 @@ void spec_rules(struct spec *spec)
         [LAYER_CONV] = {check_convolution, check_states}};
     check_kind_keys(spec);
     check_idle_keys(spec);
+    check_portable(spec);
     for (size_t i = 0; !spec->bad[KEY_LAYER] && rules[spec->value[KEY_LAYER]][i] != NULL; i++) {
         spec->bad_read = false;
         rules[spec->value[KEY_LAYER]][i](spec);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* attnrun run: a layer on the tensors of a file, by a kernel or by the reference. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,6 +291,25 @@ static void print_comparison(const char *who, enum layer_tensor tensor, const st
     printf(" is %.9g; the file has %.9g; %zu of %zu elements miss\n", c->actual, c->expected, c->misses, c->elements);
 }
 
+/* Of y, attn, lse and the parts of a cache */
+static uint64_t digest_of(const struct job *job)
+{
+    const struct call *call = &job->call;
+    const struct { enum layer_tensor tensor; const void *data; size_t bytes; } outputs[] = {
+        {TENSOR_Y, call->y, call->y_bytes}, {TENSOR_ATTN, call->attn, call->attn_bytes},
+        {TENSOR_LSE, call->lse, call->lse_bytes}};
+    uint64_t digest = DIGEST_OF_NOTHING;
+    for (int i = 0; i < 3; i++) {
+        const enum tensor_element type = layer_tensor_element(call->layer, outputs[i].tensor);
+        digest = element_digest(digest, type, outputs[i].data, outputs[i].bytes / element_size(type));
+    }
+    for (int part = 0; part < inputs_cache_parts(call->layer); part++) {
+        const enum tensor_element type = layer_tensor_element(call->layer, inputs_cache_of(call->layer, part));
+        digest = element_digest(digest, type, call->cache[part], call->cache_bytes[part] / element_size(type));
+    }
+    return digest;
+}
+
 static void compare_outputs(struct job *job, const char *who)
 {
     struct comparison y = {0}, attn = {0}, lse = {0};
@@ -319,6 +339,8 @@ static void compare_outputs(struct job *job, const char *who)
     job->missed = job->missed || y.misses + attn.misses + lse.misses > 0 ||
                   y.unbounded + attn.unbounded + lse.unbounded > 0;
     compare_gradients(job, who);
+    if (job->options->digest)
+        printf("%016" PRIx64 " %s %s\n", digest_of(job), job->call.layer->name, who);
     if (!any_given(job) && !any_gradient_given(job))
         printf("%s: computed\n", who);
 }

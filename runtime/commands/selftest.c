@@ -634,6 +634,7 @@ static bool is_plain(const struct selftest *s) { return !has_short(s) && !layer_
 static bool has_past(const struct selftest *s) { return layer_has_cache(s->layer); }
 static bool has_scales(const struct selftest *s) { return layer_scales_cache(s->layer); }
 static bool has_weight(const struct selftest *s) { return first_of(s, TENSOR_WEIGHT) < TENSOR_COUNT; }
+static bool is_portable(const struct selftest *s) { return s->layer->portable; }
 static bool has_lengths(const struct selftest *s) { return has(s, TENSOR_LENGTHS); }
 
 /* The type of two bytes of outputs that are no cache, or of all of them */
@@ -663,6 +664,7 @@ static const struct condition {
     {"pairs", has_pairs}, {"f16", has_f16},     {"bf16", has_bf16},     {"both", has_both},
     {"short", has_short}, {"plain", is_plain},  {"cache", has_cache},   {"scales", has_scales},
     {"weight", has_weight}, {"past", has_past}, {"lengths", has_lengths},
+    {"portable", is_portable},
 };
 
 #define WORD_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789"

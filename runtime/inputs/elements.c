@@ -73,3 +73,18 @@ void element_put(enum tensor_element type, void *data, size_t at, double number)
     else
         ((uint16_t *)data)[at] = bits_of(type, nearest);
 }
+
+uint64_t element_digest(uint64_t digest, enum tensor_element type, const void *data, size_t count)
+{
+    static const uint32_t nan[] = {[TENSOR_F32] = 0x7fc00000, [TENSOR_BF16] = 0x7fc0, [TENSOR_F16] = 0x7e00};
+    const size_t size = element_size(type);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t word = size == 4 ? ((const uint32_t *)data)[i]
+                      : size == 2 ? ((const uint16_t *)data)[i] : ((const unsigned char *)data)[i];
+        if (size > 1 && isnan(element_number(type, data, i)))
+            word = nan[type];
+        for (size_t byte = 0; byte < size; byte++, word >>= 8)
+            digest = (digest ^ (word & 0xff)) * UINT64_C(0x100000001b3);
+    }
+    return digest;
+}

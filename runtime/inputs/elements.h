@@ -15,6 +15,10 @@ double element_number(enum tensor_element type, const void *data, size_t at);
 void element_put(enum tensor_element type, void *data, size_t at, double number);
 /* The nearest number of `bits` significant bits that is a multiple of 2^lowest, ties to even */
 double element_nearest(double number, int bits, int lowest);
+/* A digest continued by `count` numbers, each as a little-endian word: FNV-1a of 64 bits, byte by byte, NaN being one
+ * word whatever its bits are. It begins with DIGEST_OF_NOTHING. */
+#define DIGEST_OF_NOTHING UINT64_C(0xcbf29ce484222325)
+uint64_t element_digest(uint64_t digest, enum tensor_element type, const void *data, size_t count);
 /* The number that element_put() would write; for f32 the number itself */
 double element_rounded(enum tensor_element type, double number);
 

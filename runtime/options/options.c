@@ -162,6 +162,8 @@ static const struct option_row rows[] = {
      .help = "one JSON object a line"},
     {.name = "against", .argument = "f32", .kind = OPTION_WORD, .field = FIELD(against), .commands = COMMAND_CHECK,
      .help = "also print what the layer's number types cost: how far y is from that of the same layer in f32"},
+    {.name = "digest", .kind = OPTION_FLAG, .field = FIELD(digest), .commands = COMMAND_CHECK | COMMAND_RUN,
+     .help = "also print a digest of y, attn, lse and a cache: with exact = portable it is the same on every machine"},
     {.name = "quiet", .kind = OPTION_FLAG, .field = FIELD(quiet), .commands = COMMAND_CHECK,
      .help = "print only failures and the last line"},
     {.name = "cache", .argument = "DIR", .kind = OPTION_FOLDER, .field = FIELD(compile.cache), .commands = COMPILING,

@@ -29,7 +29,7 @@ struct options {
     const char *format, *symbol;
     const char *against; /* f32, or NULL */
     struct weights_choice weights;
-    bool quiet, json, reference, backward, resume, all, help;
+    bool digest, quiet, json, reference, backward, resume, all, help;
     bool each_isa; /* --isa was given: each set of the list, not the best one */
 };
 

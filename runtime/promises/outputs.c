@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "inputs/elements.h"
+
 #define TENSORS (3 + CACHE_PARTS) /* y, attn, lse, the cache's parts */
 
 static struct guarded *at(const struct outputs *o, int i)
@@ -67,6 +69,15 @@ struct kernel_args outputs_args(const struct outputs *o, const struct layer *lay
     for (int part = 0; part < CACHE_PARTS; part++)
         outputs.cache[part] = o->cache[part].data;
     return kernel_args_of(layer, in, outputs);
+}
+
+uint64_t outputs_digest(uint64_t digest, const struct outputs *o, const struct layer *layer)
+{
+    for (int i = 0; i < tensors_of(layer); i++) {
+        const enum tensor_element type = layer_tensor_element(layer, tensor_of(layer, i));
+        digest = element_digest(digest, type, at(o, i)->data, at(o, i)->bytes / element_size(type));
+    }
+    return digest;
 }
 
 const char *outputs_outside(const struct outputs *o, const struct layer *layer)

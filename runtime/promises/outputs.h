@@ -24,6 +24,9 @@ void outputs_copy(struct outputs *to, const struct outputs *from);
 void outputs_free(struct outputs *outputs);
 struct kernel_args outputs_args(const struct outputs *outputs, const struct layer *layer, const struct inputs *in);
 
+/* A digest continued by all of them, as a call left them */
+uint64_t outputs_digest(uint64_t digest, const struct outputs *outputs, const struct layer *layer);
+
 /* The first tensor around which something was written, which is no longer as outputs_fill() leaves it, or which has
  * other bits in the other outputs. NULL: none */
 const char *outputs_outside(const struct outputs *outputs, const struct layer *layer);

@@ -78,6 +78,7 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
     else if (!guarded_zones_intact(&b->packed) || !guarded_zones_intact(&b->scratch) ||
              outputs_outside(&b->out, s->layer) != NULL)
         snprintf(f->why, sizeof f->why, "something was written outside packed, scratch, y, attn, lse and a cache");
+    f->digest = outputs_digest(f->digest, &b->out, s->layer);
     return f->why[0] == '\0';
 }
 
@@ -273,7 +274,7 @@ struct findings subject_verify(const struct subject *s, int isa, struct diag *di
 {
     const struct kernel_table *call = s->kernel->call;
     const struct kernel_weights weights = kernel_weights_of(&s->inputs);
-    struct findings f = {.verdict = VERDICT_NONE};
+    struct findings f = {.verdict = VERDICT_NONE, .digest = DIGEST_OF_NOTHING};
     struct blocks b = {0};
     guarded_make(&b.packed, call->packed_bytes, 0);
     guarded_make(&b.scratch, call->scratch_bytes, 0);

@@ -45,6 +45,7 @@ struct findings {
     struct backward_figures gradients; /* of a layer that trains */
     struct comparison given; /* y of the main call, compared with the given weights, if packing rounds them */
     struct cost cost;        /* of the layer's types, if requested */
+    uint64_t digest;         /* of what the compared calls left: y, attn, lse and a cache */
     char why[300]; /* what else went wrong; "": nothing */
 };
 

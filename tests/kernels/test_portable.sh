@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# exact = portable: the same bits of y, attn, lse and caches wherever a layer is computed. Layers are drawn; each has one
+# digest on all instruction sets of this machine, by both compilers and tcc, at -O0 and -O3, and its selftest has one here
+# and in emulators of other machines. `attnrun check` compares sets, and the bits of a call with those by workers, in a
+# batch and in chunks. Multiply-adds of sets without them against fmaf. Broken templates must be found.
+#
+#   tests/kernels/test_portable.sh      ATTNGEN  ATTNRUN  CC=gcc  JOBS=N  COUNT=layers  SEED=S  TRIPLES=N
+#   EVERYTHING=1: 60 layers, each by all compilers and on all machines, and 10^9 triples
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+. tests/checks.sh
+here=$(tests/isas_here.sh all)
+clang19=${CLANG19:-clang-19}
+# compilers and flags, one a line; without EVERYTHING a layer has the first and one more
+builds="${CC:-gcc} -O0
+${CC:-gcc} -O3 -march=native
+clang -O0
+clang -O3
+${CC:-gcc} -O1 -ffp-contract=fast -march=native
+tcc"
+# machines: a compiler, an emulator, which sets
+machines="aarch64-linux-gnu-gcc -O1|qemu-aarch64 -L /usr/aarch64-linux-gnu
+$clang19 --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld -O1|qemu-riscv64 -cpu rv64,v=true,vlen=128 -L /usr/riscv64-linux-gnu
+s390x-linux-gnu-gcc -O2|qemu-s390x -L /usr/s390x-linux-gnu
+$clang19 --target=wasm32-wasi -msimd128 -O1|node --no-warnings tests/targets/wasi/run.mjs
+$clang19 --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld -O2|qemu-riscv64 -cpu rv64,v=true,vlen=256 -L /usr/riscv64-linux-gnu
+$clang19 --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld -O0|qemu-riscv64 -cpu rv64,v=true,vlen=512 -L /usr/riscv64-linux-gnu
+$clang19 --target=aarch64-linux-gnu -fuse-ld=lld -O2|qemu-aarch64 -L /usr/aarch64-linux-gnu
+riscv64-linux-gnu-gcc -O3|qemu-riscv64 -L /usr/riscv64-linux-gnu"
+
+# ---- layers ----
+
+dice() { RANDOM=$1; }
+one_of() { local words=("$@"); echo "${words[RANDOM % ${#words[@]}]}"; }
+maybe() { [ $((RANDOM % $1)) -ne 0 ] || echo "${*:2}"; }
+draw() { # SEED: a legal layer
+    dice "$1"
+    local h masks
+    h=$(one_of 1 2 3 4)
+    echo "name = drawn"
+    echo "exact = portable"
+    echo "h = $h"
+    echo "seq_len = $((1 + RANDOM % 90))"
+    case $((RANDOM % 5)) in
+    0) printf '%s\n' "input = projected" "d_k = $((2 + 2 * (RANDOM % 20)))" "d_v = $((1 + RANDOM % 40))" \
+        "source_len = $((1 + RANDOM % 120))" "$(one_of 'w_o = none' "d_model = $((1 + RANDOM % 70))")" ;;
+    1) printf '%s\n' "attention = cross" "d_model = $((h * (2 + 2 * (RANDOM % 14))))" "d_source = $((1 + RANDOM % 50))" \
+        "source_len = $((1 + RANDOM % 120))" "bias = $(one_of true false)" ;;
+    2) printf '%s\n' "d_model = $((h * (2 + 2 * (RANDOM % 14))))" "d_k = $((2 + 2 * (RANDOM % 20)))" \
+        "d_v = $((1 + RANDOM % 40))" "bias = $(one_of true false)" "gate = $(one_of none heads features)" ;;
+    *) printf '%s\n' "d_model = $((h * (2 + 2 * (RANDOM % 14))))" "bias = $(one_of true false)" \
+        "rope = $(one_of none half interleaved)" ;;
+    esac
+    masks=$(one_of none causal causal window no_self bool additive prefix segments)
+    for word in $(one_of '' padding no_self window causal); do
+        case "+$masks+" in *+none+*) masks=$word ;; *"+$word+"*) ;; *) masks=$masks+$word ;; esac
+    done
+    case $masks in *prefix*) masks=causal+${masks//causal+/} masks=${masks//+causal/} ;; esac
+    echo "mask = $masks"
+    case $masks in *window*) printf '%s\n' "window_left = $((RANDOM % 30))" "window_right = $((RANDOM % 20))" ;; esac
+    case $((RANDOM % 6)) in
+    0) echo "softcap = $((1 + RANDOM % 40))" ;;
+    1) echo "alibi = true" ;;
+    2) echo "relative = t5" ;;
+    esac
+    maybe 3 "sink = true"
+    maybe 2 "lse = true"
+    maybe 2 "scores = $(one_of true biased)"
+    maybe 4 "plan.size = small"
+    maybe 5 "plan.value_layout = blocks"
+    maybe 4 "plan.key_block = $((1 + RANDOM % 40))"
+    maybe 4 "plan.query_vecs = $((1 + RANDOM % 3))"
+}
+
+digests() { grep -oE '^[0-9a-f]{16}' "$1" | sort -u; }
+
+# One layer on the sets of this machine, by one compiler at one level; its digest goes to a file beside it
+one_build() { # SPEC CC FLAGS…
+    local spec=$1 sets=$here
+    shift
+    [[ $1 = tcc* ]] && sets=scalar
+    CC=$1 CFLAGS="${*:2}" "$ATTNRUN" check --digest --isa "$sets" "$spec" >"$log" 2>&1 &&
+        [ "$(grep -cE '^[0-9a-f]{16}' "$log")" -eq "$(tr , '\n' <<<"$sets" | wc -l)" ] ||
+        fail "CC='$1' CFLAGS='${*:2}' attnrun check --digest --isa $sets $(cp "$spec" /dev/stdout | tr '\n' ';')"
+    digests "$log" >>"$spec.digests"
+}
+
+# The selftest of a layer on another machine; here it has the same digest
+one_machine() { # SPEC ROW
+    local spec=$1 compiler emulator
+    IFS='|' read -r compiler emulator < <(sed -n "$2p" <<<"$machines")
+    mkdir "$result.d"
+    "$ATTNGEN" --isa all -o "$result.d" "$spec" >"$log" 2>&1 &&
+        "$ATTNRUN" selftest "$spec" -o "$result.d/drawn_test.c" >>"$log" 2>&1 &&
+        ${CC:-gcc} -O0 -o "$result.here" "$result.d"/*.c >>"$log" 2>&1 &&
+        $compiler -Wno-unused-command-line-argument -o "$result.there" "$result.d"/*.c >>"$log" 2>&1 ||
+        fail "the selftest of $(tr '\n' ';' <"$spec") with $compiler"
+    "$result.here" >"$log" 2>&1 || fail "the selftest of $(tr '\n' ';' <"$spec") here"
+    $emulator "$result.there" >>"$log" 2>&1 || fail "the selftest of $(tr '\n' ';' <"$spec") with $compiler"
+    [ "$(digests "$log" | wc -l)" -eq 1 ] || fail "other bits by $compiler, $emulator: $(tr '\n' ';' <"$spec")"
+}
+
+if [ "${1:-}" = --one ]; then
+    result=$work/$2 log=$work/$2.log
+    "one_$3" "${@:4}"
+    echo "passed: $3"
+    rm -rf "$result.d" "$result.here" "$result.there"
+    exit 0
+fi
+
+seed=${SEED:-1} count=${COUNT:-6}
+[ -z "${EVERYTHING:-}" ] || count=${COUNT:-60}
+usable() { command -v "${1%% *}" >/dev/null; }
+kinds=() places=()
+while read -r line; do usable "$line" && kinds+=("$line"); done <<<"$builds"
+for ((row = 1; row <= $(wc -l <<<"$machines"); row++)); do
+    IFS='|' read -r compiler emulator < <(sed -n "${row}p" <<<"$machines")
+    if usable "$compiler" && usable "$emulator"; then places+=($row); else skip "there is no ${compiler%% *} or ${emulator%% *}"; fi
+done
+for ((layer = 0, tries = 0; layer < count; tries++)); do
+    draw $((seed * 1000 + tries)) >"$work/$layer.layer"
+    "$ATTNGEN" --explain "$work/$layer.layer" >/dev/null 2>&1 || continue # not every draft is legal
+    for ((i = 0; i < ${#kinds[@]}; i++)); do
+        [ -z "${EVERYTHING:-}" ] && [ $i -ne 0 ] && [ $i -ne $((1 + layer % (${#kinds[@]} - 1))) ] && continue
+        job build "$work/$layer.layer" "${kinds[i]}"
+    done
+    for ((i = 0; i < ${#places[@]}; i++)); do
+        [ -z "${EVERYTHING:-}" ] && [ $i -ne $((layer % ${#places[@]})) ] && continue
+        job machine "$work/$layer.layer" "${places[i]}"
+    done
+    layer=$((layer + 1))
+done
+run_jobs
+for ((layer = 0; layer < count; layer++)); do
+    check "layer $layer has one digest: $(tr '\n' ';' <"$work/$layer.layer")" \
+        test "$(sort -u "$work/$layer.layer.digests" | wc -l)" -eq 1
+done
+
+# ---- multiply-adds ----
+
+log=$work/log
+printf '%s\n' "name = fma_pair" "d_model = 8" "h = 1" "seq_len = 4" "exact = portable" >"$work/fma_pair.layer"
+triples=${TRIPLES:-1000000}
+[ -z "${EVERYTHING:-}" ] || triples=${TRIPLES:-1000000000}
+check "a pair with fused multiply-adds" "$ATTNGEN" --isa scalar,sse4 -o "$work" "$work/fma_pair.layer"
+for cc in $compilers; do
+    check "fused.c compiles with $cc" $cc -O2 -msse4.1 "-DPAIR=\"fma_pair.c\"" -I"$work" -Wno-unused-function -o "$work/fused" \
+        tests/kernels/fused.c -lm
+    check "multiply-adds are those of fmaf, by $cc" "$work/fused" "$triples"
+done
+
+# ---- what must be found ----
+
+# broken TEXT FILE OLD NEW: a mutated template must make sets differ
+broken() {
+    rm -rf "$work/templates"
+    cp -r templates "$work/templates"
+    grep -qF -- "$3" "$work/templates/$2" || { result 1 "$1: the text is not in $2"; return; }
+    OLD=$3 NEW=$4 perl -0pi -e 's/\Q$ENV{OLD}\E/$ENV{NEW}/' "$work/templates/$2"
+    CFLAGS=-O0 "$ATTNRUN" check --templates "$work/templates" --isa "$here" "$work/broken.layer" >"$work/broken" 2>&1
+    check "$1 is found" test $? -eq 1
+    check "$1: other bits" grep -q "exact = portable, but the digest is" "$work/broken"
+}
+printf '%s\n' "name = broken" "d_model = 24" "h = 2" "seq_len = 40" "mask = causal" "exact = portable" >"$work/broken.layer"
+broken "m that is the largest of a first block" steps/block.in 'opens = PORTABLE and not plan.two_pass' 'opens = false'
+broken "a multiply-add with two roundings" sets/simd_scalar.in \
+    '#define fma_scalar(a, b, c) fused_scalar(a, b, c)' '#define fma_scalar(a, b, c) ((a) * (b) + (c))'
+tally
