@@ -557,8 +557,8 @@ static int bench_spec(const struct options *options, const char *spec, bool of_r
             diag_error(&diag, spec, "--backward is for a layer with train = true; this one has no backward pass");
         if (options->out != NULL && options->each_isa &&
             (options->isa == NULL || strchr(options->isa, ',') != NULL))
-            diag_error(&diag, spec, "--out draws the calls of one instruction set; name one with --isa, or none for the "
-                       "best");
+            diag_error(&diag, spec, "--out draws the calls of one instruction set; name one with --isa, or none for "
+                       "the best");
         if (options->pasts != NULL && !layer_has_cache(layer))
             diag_error(&diag, spec, "--past is for a layer with a cache; this one has none");
         const size_t count = diag.errors == 0 ? list_calls(options, layer, calls, MAX_CALLS) : 0;

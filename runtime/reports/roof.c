@@ -211,7 +211,8 @@ static void put_roofs(FILE *out, const struct axes *a, const struct roof *r)
         const double from = fmax(exp2(a->x0), exp2(a->y0) / r->rate[level]), to = fmin(fmax(ridge, from), exp2(a->x1));
         const bool own = level == (int)roof_level(r);
         fprintf(out, "<path class=\"%s\" d=\"M%.1f %.1fL%.1f %.1f", own ? "own" : "roof", x_of(a, from),
-                y_of(a, fmin(r->peak, from * r->rate[level])), x_of(a, to), y_of(a, fmin(r->peak, to * r->rate[level])));
+                y_of(a, fmin(r->peak, from * r->rate[level])), x_of(a, to),
+                y_of(a, fmin(r->peak, to * r->rate[level])));
         fprintf(out, "H%.1f\"/>\n<text x=\"%.1f\" y=\"%.1f\">%s, %.3g GB/s</text>\n", LEFT + WIDTH, x_of(a, from) + 4,
                 y_of(a, from * r->rate[level]) - 5, level_names[level], r->rate[level]);
     }
@@ -251,8 +252,8 @@ bool roof_draw(const struct roof *roofs, size_t count, const char *layer, const 
     put_roofs(out, &a, roofs);
     put_points(out, &a, roofs, count);
     fprintf(out, "<text x=\"%.0f\" y=\"22\" font-size=\"14\">%s, %s, one core: at most %.1f GFLOP/s; thick: from where "
-            "a call finds its numbers</text>\n<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\">operations for each byte "
-            "(FLOP/byte)</text>\n<text transform=\"translate(18 %.0f) rotate(-90)\" text-anchor=\"middle\">GFLOP/s"
+            "a call finds its numbers</text>\n<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\">operations for each "
+            "byte (FLOP/byte)</text>\n<text transform=\"translate(18 %.0f) rotate(-90)\" text-anchor=\"middle\">GFLOP/s"
             "</text>\n</svg>\n", LEFT, layer, roofs->isa, roofs->peak, LEFT + WIDTH / 2, TOP + HEIGHT + 40,
             TOP + HEIGHT / 2);
     return text_write(&text, path, diag);

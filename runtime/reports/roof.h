@@ -43,7 +43,7 @@ struct roof {
 void roof_measure(struct roof *roof);
 /* The level that a call's numbers come from */
 enum roof_level roof_level(const struct roof *roof);
-/* The least µs of a step; *by_memory: what is moved takes them, not what is computed. NaN: its bytes are not counted. */
+/* The least µs of a step; *by_memory: what is moved takes them, not what is computed. NaN: bytes are not counted. */
 double roof_least(const struct roof *roof, const struct roof_point *point, bool *by_memory);
 /* Prints a table, or a line of JSON for each step. */
 void roof_print(const struct roof *roof, const char *layer, bool json, FILE *out);
