@@ -279,7 +279,8 @@ function Model:product(title, kind, about, of, behind)
     spec:add("activation", of.activation):add("softcap", of.softcap):weights_lie("out_in")
     local section = self:section(title):add("spec", spec.name .. ".layer")
     section.spec, section.behind = spec, behind
-    section.weights = {w = {name = of.w, shape = of.shape, tied = of.tied}, b = of.b}
+    section.weights = {w = {name = of.w, shape = of.shape, tied = of.tied, file = of.file},
+                       b = of.b and of.file and {name = of.b, file = of.file} or of.b}
     return section
 end
 

@@ -35,9 +35,10 @@ function Lines:text()
     return table.concat(out, "\n") .. "\n"
 end
 
--- A line of a tensor of this shape: KEY = "NAME" WORDS.
+-- A line of a tensor of this shape: KEY = "NAME" WORDS; one that is `in` a file of a folder stands there without that
 function Lines:weight(key, name, shape, words)
     self.model:take(name, shape)
+    name = words and words:find("in %d+$") and name:match("/(.*)") or name
     return self:add(key, '"' .. name .. '"' .. (words and " " .. words or ""))
 end
 

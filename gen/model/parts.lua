@@ -130,6 +130,11 @@ local function tensor(section, key, known, layout)
         local behind = words:match("^" .. word .. "%s*(.*)$")
         if behind and known[word] then of[word], words = true, behind end
     end
+    local file = words:match("^in (%d+)$")
+    if file and known.file then
+        of.file, words = tonumber(file), ""
+        if not files[of.file] then wrong(line.number, "[weights] has no file %s, counted from 1 on", file) end
+    end
     local row = words:match("^from (%d+)$")
     if row and known.from then
         of.row, words = tonumber(row), ""
@@ -294,7 +299,8 @@ local function add_part(section, known)
         end
         local layout = t.matrix and (spec.out_in and "out_in" or "in_out") or nil
         local entry = tensor(section, t.field, {zeros = true, columns = t.axes <= 2, plus_one = not t.matrix,
-                                                times = true, ones = not t.matrix, tied = spec.linear}, layout)
+                                                times = true, ones = not t.matrix, tied = spec.linear,
+                                                file = spec.linear}, layout)
         entry.count, entry.key = t.size, t.field
         entry.width = t.matrix and t.axes == 2 and (spec.out_in or not entry.from) and t.size // t.first or 0
         if not t.matrix and line_of(section, t.field .. "_2") then
@@ -357,7 +363,7 @@ local function name_parts()
             for k, other in ipairs(entries) do
                 if #users[k].tensors ~= #users[1].tensors or (other.name == nil) ~= (e.name == nil) or
                    other.key ~= e.key or other.first ~= e.first or other.count ~= e.count or
-                   other.plus_one ~= e.plus_one or other.times ~= e.times then
+                   other.plus_one ~= e.plus_one or other.times ~= e.times or other.file ~= e.file then
                     wrong(line_of(users[k].section, other.key or e.key:gsub("_%d$", "")).number,
                           "%s has other words here than in [%s]; give layers that differ specs of their own", e.key,
                           users[1].section.title)
@@ -379,7 +385,7 @@ local function name_parts()
             end
             spec.entries[i] = {field = e.key, continues = e.continues or false, before = before, behind = behind,
                                outer = e.outer, first = e.first, count = e.count, exact = e.exact or false,
-                               width = e.width or 0,
+                               width = e.width or 0, file = e.file or 0,
                                plus_one = e.plus_one or false, times = e.times, scales = e.scales or 0}
         end
     end

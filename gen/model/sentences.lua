@@ -32,13 +32,14 @@ local function pooling_kind(model, folder)
     return kind
 end
 
--- A Dense module behind the pooling: `embedding` is a product of the pooled row, of another file of weights.
+-- A Dense module behind the pooling: `embedding` is a product of the row of `from`, `width` wide, with weights of
+-- another file. → its name, the product's width
 local activation_classes = {Tanh = "tanh", Identity = false, ReLU = "relu", GELU = "gelu", Sigmoid = "sigmoid",
                             SiLU = "silu"}
-local function add_dense(model, folder, stack)
+local function add_dense(model, folder, from, width)
     local name, file = folder .. "/config.json", folder .. "/model.safetensors"
     local config, tensors = model:json_of(name), nil
-    local place, there = host.path(file)
+    local _, there = host.path(file)
     if type(config) ~= "table" or not there then
         return model:wrong("", "the Dense module %s lacks %s", folder, type(config) == "table" and
                            "model.safetensors; save the model with sentence-transformers again" or "config.json")
@@ -52,20 +53,19 @@ local function add_dense(model, folder, stack)
     if activation == nil then
         keys:wrong("activation_function", "is %s; %s of torch are known", show_value(class),
                    list(sorted_keys(activation_classes)))
-    elseif d_in ~= model.width then
-        keys:wrong("in_features", "is %d; the model's rows are %d wide", d_in, model.width)
+    elseif d_in ~= width then
+        keys:wrong("in_features", "is %d; its rows are %d wide", d_in, width)
     end
     for _, tensor in ipairs(sorted_keys(tensors)) do
-        if model.tensors[tensor] then
-            return model:wrong("", "%s: the model has a tensor \"%s\" too", place, show(tensor))
-        end
-        model.tensors[tensor] = tensors[tensor]
+        model.tensors[folder .. "/" .. tensor] = tensors[tensor]
     end
     model.files[#model.files + 1] = file
-    local section = model:product("head dense", "dense", "What an embedding is multiplied by", {
-        d_in = d_in, d_out = d_out, rows = model.HEAD_SEQUENCES, activation = activation or nil, w = "linear.weight",
-        b = biased and "linear.bias" or nil})
-    section:add("from", stack .. " pooling"):add("rows", "first")
+    local head = from:find("pooling$") and "dense" or "dense_2"
+    local section = model:product("head " .. head, head, "What an embedding is multiplied by", {
+        d_in = d_in, d_out = d_out, rows = model.HEAD_SEQUENCES, activation = activation or nil,
+        w = folder .. "/linear.weight", b = biased and folder .. "/linear.bias" or nil, file = #model.files})
+    section:add("from", from):add("rows", "first")
+    return "head " .. head, d_out
 end
 
 -- config_sentence_transformers.json: texts that a program puts before a query or a document
@@ -82,7 +82,7 @@ end
 
 -- modules.json of sentence-transformers: what is made of the last layer's rows. What is not built is refused.
 local function add_pooling(model)
-    local modules, kind, normalized, dense = model:json_of("modules.json"), nil, nil, nil
+    local modules, kind, normalized, dense = model:json_of("modules.json"), nil, nil, {}
     if modules ~= nil and (type(modules) ~= "table" or #modules == 0) then
         model:wrong("", "modules.json is no list of modules")
     end
@@ -93,14 +93,14 @@ local function add_pooling(model)
         if class == "Pooling" and i > 1 and not kind and folder then
             kind = pooling_kind(model, folder)
             if not kind then return end
-        elseif class == "Dense" and kind and not normalized and not dense and folder then
-            dense = folder
+        elseif class == "Dense" and kind and not normalized and #dense < 2 and folder then
+            dense[#dense + 1] = folder
         elseif class == "Normalize" and kind and not normalized then
             normalized = true
         elseif class ~= "Transformer" or i > 1 or path ~= "" then
             model:wrong("", "modules.json has a module %s in place %d, which is not built: Transformer, Pooling, " ..
-                        "one Dense and Normalize are, in this order; import a copy without modules.json for the " ..
-                        "model alone", show(class), i)
+                        "up to two Dense and Normalize are, in this order; import a copy without modules.json for " ..
+                        "the model alone", show(class), i)
             return
         end
     end
@@ -120,8 +120,10 @@ local function add_pooling(model)
                     "in pieces; give --cache none", kind)
     elseif kind then
         model:section(stack .. " pooling"):add("kind", kind):add("normalize", normalized and "true" or "false")
-        if dense then
-            add_dense(model, dense, stack)
+        local from, width = stack .. " pooling", model.width
+        for _, folder in ipairs(dense) do
+            from, width = add_dense(model, folder, from, width)
+            if not from then return end
         end
     end
 end

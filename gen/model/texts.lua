@@ -39,6 +39,7 @@ local function fill_layer(model, section)
             words[#words + 1] = entry.times and "times " .. number_text(entry.times) or nil
             words[#words + 1] = entry.plus_one and "plus_one"
             words[#words + 1] = entry.tied and "tied" or nil
+            words[#words + 1] = entry.file and "in " .. entry.file or nil
             section:weight(tensor.name, entry.name, entry.shape or stored_shape(entry, tensor, spec.out_in),
                            #words > 0 and table.concat(words, " "))
             if entry.by then

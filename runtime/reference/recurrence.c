@@ -31,6 +31,7 @@ struct state {
     double *e, *e_error;   /* [d_k] of a token: e^decay of each row; how far a kernel's may be from it */
     const double *k;       /* [d_k] of a token */
     double *held, *held_size, *held_squares; /* [d_v] k^T D S; of its products the sizes, and the squares */
+    double *held_partial;  /* [d_v] the squares of the sums that lead to it, row by row */
     double *held_moved;    /* [d_v] what errors of decays make of it */
     double *u;             /* [d_v] beta (v - k^T D S), or beta v */
     double *gap_size;      /* [d_v] of what beta multiplies: |v| + held_size */
@@ -77,20 +78,22 @@ static void correct(struct state *s, size_t t)
 {
     const size_t d_v = s->d_v;
     const bool corrects = layer_corrects(s->of->layer);
-    double *const sums[] = {s->held, s->held_size, s->held_squares, s->held_moved};
+    double *const sums[] = {s->held, s->held_size, s->held_squares, s->held_moved, s->held_partial};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
         memset(sums[i], 0, d_v * sizeof *sums[i]);
     for (size_t i = 0; corrects && i < s->d_k; i++)
         for (size_t j = 0; j < d_v; j++) {
             const double product = s->k[i] * s->e[i] * s->numbers[i * d_v + j];
             s->held[j] += product;
+            s->held_partial[j] += square(s->held[j]);
             s->held_size[j] += fabs(product);
             s->held_squares[j] += square(product);
             s->held_moved[j] += fabs(s->k[i] * s->e_error[i] * s->numbers[i * d_v + j]);
         }
     for (size_t j = 0; j < d_v; j++) {
         const double v = s->of->v.value[t * s->of->v.columns + s->s * d_v + j];
-        const double held = corrects ? s->held[j] + jitter_of(s->of->jitter, s->held_size[j] / 2) : 0;
+        const double inexact = fmax(s->held_size[j] / 2, sqrt(s->held_partial[j]));
+        const double held = corrects ? s->held[j] + jitter_of(s->of->jitter, inexact) : 0;
         s->gap_size[j] = fabs(v) + s->held_size[j];
         s->u[j] = layer_has_beta(s->of->layer) ? s->beta * (v - held) * (1 + jitter_of(s->of->jitter, 2)) : v;
     }
@@ -198,16 +201,17 @@ static void read_state(const struct state *s, size_t t)
             const size_t value = t * of->v.columns + s->s * s->d_v + j;
             const double added = skip * of->v.value[value];
             const struct column *const c = &s->error[j];
-            double sum = 0, size = 0, squares = 0, column = 0, sums = 0;
+            double sum = 0, size = 0, squares = 0, column = 0, sums = 0, partial = 0; /* partial: squares of sums */
             for (size_t i = 0; i < s->d_k; i++) {
                 const double number = s->numbers[i * s->d_v + j], product = q[i] * number;
                 sum += product;
+                partial += square(sum);
                 size += fabs(product);
                 squares += square(product);
                 column += square(number);
                 sums += fabs(number);
             }
-            of->out.value[at] = scale * (sum + jitter_of(of->jitter, size / 2)) + added;
+            of->out.value[at] = scale * (sum + jitter_of(of->jitter, fmax(size / 2, sqrt(partial)))) + added;
             if (!of->bounds)
                 continue;
             const double read = q_error * (sqrt(column) + c->worst);
@@ -251,7 +255,7 @@ static void keep_state(const struct state *s, size_t back)
 void recurrence_run(struct recurrence *of)
 {
     const size_t d_k = (size_t)of->layer->d_k, d_v = (size_t)of->layer->d_v;
-    double *const work = memory_get(2 * d_k + 6 * d_v, sizeof *work);
+    double *const work = memory_get(2 * d_k + 7 * d_v, sizeof *work);
     struct column *const error = memory_get(d_v, sizeof *error);
     for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
         struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
@@ -262,6 +266,7 @@ void recurrence_run(struct recurrence *of)
         s.held_moved = s.held_squares + d_v;
         s.u = s.held_moved + d_v;
         s.gap_size = s.u + d_v;
+        s.held_partial = s.gap_size + d_v;
         for (size_t j = 0; j < d_v; j++) /* a kernel may take subnormal numbers as 0 */
             error[j] = (struct column){.worst = sqrt((double)d_k) * of->phi};
         keep_state(&s, of->tokens);

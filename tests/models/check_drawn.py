@@ -626,17 +626,19 @@ def add_modules(r, model, folder):
     decodes = not hasattr(config, "type_vocab_size") and type(model).__name__[:4] not in ("Mode", "Euro", "Dist", "MPNe")
     mode = "lasttoken" if decodes else r.choice(["cls_token", "mean_tokens", "max_tokens", "lasttoken"])
     width, modules = config.hidden_size, ["Transformer", "Pooling"]
-    dense, biased = None, r.choice([True, False])
+    dense, biased = [], r.choice([True, False])
     name = r.choice(["Tanh", "Sigmoid", "GELU"])
-    if r.random() < 0.6:
+    for i in range(r.choice([0, 0, 1, 1, 2, 2])):
         modules.append("Dense")
-        dense = torch.nn.Linear(width, r.choice([5, 12]), bias=biased, dtype=torch.float64)
-        (folder / "2_Dense").mkdir()
-        save_file({"linear." + key: value.detach().float() for key, value in dense.named_parameters()},
-                  folder / "2_Dense/model.safetensors")
-        (folder / "2_Dense/config.json").write_text(json.dumps(dict(
-            in_features=width, out_features=dense.out_features, bias=biased,
+        dense.append(torch.nn.Linear(width, r.choice([5, 12, width]), bias=biased, dtype=torch.float64))
+        at = folder / f"{i + 2}_Dense"
+        at.mkdir()
+        save_file({"linear." + key: value.detach().float() for key, value in dense[i].named_parameters()},
+                  at / "model.safetensors")
+        (at / "config.json").write_text(json.dumps(dict(
+            in_features=width, out_features=dense[i].out_features, bias=biased,
             activation_function="torch.nn.modules.activation." + name)))
+        width = dense[i].out_features
     normalizes = r.random() < 0.5
     modules += ["Normalize"] * normalizes
     (folder / "1_Pooling").mkdir()
@@ -650,8 +652,8 @@ def add_modules(r, model, folder):
         for row, n in zip(hidden, lengths):
             row = dict(cls_token=row[0], mean_tokens=row[:n].mean(0), max_tokens=row[:n].max(0).values,
                        lasttoken=row[n - 1])[mode]
-            if dense:
-                row = getattr(torch.nn, name)()(dense(row))
+            for product in dense:
+                row = getattr(torch.nn, name)()(product(row))
             rows.append(row / row.norm() if normalizes else row)
         return torch.stack(rows).detach()
     return embedding
@@ -847,8 +849,8 @@ def one(name, seed, attngen):
             return about, ("refused: " if run.returncode == 2 else "wrong: ") + run.stderr.split("error: ")[-1].strip(), 0
         try:
             c = Compiled(out, "drawn")
-            c.open(sorted(folder.glob("**/*.safetensors")))
             texts = (out / "drawn.layers").read_text()
+            c.open([folder / file for file in re.findall(r'^file = "(.*)"', texts, re.M)])
             vocab = min(map(int, re.findall(r"^vocab +(?:\w+ )?= (\d+)", texts, re.M) or [0]))
             kind = check_images if "kind" in texts and "patches" in re.findall(r"^kind +.*", texts, re.M)[0] else \
                 check_both if "[encoder input]" in texts and "[decoder input]" in texts else \

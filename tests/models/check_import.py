@@ -110,9 +110,9 @@ def read_layers(path):
 
 class Weights:
     def __init__(self, folder, files):
-        self.tensors = {}
-        for file in files:
-            self.tensors.update(load_file(folder / json.loads(file)))
+        self.tensors, self.files = {}, [load_file(folder / json.loads(file)) for file in files]
+        for tensors in self.files:
+            self.tensors.update(tensors)
 
     def get(self, value, transpose=True):
         """A tensor as [in][out]; None for zeros, and ones of gains."""
@@ -121,10 +121,11 @@ class Weights:
         name, _, words = value[1:].partition('"')
         words = words.split()
         for at, word in enumerate(words):
-            if at == 0 or words[at - 1] not in ("columns", "of", "times", "from"):
-                known(word, {"out_in", "in_out", "columns", "of", "times", "plus_one", "tied", "from"},
+            if at == 0 or words[at - 1] not in ("columns", "of", "times", "from", "in"):
+                known(word, {"out_in", "in_out", "columns", "of", "times", "plus_one", "tied", "from", "in"},
                       f"words of {name}")
-        tensor = self.tensors[name].double()
+        tensors = self.files[int(words[words.index("in") + 1]) - 1] if "in" in words else self.tensors
+        tensor = tensors[name].double()
         if transpose and "out_in" in words:
             tensor = tensor.T
         if "columns" in words:

@@ -110,16 +110,19 @@ modules() { # MODULES CONFIG TEXT [MODEL]: modules.json, the pooling's config.js
 first='{"path": "", "type": "a.Transformer"}' pooling='{"path": "1_Pooling", "type": "a.Pooling"}'
 cls='{"pooling_mode_cls_token": true}'
 dense='{"path": "2_Dense", "type": "a.Dense"}'
-modules "[$first, $pooling, $dense, $dense]" "$cls" 'has a module Dense in place 4'
+modules "[$first, $pooling, $dense, $dense, $dense]" "$cls" 'has a module Dense in place 5'
 modules "[$first, $pooling, {\"path\": \"../m\", \"type\": \"a.Dense\"}]" "$cls" 'has a module Dense in place 3'
 modules "[$first, $pooling, $dense]" "$cls" 'the Dense module 2_Dense lacks config.json'
 mkdir m/2_Dense; echo '{"in_features": 15, "out_features": 3, "activation_function": "torch.nn.Softsign", "mine": 1}' >m/2_Dense/config.json
 refused 2 'the Dense module 2_Dense lacks model.safetensors'
 cp m/model.safetensors m/2_Dense
-refused 2 '2_Dense/model.safetensors: the model has a tensor "embeddings.LayerNorm.bias" too'
-says '2_Dense/config.json: activation_function is "torch.nn.Softsign"'
-sed -i 's/15/16/; s/nn.Softsign/nn.modules.activation.Tanh/' m/2_Dense/config.json
+refused 2 '2_Dense/config.json: activation_function is "torch.nn.Softsign"'
+sed -i 's/nn.Softsign/nn.modules.activation.Tanh/' m/2_Dense/config.json
+refused 2 '2_Dense/config.json: in_features is 15; its rows are 16 wide'
+sed -i 's/15/16/' m/2_Dense/config.json
 refused 2 '2_Dense/config.json: mine is not known of bert models'
+sed -i 's/, "mine": 1//' m/2_Dense/config.json
+refused 2 'no tensor "2_Dense/linear.weight"; [3][16] of bert is needed'
 modules "[$first, {\"path\": \"../m\", \"type\": \"a.Pooling\"}]" "$cls" 'has a module Pooling in place 2'
 modules "[$pooling]" "$cls" 'has a module Pooling in place 1'
 modules "[$first, $pooling]" '{"pooling_mode_weightedmean_tokens": true}' 'has pooling_mode_weightedmean_tokens'
