@@ -20,6 +20,7 @@ static const struct {
     {COMMAND_CHECK, command_check},
     {COMMAND_RUN, command_run},
     {COMMAND_BENCH, command_bench},
+    {COMMAND_ROOF, command_roof},
     {COMMAND_TUNE, command_tune},
     {COMMAND_SELFTEST, command_selftest},
     {COMMAND_HEATMAP, command_heatmap},

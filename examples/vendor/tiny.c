@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x8b16235738c037a5u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x829580c92f16cb13u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -613,9 +613,9 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
     for (size_t panel = 0; panel < 8; panel++) {
         const float *w = packed + 16 + panel * 512;
         size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 2; i++) {
-            const size_t column = panel * 8 + i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
+        for (size_t v = 0; v < 2; v++) {
+            const size_t column = panel * 8 + v * LANES;
+            at[v] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             queries_scalar(a + row * 64, w, c + row * 16, at, min_size(QUERY_BLOCK, end - row));
@@ -1395,9 +1395,9 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
     for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 16 + panel * 1024;
         size_t at[2]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 2; i++) {
-            const size_t column = panel * 16 + i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
+        for (size_t v = 0; v < 2; v++) {
+            const size_t column = panel * 16 + v * LANES;
+            at[v] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             queries_avx2(a + row * 64, w, c + row * 16, at, min_size(QUERY_BLOCK, end - row));
@@ -2222,9 +2222,9 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
     {
         const float *w = packed + 16;
         size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 4; i++) {
-            const size_t column = i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
+        for (size_t v = 0; v < 4; v++) {
+            const size_t column = v * LANES;
+            at[v] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             queries_avx512(a + row * 64, w, c + row * 16, at, min_size(QUERY_BLOCK, end - row));
@@ -3035,9 +3035,9 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
     for (size_t panel = 0; panel < 4; panel++) {
         const float *w = packed + 16 + panel * 1024;
         size_t at[4]; /* places of the panel's vectors in the arrays of their heads */
-        for (size_t i = 0; i < 4; i++) {
-            const size_t column = panel * 16 + i * LANES;
-            at[i] = column / 16 * ((size_t)512) + column % 16;
+        for (size_t v = 0; v < 4; v++) {
+            const size_t column = panel * 16 + v * LANES;
+            at[v] = column / 16 * ((size_t)512) + column % 16;
         }
         for (size_t row = first; row < end; row += QUERY_BLOCK)
             queries_neon(a + row * 64, w, c + row * 16, at, min_size(QUERY_BLOCK, end - row));

@@ -105,6 +105,7 @@ struct plan_isa {
     int phase_count;
     struct layout layouts[LAYOUTS]; /* not for templates, which see `at` and `stride` of each */
     int64_t bytes[OWNERS]; /* of each owner's block; the caller has none */
+    int64_t places;      /* of a row's numbers, summed place by place, then across: lanes, or exact = portable's */
     int64_t norm_sums;   /* side by side over a row of a block's norm, as each addition waits for the one before */
     int64_t open_keys, open_keys_single; /* first scores, of which m is the largest, unless a mask hides some */
     bool peeks;          /* scores fall with the distance: the nearest keys are met first, for the largest score */

@@ -12,6 +12,8 @@
 #include "spec/relative.h"
 #include "spec/score.h"
 
+#define PORTABLE_BLOCK 128 /* keys of a cache whose largest score is m, from a multiple of it on */
+#define PORTABLE_PLACES 16 /* sums side by side that numbers of a row go to in turn: the lanes of the widest set */
 #define NORM_SUMS 4   /* sums of a row: additions that wait for each other take as many cycles */
 #define MIN_SOFTCAP 1e-20        /* all constants of its tanh are normal f32, and so are products of them */
 #define MAX_SOFTCAP 1e30
@@ -30,7 +32,8 @@ static void make_small(struct plan_request *request)
 }
 
 /* exact = portable fixes what bits depend on; where a term may lift scores, m is the largest of all. */
-static const enum plan_key fixed_keys[] = {PLAN_FOLD, PLAN_SOFTMAX, PLAN_PRODUCT_KIND, PLAN_EXACT_CHUNKS};
+static const enum plan_key fixed_keys[] = {PLAN_FOLD, PLAN_SOFTMAX, PLAN_PRODUCT_KIND, PLAN_EXACT_CHUNKS,
+                                           PLAN_KEY_BLOCK}; /* the last one of a cache alone */
 
 static void make_portable(struct plan_request *request, const struct layer *layer)
 {
@@ -39,13 +42,15 @@ static void make_portable(struct plan_request *request, const struct layer *laye
     request->value[PLAN_SOFTMAX] = rises ? PLAN_TWO_PASS : PLAN_ONE_PASS;
     request->value[PLAN_PRODUCT_KIND] = PLAN_CLASSICAL;
     request->value[PLAN_EXACT_CHUNKS] = PLAN_ON;
+    if (layer_has_cache(layer))
+        request->value[PLAN_KEY_BLOCK] = PORTABLE_BLOCK;
 }
 
 /* A key of the spec that would change bits */
-static void refuse_fixed(enum plan_key key, const char *place, struct diag *diag)
+static void refuse_fixed(const struct layer *layer, enum plan_key key, const char *place, struct diag *diag)
 {
     for (size_t i = 0; i < sizeof fixed_keys / sizeof *fixed_keys; i++)
-        if (key == fixed_keys[i])
+        if (key == fixed_keys[i] && (key != PLAN_KEY_BLOCK || layer_has_cache(layer)))
             diag_error(diag, place, "%s is given, but bits depend on it, and exact = portable decides it; leave out "
                        "one of the two", plan_key_name(key));
 }
@@ -125,6 +130,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->corrections = layer->precision == PRECISION_I8 && isa->unsigned_rows ? 1 : 0;
     p->lanes = isa->lanes;
     p->tile_rows = isa->tile_rows;
+    p->places = layer->portable ? max(PORTABLE_PLACES, p->lanes) : p->lanes;
     p->tile_words = isa->tile_words;
     if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer)) == PLAN_SEVEN) {
         p->not_fast = not_fast(layer, request);
@@ -147,7 +153,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
         plan_after_steps(p, layer, request);
     p->peeks = p->at_once && score_falls(layer) && score_placed(layer) && !layer->portable;
     p->masked_apart = score_hooked(layer) && score_lifts(layer) && !score_falls(layer);
-    p->norm_sums = max(1, min(NORM_SUMS, layer->d_model / p->lanes));
+    p->norm_sums = layer->portable ? p->places / p->lanes : max(1, min(NORM_SUMS, layer->d_model / p->lanes));
     place_packed(p, layer);
     plan_prefetch(p, layer, request);
     plan_in_order(p, layer, request);
@@ -273,7 +279,7 @@ void plan_refuse_isas(const struct layer *layer, unsigned named, struct diag *di
 /* For the check that no tensor of a call is too large for a C object; masks and weights of pairs count apart. */
 static void largest_rows(struct plan *plan, const struct layer *l)
 {
-    plan->largest_row = max(l->projected ? l->h * l->d_k : l->d_model, l->d_out);
+    plan->largest_row = max(max(l->projected ? l->h * l->d_k : l->d_model, l->d_out), l->rope.axes);
     if (layer_is_recurrent(l) && l->projected) {
         const int64_t decays = layer_decays(l) && l->decay == DECAY_COLUMN ? l->h_v * l->d_k : l->h_v;
         plan->largest_row = max(max(plan->largest_row, l->h_kv * l->d_k), max(l->h_v * l->d_v, decays));
@@ -295,7 +301,7 @@ struct plan *plan_make_from(const struct layer *layer, unsigned isas, const stru
         if (key < PLAN_KEYS)
             plan_value_read(&spec, key, option->value, option->place, diag);
         if (layer->portable)
-            refuse_fixed(key, option->place, diag);
+            refuse_fixed(layer, key, option->place, diag);
     }
     refuse_numbers(layer, diag);
     if (diag->errors > before)

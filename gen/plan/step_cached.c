@@ -174,7 +174,8 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
     place_new(p, LAYOUT_SCORES, "scores", OWNER_WORKER, p->cached.row_vecs > 0 ? up : rows, p->cached.s_row);
     place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, rows, p->cached.o_row);
     place_new(p, LAYOUT_TOTALS, "totals", OWNER_WORKER, rows, p->cached.o_row);
-    place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + (p->rounds_values ? 3 : 2) * lanes, up);
+    const int64_t sums = (p->rounds_values ? 2 : 1) * lanes + p->places; /* of a row, side by side */
+    place_new(p, LAYOUT_STATE, "state", OWNER_WORKER, CACHED_STATES + sums, up);
     const int64_t scales = (layer_scales_cache(layer) ? 2 : 0) + p->rounds_scores + p->rounds_values;
     if (scales > 0)
         place_new(p, LAYOUT_ROW_SCALES, "row_scales", OWNER_WORKER, scales, block);

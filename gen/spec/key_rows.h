@@ -6,7 +6,7 @@
  * out is 0, and a plan depends on the key. docs/spec.md has a line for each key.
  */
 KEY(NAME, name, NAME, .steers = STEERS_NOTHING, .of = OF_ALL)
-KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL, .unportable = "layer = attention",
+KEY(LAYER, layer, WORD, FIELD(kind), .of = OF_ALL,
     .words = {{"attention", LAYER_ATTENTION, NULL}, {"ffn", LAYER_FFN, NULL}, {"linear", LAYER_LINEAR, NULL},
               {"recurrent", LAYER_RECURRENT, "linear_attention gated_delta_net"},
               {"conv", LAYER_CONV, "conv1d causal_conv causal_conv1d depthwise CausalConvWithState"}})
@@ -97,7 +97,7 @@ KEY(SOURCE_LEN, source_len, SIZE, FIELD(source_len), .from = {KEY_CACHE_LEN, KEY
 KEY(SOURCE_KEPT, source_kept, SWITCH, FIELD(source_kept), .context = "SOURCE_KEPT",
     .untrained = "source_kept = false", .has_meaning = is_cross, .restated = true,
     .idle = "only attention = cross has keys and values of a source to keep; leave it out, or write attention = cross")
-KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none", .unportable = "cache = none",
+KEY(CACHE, cache, WORD, FIELD(cache), .untrained = "cache = none",
     .words = {{"none", CACHE_NONE, NULL}, {"rows", CACHE_ROWS, "true static dynamic"},
               {"ring", CACHE_RING, "sliding sliding_window rolling"}, {"paged", CACHE_PAGED, NULL}},
     .nicknames = {{"use_cache past_key_values kv_cache", ""}})
@@ -147,7 +147,7 @@ KEY(BIAS, bias, SWITCH, FIELD(bias), .steers = STEERS_ALWAYS, .context = "BIAS",
     .of = OF_ATTENTION | OF_LINEAR | OF_STATES, .has_meaning = has_biases, .idle = KEY_IS_BROUGHT,
     .elsewhere = "the matrices of layer = ffn are those of the feed-forward; write ffn_bias",
     .nicknames = {{"attention_bias qkv_bias use_bias add_bias_linear", ""}})
-KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS, .unportable = "qk_norm = none",
+KEY(QK_NORM, qk_norm, WORD, FIELD(qk_norm), .context = "NORM", .of = OF_HEADS,
     .words = {{"none", NORM_NONE, NULL}, {"rms", NORM_RMS, "rmsnorm RMSNorm rms_norm true"},
               {"layer", NORM_LAYER, "layernorm LayerNorm layer_norm"}, {"l2", NORM_L2, NULL},
               {"rms_all", NORM_RMS_ALL, NULL}, {"l2_sum", NORM_L2_SUM, NULL}},
@@ -231,8 +231,7 @@ KEY(LSE, lse, SWITCH, FIELD(lse), .context = "LSE")
 KEY(TRAIN, train, SWITCH, FIELD(train), .unportable = "train = false", .context = "TRAIN")
 KEY(DROPOUT, dropout, SHARE, FIELD(dropout), .steers = STEERS_IF_ANY,
     .nicknames = {{"attention_dropout attn_pdrop attention_probs_dropout_prob dropout_p", ", with train = true"}})
-KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none",
-    .unportable = "block = none", .of = OF_HEADS | OF_FFN,
+KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_HEADS | OF_FFN,
     .elsewhere = "layer = linear adds nothing to x; leave it out, or write norm = layer or rms for a norm before it",
     .words = {{"none", BLOCK_NONE, NULL}, {"post", BLOCK_POST, "post_norm postnorm true"},
               {"outputs", BLOCK_OUTPUTS, "res_post_norm reordered_norm"},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* attnrun bench: µs, GFLOP/s and share of peak of a layer and of its steps, on one core.
+/* attnrun bench: µs, GFLOP/s and share of peak of a layer and of its steps, on one core; attnrun roof: what these could
+ * take at least.
  *
  * Rounds interleave the peak, the whole layer and the layer phase by phase, because the clock rate changes; a share
  * is the median of the rounds' own shares. Every round uses the same buffers, so caches are as warm as their size
@@ -17,6 +18,7 @@
 #include "kernels/apart.h"
 #include "kernels/call.h"
 #include "plan/isa.h"
+#include "reports/roof.h"
 #include "reference/reference.h"
 #include "base/memory.h"
 #include "system/process.h"
@@ -54,7 +56,7 @@ static const struct work {
     {"weights", no_work, weights_back},
 };
 
-#define STEPS 64 /* at most, and the layer as a whole, which is the first */
+#define STEPS ROOF_POINTS /* at most, and the layer as a whole, which is the first */
 
 /* One call of a list; with a cache it has a past. */
 struct bench_call {
@@ -71,6 +73,7 @@ struct bench {
     const char *name[STEPS];       /* of the steps: those of the kernel's phases */
     struct sample *samples[STEPS]; /* [rounds]: µs of the step; all else is of the whole round */
     double now[STEPS];             /* µs of the current round */
+    struct roof *roof;             /* attnrun roof: what is measured, in place of lines; else NULL */
 };
 
 /* ---- measuring ------------------------------------------------------------------------------------------------- */
@@ -169,7 +172,7 @@ static void measure(struct bench *b)
 
 /* ---- reporting ------------------------------------------------------------------------------------------------- */
 
-/* For a layer with a cache: bytes of weights and of cached rows that a step reads, each once */
+/* Bytes of weights and of cached rows that a step reads, each once */
 static double step_bytes(const struct bench *b, size_t step)
 {
     const struct layer *layer = b->timed.layer;
@@ -241,6 +244,51 @@ static struct layer_cost plain_cost(const struct bench *b)
                                inputs_reach(b->timed.layer, &b->timed.inputs));
 }
 
+/* Bytes of rows that a step reads and writes, each number once, as f32; 0: it is not known of this step */
+static double row_bytes(const struct bench *b, size_t step)
+{
+    const struct layer *l = b->timed.layer;
+    const struct inputs *in = &b->timed.inputs;
+    const double n = (double)(in->batch * in->n), m = l->cross ? (double)(in->batch * in->m) : n;
+    const double q = n * (double)(l->h * l->d_k), kv = m * (double)(l->h_kv * (l->d_k + l->d_v));
+    const double z = n * (double)(l->h * l->d_v), y = n * (double)l->d_out, hidden = n * (double)l->d_ff;
+    const double x = l->projected ? q + kv : n * (double)l->d_model + (l->cross ? m * (double)l->d_source : 0);
+    const struct { const char *name; double numbers; } rows[] = {
+        {works[0].name, x + y}, {"project", x + q + kv}, {"attend", q + kv + z}, {"output", z + y},
+        {"hidden", n * (double)l->d_model + hidden}, {"down", hidden + y}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, b->name[step]) == 0)
+            return sizeof(float) * rows[i].numbers;
+    return 0;
+}
+
+/* What was measured of a step as a point of the roofline */
+static void add_point(struct bench *b, size_t step, double multiply_adds)
+{
+    struct roof *const roof = b->roof;
+    struct roof_point *const point = &roof->points[roof->count++];
+    const struct timing t = timing_of(b->samples[step], b->rounds, 0);
+    const double rows = row_bytes(b, step);
+    snprintf(point->step, sizeof point->step, "%s", b->name[step]);
+    point->us = t.us;
+    point->flops = 2 * multiply_adds * (double)b->timed.inputs.batch;
+    point->bytes = rows > 0 ? rows + step_bytes(b, step) : 0;
+    roof->peak = step == 0 ? t.peak : roof->peak;
+}
+
+/* What the call accesses, and the roofs; before and after its steps are measured, as others use the machine too */
+static void raise_roof(struct bench *b)
+{
+    struct roof *const roof = b->roof;
+    if (roof == NULL)
+        return;
+    snprintf(roof->isa, sizeof roof->isa, "%s", b->timed.isa);
+    roof->n = b->timed.inputs.n;
+    roof->past = layer_has_cache(b->timed.layer) ? b->wanted.past : -1;
+    roof->accessed = (double)timed_bytes(b->timed.layer, b->timed.call, &b->timed.inputs);
+    roof_measure(roof);
+}
+
 static void report(struct bench *b)
 {
     const struct layer_cost cost = plain_cost(b);
@@ -250,7 +298,7 @@ static void report(struct bench *b)
             if (strcmp(w->name, b->name[s]) == 0)
                 multiply_adds = (b->timed.backward ? w->back : w->work)(cost);
         if (s == 0 || b->samples[s][0].us > 0) /* steps that the call has */
-            report_step(b, s, multiply_adds);
+            (b->roof != NULL ? add_point : report_step)(b, s, multiply_adds);
     }
 }
 
@@ -271,8 +319,10 @@ static bool bench_isa(struct bench *b, int isa, struct diag *diag)
                         call_why_skipped(b->timed.layer, (size_t)(isa_find(b->timed.call->isa_name(isa)) - isa_table)));
         return false;
     }
+    raise_roof(b);
     calibrate(b);
     measure(b);
+    raise_roof(b);
     report(b);
     process_limit(0);
     for (size_t s = 0; s < STEPS; s++)
@@ -338,6 +388,15 @@ struct job {
     bool *headed;
     size_t timed, lacking; /* numbers of instruction sets, and of the reference */
     int worst;             /* exit code */
+    bool of_roofs;         /* attnrun roof */
+    struct roof *roofs;    /* those of all calls so far */
+    size_t roof_count;
+};
+
+/* What that process answers */
+struct answer {
+    int code;
+    struct roof roof; /* of attnrun roof; else, and where nothing was measured, without points */
 };
 
 #define LACKING (-1) /* in place of an exit code: the machine has no such instruction set */
@@ -346,11 +405,13 @@ struct job {
 static void bench_here(void *context, FILE *answer)
 {
     const struct job *job = context;
-    struct bench b = {.options = job->options, .wanted = job->wanted, .steps = 1, .name = {works[0].name}};
+    struct answer said = {0};
+    struct bench b = {.options = job->options, .wanted = job->wanted, .steps = 1, .name = {works[0].name},
+                      .roof = job->of_roofs ? &said.roof : NULL};
     struct diag diag = {0};
     bool timed = true;
     if (prepare(&b, job->layer, job->call, &diag)) {
-        if (!*job->headed)
+        if (!*job->headed && !job->of_roofs)
             print_heading(job->layer);
         fflush(stdout);
         if (job->isa == 0)
@@ -359,8 +420,8 @@ static void bench_here(void *context, FILE *answer)
             timed = bench_isa(&b, job->isa, &diag);
     }
     const int ended = system_end(diag_report(&diag, stderr));
-    const int code = timed || ended != EXIT_GOOD ? ended : LACKING;
-    fwrite(&code, sizeof code, 1, answer);
+    said.code = timed || ended != EXIT_GOOD ? ended : LACKING;
+    fwrite(&said, sizeof said, 1, answer);
 }
 
 /* A kernel that ended its process. */
@@ -375,8 +436,21 @@ static int report_crash(const struct job *job, const char *why)
     only.queries = only.queries != NULL || cached ? n : NULL;
     only.pasts = cached ? past : NULL;
     fprintf(stderr, "FAILED  %s %s: %s\n", job->layer->name, only.isa, why);
-    options_repeat(&only, COMMAND_BENCH, job->spec, stderr);
+    options_repeat(&only, job->of_roofs ? COMMAND_ROOF : COMMAND_BENCH, job->spec, stderr);
     return EXIT_CHECK_FAILED;
+}
+
+/* Prints and keeps the roofs that a process has measured, if any; its exit code */
+static int take_answer(struct job *job, const char *bytes)
+{
+    struct answer said;
+    memcpy(&said, bytes, sizeof said);
+    if (said.roof.count == 0)
+        return said.code;
+    roof_print(&said.roof, job->layer->name, job->options->json, stdout);
+    job->roofs = memory_grow(job->roofs, job->roof_count + 1, sizeof *job->roofs);
+    job->roofs[job->roof_count++] = said.roof;
+    return said.code;
 }
 
 /* Waits idly while the process measures; its exit code, or that for how it ended, may be the worst. A set that the
@@ -388,9 +462,9 @@ static void bench_apart(struct job *job)
     char text[80];
     int code = EXIT_GOOD;
     if (process_call(&result, bench_here, job, NULL, &diag)) {
-        const char *why = process_unanswered(&result, sizeof code, text);
+        const char *why = process_unanswered(&result, sizeof(struct answer), text);
         if (why == NULL)
-            memcpy(&code, result.output, sizeof code);
+            code = take_answer(job, result.output);
         else if (result.signal == SIGPIPE)
             raise(SIGPIPE); /* nobody reads the output */
         else if (process_stopped(&result) || job->isa == 0)
@@ -408,10 +482,15 @@ static void bench_apart(struct job *job)
     job->worst = code > job->worst ? code : job->worst;
 }
 
-/* Every requested instruction set, and the reference; errors of the call are reported once. */
+/* Every requested instruction set, and the reference; errors of the call are reported once. Of roofs, where no set is
+ * requested, the best one that the machine has. */
 static void bench_kernels(struct job *job)
 {
-    for (size_t row = 0; row < isa_count && job->worst <= EXIT_CHECK_FAILED; row++) {
+    const size_t before = job->timed;
+    for (size_t i = 0; i < isa_count && job->worst <= EXIT_CHECK_FAILED; i++) {
+        const size_t row = job->of_roofs ? isa_count - 1 - i : i;
+        if (job->of_roofs && !job->options->each_isa && job->timed > before)
+            break;
         const char *name = job->call->isa_name(isa_table[row].id);
         job->isa = isa_table[row].id;
         if (name != NULL && options_want_isa(job->options, name)) {
@@ -464,17 +543,22 @@ static size_t list_calls(const struct options *options, const struct layer *laye
 
 #define MAX_CALLS 400
 
-static int bench_spec(const struct options *options, const char *spec, bool *headed)
+static int bench_spec(const struct options *options, const char *spec, bool of_roofs, bool *headed)
 {
     struct diag diag = {0};
     struct kernel kernel = {0};
     struct layer *layer = layer_read(spec, options->compile.set, options->compile.set_count, &diag);
     int code = EXIT_GOOD;
     if (layer != NULL && compile_kernel(&kernel, spec, layer->name, &options->compile, &diag)) {
-        struct job job = {.options = options, .layer = layer, .call = kernel.call, .spec = spec, .headed = headed};
+        struct job job = {.options = options, .layer = layer, .call = kernel.call, .spec = spec, .headed = headed,
+                          .of_roofs = of_roofs};
         struct bench_call calls[MAX_CALLS];
         if (options->backward && !layer->train)
             diag_error(&diag, spec, "--backward is for a layer with train = true; this one has no backward pass");
+        if (options->out != NULL && options->each_isa &&
+            (options->isa == NULL || strchr(options->isa, ',') != NULL))
+            diag_error(&diag, spec, "--out draws the calls of one instruction set; name one with --isa, or none for "
+                       "the best");
         if (options->pasts != NULL && !layer_has_cache(layer))
             diag_error(&diag, spec, "--past is for a layer with a cache; this one has none");
         const size_t count = diag.errors == 0 ? list_calls(options, layer, calls, MAX_CALLS) : 0;
@@ -483,6 +567,9 @@ static int bench_spec(const struct options *options, const char *spec, bool *hea
             bench_kernels(&job);
         }
         code = job.worst;
+        if (options->out != NULL && code == EXIT_GOOD && job.roof_count > 0)
+            roof_draw(job.roofs, job.roof_count, layer->name, options->out, &diag);
+        free(job.roofs);
         if (job.lacking > 0 && job.timed == 0)
             call_report_no_isa(spec, &diag);
     }
@@ -500,8 +587,15 @@ int command_bench(const struct options *options)
     bool headed = options->json; /* whether the headings are printed: before the first line of figures */
     pin_to_this_core();
     for (size_t i = 0; i < options->spec_count; i++) {
-        int code = bench_spec(options, options->specs[i], &headed);
+        int code = bench_spec(options, options->specs[i], false, &headed);
         worst = code > worst ? code : worst;
     }
     return worst;
+}
+
+int command_roof(const struct options *options)
+{
+    bool headed = true;
+    pin_to_this_core();
+    return bench_spec(options, options->specs[0], true, &headed);
 }

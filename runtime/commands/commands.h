@@ -8,6 +8,7 @@
 int command_check(const struct options *options);
 int command_run(const struct options *options);
 int command_bench(const struct options *options);
+int command_roof(const struct options *options); /* bench.c */
 int command_tune(const struct options *options);
 int command_selftest(const struct options *options);
 int command_heatmap(const struct options *options);

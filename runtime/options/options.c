@@ -17,6 +17,9 @@ static const struct option_command commands[] = {
      "runs the layer on the tensors of a file; compares y and attn if the file has them"},
     {"bench", COMMAND_BENCH, "a spec", true, "SPEC… [OPTION…]",
      "times the whole layer and each step on one core, and the peak of that core in the same rounds"},
+    {"roof", COMMAND_ROOF, "one spec", false, "SPEC [-o F.svg] [OPTION…]",
+     "times the steps of a layer beside the least that this core could take for them: its multiply-add peak, and how\n"
+     "fast it reads from where the call's numbers lie"},
     {"tune", COMMAND_TUNE, "one spec", false, "SPEC -o FILE [OPTION…]",
      "checks and measures plans that may be faster on this machine, times the best again against the default, and\n"
      "writes a plan file for attngen --plan; if nothing is gained the file keeps the default"},
@@ -35,12 +38,13 @@ static const struct option_command commands[] = {
 };
 
 /* groups of commands that share options */
+#define BENCHES (COMMAND_BENCH | COMMAND_ROOF)
 #define COMPILING \
-    (COMMAND_CHECK | COMMAND_RUN | COMMAND_BENCH | COMMAND_HEATMAP | COMMAND_SWEEP | COMMAND_PACK | COMMAND_TUNE)
+    (COMMAND_CHECK | COMMAND_RUN | BENCHES | COMMAND_HEATMAP | COMMAND_SWEEP | COMMAND_PACK | COMMAND_TUNE)
 #define GENERATING (COMPILING | COMMAND_SELFTEST)
-#define PLANNED (COMMAND_CHECK | COMMAND_RUN | COMMAND_BENCH | COMMAND_HEATMAP | COMMAND_SELFTEST | COMMAND_PACK)
-#define DRAWING (COMMAND_CHECK | COMMAND_BENCH | COMMAND_SWEEP | COMMAND_SELFTEST | COMMAND_TUNE)
-#define TIMED (COMMAND_BENCH | COMMAND_SWEEP)
+#define PLANNED (COMMAND_CHECK | COMMAND_RUN | BENCHES | COMMAND_HEATMAP | COMMAND_SELFTEST | COMMAND_PACK)
+#define DRAWING (COMMAND_CHECK | BENCHES | COMMAND_SWEEP | COMMAND_SELFTEST | COMMAND_TUNE)
+#define TIMED (BENCHES | COMMAND_SWEEP)
 #define TABLES (COMMAND_SWEEP | COMMAND_MERGE)
 #define OF_WEIGHTS (COMMAND_PACK | COMMAND_RUN | COMMAND_HEATMAP)
 #define FIELD(name) offsetof(struct options, name)
@@ -50,7 +54,7 @@ static const struct option_row rows[] = {
      .commands = COMMAND_CHECK | COMMAND_BENCH,
      .help = "all, or some of %a, joined by commas; default: those that attngen emits"},
     {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isa),
-     .commands = COMMAND_RUN | COMMAND_HEATMAP | COMMAND_SWEEP | COMMAND_TUNE,
+     .commands = COMMAND_RUN | COMMAND_HEATMAP | COMMAND_SWEEP | COMMAND_TUNE | COMMAND_ROOF,
      .help = "all, or some of %a, joined by commas; default: the best of those that attngen emits"},
     {.name = "isa", .argument = "LIST", .kind = OPTION_ISAS, .field = FIELD(isa),
      .commands = COMMAND_PACK, .needed = COMMAND_PACK,
@@ -67,6 +71,8 @@ static const struct option_row rows[] = {
      .commands = COMMAND_SELFTEST, .help = "the program; default: NAME_test.c"},
     {.name = "out", .letter = 'o', .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(out),
      .commands = COMMAND_HEATMAP, .needed = COMMAND_HEATMAP, .help = "the picture, as SVG"},
+    {.name = "out", .letter = 'o', .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(out),
+     .commands = COMMAND_ROOF, .help = "a picture of all calls, as SVG"},
     {.name = "out", .letter = 'o', .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(out),
      .commands = COMMAND_PACK, .help = "ends in .c, .S or .bin; default: NAME_packed.c"},
     {.name = "out", .letter = 'o', .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(out),
@@ -110,7 +116,7 @@ static const struct option_row rows[] = {
      .help = "add 1 to the file's weights of norms, which Gemma stores minus 1"},
     {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_RUN,
      .help = "compute by the double-precision reference instead of a kernel"},
-    {.name = "backward", .kind = OPTION_FLAG, .field = FIELD(backward), .commands = COMMAND_BENCH,
+    {.name = "backward", .kind = OPTION_FLAG, .field = FIELD(backward), .commands = BENCHES,
      .help = "time the backward pass of layers with train = true"},
     {.name = "reference", .kind = OPTION_FLAG, .field = FIELD(reference), .commands = COMMAND_BENCH,
      .help = "time the double-precision reference too"},
@@ -136,23 +142,23 @@ static const struct option_row rows[] = {
     {.name = "batch", .argument = "B", .kind = OPTION_SIZE, .field = FIELD(batch), .min = 0, .max = INT32_MAX,
      .commands = DRAWING, .help = "sequences; default: 1; check and selftest: 2, or 1 for a large layer"},
     {.name = "n", .argument = "N", .kind = OPTION_SIZE, .field = FIELD(n), .min = 0, .max = INT32_MAX,
-     .commands = DRAWING & ~COMMAND_BENCH,
+     .commands = DRAWING & ~BENCHES,
      .help = "queries; default: seq_len; sweep with a cache: 1; selftest: at most 37, fewer for a large layer"},
-    {.name = "n", .argument = "N[,N...]", .kind = OPTION_COUNTS, .field = FIELD(queries), .commands = COMMAND_BENCH,
+    {.name = "n", .argument = "N[,N...]", .kind = OPTION_COUNTS, .field = FIELD(queries), .commands = BENCHES,
      .help = "queries, each number in turn; default: seq_len, with a cache also 1"},
-    {.name = "past", .argument = "P[,P...]", .kind = OPTION_COUNTS, .field = FIELD(pasts), .commands = COMMAND_BENCH,
+    {.name = "past", .argument = "P[,P...]", .kind = OPTION_COUNTS, .field = FIELD(pasts), .commands = BENCHES,
      .help = "positions that a cache holds, each number in turn; default: 0 for seq_len queries, and for one query a "
              "quarter, a half and all but one of cache_len"},
     {.name = "m", .argument = "M", .kind = OPTION_SIZE, .field = FIELD(m), .min = 0, .max = INT32_MAX,
      .commands = DRAWING, .help = "keys in cross-attention; default: source_len; selftest: at most n + 6"},
     {.name = "lengths", .argument = "L[,L...]", .kind = OPTION_COUNTS, .field = FIELD(lengths),
-     .commands = COMMAND_BENCH | COMMAND_SELFTEST,
+     .commands = BENCHES | COMMAND_SELFTEST,
      .help = "keys of each sequence, with a padding mask; default: all; selftest: all of the first, random for others"},
     {.name = "rounds", .argument = "R", .kind = OPTION_SIZE, .field = FIELD(rounds), .min = 1, .max = 1000000,
      .commands = TIMED, .help = "minimum number of measurements; default: 15"},
     {.name = "seconds", .argument = "S", .kind = OPTION_SECONDS, .field = FIELD(seconds), .min = 0, .max = 3600,
      .commands = TIMED, .help = "approximate time to measure a kernel; default: 1"},
-    {.name = "json", .kind = OPTION_FLAG, .field = FIELD(json), .commands = COMMAND_BENCH | COMMAND_TUNE,
+    {.name = "json", .kind = OPTION_FLAG, .field = FIELD(json), .commands = BENCHES | COMMAND_TUNE,
      .help = "one JSON object a line"},
     {.name = "against", .argument = "f32", .kind = OPTION_WORD, .field = FIELD(against), .commands = COMMAND_CHECK,
      .help = "also print what the layer's number types cost: how far y is from that of the same layer in f32"},

@@ -43,7 +43,8 @@ enum command_bit {
     COMMAND_TUNE = 32,
     COMMAND_PACK = 64,
     COMMAND_SELFTEST = 128,
-    COMMAND_HEATMAP = 256
+    COMMAND_HEATMAP = 256,
+    COMMAND_ROOF = 512
 };
 
 extern const struct option_program attnrun_program;

@@ -15,4 +15,8 @@ double peak_measure(const char *isa);
 #define MEMORY_BYTES ((size_t)2 << 20)
 double memory_measure(const void *memory);
 
+/* Reads `bytes` bytes, a multiple of 512, again and again by whole vectors of the set, and returns the best GB/s of
+ * five rounds; 0 for a set that this file does not know. `bytes` says what level of the caches they come from. */
+double read_measure(const char *isa, const float *numbers, size_t bytes);
+
 #endif

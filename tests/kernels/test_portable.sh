@@ -36,13 +36,22 @@ one_of() { local words=("$@"); echo "${words[RANDOM % ${#words[@]}]}"; }
 maybe() { [ $((RANDOM % $1)) -ne 0 ] || echo "${*:2}"; }
 draw() { # SEED: a legal layer
     dice "$1"
-    local h masks
+    local h masks cached=
     h=$(one_of 1 2 3 4)
+    if [ $((RANDOM % 12)) -eq 0 ]; then
+        printf '%s\n' "name = drawn" "exact = portable" "seq_len = $((1 + RANDOM % 90))" "d_model = $((1 + RANDOM % 90))" \
+            "layer = ffn" "d_ff = $((1 + RANDOM % 90))" "ffn = $(one_of gelu gelu_tanh silu swiglu relu2)" \
+            "block = $(one_of none pre post)" "ffn_bias = $(one_of true false)"
+        return
+    fi
     echo "name = drawn"
     echo "exact = portable"
     echo "h = $h"
     echo "seq_len = $((1 + RANDOM % 90))"
-    case $((RANDOM % 5)) in
+    case $((RANDOM % 7)) in
+    5 | 6) printf '%s\n' "d_model = $((h * (2 + 2 * (RANDOM % 14))))" "rope = $(one_of none half)" \
+        "cache = $(one_of rows rows ring paged$'\n'page_len=$((1 + RANDOM % 20)))" "cache_len = $((90 + RANDOM % 500))" "bias = $(one_of true false)"
+        cached=yes ;;
     0) printf '%s\n' "input = projected" "d_k = $((2 + 2 * (RANDOM % 20)))" "d_v = $((1 + RANDOM % 40))" \
         "source_len = $((1 + RANDOM % 120))" "$(one_of 'w_o = none' "d_model = $((1 + RANDOM % 70))")" ;;
     1) printf '%s\n' "attention = cross" "d_model = $((h * (2 + 2 * (RANDOM % 14))))" "d_source = $((1 + RANDOM % 50))" \
@@ -59,17 +68,21 @@ draw() { # SEED: a legal layer
     case $masks in *prefix*) masks=causal+${masks//causal+/} masks=${masks//+causal/} ;; esac
     echo "mask = $masks"
     case $masks in *window*) printf '%s\n' "window_left = $((RANDOM % 30))" "window_right = $((RANDOM % 20))" ;; esac
+    maybe 3 "qk_norm = $(one_of rms layer l2 rms_all)"
+    maybe 3 "block = $(one_of pre post outputs sandwich parallel)"$'\n'"norm = $(one_of rms layer)"$'\n'"ffn = $(one_of gelu \
+        silu swiglu)"$'\n'"d_ff = $((1 + RANDOM % 60))"
     case $((RANDOM % 6)) in
     0) echo "softcap = $((1 + RANDOM % 40))" ;;
     1) echo "alibi = true" ;;
     2) echo "relative = t5" ;;
     esac
+    [ -z "$cached" ] || maybe 2 "cache_type = $(one_of bf16 f16 i8)"
     maybe 3 "sink = true"
     maybe 2 "lse = true"
     maybe 2 "scores = $(one_of true biased)"
     maybe 4 "plan.size = small"
     maybe 5 "plan.value_layout = blocks"
-    maybe 4 "plan.key_block = $((1 + RANDOM % 40))"
+    [ "$cached" ] || maybe 4 "plan.key_block = $((1 + RANDOM % 40))"
     maybe 4 "plan.query_vecs = $((1 + RANDOM % 3))"
 }
 

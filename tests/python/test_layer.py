@@ -94,6 +94,14 @@ class Measurements(unittest.TestCase):
         self.assertEqual(rows[0]["step"], "layer")
         self.assertGreater(rows[0]["us"], 0)
 
+    def test_roof(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CFLAGS="-O0"):
+            picture = Path(folder, "roof.svg")
+            rows = self.layer.roof(picture, isa="scalar", rounds=1, seconds=0)
+            self.assertIn("<svg", picture.read_text())
+        self.assertEqual(rows[0]["step"], "layer")
+        self.assertAlmostEqual(rows[0]["share"], rows[0]["roof_us"] / rows[0]["us"], delta=0.01 * rows[0]["share"])
+
     def test_sweep(self):
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, CFLAGS="-O0"):
             journal, options = Path(folder, "points.jsonl"), dict(isa="scalar", rounds=1, seconds=0)

@@ -126,6 +126,14 @@ class Layer:
         said = self._run("attnrun", ["bench", "--json", *option_words({"isa": isa, **options})])
         return [json.loads(line) for line in said.splitlines()]
 
+    def roof(self, out: Optional[Folder] = None, isa: Optional[str] = None, **options: Any) -> "list[dict[str, Any]]":
+        """Times the layer and each step beside the least that this core could take for them: a dict for each, with us,
+        flops, bytes, roof_us, held_by and share, where they are known. `out`: a picture, as SVG. Options: those of
+        attnrun roof, as in n=[1, 64]."""
+        words = ["roof", "--json", *option_words({"isa": isa, **options})]
+        said = self._run("attnrun", words if out is None else [*words, "--out", str(Path(out).resolve())])
+        return [json.loads(line) for line in said.splitlines()]
+
     def tune(self, out: Folder, isa: Optional[str] = None, **options: Any) -> "list[dict[str, Any]]":
         """Measures other plans, for budget=60 seconds an instruction set, and writes the plan file `out`, which
         emit(plan=…) reads. Returns what was measured."""

@@ -42,7 +42,7 @@ def path_of(program: str) -> str:
     given = os.environ.get(program.upper())
     packed = Path(__file__).parent / "bin" / program
     if given:
-        return given
+        return str(Path(given).resolve()) if os.sep in given else given  # programs run in folders of their own
     found = str(packed) if packed.exists() else shutil.which(program)
     if found is None:
         raise MachineError(f"{program} is not here; install a wheel of attngen, or name it in {program.upper()}")
