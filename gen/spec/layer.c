@@ -88,7 +88,7 @@ bool layer_takes_pairs(const struct layer *layer)
 bool layer_rows_across(const struct layer *layer)
 {
     const int64_t group = layer->h / layer->h_kv;
-    return layer_has_cache(layer) && !layer_sums_whole(layer) &&
+    return layer_has_cache(layer) && !layer_sums_whole(layer) && !layer->portable &&
            (group > FEW_ROWS || (group >= ACROSS_HEADS && layer->d_k > ACROSS_WIDTH));
 }
 
