@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- A text of "key = value" lines with comments behind them: a spec, or a section of NAME.layers (which has `model`).
+-- A text of "key = value" lines with comments after them: a spec, or a section of NAME.layers (which has `model`).
 --
 --   (number_text) -> Lines
 

@@ -271,7 +271,7 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
                  p->cached.few_block);
     else
         snprintf(path, sizeof path, "every call sums scores in the same order: %s",
-                 p->cached.row_vecs > 0 ? "so many heads share keys that rows lie along the lanes, keys as in the cache"
+                 p->cached.row_vecs > 0 ? "heads that share keys lie along the lanes; keys are read as cached"
                  : exact ? "exact_chunks" : "enough heads share keys for one token to fill the tiles");
     reason(p, "%s", path);
     if (p->cached.split > 0)

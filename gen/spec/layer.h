@@ -107,7 +107,7 @@ struct layer {
     enum layer_decay decay;
     int64_t conv_taps;    /* of a convolution over tokens of projected q, k and v, or of x, causal; 0: there is none */
     int64_t conv_history; /* tokens that it remembers from call to call: conv_taps - 1, and those of the window */
-    int64_t state_window, states; /* tokens of a call that can be taken back; so many states more, and the state */
+    int64_t state_window, states; /* last tokens that can be taken back; states kept: state_window + 1 */
     int64_t conv_channels; /* columns of q, k and v together, or of x; 0 without a convolution */
     bool conv_bias;       /* its sums begin with one */
     enum layer_out_gate out_gate;
@@ -418,7 +418,7 @@ bool layer_exact_chunks(const struct layer *layer);
 /* Recurrent: tokens of a call may go through a state two at once, with other roundings than one by one. */
 bool layer_takes_pairs(const struct layer *layer);
 int64_t layer_few_queries(const struct layer *layer);
-/* Whether so many heads share the keys of a cache that rows lie along the lanes of scores, in every call */
+/* Whether rows lie along the lanes of scores in every call, as enough heads share the keys of a cache */
 bool layer_rows_across(const struct layer *layer);
 /* Whether scores are sums of whole numbers too: where d_k is large enough for that to pay; with a cache in calls of
  * more than layer_few_queries() queries, and in no call with plan.exact_chunks. Sets that sum bytes gain sooner

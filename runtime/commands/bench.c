@@ -244,7 +244,8 @@ static struct layer_cost plain_cost(const struct bench *b)
                                inputs_reach(b->timed.layer, &b->timed.inputs));
 }
 
-/* Bytes of rows that a step reads and writes, each number once, as f32; 0: it is not known of this step */
+/* Bytes of rows that a step reads and writes, each number once, as f32; 0: not counted, as of backward and of layers
+ * with states */
 static double row_bytes(const struct bench *b, size_t step)
 {
     const struct layer *l = b->timed.layer;
@@ -257,7 +258,7 @@ static double row_bytes(const struct bench *b, size_t step)
         {works[0].name, x + y}, {"project", x + q + kv}, {"attend", q + kv + z}, {"output", z + y},
         {"hidden", n * (double)l->d_model + hidden}, {"down", hidden + y}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, b->name[step]) == 0)
+        if (strcmp(rows[i].name, b->name[step]) == 0 && !b->timed.backward && !layer_keeps_states(l))
             return sizeof(float) * rows[i].numbers;
     return 0;
 }
