@@ -156,7 +156,7 @@ local function blocks_of(vocabulary)
         if again then return end
         for _, name in ipairs(names) do defined[name] = true end
         blocks[#blocks + 1] = { text = text, macros = macros, names = names, title = text:find("^/%*.-%*/\n$") ~= nil,
-            line = text:find("^#define [^\n]*[^\n\\]\n$") ~= nil }
+            line = text:find("^#define [^\n]*[^\n\\]\n$") or text:find("^static inline [^\n]*\n{ return [^}]*}*; }\n$") }
     end
     for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do
         local lines = block:gsub("\\\n", "\\\0") -- a macro is one line
@@ -205,7 +205,7 @@ function helpers.words_used(vocabulary, text, words)
         local comment, body = block.text:match("^(/%*.-%*/\n)(.*)$")
         local meaning = comment
         for _, name in ipairs(block.names) do meaning = meaning or meanings[name] end
-        -- macros of one line and one meaning stand together
+        -- macros of one line, and functions of one expression, with one meaning stand together
         local together = block.line and last.line and meaning == last.meaning
         local again = meaning and said[meaning] and not block.title
         if #out > 0 and not together and not (last.title and not comment) then out[#out + 1] = "\n" end
