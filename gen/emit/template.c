@@ -51,7 +51,8 @@ static const char *expression_end(lua_State *lua, const char *text, const char *
 }
 
 /* Adds the text to TEXTS, and `before`, its number there and `after` to the code. */
-static void put(lua_State *lua, luaL_Buffer *code, const char *before, const char *at, const char *end, const char *after)
+static void put(lua_State *lua, luaL_Buffer *code, const char *before, const char *at, const char *end,
+                const char *after)
 {
     char number[32];
     const lua_Integer count = (lua_Integer)lua_rawlen(lua, TEXTS) + 1;
