@@ -301,8 +301,8 @@ function Model:projection(stack, of)
                         "Words of another width than the model's", of)
 end
 
--- A head of this name: of rows `rows` of `from`: "all", the "first" or "second" of a sequence, the "mean" of a picture's
--- patches, or "first_and_mean", side by side. `of` as above, with scale of these rows.
+-- A head of this name: of rows `rows` of `from`: "all", the "first" or "second" of a sequence, the "mean" of a
+-- picture's patches, or "first_and_mean", side by side. `of` as above, with scale of these rows.
 function Model:head(name, from, rows, of, behind)
     of.rows = rows == "all" and math.min(self.seq_len, HEAD_ROWS) or HEAD_SEQUENCES
     local section = self:product("head " .. name, name, "Head " .. name, of, behind)

@@ -68,7 +68,8 @@ local function attention_weights(m, kind, of, at)
     if kind.qk_norm then
         for key, name in pairs{g_q = kind.qk_norm.q, g_k = kind.qk_norm.k} do
             local heads = kind.qk_norm.each and (key == "g_q" and of.h or of.h_kv)
-            w[key] = heads and m:pieces(at .. name .. "." .. kind.qk_norm.each, heads, of.d_k) or kind.plus_one and m:plus_one(at .. name .. ".weight") or at .. name .. ".weight"
+            w[key] = heads and m:pieces(at .. name .. "." .. kind.qk_norm.each, heads, of.d_k) or
+                kind.plus_one and m:plus_one(at .. name .. ".weight") or at .. name .. ".weight"
             w[key:gsub("g", "c")] = kind.qk_norm.shift and at .. name .. ".bias" or nil
         end
     end

@@ -202,14 +202,15 @@ end
 
 -- A learned query that attends to a picture's rows, [encoder probe], and the feed-forward behind it, [encoder pooled]
 local function read_probe(stack, pooling)
-    pooling.probe = share(tensor(titles[stack.name .. " pooling"], "probe", {}), d_model, true, "the query of pooling")
+    local query = tensor(titles[stack.name .. " pooling"], "probe", {})
+    pooling.probe = share(query, d_model, true, "the query of pooling")
     for _, name in ipairs{"probe", "pooled"} do
         local section = titles[stack.name .. " " .. name]
         local spec = section and spec_of(section)
         if not spec or spec.d_in ~= d_model or spec.d_out ~= d_model or spec.cross ~= (name == "probe") or
            spec.cross and (spec.source_len < stack.seq_len or spec.kept) then
             wrong(section and section.number or titles[stack.name .. " pooling"].number,
-                  "kind = probe needs [%s probe], cross-attention to %d rows, and [%s pooled], both %d wide", stack.name,
+                  "kind = probe needs [%s probe], cross-attention to %d rows, and [%s pooled], %d wide", stack.name,
                   stack.seq_len, stack.name, d_model)
         end
         pooling[name == "probe" and "attends" or "feeds"] = {spec = spec, part = add_part(section, "spec").at}

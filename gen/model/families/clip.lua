@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- CLIP's text, whose tokens see those before them, and its pictures. A file with both has the one that its class names.
 -- A text's embedding is that of its last token, the end mark; the rows of a picture's stack are after the last norm.
--- SigLIP's text, from here, sees both ways, padding too, and its embedding is that of the last row. Its pictures have no
--- class token; their embedding is what a learned query sees.
+-- SigLIP's text, from here, sees both ways, padding too, and its embedding is that of the last row. Its pictures have
+-- no class token; their embedding is what a learned query sees.
 
 local modules = {q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj", o = "self_attn.out_proj",
                  ["1"] = "mlp.fc1", ["2"] = "mlp.fc2", n1 = "layer_norm1", n2 = "layer_norm2"}
@@ -51,7 +51,8 @@ local function probe(m, kind, width, p, seq)
     spec:add("layer", "ffn"):add("d_model", width):add("seq_len", 1):weights_lie("out_in")
     spec:block("pre", "layer", kind.eps, "layer_norm_eps")
     spec:add("ffn", kind.act):add("d_ff", kind.inner):add("ffn_bias", "true")
-    m:section("encoder pooling"):add("kind", "probe"):add("normalize", "false"):weight("probe", at .. "probe", {1, 1, width})
+    m:section("encoder pooling"):add("kind", "probe"):add("normalize", "false")
+        :weight("probe", at .. "probe", {1, 1, width})
     local w = m:modules(at .. "attention.", {o = "out_proj"})
     for i, letter in ipairs{"q", "k", "v"} do
         w["w_" .. letter] = m:columns(at .. "attention.in_proj_weight", (i - 1) * width, i * width, 3 * width)

@@ -11,7 +11,7 @@ return function(m)
              "drop_path_rate layerscale_value")
     m:base("vit")(m, {
         prefixes = {registers and "dinov2_with_registers." or "dinov2.", ""}, patch_size = registers and 16 or 14,
-        eps = 1e-6, registers = registers and c:size("num_register_tokens", 4) or nil, 
+        eps = 1e-6, registers = registers and c:size("num_register_tokens", 4) or nil,
         classes = {Model = "", ForImageClassification = "classes"},
         modules = {q = "attention.attention.query", k = "attention.attention.key", v = "attention.attention.value",
                    o = "attention.output.dense", ["1"] = not gated and "mlp.fc1" or nil,
