@@ -408,7 +408,9 @@ for _, stack in ipairs(model.stacks) do
     for i = 1, #stack.layers do known[("%s layer %d"):format(stack.name, i - 1)] = true end
 end
 for _, stack in ipairs(model.stacks) do
-    for what in ("input embedding norm pooling probe pooled projection"):gmatch("%S+") do known[stack.name .. " " .. what] = true end
+    for what in ("input embedding norm pooling probe pooled projection"):gmatch("%S+") do
+        known[stack.name .. " " .. what] = true
+    end
     if stack.kind == "tokens" then read_words(stack, model.heads) end
 end
 for _, section in ipairs(sections) do
