@@ -274,7 +274,6 @@ KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR | OF_CONV,
 KEY(WEIGHT_LAYOUT, weight_layout, WORD, FIELD(out_in), .steers = STEERS_NOTHING, .context = "OUT_IN", .of = OF_ROWS,
     .words = {{"in_out", false, "tensorflow jax keras"}, {"out_in", true, "torch pytorch"}})
 KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ROWS, .untrained = "weight_type = f32",
-    .unportable = "weight_type = f32",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
     .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})
@@ -283,7 +282,6 @@ KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF
     .words = {{"f32", PRECISION_F32, F32_TOO}, {"i16", PRECISION_I16, I16_TOO}, {"i8", PRECISION_I8, I8_TOO},
               {"bf16", PRECISION_BF16, BF16_TOO}})
 KEY(TENSOR_TYPE, tensor_type, WORD, FIELD(tensor_type), .of = OF_WEIGHTS, .untrained = "tensor_type = f32",
-    .unportable = "tensor_type = f32",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO}})
 KEY(EXACT, exact, WORD, FIELD(portable), .context = "PORTABLE", .of = OF_ALL,
     .words = {{"bound", false, NULL}, {"portable", true, "deterministic reproducible bitwise"}})

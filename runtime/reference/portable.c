@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "block.h"
 #include "reference.h"
 #include "spec/relative.h"
 #include "spec/rope.h"
 #include "spec/score.h"
+#include "stored.h"
 #include "wide.h"
 
 #if defined(__clang__)
@@ -165,21 +167,64 @@ WIDE_FMA static void multiply(float *restrict c, size_t c_row, const float *rest
     }
 }
 
-/* A matrix of a weight's `group`, [depth][columns], each number times `scale` */
-static float *matrix(struct run *run, enum layer_tensor tensor, size_t group, float scale, size_t *depth,
-                     size_t *columns)
+/* A weight's matrix, [depth][columns], all taps of a convolution one after the other. Packed in fewer bytes: multiples of
+ * unit [depth / group][columns], of `group` rows of a tap; else unit is NULL */
+struct matrix {
+    float *w, *unit;
+    size_t depth, columns, tap, group;
+};
+
+/* Matrix number `number` of a tensor, times `scale`: its units, or without these its numbers */
+static struct matrix matrix_of(const struct run *run, enum layer_tensor tensor, size_t number, float scale)
 {
+    const enum tensor_element type = run->layer->weight_type;
+    const bool out_in = run->layer->out_in, stored = type != TENSOR_F32;
     int64_t shape[4];
     const int axes = layer_weight_shape(run->layer, tensor, shape);
-    const size_t last = (size_t)shape[axes - 1], before = (size_t)shape[axes - 2];
-    const float *from = inputs_floats(run->in, tensor) + group * last * before;
-    *depth = run->layer->out_in ? last : before;
-    *columns = run->layer->out_in ? before : last;
-    float *to = memory_get(last * before, sizeof *to);
-    for (size_t k = 0; k < *depth; k++)
-        for (size_t c = 0; c < *columns; c++)
-            to[k * *columns + c] = from[run->layer->out_in ? c * *depth + k : k * *columns + c] * scale;
-    return to;
+    const size_t last = (size_t)shape[axes - 1], before = (size_t)shape[axes - 2], size = last * before;
+    const size_t taps = axes == 4 ? (size_t)shape[1] : 1, tap = out_in ? last : before;
+    struct matrix m = {.depth = taps * tap, .columns = size / tap, .tap = tap};
+    const float *from = inputs_floats(run->in, tensor) + number * taps * size;
+    m.group = type == TENSOR_I4 ? WEIGHT_GROUP : m.depth;
+    m.tap = type == TENSOR_I4 ? tap : m.depth;
+    m.w = memory_get(m.depth * m.columns, sizeof *m.w);
+    m.unit = stored ? memory_get(m.depth * m.columns, sizeof *m.unit) : NULL;
+    float *column = memory_get(m.depth, sizeof *column);
+    for (size_t c = 0; c < m.columns; c++) {
+        for (size_t k = 0; k < m.depth; k++)
+            column[k] = from[k / tap * size + (out_in ? c * tap + k % tap : k % tap * m.columns + c)];
+        for (size_t k = 0, rows; k < m.depth; k += rows) {
+            rows = min_size(m.group, m.tap - k % m.tap);
+            const double unit = stored ? stored_column(type, column + k, column + k, rows, rows) : 0;
+            const float by = unit > 0 ? (float)unit : 1;
+            if (stored)
+                m.unit[k * m.columns + c] = by * scale;
+            for (size_t r = k; r < k + rows; r++)
+                m.w[r * m.columns + c] = stored ? column[r] / by : column[r] * scale;
+        }
+    }
+    free(column);
+    return m;
+}
+
+/* c += a m; of a stored matrix c = fma(sum, unit, c) for the sum of each group */
+static void multiply_by(float *c, size_t c_row, const float *a, size_t a_row, const struct matrix *m, size_t rows)
+{
+    if (m->unit == NULL) {
+        multiply(c, c_row, a, a_row, m->w, rows, m->depth, m->columns);
+        return;
+    }
+    float *sum = memory_get(rows * m->columns, sizeof *sum);
+    for (size_t k = 0, depth; k < m->depth; k += depth) {
+        depth = min_size(m->group, m->tap - k % m->tap);
+        memset(sum, 0, rows * m->columns * sizeof *sum);
+        multiply(sum, m->columns, a + k, a_row, m->w + k * m->columns, rows, depth, m->columns);
+        for (size_t at = 0; at < rows * m->columns; at++) {
+            float *to = c + at / m->columns * c_row + at % m->columns;
+            *to = fmaf(sum[at], m->unit[k * m->columns + at % m->columns], *to);
+        }
+    }
+    free(sum);
 }
 
 /* to = a w + b, of `groups` matrices side by side in `to`, each of `step` columns of a; w and b times `scale` */
@@ -188,13 +233,14 @@ static void affine(struct run *run, float *to, const float *a, size_t a_row, siz
 {
     const float *bias = inputs_floats(run->in, b);
     for (size_t g = 0; g < groups; g++) {
-        size_t depth, columns;
-        float *of = matrix(run, w, g, scale, &depth, &columns);
+        struct matrix m = matrix_of(run, w, g, scale);
+        const size_t columns = m.columns;
         for (size_t at = 0; at < rows * columns; at++)
             to[at / columns * groups * columns + g * columns + at % columns] =
                 bias != NULL ? bias[g * columns + at % columns] * scale : 0;
-        multiply(to + g * columns, groups * columns, a + g * step, a_row, of, rows, depth, columns);
-        free(of);
+        multiply_by(to + g * columns, groups * columns, a + g * step, a_row, &m, rows);
+        free(m.w);
+        free(m.unit);
     }
 }
 
@@ -736,27 +782,20 @@ static void gate_heads(struct run *run)
 
 /* ---- output and block -------------------------------------------------------------------------------------------- */
 
-/* to [rows][d_model] = convolution of heads of z over tokens */
-static void convolve(struct run *run, float *to)
+/* Rows of z that a convolution reads for each row, zeros where there are none: [rows][h][conv_width][d_v] */
+static float *taps_of(struct run *run)
 {
     const struct layer *layer = run->layer;
-    const size_t n = run->in->n, h = (size_t)layer->h, d_v = (size_t)layer->d_v, d = (size_t)layer->d_model;
-    const float *bias = inputs_floats(run->in, TENSOR_B_O);
-    for (size_t at = 0; at < run->rows * d; at++)
-        to[at] = bias != NULL ? bias[at % d] : 0;
-    for (size_t i = 0; i < h; i++)
-        for (int64_t tap = 0; tap < layer->conv_width; tap++) {
-            size_t depth, columns;
-            float *w = matrix(run, TENSOR_W_O, i * (size_t)layer->conv_width + (size_t)tap, 1, &depth, &columns);
-            for (size_t row = 0; row < run->rows; row++) {
-                const int64_t from = (int64_t)(row % n) + tap - layer_conv_pad(layer);
-                const size_t b = row / n, end = layer->mask & MASK_PADDING ? inputs_keys(run->in, b) : n;
-                if (from >= 0 && from < (int64_t)end && from < (int64_t)n)
-                    multiply(to + row * d + i * columns, d, run->z + ((b * n + (size_t)from) * h + i) * d_v, d_v, w, 1,
-                             depth, columns);
-            }
-            free(w);
-        }
+    const size_t n = run->in->n, h = (size_t)layer->h, d_v = (size_t)layer->d_v, width = (size_t)layer->conv_width;
+    float *to = floats(run, run->rows * h * width * d_v);
+    for (size_t at = 0; at < run->rows * h * width; at++) {
+        const size_t row = at / (h * width), b = row / n, i = at / width % h;
+        const int64_t from = (int64_t)(row % n + at % width) - layer_conv_pad(layer);
+        const size_t end = layer->mask & MASK_PADDING ? min_size(n, inputs_keys(run->in, b)) : n;
+        if (from >= 0 && from < (int64_t)end)
+            memcpy(to + at * d_v, run->z + ((b * n + (size_t)from) * h + i) * d_v, d_v * sizeof *to);
+    }
+    return to;
 }
 
 /* What attention gives, [rows][d_out] */
@@ -772,11 +811,10 @@ static float *attention(struct run *run)
     gate_heads(run);
     if (layer->w_o == W_O_NONE)
         return run->z;
+    const bool conv = layer->w_o == W_O_CONV;
+    const size_t h = conv ? (size_t)layer->h : 1, step = conv ? (size_t)(layer->conv_width * layer->d_v) : z_row;
     float *to = floats(run, run->rows * (size_t)layer->d_out);
-    if (layer->w_o == W_O_CONV)
-        convolve(run, to);
-    else
-        affine(run, to, run->z, z_row, run->rows, TENSOR_W_O, TENSOR_B_O, 1, 1, 0);
+    affine(run, to, conv ? taps_of(run) : run->z, h * step, run->rows, TENSOR_W_O, TENSOR_B_O, 1, h, step);
     return to;
 }
 

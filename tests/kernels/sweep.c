@@ -688,7 +688,7 @@ static void draw_fast(struct dice *dice, struct draft *d)
 static void draw_portable(struct draft *d)
 {
     d->exact = "portable";
-    d->weight_type = d->precision = d->tensor_type = NULL;
+    d->precision = NULL;
     d->score[0] = d->visible[0] = '\0';
     d->scores = d->scores != NULL && (is(d->scores, "raw") || is(d->scores, "capped")) ? "weights" : d->scores;
     d->fold = d->softmax = d->products = d->exact_chunks = NULL;
