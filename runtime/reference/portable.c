@@ -120,13 +120,6 @@ static float activate(const struct layer *layer, float a)
     }
 }
 
-/* What a gate is multiplied by */
-static float lift(const struct layer *layer, float c)
-{
-    const float limit = (float)layer->ffn_limit;
-    return limit > 0 ? 1 + larger(-limit, smaller(limit, c)) : c;
-}
-
 /* ln(2^m sum), in double; where mask_add may be large, with its slope there */
 static float log_of_sum(const struct layer *layer, float m, float sum)
 {
@@ -329,6 +322,17 @@ static void norm_heads(struct run *run, float *row, size_t heads, enum layer_ten
 
 /* ---- rotation --------------------------------------------------------------------------------------------------- */
 
+/* Taylor's -1 / (first (first + 1)) + z / (first ... (first + 3)) - ..., `count` terms */
+static double series(double z, int first, int count)
+{
+    double of[8], term = 1, sum = 0;
+    for (int k = 0; k < count; k++)
+        of[k] = term = -term / ((first + 2 * k) * (first + 2 * k + 1));
+    while (count-- > 0)
+        sum = of[count] + z * sum;
+    return sum;
+}
+
 /* Cosine and sine of the angle by which a position turns pair c of columns, in double */
 static void turn_of(const struct layer *layer, int64_t c, int64_t position, float *cosine, float *sine)
 {
@@ -338,20 +342,7 @@ static void turn_of(const struct layer *layer, int64_t c, int64_t position, floa
     const int64_t rest = (int64_t)(at & (UINT64_MAX >> 2)) - ((int64_t)1 << 61); /* from the nearest quarter on */
     const int quarter = (int)(at >> 62);
     const double x = (double)rest * (6.283185307179586 / 18446744073709551616.0), z = x * x;
-    double of_sine[6], of_cosine[7], term = 1, sines, cosines; /* Taylor's coefficients */
-    for (int n = 2, k = 0; k < 6; n += 2, k++)
-        of_sine[k] = term = -term / (n * (n + 1));
-    term = 1;
-    for (int n = 1, k = 0; k < 7; n += 2, k++)
-        of_cosine[k] = term = -term / (n * (n + 1));
-    sines = of_sine[5];
-    cosines = of_cosine[6];
-    for (int k = 4; k >= 0; k--)
-        sines = of_sine[k] + z * sines;
-    for (int k = 5; k >= 0; k--)
-        cosines = of_cosine[k] + z * cosines;
-    sines = x + x * z * sines;
-    cosines = 1 + z * cosines;
+    const double sines = x + x * z * series(z, 2, 6), cosines = 1 + z * series(z, 1, 7);
     const double c_0 = quarter % 2 == 0 ? cosines : sines, s_0 = quarter % 2 == 0 ? sines : cosines;
     const double factor = layer->rope.attention_factor;
     *cosine = (float)(factor * (quarter == 1 || quarter == 2 ? -c_0 : c_0));
@@ -548,14 +539,6 @@ WIDE_FMA static void products(float *restrict s, const float *restrict k_t, cons
             s[j] = fmaf(k_t[d * keys + j], q[d], s[j]);
 }
 
-static void score(struct run *run, struct head *of, const float *q)
-{
-    memset(of->s, 0, of->keys * sizeof *of->s);
-    products(of->s, of->k_t, q, of->keys, (size_t)run->layer->d_k);
-    for (size_t j = 0; j < of->keys; j++)
-        of->s[j] = of->sees[j] ? score_of(run, of, j, of->s[j]) : -INFINITY;
-}
-
 /* ---- the weighted sum without a cache ---------------------------------------------------------------------------- */
 
 WIDE_FMA static void add_value(float *restrict o, const float *restrict v, float p, size_t d)
@@ -585,25 +568,19 @@ static void weigh(struct head *of, float m, size_t d_v)
         of->o[c] = fmaf(of->o[c], inverse, 0);
 }
 
-static bool all_finite(const float *z, size_t count)
-{
-    for (size_t c = 0; c < count; c++)
-        if (!isfinite(z[c]))
-            return false;
-    return true;
-}
-
 static void attend(struct run *run, struct head *of)
 {
     const size_t d_v = (size_t)run->layer->d_v;
     const bool rises = score_lifts(run->layer) || score_falls(run->layer);
-    float largest = of->sink;
+    float largest = of->sink, check = 0;
     for (size_t j = 0; j < of->keys; j++)
         largest = larger(of->s[j], largest);
     weigh(of, rises ? largest : -INFINITY, d_v);
     if (!rises && !(of->l <= 0x1p120f))
         weigh(of, largest, d_v);
-    if (!rises && !all_finite(of->o, d_v))
+    for (size_t c = 0; c < d_v; c++) /* NaN once one is not finite */
+        check = fmaf(of->o[c], 0, check);
+    if (!rises && isnan(check))
         weigh(of, largest, d_v);
 }
 
@@ -724,7 +701,10 @@ static void attend_query(struct run *run, struct head *of)
     const size_t h = (size_t)layer->h, d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
     const size_t row = of->b * run->in->n + of->t, columns = inputs_columns(layer, run->in);
     const size_t of_call = (of->b * h + of->i) * run->in->n + of->t;
-    score(run, of, run->q + (row * h + of->i) * d_k);
+    memset(of->s, 0, of->keys * sizeof *of->s);
+    products(of->s, of->k_t, run->q + (row * h + of->i) * d_k, of->keys, d_k);
+    for (size_t j = 0; j < of->keys; j++)
+        of->s[j] = of->sees[j] ? score_of(run, of, j, of->s[j]) : -INFINITY;
     if (layer_has_cache(layer))
         attend_cached(run, of);
     else
@@ -824,26 +804,24 @@ static float *feed_forward(struct run *run, const float *from)
     const struct layer *layer = run->layer;
     const size_t d = (size_t)layer->d_model, d_ff = (size_t)layer->d_ff, count = run->rows * d_ff;
     const bool gated = layer_ffn_gated(layer);
-    float *up = floats(run, count), *gate = gated ? floats(run, count) : up, *to = floats(run, run->rows * d);
-    affine(run, up, from, d, run->rows, TENSOR_W_1, TENSOR_B_1, 1, 1, 0);
-    if (gated)
-        affine(run, gate, from, d, run->rows, TENSOR_W_G, TENSOR_B_G, 1, 1, 0);
-    for (size_t at = 0; at < count; at++)
-        up[at] = gated ? activate(layer, gate[at]) * lift(layer, up[at]) : activate(layer, up[at]);
-    affine(run, to, up, d_ff, run->rows, TENSOR_W_2, TENSOR_B_2, 1, 1, 0);
-    return to;
+    const float limit = (float)layer->ffn_limit;
+    float *up = project(run, from, run->rows, layer->d_model, TENSOR_W_1, TENSOR_B_1, d_ff, 1, 1);
+    float *gate = gated ? project(run, from, run->rows, layer->d_model, TENSOR_W_G, TENSOR_B_G, d_ff, 1, 1) : up;
+    for (size_t at = 0; at < count; at++) {
+        const float by = limit > 0 ? 1 + larger(-limit, smaller(limit, up[at])) : up[at];
+        up[at] = gated ? activate(layer, gate[at]) * by : activate(layer, up[at]);
+    }
+    return project(run, up, run->rows, layer->d_ff, TENSOR_W_2, TENSOR_B_2, d, 1, 1);
 }
 
 static float *linear(struct run *run, const float *from)
 {
-    const struct layer *layer = run->layer;
-    const size_t count = run->rows * (size_t)layer->d_out;
-    float *to = floats(run, count);
-    affine(run, to, from, (size_t)layer->d_model, run->rows, TENSOR_W, TENSOR_B, 1, 1, 0);
-    for (size_t at = 0; at < count; at++) {
-        to[at] = activate(layer, to[at]);
-        if (layer->cap != 0)
-            to[at] = (float)layer->cap * hyperbolic((float)(1 / layer->cap) * to[at], 1);
+    const double cap = run->layer->cap;
+    const size_t d_out = (size_t)run->layer->d_out;
+    float *to = project(run, from, run->rows, run->layer->d_model, TENSOR_W, TENSOR_B, d_out, 1, 1);
+    for (size_t at = 0; at < run->rows * d_out; at++) {
+        to[at] = activate(run->layer, to[at]);
+        to[at] = cap != 0 ? (float)cap * hyperbolic((float)(1 / cap) * to[at], 1) : to[at];
     }
     return to;
 }
