@@ -80,6 +80,8 @@ draw() { # SEED: a legal layer
     maybe 3 "sink = true"
     maybe 2 "lse = true"
     maybe 2 "scores = $(one_of true biased)"
+    maybe 4 "weight_type = $(one_of bf16 f16 i8 i4)"
+    maybe 5 "tensor_type = $(one_of bf16 f16)"
     maybe 4 "plan.size = small"
     maybe 5 "plan.value_layout = blocks"
     [ "$cached" ] || maybe 4 "plan.key_block = $((1 + RANDOM % 40))"
