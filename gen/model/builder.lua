@@ -119,7 +119,7 @@ end
 function Model:spec(kind, about)
     local spec = setmetatable({name = self.name .. "_" .. kind, about = about, first = nil}, Lines)
     spec:add("name", spec.name):add("weight_type", options.weight_type, "--weight-type")
-    spec:add("precision", options.precision, "--precision")
+    spec:add("precision", options.precision, "--precision"):add("exact", options.exact, "--exact")
     self.specs[#self.specs + 1] = spec
     return spec
 end
