@@ -160,8 +160,8 @@ WIDE_FMA static void multiply(float *restrict c, size_t c_row, const float *rest
     }
 }
 
-/* A weight's matrix, [depth][columns], all taps of a convolution one after the other. Packed in fewer bytes: multiples of
- * unit [depth / group][columns], of `group` rows of a tap; else unit is NULL */
+/* A weight's matrix, [depth][columns], all taps of a convolution one after the other. Packed in fewer bytes: multiples
+ * of unit [depth][columns], one for `group` rows of a tap, in the first of them; else unit is NULL */
 struct matrix {
     float *w, *unit;
     size_t depth, columns, tap, group;
