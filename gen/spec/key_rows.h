@@ -75,7 +75,7 @@ KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = has_given_width, .ste
     .nicknames = {{"head_dim d_kv head_size d_head dim_head qk_head_dim v_head_dim", " and 'd_v'"}})
 KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V", .of = OF_HEADS)
 KEY(KV_RANK, kv_rank, SIZE, FIELD(latent.rank), .steers = STEERS_ALWAYS, .context = "KV_RANK",
-    .untrained = "no kv_rank", .unportable = "no kv_rank", .nicknames = {{"kv_lora_rank", ""}})
+    .untrained = "no kv_rank", .nicknames = {{"kv_lora_rank", ""}})
 KEY(Q_RANK, q_rank, SIZE, FIELD(latent.q_rank), .steers = STEERS_ALWAYS, .context = "Q_RANK", .has_meaning = is_latent,
     .idle = "only latent attention has it; leave it out, or give kv_rank", .nicknames = {{"q_lora_rank", ""}})
 KEY(INPUT, input, WORD, .steers = STEERS_ALWAYS, .untrained = "input = shared or split", .of = OF_HEADS,

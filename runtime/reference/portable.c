@@ -224,7 +224,7 @@ static void multiply_by(float *c, size_t c_row, const float *a, size_t a_row, co
 static void affine(struct run *run, float *to, const float *a, size_t a_row, size_t rows, enum layer_tensor w,
                    enum layer_tensor b, float scale, size_t groups, size_t step)
 {
-    const float *bias = inputs_floats(run->in, b);
+    const float *bias = b < TENSOR_COUNT ? inputs_floats(run->in, b) : NULL;
     for (size_t g = 0; g < groups; g++) {
         struct matrix m = matrix_of(run, w, g, scale);
         const size_t columns = m.columns;
@@ -413,6 +413,62 @@ static const float *value_of(const struct run *run, size_t token, size_t g)
     const size_t d = (size_t)layer->d_v, h_kv = (size_t)layer->h_kv;
     return !layer->identity ? run->v + (token * h_kv + g) * d
            : run->v + token * (size_t)layer->d_source + (layer->split ? g * d : 0);
+}
+
+/* row over the root of the mean of its squares, times gains */
+static void norm_latent(const struct layer *layer, float *row, const float *gains, size_t d)
+{
+    float squares[PLACES] = {0};
+    for (size_t c = 0; c < d; c++)
+        squares[c % PLACES] = fmaf(row[c], row[c], squares[c % PLACES]);
+    const float all = sum_of_places(squares), mean = fmaf(all, (float)(1 / (double)d), (float)layer->qk_norm_eps);
+    const float by = fmaf(all, 0, 1 / sqrtf(mean));
+    for (size_t c = 0; c < d; c++)
+        row[c] = row[c] * by * gains[c];
+}
+
+/* Of each head, `from_step` columns from the one before: to = from w, w its columns of W [rank][h d], or these turned */
+static void multiply_heads(struct run *run, float *to, size_t to_step, const float *from, size_t from_step,
+                           enum layer_tensor tensor, size_t d, bool turned)
+{
+    const size_t h = (size_t)run->layer->h, rank = (size_t)run->layer->latent.rank;
+    const size_t depth = turned ? d : rank, columns = turned ? rank : d;
+    const float *all = inputs_floats(run->in, tensor);
+    float *w = memory_get(depth * columns, sizeof *w);
+    for (size_t i = 0; i < h; i++) {
+        for (size_t at = 0; at < depth * columns; at++) {
+            const size_t k = at / columns, c = at % columns, r = turned ? c : k, column = i * d + (turned ? k : c);
+            w[at] = all[run->layer->out_in ? column * rank + r : r * h * d + column];
+        }
+        multiply(to + i * to_step, h * to_step, from + i * from_step, h * from_step, w, run->rows, depth, columns);
+    }
+    free(w);
+}
+
+/* Queries of heads [rank, rotated], from W_UK in their place; keys [latent, rotated], whose latents are the values */
+static void make_latents(struct run *run)
+{
+    const struct layer *layer = run->layer;
+    const size_t h = (size_t)layer->h, d_k = (size_t)layer->d_k, rank = (size_t)layer->latent.rank;
+    const size_t q_rank = (size_t)layer->latent.q_rank, d = (size_t)layer->latent.d_head;
+    const size_t d_nope = (size_t)layer->latent.d_nope;
+    float *from = run->x;
+    if (q_rank > 0)
+        from = project(run, from, run->rows, layer->d_model, TENSOR_W_DQ, TENSOR_COUNT, q_rank, 1, 1);
+    for (size_t at = 0; q_rank > 0 && at < run->rows; at++)
+        norm_latent(layer, from + at * q_rank, inputs_floats(run->in, TENSOR_G_DQ), q_rank);
+    const float *heads = project(run, from, run->rows, layer->latent.d_latent, TENSOR_W_Q, TENSOR_COUNT, h * d,
+                                 (float)(layer->scale * LOG2_E), 1);
+    run->q = floats(run, run->rows * h * d_k);
+    multiply_heads(run, run->q, d_k, heads, d, TENSOR_W_UK, d_nope, true);
+    for (size_t at = 0; at < run->rows * h; at++)
+        memcpy(run->q + at * d_k + rank, heads + at * d + d_nope, (d - d_nope) * sizeof *heads);
+    run->k = project(run, run->x, run->keys, layer->d_model, TENSOR_W_DKV, TENSOR_COUNT, d_k, 1, 1);
+    for (size_t at = 0; at < run->rows; at++) {
+        norm_latent(layer, run->k + at * d_k, inputs_floats(run->in, TENSOR_G_DKV), rank);
+        turn_heads(run, run->q + at * h * d_k + rank, h, d_k, at / run->in->n, at % run->in->n, true);
+        turn_heads(run, run->k + at * d_k + rank, 1, d_k, at / run->in->n, at % run->in->n, false);
+    }
 }
 
 static void make_queries_keys_values(struct run *run)
@@ -782,13 +838,20 @@ static float *taps_of(struct run *run)
 static float *attention(struct run *run)
 {
     const struct layer *layer = run->layer;
-    const size_t z_row = (size_t)(layer->h * layer->d_v);
+    size_t z_row = (size_t)(layer->h * layer->d_v);
     run->z = floats(run, run->rows * z_row);
-    make_queries_keys_values(run);
+    layer_is_latent(layer) ? make_latents(run) : make_queries_keys_values(run);
     append(run);
     for (size_t b = 0; run->in->n > 0 && b < run->in->batch; b++)
         attend_sequence(run, b);
     gate_heads(run);
+    if (layer_is_latent(layer)) {
+        const float *sums = run->z;
+        z_row = (size_t)(layer->h * layer->latent.d_value);
+        run->z = floats(run, run->rows * z_row);
+        multiply_heads(run, run->z, z_row / (size_t)layer->h, sums, (size_t)layer->d_v, TENSOR_W_UV,
+                       (size_t)layer->latent.d_value, false);
+    }
     if (layer->w_o == W_O_NONE)
         return run->z;
     const bool conv = layer->w_o == W_O_CONV;

@@ -769,7 +769,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if ((chance(&of_keys, 0.1) || options->shared) && d->layer == NULL && !d->train && !d->source_kept)
         draw_shared(&of_keys, d);
     struct dice of_latent = {mix(dice->state ^ 0x6C6174656E74)}; /* likewise */
-    if (((chance(&of_latent, 0.05) && !options->portable) || options->latent) && d->layer == NULL && !d->train &&
+    if ((chance(&of_latent, 0.05) || options->latent) && d->layer == NULL && !d->train &&
         (options->latent || !is(d->input, "projected")))
         draw_latent(&of_latent, d);
     struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
@@ -783,7 +783,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
                             !options->portable))
         draw_states(&of_states, d);
     struct dice of_exact = {mix(dice->state ^ 0x6578616374)}; /* likewise */
-    const bool refused = d->train || d->kv_rank > 0 || is(d->layer, "recurrent") || is(d->layer, "conv");
+    const bool refused = d->train || is(d->layer, "recurrent") || is(d->layer, "conv");
     if ((options->portable || chance(&of_exact, 0.1)) && !refused)
         draw_portable(d);
 }
