@@ -427,7 +427,7 @@ static void norm_latent(const struct layer *layer, float *row, const float *gain
         row[c] = row[c] * by * gains[c];
 }
 
-/* Of each head, `from_step` columns from the one before: to = from w, w its columns of W [rank][h d], or these turned */
+/* Of each head, `from_step` columns from the one before: to = from w, w its columns of W [rank][h d], or transposed */
 static void multiply_heads(struct run *run, float *to, size_t to_step, const float *from, size_t from_step,
                            enum layer_tensor tensor, size_t d, bool turned)
 {
