@@ -420,7 +420,8 @@ static bool moves_are_right(struct trial *t)
     good = good && call->state_copy(&first, &from, &last) == KERNEL_OK &&
            call->state_reset(&own, off, 1) == KERNEL_ALIGN && call->state_copy(&first, &from, off) == KERNEL_ALIGN &&
            call->state_reset(&odd, &zero, 1) == KERNEL_ALIGN && call->state_copy(&odd, &from, &zero) == KERNEL_ALIGN &&
-           call->state_copy(&first, &odd, &zero) == KERNEL_ALIGN && call->state_copy(&first, &next, &zero) == KERNEL_OK &&
+           call->state_copy(&first, &odd, &zero) == KERNEL_ALIGN &&
+           call->state_copy(&first, &next, &zero) == KERNEL_OK &&
            call->state_reset(NULL, &one, 1) == KERNEL_NULL && call->state_reset(&missing, &one, 1) == KERNEL_NULL &&
            call->state_reset(&own, NULL, 1) == KERNEL_NULL && call->state_reset(&own, NULL, 0) == KERNEL_OK &&
            call->state_reset(&own, &none, 1) == KERNEL_LENGTH && call->state_reset(&own, &below, 1) == KERNEL_LENGTH &&

@@ -503,6 +503,22 @@ check "where the C cannot be written, no spec is" test "$(ls full_c)" = bert_lay
 cp -a made_at_once over && rm over/bert_model.h && mkdir over/bert_model.h && cp -a over over.old
 ends 3 "$attngen" import "$models/bert" -o over --isa scalar --seq-len 8
 check "an older output stays whole" diff -r over over.old
+# whenever it is ended, by a signal that may leave files of other names or by one that may not; and several at once
+cp -a made_at_once old && "$attngen" import "$models/bert" -o new --isa scalar --seq-len 8
+same() { for file in new/*; do cmp -s "$file" "cut/${file#*/}" || return 1; done; }
+whole() { same || { for file in old/*; do cmp "$file" "cut/${file#*/}" || return 1; done; }; }
+for delay in 0.02 0.05 0.1 0.15 0.2 0.25 0.3 0.4 0.6; do
+    for signal in TERM KILL; do
+        rm -rf cut && cp -a old cut
+        { timeout -s $signal $delay "$attngen" import "$models/bert" -o cut --isa scalar --seq-len 8 >out; } 2>err
+        check "$signal after $delay s: all old or all new" whole
+        [ $signal = KILL ] || check "and no other" test "$(ls cut | xargs)" = "$(ls old | xargs)"
+    done
+done
+for length in 8 8 12 8; do "$attngen" import "$models/bert" -o cut --isa scalar --seq-len $length & done >out 2>err
+wait
+"$attngen" import "$models/bert" -o old --isa scalar --seq-len 12
+check "four at once: the files of one" whole
 if [ "$(id -u)" -ne 0 ]; then
     mkdir shut && chmod a-w shut
     ends 3 "$attngen" import --specs "$models/bert" -o shut
