@@ -329,7 +329,7 @@ end
 -- What a file of the folder holds; nil where there is none.
 function Model:json_of(name)
     local _, there = host.path(name)
-    if there then
+    if there and next(self.config.object) then -- not for a family that only says what it reads
         return (host.json(name))
     end
 end
