@@ -359,7 +359,7 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const bool norms = layer_finishes(layer) || layer_norms(layer) > 0;
     const int64_t finish = !norms ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
     if (layer_has_cache(layer)) { /* a block of rows: two places for each query; squares of quads and columns */
-        p->stack = round_up(frames + p->cached.queries * 2 * (int64_t)sizeof(size_t) +
+        p->stack = round_up(frames + max(p->cached.queries, p->expanded.queries) * 2 * (int64_t)sizeof(size_t) +
                             2 * squares * p->lanes * p->lanes * f + tile + finish, 64);
         p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
         return;

@@ -38,6 +38,7 @@ static const struct {
     [PLAN_SAVED] = {"plan.saved", 1, 0, "auto, projections or z"},
     [PLAN_EXACT_CHUNKS] = {"plan.exact_chunks", 1, 0, "auto, true or false"},
     [PLAN_PRODUCT_KIND] = {"plan.products", 1, 0, "auto, classical or fast"},
+    [PLAN_LATENT] = {"plan.latent", 1, 0, "auto, absorbed or expanded"},
 };
 
 static const struct {
@@ -64,6 +65,8 @@ static const struct {
     {PLAN_SAVED, "z", PLAN_Z},
     {PLAN_PRODUCT_KIND, "classical", PLAN_CLASSICAL},
     {PLAN_PRODUCT_KIND, "fast", PLAN_SEVEN},
+    {PLAN_LATENT, "absorbed", PLAN_ABSORBED},
+    {PLAN_LATENT, "expanded", PLAN_EXPANDED},
 };
 #define WORDS (sizeof words / sizeof words[0])
 
@@ -78,6 +81,11 @@ struct plan_request plan_request_none(void)
 const char *plan_key_name(enum plan_key key)
 {
     return keys[key].name;
+}
+
+bool plan_key_common(enum plan_key key)
+{
+    return key == PLAN_FOLD || key == PLAN_LATENT;
 }
 
 enum plan_key plan_key_find(const char *name, const char *place, struct diag *diag)

@@ -40,6 +40,19 @@ static void prefetch_ahead(struct tile_heights *heights, int64_t few_rows)
         h->prefetch = h->rows > 1 && h->rows <= few_rows;
 }
 
+/* Latent attention with keys and values of heads, which lie side by side */
+static struct layer layer_of_heads(const struct layer *layer)
+{
+    struct layer heads = *layer;
+    heads.d_k = layer->latent.d_head;
+    heads.d_v = layer->latent.d_value;
+    heads.h_kv = layer->h;
+    heads.shares = false;
+    heads.cache = CACHE_NONE;
+    heads.cache_type = TENSOR_F32;
+    return heads;
+}
+
 /* Scores with rows along the lanes: tiles of keys, and the lines of the next keys that a tile prefetches meanwhile */
 static void plan_across(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
@@ -52,21 +65,10 @@ static void plan_across(struct plan_isa *p, const struct layer *layer, const str
     }
 }
 
-/* The cache as it lies, and blocks of rows that read it. */
-void plan_cached(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+/* Blocks of rows that read a cache, or rows that lie as if they were one of f32 */
+static void plan_blocks(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const int64_t group = layer->h / layer->h_kv, lanes = p->lanes;
-    const bool paged = layer->cache == CACHE_PAGED;
-    const int64_t tokens = paged ? layer->page_len : layer->cache_len;
-    const struct { enum layout_name id; const char *name; int64_t d; } caches[] = {
-        {LAYOUT_K_CACHE, paged ? "k_pages" : "k_cache", layer->d_k},
-        {LAYOUT_V_CACHE, paged ? "v_pages" : "v_cache", layer->d_v}};
-    for (int i = 0; i < layer_cached_rows(layer); i++) {
-        p->layouts[caches[i].id] =
-            rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
-        p->layouts[caches[i].id].element = layer->cache_type;
-    }
-
     const int64_t position = layer_cached_numbers(layer) * layout_element(p, LAYOUT_K_CACHE);
     p->cached.few_queries = layer_few_queries(layer);
     p->cached.few_rows = p->cached.few_queries * group;
@@ -155,14 +157,77 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
         prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows);
 }
 
+/* The cache as it lies, and attention over it; of latent attention once more with keys and values of heads */
+void plan_cached(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const bool paged = layer->cache == CACHE_PAGED;
+    const int64_t tokens = paged ? layer->page_len : layer->cache_len;
+    const struct { enum layout_name id; const char *name; int64_t d; } caches[] = {
+        {LAYOUT_K_CACHE, paged ? "k_pages" : "k_cache", layer->d_k},
+        {LAYOUT_V_CACHE, paged ? "v_pages" : "v_cache", layer->d_v}};
+    if (p->fold->expands.least > 0) {
+        const struct layer heads = layer_of_heads(layer);
+        plan_blocks(p, &heads, request);
+        p->expanded = p->cached;
+        p->cached = (struct plan_cached){0};
+    }
+    for (int i = 0; i < layer_cached_rows(layer); i++) {
+        p->layouts[caches[i].id] =
+            rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
+        p->layouts[caches[i].id].element = layer->cache_type;
+    }
+    plan_blocks(p, layer, request);
+}
+
+/* Keys and values of a head from latents, a block of keys at a time, and attention on them */
+bool plan_expanded(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+{
+    const bool keys = g->id == STEP_UP_K;
+    const int64_t block = p->expanded.key_block, made = keys ? layer->latent.d_nope : layer->latent.d_value;
+    const int64_t row = keys ? layer->latent.d_head : made;
+    if (p->fold->expands.least == 0 || g->id == STEP_EXPAND)
+        return p->fold->expands.least > 0;
+    struct plan_request alike = *request;
+    if (!keys) /* as W_UV is packed for sums of latents */
+        alike.value[PLAN_PANEL_VECS] = plan_panels_of(p, STEP_UP_Z)->vecs;
+    p->layouts[LAYOUT_LATENTS] = rows_of("latents", OWNER_WORKER, 1, block, layer->d_k, 0, layer->d_k);
+    p->layouts[g->writes] = rows_of(g->name, OWNER_WORKER, 1, keys ? block : p->expanded.segment, row, 0, row);
+    struct plan_panels *const own = begin_panels(p, g, layer->latent.rank, made, false);
+    own->groups = layer->h;
+    end_panels(p, layer, &alike, g, block, block);
+    own->group_rows = round_up(block, p->block);
+    own->part_panels = own->panels; /* a part is a head, */
+    g->over = OVER_NONE;            /* which those of STEP_EXPAND take */
+    return true;
+}
+
 /* ---- place ---- */
+
+/* The same in a call with keys and values of heads, in the same place */
+static void place_expanded(struct plan_isa *p, const struct layer *layer, int64_t before)
+{
+    const struct plan_cached *const of = &p->expanded;
+    const int64_t end = p->bytes[OWNER_WORKER], up = round_up(of->rows, p->lanes);
+    p->bytes[OWNER_WORKER] = before;
+    place(p, LAYOUT_LATENTS);
+    place(p, LAYOUT_HEAD_KEYS);
+    place(p, LAYOUT_HEAD_VALUES);
+    place_new(p, LAYOUT_HEAD_K_T, "k_t of heads", OWNER_WORKER, layer->latent.d_head * of->segment / of->key_block,
+              of->key_block);
+    place_new(p, LAYOUT_HEAD_Q, "q_rows of heads", OWNER_WORKER, of->rows, of->q_row);
+    place_new(p, LAYOUT_HEAD_SCORES, "scores of heads", OWNER_WORKER, of->rows, of->s_row);
+    place_new(p, LAYOUT_HEAD_SUMS, "sums of heads", OWNER_WORKER, of->rows, of->o_row);
+    place_new(p, LAYOUT_HEAD_STATE, "state of heads", OWNER_WORKER, CACHED_STATES + 2 * p->lanes, up);
+    place_new(p, LAYOUT_HEAD_TOTALS, "totals of heads", OWNER_WORKER, layer->seq_len, of->o_row + 2);
+    p->bytes[OWNER_WORKER] = max(p->bytes[OWNER_WORKER], end);
+}
 
 /* Of a block of rows: queries, transposed keys, scores, sums of a segment and of all so far, and for each row what
  * templates/steps/cached.in names; and what parts leave of segments. */
 void place_cached(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t rows = p->cached.rows, up = round_up(rows, p->lanes), lanes = p->lanes;
-    const int64_t block = max(p->cached.key_block, p->cached.few_block);
+    const int64_t block = max(p->cached.key_block, p->cached.few_block), before = p->bytes[OWNER_WORKER];
     place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, rows, p->cached.q_row + p->cached.words_row);
     if (p->cached.row_vecs > 0) {
         place_new(p, LAYOUT_Q_T, "q_t", OWNER_WORKER, layer->d_k, up);
@@ -185,6 +250,8 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
                   p->values_room);
     if (p->cached.few_rows > 0)
         place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes / 4, lanes);
+    if (p->fold->expands.least > 0)
+        place_expanded(p, layer, before);
     if (p->cached.split > 0)
         place_new(p, LAYOUT_PARTIALS, "partials", OWNER_SCRATCH, p->cached.split * p->cached.segments * layer->h,
                   p->cached.o_row + 2);
