@@ -282,8 +282,8 @@ static inline bool layer_is_latent(const struct layer *layer)
     return layer->latent.rank > 0;
 }
 /* Latent attention, calls of n tokens behind `past` others: of those with n >= least and n (2 past + n + 1) gain >
- * past price the keys and values of each head are formed; in others queries are multiplied with W_UK. least = 0: in none
- * they are. */
+ * past price the keys and values of each head are formed; in others queries are multiplied with W_UK. least = 0: in
+ * none they are. */
 struct latent_form {
     int64_t least, gain, price;
 };

@@ -20,7 +20,7 @@ static const char *const way_names[WAYS] = {"the largest calls",      "calls of 
                                             "calls of a few tokens",  "calls of more than a few tokens"};
 
 /* Which path of the kernel a token's call ran on. */
-enum { PATH_NONE, PATH_FEW, PATH_MANY };
+enum { PATH_NONE, PATH_FEW, PATH_MANY, PATH_EXPANDED };
 
 /* What a way leaves: [batch][h][length]…, heads before tokens, whatever the layout of y is. */
 struct fed {
@@ -168,10 +168,13 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
     const size_t columns = inputs_columns(layer, in);
     const enum tensor_element type = layer->tensor_type; /* as floats no two of its numbers have the same bits */
     const float *lse = out->lse.data;
+    const struct latent_form expands = kernel_folds(f->kernel).expands;
     for (size_t b = 0; b < in->batch; b++)
         for (size_t t = 0; t < inputs_keys(in, b); t++) {
             const size_t at = f->done[b] + t;
-            fed->path[b * length + at] = in->n <= f->call->few_queries ? PATH_FEW : PATH_MANY;
+            fed->path[b * length + at] = latent_expands(&expands, in->n, inputs_past(in, b)) ? PATH_EXPANDED
+                                       : in->n <= f->call->few_queries                       ? PATH_FEW
+                                                                                             : PATH_MANY;
             for (size_t c = 0; c < d_out; c++)
                 fed->y[(b * length + at) * d_out + c] =
                     (float)element_number(type, out->y.data, inputs_y_at(layer, in, b, t, c));

@@ -65,6 +65,11 @@ struct propagation {
     struct pair up, stage;
     double *up_open, *stage_size, *stage_value, *no_bias;
     struct operand of_stage;
+    struct {                         /* keys and values of a head from latents */
+        struct pair k, v;            /* [keys][d_head], [keys][d_value] */
+        double *v_size, *zeros;
+        unsigned char *open;
+    } made;
     double *z_open;                  /* [rows][d_v]: as y_open */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */
