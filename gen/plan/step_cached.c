@@ -185,6 +185,7 @@ bool plan_expanded(struct plan_isa *p, const struct layer *layer, const struct p
     const bool keys = g->id == STEP_UP_K;
     const int64_t block = p->expanded.key_block, made = keys ? layer->latent.d_nope : layer->latent.d_value;
     const int64_t row = keys ? layer->latent.d_head : made;
+    g->size = 1;
     if (p->fold->expands.least == 0 || g->id == STEP_EXPAND)
         return p->fold->expands.least > 0;
     struct plan_request alike = *request;

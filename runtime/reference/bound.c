@@ -758,7 +758,6 @@ static void made_errors(struct propagation *p, const struct reference_head *head
             p->of_stage.worst[at] += widened * (fabs(c[at]) + p->of_stage.worst[at]);
         }
         projection_error(p, p->stage, p->stage_size, values ? l->values : k, &up, 1, 2, false);
-        settle(p, p->stage, keys * d);
         for (size_t at = 0; at < keys * d; at++) {
             to.worst[at / d * row + at % d] = p->stage.worst[at];
             to.drawn[at / d * row + at % d] = p->stage.drawn[at];
