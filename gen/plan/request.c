@@ -149,6 +149,15 @@ void plan_request_add(struct plan_request *request, const struct plan_request *m
             request->value[key] = more->value[key];
 }
 
+void plan_request_part(struct plan_request *request, struct plan_request *common)
+{
+    for (int key = 0; key < PLAN_KEYS; key++)
+        if (plan_key_common((enum plan_key)key)) {
+            common->value[key] = request->value[key];
+            request->value[key] = PLAN_AUTO;
+        }
+}
+
 int plan_request_keys(const struct plan_request *request)
 {
     int count = 0;

@@ -38,8 +38,9 @@ struct plan_request {
 
 struct plan_request plan_request_none(void);
 const char *plan_key_name(enum plan_key key);
-/* Whether all instruction sets have the same value of a key */
+/* Whether all instruction sets have the same value of a key; takes those of `request` out, into `common` */
 bool plan_key_common(enum plan_key key);
+void plan_request_part(struct plan_request *request, struct plan_request *common);
 /* PLAN_KEYS, with an error in diag, for a name that is none. */
 enum plan_key plan_key_find(const char *name, const char *place, struct diag *diag);
 /* Reads a value; false, with an error in diag, when it is not legal. */

@@ -14,10 +14,11 @@
 #define ALIKE 7 /* tokens of a call in the way that has the same number again and again */
 
 /* How the tokens are cut. */
-enum way { WAY_LARGEST, WAY_SINGLE, WAY_ALIKE, WAY_MIXED, WAY_FEW, WAY_MANY, WAYS };
+enum way { WAY_LARGEST, WAY_SINGLE, WAY_ALIKE, WAY_MIXED, WAY_FEW, WAY_MANY, WAY_LEAST, WAYS };
 static const char *const way_names[WAYS] = {"the largest calls",      "calls of one token",
                                             "calls of seven tokens",  "calls of any sizes",
-                                            "calls of a few tokens",  "calls of more than a few tokens"};
+                                            "calls of a few tokens",  "calls of more than a few tokens",
+                                            "calls of the fewest that form keys of heads"};
 
 /* Which path of the kernel a token's call ran on. */
 enum { PATH_NONE, PATH_FEW, PATH_MANY, PATH_EXPANDED };
@@ -261,9 +262,11 @@ static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool 
 static size_t largest_call(const struct feeding *f, enum way way, size_t *least)
 {
     const size_t most = (size_t)f->layer->seq_len, few = f->call->few_queries;
+    const size_t least_expanded = (size_t)f->call->expands.least;
     *least = way == WAY_MANY ? few + 1 : 1;
     switch (way) {
     case WAY_SINGLE: return 1;
+    case WAY_LEAST: return least_expanded > 1 && least_expanded <= most ? least_expanded : 0;
     case WAY_ALIKE: return min_size(ALIKE, most);
     case WAY_FEW: return few > 1 && few < most ? few : 0;
     case WAY_MANY: return few > 0 && few < most && f->stream->n > 2 * few ? most : 0;
