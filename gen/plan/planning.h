@@ -175,6 +175,7 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
 void place_cached(struct plan_isa *p, const struct layer *layer);
 void print_cached(FILE *out, const struct plan_isa *p, const char *name);
 void count_cached(struct model *m, double times);
+void count_expanded(struct model *m, double times);
 void explain_cached(struct plan_isa *p, const struct layer *layer);
 
 /* step_back.c */

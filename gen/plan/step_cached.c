@@ -260,31 +260,30 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
 
 /* ---- expected time ---- */
 
-/* Attention by rows over a cache: a call with seq_len tokens that fill the cache. */
-void count_cached(struct model *m, double times)
+/* Attention by rows over a cache: a call with seq_len tokens that fill it. */
+static void count_rows(struct model *m, const struct plan_cached *c, const struct layer *l, double times)
 {
-    const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
     struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS], *w = &m->work[EXPECT_EXPONENTIAL];
-    const struct tile_heights *tiles = &p->cached.tiles;
-    const int64_t group = l->h / l->h_kv, past = l->source_len - l->seq_len, vecs = p->cached.vecs;
+    const struct tile_heights *tiles = &c->tiles;
+    const int64_t group = l->h / l->h_kv, past = l->source_len - l->seq_len, vecs = c->vecs;
     const double heads = times * (double)l->h_kv, lanes = (double)p->lanes;
     const double key = size_of(m, LAYOUT_K_CACHE) * (double)l->d_k, value = size_of(m, LAYOUT_K_CACHE) * (double)l->d_v;
     const double far = share_lost(m->core->caches, (double)(l->h_kv * l->source_len) * (key + (l->shares ? 0 : value)));
     const struct terms terms = count_terms(l);
     int64_t left, right;
     visible_reach(l, &left, &right);
-    for (int64_t t = 0; t < l->seq_len; t += p->cached.queries) {
-        const int64_t queries = min(p->cached.queries, l->seq_len - t), rows = queries * group;
+    for (int64_t t = 0; t < l->seq_len; t += c->queries) {
+        const int64_t queries = min(c->queries, l->seq_len - t), rows = queries * group;
         const int64_t first = left == LAYER_UNBOUNDED ? 0 : max(0, past + t - left);
         const int64_t end = right == LAYER_UNBOUNDED ? l->source_len : min(l->source_len, past + t + queries + right);
         const double keys = (double)max(0, end - first), vectors = (double)rows * ceil(keys / lanes);
         const double panels = (double)ceil_div(ceil_div(l->d_v, p->lanes), vecs);
         int64_t high = rows;
-        const bool few = l->seq_len <= p->cached.few_queries;
+        const bool few = l->seq_len <= c->few_queries;
         for (const struct tile_height *h = tiles->at; h < tiles->at + tiles->count; h++) {
             const double count = heads * (double)tiles_taken(h, &high);
-            if (!few && p->cached.row_vecs == 0)
+            if (!few && c->row_vecs == 0)
                 add_tile(scores, m->core, h->rows, vecs, steps_of(m, p->rounds_scores, (double)l->d_k),
                          p->unroll_scores, count * ceil(keys / (lanes * (double)vecs)));
             add_tile(sums, m->core, h->rows, vecs, steps_of(m, p->rounds_values && !few, keys), p->unroll_values,
@@ -295,21 +294,34 @@ void count_cached(struct model *m, double times)
             add_tile(scores, m->core, min(rows, 4), 4, (double)steps, steps,
                      heads * keys / 4 * (double)ceil_div(rows, 4));
             scores->operations += heads * (double)rows * keys;
-        } else if (p->cached.row_vecs > 0) {
-            const int64_t wide = p->cached.row_vecs, high = p->cached.key_tiles.at[0].rows;
+        } else if (c->row_vecs > 0) {
+            const int64_t wide = c->row_vecs, high = c->key_tiles.at[0].rows;
             add_tile(scores, m->core, high, wide, (double)l->d_k, p->unroll_scores,
                      heads * (double)ceil_div(rows, wide * p->lanes) * keys / (double)high);
         } else {
-            scores->overhead += heads * keys * (double)l->d_k * m->core->transpose;
+            const double share = c == &p->expanded ? (double)queries / (double)l->seq_len : 1; /* once for all blocks */
+            scores->overhead += share * heads * keys * (double)l->d_k * m->core->transpose;
         }
         w->operations += heads * vectors * (m->core->exp + terms.of_tiles + terms.operations + FIRST_OPERATIONS);
         w->loads += heads * 3 * vectors;
-        w->overhead += heads * BLOCK_CYCLES * ceil(keys / (double)(few ? p->cached.few_block : p->cached.key_block));
+        w->overhead += heads * BLOCK_CYCLES * ceil(keys / (double)(few ? c->few_block : c->key_block));
         scores->l2 += heads * keys * key;
         sums->l2 += heads * keys * value;
         scores->l3 += far * heads * keys * key;
         sums->l3 += l->shares ? 0 : far * heads * keys * value; /* else L2 has them, as scores read them */
     }
+}
+
+void count_cached(struct model *m, double times)
+{
+    count_rows(m, &m->plan->cached, m->layer, times);
+}
+
+/* The same with keys and values of heads */
+void count_expanded(struct model *m, double times)
+{
+    const struct layer heads = layer_of_heads(m->layer);
+    count_rows(m, &m->plan->expanded, &heads, times);
 }
 
 /* ---- reasons ---- */
@@ -342,6 +354,14 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
                  p->cached.row_vecs > 0 ? "heads that share keys lie along the lanes; keys are read as cached"
                  : exact ? "exact_chunks" : "enough heads share keys for one token to fill the tiles");
     reason(p, "%s", path);
+    const struct latent_form *const of = &p->fold->expands;
+    if (of->price > 0)
+        reason(p, "calls of " D64 " tokens and more form keys and values of each head, " D64 " positions at a time, where "
+               "n (2 past + n + 1) " D64 " > past " D64 ": that takes fewer multiply-adds, without a past and from " D64
+               " tokens on", of->least, p->expanded.segment, of->gain, of->price,
+               max(of->least, of->price / (2 * of->gain) + 1));
+    else if (of->least > 0)
+        reason(p, "every call forms keys and values of each head, " D64 " positions at a time", p->expanded.segment);
     if (p->cached.split > 0)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
                p->cached.segments);

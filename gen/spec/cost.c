@@ -17,6 +17,13 @@ int64_t layer_conv_pad(const struct layer *layer)
     return (layer->mask & MASK_CAUSAL) != 0 ? layer->conv_width - 1 : (layer->conv_width - 1) / 2;
 }
 
+/* Whether keys and values of heads made of m latents take fewer multiply-adds than queries and sums by W_UK and W_UV */
+static bool fewer_expanded(const struct layer *l, double pairs, double queries, double m)
+{
+    const double made = (double)(l->latent.d_nope + l->latent.d_value), rank = (double)l->latent.rank;
+    return (m - queries) * rank * made < pairs * (2 * rank - made);
+}
+
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m)
 {
     const double heads = (double)layer->h, heads_kv = (double)layer->h_kv;
@@ -63,16 +70,25 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     cost.q = !projects ? 0 : queries * (double)layer->d_in_q * heads * d_k;
     cost.k = !projects || k_is_q ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_k;
     cost.v = !projects || layer->identity || layer->shares ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_v;
-    if (layer_is_latent(layer)) {
-        const double rank = (double)layer->latent.rank, q_rank = (double)layer->latent.q_rank;
-        const double head = (double)layer->latent.d_head, latent = (double)layer->latent.d_latent;
-        cost.q = queries * (d_model * q_rank + latent * heads * head + heads * (double)layer->latent.d_nope * rank);
-    }
     cost.scores = pairs * heads * d_k;
     cost.values = pairs * heads * d_v;
     if (layer->w_o == W_O_DENSE)
-        cost.output = queries * heads * (double)layer_z_width(layer) *
-                      (d_model + (double)layer->latent.rank);
+        cost.output = queries * heads * (double)layer_z_width(layer) * d_model;
+    if (layer_is_latent(layer)) { /* in the form with fewer */
+        const double rank = (double)layer->latent.rank, q_rank = (double)layer->latent.q_rank;
+        const double head = (double)layer->latent.d_head, latent = (double)layer->latent.d_latent;
+        const double nope = heads * (double)layer->latent.d_nope, value = heads * (double)layer->latent.d_value;
+        cost.q = queries * (d_model * q_rank + latent * heads * head);
+        if (layer_has_cache(layer) && fewer_expanded(layer, pairs, queries, (double)m)) {
+            cost.k += (double)m * rank * nope;
+            cost.v = (double)m * rank * value;
+            cost.scores = pairs * heads * head;
+            cost.values = pairs * value;
+        } else {
+            cost.q += queries * nope * rank;
+            cost.output += queries * value * rank;
+        }
+    }
     else if (layer->w_o == W_O_CONV)
         cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
     cost.gates = queries * d_model * heads * (double)layer_gate_width(layer);

@@ -189,7 +189,7 @@ static size_t stream_length(const struct making *k, size_t batch)
 {
     const struct layer *layer = k->layer;
     const size_t room = (size_t)layer->cache_len * (layer->cache == CACHE_RING ? 2 : 1) + (layer->cache == CACHE_RING);
-    const size_t either = (size_t)k->folds.expands.least * 3 / 2; /* calls of both forms, of latent attention */
+    const size_t either = (size_t)k->folds.expands.least * 9 / 4; /* two calls of latents' either form, and more */
     const size_t least = either > MIN_STREAM ? either : MIN_STREAM;
     size_t length = min_size(room, MAX_STREAM);
     while (length > least && work_of(layer, batch, length, length) > k->work)
