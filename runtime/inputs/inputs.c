@@ -500,7 +500,8 @@ static void draw_past(const struct drawing *d)
 /* Pages that sequence b uses, or would if all its tokens were stored. */
 static size_t pages_of(const struct layer *layer, const struct inputs *in, size_t b, bool whole)
 {
-    const size_t positions = inputs_past(in, b) + (whole ? in->m : inputs_keys(in, b)), page_len = (size_t)layer->page_len;
+    const size_t positions = inputs_past(in, b) + (whole ? in->m : inputs_keys(in, b));
+    const size_t page_len = (size_t)layer->page_len;
     return (positions + page_len - 1) / page_len;
 }
 
