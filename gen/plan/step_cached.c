@@ -357,8 +357,8 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
     const struct latent_form *const of = &p->fold->expands;
     if (of->price > 0)
         reason(p, "calls of " D64 " tokens and more form keys and values of each head, " D64 " positions at a time, "
-               "where n (2 past + n + 1) " D64 " > past " D64 ": that takes fewer multiply-adds, without a past and from "
-               D64 " tokens on", of->least, p->expanded.segment, of->gain, of->price,
+               "where n (2 past + n + 1) " D64 " > past " D64 ": that takes fewer multiply-adds, without a past and "
+               "from " D64 " tokens on", of->least, p->expanded.segment, of->gain, of->price,
                max(of->least, of->price / (2 * of->gain) + 1));
     else if (of->least > 0)
         reason(p, "every call forms keys and values of each head, " D64 " positions at a time", p->expanded.segment);
