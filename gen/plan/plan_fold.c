@@ -13,7 +13,8 @@
 #define WEIGHT_READ 20           /* multiply-adds in the time of reading one weight from beyond L2: measured, Zen 5
                                   * with AVX-512 */
 #define KEPT_WEIGHTS (512 * 1024) /* bytes: the smallest L2 that has AVX2 */
-#define LEAST_EXPANDED 32        /* tokens of a call that are worth the keys and values of each head */
+#define LEAST_EXPANDED 64        /* tokens of a call that are worth the keys and values of each head: without a past 32
+                                  * take 7 % longer with them, 64 take 3 % less (Zen 5, AVX-512) */
 #define SHORTEST_CALL 16         /* the shortest calls weighed are a 16th of the limits, unless plan.typical_n,
                                   * typical_m say */
 
@@ -87,7 +88,7 @@ static struct latent_form latent_form(const struct layer *l, const struct plan_r
 {
     const int64_t made = l->latent.d_nope + l->latent.d_value, gain = 2 * l->latent.rank - made;
     const int64_t price = 2 * l->latent.rank * made, asked = request_or(request, PLAN_LATENT, PLAN_AUTO);
-    if (!layer_is_latent(l) || !layer_has_cache(l) || asked == PLAN_ABSORBED)
+    if (!layer_may_expand(l) || asked == PLAN_ABSORBED)
         return (struct latent_form){0};
     if (asked == PLAN_EXPANDED)
         return (struct latent_form){.least = 1, .gain = 1};

@@ -134,6 +134,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
         explain_cached(p, layer);
     else
         explain_attention(p, layer, is_small);
+    explain_expanded(p);
     explain_expressions(p, layer);
     if (p->two_pass && !layer_has_cache(layer))
         reason(p, "softmax in two passes: the largest score of each query first, then the weights and their sums");

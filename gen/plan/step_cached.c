@@ -171,6 +171,8 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
         p->expanded = p->cached;
         p->cached = (struct plan_cached){0};
     }
+    if (!layer_has_cache(layer))
+        return;
     for (int i = 0; i < layer_cached_rows(layer); i++) {
         p->layouts[caches[i].id] =
             rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
@@ -205,7 +207,7 @@ bool plan_expanded(struct plan_isa *p, const struct layer *layer, const struct p
 /* ---- place ---- */
 
 /* The same in a call with keys and values of heads, in the same place */
-static void place_expanded(struct plan_isa *p, const struct layer *layer, int64_t before)
+void place_expanded(struct plan_isa *p, const struct layer *layer, int64_t before)
 {
     const struct plan_cached *const of = &p->expanded;
     const int64_t end = p->bytes[OWNER_WORKER], up = round_up(of->rows, p->lanes);
@@ -326,6 +328,19 @@ void count_expanded(struct model *m, double times)
 
 /* ---- reasons ---- */
 
+/* Latent attention: which calls have keys and values of heads. */
+void explain_expanded(struct plan_isa *p)
+{
+    const struct latent_form *const of = &p->fold->expands;
+    if (of->price > 0)
+        reason(p, "calls of " D64 " tokens and more form keys and values of each head, " D64 " positions at a time, "
+               "where n (2 past + n + 1) " D64 " > past " D64 ": that takes fewer multiply-adds, without a past and "
+               "from " D64 " tokens on", of->least, p->expanded.segment, of->gain, of->price,
+               max(of->least, of->price / (2 * of->gain) + 1));
+    else if (of->least > 0)
+        reason(p, "every call forms keys and values of each head, " D64 " positions at a time", p->expanded.segment);
+}
+
 /* Attention over a cache, in place of that by blocks of queries. */
 void explain_cached(struct plan_isa *p, const struct layer *layer)
 {
@@ -354,14 +369,6 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
                  p->cached.row_vecs > 0 ? "heads that share keys lie along the lanes; keys are read as cached"
                  : exact ? "exact_chunks" : "enough heads share keys for one token to fill the tiles");
     reason(p, "%s", path);
-    const struct latent_form *const of = &p->fold->expands;
-    if (of->price > 0)
-        reason(p, "calls of " D64 " tokens and more form keys and values of each head, " D64 " positions at a time, "
-               "where n (2 past + n + 1) " D64 " > past " D64 ": that takes fewer multiply-adds, without a past and "
-               "from " D64 " tokens on", of->least, p->expanded.segment, of->gain, of->price,
-               max(of->least, of->price / (2 * of->gain) + 1));
-    else if (of->least > 0)
-        reason(p, "every call forms keys and values of each head, " D64 " positions at a time", p->expanded.segment);
     if (p->cached.split > 0)
         reason(p, "groups with up to " D64 " tokens have a part for each of at most " D64 " segments", p->cached.split,
                p->cached.segments);

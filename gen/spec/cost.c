@@ -79,9 +79,9 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
         const double head = (double)layer->latent.d_head, latent = (double)layer->latent.d_latent;
         const double nope = heads * (double)layer->latent.d_nope, value = heads * (double)layer->latent.d_value;
         cost.q = queries * (d_model * q_rank + latent * heads * head);
-        if (layer_has_cache(layer) && fewer_expanded(layer, pairs, queries, (double)m)) {
-            cost.k += (double)m * rank * nope;
-            cost.v = (double)m * rank * value;
+        if (layer_may_expand(layer) && fewer_expanded(layer, pairs, queries, (double)m)) {
+            cost.made_k = (double)m * rank * nope;
+            cost.made_v = (double)m * rank * value;
             cost.scores = pairs * heads * head;
             cost.values = pairs * value;
         } else {
@@ -94,7 +94,8 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     cost.gates = queries * d_model * heads * (double)layer_gate_width(layer);
     cost.down = queries * d_model * (double)layer->d_ff;
     cost.ffn = queries * d_model * (double)layer->d_ff * (layer_ffn_gated(layer) ? 3 : 2);
-    cost.total = cost.q + cost.k + cost.v + cost.scores + cost.values + cost.gates + cost.output + cost.ffn;
+    cost.total = cost.q + cost.k + cost.v + cost.made_k + cost.made_v + cost.scores + cost.values + cost.gates +
+                 cost.output + cost.ffn;
     return cost;
 }
 

@@ -281,6 +281,9 @@ static inline bool layer_is_latent(const struct layer *layer)
 {
     return layer->latent.rank > 0;
 }
+/* Latent attention that may have keys and values of heads formed: with a cache, or where position alone hides keys and
+ * scores are not shown */
+bool layer_may_expand(const struct layer *layer);
 /* Latent attention, calls of n tokens behind `past` others: of those with n >= least and n (2 past + n + 1) gain >
  * past price the keys and values of each head are formed; in others queries are multiplied with W_UK. least = 0: in
  * none they are. */
@@ -592,6 +595,7 @@ struct layer_cost {
     double down;         /* w_2 alone, a part of that */
     double linear;       /* w */
     double gates, taps;  /* of a recurrent layer: products for decays, corrections and output gates; convolutions */
+    double made_k, made_v; /* latent attention: keys and values of heads, in calls that take fewer with them */
     double states;       /* updating and reading the states of a recurrent layer */
     double total;
 };

@@ -661,7 +661,7 @@ static void draw_latent(struct dice *dice, struct draft *d)
     d->rope_len = 0;
     d->latent = word_or_none(dice, "expanded", "absorbed");
     if (d->cache != NULL && d->latent == NULL && chance(dice, 0.5)) { /* calls of either form */
-        const int64_t more = 20 + near_edge(dice, 40);
+        const int64_t more = 52 + near_edge(dice, 40);
         d->seq_len += more;
         d->cache_len += d->page_len > 0 ? round_up(more, d->page_len) : more;
         d->size = d->exact_chunks = NULL;
@@ -1249,7 +1249,7 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
     F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
     F("latent, heads expanded", d->kv_rank > 0 && d->cache != NULL && is(d->latent, "expanded")) \
-    F("latent, of either form", d->kv_rank > 0 && d->cache != NULL && d->latent == NULL && d->seq_len >= 32) \
+    F("latent, of either form", d->kv_rank > 0 && d->cache != NULL && d->latent == NULL && d->seq_len >= 64) \
     F("latent, many heads cached", d->kv_rank > 0 && d->cache != NULL && d->h > 24) \
     F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
