@@ -2,6 +2,7 @@
 /* What a layer costs: multiply-adds, numbers that are learned, and their bytes. */
 #include "spec/layer.h"
 
+#include "spec/score.h"
 #include "spec/visible.h"
 
 /* The pairs that a window of conv_width rows leaves visible. */
@@ -15,6 +16,13 @@ int64_t layer_conv_taps(const struct layer *layer, int64_t n)
 int64_t layer_conv_pad(const struct layer *layer)
 {
     return (layer->mask & MASK_CAUSAL) != 0 ? layer->conv_width - 1 : (layer->conv_width - 1) / 2;
+}
+
+bool layer_may_expand(const struct layer *layer)
+{
+    const bool plain = !layer->scores && !score_everywhere(layer) && !score_placed(layer) &&
+                       (layer->mask & MASK_SEGMENTS) == 0;
+    return layer_is_latent(layer) && (layer_has_cache(layer) || plain);
 }
 
 /* Whether keys and values of heads made of m latents take fewer multiply-adds than queries and sums by W_UK and W_UV */

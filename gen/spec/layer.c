@@ -9,7 +9,6 @@
 
 #include "base/arith.h"
 #include "spec/fast.h"
-#include "spec/score.h"
 
 #define LEVELS_SQUARED (INT64_C(1) << 33) /* levels^2 times the numbers of a row, of i16: four times 2^31 */
 
@@ -72,13 +71,6 @@ bool layer_exact_chunks(const struct layer *layer)
     const char *exact = option_of(layer, "plan.exact_chunks");
     return (layer_has_cache(layer) || layer_is_recurrent(layer)) &&
            (layer->portable || (exact != NULL && strcmp(exact, "true") == 0));
-}
-
-bool layer_may_expand(const struct layer *layer)
-{
-    const bool plain = !layer->scores && !score_everywhere(layer) && !score_placed(layer) &&
-                       (layer->mask & MASK_SEGMENTS) == 0;
-    return layer_is_latent(layer) && (layer_has_cache(layer) || plain);
 }
 
 bool layer_takes_pairs(const struct layer *layer)
