@@ -82,6 +82,8 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     cost.values = pairs * heads * d_v;
     if (layer->w_o == W_O_DENSE)
         cost.output = queries * heads * (double)layer_z_width(layer) * d_model;
+    else if (layer->w_o == W_O_CONV)
+        cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
     if (layer_is_latent(layer)) { /* in the form with fewer */
         const double rank = (double)layer->latent.rank, q_rank = (double)layer->latent.q_rank;
         const double head = (double)layer->latent.d_head, latent = (double)layer->latent.d_latent;
@@ -97,8 +99,6 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
             cost.output += queries * value * rank;
         }
     }
-    else if (layer->w_o == W_O_CONV)
-        cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
     cost.gates = queries * d_model * heads * (double)layer_gate_width(layer);
     cost.down = queries * d_model * (double)layer->d_ff;
     cost.ffn = queries * d_model * (double)layer->d_ff * (layer_ffn_gated(layer) ? 3 : 2);
