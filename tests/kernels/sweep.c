@@ -1248,11 +1248,11 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
     F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
-    F("latent, heads expanded", d->kv_rank > 0 && d->cache != NULL && is(d->latent, "expanded")) \
-    F("latent, of either form", d->kv_rank > 0 && d->cache != NULL && d->latent == NULL && d->seq_len >= 64) \
     F("latent, many heads cached", d->kv_rank > 0 && d->cache != NULL && d->h > 24) \
     F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
+    F("latent, heads expanded", d->kv_rank > 0 && d->cache != NULL && is(d->latent, "expanded")) \
+    F("latent, of either form", d->kv_rank > 0 && d->cache != NULL && d->latent == NULL && d->seq_len >= 64) \
     F("recurrent, block", is(d->layer, "recurrent") && d->block != NULL) \
     F("recurrent, narrow weights", is(d->layer, "recurrent") && d->weight_type != NULL) \
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
