@@ -49,10 +49,6 @@ struct propagation {
     /* latent attention: errors of z W_UV; of one product after another errors, sizes, and errors that it reads */
     double *up, *up_open, *stage, *stage_size, *no_bias;
     struct operand of_stage;
-    struct {                         /* keys [keys][d_head] and values [keys][d_value] of a head from latents */
-        double *k, *v, *v_size, *zeros; /* errors of both; zeros: as q_reach */
-        unsigned char *open;
-    } made;
     double *z_open;                  /* [rows][d_v]: as y_open */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */
@@ -62,6 +58,10 @@ struct propagation {
         double *z, *open; /* [rows][h d_v] of all heads of a sequence, under precision */
         double small;     /* error in y of products of scales that are subnormal */
     } heads;
+    struct {                         /* keys [keys][d_head] and values [keys][d_value] of a head from latents */
+        double *k, *v, *v_size, *zeros; /* errors of both; zeros: as q_reach */
+        unsigned char *open;
+    } made;
 };
 
 /* sum |cQ||K| of all scores, also with errors; c = scale log2(e) */
