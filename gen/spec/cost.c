@@ -22,7 +22,7 @@ bool layer_may_expand(const struct layer *layer)
 {
     const bool plain = !layer->scores && !score_everywhere(layer) && !score_placed(layer) &&
                        (layer->mask & MASK_SEGMENTS) == 0;
-    return layer_is_latent(layer) && (layer_has_cache(layer) || plain);
+    return layer_is_latent(layer) && !layer->portable && (layer_has_cache(layer) || plain);
 }
 
 /* Whether keys and values of heads made of m latents take fewer multiply-adds than queries and sums by W_UK and W_UV */
