@@ -117,8 +117,8 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (is_small)
         reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
     if (layer->portable)
-        reason(p, "exact = portable: keys in ascending order, m from the first one; up to 4 %% more time (measured, "
-               "Zen 4), and what folding would save; 20 to 35 times as much where multiply-adds are made of doubles");
+        reason(p, "exact = portable: keys in ascending order, m from the first one, nothing folded; 20 to 35 times the "
+               "time where multiply-adds are made of doubles");
     if (layer_keeps_states(layer)) {
         (layer_is_recurrent(layer) ? explain_rule : explain_conv)(p, layer);
         return;

@@ -305,6 +305,15 @@ static void report(struct bench *b)
     }
 }
 
+/* Of what the timed call has left */
+static void print_digest(const struct bench *b)
+{
+    const struct timed *t = &b->timed;
+    const unsigned long long digest = kernel_digest(DIGEST_OF_NOTHING, t->layer, &t->inputs, &t->args);
+    printf(b->options->json ? "{\"name\":\"%s\",\"isa\":\"%s\",\"digest\":\"%016llx\"}\n"
+                            : "%-18s %-7s digest       %016llx\n", t->layer->name, t->isa, digest);
+}
+
 /* ---- one layer ------------------------------------------------------------------------------------------------- */
 
 static void say_skipped(const char *name, const char *isa, const char *why)
@@ -327,6 +336,8 @@ static bool bench_isa(struct bench *b, int isa, struct diag *diag)
     measure(b);
     raise_roof(b);
     report(b);
+    if (b->options->digest)
+        print_digest(b);
     process_limit(0);
     for (size_t s = 0; s < STEPS; s++)
         free(b->samples[s]);

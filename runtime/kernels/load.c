@@ -115,6 +115,17 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
     return args;
 }
 
+uint64_t kernel_digest(uint64_t digest, const struct layer *layer, const struct inputs *in,
+                       const struct kernel_args *args)
+{
+    static const enum layer_tensor first[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
+    for (int i = 0; i < 3 + inputs_cache_parts(layer); i++) {
+        const enum layer_tensor t = i < 3 ? first[i] : inputs_cache_of(layer, i - 3);
+        digest = element_digest(digest, layer_tensor_element(layer, t), args->tensor[t], inputs_count(layer, in, t));
+    }
+    return digest;
+}
+
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *in, struct kernel_args args,
                                            size_t b)
 {

@@ -196,6 +196,7 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
 /* Within the bounds of a call that stands alone. */
 static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
 {
+    struct portable portable;
     struct comparison c[5] = {{0}};
     struct reference reference;
     struct bounds bounds;
@@ -219,6 +220,11 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
             free(text.bytes);
         }
     reference_free(&reference);
+    if (good && f->layer->portable) {
+        portable_compute(&portable, f->layer, in);
+        good = outputs_are(out, f->layer, in, &portable, f->why);
+        portable_free(&portable);
+    }
     return good;
 }
 
@@ -352,23 +358,13 @@ static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way
     return true;
 }
 
-/* The plan's word for it. */
-static bool is_exact(const struct layer *layer)
-{
-    bool exact = false;
-    for (size_t i = 0; i < layer->options_count; i++)
-        if (strcmp(layer->options[i].key, "plan.exact_chunks") == 0)
-            exact = strcmp(layer->options[i].value, "true") == 0;
-    return exact;
-}
-
 bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
                  const void *packed, uint64_t seed, char why[300])
 {
     struct feeding f = {.call = kernel->call, .kernel = kernel, .layer = layer, .stream = stream, .packed = packed,
                         .random = {seed ^ 0x6368756E6B}, .why = why};
     struct fed fed[WAYS] = {{0}};
-    const bool exact = is_exact(layer);
+    const bool exact = layer_exact_chunks(layer);
     if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)
         return true;
     const double work = layer_multiply_adds(layer, (int64_t)stream->n, inputs_reach(layer, stream)).total;

@@ -66,6 +66,8 @@ static void add_call(struct making *k, size_t batch, size_t n, size_t m, int ext
     if (lengths != NULL && extreme == ORDINARY && batch > BATCH)
         lengths[0] = 0;
     bounds_compute(&call->reference, &call->bounds, k->layer, &call->inputs, k->folds, true);
+    if (k->layer->portable)
+        portable_compute(&call->portable, k->layer, &call->inputs);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
@@ -240,6 +242,7 @@ void series_free(struct series *series)
     for (size_t i = 0; i < series->count; i++) {
         inputs_free(&series->call[i].inputs);
         reference_free(&series->call[i].reference);
+        portable_free(&series->call[i].portable);
     }
     inputs_free(&series->stream);
     inputs_free(&series->deep_stream);
