@@ -83,11 +83,19 @@ static void count_group(struct model *m, int64_t together, double times)
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
+    const bool expands = latent_expands(&p->fold->expands, (size_t)l->seq_len, (size_t)(l->source_len - l->seq_len));
     for (const struct plan_phase *phase = p->phases; phase < p->phases + p->phase_count; phase++) {
         m->again = false;
         for (int i = 0; i < phase->task_count; i++) {
             const struct step *const g = phase->tasks[i];
-            if (g->id == STEP_ATTEND)
+            if (expands && (g->id == STEP_ABSORB || g->id == STEP_ATTEND || g->id == STEP_ATTEND_ROWS ||
+                            g->id == STEP_UP_Z))
+                continue;
+            if (g->id == STEP_EXPAND && expands) {
+                count_step(m, plan_step(p, STEP_UP_K), l->source_len, times * (double)together);
+                count_step(m, plan_step(p, STEP_UP_V), l->source_len, times * (double)together);
+                count_expanded(m, times * (double)together);
+            } else if (g->id == STEP_ATTEND)
                 count_attention(m, together, times * (double)together);
             else if (g->id == STEP_ATTEND_ROWS)
                 count_cached(m, times * (double)together);
@@ -181,8 +189,8 @@ static void count_useful(struct expect *e, const struct layer *l, const struct p
     const bool q = !p->fold->q_is_k, k = recurs || plan_panels_of(p, STEP_KEYS) != NULL;
     const bool v = recurs || plan_step(p, STEP_VALUES) != NULL;
     e->step[EXPECT_QUERIES].useful = batch * (!q ? 0 : cost.q + (k ? 0 : cost.k));
-    e->step[EXPECT_KEYS].useful = batch * ((k ? cost.k : 0) + (q ? 0 : cost.q));
-    e->step[EXPECT_VALUES].useful = batch * (v ? cost.v : 0);
+    e->step[EXPECT_KEYS].useful = batch * ((k ? cost.k : 0) + (q ? 0 : cost.q) + cost.made_k);
+    e->step[EXPECT_VALUES].useful = batch * ((v ? cost.v : 0) + cost.made_v);
     e->step[EXPECT_SCORES].useful = batch * cost.scores;
     e->step[EXPECT_SUMS].useful = batch * cost.values;
     e->step[EXPECT_OUTPUT].useful = batch * (cost.output + (v ? 0 : cost.v));

@@ -29,7 +29,8 @@
 
 /* A phase's name, and its multiply-adds */
 static double project_work(struct layer_cost c) { return c.q + c.k + c.v; }
-static double attend_work(struct layer_cost c) { return c.scores + c.values; }
+static double attend_work(struct layer_cost c) { return c.made_k > 0 ? 0 : c.scores + c.values; }
+static double expand_work(struct layer_cost c) { return c.made_k > 0 ? c.made_k + c.made_v + c.scores + c.values : 0; }
 static double output_work(struct layer_cost c) { return c.output; }
 static double hidden_work(struct layer_cost c) { return c.ffn - c.down; }
 static double down_work(struct layer_cost c) { return c.down; }
@@ -49,6 +50,7 @@ static const struct work {
     {"layer", layer_work, layer_back},
     {"project", project_work, no_work}, /* again, in backward: not counted */
     {"attend", attend_work, attend_back},
+    {"expand", expand_work, no_work},
     {"output", output_work, output_work},
     {"hidden", hidden_work, no_work},
     {"down", down_work, no_work},
@@ -189,7 +191,7 @@ static double step_bytes(const struct bench *b, size_t step)
         row += (double)(inputs_cache_width(layer, part) * (size_t)layer->h_kv *
                         layer_tensor_size(layer, inputs_cache_of(layer, part)));
     const char *name = b->name[step];
-    const double of_cache = strcmp(name, "attend") == 0 || step == 0 ? rows * row : 0;
+    const double of_cache = strcmp(name, "attend") == 0 || strcmp(name, "expand") == 0 || step == 0 ? rows * row : 0;
     const double weights = step == 0 ? of_all
                          : strcmp(name, "project") == 0 ? of_all - of_output - of_hidden - of_down
                          : strcmp(name, "output") == 0 ? of_output : strcmp(name, "hidden") == 0 ? of_hidden

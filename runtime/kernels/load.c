@@ -86,7 +86,10 @@ struct folds kernel_folds(const struct kernel *kernel)
 {
     if (kernel->call == NULL)
         return (struct folds){0};
-    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values};
+    const struct latent_form expands = {kernel->call->expands.least, kernel->call->expands.gain,
+                                        kernel->call->expands.price};
+    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values,
+                          .expands = expands};
 }
 
 struct kernel_weights kernel_weights_of(const struct inputs *in)

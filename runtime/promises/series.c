@@ -191,8 +191,11 @@ static size_t stream_length(const struct making *k, size_t batch)
 {
     const struct layer *layer = k->layer;
     const size_t room = (size_t)layer->cache_len * (layer->cache == CACHE_RING ? 2 : 1) + (layer->cache == CACHE_RING);
+    const size_t either = (size_t)k->folds.expands.least * 9 / 4; /* two calls of latents' either form, and more */
+    const bool both = either > MIN_STREAM && work_of(layer, batch, either, either) <= MAX_WORK;
+    const size_t least = both ? either : MIN_STREAM;
     size_t length = min_size(room, MAX_STREAM);
-    while (length > MIN_STREAM && work_of(layer, batch, length, length) > k->work)
+    while (length > least && work_of(layer, batch, length, length) > k->work)
         length -= length / 8 + 1;
     return length;
 }

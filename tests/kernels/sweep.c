@@ -104,7 +104,7 @@ struct draft {
     const char *exact_chunks; /* NULL: not given, as of the other words of the plan; of its numbers 0 */
     int64_t unroll, query_vecs, key_block, group_rows, depth_slab;
     int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows;
-    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size, *products;
+    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size, *products, *latent;
     bool crowded; /* called with a batch of many short sequences */
 };
 #define NOTHING_DRAWN \
@@ -659,6 +659,13 @@ static void draw_latent(struct dice *dice, struct draft *d)
     d->rope_beta_fast = d->rope_beta_slow = 0;
     d->rope_truncate = NULL;
     d->rope_len = 0;
+    d->latent = word_or_none(dice, "expanded", "absorbed");
+    if (d->cache != NULL && d->latent == NULL && chance(dice, 0.5)) { /* calls of either form */
+        const int64_t more = 52 + near_edge(dice, 40);
+        d->seq_len += more;
+        d->cache_len += d->page_len > 0 ? round_up(more, d->page_len) : more;
+        d->size = d->exact_chunks = NULL;
+    }
 }
 
 /* Wide and long enough for fast products, of those that may have them */
@@ -893,6 +900,7 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
         add(text, "table.tau = %lld\n", (long long)d->h);
     add_given(text, "table.grid", reads(d, "grid[") ? "3, 5" : NULL);
     add_given(text, "plan.exact_chunks", d->exact_chunks);
+    add_given(text, "plan.latent", d->latent);
     add_plan(text, d);
 }
 
@@ -1259,6 +1267,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("latent, many heads cached", d->kv_rank > 0 && d->cache != NULL && d->h > 24) \
     F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
+    F("latent, heads expanded", d->kv_rank > 0 && d->cache != NULL && is(d->latent, "expanded")) \
+    F("latent, of either form", d->kv_rank > 0 && d->cache != NULL && d->latent == NULL && d->seq_len >= 64) \
     F("recurrent, block", is(d->layer, "recurrent") && d->block != NULL) \
     F("recurrent, narrow weights", is(d->layer, "recurrent") && d->weight_type != NULL) \
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
