@@ -97,7 +97,7 @@ fi
 for name in llama llama_bias mistral qwen2 qwen3; do
     job $name $name decoder_program scalar none -DFIRST=_layer_isa -DPAST=40
 done
-for name in phi granite gpt_neox bloom opt cohere; do # what is in no family above: see make_imports.py
+for name in phi granite gpt_neox bloom opt cohere stablelm_normed; do # what is in no family above: see make_imports.py
     job $name $name decoder_program scalar --seq-len,9,--cache-len,12 -DFIRST=_layer_isa -DPAST=12
 done
 for name in minicpm3 deepseek_v2 deepseek_v3; do # latent attention
@@ -114,6 +114,8 @@ job qwen3_5_text_pages qwen3_5_text states_program avx2 --cache,paged,--weight-t
 job mpnet mpnet model_program scalar none "-DHEADS=HEAD(pooler,1,16)"
 job albert albert model_program scalar none "-DHEADS=HEAD(classifier,N,3)"
 job deit deit model_program scalar none -DPIXELS=192 "-DHEADS=HEAD(classifier,1,3)"
+job siglip_vision siglip_vision_model model_program scalar none -DPIXELS=432 "-DHEADS=HEAD(embedding,1,16)"
+job dinov2 dinov2_with_registers model_program scalar none -DPIXELS=432 "-DHEADS=HEAD(classifier,1,3)"
 job marian marian decoder_program scalar none -DFIRST=_encoder_isa -DPAST=12 -DENCODER=1
 job mistral_ring mistral decoder_program scalar --cache,ring,--seq-len,9 -DFIRST=_layer_isa -DPAST=INT32_MAX
 job qwen2_window qwen2_window decoder_program scalar none -DFIRST=_full_isa -DPAST=40
