@@ -119,7 +119,7 @@ end
 function Model:spec(kind, about)
     local spec = setmetatable({name = self.name .. "_" .. kind, about = about, first = nil}, Lines)
     spec:add("name", spec.name):add("weight_type", options.weight_type, "--weight-type")
-    spec:add("precision", options.precision, "--precision")
+    spec:add("precision", options.precision, "--precision"):add("exact", options.exact, "--exact")
     self.specs[#self.specs + 1] = spec
     return spec
 end
@@ -329,7 +329,7 @@ end
 -- What a file of the folder holds; nil where there is none.
 function Model:json_of(name)
     local _, there = host.path(name)
-    if there then
+    if there and next(self.config.object) then -- not for a family that only says what it reads
         return (host.json(name))
     end
 end

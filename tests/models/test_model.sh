@@ -27,6 +27,7 @@ one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
     # shellcheck disable=SC2086 # several options
     "$ATTNGEN" import --specs "$from" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
     verdict $? "is imported"
+    [ "${name%_pages*}" = "$name" ] || sed -i 's/^page_len.*/page_len = 5/' "$of"/*.layer # so that a sequence has several
     [ "${name%_bf16_states}" = "$name" ] || sed -i 's/^seq_len/cache_type = bf16\nseq_len/' "$of"/*_recurrent.layer
     "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa "$isa" --deps "$of/deps" >"$log" 2>&1
     verdict $? "becomes C"
@@ -124,14 +125,18 @@ job t5 t5 decoder_program scalar --seq-len,20,--cache-len,24 -DFIRST=_encoder_is
 job t5_tables t5_tables decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job t5_gated t5_gated decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job whisper whisper decoder_program scalar none -DFIRST=_encoder_isa -DPAST=12 -DENCODER=2 -DFRAMES=100
-job serve_llama llama serving_program avx2 none -DENDS=1
-job serve_minicpm3 minicpm3 serving_program scalar none
-job serve_gpt2_i8 gpt2 serving_program scalar --cache-type,i8
-job serve_gpt2_pages gpt2 serving_program scalar --cache,paged,--cache-type,i8 -DPAGED
+job serve_llama llama serving_program avx2 --seq-len,9 -DENDS=1
+job serve_minicpm3 minicpm3 serving_program scalar --seq-len,9
+job serve_gpt2_i8 gpt2 serving_program scalar --cache-type,i8,--seq-len,9
+job serve_gpt2_pages gpt2 serving_program scalar --cache,paged,--cache-type,i8,--seq-len,9 -DPAGED
 job serve_gemma2_ring gemma2 serving_program avx2 --cache,ring,--cache-type,bf16,--seq-len,4
-job serve_qwen3_5_text qwen3_5_text serving_program avx2 none -DWITH_STATES
-job serve_olmo_hybrid_pages olmo_hybrid serving_program scalar --cache,paged -DWITH_STATES -DPAGED
+job serve_gemma2_f16 gemma2 serving_program scalar --cache,ring,--cache-type,f16,--seq-len,4
+job serve_gemma2_rows gemma2 serving_program scalar --cache-type,bf16,--seq-len,4
+job serve_qwen3_5_text qwen3_5_text serving_program avx2 --seq-len,9 -DWITH_STATES
+job serve_olmo_hybrid_pages olmo_hybrid serving_program scalar --cache,paged,--seq-len,9 -DWITH_STATES -DPAGED
 run_jobs
+check "what one model saves is no other's, of another type or place of rows" test -z \
+    "$(sed -n 's/^saved //p' "$work"/serve_gemma2_*.log | sort | uniq -d)"
 check "the rule names the specs" grep -q "bert_model.c.*bert_model.h: .*bert.layers .*bert_layer.layer" "$work/bert/deps"
 
 # the example, around another model of the same build
