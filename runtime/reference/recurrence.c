@@ -15,11 +15,10 @@
 
 #define CHUNK_ROUNDINGS 7 /* of a row of S, where two tokens go through it at once */
 
-/* Errors of a column of S: at most; as a random walk whose steps are roundings; and of what is read, which add up.
- * Sizes of what a kernel sums where it takes two tokens at once: of the token before, and up to this one; 0: no kernel
- * does. */
+/* The error of a column of S, at most. Sizes of what a kernel sums where it takes two tokens at once: of the token
+ * before, and up to this one; 0: no kernel does. */
 struct column {
-    double worst, walk, read, before, whole;
+    double worst, before, whole;
     double norm; /* of S before the token before */
 };
 
@@ -30,8 +29,7 @@ struct state {
     double *numbers;       /* [d_k][d_v] */
     double *e, *e_error;   /* [d_k] of a token: e^decay of each row; how far a kernel's may be from it */
     const double *k;       /* [d_k] of a token */
-    double *held, *held_size, *held_squares; /* [d_v] k^T D S; of its products the sizes, and the squares */
-    double *held_partial;  /* [d_v] the squares of the sums that lead to it, row by row */
+    double *held, *held_size; /* [d_v] k^T D S; the sizes of its products */
     double *held_moved;    /* [d_v] what errors of decays make of it */
     double *u;             /* [d_v] beta (v - k^T D S), or beta v */
     double *gap_size;      /* [d_v] of what beta multiplies: |v| + held_size */
@@ -63,7 +61,7 @@ static void read_token(struct state *s, size_t t)
     for (size_t i = 0; i < s->d_k; i++) {
         const size_t at = t * of->decay.columns + s->s * columns + i % columns;
         const double g = layer_decays(layer) ? of->decay.value[at] : 0;
-        s->e[i] = exp(g) * (1 + jitter_of(of->jitter, 4 + 2 * fabs(g)));
+        s->e[i] = exp(g);
         s->e_error[i] = !layer_decays(layer) ? 0 /* below f32's normal numbers it may be 0 */
                                              : s->e[i] * (expm1(of->decay.error[at]) + 2 * BOUND_U * fabs(g) +
                                                           BOUND_EXP2) +
@@ -78,24 +76,20 @@ static void correct(struct state *s, size_t t)
 {
     const size_t d_v = s->d_v;
     const bool corrects = layer_corrects(s->of->layer);
-    double *const sums[] = {s->held, s->held_size, s->held_squares, s->held_moved, s->held_partial};
+    double *const sums[] = {s->held, s->held_size, s->held_moved};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
         memset(sums[i], 0, d_v * sizeof *sums[i]);
     for (size_t i = 0; corrects && i < s->d_k; i++)
         for (size_t j = 0; j < d_v; j++) {
             const double product = s->k[i] * s->e[i] * s->numbers[i * d_v + j];
             s->held[j] += product;
-            s->held_partial[j] += square(s->held[j]);
             s->held_size[j] += fabs(product);
-            s->held_squares[j] += square(product);
             s->held_moved[j] += fabs(s->k[i] * s->e_error[i] * s->numbers[i * d_v + j]);
         }
     for (size_t j = 0; j < d_v; j++) {
         const double v = s->of->v.value[t * s->of->v.columns + s->s * d_v + j];
-        const double inexact = fmax(s->held_size[j] / 2, sqrt(s->held_partial[j]));
-        const double held = corrects ? s->held[j] + jitter_of(s->of->jitter, inexact) : 0;
         s->gap_size[j] = fabs(v) + s->held_size[j];
-        s->u[j] = layer_has_beta(s->of->layer) ? s->beta * (v - held) * (1 + jitter_of(s->of->jitter, 2)) : v;
+        s->u[j] = layer_has_beta(s->of->layer) ? s->beta * (v - s->held[j]) : v;
     }
 }
 
@@ -114,7 +108,7 @@ static void carry_errors(struct state *s, size_t t)
     const double carried = e_most * (corrects ? fmax(1, fabs(1 - s->beta * k * k)) : 1);
     for (size_t j = 0; j < s->d_v; j++) {
         struct column *const c = &s->error[j];
-        double rows = 0, rows_walk = 0, rows_read = 0, most = 0; /* of rows: squares */
+        double rows = 0, most = 0; /* of rows: squares */
         double sums = 0, kept_squares = 0, squares = 0;
         for (size_t i = 0; i < s->d_k; i++) {
             const double number = s->numbers[i * s->d_v + j], kept = s->e[i] * fabs(number);
@@ -122,8 +116,6 @@ static void carry_errors(struct state *s, size_t t)
             const double added = fabs(s->k[i] * s->u[j]); /* rounded where there is no fused multiply-add */
             const double next = fabs(s->e[i] * number + s->k[i] * s->u[j]);
             rows += square(BOUND_U * (kept + added + next) + moved + phi * (2 + fabs(s->u[j])) + 3 * omega);
-            rows_walk += square(BOUND_U) * (square(kept) + square(added) + square(next));
-            rows_read += square(moved);
             sums += kept;
             kept_squares += square(kept);
             squares += square(number);
@@ -135,7 +127,6 @@ static void carry_errors(struct state *s, size_t t)
         c->whole = s->in_pairs ? e_most * pair + added : 0;
         rows = fmax(rows, square(CHUNK_ROUNDINGS * BOUND_U * c->whole + moved_most * pair + under +
                                  2 * sqrt(d_k) * (phi * (2 + fabs(s->u[j]) + pair) + 3 * omega)));
-        rows_walk = fmax(rows_walk, CHUNK_ROUNDINGS * square(BOUND_U * c->whole) / 3);
         c->before = e_most * norm + added;
         c->norm = norm;
         /* of the correction u: of what is read, and in all */
@@ -155,20 +146,14 @@ static void carry_errors(struct state *s, size_t t)
                                    : read + share * (gamma * (held + held_moved) + k * moved_most * c->worst +
                                                      3 * BOUND_U * gap) +
                                          s->beta_error * k * e_most * c->worst + small;
-        const double held_walk = fmax(d_k * (s->held_squares[j] + square(s->held[j])), 2 * square(k * e_most * pair));
-        const double rounded = square(BOUND_U * s->u[j]);
-        const double u_walk = corrects ? square(beta * BOUND_U) * held_walk + 3 * rounded : rounded;
         const double again = 3 * BOUND_U * e_most + moved_most;
         const double moves = fabs(s->u[j]) + (corrects ? beta * k * e_most * c->worst : 0); /* what k's error meets */
         c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * moves;
-        c->walk = square(carried) * c->walk + rows_walk + square(k) * u_walk;
-        c->read = carried * c->read + sqrt(rows_read) + under + k * read + s->k_error * fabs(s->u[j]) +
-                  sqrt(d_k) * (2 * phi + 3 * omega);
         /* f32 may overflow: in rows, in a factor times a key, in sums before their decay, in v - k^T D S and in u */
         const double reach = reaches * fmax(1, fmax(norm, pair) + c->worst);
         const double change = fmax(s->gap_size[j] + held, fabs(s->u[j])) + u;
         if (!(fmax(fmax(most, 2 * reach), change) + c->worst <= FLT_MAX))
-            c->worst = c->walk = INFINITY;
+            c->worst = INFINITY;
     }
 }
 
@@ -179,10 +164,8 @@ static void update(struct state *s)
     for (size_t i = 0; s->in_pairs && i < s->d_k; i++)
         s->e_before = fmax(s->e_before, s->e[i]);
     for (size_t i = 0; i < s->d_k; i++)
-        for (size_t j = 0; j < s->d_v; j++) {
-            const double next = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
-            s->numbers[i * s->d_v + j] = next + jitter_of(s->of->jitter, 2 * fabs(next));
-        }
+        for (size_t j = 0; j < s->d_v; j++)
+            s->numbers[i * s->d_v + j] = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
 }
 
 /* Outputs of the query heads of this state for token t, and their errors */
@@ -201,17 +184,15 @@ static void read_state(const struct state *s, size_t t)
             const size_t value = t * of->v.columns + s->s * s->d_v + j;
             const double added = skip * of->v.value[value];
             const struct column *const c = &s->error[j];
-            double sum = 0, size = 0, squares = 0, column = 0, sums = 0, partial = 0; /* partial: squares of sums */
+            double sum = 0, size = 0, column = 0, sums = 0;
             for (size_t i = 0; i < s->d_k; i++) {
                 const double number = s->numbers[i * s->d_v + j], product = q[i] * number;
                 sum += product;
-                partial += square(sum);
                 size += fabs(product);
-                squares += square(product);
                 column += square(number);
                 sums += fabs(number);
             }
-            of->out.value[at] = scale * (sum + jitter_of(of->jitter, fmax(size / 2, sqrt(partial)))) + added;
+            of->out.value[at] = scale * sum + added;
             if (!of->bounds)
                 continue;
             const double read = q_error * (sqrt(column) + c->worst);
@@ -223,11 +204,6 @@ static void read_state(const struct state *s, size_t t)
             const double last = (of->skip != NULL ? 4 : 3) * BOUND_U * fabs(scale * sum) + 2 * BOUND_U * fabs(added) +
                                 given + small;
             of->out.error[at] = fabs(scale) * (q_norm * c->worst * (1 + gamma) + gamma * whole + read) + last;
-            const double walk = square(q_norm) * c->walk +
-                                square(BOUND_U) * fmax(d_k * (squares + square(sum)), 2 * square(q_norm * c->whole));
-            if (of->drawn != NULL)
-                of->drawn[at] = fmin(of->out.error[at],
-                                     fabs(scale) * (BOUND_LAMBDA * sqrt(walk) + q_norm * c->read + read) + last);
             const double keys = q_norm * fmax(s->k_norm, s->k_before); /* of pairs of tokens */
             const double reach = fmax(whole + q_norm * c->worst, s->in_pairs ? keys : 0) * fmax(1, fabs(scale));
             if (!(reach + fabs(added) + given <= FLT_MAX))
@@ -245,28 +221,23 @@ static void keep_state(const struct state *s, size_t back)
         return;
     if (back > 0)
         memcpy(s->of->state + first, s->numbers, s->d_k * s->d_v * sizeof *s->numbers);
-    for (size_t at = 0; s->of->bounds && at < s->d_k * s->d_v; at++) {
-        const struct column *const c = &s->error[at % s->d_v];
-        s->of->state_error[first + at] = c->worst;
-        s->of->state_drawn[first + at] = fmin(c->worst, BOUND_LAMBDA * sqrt(c->walk) + c->read);
-    }
+    for (size_t at = 0; s->of->bounds && at < s->d_k * s->d_v; at++)
+        s->of->state_error[first + at] = s->error[at % s->d_v].worst;
 }
 
 void recurrence_run(struct recurrence *of)
 {
     const size_t d_k = (size_t)of->layer->d_k, d_v = (size_t)of->layer->d_v;
-    double *const work = memory_get(2 * d_k + 7 * d_v, sizeof *work);
+    double *const work = memory_get(2 * d_k + 5 * d_v, sizeof *work);
     struct column *const error = memory_get(d_v, sizeof *error);
     for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
         struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
                           .in_pairs = layer_takes_pairs(of->layer), .e = work, .e_error = work + d_k,
                           .held = work + 2 * d_k, .error = error};
         s.held_size = s.held + d_v;
-        s.held_squares = s.held_size + d_v;
-        s.held_moved = s.held_squares + d_v;
+        s.held_moved = s.held_size + d_v;
         s.u = s.held_moved + d_v;
         s.gap_size = s.u + d_v;
-        s.held_partial = s.gap_size + d_v;
         for (size_t j = 0; j < d_v; j++) /* a kernel may take subnormal numbers as 0 */
             error[j] = (struct column){.worst = sqrt((double)d_k) * of->phi};
         keep_state(&s, of->tokens);
