@@ -66,6 +66,8 @@ static void read_token(struct state *s, size_t t)
                                              : s->e[i] * (expm1(of->decay.error[at]) + 2 * BOUND_U * fabs(g) +
                                                           BOUND_EXP2) +
                                                    (s->e[i] < 4 * FLT_MIN ? FLT_MIN : 0);
+        if (isnan(s->e_error[i])) /* a decay that is anything, whose factor is 0 here */
+            s->e_error[i] = INFINITY;
     }
     s->beta = layer_has_beta(layer) ? of->beta.value[beta] : 1;
     s->beta_error = layer_has_beta(layer) ? of->beta.error[beta] : 0;
@@ -206,7 +208,7 @@ static void read_state(const struct state *s, size_t t)
             of->out.error[at] = fabs(scale) * (q_norm * c->worst * (1 + gamma) + gamma * whole + read) + last;
             const double keys = q_norm * fmax(s->k_norm, s->k_before); /* of pairs of tokens */
             const double reach = fmax(whole + q_norm * c->worst, s->in_pairs ? keys : 0) * fmax(1, fabs(scale));
-            if (!(reach + fabs(added) + given <= FLT_MAX))
+            if (!(reach + fabs(added) + given + of->out.error[at] <= FLT_MAX))
                 of->out.error[at] = INFINITY;
         }
     }
