@@ -3,8 +3,9 @@
  * inputs, each number off by a normal deviation of sqrt(K) u of itself, K the layer's longest sum, go through the
  * reference: what y moves by is about what the roundings of a kernel move it by, and grows with the condition of
  * scores, norms and states as they do. The gate is FACTOR times the root of the mean square of that over the copies
- * and over a row, or of an element alone, whichever is more. A row whose bound is more than half its size has none:
- * its weights may be almost anything.
+ * and over a row, or of an element alone, whichever is more; and no less than what the call's rows have of their bounds
+ * on average, as all columns of a row may move as one, and few copies may happen to move it little. A row whose bound
+ * is more than half its size has none: its weights may be almost anything.
  */
 #include "likely.h"
 
@@ -16,6 +17,7 @@
 #include "stored.h"
 
 #define COPIES 2
+#define SAMPLES 16 /* copies and rows: calls of few rows have more copies */
 #define FACTOR 12
 #define LEAST_COLUMNS 16 /* fewer have no mean to rely on, and a bound that is near */
 
@@ -55,27 +57,34 @@ void likely_measure(struct reference *reference, struct bounds *bounds, const st
     if (!is_measured(layer, bounds))
         return;
     double *const likely = bounds->y_likely = pool_doubles(&reference->memory, count);
+    const int copies = max(COPIES, (int)(SAMPLES / max(count / d, 1)));
+    double share = 0, shares = 0; /* of the rows' bounds, squared */
     const struct inputs packed = stored_make(&work, layer, inputs);
-    for (int copy = 0; copy < COPIES; copy++) {
+    for (int copy = 0; copy < copies; copy++) {
         struct inputs moved;
         struct reference other;
         inputs_copy(&moved, layer, &packed);
         move(&moved, layer, &random, deviation);
         reference_compute(&other, layer, &moved, sample, NULL, NULL);
         for (size_t at = 0; at < count; at++)
-            likely[at] += square(other.y[at] - reference->y[at]) / COPIES;
+            likely[at] += square(other.y[at] - reference->y[at]) / copies;
         reference_free(&other);
         inputs_free(&moved);
     }
-    for (size_t row = 0; row < count; row += d) {
-        double mean = 0, bound = 0, size = 0;
-        for (size_t at = row; at < row + d; at++) {
-            mean += likely[at] / (double)d;
-            bound += square(bounds->y_worst[at]);
-            size += square(reference->y[at]);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t row = 0; row < count; row += d) {
+            double moved = 0, bound = 0, size = 0;
+            for (size_t at = row; at < row + d; at++) {
+                moved += likely[at];
+                bound += square(bounds->y_worst[at]);
+                size += square(reference->y[at]);
+            }
+            const bool measured = 4 * bound < size;
+            if (pass == 0 && measured && bound > 0)
+                share += moved / bound, shares++;
+            const double least = fmax(moved, bound * share / fmax(shares, 1)) / (double)d;
+            for (size_t at = row; pass == 1 && at < row + d; at++)
+                likely[at] = measured ? FACTOR * sqrt(fmax(likely[at], least)) : 0;
         }
-        for (size_t at = row; at < row + d; at++)
-            likely[at] = 4 * bound < size ? FACTOR * sqrt(fmax(likely[at], mean)) : 0;
-    }
     pool_free(&work);
 }
