@@ -14,11 +14,13 @@
 
 #include "base/arith.h"
 #include "roundoff.h"
+#include "spec/score.h"
 #include "stored.h"
 
 #define COPIES 2
 #define SAMPLES 16 /* copies and rows: calls of few rows have more copies */
 #define FACTOR 12
+#define LEAST_TERMS 64   /* so that a number moves by no less than polynomials are off by */
 #define LEAST_COLUMNS 16 /* fewer have no mean to rely on, and a bound that is near */
 
 /* Products of the longest sum */
@@ -26,7 +28,7 @@ static size_t longest_sum(const struct layer *layer, const struct inputs *in)
 {
     const int64_t widths[] = {layer->d_model, layer->d_source, layer->h * layer->d_v, layer->d_ff, layer->d_k,
                               (int64_t)in->m, (int64_t)in->n};
-    int64_t most = 1;
+    int64_t most = LEAST_TERMS;
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         most = widths[i] > most ? widths[i] : most;
     return (size_t)most;
@@ -41,10 +43,12 @@ static void move(struct inputs *in, const struct layer *layer, struct random *ra
                 ((float *)in->tensor[t])[at] *= (float)(1 + deviation * random_normal(random));
 }
 
+/* Not where a curve may be flat, so that nothing moves where its polynomial is off: activations of y, caps. */
 static bool is_measured(const struct layer *layer, const struct bounds *bounds)
 {
-    return bounds->y_worst != NULL && layer->d_out >= LEAST_COLUMNS && layer->score == NULL && !layer_rounds(layer) &&
-           !layer_types_tensors(layer) && !layer_stores_cache(layer);
+    const bool bends = layer->activation != ACTIVATION_NONE || layer->cap != 0 || score_has(layer, SCORE_SOFTCAP);
+    return bounds->y_worst != NULL && !bends && layer->d_out >= LEAST_COLUMNS && layer->score == NULL &&
+           !layer_rounds(layer) && !layer_types_tensors(layer) && !layer_stores_cache(layer);
 }
 
 void likely_measure(struct reference *reference, struct bounds *bounds, const struct layer *layer,
