@@ -312,7 +312,7 @@ static double bound_of(const struct selftest *s, const struct output *o, const s
     if (is_free(o, number))
         return -1;
     const double value = numbers->value[at], worst = numbers->worst[at];
-    const double likely = numbers->likely != NULL ? numbers->likely[at] : INFINITY;
+    const double likely = numbers->likely != NULL && numbers->likely[at] > 0 ? numbers->likely[at] : INFINITY;
     const double bound = fmin(worst, likely) + fabs(value - (double)(float)value);
     if (!isfinite(value) || !isfinite(worst) || numbers->open[at] != 0 || bound >= NOT_PROMISED)
         return -1;
