@@ -489,7 +489,7 @@ def main():
     os.makedirs(run.out, exist_ok=True)
     peers = os.path.join(HERE, "..", "peers", "c", "peak.c")
     run.peak_library = native.compile_shared(
-        os.path.join(run.out, "peak.so"), [peers, *(os.path.join(ROOT, "runtime", "timing", name) for name in ("peak.c", "clock.c"))],
+        os.path.join(run.out, "peak.so"), [peers, *(os.path.join(ROOT, "runtime", *of) for of in (("timing", "peak.c"), ("system", "clock.c")))],
         flags=["-std=gnu11", "-O2", "-I" + os.path.join(ROOT, "runtime")])
     if not run.untimed:
         print(heading(), flush=True)
