@@ -705,7 +705,7 @@ void inputs_draw_tensor(struct inputs *in, const struct layer *layer, enum layer
 
 bool inputs_pairs(const struct layer *layer, int isa)
 {
-    return layer->precision == PRECISION_I8 && isa_sums_pairs(isa);
+    return layer->precision == PRECISION_I8 && (layer->portable || isa_sums_pairs(isa));
 }
 
 void inputs_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,
