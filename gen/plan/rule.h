@@ -13,12 +13,15 @@
  * the next one. */
 struct plan_rule {
     int64_t strips;        /* of a state */
-    int64_t vecs, rest;    /* vectors of a strip, and of the last one */
+    int64_t pieces, all;   /* of a strip, at most, each in registers at once; of a state */
+    int64_t vecs, rest;    /* vectors of a piece, and of the last one */
     int64_t columns;       /* of the last one's last vector */
     int64_t heads;         /* query heads of a state */
     int64_t together;      /* query heads whose outputs are summed in one pass, at most */
     int64_t unroll;        /* rows of an iteration */
-    int64_t chunk;         /* tokens of a pass over the rows; 1: one by one */
+    int64_t chunk;         /* tokens that go through a state at once; 1: one by one */
+    int64_t sums, rows;    /* of a chunk: keys and queries that are multiplied with rows of S in one pass; rows of S
+                            * that it changes together */
 };
 
 #endif

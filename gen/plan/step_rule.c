@@ -9,25 +9,22 @@
 
 #define MOST_VECS 4      /* of a strip: from here on sums no longer wait for each other */
 #define ROWS_UNROLLED 4
-#define CHUNK 2          /* tokens of a pass: the fastest of 1 to 4; the bound holds for two (docs/bound.md) */
+#define CHUNK_ROWS 4     /* of S that a chunk changes together */
+#define MOST_SUMS 6      /* rows of keys and queries that are summed together: the sums no longer wait for each other */
 #define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, k of the next token, q, decay, beta */
 
-/* Vectors of a strip, at most: two thirds of L1 hold its rows; registers hold, for each vector, of each token of a pass
- * its correction, outputs of its query heads and what the state holds for the key after, and the state's row. */
-static int64_t most_vecs(const struct plan_isa *p, const struct layer *layer, int64_t tokens)
+/* Vectors whose rows stay in two thirds of L1 */
+static int64_t vecs_in_l1(const struct plan_isa *p, const struct layer *layer)
 {
-    const int64_t row = p->lanes * (int64_t)element_size(TENSOR_F32);
-    const int64_t fit = (int64_t)p->isa->l1d_bytes * 2 / 3 / (layer->d_k * row);
-    const int64_t of_token = (layer_corrects(layer) ? 2 : 1) + layer->h_out / layer->h_v;
-    const int64_t held = tokens > 1 ? (p->isa->registers - 2) / (tokens * of_token + 1)
-                                    : max(1, (p->isa->registers - OPERANDS_HELD) / 4);
-    return min(max(fit, 1), min(held, MOST_VECS));
+    return max(1, (int64_t)p->isa->l1d_bytes * 4 / 3 / (layer->d_k * p->lanes * (int64_t)element_size(TENSOR_F32)));
 }
 
-/* Tokens of a pass over a strip's rows */
-static int64_t chunk_of(const struct plan_isa *p, const struct layer *layer)
+/* Vectors of a piece, at most: registers hold, for each vector, a token's correction, an output, what the state holds
+ * for the key after, and the state's row. */
+static int64_t most_vecs(const struct plan_isa *p, const struct layer *layer)
 {
-    return layer_takes_pairs(layer) && most_vecs(p, layer, CHUNK) > 0 ? CHUNK : 1;
+    const int64_t held = max(1, (p->isa->registers - OPERANDS_HELD) / 4);
+    return min(vecs_in_l1(p, layer), min(held, MOST_VECS));
 }
 
 /* What a plan needs as a whole. Of given q, k and v all sequences are one group. */
@@ -40,7 +37,7 @@ void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct 
         p->z_rows = true;
         return;
     }
-    p->vecs = most_vecs(p, layer, chunk_of(p, layer));
+    p->vecs = most_vecs(p, layer);
     p->block = p->vecs * p->lanes;
     p->at_once = true;
     p->batch_rows = layer->pad_skipped ? INT32_MAX : 0;
@@ -118,14 +115,18 @@ bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_
     if (!layer_is_recurrent(layer))
         return false;
     const int64_t vecs = ceil_div(layer->d_v, p->lanes);
-    r->chunk = chunk_of(p, layer);
-    r->vecs = near_equal(vecs, most_vecs(p, layer, r->chunk));
-    r->strips = ceil_div(vecs, r->vecs);
-    r->rest = vecs - (r->strips - 1) * r->vecs;
+    r->chunk = layer_state_chunk(layer);
+    r->vecs = near_equal(vecs, most_vecs(p, layer));
+    r->all = ceil_div(vecs, r->vecs);
+    r->pieces = r->chunk > 1 ? near_equal(r->all, max(1, vecs_in_l1(p, layer) / r->vecs)) : 1;
+    r->strips = ceil_div(r->all, r->pieces);
+    r->rest = vecs - (r->all - 1) * r->vecs;
+    r->sums = max(1, min((p->isa->registers - 1 - r->vecs) / r->vecs, MOST_SUMS));
+    r->rows = min(CHUNK_ROWS, layer->d_k);
     r->columns = layer->d_v - (vecs - 1) * p->lanes;
     r->heads = layer->h_out / layer->h_v;
-    r->together = max(1, min(r->heads, (p->isa->registers - OPERANDS_HELD) / r->vecs - 3));
     r->unroll = request_is_small(request) ? 1 : min(ROWS_UNROLLED, layer->d_k);
+    r->together = max(1, min(r->heads, (p->isa->registers - OPERANDS_HELD) / r->vecs - 3));
     g->size = layer->h_v * r->strips;
     return true;
 }
@@ -157,9 +158,20 @@ void place_rule(struct plan_isa *p, const struct layer *layer)
                                      LAYOUT_BETA, LAYOUT_LOW_A, LAYOUT_LOW_Z, LAYOUT_Z};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
         place(p, made[i]);
-    place_new(p, LAYOUT_STRIP, "strip of a state", OWNER_WORKER, layer->d_k, g->rule.vecs * p->lanes);
-    if (layer_decays(layer) && layer->decay == DECAY_COLUMN) /* of this token and the next: decays, decayed keys */
-        place_new(p, LAYOUT_DECAYS, "decays", OWNER_WORKER, 2, 2 * round_up(layer->d_k, p->lanes));
+    const struct plan_rule *const r = &g->rule;
+    const int64_t of_heads = r->heads + (layer_corrects(layer) ? 1 : 0), row = round_up(r->chunk, p->lanes);
+    place_new(p, LAYOUT_STRIP, "strip of a state", OWNER_WORKER, r->pieces * layer->d_k, r->vecs * p->lanes);
+    const bool columns = layer_decays(layer) && layer->decay == DECAY_COLUMN;
+    if (columns) /* of this token and the next: decays, decayed keys */
+        place_new(p, LAYOUT_DECAYS, "decays", OWNER_WORKER, 4, round_up(layer->d_k, p->lanes));
+    if (r->chunk == 1)
+        return;
+    place_new(p, LAYOUT_NEAR, "keys and queries of a chunk", OWNER_WORKER,
+              of_heads * r->chunk + (columns ? 2 * r->chunk + 1 : 0), round_up(layer->d_k, p->lanes));
+    place_new(p, LAYOUT_SUMS, "sums of a chunk", OWNER_WORKER, (of_heads + 1) * r->chunk, r->vecs * p->lanes);
+    place_new(p, LAYOUT_SHARES, "shares of a chunk", OWNER_WORKER, (of_heads + 1) * r->chunk + 3, row);
+    place_new(p, LAYOUT_PAIRS, "pairs of a chunk", OWNER_WORKER, round_up(r->chunk * (r->chunk + 1) / 2, p->lanes),
+              p->lanes);
 }
 
 /* Each row of a strip is read, changed and written once a token. */
@@ -168,7 +180,7 @@ static void count_rule(struct model *m, struct work *w, const struct step *g, in
 {
     const struct layer *const l = m->layer;
     const double rows = (double)tokens * times * (double)(l->h_v * l->d_k);
-    const double vecs = (double)((g->rule.strips - 1) * g->rule.vecs + g->rule.rest);
+    const double vecs = (double)((g->rule.all - 1) * g->rule.vecs + g->rule.rest);
     const double sums = (layer_corrects(l) ? 2 : 1) + (double)g->rule.heads;
     const double states = times * (double)tokens / (double)l->seq_len * (double)layer_state_numbers(l) /
                           (double)l->states;
@@ -197,8 +209,8 @@ static int64_t unroll_of(const struct step *g)
 static void print_rule(FILE *out, const struct plan_isa *p, const struct step *g)
 {
     fprintf(out, "      %-14s strips: " D64 " of " D64 " columns a state; in one pass " D64 " token%s, outputs of " D64
-            " quer%s\n", g->name, g->rule.strips, g->rule.vecs * p->lanes, g->rule.chunk, plural(g->rule.chunk),
-            g->rule.together, g->rule.together == 1 ? "y" : "ies");
+            " quer%s\n", g->name, g->rule.strips, g->rule.pieces * g->rule.vecs * p->lanes, g->rule.chunk,
+            plural(g->rule.chunk), g->rule.together, g->rule.together == 1 ? "y" : "ies");
 }
 
 void explain_rule(struct plan_isa *p, const struct layer *layer)
@@ -209,10 +221,11 @@ void explain_rule(struct plan_isa *p, const struct layer *layer)
         explain_block(p, layer);
     }
     reason(p, "a state is cut into " D64 " strip%s of at most " D64 " columns, each a part that stays in L1 (" D64
-           " KiB) from the first token to the last; %s", r->strips, plural(r->strips), r->vecs * p->lanes,
-           ceil_div(layer->d_k * r->vecs * p->lanes * (int64_t)element_size(TENSOR_F32), 1024),
-           r->chunk > 1 ? "two tokens go through it in one pass, the last of an odd number by itself "
-                          "(plan.exact_chunks = true: each by itself)" : "tokens go through it one by one");
+           " KiB) from the first token to the last; %s", r->strips, plural(r->strips),
+           r->pieces * r->vecs * p->lanes,
+           ceil_div(layer->d_k * r->pieces * r->vecs * p->lanes * (int64_t)element_size(TENSOR_F32), 1024),
+           r->chunk > 1 ? "eight tokens go through it at once, the last ones that are fewer one by one "
+                          "(plan.exact_chunks = true: all)" : "tokens go through it one by one");
 }
 
 const struct step_kind_row rule_kind = {.tile = tile_of, .unroll = unroll_of, .count = count_rule,
