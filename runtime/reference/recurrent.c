@@ -469,11 +469,13 @@ void recurrent_compute(struct reference *reference, struct bounds *bounds, const
         pool_free(&s.pool);
     }
     const int parts = bounds != NULL ? inputs_compared(layer) : 0;
-    for (int part = 0; part < parts; part++)
-        for (size_t at = 0; at < inputs_count(layer, in, inputs_cache_of(layer, part)); at++) {
+    for (int part = 0; part < parts; part++) {
+        const size_t count = inputs_count(layer, in, inputs_cache_of(layer, part));
+        for (size_t at = 0; at < count; at++) {
             const bool open = !(bounds->cache[part].worst[at] <= FLT_MAX);
             bounds->cache[part].open[at] = open;
             if (open)
                 bounds->cache[part].drawn[at] = INFINITY;
         }
+    }
 }
