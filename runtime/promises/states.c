@@ -102,8 +102,10 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, const st
 /* Older states of a window, which are those of the last call, become those of one call. */
 static void take_older_states(const struct trial *t, const struct stream *stream)
 {
+    if (t->layer->state_window == 0)
+        return;
     const size_t each = trial_cache_bytes(t, 0) / t->in->batch, one = each / (size_t)t->layer->states;
-    for (size_t b = 0; t->layer->state_window > 0 && b < t->in->batch; b++)
+    for (size_t b = 0; b < t->in->batch; b++)
         memcpy((char *)stream->states[0] + b * each + one, (const char *)t->base.cache[0].data + b * each + one,
                each - one);
 }
