@@ -1,12 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Names and numbers for templates. Nothing here decides anything: the plan does, in C.
 
+local columns, texts_of = ... -- lines_columns(), lines_blocks() of lines.c
 local helpers = {}
-
--- Columns of a UTF-8 text: every byte but the continuations.
-local function columns(s)
-    return #s - select(2, s:gsub("[\x80-\xBF]", ""))
-end
 
 function helpers.upper(s) return s:upper() end
 
@@ -140,6 +136,15 @@ function helpers.heights_alike(heights, unroll, prefetch)
     return all
 end
 
+-- Calls add() with what `pattern` finds at each place of `word` in `text`: gmatch, but quick where words are few.
+local function each(text, word, pattern, add)
+    local at = text:find(word, 1, true)
+    while at do
+        add(text:match(pattern, at + #word))
+        at = text:find(word, at + #word, true)
+    end
+end
+
 -- The blocks of a vocabulary: C, separated by blank lines; macros that stand together are a block each. Of each: its
 -- text, the macros that it defines, and the names by which it is wanted, those of its functions too. Of blocks that
 -- define the same name the first one counts.
@@ -150,22 +155,14 @@ local function blocks_of(vocabulary)
     blocks = {}
     local function add(text)
         local macros, names, again = {}, {}, false
-        for name in text:gmatch("#define ([%w_]+)") do macros[#macros + 1], names[#names + 1] = name, name end
-        for name in text:gmatch("static inline [%w_]+ ([%w_]+)%(") do names[#names + 1] = name end
+        each(text, "#define ", "^[%w_]+", function(name) macros[#macros + 1], names[#names + 1] = name, name end)
+        each(text, "static inline ", "^[%w_]+ ([%w_]+)%(", function(name) names[#names + 1] = name end)
         for _, name in ipairs(names) do again = again or defined[name] end
         if again then return end
         for _, name in ipairs(names) do defined[name] = true end
-        blocks[#blocks + 1] = { text = text, macros = macros, names = names, title = text:find("^/%*.-%*/\n$") ~= nil,
-            line = text:find("^#define [^\n]*[^\n\\]\n$") ~= nil }
+        blocks[#blocks + 1] = { text = text, macros = macros, names = names, title = text:find("^/%*.-%*/\n$") ~= nil }
     end
-    for block in (vocabulary .. "\n"):gmatch("(.-\n)\n+") do
-        local lines = block:gsub("\\\n", "\\\0") -- a macro is one line
-        if ("\n" .. lines):find("\n[^#]") or lines:find("^#[^d]") or lines:find("\n#[^d]") then
-            add(block)
-        else
-            for line in lines:gmatch("[^\n]*\n") do add((line:gsub("\0", "\n"))) end
-        end
-    end
+    for _, text in ipairs(texts_of(vocabulary)) do add(text) end
     vocabularies[vocabulary] = blocks
     return blocks
 end
@@ -206,12 +203,13 @@ function helpers.words_used(vocabulary, text, words)
         local meaning = comment
         for _, name in ipairs(block.names) do meaning = meaning or meanings[name] end
         -- macros of one line and one meaning stand together
-        local together = block.line and last.line and meaning == last.meaning
+        local line = block.text:find("^#define [^\n]*\n$") ~= nil
+        local together = line and last.line and meaning == last.meaning
         local again = meaning and said[meaning] and not block.title
         if #out > 0 and not together and not (last.title and not comment) then out[#out + 1] = "\n" end
         out[#out + 1] = (again and "" or meaning or "") .. (body or block.text)
         said[meaning or ""] = true
-        last = { line = block.line, title = block.title, meaning = meaning }
+        last = { line = line, title = block.title, meaning = meaning }
     end
     return table.concat(out) .. "\n", macros
 end

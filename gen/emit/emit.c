@@ -17,7 +17,9 @@
 #include "base/memory.h"
 #include "emit/lines.h"
 #include "emit/script.h"
+#include "emit/template.h"
 
+enum { GC_PAUSE = 1000 }; /* memory grows to so many percent of what lives before garbage is collected */
 enum { AT_HANDLER = 1, AT_EXPAND = 2, AT_CONTEXT = 3 };
 
 struct emit {
@@ -101,7 +103,9 @@ static int set_up(lua_State *lua)
     script_load(lua, "emit/expand.lua");
     lua_pushvalue(lua, context);
     script_load(lua, "emit/context.lua");
-    lua_call(lua, 0, 1);
+    lua_pushcfunction(lua, lines_columns);
+    lua_pushcfunction(lua, lines_blocks);
+    lua_call(lua, 2, 1);
     lua_pushcfunction(lua, lines_words);
     lua_setfield(lua, -2, "mark_words");
     script_load(lua, "model/layers.lua");
@@ -115,8 +119,10 @@ static int set_up(lua_State *lua)
     lua_pushfstring(lua, "%s/", emit->folder ? emit->folder : "templates");
     script_load(lua, "emit/wrap.lua");
     lua_pushcfunction(lua, lines_of_code);
-    lua_call(lua, 1, 1);
-    lua_call(lua, 5, 2); /* expand.lua(context, helpers, read, folder, wrap) → expand, explain */
+    lua_pushcfunction(lua, lines_columns);
+    lua_call(lua, 2, 1);
+    lua_pushcfunction(lua, template_translate);
+    lua_call(lua, 6, 2); /* expand.lua(context, helpers, read, folder, wrap, translate) → expand, explain */
     lua_insert(lua, -2);
     lua_pushvalue(lua, context);
     return 3;
@@ -129,6 +135,7 @@ struct emit *emit_open(const char *templates, struct diag *diag)
     emit->folder = templates;
     emit->lua = lua_newstate(script_allocate, &emit->memory);
     if (emit->lua) {
+        lua_gc(emit->lua, LUA_GCINC, GC_PAUSE, 0, 0);
         lua_pushcfunction(emit->lua, set_up);
         lua_pushlightuserdata(emit->lua, emit);
         if (lua_pcall(emit->lua, 1, 3, 0) == LUA_OK)

@@ -7,8 +7,8 @@
 -- One template line is one Lua line, so Lua's own messages name the template's file and line. A name that is
 -- not there is an error, never an empty text. Left out on purpose: escapes, filters, whitespace control.
 
--- raw table, table, function(name) -> text or nil, message; "dir/"; function(text) -> text
-local context, helpers, read, folder, wrap = ...
+-- raw table, table, function(name) -> text or nil, message; "dir/"; function(text) -> text; template_translate()
+local context, helpers, read, folder, wrap, translate = ...
 local MOST_NESTED = 32 -- includes
 local MOST_COLUMNS = 120 -- of lines that joined() makes
 
@@ -69,15 +69,8 @@ local function load_text(code, name)
 end
 
 -- "${" at `open` is closed by the first "}" that leaves a complete Lua expression, as braces and strings may hold
--- others. Without braces and strings it is the next "}", complete or not: loading the chunk finds out, then `careful`
--- reports it.
-local function closing_brace(text, open, place, careful)
-    local simple = text:match("^[%w_.]+()}", open + 2)
-    if simple and not careful then return simple end
-    local plain, next_close = text:match("^([^{}\"'%[%]\n]*)()}", open + 2)
-    if plain and not careful and (not plain:find("[()]") or ("(" .. plain .. ")"):find("^%b()$")) then
-        return next_close
-    end
+-- others. template.c does not ask where there is no choice: loading the chunk finds out, then `careful` reports it.
+local function closing_brace(text, open, place)
     local line = text:match("^[^\n]*", open)
     local close, first_message = 2, nil
     while true do
@@ -90,56 +83,15 @@ local function closing_brace(text, open, place, careful)
     end
 end
 
--- A template as Lua, and its texts: what stands between expressions and lines of Lua, and the expressions themselves.
-local function translate(name, text, careful)
-    local code, texts = { "local _put, _value, _texts, _ENV = ... " }, {}
-    local number, from, at = 1, 1, 0 -- line; what is not yet in `code`; the last "$"
-    local function keep(piece)
-        texts[#texts + 1] = piece
-        return #texts
-    end
-    local function flush(last)
-        if last < from then return end
-        local piece = text:sub(from, last)
-        local newlines = piece:find("\n", 1, true) and piece:gsub("[^\n]+", "") or ""
-        code[#code + 1] = "_put(_texts[" .. keep(piece) .. "])" .. newlines
-        number = number + #newlines
-    end
-    while true do
-        at = text:find("$", at + 1, true)
-        if not at then break end
-        local next = text:byte(at + 1)
-        if next == 123 then -- {
-            flush(at - 1)
-            local close = closing_brace(text, at, name .. ":" .. number, careful)
-            local expression = text:sub(at + 2, close - 1)
-            code[#code + 1] = "_value((" .. expression .. "), _texts[" .. keep(expression) .. "])"
-            from, at = close + 1, close
-        elseif at == 1 or text:byte(at - 1) == 10 then
-            flush(at - 1)
-            local last = text:find("\n", at, true) or #text
-            if next and not text:find("^%s", at + 1) then
-                local needs = "a line that begins with '$' is Lua and needs a blank after the '$'"
-                error(("%s:%d: %s"):format(name, number, needs), 0)
-            end
-            code[#code + 1] = text:sub(at + 1, last)
-            from, at, number = last + 1, last, number + 1
-        end
-    end
-    flush(#text)
-    local all = table.concat(code)
-    return all:sub(-1) == "\n" and all:sub(1, -2) or all, texts -- an error at the end is one of the last line
-end
-
 local chunks = {} -- template name → compiled chunk and its texts
 local function compile(name)
     if not chunks[name] then
         local text, message = read(name)
         if not text then return nil, message end
-        local code, texts = translate(name, text)
+        local code, texts = translate(name, text, closing_brace)
         local chunk, syntax = load_text(code, "@" .. name)
         if not chunk then
-            translate(name, text, true) -- raises what is wrong with an expression
+            translate(name, text, closing_brace, true) -- raises what is wrong with an expression
             error(syntax, 0)
         end
         chunks[name] = { run = chunk, texts = texts }
@@ -194,7 +146,7 @@ local function read_only(t, what)
 end
 
 -- Left out: whatever would print an address or a random number, so that the output never differs between runs.
-local format = string.format
+local format, safe = string.format, {} -- forms that print no address
 function string.format(form, ...)
     for i = 1, select("#", ...) do
         local kind = type((select(i, ...)))
@@ -202,7 +154,8 @@ function string.format(form, ...)
             error(("bad argument #%d to 'format' (a %s has no text)"):format(i + 1, kind), 2)
         end
     end
-    if form:gsub("%%%%", ""):find("%%[-%d]*p") then error("'%p' prints an address", 2) end
+    if not safe[form] and form:gsub("%%%%", ""):find("%%[-%d]*p") then error("'%p' prints an address", 2) end
+    safe[form] = true
     return format(form, ...)
 end
 string.dump, math.random, math.randomseed = nil, nil, nil

@@ -94,6 +94,14 @@ static size_t columns(const char *at, size_t length)
     return count;
 }
 
+int lines_columns(lua_State *lua)
+{
+    size_t length;
+    const char *at = luaL_checklstring(lua, 1, &length);
+    lua_pushinteger(lua, (lua_Integer)columns(at, length));
+    return 1;
+}
+
 int lines_of_code(lua_State *lua)
 {
     size_t length;
@@ -141,6 +149,38 @@ int lines_of_code(lua_State *lua)
     }
     lua_pushlstring(lua, line, used);
     lua_rawseti(lua, -2, count);
+    return 1;
+}
+
+/* The end of the line at `at`, which goes on behind a backslash */
+static const char *line_end(const char *at, const char *end)
+{
+    do {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        at = newline ? newline + 1 : end;
+    } while (at < end && at[-2] == '\\');
+    return at;
+}
+
+int lines_blocks(lua_State *lua)
+{
+    size_t length;
+    const char *at = luaL_checklstring(lua, 1, &length), *end = at + length;
+    lua_Integer count = 0;
+
+    lua_newtable(lua);
+    while (at < end) {
+        const char *const from = at;
+        bool macros = true;
+        for (; at < end && *at != '\n'; at = line_end(at, end))
+            macros = macros && strncmp(at, "#d", 2) == 0;
+        for (const char *line = from, *next; line < at; line = next) {
+            next = macros ? line_end(line, at) : at;
+            lua_pushlstring(lua, line, (size_t)(next - line));
+            lua_rawseti(lua, -2, ++count);
+        }
+        at += at < end;
+    }
     return 1;
 }
 

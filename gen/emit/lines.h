@@ -10,6 +10,12 @@
  * more already. */
 int lines_of_code(lua_State *lua);
 
+/* (text) → its columns, where it is UTF-8 */
+int lines_columns(lua_State *lua);
+
+/* (text) → the array of its blocks, which blank lines separate; #defines that stand together are a block each. */
+int lines_blocks(lua_State *lua);
+
 /* (text, set): set[word] = true for each identifier of the text outside comments. */
 int lines_words(lua_State *lua);
 

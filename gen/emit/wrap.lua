@@ -5,15 +5,10 @@
 --
 -- Of blank lines that follow each other one is left. Left out on purpose: everything else that fits stays as it is.
 
-local lines_of = ... -- lines_of_code() of lines.c
+local lines_of, columns = ... -- lines_of_code(), lines_columns() of lines.c
 local MOST = 120
 local FEWEST = 40 -- columns that a broken line keeps
 local OPENS = { ["("] = true, ["["] = true, ["{"] = true }
-
--- Columns of a UTF-8 text: every byte but the continuations.
-local function columns(s)
-    return #s - select(2, s:gsub("[\x80-\xBF]", ""))
-end
 
 local function fits(s)
     return #s <= MOST or columns(s) <= MOST -- bytes are no fewer

@@ -73,7 +73,8 @@ Description-Content-Type: text/markdown
 
 def compile_programs(out, made, lua, compiler, dynamic=()):
     """Compiles both programs into the folder `out` with the words `compiler`; `dynamic` are flags of attnrun alone."""
-    include = ["-I" + str(path) for path in (ROOT / "gen", ROOT / "runtime", made / "gen", lua)]
+    include = ["-I" + str(path) for path in (ROOT / "gen", ROOT / "runtime", ROOT / "templates", made / "gen",
+                                                lua)]
     for line in (made / "wheel/sources").read_text().splitlines():
         program, *sources = line.split()
         files = [str(made / name if name.endswith("/embedded.c") else ROOT / name) for name in sources]

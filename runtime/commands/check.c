@@ -63,17 +63,16 @@ static const struct subject *subject_of(const struct check *c, const char *isa)
 static void print_line(const char *verdict, const struct check *c, const char *isa, const struct findings *f)
 {
     const bool against = subject_of(c, isa)->against.wanted;
-    printf("%-7s %s %s  y: error %.2g, %.2g of the gate, %.2g of the worst case", verdict, c->layer->name, isa,
-           compare_shown_error(&f->y), f->y.drawn_ratio, f->y.worst_ratio);
+    printf("%-7s %s %s  y: error %.2g, %.2g of the bound", verdict, c->layer->name, isa,
+           compare_shown_error(&f->y), f->y.ratio);
     if (c->layer->scores)
-        printf("  attn: error %.2g, %.2g, %.2g", compare_shown_error(&f->attn), f->attn.drawn_ratio,
-               f->attn.worst_ratio);
+        printf("  attn: error %.2g, %.2g", compare_shown_error(&f->attn), f->attn.ratio);
     if (c->layer->lse)
-        printf("  lse: error %.2g, %.2g, %.2g", compare_shown_error(&f->lse), f->lse.drawn_ratio, f->lse.worst_ratio);
+        printf("  lse: error %.2g, %.2g", compare_shown_error(&f->lse), f->lse.ratio);
     if (against)
         printf("  against f32: rms %.2g, largest %.2g of y's rms", f->cost.rms, f->cost.largest);
     if (against && layer_stores_weights(c->layer))
-        printf(", %.2g of the bound", f->given.worst_ratio);
+        printf(", %.2g of the bound", f->given.ratio);
     if (c->layer->train)
         printf("  gradients: error %.2g, %.2g of the gate", f->gradients.error, f->gradients.ratio);
     printf("\n");

@@ -257,18 +257,17 @@ static void list_outputs(struct selftest *s)
 
 /* An output's numbers in a reference and its bounds; a cache's are those of its new rows. */
 static struct numbers {
-    const double *value, *worst, *drawn, *open;
+    const double *value, *worst, *open;
 } numbers_of(const struct expectation *e, const struct output *o)
 {
     const struct reference *r = &e->reference;
     const struct bounds *b = &e->bounds;
     const int values = o->values;
     if (o->new_rows != NULL || o->tensor == TENSOR_STATE || o->tensor == TENSOR_CONV_STATE)
-        return (struct numbers){r->cache[values], b->cache[values].worst, b->cache[values].drawn,
-                                b->cache[values].open};
-    return o->tensor == TENSOR_Y     ? (struct numbers){r->y, b->y_worst, b->y_drawn, b->y_open}
-           : o->tensor == TENSOR_LSE ? (struct numbers){r->lse, b->lse_worst, b->lse_drawn, b->lse_open}
-                                     : (struct numbers){r->attn, b->attn_worst, b->attn_drawn, b->attn_open};
+        return (struct numbers){r->cache[values], b->cache[values].worst, b->cache[values].open};
+    return o->tensor == TENSOR_Y     ? (struct numbers){r->y, b->y_worst, b->y_open}
+           : o->tensor == TENSOR_LSE ? (struct numbers){r->lse, b->lse_worst, b->lse_open}
+                                     : (struct numbers){r->attn, b->attn_worst, b->attn_open};
 }
 
 /* Index of the expected value of number `at`; SIZE_MAX: it must not change */
@@ -299,7 +298,7 @@ static double value_of(const struct selftest *s, const struct output *o, const s
                        : element_number(o->element, before[o->part], at);
 }
 
-/* The narrower gate, plus the rounding of the expected number to f32; large enough for an f32. Negative if nothing is
+/* The bound, plus the rounding of the expected number to f32; large enough for an f32. Negative if nothing is
  * promised. */
 static double bound_of(const struct selftest *s, const struct output *o, const struct numbers *numbers, size_t number)
 {
@@ -311,7 +310,7 @@ static double bound_of(const struct selftest *s, const struct output *o, const s
     if (is_free(o, number))
         return -1;
     const double value = numbers->value[at], worst = numbers->worst[at];
-    const double bound = fmin(worst, numbers->drawn[at]) + fabs(value - (double)(float)value);
+    const double bound = worst + fabs(value - (double)(float)value);
     if (!isfinite(value) || !isfinite(worst) || numbers->open[at] != 0 || bound >= NOT_PROMISED)
         return -1;
     return bound > 0 ? fmax(FLT_MIN, 1.001 * bound) : 0; /* 1.001: three digits are printed */
@@ -720,7 +719,7 @@ static void compute(struct selftest *s, bool pairs)
     struct inputs inputs = s->inputs;
     inputs.pairs = pairs;
     bounds_compute(&e->reference, &e->bounds, s->layer, &inputs, s->folds, false);
-    double *const numbers[] = {e->reference.y, e->bounds.y_worst, e->bounds.y_drawn, e->bounds.y_open};
+    double *const numbers[] = {e->reference.y, e->bounds.y_worst, e->bounds.y_open};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i] != NULL)
             inputs_order_y(s->layer, &s->inputs, numbers[i]);

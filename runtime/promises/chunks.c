@@ -40,7 +40,7 @@ struct feeding {
     struct random random;
     size_t *done; /* [batch] tokens that were fed */
     struct pool results;
-    bool extreme, compares;
+    bool compares;
     char *why;
 };
 
@@ -192,22 +192,21 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
 /* Within the bounds of a call that stands alone. */
 static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
 {
-    const unsigned gates = GATE_WORST | (f->extreme ? 0 : GATE_DRAWN);
     struct comparison c[5] = {{0}};
     struct reference reference;
     struct bounds bounds;
     bounds_compute(&reference, &bounds, f->layer, in, kernel_folds(f->kernel), true);
-    compare_y(&c[0], f->layer, in, &reference, &bounds, out->y.data, gates);
+    compare_y(&c[0], f->layer, in, &reference, &bounds, out->y.data);
     if (f->layer->scores)
-        compare_attn(&c[1], f->layer, in, &reference, &bounds, out->attn.data, gates);
+        compare_attn(&c[1], f->layer, in, &reference, &bounds, out->attn.data);
     if (f->layer->lse)
-        compare_lse(&c[2], f->layer, in, &reference, &bounds, out->lse.data, gates);
+        compare_lse(&c[2], f->layer, in, &reference, &bounds, out->lse.data);
     const void *after[CACHE_PARTS];
     bool good = true;
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = out->cache[part].data;
     for (int values = 0; values < inputs_compared(f->layer); values++)
-        compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, after, gates);
+        compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, after);
     for (size_t i = 0; good && i < sizeof c / sizeof *c; i++)
         if (c[i].misses > 0) {
             struct text text;
@@ -358,10 +357,10 @@ static bool is_exact(const struct layer *layer)
 }
 
 bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
-                 const void *packed, uint64_t seed, bool extreme, char why[300])
+                 const void *packed, uint64_t seed, char why[300])
 {
     struct feeding f = {.call = kernel->call, .kernel = kernel, .layer = layer, .stream = stream, .packed = packed,
-                        .random = {seed ^ 0x6368756E6B}, .extreme = extreme, .why = why};
+                        .random = {seed ^ 0x6368756E6B}, .why = why};
     struct fed fed[WAYS] = {{0}};
     const bool exact = is_exact(layer);
     if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)

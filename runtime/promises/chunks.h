@@ -16,9 +16,9 @@ bool chunks_apply(const struct layer *layer);
  * many positions, another number for each. */
 void chunks_draw(struct inputs *stream, const struct layer *layer, uint64_t seed, size_t batch, size_t length,
                  int64_t past, const struct inputs *weights);
-/* Feeds such a call in several ways. Each call of one of them is compared with the reference: within all bounds, or, if
- * the scores are `extreme`, within those of the worst case. `why` says which two are not alike. */
+/* Feeds such a call in several ways. Each call of one of them is compared with the reference. `why` says which two are
+ * not alike. */
 bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
-                 const void *packed, uint64_t seed, bool extreme, char why[300]);
+                 const void *packed, uint64_t seed, char why[300]);
 
 #endif

@@ -886,7 +886,7 @@ static bool is_block_of_b_o(struct trial *t, const char *what)
     in.m = 0;
     in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
     bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
-    compare_y(&c, t->layer, &in, &reference, &bounds, t->now.y.data, GATE_WORST);
+    compare_y(&c, t->layer, &in, &reference, &bounds, t->now.y.data);
     reference_free(&reference);
     free(zeros);
     return c.misses == 0 || violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not the %.9g that x and b_o alone give", what,

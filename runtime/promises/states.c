@@ -50,9 +50,9 @@ static bool near_reference(struct trial *t, const void *y, const void *const aft
 {
     struct comparison c[3] = {{0}};
     const int parts = inputs_compared(t->layer);
-    compare_y(&c[0], t->layer, t->in, reference, bounds, y, GATE_WORST | GATE_DRAWN);
+    compare_y(&c[0], t->layer, t->in, reference, bounds, y);
     for (int k = 0; k < parts; k++)
-        compare_cache(&c[1 + k], t->layer, t->in, reference, bounds, k, after, GATE_WORST | GATE_DRAWN);
+        compare_cache(&c[1 + k], t->layer, t->in, reference, bounds, k, after);
     for (int i = 0; i <= parts; i++)
         if (c[i].misses > 0)
             return violated(t, "%s %zu tokens: %s[%zu][%zu][%zu] is %.9g; the reference has %.9g", calls, tokens,
@@ -332,8 +332,8 @@ static bool ends_are_right(struct trial *t)
     bool good = trial_forward(t, &in, what);
     if (good) {
         const void *after[CACHE_PARTS] = {t->now.cache[0].data};
-        compare_y(&y, t->layer, &in, &reference, &bounds, t->now.y.data, GATE_WORST);
-        compare_cache(&states, t->layer, &in, &reference, &bounds, false, after, GATE_WORST);
+        compare_y(&y, t->layer, &in, &reference, &bounds, t->now.y.data);
+        compare_cache(&states, t->layer, &in, &reference, &bounds, false, after);
     }
     const struct comparison *const miss = y.misses > 0 ? &y : &states;
     if (good && miss->misses > 0)

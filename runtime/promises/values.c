@@ -458,18 +458,18 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
     }
 }
 
-/* Whether y is within these gates of the reference */
+/* Whether y is within the bounds of the reference */
 static bool near_reference(struct trial *t, const struct inputs *in, const struct reference *reference,
-                           const struct bounds *bounds, unsigned gates, const char *what)
+                           const struct bounds *bounds, const char *what)
 {
     struct comparison c = {0};
-    compare_y(&c, t->layer, in, reference, bounds, t->now.y.data, gates);
+    compare_y(&c, t->layer, in, reference, bounds, t->now.y.data);
     return c.misses == 0 ||
            violated(t, "%s: y[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what, c.index[0],
                     c.index[1], c.index[2], c.actual, c.expected, c.misses);
 }
 
-/* Within the worst case; and finite where nothing overflows on the way. `alone`: small rows without those at the ends,
+/* Within the bounds; and finite where nothing overflows on the way. `alone`: small rows without those at the ends,
  * beside which the bound of whole numbers allows for subnormal scales. */
 static bool rows_of_kinds(struct trial *t, bool alone)
 {
@@ -492,7 +492,7 @@ static bool rows_of_kinds(struct trial *t, bool alone)
         }
     bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
     trial_prepare(t, 8, 1);
-    const bool good = trial_forward(t, &in, what) && near_reference(t, &in, &reference, &bounds, GATE_WORST, what);
+    const bool good = trial_forward(t, &in, what) && near_reference(t, &in, &reference, &bounds, what);
     reference_free(&reference);
     inputs_free(&in);
     return good;
@@ -582,7 +582,7 @@ bool stores_all_kinds(struct trial *t)
         after[part] = t->now.cache[part].data;
     for (int values = 0; good && values < inputs_compared(layer); values++) {
         struct comparison c = {0};
-        compare_cache(&c, layer, &in, &reference, &bounds, values, after, GATE_WORST);
+        compare_cache(&c, layer, &in, &reference, &bounds, values, after);
         good = c.misses == 0 ||
                violated(t, "%s: %s[%zu][%zu][%zu][%zu] is %.9g; the reference has %.9g, or the row's scale differs",
                         what, layer_tensor_name(c.tensor), c.index[0], c.index[1], c.index[2], c.index[3], c.actual,
@@ -677,7 +677,7 @@ bool packs_columns_of_all_kinds(struct trial *t)
     t->packed = packed.data;
     t->in = &in;
     good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_forward(t, &in, what) &&
-           near_reference(t, &in, &reference, &bounds, GATE_WORST, what);
+           near_reference(t, &in, &reference, &bounds, what);
     t->packed = own.packed;
     t->in = own.in;
     guarded_free(&packed);

@@ -84,31 +84,29 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
 
 /* Compares what a call left in a cache, if there is one. */
 static void compare_caches(const struct subject *s, const struct inputs *in, const struct reference *reference,
-                           const struct bounds *bounds, const struct blocks *b, unsigned gates,
-                           struct comparison cache[2])
+                           const struct bounds *bounds, const struct blocks *b, struct comparison cache[2])
 {
     const void *after[CACHE_PARTS];
     for (int part = 0; part < CACHE_PARTS; part++)
         after[part] = b->out.cache[part].data;
     for (int values = 0; values < inputs_compared(s->layer); values++)
-        compare_cache(&cache[values], s->layer, in, reference, bounds, values, after, gates);
+        compare_cache(&cache[values], s->layer, in, reference, bounds, values, after);
 }
 
-/* Compares the main call, with statistics. */
+/* Compares the main call. */
 static bool compare_main(const struct subject *s, struct blocks *b, struct findings *f)
 {
-    const unsigned gates = GATE_WORST | GATE_DRAWN;
     f->ran = run_once(s, &s->inputs, b, f);
     if (!f->ran)
         return false;
-    compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.y.data, gates);
+    compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.y.data);
     if (layer_stores_weights(s->layer))
-        compare_y(&f->given, s->layer, &s->inputs, &s->given, &s->given_bounds, b->out.y.data, GATE_WORST);
+        compare_y(&f->given, s->layer, &s->inputs, &s->given, &s->given_bounds, b->out.y.data);
     if (s->layer->scores)
-        compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.attn.data, gates);
+        compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.attn.data);
     if (s->layer->lse)
-        compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.lse.data, gates);
-    compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, gates, f->cache);
+        compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.lse.data);
+    compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, f->cache);
     return f->y.misses == 0 && f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 &&
            f->cache[0].misses == 0 && f->cache[1].misses == 0;
 }
@@ -152,8 +150,8 @@ static bool failed_call(struct findings *f, const struct series_call *call, cons
 }
 
 /* The calls first … end-1 of the series, each within its bounds. */
-static bool compare_series(const struct subject *s, struct blocks *b, size_t first, size_t end, unsigned gates,
-                           const char *what, struct findings *f)
+static bool compare_series(const struct subject *s, struct blocks *b, size_t first, size_t end, const char *what,
+                           struct findings *f)
 {
     for (size_t i = first; i < end; i++) {
         const struct series_call *call = &s->series.call[i];
@@ -161,12 +159,12 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
         struct comparison y = {0}, attn = {0}, lse = {0}, cache[2] = {{0}};
         if (!run_once(s, in, b, f))
             return failed_call(f, call, what, &y);
-        compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->out.y.data, gates);
+        compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->out.y.data);
         if (s->layer->scores)
-            compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->out.attn.data, gates);
+            compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->out.attn.data);
         if (s->layer->lse)
-            compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->out.lse.data, gates);
-        compare_caches(s, in, &call->reference, &call->bounds, b, gates, cache);
+            compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->out.lse.data);
+        compare_caches(s, in, &call->reference, &call->bounds, b, cache);
         for (int values = 0; values < 2; values++)
             if (cache[values].misses > 0)
                 return failed_call(f, call, what, &cache[values]);
@@ -195,7 +193,7 @@ static bool read_within(const struct subject *s, struct blocks *b, struct findin
 /* Compares calls of many sizes, with the weights of the main one; batches are cut in several ways. */
 static bool compare_sizes(const struct subject *s, struct blocks *b, struct findings *f, struct diag *diag)
 {
-    bool good = compare_series(s, b, 0, s->series.sized, GATE_WORST | GATE_DRAWN, "another call", f) &&
+    bool good = compare_series(s, b, 0, s->series.sized, "another call", f) &&
                 read_within(s, b, f, diag);
     for (size_t i = 0; good && i < s->series.batches; i++)
         good = promises_hold(s->kernel, s->layer, &s->series.call[i].inputs, b->packed.data, s->seed,
@@ -214,8 +212,7 @@ static bool extreme_gradients(const struct subject *s, const struct blocks *b, s
     return good;
 }
 
-/* Compares calls with scores of every size, with weights of their own: only within the worst case, as their errors are
- * not random. */
+/* Compares calls with scores of every size, with weights of their own. */
 static bool compare_extremes(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
     const struct series *series = &s->series;
@@ -227,8 +224,8 @@ static bool compare_extremes(const struct subject *s, struct blocks *b, int isa,
         snprintf(f->why, sizeof f->why, "extreme scores: pack returns \"%s\"", s->kernel->call->strerror(error));
         return false;
     }
-    return chunks_hold(s->kernel, s->layer, &series->extreme_stream, b->packed.data, s->seed, true, f->why) &&
-           compare_series(s, b, series->sized, series->count, GATE_WORST, "extreme scores", f) &&
+    return chunks_hold(s->kernel, s->layer, &series->extreme_stream, b->packed.data, s->seed, f->why) &&
+           compare_series(s, b, series->sized, series->count, "extreme scores", f) &&
            extreme_gradients(s, b, f, diag) &&
            (series->count == series->sized ||
             promises_hold(s->kernel, s->layer, &series->call[series->sized].inputs, b->packed.data, s->seed,
@@ -261,8 +258,8 @@ static bool compare_gradients(const struct subject *s, const struct blocks *b, s
 static bool verify_packed(const struct subject *s, struct blocks *b, int isa, struct findings *f, struct diag *diag)
 {
     return compare_main(s, b, f) && compare_against(s, b, f) && compare_sizes(s, b, f, diag) &&
-           chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, false, f->why) &&
-           chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, false, f->why) &&
+           chunks_hold(s->kernel, s->layer, &s->series.stream, b->packed.data, s->seed, f->why) &&
+           chunks_hold(s->kernel, s->layer, &s->series.deep_stream, b->packed.data, s->seed, f->why) &&
            promises_hold(s->kernel, s->layer, &s->small, b->packed.data, s->seed, PROMISES_ALL, f->why, diag) &&
            compare_gradients(s, b, f, diag) &&
            (s->plain == NULL ||

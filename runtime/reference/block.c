@@ -190,8 +190,8 @@ static void fill_panel(double *panel, const struct block_matrix *m, size_t first
         for (size_t c = 0; c < columns; c++) {
             const size_t at = m->out_in ? (first + c) * m->in + k : k * m->columns + first + c;
             const double w = m->w[at], moved = m->packed != NULL ? fabs(m->packed[at] - w) : 0;
-            panel[k * columns + c] = which == BLOCK_VALUE ? w : which == BLOCK_SIZE ? fabs(w) + moved + m->more
-                                   : which == BLOCK_MOVED ? moved : w * w;
+            panel[k * columns + c] = which == BLOCK_VALUE ? w
+                                     : which == BLOCK_SIZE ? fabs(w) + moved + m->more : moved;
         }
 }
 

@@ -39,8 +39,8 @@ double block_gate_slope(const struct layer *layer, double a);
 double block_up(const struct layer *layer, double a);
 
 /* out [rows][columns] += f(a) f(w), w [in][columns] in weight_layout. The caller has applied f to a; f(w) is the
- * weight, |w| plus how far packing moves it, its square, or how far packing moves it. */
-enum block_weight { BLOCK_VALUE, BLOCK_SIZE, BLOCK_SQUARE, BLOCK_MOVED };
+ * weight, |w| plus how far packing moves it, or how far packing moves it. */
+enum block_weight { BLOCK_VALUE, BLOCK_SIZE, BLOCK_MOVED };
 struct block_matrix {
     const float *w;
     const float *packed; /* the packed weights, if they differ; NULL: they do not */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Rounding of a block's norms, sums, products and activations. Names are docs/bound_block.md's: u, gamma,
- * omega, phi, lambda; e is the worst error of a number, d its statistical one, r the error that all columns of a normed
- * row share.
+ * omega, phi; e is the error of a number.
  *
  *   a + b      e_a + e_b + u (|a| + |b| + e_a + e_b)
  *   a w + b    sum e |w| + gamma_{K+2} (sum (|a| + e)|w| + |b|) + omega (K + 1)
@@ -22,14 +21,12 @@
 #include "stored.h"
 
 #define U BOUND_U
-#define SATURATED 0.1 /* relative error of the divisor above which errors no longer add up like small ones */
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 struct block_error block_error_make(struct pool *pool, size_t rows, size_t columns)
 {
-    return (struct block_error){pool_doubles(pool, rows * columns), pool_doubles(pool, rows * columns),
-                                pool_doubles(pool, rows), pool_get(pool, rows, 1)};
+    return (struct block_error){pool_doubles(pool, rows * columns), pool_get(pool, rows, 1)};
 }
 
 /* Inputs of all steps */
@@ -41,16 +38,6 @@ struct steps {
     double *work; /* as many numbers as the widest rows have */
 };
 
-/* A statistical error is at most the worst one, unless it contains a step of a cache: a step has its full size, and all
- * columns get it from one source, so their sum may exceed that of many small errors of this size. A number that is
- * rounded the other way counts LAMBDA times, and a norm after it divides by LAMBDA again. If the error is infinite,
- * only the worst case applies. */
-static double drawn_within(const struct layer *layer, double drawn, double worst)
-{
-    const double most = layer_rounds(layer) ? BOUND_LAMBDA * worst : worst;
-    return !isfinite(drawn) ? INFINITY : layer_stores_cache(layer) ? drawn : fmin(drawn, most);
-}
-
 /* ---- norms ----------------------------------------------------------------------------------------------------- */
 
 static double shift_of(const struct steps *s, int number, size_t c)
@@ -59,44 +46,20 @@ static double shift_of(const struct steps *s, int number, size_t c)
     return shifts != NULL ? fabs((double)shifts[c]) : 0;
 }
 
-void block_settle(const struct layer *layer, const struct inputs *in, int number, const double *value, size_t rows,
-                  struct block_error *e)
-{
-    const size_t d = (size_t)layer->d_model;
-    const float *shifts = number > 0 ? block_shifts(in, number) : NULL;
-    for (size_t r = 0; r < rows; r++) {
-        for (size_t c = 0; c < d; c++) {
-            const size_t at = r * d + c;
-            const double size = value[at] - (shifts != NULL ? (double)shifts[c] : 0);
-            if (e->common[r] != 0)
-                e->drawn[at] = sqrt(square(e->drawn[at]) + square(e->common[r] * size));
-        }
-        e->common[r] = 0;
-    }
-}
-
-static void settle(const struct steps *s, int number, const double *value, struct block_error *e)
-{
-    block_settle(s->layer, s->in, number, value, s->rows, e);
-}
-
 /* One row through a norm. Nothing is promised for a non-finite row. */
 static void norm_row_errors(const struct steps *s, const struct norm *norm, int number, const double *x, double *worst,
-                            double *drawn, double *common, unsigned char *open)
+                            unsigned char *open)
 {
     const size_t d = (size_t)s->layer->d_model;
-    const struct norm_columns columns = {x, worst, drawn, d};
+    const struct norm_columns columns = {x, worst, d};
     const struct norm_divided by = norm_divide(norm, s->rounding, &columns);
     const float *gains = block_gains(s->in, number);
     const bool finite = isfinite(norm_of(norm, x, d).squares);
     *open |= by.open || !finite;
-    *common = by.drawn;
     for (size_t c = 0; c < d; c++) {
-        *open |= norm_error(&by, s->rounding, x[c], fabs((double)gains[c]), shift_of(s, number, c), false, &worst[c],
-                            &drawn[c]);
+        *open |= norm_error(&by, s->rounding, x[c], fabs((double)gains[c]), shift_of(s, number, c), &worst[c]);
         if (!finite || isnan(worst[c]))
             worst[c] = INFINITY;
-        drawn[c] = by.drawn <= SATURATED ? drawn_within(s->layer, drawn[c], worst[c]) : INFINITY;
     }
 }
 
@@ -109,7 +72,7 @@ static void through_norm(const struct steps *s, int number, const double *x, str
         for (size_t c = 0; c < d; c++)
             fits = fits && fabs(x[r * d + c]) + e->worst[r * d + c] <= FLT_MAX;
         e->open[r] |= !fits;
-        norm_row_errors(s, &norm, number, x + r * d, e->worst + r * d, e->drawn + r * d, &e->common[r], &e->open[r]);
+        norm_row_errors(s, &norm, number, x + r * d, e->worst + r * d, &e->open[r]);
     }
 }
 
@@ -117,10 +80,8 @@ void block_norm_errors(const struct layer *layer, const struct inputs *in, const
                        int number, const double *x, size_t rows, struct block_error *e)
 {
     const struct steps s = {.layer = layer, .in = in, .rounding = rounding, .rows = rows};
-    for (size_t at = 0; at < rows * (size_t)layer->d_model; at++) {
+    for (size_t at = 0; at < rows * (size_t)layer->d_model; at++)
         e->worst[at] = rounding->phi;
-        e->drawn[at] = 0;
-    }
     memset(e->open, 0, rows);
     through_norm(&s, number, x, e);
 }
@@ -133,11 +94,8 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
 {
     const size_t d = (size_t)s->layer->d_model;
     for (size_t at = 0; at < s->rows * d; at++) {
-        const double e_a = of_a != NULL ? of_a->worst[at] : s->rounding->phi, d_a = of_a != NULL ? of_a->drawn[at] : 0;
-        const double size = fabs(a[at]) + e_a;
-        e->drawn[at] = sqrt(square(e->drawn[at]) + square(d_a)) + U * fabs(a[at] + b[at]); /* one is no walk */
+        const double e_a = of_a != NULL ? of_a->worst[at] : s->rounding->phi, size = fabs(a[at]) + e_a;
         e->worst[at] += e_a + U * (size + fabs(b[at]) + e->worst[at]);
-        e->drawn[at] = drawn_within(s->layer, e->drawn[at], e->worst[at]);
         if (!(size + fabs(b[at]) + e->worst[at] <= FLT_MAX))
             e->open[at / d] = 1;
     }
@@ -148,32 +106,21 @@ static void add_errors(const struct steps *s, const double *a, const struct bloc
 /* ---- whole numbers ----------------------------------------------------------------------------------------------- */
 
 /* Rounds rows with errors e to bf16. Rounding is monotonic, so a number's result is between those of the ends of its
- * interval. A step has a fixed size, and counts LAMBDA times in the statistical gate. Around the given numbers each
- * moves by at most 2^-8 of itself, or is below 2^-126. */
-static void bf16_errors(const struct inputs *in, const double *a, size_t count, double *worst, double *drawn)
+ * interval. Around the given numbers each moves by at most 2^-8 of itself, or is below 2^-126. */
+static void bf16_errors(const struct inputs *in, const double *a, size_t count, double *worst)
 {
     for (size_t at = 0; at < count; at++) {
-        const double is = stored_bf16(a[at]), reach = BOUND_LAMBDA * drawn[at];
-        if (in->packed != NULL) {
-            const double most = fabs(a[at]) + worst[at];
+        const double is = stored_bf16(a[at]), most = fabs(a[at]) + worst[at];
+        if (in->packed != NULL)
             worst[at] = isfinite(stored_bf16(most)) ? worst[at] + 0x1p-8 * most + FLT_MIN : INFINITY;
-            drawn[at] = INFINITY;
-            continue;
-        }
-        worst[at] = worst[at] == 0 ? 0 : fmax(stored_bf16(a[at] + worst[at]) - is, is - stored_bf16(a[at] - worst[at]));
-        const double step = fmax(stored_bf16(a[at] + reach) - is, is - stored_bf16(a[at] - reach));
-        drawn[at] = reach == 0 ? 0 : BOUND_LAMBDA * step;
+        else if (worst[at] != 0)
+            worst[at] = fmax(stored_bf16(a[at] + worst[at]) - is, is - stored_bf16(a[at] - worst[at]));
     }
 }
 
 size_t block_more_roundings(const struct layer *layer)
 {
     return layer->precision == PRECISION_BF16 ? 3 : 0;
-}
-
-double block_more_spread(const struct layer *layer)
-{
-    return layer->precision == PRECISION_BF16 ? 1.4142135623730951 : 1;
 }
 
 double block_small_scales(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor,
@@ -196,7 +143,7 @@ double block_small_scales(const struct layer *layer, const struct inputs *in, en
 
 /* Digits of a row: of each WEIGHT_GROUP numbers, or those that are left, multiples of a power of two, to the nearest;
  * the largest is below 2^23 of them. Keys and values in a cache are such sums, compared one by one. */
-static void digits_errors(const double *a, size_t rows, size_t columns, double *worst, double *drawn)
+static void digits_errors(const double *a, size_t rows, size_t columns, double *worst)
 {
     for (size_t first = 0; first < rows * columns;) {
         const size_t left = columns - first % columns, count = left < WEIGHT_GROUP ? left : WEIGHT_GROUP;
@@ -206,40 +153,37 @@ static void digits_errors(const double *a, size_t rows, size_t columns, double *
         int exponent;
         (void)frexp(largest * (1 + 0x1p-6), &exponent); /* near a power of two the next one */
         const double unit = fmax(ldexp(1, exponent - 23), 0x1p-126);
-        for (size_t at = first; at < first + count; at++) {
-            drawn[at] = sqrt(square(drawn[at]) + square(BOUND_LAMBDA * unit) / 12);
+        for (size_t at = first; at < first + count; at++)
             worst[at] += isfinite(largest) ? unit / 2 : 0;
-        }
         first += count;
     }
 }
 
 /* Rounds rows with errors e to multiples of a scale. The kernel's scale is off by its row's largest e, and its
  * quotients have three more roundings u, as have the reference's, also in f32. A number whose quotient is within that
- * distance of the midpoint between two integers may become the other one: an error of one scale, LAMBDA of them in the
- * statistical gate. Exact numbers, those of x, become the same in both. `a`, `whole`: before and after rounding. Around
- * the given numbers each moves by half a scale. */
+ * distance of the midpoint between two integers may become the other one: an error of one scale. Exact numbers, those
+ * of x, become the same in both. `a`, `whole`: before and after rounding. Around the given numbers each moves by half
+ * a scale. */
 void block_round_errors(const struct layer *layer, const struct inputs *in, const double *a, const double *whole,
-                        size_t rows, size_t columns, double *worst, double *drawn)
+                        size_t rows, size_t columns, double *worst)
 {
     if (layer->precision == PRECISION_BF16)
-        bf16_errors(in, a, rows * columns, worst, drawn);
+        bf16_errors(in, a, rows * columns, worst);
     if (layer_reads_digits(layer))
-        digits_errors(a, rows, columns, worst, drawn);
+        digits_errors(a, rows, columns, worst);
     if (layer_sums_whole(layer))
-        block_whole_errors(in, (double)layer_levels(layer, (int64_t)columns), a, whole, rows, columns, worst, drawn);
+        block_whole_errors(in, (double)layer_levels(layer, (int64_t)columns), a, whole, rows, columns, worst);
 }
 
 void block_whole_errors(const struct inputs *in, double levels, const double *a, const double *whole, size_t rows,
-                        size_t columns, double *worst, double *drawn)
+                        size_t columns, double *worst)
 {
     for (size_t r = 0; r < rows; r++) {
         const double *const row = a + r * columns;
-        double largest = 0x1p-100, of_worst = 0, of_drawn = 0;
+        double largest = 0x1p-100, of_worst = 0;
         for (size_t c = 0; c < columns; c++) {
             largest = fmax(largest, fabs(row[c]));
             of_worst = fmax(of_worst, worst[r * columns + c]);
-            of_drawn = fmax(of_drawn, drawn[r * columns + c]);
         }
         const double unit = largest / levels;
         const double u = of_worst > 0 ? U : 0;
@@ -248,15 +192,11 @@ void block_whole_errors(const struct inputs *in, double levels, const double *a,
             const double quotient = fabs(row[c]) / unit, size = fabs(whole[at]);
             const double middle = fabs(quotient - floor(quotient) - 0.5);
             const double most = (worst[at] + of_worst * quotient / levels) / unit + 8 * u * quotient;
-            const double likely = (drawn[at] + of_drawn * quotient / levels) / unit + 8 * u * quotient;
             if (in->packed != NULL) {
                 worst[at] += (0.5 + 4 * U * quotient) * (largest + of_worst) / levels;
-                drawn[at] = INFINITY;
                 continue;
             }
             const double steps = most >= middle ? ceil(most + 0.5 - middle) : 0;
-            const bool turns = steps > 0 && BOUND_LAMBDA * likely >= middle;
-            drawn[at] = size * (of_drawn / largest + 2 * U) + (turns ? fmax(BOUND_LAMBDA, likely + 1) * unit : 0);
             worst[at] = size * (of_worst / largest + 2 * U) + steps * unit * (1 + of_worst / largest);
         }
     }
@@ -265,19 +205,18 @@ void block_whole_errors(const struct inputs *in, double levels, const double *a,
 static void round_errors(const struct steps *s, const double *a, const double *whole, size_t columns,
                          struct block_error *e)
 {
-    block_round_errors(s->layer, s->in, a, whole, s->rows, columns, e->worst, e->drawn);
+    block_round_errors(s->layer, s->in, a, whole, s->rows, columns, e->worst);
 }
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
-/* Errors of a w + b = `value`, into `to`; `number` is that of the norm that made a, or 0. */
-static void product_errors(const struct steps *s, const double *a, const struct block_error *of_a, int number,
-                           enum layer_tensor w, enum layer_tensor b, const double *value, struct block_error *to)
+/* Errors of a w + b, into `to` */
+static void product_errors(const struct steps *s, const double *a, const struct block_error *of_a, enum layer_tensor w,
+                           enum layer_tensor b, struct block_error *to)
 {
     struct block_matrix m = block_matrix(s->layer, s->in, w);
     const struct norm_rounding *of = s->rounding;
     const size_t count = s->rows * m.in;
-    const double walk = of->lambda * U * block_more_spread(s->layer), root = sqrt((double)m.in + 1);
     const double gamma = gamma_of(m.in + 2 + block_more_roundings(s->layer));
     const double small = of->omega * (double)(m.in + 1) +
                          block_small_scales(s->layer, s->in, w, a, s->rows, m.in, 1, of->omega);
@@ -285,29 +224,19 @@ static void product_errors(const struct steps *s, const double *a, const struct 
     double *size = memory_get(s->rows * m.columns, sizeof *size);
     m.more = of->phi / U;
     memset(to->worst, 0, s->rows * m.columns * sizeof *to->worst);
-    memset(to->drawn, 0, s->rows * m.columns * sizeof *to->drawn);
     for (size_t at = 0; at < count; at++)
         s->work[at] = fabs(a[at]) + m.more;
     block_product(size, s->work, s->rows, &m, BLOCK_SIZE);
     block_product(to->worst, of_a->worst, s->rows, &m, BLOCK_SIZE);
     if (m.packed != NULL)
         block_product(to->worst, s->work, s->rows, &m, BLOCK_MOVED);
-    for (size_t at = 0; at < count; at++)
-        s->work[at] = square(of_a->drawn[at]) +
-                      square(of_a->common[at / m.in] * (number > 0 ? shift_of(s, number, at % m.in) : 0));
-    block_product(to->drawn, s->work, s->rows, &m, BLOCK_SQUARE);
     for (size_t at = 0; at < s->rows * m.columns; at++) {
         const size_t r = at / m.columns;
         const double bias_size = bias != NULL ? fabs((double)bias[at % m.columns]) : 0;
         const double sum = size[at] + bias_size + m.more, reach = sum + to->worst[at];
-        const double common = square(of_a->common[r]) * (square(value[at]) + square(bias_size));
         to->worst[at] += gamma * reach + small;
-        const double own = walk * (sum + root * fabs(value[at]));
-        to->drawn[at] = sqrt(to->drawn[at] + common + square(own)) + small;
-        to->drawn[at] = drawn_within(s->layer, to->drawn[at], to->worst[at]);
         to->open[r] |= of_a->open[r] || !(reach * (1 + gamma) * inputs_spread(s->in, w) <= FLT_MAX);
     }
-    memset(to->common, 0, s->rows * sizeof *to->common);
     free(size);
 }
 
@@ -382,19 +311,14 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
         bool open = gate->open[at / d_ff] && activation != ACTIVATION_NONE;
         double worst = slope_within(s->layer, a, gate->worst[at]) * gate->worst[at] +
                        approximation(s->layer, a, gate->worst[at]) + of->omega + of->phi;
-        double drawn = sqrt(square(slope_within(s->layer, a, gate->drawn[at]) * gate->drawn[at]) +
-                            square(approximation(s->layer, a, 0))) + of->omega;
         if (gated) {
             const double b = fabs(block_up(s->layer, k->up[at]));
-            double e_b = up->worst[at], d_b = up->drawn[at];
+            double e_b = up->worst[at];
             if (s->layer->ffn_limit > 0) { /* one sum more, and nothing of what is cut off */
                 e_b = (fabs(k->up[at]) - e_b > s->layer->ffn_limit ? 0 : e_b) + U * (b + e_b);
-                d_b = sqrt(square(fabs(k->up[at]) - d_b > s->layer->ffn_limit ? 0 : d_b) + square(U * b));
                 open = open || up->open[at / d_ff];
             }
             const double reach = (value + worst) * (b + e_b);
-            drawn = sqrt(square(drawn * b) + square(value * d_b) + square(drawn * d_b) +
-                         square(U * value * b)) + of->omega;
             worst = worst * (b + e_b) + value * e_b + U * reach + of->omega + of->phi * (1 + value + b);
             to->open[at / d_ff] |= up->open[at / d_ff] || !(reach * (1 + U) <= FLT_MAX);
         }
@@ -402,10 +326,8 @@ static void hidden_errors(const struct steps *s, const struct block_chunk *k, co
             to->open[at / d_ff] |= !(value + worst <= FLT_MAX);
         /* an activation may turn a sum that overflows into any number */
         to->worst[at] = open ? INFINITY : worst;
-        to->drawn[at] = drawn_within(s->layer, drawn, worst);
         to->open[at / d_ff] |= gate->open[at / d_ff];
     }
-    memset(to->common, 0, s->rows * sizeof *to->common);
 }
 
 /* Errors of c tanh(a / c), c being the softcap of layer = linear: 1/c, a times 1/c, c and the last product are rounded.
@@ -416,12 +338,9 @@ static void cap_errors(const struct steps *s, const struct block_chunk *k, struc
     const double cap = s->layer->cap, share = BOUND_TANH + 4 * U, small = (of->omega + of->phi) * (1 + 3 * cap);
     for (size_t at = 0; cap != 0 && at < s->rows * (size_t)s->layer->d_out; at++) {
         const double value = fabs(k->y[at]), t = value / cap;
-        const double slope = fmin(1, 1 - t * t + 0.77 * e->drawn[at] / cap);
         const double steep = fmin(1, 1 - t * t + 0.77 * e->worst[at] / cap);
-        e->drawn[at] = sqrt(square(slope * e->drawn[at]) + square(share * value)) + small;
         e->worst[at] = e->open[at / (size_t)s->layer->d_out] ? INFINITY /* as for activations */
                      : steep * e->worst[at] + share * fmin(value + e->worst[at], cap) + small;
-        e->drawn[at] = drawn_within(s->layer, e->drawn[at], e->worst[at]);
     }
 }
 
@@ -435,47 +354,36 @@ static void copy_error(const struct steps *s, struct block_error *to, const stru
 {
     const size_t d = (size_t)s->layer->d_model;
     memcpy(to->worst, from->worst, s->rows * d * sizeof *to->worst);
-    memcpy(to->drawn, from->drawn, s->rows * d * sizeof *to->drawn);
-    memcpy(to->common, from->common, s->rows * sizeof *to->common);
     memcpy(to->open, from->open, s->rows);
 }
 
-/* From the errors of u in e->u, with common ones separate, to those of the feed-forward's result, in `error` */
+/* From the errors of u in e->u to those of the feed-forward's result, in `error` */
 static void feed_forward_errors(const struct steps *s, const struct block_chunk *k, const struct block_norms *norms,
                                 struct errors *e, struct block_error *error)
 {
     const bool gated = layer_ffn_gated(s->layer);
-    int number = norms->before_ffn;
-    if (norms->ffn_of_x && number == 0) {
-        copy_error(s, &e->in, &e->u);
-    } else if (norms->ffn_of_x) {
+    const int number = norms->before_ffn;
+    if (norms->ffn_of_x && number > 0) {
         block_norm_errors(s->layer, s->in, s->rounding, number, k->x, s->rows, &e->in);
-    } else if (number > 0) {
-        settle(s, norms->behind_sum, k->u, &e->u);
-        copy_error(s, &e->in, &e->u);
-        through_norm(s, number, k->u, &e->in);
     } else {
         copy_error(s, &e->in, &e->u);
-        number = norms->behind_sum;
+        through_norm(s, number, k->u, &e->in);
     }
-    if (layer_rounds_rows(s->layer)) {
-        settle(s, number, k->in, &e->in);
+    if (layer_rounds_rows(s->layer))
         round_errors(s, k->in, k->whole_in, (size_t)s->layer->d_model, &e->in);
-        number = 0;
-    }
     if (layer_is_linear(s->layer)) {
-        product_errors(s, k->whole_in, &e->in, number, TENSOR_W, TENSOR_B, k->up, &e->up);
+        product_errors(s, k->whole_in, &e->in, TENSOR_W, TENSOR_B, &e->up);
         hidden_errors(s, k, &e->up, &e->up, error);
         cap_errors(s, k, error);
         return;
     }
-    product_errors(s, k->whole_in, &e->in, number, TENSOR_W_1, TENSOR_B_1, k->up, &e->up);
+    product_errors(s, k->whole_in, &e->in, TENSOR_W_1, TENSOR_B_1, &e->up);
     if (gated)
-        product_errors(s, k->whole_in, &e->in, number, TENSOR_W_G, TENSOR_B_G, k->gate, &e->gate);
+        product_errors(s, k->whole_in, &e->in, TENSOR_W_G, TENSOR_B_G, &e->gate);
     hidden_errors(s, k, gated ? &e->gate : &e->up, &e->up, &e->hidden);
     memset(error->open, 0, s->rows);
     round_errors(s, k->hidden, k->whole_hidden, (size_t)s->layer->d_ff, &e->hidden);
-    product_errors(s, k->whole_hidden, &e->hidden, 0, TENSOR_W_2, TENSOR_B_2, k->ffn, error);
+    product_errors(s, k->whole_hidden, &e->hidden, TENSOR_W_2, TENSOR_B_2, error);
 }
 
 void block_errors(const struct block_chunk *k, const struct layer *layer, const struct inputs *in,
@@ -492,9 +400,7 @@ void block_errors(const struct block_chunk *k, const struct layer *layer, const 
                        block_error_make(&pool, rows, d_ff), block_error_make(&pool, rows, d_ff),
                        block_error_make(&pool, rows, d_ff)};
     if (layer_mixes(layer)) {
-        memset(error->common, 0, k->rows * sizeof *error->common);
         through_norm(&s, norms.behind_attention, k->attention, error);
-        settle(&s, norms.behind_attention, k->added, error);
         add_errors(&s, k->x, NULL, k->added, error);
         through_norm(&s, norms.behind_sum, k->sum, error);
     }
@@ -505,19 +411,12 @@ void block_errors(const struct block_chunk *k, const struct layer *layer, const 
         if (attends)
             copy_error(&s, &e.u, error);
         feed_forward_errors(&s, k, &norms, &e, error);
-        settle(&s, norms.behind_sum, k->u, &e.u);
     }
     if (layer_has_ffn(layer)) {
         through_norm(&s, norms.behind_ffn, k->ffn, error);
-        settle(&s, norms.behind_ffn, k->more, error);
         if (!norms.alone)
             add_errors(&s, k->u, &e.u, k->more, error);
         through_norm(&s, norms.behind_both, k->both, error);
     }
-    if (!layer_is_linear(layer))
-        settle(&s, layer_has_ffn(layer) ? norms.behind_both : norms.behind_sum, k->y, error);
-    for (size_t at = 0; at < rows * d_out; at++)
-        error->drawn[at] = error->open[at / d_out] ? INFINITY
-                                                   : drawn_within(layer, error->drawn[at], error->worst[at]);
     pool_free(&pool);
 }

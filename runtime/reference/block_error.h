@@ -10,10 +10,8 @@
 
 /* Errors of rows of numbers */
 struct block_error {
-    double *worst, *drawn; /* [rows][columns] */
-    double *common;        /* [rows] of normed rows: a relative error, in the statistical gate, of everything but the
-                            * shift, common to all columns; `drawn` does not contain it */
-    unsigned char *open;   /* [rows] not 0: f32 may overflow on the way */
+    double *worst;       /* [rows][columns] */
+    unsigned char *open; /* [rows] not 0: f32 may overflow on the way */
 };
 struct block_error block_error_make(struct pool *pool, size_t rows, size_t columns);
 
@@ -25,14 +23,9 @@ void block_norm_errors(const struct layer *layer, const struct inputs *inputs, c
 void block_errors(const struct block_chunk *chunk, const struct layer *layer, const struct inputs *inputs,
                   const struct norm_rounding *rounding, struct block_error *error);
 
-/* Adds errors common to a row's columns to the columns themselves; `value`: the normed rows */
-void block_settle(const struct layer *layer, const struct inputs *inputs, int number, const double *value, size_t rows,
-                  struct block_error *error);
-/* Additional roundings of sums of bf16 products, and the factor of the statistical gate: NEON rounds half as many sums,
- * but to odd, by up to 2 u, and the pairs before. So K terms have at most (2 + 2 ceil(K / 2)) u, 3 u more than sums of
- * f32, and sqrt(2) of the deviation. 0 and 1 for other layers. */
+/* Additional roundings of sums of bf16 products: NEON rounds half as many sums, but to odd, by up to 2 u, and the pairs
+ * before. So K terms have at most (2 + 2 ceil(K / 2)) u, 3 u more than sums of f32. 0 for other layers. */
 size_t block_more_roundings(const struct layer *layer);
-double block_more_spread(const struct layer *layer);
 /* Integer sums are multiplied by the product of a row's scale and a column's, times `factor`. If that product may be
  * subnormal in f32: the error of 2^31 times it. For these rounded rows, with the columns of a matrix. */
 double block_small_scales(const struct layer *layer, const struct inputs *inputs, enum layer_tensor tensor,
@@ -40,8 +33,8 @@ double block_small_scales(const struct layer *layer, const struct inputs *inputs
 /* Turns the errors of `rows` rows before rounding into those after it, which the product that reads them has; also
  * around the given weights. `a`: the rows before, `whole`: after rounding. Nothing without precision. */
 void block_whole_errors(const struct inputs *inputs, double levels, const double *a, const double *whole, size_t rows,
-                        size_t columns, double *worst, double *drawn); /* `levels` units a side */
+                        size_t columns, double *worst); /* `levels` units a side */
 void block_round_errors(const struct layer *layer, const struct inputs *inputs, const double *a, const double *whole,
-                        size_t rows, size_t columns, double *worst, double *drawn);
+                        size_t rows, size_t columns, double *worst);
 
 #endif

@@ -12,7 +12,7 @@
  *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega max(1, |c|) (K + 1 + sum |x|)
  *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go subnormal
  *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity; with w_v = keys that of the
- *         key's columns, common errors included
+ *         key's columns
  *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} sum (|cQ| + e_q)(|K| + e_k)
  *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|)
  *         |M - T| <= max T - T + g because the subtraction rounds; a mask_add beyond 2.13e38 adds less than that, which
@@ -39,17 +39,6 @@
  * Given queries, keys and values (input = projected) are exact: e_k = e_v = phi, and
  *
  *   e_q = |c| gamma_2 (|Q| + phi / u) + omega max(1, |c|)                2: c, and the product
- *
- * The statistical gate replaces gamma_K sum |a||b| by LAMBDA u (sum |a||b| + sqrt(K) |sum a b|): partial sums of random
- * data grow like sqrt(k), so K roundings of partial sums, each of random sign, add up to about u K times the size of a
- * product, which is u sum |a||b|; where all products have one sign it is the second term. Errors of different origin
- * are added in root sum square. 2.5 for LAMBDA covers the largest of a few million elements; twice that covers what
- * they have in common as well, as those of weights in all columns of y. Errors of few columns of a query, and relative
- * ones, move the scores of all keys together: common_errors(). Those of numbers that a query or a key is projected from
- * move all its columns together: columns_share(). Where keys of a row have equal weights, to u times their sum, the
- * roundings of that sum are not random: each may be u. Where a weight may be off by more than SATURATED (all visible
- * keys at -1e9, for example), errors are neither small nor independent, and only the worst case applies. Errors of
- * short exponentials may follow the scores: their sizes are added.
  *
  * Folded weights give the same layer with other weights (fold.h), and the same propagation. Keys and values are then
  * source rows, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. |w| of such a
@@ -96,21 +85,15 @@
 
 static struct operand make_operand(struct pool *pool, size_t rows, size_t columns)
 {
-    return (struct operand){pool_doubles(pool, rows * columns), pool_doubles(pool, rows * columns),
-                            pool_doubles(pool, rows * columns), pool_doubles(pool, rows), pool_get(pool, rows, 1)};
-}
-
-static struct pair make_pair(struct pool *pool, size_t count)
-{
-    return (struct pair){pool_doubles(pool, count), pool_doubles(pool, count)};
+    return (struct operand){pool_doubles(pool, rows * columns), pool_get(pool, rows, 1)};
 }
 
 static struct norm_rounding rounding_of(const struct propagation *p)
 {
-    return (struct norm_rounding){p->omega, p->phi, LAMBDA, 1, true, layer_rounds(p->plain)};
+    return (struct norm_rounding){p->omega, p->phi, 1, true};
 }
 
-/* Errors of normed rows as integers; common errors are then included. */
+/* Errors of normed rows as integers */
 static void round_normed(struct propagation *p, int norm, const double *x, size_t tokens)
 {
     const struct layer *layer = p->plain;
@@ -119,12 +102,9 @@ static void round_normed(struct propagation *p, int norm, const double *x, size_
     block_normalise(layer, p->in, norm, x, tokens, normed);
     memcpy(whole, normed, tokens * d * sizeof *whole);
     stored_rows(layer, p->in, whole, tokens * d / d_in, d_in);
-    block_settle(layer, p->in, norm, normed, tokens, &p->normed);
-    if (p->exact.worst != NULL) {
+    if (p->exact.worst != NULL)
         memcpy(p->exact.worst, p->normed.worst, tokens * d * sizeof *normed);
-        memcpy(p->exact.drawn, p->normed.drawn, tokens * d * sizeof *normed);
-    }
-    block_round_errors(layer, p->in, normed, whole, tokens * d / d_in, d_in, p->normed.worst, p->normed.drawn);
+    block_round_errors(layer, p->in, normed, whole, tokens * d / d_in, d_in, p->normed.worst);
     free(normed);
     free(whole);
 }
@@ -138,11 +118,8 @@ static void make_normed(struct propagation *p, size_t rows)
     const int norm = block_norms(layer).before_attention;
     const size_t d_k = (size_t)layer->d_k, heads = (size_t)(layer->h > layer->h_kv ? layer->h : layer->h_kv);
     const bool rounds = layer_rounds_rows(layer);
-    for (int keys = 0; layer->qk_norm == NORM_RMS_ALL && (norm > 0 || rounds) && keys < 2; keys++) {
-        const size_t count = max_size(rows, p->in->m) * heads * d_k;
-        p->all[keys].worst = pool_doubles(&p->work, count);
-        p->all[keys].squares = pool_doubles(&p->work, count);
-    }
+    for (int keys = 0; layer->qk_norm == NORM_RMS_ALL && (norm > 0 || rounds) && keys < 2; keys++)
+        p->all[keys] = pool_doubles(&p->work, max_size(rows, p->in->m) * heads * d_k);
     if (norm > 0 || rounds) /* without a norm a head's input is exact, except around the given weights */
         p->x = make_operand(&p->work, rows, (size_t)layer->d_in_q);
     if (rounds || (norm > 0 && !layer->cross))
@@ -166,31 +143,18 @@ static void gather_operand(const struct propagation *p, struct operand *to, cons
                            size_t first, size_t columns, const size_t *rows, size_t count)
 {
     const size_t d = (size_t)p->plain->d_model;
-    const int norm = block_norms(p->plain).before_attention;
-    const float *shifts = norm > 0 ? block_shifts(p->in, norm) : NULL;
+    const double *const values = to == &p->s ? head->s : head->x;
+    if (to->worst == NULL)
+        return;
     if (p->normed.worst == NULL || (to == &p->s && p->plain->cross)) { /* exact, except around the given weights */
-        for (size_t at = 0; to->worst != NULL && at < count * columns; at++)
-            to->worst[at] = to->squares[at] = to->drawn[at] = 0;
-        if (to->worst != NULL)
-            block_round_errors(p->plain, p->in, to == &p->s ? head->s : head->x, to == &p->s ? head->s : head->x, count,
-                               columns, to->worst, to->drawn);
-        for (size_t at = 0; to->worst != NULL && at < count * columns; at++)
-            to->squares[at] = to->drawn[at] * to->drawn[at];
+        memset(to->worst, 0, count * columns * sizeof *to->worst);
+        block_round_errors(p->plain, p->in, values, values, count, columns, to->worst);
         return;
     }
-    for (size_t r = 0; to->worst != NULL && r < count; r++) {
+    for (size_t r = 0; r < count; r++) {
         const size_t row = head->b * p->in->n + (rows != NULL ? rows[r] : r);
-        const double common = p->normed.common[row];
-        to->common[r] = common;
         to->open[r] = p->normed.open[row];
-        for (size_t c = 0; c < columns; c++) {
-            const size_t at = row * d + first + c;
-            const double shift = shifts != NULL ? (double)shifts[first + c] : 0, drawn = p->normed.drawn[at];
-            const double value = head->normed[at] - shift;
-            to->worst[r * columns + c] = p->normed.worst[at];
-            to->squares[r * columns + c] = drawn * drawn + common * common * shift * shift;
-            to->drawn[r * columns + c] = sqrt(drawn * drawn + common * common * value * value);
-        }
+        memcpy(to->worst + r * columns, p->normed.worst + row * d + first, columns * sizeof *to->worst);
     }
 }
 
@@ -199,14 +163,12 @@ static void make_bounds(struct propagation *p, size_t y, size_t attn, size_t lse
 {
     const struct layer *layer = p->plain;
     struct bounds *b = p->bounds;
-    double **const of[][3] = {{&b->y_worst, &b->y_drawn, &b->y_open}, {&b->attn_worst, &b->attn_drawn, &b->attn_open},
-                              {&b->lse_worst, &b->lse_drawn, &b->lse_open},
-                              {&b->cache[0].worst, &b->cache[0].drawn, &b->cache[0].open},
-                              {&b->cache[1].worst, &b->cache[1].drawn, &b->cache[1].open}};
+    double **const of[][2] = {{&b->y_worst, &b->y_open}, {&b->attn_worst, &b->attn_open}, {&b->lse_worst, &b->lse_open},
+                              {&b->cache[0].worst, &b->cache[0].open}, {&b->cache[1].worst, &b->cache[1].open}};
     const size_t new = p->in->batch * (size_t)layer->h_kv * p->in->n;
     const size_t counts[] = {y, attn, lse, new * (size_t)layer->d_k, new * (size_t)layer->d_v};
     for (int i = 0; i < 3 + (layer_has_cache(layer) ? layer_cached_rows(layer) : 0); i++)
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 2; k++)
             *of[i][k] = pool_doubles(p->lasting, counts[i]);
 }
 
@@ -232,27 +194,22 @@ static void make_all(struct propagation *p, const struct reference *reference)
         const size_t head = (size_t)layer->latent.d_head, value = (size_t)layer->latent.d_value;
         a = max_size(a, max_size(rows, m) * (d_in + q_rank + head + value));
         b = max_size(b, (d_in + q_rank) * (q_rank + head + d_k) + rank * (head + value) + value * merge);
-        p->up = make_pair(work, rows * value);
+        p->up = pool_doubles(work, rows * value);
         p->up_open = pool_doubles(work, rows * value);
-        p->stage = make_pair(work, max_size(rows, m) * (q_rank + head + d_k));
+        p->stage = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k));
         p->stage_size = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k + value));
-        p->stage_value = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k));
         p->of_stage = make_operand(work, max_size(rows, m), q_rank + head + rank);
         p->no_bias = pool_doubles(work, q_rank + head + d_k + value);
     }
     make_bounds(p, y, reference->attn != NULL ? attn : 0, reference->lse != NULL ? lse : 0);
     const struct { double **to; size_t count; } arrays[] = {
-        {&p->y_squares, y},        {&p->y_size, y},           {&p->absolute_a, a},      {&p->absolute_b, b},
-        {&p->q_size, rows * d_k},  {&p->k_size, m * d_k},     {&p->v_size, m * d_v},    {&p->z_open, rows * d_v},
-        {&p->t_size, rows * m},    {&p->t_worst, rows * m},   {&p->t_squares, rows * m}, {&p->q_common, rows},
-        {&p->k_common, m},         {&p->v_unit, m},           {&p->v_unit_least, m},    {&p->q_reach, rows}};
+        {&p->y_size, y},       {&p->absolute_a, a},   {&p->absolute_b, b},     {&p->q_size, rows * d_k},
+        {&p->k_size, m * d_k}, {&p->v_size, m * d_v}, {&p->z_open, rows * d_v}, {&p->t_size, rows * m},
+        {&p->t_worst, rows * m}, {&p->v_unit, m},     {&p->v_unit_least, m},   {&p->q_reach, rows},
+        {&p->q, rows * d_k},   {&p->k, m * d_k},      {&p->v, m * d_v},        {&p->z, rows * d_v}};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         *arrays[i].to = pool_doubles(work, arrays[i].count);
-    p->q = make_pair(work, rows * d_k);
-    p->k = make_pair(work, m * d_k);
-    p->v = make_pair(work, m * d_v);
-    p->z = make_pair(work, rows * d_v);
-    p->gates = make_pair(work, rows * (size_t)layer_gate_width(layer));
+    p->gates = pool_doubles(work, rows * (size_t)layer_gate_width(layer));
     p->gate_size = pool_doubles(work, rows * (size_t)layer_gate_width(layer));
     p->q_open = pool_get(work, rows, 1);
     p->k_open = pool_get(work, m, 1);
@@ -260,9 +217,8 @@ static void make_all(struct propagation *p, const struct reference *reference)
     for (int i = 0; p->in->packed != NULL && i < 2; i++)
         p->moved[i] = pool_doubles(work, b);
     if (layer_rounds_z(layer)) {
-        p->heads.z = make_pair(work, all_z);
+        p->heads.z = pool_doubles(work, all_z);
         p->heads.open = pool_doubles(work, all_z);
-        p->heads.scale = pool_doubles(work, p->in->batch * rows);
     }
 }
 
@@ -272,14 +228,23 @@ static void fill(double *out, double value, size_t count)
         out[i] = value;
 }
 
+/* A row of which one error is infinite or NaN, has no other; returns whether it is that. */
+static bool spread_infinity(double *error, size_t count)
+{
+    bool finite = true;
+    for (size_t i = 0; i < count; i++)
+        finite = finite && isfinite(error[i]);
+    if (!finite)
+        fill(error, INFINITY, count);
+    return !finite;
+}
+
 /* Keys and values that are rows of the source have only this error. */
 static void start_with_source(struct propagation *p)
 {
-    const size_t m = inputs_most_rows(p->layer, p->in), k = m * (size_t)p->layer->d_k, v = m * (size_t)p->layer->d_v;
-    fill(p->k.worst, p->phi, k);
-    fill(p->k.drawn, p->phi, k);
-    fill(p->v.worst, p->phi, v);
-    fill(p->v.drawn, p->phi, v);
+    const size_t m = inputs_most_rows(p->layer, p->in);
+    fill(p->k, p->phi, m * (size_t)p->layer->d_k);
+    fill(p->v, p->phi, m * (size_t)p->layer->d_v);
 }
 
 static void absolutes(double *out, const double *from, size_t count)
@@ -316,22 +281,6 @@ static void projection_size(struct propagation *p, double *size, const struct pr
     product_add(size, of->d, p->absolute_a, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
 }
 
-/* What errors of a add: sum e |w| to error.worst, and their squares to error.drawn; |w| is in absolute_b. */
-static void operand_errors(struct propagation *p, struct pair error, const double *value, const struct projection *of)
-{
-    const struct operand *a = of->operand;
-    memset(error.worst, 0, of->rows * of->d * sizeof *error.worst);
-    memset(error.drawn, 0, of->rows * of->d * sizeof *error.drawn);
-    if (a == NULL || a->worst == NULL)
-        return;
-    product_add(error.worst, of->d, a->worst, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
-    for (size_t at = 0; at < of->in * of->d; at++)
-        p->absolute_b[at] = square(p->absolute_b[at]);
-    product_add(error.drawn, of->d, a->squares, of->in, p->absolute_b, of->d, of->rows, of->in, of->d);
-    for (size_t at = 0; at < of->rows * of->d; at++)
-        error.drawn[at] += square(a->common[at / of->d]) * (square(value[at]) + square(of->b[at % of->d]));
-}
-
 /* How far packing moves head i's columns of a projection, in `moved`, which has room for them; NULL: it does not */
 static const double *moved_projection(const struct propagation *p, double *moved, const double *w,
                                       enum layer_tensor tensor, size_t in, size_t d, size_t i, size_t heads)
@@ -346,16 +295,17 @@ static const double *moved_projection(const struct propagation *p, double *moved
 
 /* Errors of factor * (a w + b) with `roundings` roundings besides those of the sum; `packed`: the factor is multiplied
  * into w beforehand */
-static void projection_error(struct propagation *p, struct pair error, double *size, const double *value,
-                             const struct projection *of, double factor, size_t roundings, bool packed)
+static void projection_error(struct propagation *p, double *error, double *size, const struct projection *of,
+                             double factor, size_t roundings, bool packed)
 {
     const size_t rows = of->rows, in = of->in, d = of->d;
     const double worst = gamma_of(in + roundings + block_more_roundings(p->plain)), large = fmax(1, factor);
-    const double root = sqrt((double)in + 1), step = LAMBDA * U * block_more_spread(p->plain);
     projection_size(p, size, of);
-    operand_errors(p, error, value, of);
+    memset(error, 0, rows * d * sizeof *error);
+    if (of->operand != NULL && of->operand->worst != NULL)
+        product_add(error, d, of->operand->worst, in, p->absolute_b, d, rows, in, d);
     if (of->moved != NULL)
-        product_add(error.worst, d, p->absolute_a, in, of->moved, d, rows, in, d);
+        product_add(error, d, p->absolute_a, in, of->moved, d, rows, in, d);
     for (size_t r = 0; r < rows; r++) {
         double denormal = (double)(in + 1);
         for (size_t k = 0; packed && k < in; k++)
@@ -363,12 +313,9 @@ static void projection_error(struct propagation *p, struct pair error, double *s
         denormal *= p->omega * large;
         denormal += block_small_scales(p->plain, p->in, of->tensor, of->a + r * in, 1, in, factor, p->omega);
         for (size_t at = r * d; at < (r + 1) * d; at++) {
-            const double walk = step * (size[at] + root * fabs(value[at]));
-            const double moved = error.worst[at];
-            const double both = error.drawn[at] != 0 ? sqrt(square(walk) + error.drawn[at]) : walk;
+            const double moved = error[at];
             size[at] += moved;
-            error.worst[at] = factor * (worst * size[at] + moved) + denormal;
-            error.drawn[at] = factor * both + denormal;
+            error[at] = factor * (worst * size[at] + moved) + denormal;
         }
     }
 }
@@ -387,7 +334,7 @@ static double merge_gamma(const struct propagation *p)
     return gamma_of(merge_length(p->layer) + (p->folded.folds.values ? 3 : 2) + taps * block_more_roundings(p->plain));
 }
 
-/* The head's share of y_worst, y_squares, y_size and y_open. */
+/* The head's share of y_worst, y_size and y_open */
 static void merge_errors(struct propagation *p, const struct reference *reference, const struct reference_head *head)
 {
     const struct layer *layer = p->layer;
@@ -407,20 +354,13 @@ static void merge_errors(struct propagation *p, const struct reference *referenc
         p->moved[0][at] = fabs(p->moved[0][at] - head->w_o[at]);
         w[at] += p->moved[0][at];
     }
-    for (size_t at = 0; at < count; at++) {
-        a[at] = p->z.worst[at] + rounding * (fabs(head->z[at]) + p->z.worst[at]);
-    }
+    for (size_t at = 0; at < count; at++)
+        a[at] = p->z[at] + rounding * (fabs(head->z[at]) + p->z[at]);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->bounds->y_worst + offset);
     absolutes(a, head->z, count);
     if (moves)
         reference_merge(reference, layer, p->in, head->b, head->i, a, p->moved[0], p->bounds->y_worst + offset);
-    absolutes(a, head->z, count);
     reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_size + offset);
-    for (size_t at = 0; at < count; at++)
-        a[at] = square(p->z.drawn[at]);
-    for (size_t at = 0; layer->w_o != W_O_NONE && at < weights; at++)
-        w[at] = square(w[at]);
-    reference_merge(reference, layer, p->in, head->b, head->i, a, w, p->y_squares + offset);
     bool open = false;
     for (size_t at = 0; at < count; at++)
         open = open || p->z_open[at] != 0;
@@ -438,36 +378,20 @@ static void keep_errors(struct propagation *p, const struct reference_head *head
     const struct layer *layer = p->plain;
     const size_t h = (size_t)layer->h, d_v = (size_t)layer->d_v, heads = layer->w_o == W_O_CONV ? h : 1;
     const size_t columns = h * d_v / heads;
-    reference_keep_head(p->heads.z.worst, p->z.worst, layer, head->i, rows);
-    reference_keep_head(p->heads.z.drawn, p->z.drawn, layer, head->i, rows);
+    reference_keep_head(p->heads.z, p->z, layer, head->i, rows);
     reference_keep_head(p->heads.open, p->z_open, layer, head->i, rows);
     if (head->i + 1 < h)
         return;
-    for (size_t r = 0; layer_sums_whole(layer) && layer->w_o == W_O_DENSE && r < rows; r++) {
-        double largest = 0x1p-100, off = 0;
-        for (size_t c = r * columns; c < (r + 1) * columns; c++) {
-            largest = fmax(largest, fabs(head->all_z[c]));
-            off = fmax(off, p->heads.z.drawn[c]);
-        }
-        p->heads.scale[head->b * rows + r] = off / largest;
-    }
-    block_round_errors(layer, p->in, head->all_z, head->whole_z, rows * heads, columns, p->heads.z.worst,
-                       p->heads.z.drawn);
+    block_round_errors(layer, p->in, head->all_z, head->whole_z, rows * heads, columns, p->heads.z);
     p->heads.small = fmax(p->heads.small, block_small_scales(layer, p->in, TENSOR_W_O, head->whole_z, rows * heads,
                                                              columns, 1, p->omega));
     for (size_t r = 0; r < rows * heads; r++) {
-        double *const worst = p->heads.z.worst + r * columns, *const open = p->heads.open + r * columns;
+        double *const open = p->heads.open + r * columns;
         double most = 0;
-        bool finite = true;
-        for (size_t c = 0; c < columns; c++) {
+        for (size_t c = 0; c < columns; c++)
             most = fmax(most, open[c]);
-            finite = finite && isfinite(worst[c]);
-        }
         fill(open, most, columns);
-        if (!finite)
-            fill(worst, INFINITY, columns);
-        if (!finite || most > 0)
-            fill(p->heads.z.drawn + r * columns, INFINITY, columns);
+        spread_infinity(p->heads.z + r * columns, columns);
     }
 }
 
@@ -478,8 +402,7 @@ static void merge_all_errors(struct propagation *p, const struct reference *refe
     const size_t rows = reference->z_rows.count;
     struct reference_head of = *head;
     for (of.i = 0; of.i < (size_t)p->plain->h; of.i++) {
-        reference_take_head(p->z.worst, p->heads.z.worst, p->plain, of.i, rows);
-        reference_take_head(p->z.drawn, p->heads.z.drawn, p->plain, of.i, rows);
+        reference_take_head(p->z, p->heads.z, p->plain, of.i, rows);
         reference_take_head(p->z_open, p->heads.open, p->plain, of.i, rows);
         reference_take_head(of.z, head->whole_z, p->plain, of.i, rows);
         reference_output(of.w_o, p->plain, inputs_floats(p->in, TENSOR_W_O), of.i);
@@ -487,7 +410,7 @@ static void merge_all_errors(struct propagation *p, const struct reference *refe
     }
 }
 
-/* rms_all: what errors of x add to all heads' columns of queries, or of keys; b is 0 in their `heads`. */
+/* rms_all: what errors of x add to all heads' columns of queries, or of keys */
 static void errors_of_all(struct propagation *p, const struct reference_head *head, bool keys, const size_t *rows,
                           size_t count)
 {
@@ -499,12 +422,11 @@ static void errors_of_all(struct propagation *p, const struct reference_head *he
     const enum layer_tensor rows_of = keys && layer->cross ? TENSOR_SOURCE : TENSOR_X;
     const size_t tokens = keys ? p->in->m : p->in->n, row = (size_t)(keys ? layer->d_source : layer->d_model);
     struct reference_head other = *head;
-    if (of->worst == NULL || p->all[keys].worst == NULL || head->i > 0)
+    if (of->worst == NULL || p->all[keys] == NULL || head->i > 0)
         return;
     double *weights = memory_get(in * d, sizeof *weights), *input = memory_get(count * in, sizeof *input);
     other.x = other.s = layer->split ? input : keys ? head->s : head->x;
-    memset(p->all[keys].worst, 0, count * heads * d * sizeof *weights);
-    memset(p->all[keys].squares, 0, count * heads * d * sizeof *weights);
+    memset(p->all[keys], 0, count * heads * d * sizeof *weights);
     for (size_t i = 0; i < heads; i++) {
         for (size_t at = 0; layer->split && at < count * in; at++) {
             const size_t token = head->b * tokens + (rows != NULL ? rows[at / in] : at / in);
@@ -513,27 +435,19 @@ static void errors_of_all(struct propagation *p, const struct reference_head *he
         gather_operand(p, of, &other, layer->split ? i * in : 0, in, rows, count);
         reference_projection(weights, layer, w, in, d, i, heads);
         absolutes(weights, weights, in * d);
-        product_add(p->all[keys].worst + i * d, heads * d, of->worst, in, weights, d, count, in, d);
-        for (size_t at = 0; at < in * d; at++)
-            weights[at] = square(weights[at]);
-        product_add(p->all[keys].squares + i * d, heads * d, of->squares, in, weights, d, count, in, d);
+        product_add(p->all[keys] + i * d, heads * d, of->worst, in, weights, d, count, in, d);
     }
     free(weights);
     free(input);
 }
 
-/* Norm and rotation of queries or keys, if there are any */
-static void finish_row_errors(const struct propagation *p, const struct finish *of, struct pair error, double factor,
-                              size_t depth, bool keys, double *common, unsigned char *open)
+/* Norm and rotation of queries or keys, if the layer has any; rows of `error` lie `row` numbers apart. */
+static void finish_row_errors(const struct propagation *p, const struct layer *layer, const struct finish *of,
+                              double *error, size_t row, double factor, size_t depth, bool keys, unsigned char *open)
 {
-    /* a number that is rounded the other way moves all columns at once */
-    const double most = p->layer->projected ? 1 : p->shared;
-    const struct finish_error e = {.layer = p->layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
-                                   .lambda = LAMBDA, .most = most, .depth = depth, .worst = error.worst,
-                                   .drawn = error.drawn,
-                                   .all_worst = p->all[keys].worst, .all_squares = p->all[keys].squares,
-                                   .common = common, .open = open};
-    if (layer_finishes(p->layer))
+    const struct finish_error e = {.layer = layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
+                                   .depth = depth, .worst = error, .row = row, .all_worst = p->all[keys], .open = open};
+    if (layer_finishes(layer))
         finish_errors(&e);
 }
 
@@ -542,84 +456,35 @@ static void given_query_errors(struct propagation *p, const struct reference_hea
 {
     const size_t d_k = (size_t)p->layer->d_k;
     const bool norms = p->layer->qk_norm != NORM_NONE;
-    fill(p->q.worst, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
-    fill(p->q.drawn, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
+    fill(p->q, layer_finishes(p->layer) ? p->phi : 0, rows * d_k);
     memset(p->q_open, 0, rows);
-    finish_row_errors(p, &head->finish_q, p->q, norms ? c : 1, 0, false, p->q_common, p->q_open);
+    finish_row_errors(p, p->layer, &head->finish_q, p->q, d_k, norms ? c : 1, 0, false, p->q_open);
     sizes(p, p->q_size, head->q, rows * d_k);
     for (size_t at = 0; !norms && at < rows * d_k; at++) {
-        const double small = p->omega * fmax(1, c), size = p->q_size[at] + p->q.worst[at];
-        p->q_size[at] = size;
-        p->q.worst[at] = c * (p->q.worst[at] + gamma_of(2) * size) + small;
-        p->q.drawn[at] = c * (p->q.drawn[at] + gamma_of(2) * p->q_size[at]) + small;
+        p->q_size[at] += p->q[at];
+        p->q[at] = c * (p->q[at] + gamma_of(2) * p->q_size[at]) + p->omega * fmax(1, c);
     }
     for (size_t r = 0; !norms && r < rows; r++)
         p->q_open[r] |= overflows(p->q_size + r * d_k, (1 + gamma_of(2)) * fmax(1, c), d_k);
 }
 
 /* Keys and values in a cache are exact, and so are given values, and given keys before norm and rotation. */
-static void start_exact(struct propagation *p, const struct reference_head *head, size_t rows)
+static void start_exact(struct propagation *p, size_t rows)
 {
-    const size_t k = rows * (size_t)p->layer->d_k, v = rows * (size_t)p->layer->d_v;
-    fill(p->k.worst, p->phi, k);
-    fill(p->k.drawn, p->phi, k);
-    fill(p->v.worst, p->phi, v);
-    fill(p->v.drawn, p->phi, v);
-    fill(p->k_common, 0, head->cached);
+    fill(p->k, p->phi, rows * (size_t)p->layer->d_k);
+    fill(p->v, p->phi, rows * (size_t)p->layer->d_v);
     memset(p->k_open, 0, rows);
     memset(p->v_open, 0, rows);
 }
 
-static struct pair pair_from(struct pair pair, size_t at)
-{
-    return (struct pair){pair.worst + at, pair.drawn + at};
-}
-
 /* ---- latent attention ---- */
 
-/* rows [d] of errors become what the next product reads: no errors in common, which are in `drawn` */
-static void stage_operand(struct propagation *p, const struct pair error, size_t row, size_t columns, size_t rows,
-                          const double *common, const double *value)
+/* The first columns of rows [row] of errors become what the next product reads. */
+static void stage_operand(struct propagation *p, const double *error, size_t row, size_t columns, size_t rows)
 {
-    for (size_t r = 0; r < rows; r++) {
-        p->of_stage.common[r] = 0;
-        p->of_stage.open[r] = 0;
-        for (size_t c = 0; c < columns; c++) {
-            const size_t from = r * row + c, to = r * columns + c;
-            const double shared = common != NULL ? common[r] * fabs(value[to]) : 0;
-            p->of_stage.worst[to] = error.worst[from];
-            p->of_stage.squares[to] = square(error.drawn[from]) + square(shared);
-            p->of_stage.drawn[to] = sqrt(p->of_stage.squares[to]);
-        }
-    }
-}
-
-static void settle(const struct propagation *p, const struct pair error, size_t count)
-{
-    for (size_t at = 0; at < count; at++)
-        error.drawn[at] = fmin(error.drawn[at], p->shared * error.worst[at]);
-}
-
-/* Norm or rotation of columns first … of rows of `row` columns */
-static void finish_columns_errors(struct propagation *p, const struct layer *layer, const struct finish *of,
-                                  const struct pair error, size_t row, size_t first, double factor, size_t depth,
-                                  double *common, unsigned char *open)
-{
-    double *const work = memory_get(2 * of->rows * of->d + of->rows, sizeof *work);
-    double *const worst = work, *const drawn = work + of->rows * of->d, *const ignored = drawn + of->rows * of->d;
-    const struct finish_error e = {.layer = layer, .of = of, .factor = factor, .omega = p->omega, .phi = p->phi,
-                                   .lambda = LAMBDA, .most = p->shared, .depth = depth, .worst = worst, .drawn = drawn,
-                                   .common = common != NULL ? common : ignored, .open = open};
-    for (size_t at = 0; at < of->rows * of->d; at++) {
-        worst[at] = error.worst[at / of->d * row + first + at % of->d];
-        drawn[at] = error.drawn[at / of->d * row + first + at % of->d];
-    }
-    finish_errors(&e);
-    for (size_t at = 0; at < of->rows * of->d; at++) {
-        error.worst[at / of->d * row + first + at % of->d] = worst[at];
-        error.drawn[at / of->d * row + first + at % of->d] = drawn[at];
-    }
-    free(work);
+    memset(p->of_stage.open, 0, rows);
+    for (size_t r = 0; r < rows; r++)
+        memcpy(p->of_stage.worst + r * columns, error + r * row, columns * sizeof *error);
 }
 
 /* c q' of a head: x W_DQ, its norm, W_Q, rotation, W_UK, each with the errors of what it reads */
@@ -631,59 +496,45 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     const size_t rows = of->count, q_rank = (size_t)layer->latent.q_rank, from = (size_t)layer->latent.d_latent;
     const size_t d_head = (size_t)layer->latent.d_head, nope = (size_t)layer->latent.d_nope, d_k = (size_t)layer->d_k;
     const size_t rank = (size_t)layer->latent.rank, dims = (size_t)layer->rope.dims;
-    const struct layer turn = l->turn;
     const double more = block_more_roundings(p->plain);
     gather_operand(p, &p->x, head, 0, (size_t)layer->d_model, of->row, rows);
     memset(p->q_open, 0, rows);
-    for (size_t r = 0; r < rows; r++)
-        p->q_common[r] = p->x.common != NULL ? p->x.common[r] : 0;
     const struct operand *made = &p->x;
     if (q_rank > 0) {
         const struct projection down = {.a = head->x, .w = l->w_dq, .b = p->no_bias, .rows = rows,
                                         .in = (size_t)layer->d_model, .d = q_rank, .operand = &p->x,
                                         .tensor = TENSOR_W_DQ};
-        projection_error(p, p->stage, p->stage_size, l->q.from, &down, 1, 2, false);
-        settle(p, p->stage, rows * q_rank);
+        projection_error(p, p->stage, p->stage_size, &down, 1, 2, false);
         for (size_t r = 0; r < rows; r++)
             p->q_open[r] |= overflows(p->stage_size + r * q_rank, 1 + gamma_of(down.in + 2 + (size_t)more), q_rank) ||
                             (p->x.open != NULL && p->x.open[r]);
-        finish_columns_errors(p, &l->norm_q, &l->q, p->stage, q_rank, 0, 1, down.in, p->q_common, p->q_open);
-        stage_operand(p, p->stage, q_rank, q_rank, rows, p->q_common, l->latent_q);
+        finish_row_errors(p, &l->norm_q, &l->q, p->stage, q_rank, 1, down.in, false, p->q_open);
+        stage_operand(p, p->stage, q_rank, q_rank, rows);
         made = &p->of_stage;
     }
     const struct projection heads = {.a = l->latent_q, .w = l->w_q, .b = p->no_bias, .rows = rows, .in = from,
                                      .d = d_head, .operand = made, .tensor = TENSOR_W_Q};
-    for (size_t at = 0; at < rows * d_head; at++)
-        p->stage_value[at] = at % d_head < nope ? l->heads[at]
-                                                : l->turn_q.from[at / d_head * dims + at % d_head - nope];
-    projection_error(p, p->stage, p->stage_size, p->stage_value, &heads, c, 5, true);
-    settle(p, p->stage, rows * d_head);
+    projection_error(p, p->stage, p->stage_size, &heads, c, 5, true);
     for (size_t r = 0; r < rows; r++)
         p->q_open[r] |= overflows(p->stage_size + r * d_head, (1 + gamma_of(from + 5 + (size_t)more)) * fmax(1, c),
                                   d_head) || (made->open != NULL && made->open[r]);
-    finish_columns_errors(p, &turn, &l->turn_q, p->stage, d_head, nope, c, from, NULL, p->q_open);
+    finish_row_errors(p, &l->turn, &l->turn_q, p->stage + nope, d_head, c, from, false, p->q_open);
     for (size_t at = 0; at < rows * dims; at++) {
         const size_t to = at / dims * d_k + rank + at % dims, of_head = at / dims * d_head + nope + at % dims;
-        p->q.worst[to] = p->stage.worst[of_head];
-        p->q.drawn[to] = p->stage.drawn[of_head];
+        p->q[to] = p->stage[of_head];
         p->q_size[to] = p->stage_size[of_head];
     }
-    double *const scaled = memory_get(rows * (nope + rank) + nope * rank, sizeof *scaled);
-    double *const value = scaled + rows * nope, *const w = value + rows * rank;
+    double *const scaled = memory_get((rows + rank) * nope, sizeof *scaled), *const w = scaled + rows * nope;
     for (size_t at = 0; at < rows * nope; at++)
         scaled[at] = c * l->heads[at / nope * d_head + at % nope];
-    for (size_t at = 0; at < rows * rank; at++)
-        value[at] = c * head->q[at / rank * d_k + at % rank];
     for (size_t at = 0; at < nope * rank; at++)
         w[at] = l->w_uk[at % rank * nope + at / rank];
-    stage_operand(p, p->stage, d_head, nope, rows, NULL, NULL);
+    stage_operand(p, p->stage, d_head, nope, rows);
     const struct projection absorbed = {.a = scaled, .w = w, .b = p->no_bias, .rows = rows, .in = nope, .d = rank,
                                         .operand = &p->of_stage, .tensor = TENSOR_W_UK};
-    projection_error(p, p->stage, p->stage_size, value, &absorbed, 1, 2, false);
-    settle(p, p->stage, rows * rank);
+    projection_error(p, p->stage, p->stage_size, &absorbed, 1, 2, false);
     for (size_t at = 0; at < rows * rank; at++) {
-        p->q.worst[at / rank * d_k + at % rank] = p->stage.worst[at];
-        p->q.drawn[at / rank * d_k + at % rank] = p->stage.drawn[at];
+        p->q[at / rank * d_k + at % rank] = p->stage[at];
         p->q_size[at / rank * d_k + at % rank] = p->stage_size[at];
     }
     for (size_t r = 0; r < rows; r++)
@@ -697,27 +548,18 @@ static void latent_key_errors(struct propagation *p, const struct reference_head
     struct latent *const l = head->latent;
     const size_t in = (size_t)p->layer->d_model, d_k = (size_t)p->layer->d_k, rank = (size_t)p->layer->latent.rank;
     const size_t cached = head->cached, fresh = head->keys - cached;
-    const struct pair of_k = pair_from(p->k, cached * d_k);
-    const struct layer turn = l->turn;
-    double *const value = memory_get(fresh * d_k, sizeof *value);
+    double *const of_k = p->k + cached * d_k;
     const struct projection down = {.a = head->s, .w = l->w_dkv, .b = p->no_bias, .rows = fresh, .in = in, .d = d_k,
                                     .operand = &p->s, .tensor = TENSOR_W_DKV};
     if (cached > 0)
-        start_exact(p, head, cached);
+        start_exact(p, cached);
     gather_operand(p, &p->s, head, 0, in, NULL, fresh);
-    for (size_t at = 0; at < fresh * d_k; at++)
-        value[at] = at % d_k < rank ? l->kv.from[at / d_k * rank + at % d_k]
-                                    : l->turn_k.from[at / d_k * (d_k - rank) + at % d_k - rank];
-    projection_error(p, of_k, p->k_size + cached * d_k, value, &down, 1, 2, false);
-    settle(p, of_k, fresh * d_k);
-    for (size_t j = cached; j < head->keys; j++) {
+    projection_error(p, of_k, p->k_size + cached * d_k, &down, 1, 2, false);
+    for (size_t j = cached; j < head->keys; j++)
         p->k_open[j] = overflows(p->k_size + j * d_k, 1 + gamma_of(in + 2 + (size_t)block_more_roundings(p->plain)),
                                  d_k) || (p->s.open != NULL && p->s.open[j - cached]);
-        p->k_common[j] = p->s.common != NULL ? p->s.common[j - cached] : 0;
-    }
-    finish_columns_errors(p, &l->norm_kv, &l->kv, of_k, d_k, 0, 1, in, p->k_common + cached, p->k_open + cached);
-    finish_columns_errors(p, &turn, &l->turn_k, of_k, d_k, rank, 1, in, NULL, p->k_open + cached);
-    free(value);
+    finish_row_errors(p, &l->norm_kv, &l->kv, of_k, d_k, 1, in, true, p->k_open + cached);
+    finish_row_errors(p, &l->turn, &l->turn_k, of_k + rank, d_k, 1, in, true, p->k_open + cached);
 }
 
 /* z W_UV, of z with its errors, in place of z */
@@ -726,10 +568,10 @@ static void latent_sum_errors(struct propagation *p, const struct reference *ref
 {
     const size_t rows = reference->z_rows.count, rank = (size_t)p->layer->d_v;
     const size_t d = (size_t)p->layer->latent.d_value;
-    stage_operand(p, p->z, rank, rank, rows, NULL, NULL);
+    stage_operand(p, p->z, rank, rank, rows);
     const struct projection up = {.a = head->z, .w = head->latent->w_uv, .b = p->no_bias, .rows = rows, .in = rank,
                                   .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV};
-    projection_error(p, p->up, p->stage_size, head->latent->up, &up, 1, 2, false);
+    projection_error(p, p->up, p->stage_size, &up, 1, 2, false);
     for (size_t r = 0; r < rows; r++) {
         double most = 0;
         for (size_t c = 0; c < rank; c++)
@@ -737,8 +579,6 @@ static void latent_sum_errors(struct propagation *p, const struct reference *ref
         const bool open = overflows(p->stage_size + r * d,
                                     1 + gamma_of(rank + 2 + (size_t)block_more_roundings(p->plain)), d);
         fill(p->up_open + r * d, fmax(most, open), d);
-        if (most > 0 || open)
-            fill(p->up.drawn + r * d, INFINITY, d);
     }
 }
 
@@ -767,43 +607,31 @@ static void query_errors(struct propagation *p, const struct reference_head *hea
     const bool packed = p->layer->qk_norm == NORM_NONE; /* else c is in the gains */
     const double factor = packed ? c : 1, spread = inputs_spread(p->in, TENSOR_W_Q);
     const double reach = (1 + gamma_of(q.in + 5 + block_more_roundings(p->plain))) * fmax(spread, factor);
-    const double *value = layer_finishes(p->layer) ? head->finish_q.from : head->q;
-    projection_error(p, p->q, p->q_size, value, &q, factor, !packed ? 2 : fold ? 3 : 5, packed);
-    for (size_t at = 0; at < rows * q.d; at++)
-        p->q.drawn[at] = fmin(p->q.drawn[at], p->shared * p->q.worst[at]);
-    for (size_t r = 0; r < rows; r++) {
+    projection_error(p, p->q, p->q_size, &q, factor, !packed ? 2 : fold ? 3 : 5, packed);
+    for (size_t r = 0; r < rows; r++)
         p->q_open[r] = overflows(p->q_size + r * q.d, reach, q.d) || (p->x.open != NULL && p->x.open[r]);
-        p->q_common[r] = p->x.common != NULL ? p->x.common[r] : 0;
-    }
-    finish_row_errors(p, &head->finish_q, p->q, c, q.in, false, p->q_common, p->q_open);
+    finish_row_errors(p, p->layer, &head->finish_q, p->q, q.d, c, q.in, false, p->q_open);
 }
 
 /* Keys or values that are normed rows of x; `d` columns of each, of which the last may be an indicator */
-static void take_operand(const struct operand *of, struct pair error, size_t rows, size_t in, size_t d)
+static void take_operand(const struct operand *of, double *error, size_t rows, size_t in, size_t d)
 {
     for (size_t r = 0; of->worst != NULL && r < rows; r++)
-        for (size_t c = 0; c < in; c++) {
-            error.worst[r * d + c] = of->worst[r * in + c];
-            error.drawn[r * d + c] = of->drawn[r * in + c];
-        }
+        memcpy(error + r * d, of->worst + r * in, in * sizeof *error);
 }
 
 /* Values that are the head's input, from column `first` on of its rows: normed rows of x, but never rounded ones */
-static void take_values(const struct propagation *p, const struct reference_head *head, struct pair error, size_t rows,
+static void take_values(const struct propagation *p, const struct reference_head *head, double *error, size_t rows,
                         size_t first)
 {
     const size_t d = (size_t)p->layer->d_v, row = (size_t)p->plain->d_model;
-    if (!layer_rounds_rows(p->plain)) {
+    if (!layer_rounds_rows(p->plain))
         take_operand(&p->s, error, rows, (size_t)p->layer->d_in_kv, d);
-        return;
-    }
-    const bool exact = p->exact.worst == NULL || p->plain->cross;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < d; c++) {
-            const size_t at = (head->b * p->in->n + r) * row + first + c;
-            error.worst[r * d + c] = exact ? p->phi : p->exact.worst[at];
-            error.drawn[r * d + c] = exact ? p->phi : p->exact.drawn[at];
-        }
+    else if (p->exact.worst == NULL || p->plain->cross)
+        fill(error, p->phi, rows * d);
+    else
+        for (size_t r = 0; r < rows; r++)
+            memcpy(error + r * d, p->exact.worst + (head->b * p->in->n + r) * row + first, d * sizeof *error);
 }
 
 /* K and V, unless they are rows of the source; nothing is added for rows of a cache. */
@@ -821,17 +649,13 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
         k.moved = moved_projection(p, p->moved[0], head->w_k, w_k, in, d_k, i, h_kv);
     if (!p->layer->projected && !p->layer->identity && !p->layer->shares)
         v.moved = moved_projection(p, p->moved[1], head->w_v, TENSOR_W_V, in, d_v, i, h_kv);
-    const struct pair of_k = pair_from(p->k, cached * d_k), of_v = pair_from(p->v, cached * d_v);
+    double *const of_k = p->k + cached * d_k, *const of_v = p->v + cached * d_v;
     const double reach = 1 + gamma_of(in + 2 + block_more_roundings(p->plain));
-    const double *head_k = head->made[0] != NULL ? head->made[0]
-                                                 : (head->exact_k != NULL ? head->exact_k : head->k) + cached * d_k;
-    const double *head_v = head->made[1] != NULL ? head->made[1]
-                                                 : (head->exact_v != NULL ? head->exact_v : head->v) + cached * d_v;
     const double k_reach = reach * inputs_spread(p->in, w_k), v_reach = reach * inputs_spread(p->in, TENSOR_W_V);
     if (p->layer->projected || cached > 0)
-        start_exact(p, head, p->layer->projected ? head->keys : cached);
+        start_exact(p, p->layer->projected ? head->keys : cached);
     if (p->layer->projected) {
-        finish_row_errors(p, &head->finish_k, of_k, 1, 0, true, p->k_common + cached, p->k_open + cached);
+        finish_row_errors(p, p->layer, &head->finish_k, of_k, d_k, 1, 0, true, p->k_open + cached);
         return;
     }
     errors_of_all(p, head, true, NULL, fresh);
@@ -841,78 +665,49 @@ static void key_value_errors(struct propagation *p, const struct reference_head 
     if (p->layer->identity)
         take_values(p, head, of_v, fresh, p->plain->split ? i * in : 0);
     if (!p->folded.folds.scores)
-        projection_error(p, of_k, p->k_size + cached * d_k, layer_finishes(p->layer) ? head->finish_k.from : head_k, &k,
-                         1, 2, false);
+        projection_error(p, of_k, p->k_size + cached * d_k, &k, 1, 2, false);
     if (!p->layer->identity && !p->layer->shares)
-        projection_error(p, of_v, p->v_size + cached * d_v, head_v, &v, 1, 2, false);
+        projection_error(p, of_v, p->v_size + cached * d_v, &v, 1, 2, false);
     for (size_t j = cached; j < head->keys; j++) {
         const bool open = p->s.open != NULL && p->s.open[j - cached];
         p->k_open[j] = overflows(p->k_size + j * d_k, k_reach, d_k) || open;
         p->v_open[j] = (!p->layer->shares && overflows(p->v_size + j * d_v, v_reach, d_v)) || open;
-        p->k_common[j] = p->s.common != NULL ? p->s.common[j - cached] : 0;
     }
-    for (size_t at = 0; layer_finishes(p->layer) && at < fresh * d_k; at++)
-        of_k.drawn[at] = fmin(of_k.drawn[at], p->shared * of_k.worst[at]);
-    finish_row_errors(p, &head->finish_k, of_k, 1, in, true, p->k_common + cached, p->k_open + cached);
+    finish_row_errors(p, p->layer, &head->finish_k, of_k, d_k, 1, in, true, p->k_open + cached);
 }
 
 /* Errors of new keys and values after rounding to the cache's type: none, or a step where a midpoint between two
  * numbers is within reach */
 static void round_errors(struct propagation *p, const struct reference_head *head)
 {
-    const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE;
-    const size_t fresh = head->keys - head->cached;
-    double *errors = memory_get(max_size((size_t)p->layer->d_k, (size_t)p->layer->d_v), sizeof *errors);
     for (int values = 0; values < layer_cached_rows(p->layer); values++) {
         const size_t d = inputs_cache_width(p->layer, values);
-        const struct pair of = pair_from(values ? p->v : p->k, head->cached * d);
-        for (size_t j = 0; j < fresh; j++) {
-            const double *made = head->made[values] + j * d;
-            double *worst = of.worst + j * d, *drawn = of.drawn + j * d;
-            unsigned char *open = (values ? p->v_open : p->k_open) + head->cached + j;
+        for (size_t j = head->cached; j < head->keys; j++) {
+            const double *made = head->made[values] + (j - head->cached) * d;
+            double *error = (values ? p->v : p->k) + j * d;
+            unsigned char *open = (values ? p->v_open : p->k_open) + j;
+            stored_row_error(p->layer->cache_type, made, error, error, d);
             for (size_t c = 0; c < d; c++) {
-                const double common = values ? 0 : p->k_common[head->cached + j] * fabs(made[c]);
-                errors[c] = fmin(worst[c], rotated && !values ? worst[c] : drawn[c] + common);
+                *open |= !isfinite(error[c]) && isfinite(made[c]);
+                error[c] += p->phi;
             }
-            stored_row_error(p->layer->cache_type, made, errors, drawn, d);
-            memcpy(errors, worst, d * sizeof *errors);
-            stored_row_error(p->layer->cache_type, made, errors, worst, d);
-            for (size_t c = 0; c < d; c++) {
-                *open |= !isfinite(worst[c]) && isfinite(made[c]);
-                drawn[c] += p->phi;
-                worst[c] += p->phi;
-            }
-            if (!values)
-                p->k_common[head->cached + j] = 0;
         }
     }
-    free(errors);
 }
 
-/* Integer scores: errors of rows of queries, times c, or of keys, after rounding. Errors common to a row's columns are
- * then included in each. */
-static void score_row_errors(struct propagation *p, struct pair error, const double *exact, const double *rounded,
-                             size_t rows, double factor, double *common, unsigned char *open)
+/* Integer scores: errors of rows of queries, times c, or of keys, after rounding */
+static void score_row_errors(struct propagation *p, double *error, const double *exact, const double *rounded,
+                             size_t rows, double factor, unsigned char *open)
 {
     const size_t d = (size_t)p->plain->d_k, count = rows * d;
     double *work = memory_get(2 * count, sizeof *work);
     for (size_t at = 0; at < count; at++) {
         work[at] = factor * exact[at];
         work[count + at] = factor * rounded[at];
-        error.drawn[at] += common[at / d] * fabs(work[at]);
     }
-    block_whole_errors(p->in, (double)layer_score_levels(p->plain, p->in->pairs), work, work + count, rows, d,
-                       error.worst, error.drawn);
-    for (size_t r = 0; r < rows; r++) {
-        bool finite = true;
-        for (size_t c = r * d; c < (r + 1) * d; c++)
-            finite = finite && isfinite(error.worst[c]);
-        if (!finite) {
-            fill(error.worst + r * d, INFINITY, d);
-            open[r] = 1;
-        }
-        common[r] = 0;
-    }
+    block_whole_errors(p->in, (double)layer_score_levels(p->plain, p->in->pairs), work, work + count, rows, d, error);
+    for (size_t r = 0; r < rows; r++)
+        open[r] |= spread_infinity(error + r * d, d);
     free(work);
 }
 
@@ -926,67 +721,39 @@ static void round_value_errors(struct propagation *p, const struct reference_hea
     for (size_t j = 0; j < head->keys; j++) {
         double most = 0x1p-100, least = 0x1p-100;
         for (size_t c = j * d; c < (j + 1) * d; c++) {
-            most = fmax(most, fabs(head->exact_v[c]) + p->v.worst[c]);
-            least = fmax(least, fabs(head->exact_v[c]) - p->v.worst[c]);
+            most = fmax(most, fabs(head->exact_v[c]) + p->v[c]);
+            least = fmax(least, fabs(head->exact_v[c]) - p->v[c]);
         }
         p->v_unit[j] = most / levels * (1 + 4 * U);
         p->v_unit_least[j] = least / levels * (1 - 4 * U);
     }
-    block_whole_errors(p->in, levels, head->exact_v, head->v, head->keys, d, p->v.worst, p->v.drawn);
-    for (size_t j = 0; j < head->keys; j++) {
-        bool finite = true;
-        for (size_t c = j * d; c < (j + 1) * d; c++)
-            finite = finite && isfinite(p->v.worst[c]);
-        if (!finite)
-            fill(p->v.worst + j * d, INFINITY, d);
-    }
+    block_whole_errors(p->in, levels, head->exact_v, head->v, head->keys, d, p->v);
+    for (size_t j = 0; j < head->keys; j++)
+        spread_infinity(p->v + j * d, d);
 }
 
-/* Errors of cache rows that the call writes; storing is exact. A given key that is rotated has three roundings, which
- * no sum averages, so the worst case is its gate. */
+/* Errors of cache rows that the call writes; storing is exact. */
 static void cache_errors(const struct propagation *p, const struct reference_head *head)
 {
-    const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE;
     const size_t h_kv = (size_t)p->layer->h_kv, i = head->i * h_kv / (size_t)p->layer->h;
     for (int values = 0; values < layer_cached_rows(p->layer); values++) {
         const size_t d = (size_t)(values ? p->layer->d_v : p->layer->d_k);
-        const double *worst = values ? p->v.worst : p->k.worst, *drawn = values ? p->v.drawn : p->k.drawn;
-        const double *of = values ? head->v : head->k;
+        const double *error = values ? p->v : p->k;
         for (size_t j = head->cached; j < head->keys; j++)
             for (size_t c = 0; c < d; c++) {
-                const size_t from = j * d + c, t = j - head->cached;
-                const size_t to = ((head->b * h_kv + i) * p->in->n + t) * d + c;
-                const double common = values ? 0 : p->k_common[j] * fabs(of[from]);
-                p->bounds->cache[values].worst[to] = worst[from];
-                p->bounds->cache[values].drawn[to] = rotated ? worst[from] : drawn[from] + common;
+                const size_t to = ((head->b * h_kv + i) * p->in->n + j - head->cached) * d + c;
+                p->bounds->cache[values].worst[to] = error[j * d + c];
                 p->bounds->cache[values].open[to] = values ? p->v_open[j] : p->k_open[j];
             }
     }
 }
 
-/* A step of a cache has a fixed size and a sign. */
-static void widen_steps(struct propagation *p, const struct reference_head *head)
-{
-    for (int values = 0; values < layer_cached_rows(p->layer); values++) {
-        const size_t d = inputs_cache_width(p->layer, values);
-        double *drawn = values ? p->v.drawn : p->k.drawn;
-        for (size_t at = head->cached * d; at < head->keys * d; at++)
-            drawn[at] *= LAMBDA;
-    }
-}
-
-/* w_v = keys: errors of values are those of the key's columns. A given key that is rotated has three roundings, which
- * no sum averages: their worst case counts. */
+/* w_v = keys: errors of values are those of the key's columns. */
 static void share_errors(struct propagation *p, const struct reference_head *head)
 {
     const size_t d_k = (size_t)p->layer->d_k, d_v = (size_t)p->layer->d_v;
-    const bool rotated = p->layer->projected && p->layer->qk_norm == NORM_NONE && !layer_stores_cache(p->layer);
-    for (size_t at = 0; at < head->keys * d_v; at++) {
-        const size_t j = at / d_v, from = j * d_k + at % d_v;
-        const bool fresh = j >= head->cached;
-        const double common = fresh ? p->k_common[j] * fabs(head->v[at]) : 0;
-        p->v.worst[at] = p->k.worst[from];
-        p->v.drawn[at] = rotated && fresh ? p->k.worst[from] : p->k.drawn[from] + common;
+    for (size_t j = 0; j < head->keys; j++) {
+        memcpy(p->v + j * d_v, p->k + j * d_k, d_v * sizeof *p->v);
         p->v_open[j] = p->k_open[j];
     }
 }
@@ -1001,21 +768,17 @@ static void gate_errors(struct propagation *p, const struct reference_head *head
                                     .d = width, .operand = &p->x, .tensor = TENSOR_W_GATE,
                                     .moved = moved_projection(p, p->moved[0], head->w_gate, TENSOR_W_GATE, in, width,
                                                               head->i, (size_t)p->layer->h)};
-    projection_error(p, p->gates, p->gate_size, head->gates, &gate, 1, 2, false);
+    projection_error(p, p->gates, p->gate_size, &gate, 1, 2, false);
     for (size_t at = 0; at < rows * d_v; at++) {
         const size_t from = width == d_v ? at : at / d_v;
         const double a = head->gates[from], share = isnan(a) ? 0 : 1 / (1 + exp(-a)), z = fabs(head->bare_z[at]);
-        const bool any = z != 0 || p->z.worst[at] != 0; /* else it is 0, whatever its gate */
+        const bool any = z != 0 || p->z[at] != 0; /* else it is 0, whatever its gate */
         const bool open = any && (overflows(p->gate_size + from, reach, 1) ||
                                   (p->x.open != NULL && p->x.open[at / d_v]));
         const double rounded = share * (1 - share) * 2 * U * fabs(a); /* the exponential's argument */
-        const double off = open ? 1 : fmin(1, sigmoid_share_error(share, p->gates.worst[from]) + rounded);
-        const double moved = fmin(off, sigmoid_share_error(share, fmin(p->gates.drawn[from],
-                                                                       p->shared * p->gates.worst[from])) + rounded);
-        const double last = U * share * (z + p->z.worst[at]) + p->omega + p->phi;
-        p->z.worst[at] = p->z.worst[at] * fmin(1, share + off) + z * off + last;
-        p->z.drawn[at] = open ? INFINITY : sqrt(square(p->z.drawn[at] * fmin(1, share + off)) + square(z * moved)) +
-                                           U * share * z + p->omega + p->phi;
+        const double off = open ? 1 : fmin(1, sigmoid_share_error(share, p->gates[from]) + rounded);
+        const double last = U * share * (z + p->z[at]) + p->omega + p->phi;
+        p->z[at] = p->z[at] * fmin(1, share + off) + z * off + last;
         p->z_open[at] = fmax(p->z_open[at], open);
     }
 }
@@ -1038,16 +801,14 @@ static void observe(void *context, const struct reference *reference, const stru
         round_errors(p, head);
     if (head->new_kv && layer_has_cache(p->layer))
         cache_errors(p, head);
-    if (head->new_kv && layer_stores_cache(p->layer))
-        widen_steps(p, head);
     if (head->new_kv && p->layer->shares)
         share_errors(p, head);
     if (head->new_kv)
         round_value_errors(p, head);
     if (head->exact_q != NULL)
-        score_row_errors(p, p->q, head->exact_q, head->q, rows, c, p->q_common, p->q_open);
+        score_row_errors(p, p->q, head->exact_q, head->q, rows, c, p->q_open);
     if (head->exact_q != NULL && head->new_kv)
-        score_row_errors(p, p->k, head->exact_k, head->k, head->keys, 1, p->k_common, p->k_open);
+        score_row_errors(p, p->k, head->exact_k, head->k, head->keys, 1, p->k_open);
     propagation_scores(p, head, rows, c);
     if (head->bare_z != NULL) {
         struct reference_head bare = *head;
@@ -1058,7 +819,7 @@ static void observe(void *context, const struct reference *reference, const stru
         propagation_attention(p, reference, head);
     }
     if (head->latent != NULL) {
-        const struct pair z = p->z;
+        double *const z = p->z;
         double *const open = p->z_open;
         struct reference_head merged = *head;
         latent_sum_errors(p, reference, head);
@@ -1091,7 +852,6 @@ static void block_tail_errors(const struct propagation *p, const struct referenc
         memset(e.open, 0, chunk.rows);
         for (size_t at = 0; at < chunk.rows * d; at++) {
             e.worst[at] = b->y_worst[first * d + at];
-            e.drawn[at] = b->y_drawn[first * d + at];
             e.open[at / d] |= b->y_open[first * d + at] != 0;
             most[at / d] = fmax(most[at / d], b->y_open[first * d + at]);
         }
@@ -1099,10 +859,9 @@ static void block_tail_errors(const struct propagation *p, const struct referenc
         block_errors(&chunk, p->plain, p->in, &rounding, &e);
         for (size_t at = 0; at < chunk.rows * d; at++) {
             b->y_worst[first * d + at] = e.worst[at];
-            b->y_drawn[first * d + at] = e.drawn[at];
             b->y_open[first * d + at] = e.open[at / d];
             if (isinf(most[at / d]))
-                promise_nothing(b->y_worst, b->y_drawn, b->y_open, first * d + at);
+                promise_nothing(b->y_worst, b->y_open, first * d + at);
         }
     }
     pool_free(&pool);
@@ -1113,9 +872,8 @@ static void clear_errors(const struct propagation *p, const struct reference *re
 {
     const struct layer *layer = p->plain;
     const struct bounds *b = p->bounds;
-    double *const of_y[] = {b->y_worst, b->y_drawn, b->y_open};
-    double *const of_lse[] = {b->lse_worst, b->lse_drawn, b->lse_open};
-    double *const of_attn[] = {b->attn_worst, b->attn_drawn, b->attn_open};
+    double *const of_y[] = {b->y_worst, b->y_open}, *const of_lse[] = {b->lse_worst, b->lse_open};
+    double *const of_attn[] = {b->attn_worst, b->attn_open};
     for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++) {
         reference_clear_padding(layer, p->in, &reference->y_rows, 1, (size_t)layer->d_out, of_y[i]);
         if (reference->attn != NULL) /* else there are none, but no NULL */
@@ -1133,7 +891,6 @@ static void state_errors(struct propagation *p, struct reference *reference)
     for (int part = 0; part < inputs_compared(p->plain); part++) {
         const size_t count = inputs_count(p->plain, p->in, inputs_cache_of(p->plain, part));
         p->bounds->cache[part].worst = pool_doubles(p->lasting, count);
-        p->bounds->cache[part].drawn = pool_doubles(p->lasting, count);
         p->bounds->cache[part].open = pool_doubles(p->lasting, count);
     }
     recurrent_compute(reference, p->bounds, p->plain, p->in, &rounding);
@@ -1147,27 +904,19 @@ static void finish(struct propagation *p, const struct reference *reference)
     const struct layer *layer = p->layer;
     const size_t d_out = (size_t)layer->d_out, count = p->in->batch * reference->y_rows.count * d_out;
     const size_t length = merge_length(layer);
-    const double worst = merge_gamma(p), root = sqrt((double)length);
+    const double worst = merge_gamma(p);
     const double taps = layer->w_o == W_O_CONV ? (double)layer->conv_width : 1;
     const double denormal = (double)(length + 1) * p->omega + taps * p->heads.small;
-    const double walk = LAMBDA * U * block_more_spread(p->plain);
     const float *b_o = inputs_floats(p->in, TENSOR_B_O);
     for (size_t at = 0; at < count; at++) {
         const double bias = b_o != NULL ? fabs((double)b_o[at % d_out]) : 0, size = p->y_size[at] + bias;
-        double *y_worst = &p->bounds->y_worst[at], *y_drawn = &p->bounds->y_drawn[at];
-        if (p->heads.scale != NULL) /* one for all columns: y moves as a whole */
-            p->y_squares[at] += square(p->heads.scale[at / d_out] * (fabs(reference_attention(reference)[at]) + bias));
-        *y_drawn = sqrt(p->y_squares[at]);
-        if (layer->w_o != W_O_NONE) {
+        double *y_worst = &p->bounds->y_worst[at];
+        if (layer->w_o != W_O_NONE)
             *y_worst += worst * bias + denormal;
-            *y_drawn += walk * (size + root * fabs(reference_attention(reference)[at])) + denormal;
-        }
         if (p->in->packed != NULL && layer->qk_norm == NORM_RMS_ALL)
             *y_worst = INFINITY;
         if (!((size + *y_worst) * inputs_spread(p->in, TENSOR_W_O) <= FLT_MAX))
             p->bounds->y_open[at] = fmax(p->bounds->y_open[at], 1);
-        if (p->bounds->y_open[at] != 0)
-            *y_drawn = INFINITY;
     }
     if (layer_has_block(layer))
         block_tail_errors(p, reference);
@@ -1175,17 +924,14 @@ static void finish(struct propagation *p, const struct reference *reference)
 
 /* Numbers that a kernel rounds once to tensor_type or cache_type become the rounded ones, and errors the distance to
  * other possible results. Numbers that may become infinite have no bound. */
-static void round_numbers(enum tensor_element type, double *numbers, double *worst, double *drawn, double *open,
-                          size_t count)
+static void round_numbers(enum tensor_element type, double *numbers, double *worst, double *open, size_t count)
 {
     for (size_t at = 0; at < count; at++) {
         const double seen = worst[at] != 0 ? DBL_MIN : 0; /* 0 is of hidden keys alone */
         const bool finite = isfinite(numbers[at]);
-        stored_row_error(type, &numbers[at], &drawn[at], &drawn[at], 1);
         stored_row_error(type, &numbers[at], &worst[at], &worst[at], 1);
         stored_row(type, &numbers[at], &numbers[at], 1);
         worst[at] = fmax(worst[at], seen);
-        drawn[at] = fmax(drawn[at], seen);
         if (finite && !isfinite(worst[at]))
             open[at] = INFINITY;
     }
@@ -1198,14 +944,14 @@ static void round_outputs(const struct propagation *p, const struct reference *r
     const size_t y = p->in->batch * reference->y_rows.count * (size_t)layer->d_out;
     const size_t attn = p->in->batch * (size_t)layer->h * reference->z_rows.count * inputs_columns(layer, p->in);
     for (int part = 0; layer_rounds_states(layer) && part < inputs_compared(layer); part++)
-        round_numbers(layer->cache_type, reference->cache[part], b->cache[part].worst, b->cache[part].drawn,
-                      b->cache[part].open, inputs_count(layer, p->in, inputs_cache_of(layer, part)));
+        round_numbers(layer->cache_type, reference->cache[part], b->cache[part].worst, b->cache[part].open,
+                      inputs_count(layer, p->in, inputs_cache_of(layer, part)));
     if (!layer_types_tensors(layer))
         return;
     if (b->y_worst != NULL)
-        round_numbers(layer->tensor_type, reference->y, b->y_worst, b->y_drawn, b->y_open, y);
+        round_numbers(layer->tensor_type, reference->y, b->y_worst, b->y_open, y);
     if (reference->attn != NULL && b->attn_worst != NULL)
-        round_numbers(layer->tensor_type, reference->attn, b->attn_worst, b->attn_drawn, b->attn_open, attn);
+        round_numbers(layer->tensor_type, reference->attn, b->attn_worst, b->attn_open, attn);
 }
 
 /* Whether the calling thread computes with FTZ, or FZ on Arm. */
@@ -1223,7 +969,6 @@ static void compute(struct reference *reference, struct bounds *bounds, const st
     const bool flushes = flushes_to_zero() || layer->precision == PRECISION_BF16; /* as dot products of bf16 do */
     struct inputs in;
     struct propagation p = {.plain = layer, .folds = folds, .in = &in, .bounds = bounds, .lasting = &reference->memory,
-                            .shared = layer_rounds(layer) ? LAMBDA : 1,
                             .omega = flushes ? 3 * (double)FLT_MIN : 0x1p-149, .phi = flushes ? FLT_MIN : 0};
     fenv_t callers;
     *bounds = (struct bounds){0};

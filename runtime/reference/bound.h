@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far a kernel in f32 may be from the reference, element by element: two gates, derived in bound.c.
+/* How far a kernel in f32 may be from the reference, element by element and for any data: derived in bound.c.
  *
  * Left out on purpose: plans that compute something else than the equations with their weights plain or folded.
  */
@@ -10,10 +10,9 @@
 
 /* Shapes as in struct reference, in whose memory they lie. NaN means infinity: nothing is promised for that element. */
 struct bounds {
-    double *y_worst, *attn_worst, *lse_worst; /* sound for any data: gamma_K everywhere */
-    double *y_drawn, *attn_drawn, *lse_drawn; /* for random data: rounding errors add up like a random walk */
+    double *y_worst, *attn_worst, *lse_worst;
     struct {
-        double *worst, *drawn, *open;
+        double *worst, *open;
     } cache[2]; /* of the keys and values that the call puts into a cache */
     /* not 0 where f32 may overflow on the way: the kernel is non-finite, or within *_worst. Infinite where f32 may see
      * other keys than the reference, or find a number where the reference has none: nothing is promised, whatever the
@@ -27,7 +26,7 @@ struct bounds {
 void bounds_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                     const struct inputs *inputs, struct folds folds, bool sample);
 /* The same around the given weights, if packing rounds them: the reference uses the given ones, and the bounds include
- * the rounding. There is no statistical gate, and no bound after qk_norm = rms_all. */
+ * the rounding. There is no bound after qk_norm = rms_all. */
 void bounds_compute_given(struct reference *reference, struct bounds *bounds, const struct layer *layer,
                           const struct inputs *inputs, bool sample);
 

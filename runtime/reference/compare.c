@@ -33,38 +33,35 @@ static double larger(double a, double b)
 
 /* The bounds of one element. */
 struct bound {
-    double worst, drawn, open;
+    double worst, open;
 };
 
 /* One element whose reference is finite, or for which nothing is promised */
-static bool within(struct comparison *c, double expected, double actual, struct bound bound, unsigned gates)
+static bool within(struct comparison *c, double expected, double actual, struct bound bound)
 {
-    const double worst = bound.worst, drawn = bound.drawn;
-    if (!isfinite(worst) || (bound.open != 0 && !isfinite(actual))) {
+    if (!isfinite(bound.worst) || (bound.open != 0 && !isfinite(actual))) {
         c->unbounded++;
         return true;
     }
-    const double error = fabs(actual - expected), worst_ratio = ratio_of(error, worst);
-    const double drawn_ratio = ratio_of(error, fmin(worst, drawn)); /* for a few roundings the worst case is smaller */
+    const double error = fabs(actual - expected), ratio = ratio_of(error, bound.worst);
     c->largest = larger(c->largest, fabs(expected));
     c->error = larger(c->error, error);
-    if (isfinite(drawn)) {
-        c->gated++;
-        c->gated_error = larger(c->gated_error, error);
+    if (bound.worst < fabs(expected)) {
+        c->known++;
+        c->known_error = larger(c->known_error, error);
     }
-    c->worst_ratio = larger(c->worst_ratio, worst_ratio);
-    c->drawn_ratio = larger(c->drawn_ratio, drawn_ratio);
-    return (!(gates & GATE_WORST) || worst_ratio <= 1) && (!(gates & GATE_DRAWN) || drawn_ratio <= 1);
+    c->ratio = larger(c->ratio, ratio);
+    return ratio <= 1;
 }
 
 /* One element, finite or not. */
-static bool agrees(struct comparison *c, double expected, double actual, struct bound bound, unsigned gates)
+static bool agrees(struct comparison *c, double expected, double actual, struct bound bound)
 {
-    return isfinite(expected) || bound.open == INFINITY ? within(c, expected, actual, bound, gates) : !isfinite(actual);
+    return isfinite(expected) || bound.open == INFINITY ? within(c, expected, actual, bound) : !isfinite(actual);
 }
 
 void compare_y(struct comparison *c, const struct layer *layer, const struct inputs *in,
-               const struct reference *reference, const struct bounds *bounds, const void *y, unsigned gates)
+               const struct reference *reference, const struct bounds *bounds, const void *y)
 {
     const size_t d_out = (size_t)layer->d_out, rows = reference->y_rows.count;
     for (size_t b = 0; rows > 0 && b < in->batch; b++)
@@ -74,9 +71,9 @@ void compare_y(struct comparison *c, const struct layer *layer, const struct inp
                 const double expected = reference->y[at];
                 const double actual = element_number(layer->tensor_type, y, inputs_y_at(layer, in, b, t, column));
                 const size_t index[4] = {b, t, column};
-                const struct bound bound = {bounds->y_worst[at], bounds->y_drawn[at], bounds->y_open[at]};
+                const struct bound bound = {bounds->y_worst[at], bounds->y_open[at]};
                 c->elements++;
-                if (!agrees(c, expected, actual, bound, gates))
+                if (!agrees(c, expected, actual, bound))
                     miss(c, TENSOR_Y, index, expected, actual);
             }
 }
@@ -116,7 +113,7 @@ static double number_of(const struct row *row, size_t j)
 /* One row of attn, whose bounds begin at `at`. If the reference's row is non-finite, some element of the kernel's must
  * be too; hidden elements are then 0 or non-finite, and others may be anything. */
 static void compare_weights(struct comparison *c, const double *expected, const struct row *row,
-                            const struct bounds *bounds, size_t at, size_t m, size_t index[4], unsigned gates)
+                            const struct bounds *bounds, size_t at, size_t m, size_t index[4])
 {
     bool finite = true, actual_finite = true;
     for (size_t j = 0; j < m; j++) {
@@ -125,9 +122,9 @@ static void compare_weights(struct comparison *c, const double *expected, const 
     }
     for (size_t j = 0; j < m; j++) {
         const double actual = number_of(row, j);
-        const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_drawn[at + j], bounds->attn_open[at + j]};
+        const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_open[at + j]};
         const bool hidden = expected[j] == 0 && bound.worst == 0;
-        bool good = finite || bound.open == INFINITY ? within(c, expected[j], actual, bound, gates)
+        bool good = finite || bound.open == INFINITY ? within(c, expected[j], actual, bound)
                     : !hidden || actual == 0 || !isfinite(actual);
         c->elements++;
         index[3] = j;
@@ -139,17 +136,17 @@ static void compare_weights(struct comparison *c, const double *expected, const 
 /* One row of scores. Hidden keys have no bound; only biased ones have a definite value. */
 static void compare_scores(struct comparison *c, const struct layer *layer, const struct inputs *in,
                            const double *expected, const struct row *row, const struct bounds *bounds, size_t at,
-                           size_t index[4], unsigned gates)
+                           size_t index[4])
 {
     for (size_t j = 0; j < inputs_columns(layer, in); j++) {
-        const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_drawn[at + j], bounds->attn_open[at + j]};
+        const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_open[at + j]};
         const bool seen = bound.worst != 0; /* NaN too */
         const double actual = number_of(row, j);
         bool good = layer->scores != SCORES_BIASED || actual == -INFINITY;
         if (layer->pad_skipped && index[2] >= inputs_keys(in, index[0]))
             good = actual == 0;
         else if (seen)
-            good = agrees(c, expected[j], actual, bound, gates);
+            good = agrees(c, expected[j], actual, bound);
         c->elements++;
         index[3] = j;
         if (!good)
@@ -158,7 +155,7 @@ static void compare_scores(struct comparison *c, const struct layer *layer, cons
 }
 
 void compare_attn(struct comparison *c, const struct layer *layer, const struct inputs *in,
-                  const struct reference *reference, const struct bounds *bounds, const void *attn, unsigned gates)
+                  const struct reference *reference, const struct bounds *bounds, const void *attn)
 {
     const size_t m = inputs_columns(layer, in), rows = reference->z_rows.count, heads = in->batch * (size_t)layer->h;
     for (size_t head = 0; rows > 0 && head < heads; head++)
@@ -167,14 +164,14 @@ void compare_attn(struct comparison *c, const struct layer *layer, const struct 
             size_t index[4] = {head / (size_t)layer->h, head % (size_t)layer->h, t, 0};
             const struct row row = {layer->tensor_type, attn, (head * in->n + t) * m};
             if (layer->scores > SCORES_WEIGHTS)
-                compare_scores(c, layer, in, reference->attn + at, &row, bounds, at, index, gates);
+                compare_scores(c, layer, in, reference->attn + at, &row, bounds, at, index);
             else
-                compare_weights(c, reference->attn + at, &row, bounds, at, m, index, gates);
+                compare_weights(c, reference->attn + at, &row, bounds, at, m, index);
         }
 }
 
 void compare_lse(struct comparison *c, const struct layer *layer, const struct inputs *in,
-                 const struct reference *reference, const struct bounds *bounds, const float *lse, unsigned gates)
+                 const struct reference *reference, const struct bounds *bounds, const float *lse)
 {
     const size_t rows = reference->z_rows.count, heads = in->batch * (size_t)layer->h;
     for (size_t head = 0; rows > 0 && head < heads; head++)
@@ -182,10 +179,10 @@ void compare_lse(struct comparison *c, const struct layer *layer, const struct i
             const size_t t = reference->z_rows.row[r], at = head * rows + r;
             const size_t index[4] = {head / (size_t)layer->h, head % (size_t)layer->h, t};
             const double expected = reference->lse[at], actual = (double)lse[head * in->n + t];
-            const struct bound bound = {bounds->lse_worst[at], bounds->lse_drawn[at], bounds->lse_open[at]};
+            const struct bound bound = {bounds->lse_worst[at], bounds->lse_open[at]};
             c->elements++;
             if (expected == -INFINITY && bound.open != INFINITY ? actual != expected
-                                                                : !agrees(c, expected, actual, bound, gates))
+                                                                : !agrees(c, expected, actual, bound))
                 miss(c, TENSOR_LSE, index, expected, actual);
         }
 }
@@ -224,7 +221,7 @@ static bool row_is_right(const struct layer *layer, const struct inputs *in, boo
 /* States of a recurrent layer, or of its convolution, as the call left them */
 static void compare_states(struct comparison *c, const struct layer *layer, const struct inputs *in,
                            const struct reference *reference, const struct bounds *bounds, int part,
-                           const void *after, unsigned gates)
+                           const void *after)
 {
     const enum layer_tensor tensor = inputs_cache_of(layer, part);
     int64_t shape[4];
@@ -234,17 +231,16 @@ static void compare_states(struct comparison *c, const struct layer *layer, cons
         for (int axis = axes - 1; axis >= 0; axis--, rest /= (size_t)shape[axis + 1])
             index[axis] = rest % (size_t)shape[axis];
         const double expected = reference->cache[part][at], actual = element_number(layer->cache_type, after, at);
-        const struct bound bound = {bounds->cache[part].worst[at], bounds->cache[part].drawn[at],
-                                    bounds->cache[part].open[at]};
+        const struct bound bound = {bounds->cache[part].worst[at], bounds->cache[part].open[at]};
         c->elements++;
-        if (!agrees(c, expected, actual, bound, gates))
+        if (!agrees(c, expected, actual, bound))
             miss(c, tensor, index, expected, actual);
     }
 }
 
 void compare_cache(struct comparison *c, const struct layer *layer, const struct inputs *in,
                    const struct reference *reference, const struct bounds *bounds, bool values,
-                   const void *const after[CACHE_PARTS], unsigned gates)
+                   const void *const after[CACHE_PARTS])
 {
     const enum layer_tensor tensor = inputs_cache_of(layer, values);
     const size_t count = inputs_count(layer, in, tensor), d = inputs_cache_width(layer, values);
@@ -253,7 +249,7 @@ void compare_cache(struct comparison *c, const struct layer *layer, const struct
     const size_t of_head = (size_t)(layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len);
     const void *before[CACHE_PARTS];
     if (layer_keeps_states(layer)) {
-        compare_states(c, layer, in, reference, bounds, values, after[values], gates);
+        compare_states(c, layer, in, reference, bounds, values, after[values]);
         return;
     }
     inputs_caches(layer, in, before);
@@ -272,9 +268,8 @@ void compare_cache(struct comparison *c, const struct layer *layer, const struct
             const size_t place = (from - 1) * d + at % d;
             const double expected = reference->cache[values][place];
             const double actual = inputs_cached_number(layer, after, values, at);
-            const struct bound bound = {bounds->cache[values].worst[place], bounds->cache[values].drawn[place],
-                                        bounds->cache[values].open[place]};
-            good = agrees(c, expected, actual, bound, gates) &&
+            const struct bound bound = {bounds->cache[values].worst[place], bounds->cache[values].open[place]};
+            good = agrees(c, expected, actual, bound) &&
                    (at % d > 0 || row_is_right(layer, in, values, after, row, from - 1));
         }
         c->elements++;
@@ -296,7 +291,7 @@ void compare_print_unbounded(const struct comparison *c, enum layer_tensor tenso
 
 double compare_shown_error(const struct comparison *c)
 {
-    return c->gated > 0 ? c->gated_error : c->error;
+    return c->known > 0 ? c->known_error : c->error;
 }
 
 void compare_print_miss(const struct comparison *c, FILE *out)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Values and errors of expressions, node by node. Errors are those of the form that kernels compute, in base 2.
  *
- * For each float: its value in double; `worst`, the largest distance of f32 from it; `slope`, its derivative by T, the
- * score so far; `squares`, the sum of the squared roundings on the way to it. Integers, and conditions on them, are
- * exact: floats affect them only through `where`. A comparison of floats that are closer than their errors is
+ * For each float: its value in double; `worst`, the largest distance of f32 from it. Integers, and conditions on them,
+ * are exact: floats affect them only through `where`. A comparison of floats that are closer than their errors is
  * undecided, and `where` may choose either operand.
  */
 #include "expressions.h"
@@ -18,8 +17,6 @@
 #define U BOUND_U
 #define MAX_NODES (8 * EXPRESSION_NODES)
 #define SMALLEST 0x1p-124 /* the largest error of underflow, or of flushing to zero, in one operation */
-#define SQUARED(x) ((x) * (x))
-#define LN_2 0.6931471805599453
 #define LARGE_INTEGER 0x1p24 /* from here on f32 rounds integers */
 
 static struct expression_point point_of(const struct inputs *in, struct expression_pair pair, double s)
@@ -55,7 +52,7 @@ bool expressions_hide(const struct layer *layer, const struct inputs *in, struct
 /* ---- errors ---- */
 
 struct error {
-    double worst, slope, squares;
+    double worst;
     bool unsure; /* of an integer or a condition */
     bool open;   /* f32 may overflow, or leave the numbers, on the way */
 };
@@ -66,23 +63,7 @@ static void round_off(struct error *out, double value)
     if (out->worst == 0 && value == (double)(float)value && isfinite(value))
         return;
     out->worst += U * (fabs(value) + out->worst) + SMALLEST;
-    out->squares += SQUARED(U * value);
     out->open = out->open || !(fabs(value) + out->worst <= FLT_MAX);
-}
-
-static void add_up(struct error *out, const struct error *a, const struct error *b, double of_a, double of_b)
-{
-    out->worst = fabs(of_a) * a->worst + fabs(of_b) * b->worst;
-    out->slope = of_a * a->slope + of_b * b->slope;
-    out->squares = SQUARED(of_a) * a->squares + SQUARED(of_b) * b->squares;
-}
-
-/* Error of a function with this slope at its operand; `steepest`: within reach */
-static void pass_on(struct error *out, const struct error *a, double slope, double steepest)
-{
-    out->worst = fabs(steepest) * a->worst;
-    out->slope = slope * a->slope;
-    out->squares = SQUARED(slope) * a->squares;
 }
 
 /* An infinity that f32 has as well, from an infinite constant or a division by an exact 0: its error is 0. */
@@ -90,13 +71,14 @@ static bool stays_infinite(struct error *out, double value, bool sure)
 {
     if (!isinf(value) || !sure)
         return false;
-    out->worst = out->slope = out->squares = 0;
+    out->worst = 0;
     return true;
 }
 
-static void add(struct error *out, const struct error *a, const struct error *b, double value, double of_b)
+/* A sum or a difference */
+static void add(struct error *out, const struct error *a, const struct error *b, double value)
 {
-    add_up(out, a, b, 1, of_b);
+    out->worst = a->worst + b->worst;
     if (!stays_infinite(out, value, out->worst < INFINITY && !out->open))
         round_off(out, value);
 }
@@ -105,8 +87,7 @@ static void multiply(struct error *out, const struct error *a, const struct erro
 {
     if ((isinf(x) || isinf(y)) && stays_infinite(out, x * y, fabs(x) > a->worst && fabs(y) > b->worst && !out->open))
         return;
-    add_up(out, a, b, y, x);
-    out->worst += a->worst * b->worst;
+    out->worst = fabs(y) * a->worst + fabs(x) * b->worst + a->worst * b->worst;
     round_off(out, x * y);
 }
 
@@ -115,63 +96,34 @@ static void divide(struct error *out, const struct error *a, const struct error 
     const double quotient = x / y, least = fabs(y) - b->worst;
     if (y == 0 && stays_infinite(out, quotient, b->worst == 0 && fabs(x) > a->worst && !out->open))
         return;
-    add_up(out, a, b, 1 / y, -quotient / y);
     out->worst = least > 0 ? (a->worst + fabs(quotient) * b->worst) / least : INFINITY;
     out->open = out->open || !(least > 0);
     round_off(out, quotient);
 }
 
-/* Factor on the squares of T's statistical errors. If f32 may find another slope, the difference of both is an error of
- * its own: a steeper slope alone might be cancelled later, as in min(2.0, abs(s)) + s. */
-static double squares_of(const struct term_error *score)
-{
-    return score->squares + SQUARED(BOUND_LAMBDA * U * score->rounded);
-}
-
 /* The larger or the smaller operand; either one, if they are closer than their errors */
-static void choose(struct error *out, const struct error *a, const struct error *b, bool first, double distance,
-                   const struct term_error *score)
+static void choose(struct error *out, const struct error *a, const struct error *b, bool first, double distance)
 {
-    const struct error *chosen = first ? a : b, *other = first ? b : a;
-    out->worst = chosen->worst;
-    out->slope = chosen->slope;
-    out->squares = chosen->squares;
-    if (distance > a->worst + b->worst)
-        return;
-    out->worst = fmax(a->worst, b->worst);
-    out->squares = fmax(a->squares, b->squares);
-    if (other->slope != chosen->slope)
-        out->squares += SQUARED(other->slope - chosen->slope) * squares_of(score);
-}
-
-static void absolute(struct error *out, const struct error *a, double x, const struct term_error *score)
-{
-    pass_on(out, a, x < 0 ? -1 : 1, 1);
-    if (fabs(x) <= a->worst && a->slope != 0)
-        out->squares += SQUARED(2 * a->slope) * squares_of(score);
+    out->worst = distance > a->worst + b->worst ? (first ? a : b)->worst : fmax(a->worst, b->worst);
 }
 
 static void power(struct error *out, const struct error *a, double x)
 {
     const double value = exp2(x), steepest = exp2(a->worst);
-    pass_on(out, a, LN_2 * value, 0);
     out->worst = value * (steepest - 1) + BOUND_EXP2 * value * steepest + SMALLEST;
-    out->squares += SQUARED(BOUND_EXP2 * value);
     round_off(out, value);
 }
 
 static void hyperbolic_tangent(struct error *out, const struct error *a, double x)
 {
     const double nearest = fmax(0, fabs(x) - a->worst), steepest = 1 / (cosh(nearest) * cosh(nearest)), value = tanh(x);
-    pass_on(out, a, 1 / (cosh(x) * cosh(x)), steepest);
-    out->worst = fmin(out->worst, 2) + BOUND_TANH * fmin(1, fabs(value) + out->worst);
-    out->squares += SQUARED(BOUND_TANH * value);
+    const double carried = steepest * a->worst;
+    out->worst = fmin(carried, 2) + BOUND_TANH * fmin(1, fabs(value) + carried);
 }
 
 static void square_root(struct error *out, const struct error *a, double x)
 {
     const double value = sqrt(x), least = sqrt(fmax(0, x - a->worst));
-    pass_on(out, a, x > 0 ? 0.5 / value : a->slope != 0 ? INFINITY : 0, 0);
     out->worst = a->worst > 0 ? a->worst / (value + least) : 0;
     out->open = out->open || x < a->worst;
     round_off(out, value);
@@ -183,10 +135,8 @@ static void logarithm(struct error *out, const struct error *a, double x)
     const double value = log(x), least = x - a->worst;
     if (x == 0 && a->worst == 0 && stays_infinite(out, value, !out->open))
         return;
-    pass_on(out, a, 1 / x, 0);
     out->worst = least > 0 ? log(x / least) : INFINITY;
     out->worst += BOUND_LN * (fabs(value) + out->worst);
-    out->squares += SQUARED(BOUND_LN * value);
     out->open = out->open || !(least > FLT_MIN || x + a->worst < 0);
 }
 
@@ -196,7 +146,6 @@ static void round_down(struct error *out, const struct error *a, double x)
     const double value = floor(x), jump = fmax(floor(x + a->worst) - value, value - floor(x - a->worst));
     out->worst = jump > 0 ? jump : 0;
     out->unsure = jump > 0;
-    out->squares = SQUARED(out->worst);
     if (isinf(a->worst) || isnan(jump))
         out->worst = isinf(x) && a->worst == 0 ? 0 : INFINITY;
 }
@@ -216,7 +165,6 @@ static void choose_where(struct error *out, const struct error *condition, const
         return;
     out->unsure = true;
     out->worst = fabs(x - y) + fmax(a->worst, b->worst);
-    out->squares += SQUARED(x - y);
     out->open = out->open || x == INFINITY || y == INFINITY || isnan(x) || isnan(y); /* (-infinity hides instead) */
 }
 
@@ -240,27 +188,25 @@ static void exact(const struct expression_node *n, struct error *out, const stru
 static double as_held(double number) { return (double)(float)fmax(-FLT_MAX, fmin(number, FLT_MAX)); }
 
 static void of_float(const struct expression_node *n, struct error *out, const struct error *of[3],
-                     const union expression_value *values, const struct term_error *score)
+                     const union expression_value *values, double score_error)
 {
     const double x = values[n->a].number, y = values[n->b].number;
     switch (n->op) {
-    case NODE_CONSTANT: out->worst = isinf(n->number) ? 0 : fabs(n->number - as_held(n->number));
-        out->squares = SQUARED(out->worst); break;
-    case NODE_S: out->worst = score->worst, out->slope = 1; break;
+    case NODE_CONSTANT: out->worst = isinf(n->number) ? 0 : fabs(n->number - as_held(n->number)); break;
+    case NODE_S: out->worst = score_error; break;
     case NODE_TABLE: out->worst = of[0]->unsure ? INFINITY : 0; break;
     case NODE_FLOAT:
         out->worst = of[0]->unsure ? INFINITY : 0;
         if (llabs(values[n->a].integer) > (int64_t)LARGE_INTEGER)
             round_off(out, (double)values[n->a].integer);
         break;
-    case NODE_ADD: add(out, of[0], of[1], x + y, 1); break;
-    case NODE_SUB: add(out, of[0], of[1], x - y, -1); break;
+    case NODE_ADD: add(out, of[0], of[1], x + y); break;
+    case NODE_SUB: add(out, of[0], of[1], x - y); break;
     case NODE_MUL: multiply(out, of[0], of[1], x, y); break;
     case NODE_DIV: divide(out, of[0], of[1], x, y); break;
-    case NODE_NEG: pass_on(out, of[0], -1, 1); break;
-    case NODE_ABS: absolute(out, of[0], x, score); break;
-    case NODE_MIN: choose(out, of[0], of[1], x < y, fabs(x - y), score); break;
-    case NODE_MAX: choose(out, of[0], of[1], x > y, fabs(x - y), score); break;
+    case NODE_NEG: case NODE_ABS: out->worst = of[0]->worst; break;
+    case NODE_MIN: choose(out, of[0], of[1], x < y, fabs(x - y)); break;
+    case NODE_MAX: choose(out, of[0], of[1], x > y, fabs(x - y)); break;
     case NODE_EXP2: power(out, of[0], x); break;
     case NODE_TANH: hyperbolic_tangent(out, of[0], x); break;
     case NODE_SQRT: square_root(out, of[0], x); break;
@@ -274,8 +220,7 @@ static void of_float(const struct expression_node *n, struct error *out, const s
 }
 
 /* The root's error; `values` of all nodes. */
-static struct error error_of(const struct expression *e, const union expression_value *values,
-                             const struct term_error *score)
+static struct error error_of(const struct expression *e, const union expression_value *values, double score_error)
 {
     struct error errors[MAX_NODES]; /* each is set before a later node reads it; clearing all took most of the time */
     for (int i = 0; i < e->count; i++) {
@@ -286,7 +231,7 @@ static struct error error_of(const struct expression *e, const union expression_
         for (int k = 0; k < operands && k < 3; k++) /* if f32 may have -infinity, the result may be anything */
             out.open = out.open || of[k]->open || (n->op != NODE_WHERE && of[k]->worst == INFINITY);
         if (n->type == EXPRESSION_FLOAT)
-            of_float(n, &out, of, values, score);
+            of_float(n, &out, of, values, score_error);
         else if (n->op >= NODE_EQ && n->op <= NODE_LE && e->nodes[n->a].type == EXPRESSION_FLOAT)
             out.unsure = compare_unsure(of[0], of[1], values[n->a].number, values[n->b].number);
         else
@@ -301,7 +246,6 @@ static struct error error_of(const struct expression *e, const union expression_
 bool expressions_visible(const struct layer *layer, const struct inputs *in, struct expression_pair pair, bool *unsure)
 {
     const struct expression *e = layer->visible_kernel;
-    const struct term_error none = {0};
     union expression_value values[MAX_NODES];
     if (unsure != NULL)
         *unsure = false;
@@ -310,7 +254,7 @@ bool expressions_visible(const struct layer *layer, const struct inputs *in, str
     const struct expression_point at = point_of(in, pair, 0);
     expression_evaluate(e, &at, values);
     if (unsure != NULL)
-        *unsure = error_of(e, values, &none).unsure;
+        *unsure = error_of(e, values, 0).unsure;
     return values[e->root].integer != 0;
 }
 
@@ -323,12 +267,9 @@ void expressions_error(const struct layer *layer, const struct inputs *in, struc
         return;
     const struct expression_point at = point_of(in, pair, score->value);
     expression_evaluate(e, &at, values);
-    const struct error error = error_of(e, values, score);
-    score->squares = SQUARED(error.slope) * squares_of(score) + error.squares;
-    score->slope *= error.slope;
+    const struct error error = error_of(e, values, score->worst);
     score->value = values[e->root].number;
     score->worst = error.worst;
-    score->rounded = 0;
     score->reach = fabs(score->value) + error.worst;
     score->open = score->open || error.open;
 }

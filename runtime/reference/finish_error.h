@@ -14,13 +14,12 @@ struct finish_error {
     const struct finish *of;
     double factor;             /* for queries |scale| log2(e), which packing multiplies into gains; 1 for keys, and
                                 * if the projection contains it already */
-    double omega, phi, lambda; /* as in bound.c */
-    double most;               /* statistical errors over the worst case, at most */
+    double omega, phi;         /* as in bound.c */
     size_t depth;              /* number of products in a sum of the projection */
-    double *worst, *drawn;     /* [rows][d] */
-    const double *all_worst, *all_squares; /* rms_all, [rows][heads][d]: what errors of the projection's input add to
-                                            * its own, and to their squares; NULL: the input is exact */
-    double *common;            /* [rows] a relative error common to all columns of a row, for the statistical gate */
+    double *worst;             /* [rows][row], of which the first d count */
+    size_t row;
+    const double *all_worst;   /* rms_all, [rows][heads][d]: what errors of the projection's input add to its own; NULL:
+                                * the input is exact */
     unsigned char *open;       /* [rows] f32 may overflow on the way */
 };
 void finish_errors(const struct finish_error *e);

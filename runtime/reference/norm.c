@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms of one row, and their rounding. Names are docs/bound_block.md's: u, gamma, omega, phi; e is the worst error of
- * an input, d its statistical one.
+/* Norms of one row, and their rounding. Names are docs/bound_block.md's: u, gamma, omega, phi; e is the error of an
+ * input.
  */
 #include "norm.h"
 
@@ -35,17 +35,12 @@ static double mean_errors(struct norm_divided *to, const struct norm_rounding *e
 {
     const double n = (double)of->count, first = e->of_block ? of->x[0] : 0;
     const double off = e->of_block && of->worst != NULL ? of->worst[0] : 0;
-    double size = 0, errors = 0, walk = 0, exact = 0, one = 0;
+    double size = 0, errors = 0;
     for (size_t c = 0; c < of->count; c++) {
-        const double worst = of->worst != NULL ? of->worst[c] : e->phi, drawn = of->drawn != NULL ? of->drawn[c] : 0;
+        const double worst = of->worst != NULL ? of->worst[c] : e->phi;
         size += fabs(of->x[c] - first) + worst + off;
-        exact += fabs(of->x[c] - first);
         errors += worst;
-        walk += square(drawn);
-        one += sqrt(2) * drawn / e->lambda; /* in addition to that of the divisor, which has the same source */
     }
-    walk = e->together ? fmax(walk, square(one)) : walk;
-    to->middle_drawn = sqrt(walk + square(e->lambda * U * (exact + sqrt(n) * n * fabs(to->middle - first)))) / n;
     to->middle_worst = (errors + gamma_of(of->count + 3) * size) / n + e->omega;
     to->first = e->of_block ? fabs(first - to->middle) : 0;
     to->first_worst = off;
@@ -58,22 +53,17 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
     const double n = (double)of->count, sum_gamma = gamma_of(of->count + 1);
     const bool centred = norm->kind == NORM_ROW_LAYER, l2 = norm->kind == NORM_ROW_L2;
     struct norm_divided to = {.inverse = 1 / row.divisor, .middle = row.middle};
-    double one = 0, worst = 0, squares = 0, reach = 0, largest = centred ? mean_errors(&to, e, of) : 0;
+    double worst = 0, reach = 0, largest = centred ? mean_errors(&to, e, of) : 0;
     for (size_t c = 0; c < of->count; c++) {
         const double x = fabs(of->x[c] - row.middle), in = of->worst != NULL ? of->worst[c] : e->phi;
-        const double drawn = of->drawn != NULL ? of->drawn[c] : 0;
         const double away = e->of_block && centred ? U * (x + to.first) : 0; /* the first number's */
         const double off = in + to.middle_worst + away + U * (in + to.first_worst) +
                            (centred ? U * (x + in + to.middle_worst) : 0);
         worst += (2 * x + off) * off;
-        squares += square(2 * x) * (square(drawn) + square(away) + (centred ? square(U * x) : 0));
-        one += (centred ? sqrt(2) : 1) * 2 * x * drawn / e->lambda; /* as of the mean */
         reach += square(x + off);
         largest = fmax(largest, x + off);
     }
     worst += sum_gamma * reach + n * (e->omega + 2 * e->phi * largest);
-    squares = (e->together ? fmax(squares, square(one)) : squares) +
-              square(e->lambda * U * (1 + sqrt(n)) * row.squares);
     const bool fits = reach * (1 + sum_gamma) <= FLT_MAX && largest <= FLT_MAX;
     to.lost = e->of_block && !fits ? (e->omega + e->phi) / SMALLER : 0;
     worst += 2 * n * largest * to.lost;
@@ -82,13 +72,11 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
         const double length = sqrt(row.squares), off = fmin(sqrt(worst), worst / length) + 2 * U * length;
         const double relative = fmax(off, U * norm->eps + e->omega) / row.divisor;
         to.worst = relative < 1 ? 1 / (1 - relative) * (1 + 4 * U) - 1 : INFINITY;
-        to.drawn = fmin(sqrt(sqrt(squares)), sqrt(squares) / (2 * length)) / row.divisor + 2 * U;
         to.most = 1;
     } else {
         const double mean = square(row.divisor);
         const double relative = (worst / n + 4 * U * (mean + worst / n) + e->omega) / mean;
         to.worst = relative < 1 ? (1 + 4 * U) / sqrt(1 - relative) - 1 : INFINITY;
-        to.drawn = sqrt(squares) / (2 * n * mean) + 3 * U;
         to.most = e->of_block && centred && of->count == 1 ? 0 : sqrt(n); /* a number less itself is 0 */
     }
     to.most *= 1 + gamma_of(of->count + 8);
@@ -96,7 +84,7 @@ struct norm_divided norm_divide(const struct norm *norm, const struct norm_round
 }
 
 bool norm_error(const struct norm_divided *by, const struct norm_rounding *e, double x, double gain, double shift,
-                bool shares, double *worst, double *drawn)
+                double *worst)
 {
     const double size = fabs(x - by->middle), value = size * by->inverse;
     const double away = by->first > 0 ? U * (size + by->first) : 0;
@@ -106,9 +94,5 @@ bool norm_error(const struct norm_divided *by, const struct norm_rounding *e, do
     const double small = (e->omega + e->phi) * (1 + gain + reach * fmax(1, e->factor)) + (1 + by->inverse) * e->phi;
     const double moved = fmin(off * (1 + by->worst) + value * by->worst, value + by->most);
     *worst = gain * moved + gamma_of(6) * (gain * reach + shift) + small;
-    *drawn = sqrt(square(gain * by->inverse) * (square(*drawn) + square(by->middle_drawn) + square(U * size) +
-                                                square(away) + square(by->lost)) +
-                  (shares ? square(gain * value * by->drawn) : 0) +
-                  square(e->lambda * U * (gain * value + shift))) + small;
     return !(gain * reach + shift <= FLT_MAX) || !(by->inverse * fmax(1, gain) <= FLT_MAX);
 }

@@ -27,27 +27,25 @@ struct norm_row norm_of(const struct norm *norm, const double *x, size_t count);
 /* ---- errors: names are docs/bound_block.md's */
 
 struct norm_rounding {
-    double omega, phi, lambda;
+    double omega, phi;
     double factor; /* factor on gains and shifts: 1, or that of queries */
     bool of_block; /* the kernel subtracts the first number from all others before the mean, and scales a row down
                     * whose squares overflow; otherwise such a row is open */
-    bool together; /* statistical errors of columns may come from one number that was rounded the other way, lambda
-                    * times each */
 };
 
 /* The columns that a norm is taken over, with their errors; NULL: they have none. */
 struct norm_columns {
     const double *x;
-    const double *worst, *drawn;
+    const double *worst;
     size_t count;
 };
 
 /* x / divisor: what all columns of a row share. */
 struct norm_divided {
     double inverse, middle;
-    double middle_worst, middle_drawn; /* of the mean that is subtracted */
+    double middle_worst;   /* error of the mean that is subtracted */
     double first, first_worst; /* distance from it of the number that is subtracted first, and its error; 0: none is */
-    double worst, drawn;   /* relative errors of the inverse */
+    double worst;          /* relative error of the inverse */
     double most;           /* largest |x| inverse that any x and its norm can give */
     double lost;           /* error of underflow in a row that the kernel scales down */
     bool open;             /* f32 may overflow on the way */
@@ -55,10 +53,9 @@ struct norm_divided {
 struct norm_divided norm_divide(const struct norm *norm, const struct norm_rounding *e,
                                 const struct norm_columns *of);
 
-/* Turns one column's errors of x into those of gain (x - middle) inverse + shift; gain and shift are sizes, times the
- * factor. `shares`: `drawn` also contains the error common to all columns, by->drawn of gain (x - middle) inverse.
- * Returns whether f32 may overflow on the way. */
+/* Turns one column's error of x into that of gain (x - middle) inverse + shift; gain and shift are sizes, times the
+ * factor. Returns whether f32 may overflow on the way. */
 bool norm_error(const struct norm_divided *by, const struct norm_rounding *of, double x, double gain, double shift,
-                bool shares, double *worst, double *drawn);
+                double *worst);
 
 #endif

@@ -16,20 +16,12 @@
 struct bounds;
 
 #define U BOUND_U
-#define LAMBDA BOUND_LAMBDA
 #define LOG2_E BOUND_LOG2_E
-
-/* An error in the worst case and in the statistical gate */
-struct pair {
-    double *worst, *drawn;
-};
 
 /* Errors of the rows that a projection reads, if a block norms x first */
 struct operand {
-    double *worst, *squares; /* [rows][columns]; the second for the statistical gate, without what `common` covers */
-    double *drawn;           /* [rows][columns], including common errors */
-    double *common;          /* [rows] relative errors that all columns share */
-    unsigned char *open;     /* [rows] */
+    double *worst;       /* [rows][columns] */
+    unsigned char *open; /* [rows] */
 };
 
 struct propagation {
@@ -40,45 +32,35 @@ struct propagation {
     const struct inputs *in;
     struct bounds *bounds;
     struct pool *lasting, work; /* memory of the bounds; of what follows */
-    double shared;                   /* one number that is rounded the other way shifts all columns, which add up
-                                      * when rotated: the factor by which a statistical error may exceed the worst
-                                      * case before rotation */
     double omega, phi;               /* error of an underflow, and of reading a subnormal operand as 0 */
-    double *y_squares, *y_size;      /* sum e_z^2 W^2, sum |Z||W| + |b| */
+    double *y_size;                  /* sum |Z||W| + |b| */
     double *absolute_a, *absolute_b; /* |operands|, as large as the largest */
-    struct pair q, k, v, z;          /* errors of c Q, K, V, Z */
+    double *q, *k, *v, *z;           /* errors of c Q, K, V, Z */
     double *q_size, *k_size, *v_size;
-    struct pair gates;               /* of x W_gate + b_gate */
-    double *gate_size;
-    double *q_common, *k_common;     /* [rows], [keys]: relative errors that all columns of a row share */
+    double *gates, *gate_size;       /* errors of x W_gate + b_gate */
     double *v_unit, *v_unit_least;   /* [keys]: scale of a value in weighted sums of whole numbers, at most and least */
     double *q_reach;                 /* [rows]: the largest sum over the integers of an i8 cache; else 0 */
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
     struct block_error exact;        /* before rows are rounded, as values that are the input */
     struct operand x, s;             /* of a head's input; NULL: exact, as the source in cross-attention is */
-    struct {
-        double *worst, *squares;     /* [rows][heads d_k] */
-    } all[2];                        /* rms_all: what errors of x add to all heads' columns of queries, of keys; else
-                                      * NULL */
-    /* latent attention: z W_UV; of one product after another errors, sizes and values, and the errors that it reads */
-    struct pair up, stage;
-    double *up_open, *stage_size, *stage_value, *no_bias;
+    double *all[2];                  /* rms_all, [rows][heads d_k]: what errors of x add to all heads' columns of
+                                      * queries, of keys; else NULL */
+    /* latent attention: errors of z W_UV; of one product after another errors, sizes, and errors that it reads */
+    double *up, *up_open, *stage, *stage_size, *no_bias;
     struct operand of_stage;
     double *z_open;                  /* [rows][d_v]: as y_open */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */
-    double *t_size, *t_worst, *t_squares; /* [rows][keys]: sum |cQ||K|, … with errors, squared errors */
+    double *t_size, *t_worst; /* [rows][keys]: sum |cQ||K|, the same with errors */
     double *moved[2]; /* how far packing moves a head's weights */
     struct {
-        struct pair z;         /* [rows][h d_v] of all heads of a sequence, under precision */
-        double *open;          /* [rows][h d_v] */
-        double *scale;         /* [batch][rows] relative error of the scale of a row that W_O reads */
-        double small;          /* error in y of products of scales that are subnormal */
+        double *z, *open; /* [rows][h d_v] of all heads of a sequence, under precision */
+        double small;     /* error in y of products of scales that are subnormal */
     } heads;
 };
 
-/* sum |cQ||K| of all scores, with errors, and squared errors; c = scale log2(e) */
+/* sum |cQ||K| of all scores, also with errors; c = scale log2(e) */
 void propagation_scores(struct propagation *p, const struct reference_head *head, size_t rows, double c);
 /* attn, lse and z of a head */
 void propagation_attention(struct propagation *p, const struct reference *reference,
@@ -93,9 +75,9 @@ static inline bool overflows(const double *row_size, double factor, size_t d)
     return !fits;
 }
 
-static inline void promise_nothing(double *worst, double *drawn, double *open, size_t at)
+static inline void promise_nothing(double *worst, double *open, size_t at)
 {
-    worst[at] = drawn[at] = open[at] = INFINITY;
+    worst[at] = open[at] = INFINITY;
 }
 
 #endif

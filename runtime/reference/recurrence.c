@@ -14,13 +14,11 @@
 #include "base/memory.h"
 #include "roundoff.h"
 
-/* What a kernel has of a column of S behind a token, and how far that may be off: at most; as a random walk whose steps
- * are roundings; and by what is read, which adds up. Where the token is one of several that go through S at once, what
- * is summed stands on S before all of them: its size; the same by factors of at least 1; the sizes of their u, of their
- * factors' product, and of the largest key, both at least 1. */
+/* What a kernel has of a column of S behind a token, and how far that may be off, at most. Where the token is one of
+ * several that go through S at once, what is summed stands on S before all of them: its size; the same by factors of at
+ * least 1; the sizes of their u, of their factors' product, and of the largest key, both at least 1. */
 struct path {
-    double worst, walk, read;
-    double size, grown, values, factors, keys;
+    double worst, size, grown, values, factors, keys;
 };
 
 /* The column behind a token, whether that went through S by itself or was the last of a chunk; and where it is the
@@ -29,10 +27,10 @@ struct column {
     struct path path[LAYER_STATE_CHUNK + 1];
 };
 
-/* A token and one column. Squares, summed over rows: of roundings at most, as a walk, of what errors of factors make;
+/* A token and one column. Squares, summed over rows: of roundings and what errors of factors make, and of these alone;
  * of decayed rows the sum and the norm, the norm of rows before; the largest row; of v its error, and v - k^T D S */
 struct step {
-    double rows, rows_walk, rows_read, sum, kept, norm, most, given, gap;
+    double rows, rows_read, sum, kept, norm, most, given, gap;
 };
 
 /* One state */
@@ -42,8 +40,7 @@ struct state {
     double *numbers;       /* [d_k][d_v] */
     double *e, *e_error;   /* [d_k] of a token: e^decay of each row; how far a kernel's may be from it */
     const double *k;       /* [d_k] of a token */
-    double *held, *held_size, *held_squares; /* [d_v] k^T D S; of its products the sizes, and the squares */
-    double *held_partial;  /* [d_v] the squares of the sums that lead to it, row by row */
+    double *held, *held_size; /* [d_v] k^T D S; the sizes of its products */
     double *held_moved;    /* [d_v] what errors of decays make of it */
     double *u;             /* [d_v] beta (v - k^T D S), or beta v */
     double *gap_size;      /* [d_v] of what beta multiplies: |v| + held_size */
@@ -75,7 +72,7 @@ static void read_token(struct state *s, size_t t)
     for (size_t i = 0; i < s->d_k; i++) {
         const size_t at = t * of->decay.columns + s->s * columns + i % columns;
         const double g = layer_decays(layer) ? of->decay.value[at] : 0;
-        s->e[i] = exp(g) * (1 + jitter_of(of->jitter, 4 + 2 * fabs(g)));
+        s->e[i] = exp(g);
         s->e_error[i] = !layer_decays(layer) ? 0 /* below f32's normal numbers it may be 0 */
                                              : s->e[i] * (expm1(of->decay.error[at]) + 2 * BOUND_U * fabs(g) +
                                                           BOUND_EXP2) +
@@ -95,24 +92,20 @@ static void correct(struct state *s, size_t t)
 {
     const size_t d_v = s->d_v;
     const bool corrects = layer_corrects(s->of->layer);
-    double *const sums[] = {s->held, s->held_size, s->held_squares, s->held_moved, s->held_partial};
+    double *const sums[] = {s->held, s->held_size, s->held_moved};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
         memset(sums[i], 0, d_v * sizeof *sums[i]);
     for (size_t i = 0; corrects && i < s->d_k; i++)
         for (size_t j = 0; j < d_v; j++) {
             const double product = s->k[i] * s->e[i] * s->numbers[i * d_v + j];
             s->held[j] += product;
-            s->held_partial[j] += square(s->held[j]);
             s->held_size[j] += fabs(product);
-            s->held_squares[j] += square(product);
             s->held_moved[j] += fabs(s->k[i] * s->e_error[i] * s->numbers[i * d_v + j]);
         }
     for (size_t j = 0; j < d_v; j++) {
         const double v = s->of->v.value[t * s->of->v.columns + s->s * d_v + j];
-        const double inexact = fmax(s->held_size[j] / 2, sqrt(s->held_partial[j]));
-        const double held = corrects ? s->held[j] + jitter_of(s->of->jitter, inexact) : 0;
         s->gap_size[j] = fabs(v) + s->held_size[j];
-        s->u[j] = layer_has_beta(s->of->layer) ? s->beta * (v - held) * (1 + jitter_of(s->of->jitter, 2)) : v;
+        s->u[j] = layer_has_beta(s->of->layer) ? s->beta * (v - s->held[j]) : v;
     }
 }
 
@@ -127,7 +120,6 @@ static struct step step_of(const struct state *s, size_t t, size_t j)
         const double added = fabs(s->k[i] * s->u[j]); /* rounded where there is no fused multiply-add */
         const double next = fabs(s->e[i] * number + s->k[i] * s->u[j]);
         a.rows += square(BOUND_U * (kept + added + next) + moved + s->of->phi * (2 + fabs(s->u[j])) + 3 * s->of->omega);
-        a.rows_walk += square(BOUND_U) * (square(kept) + square(added) + square(next));
         a.rows_read += square(moved);
         a.sum += kept;
         kept_squares += square(kept);
@@ -171,22 +163,16 @@ static struct path behind(const struct state *s, const struct step *a, size_t j,
                                    : read + share * (gamma * (held + held_moved) + k * s->moved_most * before->worst +
                                                      3 * BOUND_U * a->gap) +
                                          s->beta_error * k * e * before->worst + small;
-    const double held_walk = single ? d_k * (s->held_squares[j] + square(s->held[j])) : 2 * square(sizes);
-    const double rounded = square(BOUND_U * u);
-    const double u_walk = corrects ? square(beta * BOUND_U) * held_walk + 3 * rounded : rounded;
     const double again = s->moved_most + (single ? 3 * BOUND_U * e : 0);
     const double moves = u + (corrects ? beta * k * e * before->worst : 0); /* what k's error meets */
     p.worst = (carried + again) * before->worst + sqrt(single ? a->rows : a->rows_read) + under + near +
               (k + s->k_error) * moved + s->k_error * moves;
-    p.walk = square(carried) * before->walk + (single ? a->rows_walk : 0) + square(k) * u_walk;
-    p.read = carried * before->read + sqrt(a->rows_read) + under + k * read + s->k_error * u +
-             root * (2 * phi + 3 * omega);
     /* f32 may overflow: in rows, in factors times keys, in sums before their decay, in v - k^T D S and in u */
     const double reach = p.factors * fmax(1, k) * (single ? 1 : p.keys * fmax(1, share)) *
                          fmax(1, fmax(a->norm, single ? 0 : p.grown) + before->worst);
     const double change = fmax(s->gap_size[j] + held, u) + moved;
     if (!(fmax(fmax(a->most, 2 * reach), change) + p.worst <= FLT_MAX))
-        p.worst = p.walk = INFINITY;
+        p.worst = INFINITY;
     return p;
 }
 
@@ -210,8 +196,6 @@ static void carry_errors(struct state *s, size_t t)
         const struct path *const all = &path[last]; /* S behind the whole chunk: its rows are rounded now */
         const double roundings = 2 * (double)s->together + 3;
         path[0].worst = fmax(path[0].worst, all->worst + roundings * BOUND_U * all->size);
-        path[0].walk = fmax(path[0].walk, all->walk + roundings / 3 * square(BOUND_U * all->size));
-        path[0].read = fmax(path[0].read, all->read);
     }
     s->open = last;
 }
@@ -219,10 +203,8 @@ static void carry_errors(struct state *s, size_t t)
 static void update(struct state *s)
 {
     for (size_t i = 0; i < s->d_k; i++)
-        for (size_t j = 0; j < s->d_v; j++) {
-            const double next = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
-            s->numbers[i * s->d_v + j] = next + jitter_of(s->of->jitter, 2 * fabs(next));
-        }
+        for (size_t j = 0; j < s->d_v; j++)
+            s->numbers[i * s->d_v + j] = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
 }
 
 /* Outputs of the query heads of this state for token t, and their errors */
@@ -240,24 +222,22 @@ static void read_state(const struct state *s, size_t t)
             const size_t at = t * of->out.columns + o * s->d_v + j;
             const size_t value = t * of->v.columns + s->s * s->d_v + j;
             const double added = skip * of->v.value[value];
-            double sum = 0, size = 0, squares = 0, column = 0, sums = 0, partial = 0; /* partial: squares of sums */
+            double sum = 0, size = 0, column = 0, sums = 0;
             for (size_t i = 0; i < s->d_k; i++) {
                 const double number = s->numbers[i * s->d_v + j], product = q[i] * number;
                 sum += product;
-                partial += square(sum);
                 size += fabs(product);
-                squares += square(product);
                 column += square(number);
                 sums += fabs(number);
             }
-            of->out.value[at] = scale * (sum + jitter_of(of->jitter, fmax(size / 2, sqrt(partial)))) + added;
+            of->out.value[at] = scale * sum + added;
             if (!of->bounds)
                 continue;
             const double given = of->skip == NULL ? 0 : fabs(skip) * of->v.error[value] +
                                                         of->phi * (fabs(skip) + fabs(of->v.value[value]));
             const double last = (of->skip != NULL ? 4 : 3) * BOUND_U * fabs(scale * sum) + 2 * BOUND_U * fabs(added) +
                                 given;
-            double error = 0, drawn = 0;
+            double error = 0;
             for (size_t way = 0; way <= s->open; way++) { /* by itself, or as one of several tokens */
                 const struct path *const p = &s->error[j].path[way];
                 const double many = way > 0 ? (double)s->together : 0, gamma = gamma_of(s->d_k + 10 + 2 * (size_t)many);
@@ -266,20 +246,14 @@ static void read_state(const struct state *s, size_t t)
                                      (of->phi + of->omega) * (whole + q_norm * p->worst) + of->omega +
                                      many * most * (of->phi * sqrt(d_k) + (2 * d_k + 3) * of->omega) *
                                          (1 + (1 + q_norm) * p->grown + p->values);
-                const double walk = square(q_norm) * p->walk +
-                                    square(BOUND_U) * fmax(d_k * (squares + square(sum)), 2 * square(q_norm * p->size));
                 const double numbers = many * q_norm * p->factors * fmax(p->keys, p->grown);
                 const double worst = q_norm * p->worst * (1 + gamma) + gamma * whole + read;
-                const double walked = BOUND_LAMBDA * sqrt(walk) + q_norm * p->read + read;
                 const double reach = fmax(whole + q_norm * p->worst, numbers);
                 error = fmax(error, fabs(scale) * worst + small + last);
-                drawn = fmax(drawn, fabs(scale) * walked + small + last);
                 if (!(reach * most + fabs(added) + given <= FLT_MAX))
                     error = INFINITY;
             }
             of->out.error[at] = error;
-            if (of->drawn != NULL)
-                of->drawn[at] = fmin(error, drawn);
         }
     }
 }
@@ -293,28 +267,23 @@ static void keep_state(const struct state *s, size_t back)
         return;
     if (back > 0)
         memcpy(s->of->state + first, s->numbers, s->d_k * s->d_v * sizeof *s->numbers);
-    for (size_t at = 0; s->of->bounds && at < s->d_k * s->d_v; at++) {
-        const struct path *const p = &s->error[at % s->d_v].path[0];
-        s->of->state_error[first + at] = p->worst;
-        s->of->state_drawn[first + at] = fmin(p->worst, BOUND_LAMBDA * sqrt(p->walk) + p->read);
-    }
+    for (size_t at = 0; s->of->bounds && at < s->d_k * s->d_v; at++)
+        s->of->state_error[first + at] = s->error[at % s->d_v].path[0].worst;
 }
 
 void recurrence_run(struct recurrence *of)
 {
     const size_t d_k = (size_t)of->layer->d_k, d_v = (size_t)of->layer->d_v;
-    double *const work = memory_get(2 * d_k + 7 * d_v, sizeof *work);
+    double *const work = memory_get(2 * d_k + 5 * d_v, sizeof *work);
     struct column *const error = memory_get(d_v, sizeof *error);
     for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
         struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
                           .together = (size_t)layer_state_chunk(of->layer), .e = work, .e_error = work + d_k,
                           .held = work + 2 * d_k, .error = error};
         s.held_size = s.held + d_v;
-        s.held_squares = s.held_size + d_v;
-        s.held_moved = s.held_squares + d_v;
+        s.held_moved = s.held_size + d_v;
         s.u = s.held_moved + d_v;
         s.gap_size = s.u + d_v;
-        s.held_partial = s.gap_size + d_v;
         for (size_t j = 0; j < d_v; j++) /* a kernel may take subnormal numbers as 0 */
             error[j] = (struct column){.path = {{.worst = sqrt((double)d_k) * of->phi}}};
         keep_state(&s, of->tokens);

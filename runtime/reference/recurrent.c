@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See recurrent.h. The worst case is derived: docs/bound.md, "Around the states". The statistical gate of y is measured
- * there: COPIES go through the same equations with roundings of random size; it is LAMBDA times the root of the mean
- * square of what they are off by, of an element or of its row, whichever is more. Of long calls there is none. */
+/* See recurrent.h. The bound is derived: docs/bound.md, "Around the states". */
 #include "recurrent.h"
 
 #include <float.h>
@@ -19,9 +17,6 @@
 
 #define LESS_EXACT 8 /* roundings of a product beside its sum: scales of stored weights */
 #define STEEPEST_SILU 1.1
-#define COPIES 8
-#define LAMBDA 7
-#define MOST_MEASURED 3e7 /* multiply-adds of a sequence up to which it is */
 
 /* One sequence of a call, and where its arrays come from */
 struct sequence {
@@ -33,7 +28,6 @@ struct sequence {
     size_t b, tokens;
     struct recurrence rule;
     struct made x, gates; /* [tokens][d_model], what products read; [tokens][h_out*d_v] before their activation */
-    struct jitter *jitter; /* of a copy; NULL: exact */
     struct pool pool;
 };
 
@@ -69,8 +63,6 @@ static struct made read_rows(struct sequence *s)
     if (s->bounds != NULL)
         block_norm_errors(s->layer, s->in, s->rounding, norm, x.value, s->tokens, &e);
     memcpy(x.value, normed + s->b * s->in->n * d, s->tokens * d * sizeof *x.value);
-    if (s->bounds != NULL)
-        block_settle(s->layer, s->in, norm, x.value, s->tokens, &e);
     for (size_t at = 0; at < s->tokens * d; at++)
         x.error[at] = e.open[at / d] ? INFINITY : e.worst[at];
     return x;
@@ -146,12 +138,9 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
             error[t] = old ? s->rounding->phi : rows->error[at];
         }
         for (size_t t = 0; t < history; t++) {
-            if (s->jitter != NULL)
-                continue;
             s->reference->cache[part][first + t] = value[s->tokens + t];
             if (s->bounds != NULL)
-                s->bounds->cache[part].worst[first + t] = s->bounds->cache[part].drawn[first + t] =
-                    error[s->tokens + t];
+                s->bounds->cache[part].worst[first + t] = error[s->tokens + t];
         }
         for (size_t t = 0; t < s->tokens; t++) {
             double sum = bias != NULL ? (double)bias[c] : 0, size = fabs(sum), moved = 0;
@@ -163,9 +152,7 @@ static void convolve(struct sequence *s, struct made *rows, enum layer_tensor ta
             }
             const double off = moved + gamma_of(count + 1) * (size + moved) +
                                (double)(count + 1) * (s->rounding->omega + s->rounding->phi);
-            sum += jitter_of(s->jitter, size);
-            rows->value[t * columns + c] = !silu ? sum : block_activation(ACTIVATION_SILU, sum) *
-                                                         (1 + jitter_of(s->jitter, 4 + 2 * fabs(sum)));
+            rows->value[t * columns + c] = silu ? block_activation(ACTIVATION_SILU, sum) : sum;
             rows->error[t * columns + c] = !(size + moved <= FLT_MAX) ? INFINITY : silu ? silu_error(sum, off) : off;
         }
     }
@@ -179,7 +166,7 @@ static void norm_rows(struct sequence *s, struct made *rows, size_t width, doubl
 {
     const struct norm norm = {NORM_ROW_RMS, eps};
     struct norm_rounding rounding = *s->rounding;
-    rounding.of_block = rounding.together = false;
+    rounding.of_block = false;
     for (size_t at = 0; at < s->tokens * rows->columns; at += width) {
         double *const x = rows->value + at, *const error = rows->error + at;
         const float *const gains = own ? all + at % rows->columns : all;
@@ -189,13 +176,10 @@ static void norm_rows(struct sequence *s, struct made *rows, size_t width, doubl
                                                               : (struct norm_divided){0};
         bool open = divided.open;
         for (size_t c = 0; s->bounds != NULL && c < width; c++) {
-            double drawn = 0;
             const double factor = gains != NULL ? fabs((double)gains[c]) : gain;
-            open = norm_error(&divided, &rounding, x[c], factor, 0, false, &error[c], &drawn) || open;
+            open = norm_error(&divided, &rounding, x[c], factor, 0, &error[c]) || open;
         }
-        const double factor = 1 + jitter_of(s->jitter, 3);
         for (size_t c = 0; c < width; c++) {
-            x[c] *= factor * (1 + jitter_of(s->jitter, 2));
             x[c] = x[c] / by.divisor * (gains != NULL ? (double)gains[c] : gain);
             error[c] = open ? INFINITY : error[c];
         }
@@ -216,10 +200,9 @@ static void make_shares(struct sequence *s)
         const double inexact = log * (BOUND_SOFTPLUS + 2 * BOUND_U * fabs(a)) + 3 * BOUND_U * positive;
         const double off = g->error[at] + BOUND_U * (fabs(a) + g->error[at]);
         const double relative = 2 * BOUND_U * fabs((double)a_log[c / of_head]) + BOUND_EXP2;
-        const double least = fmax(l->dt_min, positive + jitter_of(s->jitter, fabs(a) + 8 * positive));
-        const double dt = l->dt_max > 0 ? fmin(l->dt_max, least) : least;
+        const double least = fmax(l->dt_min, positive), dt = l->dt_max > 0 ? fmin(l->dt_max, least) : least;
         const double error = off * (1 + BOUND_SOFTPLUS) + inexact + BOUND_U * l->dt_min + FLT_MIN;
-        g->value[at] = -rate * dt * (1 + jitter_of(s->jitter, 6 + 2 * fabs((double)a_log[c / of_head])));
+        g->value[at] = -rate * dt;
         g->error[at] = rate * (1 + relative) * error + rate * dt * (relative + 3 * BOUND_U) + FLT_MIN;
         if (l->dt_values) {
             beta->value[at] = dt;
@@ -228,7 +211,7 @@ static void make_shares(struct sequence *s)
     }
     for (size_t at = 0; layer_corrects(l) && at < s->tokens * beta->columns; at++) {
         const double share = 1 / (1 + exp(-beta->value[at])), scale = l->beta_scale;
-        beta->value[at] = scale * share * (1 + jitter_of(s->jitter, 6 + (scale != 1)));
+        beta->value[at] = scale * share;
         beta->error[at] = scale * sigmoid_share_error(share, beta->error[at]) + BOUND_U * beta->value[at];
     }
 }
@@ -253,7 +236,7 @@ static void gate_outputs(struct sequence *s)
         const double off = silu ? silu_error(a, s->gates.error[at]) : sigmoid_share_error(share, s->gates.error[at]);
         z->error[at] = z->error[at] * (fabs(gate) + off) + fabs(z->value[at]) * off +
                        2 * BOUND_U * fabs(z->value[at] * gate) + s->rounding->omega + s->rounding->phi;
-        z->value[at] *= gate * (1 + jitter_of(s->jitter, 6 + (silu ? 2 * fabs(a) : 0)));
+        z->value[at] *= gate;
     }
     if (!s->layer->norm_before_gate)
         norm_outputs(s);
@@ -320,7 +303,7 @@ static void finish_inputs(struct sequence *s)
 }
 
 /* Rows of y_rows from those of all tokens */
-static void keep_rows(struct sequence *s, const struct made *y, const double *drawn)
+static void keep_rows(struct sequence *s, const struct made *y)
 {
     const struct rows *const rows = &s->reference->y_rows;
     for (size_t r = 0; r < rows->count && rows->row[r] < s->tokens; r++)
@@ -329,10 +312,8 @@ static void keep_rows(struct sequence *s, const struct made *y, const double *dr
             reference_attention(s->reference)[to] = y->value[from];
             if (s->bounds == NULL)
                 continue;
-            const bool open = !(y->error[from] <= FLT_MAX);
             s->bounds->y_worst[to] = y->error[from];
-            s->bounds->y_drawn[to] = open ? INFINITY : drawn != NULL ? drawn[from] : y->error[from];
-            s->bounds->y_open[to] = open;
+            s->bounds->y_open[to] = !(y->error[from] <= FLT_MAX);
         }
 }
 
@@ -343,80 +324,8 @@ static void take_states(struct sequence *s)
     s->rule.state = s->reference->cache[0] + s->b * count;
     for (size_t at = 0; at < count; at++)
         s->rule.state[at] = inputs_number(s->layer, s->in, TENSOR_STATE, s->b * count + at);
-    if (s->bounds == NULL)
-        return;
-    s->rule.state_error = s->bounds->cache[0].worst + s->b * count;
-    s->rule.state_drawn = s->bounds->cache[0].drawn + s->b * count;
-}
-
-/* The recurrence and all after it, to rows of y, of which only those that are asked for count */
-static struct made compute_rows(struct sequence *s)
-{
-    const struct layer *const l = s->layer;
-    finish_inputs(s);
-    s->rule.out = make(s, (size_t)(l->h_out * l->d_v));
-    recurrence_run(&s->rule);
-    if (l->out_gate != OUT_GATE_NONE)
-        gate_outputs(s);
-    struct made y = make(s, (size_t)l->d_model);
-    multiply(s, &y, &s->rule.out, TENSOR_W_O, TENSOR_B_O);
-    return y;
-}
-
-/* The same numbers in memory of the copy's own, each off by what its product may be */
-static struct made copied(struct sequence *copy, const struct made *from)
-{
-    struct made to = make(copy, from->columns);
-    const double terms = (double)(copy->layer->d_model + LESS_EXACT);
-    for (size_t at = 0; at < copy->tokens * from->columns; at++)
-        to.value[at] = from->value[at] + jitter_of(copy->jitter, from->error[at] / BOUND_U / terms);
-    return to;
-}
-
-/* Rows of y of a copy of what is made of x so far */
-static void compute_copy(const struct sequence *s, struct jitter *jitter, double *y)
-{
-    const size_t states = (size_t)layer_state_numbers(s->layer);
-    struct sequence copy = *s;
-    struct made *const made[] = {&copy.rule.q, &copy.rule.k, &copy.rule.v, &copy.rule.decay, &copy.rule.beta,
-                                 &copy.gates};
-    copy.pool = (struct pool){0};
-    copy.jitter = copy.rule.jitter = jitter;
-    copy.bounds = NULL;
-    copy.rule.bounds = false;
-    copy.rule.state = pool_doubles(&copy.pool, states);
-    memcpy(copy.rule.state, s->rule.state, states * sizeof(double));
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        *made[i] = copied(&copy, made[i]);
-    const struct made rows = compute_rows(&copy);
-    memcpy(y, rows.value, s->tokens * rows.columns * sizeof *y);
-    pool_free(&copy.pool);
-}
-
-/* The gate of rows y, from those of copies, and the last product's own roundings as a random walk */
-static double *measured(struct sequence *s, const struct made *y, double *const copies[COPIES])
-{
-    const struct made *const z = &s->rule.out;
-    const struct block_matrix w_o = {.w = inputs_floats(s->in, TENSOR_W_O), .in = z->columns, .columns = y->columns,
-                                     .out_in = s->layer->out_in};
-    double *const drawn = pool_doubles(&s->pool, s->tokens * y->columns);
-    double *const squares = pool_doubles(&s->pool, s->tokens * z->columns);
-    for (size_t at = 0; at < s->tokens * z->columns; at++)
-        squares[at] = square(BOUND_U * z->value[at]) * (double)z->columns / 4;
-    block_product(drawn, squares, s->tokens, &w_o, BLOCK_SQUARE);
-    for (size_t t = 0; t < s->tokens; t++) {
-        double row = 0;
-        for (size_t c = 0; c < y->columns; c++) {
-            const size_t at = t * y->columns + c;
-            for (int k = 0; k < COPIES; k++)
-                drawn[at] += square(copies[k][at] - y->value[at]) / COPIES;
-            row += drawn[at] / (double)y->columns;
-        }
-        for (size_t at = t * y->columns; at < (t + 1) * y->columns; at++)
-            drawn[at] = fmin(y->error[at], LAMBDA * sqrt(fmax(drawn[at], row)) + 4 * BOUND_U * fabs(y->value[at]) +
-                                               (double)s->rule.out.columns * (s->rounding->omega + s->rounding->phi));
-    }
-    return drawn;
+    if (s->bounds != NULL)
+        s->rule.state_error = s->bounds->cache[0].worst + s->b * count;
 }
 
 static void compute_sequence(struct sequence *s)
@@ -428,32 +337,24 @@ static void compute_sequence(struct sequence *s)
     if (layer_is_convolution(l)) {
         struct made y = given(s, TENSOR_X, l->d_model);
         convolve(s, &y, TENSOR_CONV_X, TENSOR_B, 0);
-        keep_rows(s, &y, NULL);
+        keep_rows(s, &y);
         return;
     }
     take_states(s);
     make_inputs(s);
+    if (!l->projected)
+        finish_inputs(s);
+    s->rule.out = make(s, (size_t)(l->h_out * l->d_v));
+    recurrence_run(&s->rule);
     if (l->projected) {
-        s->rule.out = make(s, (size_t)(l->h_out * l->d_v));
-        s->rule.drawn = pool_doubles(&s->pool, s->tokens * s->rule.out.columns);
-        recurrence_run(&s->rule);
-        keep_rows(s, &s->rule.out, s->bounds != NULL ? s->rule.drawn : NULL);
+        keep_rows(s, &s->rule.out);
         return;
     }
-    const struct layer_cost cost = layer_multiply_adds(l, (int64_t)s->tokens, (int64_t)s->tokens);
-    const bool measures = s->bounds != NULL && s->in->packed == NULL && cost.states + cost.output <= MOST_MEASURED;
-    double *copies[COPIES];
-    struct jitter *const jitter = memory_get(1, sizeof *jitter);
-    struct random random = {0x6a697474};
-    for (size_t i = 0; i < JITTERS; i++)
-        jitter->table[i] = 0.6 * BOUND_U * random_normal(&random);
-    for (int k = 0; measures && k < COPIES; k++) {
-        copies[k] = pool_doubles(&s->pool, s->tokens * (size_t)l->d_model);
-        compute_copy(s, jitter, copies[k]);
-    }
-    const struct made y = compute_rows(s);
-    keep_rows(s, &y, measures ? measured(s, &y, copies) : NULL);
-    free(jitter);
+    if (l->out_gate != OUT_GATE_NONE)
+        gate_outputs(s);
+    struct made y = make(s, (size_t)l->d_model);
+    multiply(s, &y, &s->rule.out, TENSOR_W_O, TENSOR_B_O);
+    keep_rows(s, &y);
 }
 
 void recurrent_compute(struct reference *reference, struct bounds *bounds, const struct layer *layer,
@@ -471,11 +372,7 @@ void recurrent_compute(struct reference *reference, struct bounds *bounds, const
     const int parts = bounds != NULL ? inputs_compared(layer) : 0;
     for (int part = 0; part < parts; part++) {
         const size_t count = inputs_count(layer, in, inputs_cache_of(layer, part));
-        for (size_t at = 0; at < count; at++) {
-            const bool open = !(bounds->cache[part].worst[at] <= FLT_MAX);
-            bounds->cache[part].open[at] = open;
-            if (open)
-                bounds->cache[part].drawn[at] = INFINITY;
-        }
+        for (size_t at = 0; at < count; at++)
+            bounds->cache[part].open[at] = !(bounds->cache[part].worst[at] <= FLT_MAX);
     }
 }

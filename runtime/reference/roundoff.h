@@ -13,7 +13,6 @@
 #define BOUND_EXP2 2.5e-7 /* of 2^x, the polynomials: 7.5e-8; in f32 up to 2.4e-7 (tests/unit/test_exp2.c) */
 #define BOUND_WEIGHT_I16 7.52e-5 /* of weights beside products of whole numbers; with a cache, of whole scores */
 #define BOUND_WEIGHT_I8 1.726e-3
-#define BOUND_LAMBDA 5.0 /* bound.c says what it covers */
 #define BOUND_TINY 0x1p-100
 #define BOUND_RESCALED_AWAY 0x1p-62 /* a weight of up to 2^64, times a 2^(old M - M) that underflows */
 #define BOUND_SATURATED 0.1 /* error of a score above which errors of weights no longer add up like small ones */

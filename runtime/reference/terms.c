@@ -67,7 +67,6 @@ static void fallen_error(struct term_error *e, double operand, double number)
     (void)number;
     e->value -= size;
     e->worst += 5 * BOUND_U * size + BOUND_U * fabs(e->value);
-    e->rounded += size;
     e->reach += size;
 }
 
@@ -84,7 +83,6 @@ static void bias_error(struct term_error *e, double operand, double number)
     (void)number;
     e->value += BOUND_LOG2_E * operand;
     e->worst += 2 * BOUND_U * size + BOUND_U * fabs(e->value);
-    e->rounded += size;
     e->reach += size;
     e->open = e->open || !(e->reach <= FLT_MAX);
 }
@@ -93,8 +91,7 @@ static bool is_zero(double operand) { return operand == 0; }
 static bool is_minus_infinity(double operand) { return operand == -INFINITY; }
 
 /* In base 2 the cap is C = log2(e) c. x = T / C, computed as T times a rounded 1 / C, has the error dx. tanh's slope
- * falls with |x|, so it is at most that at the smallest |x| within reach. Squares of statistical errors are multiplied
- * by the square of that slope. */
+ * falls with |x|, so it is at most that at the smallest |x| within reach. */
 static void capped_error(struct term_error *e, double operand, double number)
 {
     const double cap = BOUND_LOG2_E * number, product = 2 * BOUND_U * fabs(e->value);
@@ -104,9 +101,6 @@ static void capped_error(struct term_error *e, double operand, double number)
     (void)operand;
     e->value = value;
     e->worst = fmin(carried, 2 * cap) + BOUND_TANH * fmin(fabs(value) + carried, cap);
-    e->squares = slope * slope * (e->squares + product * product) + BOUND_TANH * BOUND_TANH * value * value;
-    e->slope *= slope;
-    e->rounded *= slope;
     e->reach = cap * (1 + BOUND_TANH);
 }
 
@@ -120,7 +114,6 @@ static void added_error(struct term_error *e, double operand, double number)
     (void)number;
     e->value += BOUND_LOG2_E * operand;
     e->worst += 4 * BOUND_U * counted;
-    e->rounded += counted;
     e->bent = bent - bent / (4 * BOUND_LOG2_E);
     e->open = e->open || !(sum <= FLT_MAX) || (sum > BOUND_LOG2_E * BENT_FROM && e->reach > ABSORBED);
 }

@@ -28,9 +28,7 @@ bool terms_have_slope(enum score_name term);
 /* One score in base 2, as bound.h's T, after the terms so far. */
 struct term_error {
     double value;          /* T itself */
-    double worst, squares; /* what it may be off by; squared, of drawn data */
-    double slope;          /* of T by scale q k, as squares have it */
-    double rounded;        /* of what was added, the sizes, each rounded again */
+    double worst;          /* what it may be off by */
     double bent;           /* by which |T| is smaller than it should be, in the order that it should have */
     double reach;          /* how far the sums that make it come */
     bool open;             /* f32 may overflow on the way */

@@ -297,7 +297,7 @@ static void print_circumstances(FILE *out, const struct records *records, const 
           "on the same buffers, with the core's multiply-add peak measured right before and after it. Times are of "
           "one call: median, minimum and maximum of the rounds. Outliers lie past the quartiles by more than 1.5 times "
           "their distance. Operations are those of the plain layer. "
-          "Errors are shares of the statistical gate and of the worst-case bound.", out);
+          "Errors are shares of the bound.", out);
     if (record_get(first, "against_f32") != NULL)
         fputs(" Against f32: how far y is from that of the same layer in f32, on the same numbers, in double; root "
               "mean square and largest, both of the root mean square of y.", out);

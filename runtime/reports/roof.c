@@ -20,8 +20,12 @@ static const char *const level_names[ROOF_LEVELS] = {"L1", "L2", "L3", "memory"}
  * some processors adds up caches of other cores; 0 where neither knows */
 static double cache_size(int level)
 {
+#ifdef _SC_LEVEL1_DCACHE_SIZE /* not in musl */
     static const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
     const long told = sysconf(names[level - 1]);
+#else
+    const long told = 0;
+#endif
     for (int index = 0; index < 8; index++) {
         static const char *const files[] = {"level", "type", "size"};
         char words[3][32] = {"", "", ""};

@@ -43,7 +43,6 @@ extern char **environ;
 #define TRAPS "-O1 -fsanitize=undefined,float-cast-overflow -fsanitize-undefined-trap-on-error" /* gcc's and clang's */
 #define MAX_CPU_SECONDS 600 /* one layer, compiler included: a loop without end is a failure */
 #define EVERYTHING_FROM 1000 /* so many layers must have drawn every key and mask */
-#define BOUND_WITHIN 50      /* the bound should be at most this many times the error seen */
 
 /* One of the numbers given. */
 #define PICK(dice, ...) \
@@ -907,7 +906,7 @@ struct series {
     size_t count, size, exact;
 };
 
-enum { Y_DRAWN, Y_WORST, ATTN_DRAWN, ATTN_WORST, SERIES };
+enum { OF_Y, OF_ATTN, SERIES };
 
 struct sweep {
     const struct options *options;
@@ -1058,22 +1057,17 @@ static bool remember(struct series *series, double value)
     return true;
 }
 
-/* "ok NAME ISA  y: error E, R of the gate, R of the worst case  attn: error E, R, R"; false if it is not that. */
+/* "ok NAME ISA  y: error E, R of the bound  attn: error E, R"; false if it is not that. */
 static bool read_line(struct sweep *sweep, const struct job *job, const char *line)
 {
     const bool scores = job->draft.scores != NULL;
     double error, ratio[SERIES] = {0};
     const char *y = strstr(line, " y: error "), *attn = strstr(line, " attn: error ");
-    bool good = y != NULL && sscanf(y, " y: error %lf, %lf of the gate, %lf of the worst case", &error, &ratio[Y_DRAWN],
-                                    &ratio[Y_WORST]) == 3;
+    bool good = y != NULL && sscanf(y, " y: error %lf, %lf of the bound", &error, &ratio[OF_Y]) == 2;
     if (scores)
-        good = good && attn != NULL &&
-               sscanf(attn, " attn: error %lf, %lf, %lf", &error, &ratio[ATTN_DRAWN], &ratio[ATTN_WORST]) == 3;
-    for (int i = 0; good && i < (scores ? SERIES : ATTN_DRAWN); i++)
+        good = good && attn != NULL && sscanf(attn, " attn: error %lf, %lf", &error, &ratio[OF_ATTN]) == 2;
+    for (int i = 0; good && i < (scores ? SERIES : OF_ATTN); i++)
         good = remember(&sweep->series[i], ratio[i]);
-    const double tight = scores ? fmax(ratio[Y_DRAWN], ratio[ATTN_DRAWN]) : ratio[Y_DRAWN];
-    if (good && tight > 0 && tight < 1.0 / BOUND_WITHIN)
-        printf("layer %zu: the bound is %.0f times the largest error: %s\n", job->index, 1 / tight, line);
     return good;
 }
 
@@ -1288,13 +1282,9 @@ static void print_series(struct series *s)
 {
     if (s->count == 0)
         return;
-    size_t below = 0;
     qsort(s->value, s->count, sizeof *s->value, by_size);
-    while (below < s->count && s->value[below] < 1.0 / BOUND_WITHIN)
-        below++;
-    printf("  %-26s min %-8.2g 1%% %-8.2g median %-8.2g max %-8.2g; ", s->title, s->value[0], s->value[s->count / 100],
-           s->value[s->count / 2], s->value[s->count - 1]);
-    printf("%zu of %zu below 1/%d, %zu more without any error\n", below, s->count, BOUND_WITHIN, s->exact);
+    printf("  %-6s min %-8.2g 1%% %-8.2g median %-8.2g max %-8.2g, %zu more without any error\n", s->title, s->value[0],
+           s->value[s->count / 100], s->value[s->count / 2], s->value[s->count - 1], s->exact);
 }
 
 static void summarise(struct sweep *sweep)
@@ -1349,9 +1339,7 @@ static void wait_for_one(struct sweep *sweep)
 static int run(const struct options *options)
 {
     struct diag diag = {0};
-    struct sweep sweep = {.options = options, .series = {{.title = "y, statistical gate"}, {.title = "y, worst case"},
-                                                         {.title = "attn, statistical gate"},
-                                                         {.title = "attn, worst case"}}};
+    struct sweep sweep = {.options = options, .series = {{.title = "y"}, {.title = "attn"}}};
     sweep.folder = folder_make(&diag);
     if (sweep.folder == NULL)
         return diag_report(&diag, stderr);

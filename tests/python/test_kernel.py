@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Kernel: compiled layers called with arrays, caches, gradients, and the folder of compiled objects."""
 import array
+import ctypes
 import os
 import random
 import struct
@@ -160,11 +161,31 @@ class Compiled(unittest.TestCase):
         packed, x = self.compile().pack(self.weights), draw(1, 3, D_MODEL)
         with self.assertRaisesRegex(TypeError, "x is a Foreign; give an array"):
             packed(x=Foreign())
-        if numpy is not None:
-            given = numpy.asarray(x, "f4")
-            Foreign.__dlpack__ = lambda self, **more: given.__dlpack__(**more)
-            Foreign.__dlpack_device__ = lambda self: given.__dlpack_device__()
-            self.assertEqual(packed(x=Foreign()).tolist(), packed(x=x).tolist())
+
+    def test_dlpack(self):
+        class Foreign:
+            """Numbers that nothing but DLPack tells of."""
+            def __init__(self, values, shape, code=2, strides=None, device=1):
+                self.values, extents = values, ctypes.c_int64 * len(shape)
+                self.tensor = tensors.DLTensor(
+                    ctypes.addressof(values), device, 0, len(shape), code, 8 * ctypes.sizeof(values._type_), 1,
+                    extents(*shape), extents(*strides) if strides else None, 0)
+
+            def __dlpack__(self):
+                make = ctypes.pythonapi.PyCapsule_New
+                make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+                return make(ctypes.addressof(self.tensor), b"dltensor", None)
+
+        packed, x = self.compile().pack(self.weights), draw(1, 3, D_MODEL)
+        shape, floats = (1, 3, D_MODEL), (ctypes.c_float * (3 * D_MODEL))(*numbers_of(x))
+        expected, y = packed(x=x).tolist(), (ctypes.c_float * len(floats))()
+        self.assertEqual(packed(x=Foreign(floats, shape)).tolist(), expected)
+        packed(x=Foreign(floats, shape, strides=(7, D_MODEL, 1)), y=Foreign(y, shape))  # an extent of 1 has any stride
+        self.assertEqual(list(y), numbers_of(expected))
+        for more, says in (({"strides": (3, 1, 3)}, "not row-major"), ({"device": 2}, "not on the CPU"),
+                           ({"code": 0}, "x is int32; this layer takes f32"), ({"code": 5}, "type 5 with 32 bits")):
+            with self.subTest(more), self.assertRaisesRegex(TypeError, says):
+                packed(x=Foreign(floats, shape, **more))
 
     def test_layer_named_as_files_of_the_module(self):
         x = draw(1, 3, D_MODEL)

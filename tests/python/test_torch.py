@@ -5,6 +5,7 @@ import unittest
 from unittest import mock
 
 import attngen
+from attngen import native, tensors
 import flex_examples
 from flex_examples import B, H, N
 
@@ -28,6 +29,19 @@ class Torch(unittest.TestCase):
     def near(self, a, b, tolerance, text=None):
         """Of one shape, without NaN, and nowhere further apart."""
         torch.testing.assert_close(a.double(), b.double(), atol=tolerance, rtol=0, msg=text and (lambda m: m + text))
+
+    def test_views_of_torch(self):
+        for kind, name, wide in ((torch.bfloat16, "BF16", 2), (torch.float16, "F16", 2), (torch.bool, "BOOL", 1),
+                                 (torch.float32, "F32", 4)):
+            given = torch.arange(6).reshape(2, 3).to(kind)
+            view, called = tensors.typed_view(given)
+            self.assertEqual((called, view.shape, view.nbytes), (name, (2, 3), 6 * wide))
+            self.assertEqual(native.address_of(view), given.data_ptr())
+            del given  # the view keeps the numbers
+            self.assertTrue(torch.equal(torch.frombuffer(view, dtype=kind), torch.arange(6).to(kind)))
+            turned, _ = tensors.typed_view(torch.arange(6).reshape(2, 3).to(kind).T)
+            expected = torch.tensor([0, 3, 1, 4, 2, 5]).to(kind)
+            self.assertTrue(torch.equal(torch.frombuffer(turned, dtype=kind), expected))
 
     def compare(self, example):
         score_mod, mask_mod = example(torch, torch.tensor)

@@ -81,8 +81,8 @@ static NUMBER *OWN(norm)(const struct OWN(of) *k, const NUMBER *a, size_t rows, 
 
 static NUMBER OWN(activation)(const struct OWN(of) *k, NUMBER a)
 {
-    const NUMBER cube = k->mutant == GELU_COEFFICIENT ? (NUMBER)0.0447 : (NUMBER)0.044715;
-    const NUMBER half = k->mutant == GELU_COEFFICIENT ? (NUMBER)0.707 : (NUMBER)0.70710678118654752440L;
+    const NUMBER cube = k->mutant == GELU_COEFFICIENT ? (NUMBER)0.02 : (NUMBER)0.044715;
+    const NUMBER half = k->mutant == GELU_COEFFICIENT ? (NUMBER)0.6 : (NUMBER)0.70710678118654752440L;
     const NUMBER root = (NUMBER)0.79788456080286535588L;
     if (k->layer->kind != LAYER_ATTENTION && layer_activation(k->layer) == ACTIVATION_GELU_TANH)
         return a / (1 + EXP(-2 * root * (a + cube * a * a * a))); /* few others hide what that loses */

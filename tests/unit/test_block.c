@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks, and layers without attention: the reference against docs/block.md's equations written down here once more, in
- * long double and one number after the other; and its bound against the same in f32, which must stay within both gates
- * and come near the statistical one. Each mutant is that computation with one thing wrong, which the gates must see.
+ * long double and one number after the other; and its bound against the same in f32, which must stay within it and come
+ * near. Each mutant is that computation with one thing wrong, which the bound must see.
  *
  * Left out on purpose: emitted kernels (the vectors, attnrun check), masks and most kinds of attention (other tests).
  */
@@ -171,7 +171,7 @@ static struct comparison compared(const struct layer *layer, const struct inputs
     const struct naive_of k = {.layer = layer, .in = in, .mutant = mutant, .order = order};
     bounds_compute(&reference, &bounds, layer, in, (struct folds){0}, false);
     float *y = naive_block(&k);
-    compare_y(&c, layer, in, &reference, &bounds, y, GATE_WORST | GATE_DRAWN);
+    compare_y(&c, layer, in, &reference, &bounds, y);
     naive_free();
     reference_free(&reference);
     return c;
@@ -180,8 +180,7 @@ static struct comparison compared(const struct layer *layer, const struct inputs
 static void naive_blocks_are_within_their_bound(void **state)
 {
     struct random dice[] = {{4}, {8}};
-    double nearest[6] = {0}, worst = 0; /* of blocks, and of layers without attention */
-    size_t elements = 0, gated = 0;
+    double nearest[6] = {0}; /* of blocks, and of layers without attention */
     for (int i = 0; i < 2 * LAYERS; i++) {
         struct random *random = &dice[i % 2];
         struct layer *layer = (i % 2 ? draw_rows : draw_layer)(random, i / 2 % 3 == 0 ? "0.1" : "1e-6");
@@ -190,22 +189,16 @@ static void naive_blocks_are_within_their_bound(void **state)
         const int kind = layer->kind != LAYER_ATTENTION ? 3 + (int)layer->kind : (int)(layer->block - BLOCK_POST);
         double *near = &nearest[kind];
         if (c.misses > 0 || c.unbounded > 0)
-            fail_msg("layer %d: %zu elements miss, %.2f of the gate, %.3g of the worst case\n%s", i, c.misses,
-                     c.drawn_ratio, c.worst_ratio, layer->text);
-        *near = fmax(*near, c.drawn_ratio);
-        worst = fmax(worst, c.worst_ratio);
-        elements += c.elements;
-        gated += c.gated;
+            fail_msg("layer %d: %zu elements miss, %.3g of the bound\n%s", i, c.misses, c.ratio, layer->text);
+        *near = fmax(*near, c.ratio);
         inputs_free(&in);
         layer_free(layer);
     }
     for (size_t b = 0; b < 6; b++)
-        print_message("%s: nearest to the gate: %.2f\n", b < 4 ? blocks[b] : b == 4 ? "ffn" : "linear",
+        print_message("%s: nearest to the bound: %.2f\n", b < 4 ? blocks[b] : b == 4 ? "ffn" : "linear",
                       nearest[b]);
-    print_message("nearest to the worst case: %.2f; %zu of %zu elements have a gate\n", worst, gated, elements);
     for (size_t b = 0; b < 6; b++)
-        assert_true(nearest[b] > 0.1);
-    assert_true(gated > elements / 10 * 9);
+        assert_true(nearest[b] > 0.02);
 }
 
 /* Which layers a mutant changes at all. */
@@ -235,7 +228,7 @@ static void mutants_are_seen(void **state)
         struct random random = {5};
         size_t seen = 0, all = 0;
         for (int i = 0; i < 400 && all < 40; i++) {
-            struct layer *layer = draw_layer(&random, "0.001");
+            struct layer *layer = draw_layer(&random, "0.01");
             if (concerns(layer, mutant)) {
                 struct inputs in = draw_inputs(layer, &random);
                 all++;
@@ -302,7 +295,7 @@ static void rows_at_the_ends_are_right(void **state)
                                            : "d_model = 4\nh = 1\nseq_len = 4\nblock = post\n");
         struct random random = {6};
         struct inputs in = draw_inputs(layer, &random);
-        const struct norm_rounding rounding = {0x1p-149, 0, BOUND_LAMBDA, 1, true, false};
+        const struct norm_rounding rounding = {0x1p-149, 0, 1, true};
         struct pool pool = {0};
         struct block_error e = block_error_make(&pool, 4, 4);
         double x[16], y[16];

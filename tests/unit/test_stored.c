@@ -233,16 +233,16 @@ static void bounds_hold_what_rounding_moves(void **state)
         bounds_compute(&reference, &bounds, layer, &in, (struct folds){0}, false);
         bounds_compute_given(&given, &given_bounds, layer, &in, false);
         struct comparison around = {0}, around_given = {0};
-        compare_y(&around, layer, &in, &reference, &bounds, &of_kernel, GATE_WORST | GATE_DRAWN);
-        compare_y(&around_given, layer, &in, &given, &given_bounds, &of_kernel, GATE_WORST);
+        compare_y(&around, layer, &in, &reference, &bounds, &of_kernel);
+        compare_y(&around_given, layer, &in, &given, &given_bounds, &of_kernel);
         assert_int_equal(around.misses, 0);
         assert_int_equal(around_given.misses, 0);
-        assert_true(around_given.worst_ratio > 0.95 && around_given.worst_ratio <= 1);
+        assert_true(around_given.ratio > 0.95 && around_given.ratio <= 1);
         const struct cost cost = compare_cost(layer, &in, &given, &of_kernel);
         assert_true(fabs(cost.rms * fabs(given.y[0]) - fabs(y - given.y[0])) < 1e-6 && cost.largest == cost.rms);
         const float given_y = (float)given.y[0]; /* of a kernel that would not round */
         struct comparison not_rounded = {0};
-        compare_y(&not_rounded, layer, &in, &reference, &bounds, &given_y, GATE_WORST);
+        compare_y(&not_rounded, layer, &in, &reference, &bounds, &given_y);
         assert_int_equal(not_rounded.misses, 1);
         reference_free(&reference);
         reference_free(&given);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What emitted C needs to be called from Python: a folder of compiled objects, and arrays where they lie in memory.
 
-An array is whatever has its numbers in this process's memory: numpy, torch (CPU), the buffer protocol, DLPack through
-numpy. It is read where it lies; nested lists, and inputs whose layout is not row-major, are copied. Its type must be
-the tensor's.
+An array is whatever has its numbers in this process's memory: numpy, torch (CPU), the buffer protocol, DLPack. It is
+read where it lies; nested lists, and inputs of numpy, torch or a buffer whose layout is not row-major, are copied. Its
+type must be the tensor's.
 
 Left out on purpose: what is computed; kernel.py and model.py have the calls.
 """
@@ -168,8 +168,12 @@ def array_of(value: Any, tensor: Tensor) -> Array:
         owner = value if contiguous or tensor.written else value.copy("C")
         place = (lambda: owner.__array_interface__["data"][0])
     elif hasattr(value, "__dlpack__"):
-        import numpy
-        return array_of(numpy.from_dlpack(value), tensor)
+        try:
+            owner, kind = tensors.of_dlpack(value)
+        except ValueError as error:
+            raise TypeError(f"{tensor.name}: {error}") from None
+        contiguous = True
+        place = (lambda: address_of(owner))
     else:
         try:
             owner = memoryview(value)

@@ -7,6 +7,7 @@ numbers. Left out on purpose: types that no layer has.
 from __future__ import annotations
 
 import array
+import ctypes
 import json
 import math
 import os
@@ -17,6 +18,10 @@ from typing import Any, Mapping, Tuple, Union
 CODES = {"f": "F32", "d": "F64", "i": "I32", "q": "I64", "l": "I64", "B": "U8", "b": "I8", "?": "BOOL", "e": "F16",
          "h": "I16", "H": "BF16"}
 HALF = "e" if sys.version_info >= (3, 12) else "H"  # f16 in views that are made here: before 3.12 its bits
+# DLPack's code and bits of a type: its name, and the code of a view
+DLPACK = {(0, 8): ("int8", "b"), (0, 16): ("int16", "h"), (0, 32): ("int32", "i"), (0, 64): ("int64", "q"),
+          (1, 8): ("uint8", "B"), (1, 16): ("uint16", "H"), (2, 16): ("float16", HALF), (2, 32): ("float32", "f"),
+          (2, 64): ("float64", "d"), (4, 16): ("bfloat16", "H"), (6, 8): ("bool", "?")}
 FORMATS = {**{kind: code for code, kind in reversed(list(CODES.items()))}, "F16": HALF}
 
 
@@ -34,18 +39,61 @@ def flat(values: Any) -> "list[Any]":
     return [one for item in values for one in flat(item)] if isinstance(values, (list, tuple)) else [values]
 
 
+class DLTensor(ctypes.Structure):
+    """DLPack's struct of that name, with which DLManagedTensor begins."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+def of_dlpack(tensor: Any) -> "tuple[memoryview, str]":
+    """What __dlpack__() tells of a tensor: a view of its numbers where they lie, and the name of their type. Raises
+    ValueError if they are not on the CPU or not row-major, TypeError for a type that no layer has."""
+    capsule = tensor.__dlpack__()
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer",
+                                                                                 ctypes.pythonapi))
+    found = DLTensor.from_address(get(capsule, b"dltensor"))
+    if found.device != 1:
+        raise ValueError("the tensor is not on the CPU")
+    if (found.code, found.bits) not in DLPACK or found.lanes != 1:
+        raise TypeError(f"a tensor of DLPack's type {found.code} with {found.bits} bits is none of a layer")
+    kind, code = DLPACK[found.code, found.bits]
+    shape, apart = found.shape[:found.ndim], 1
+    for axis in reversed(range(found.ndim)):
+        if found.strides and shape[axis] != 1 and found.strides[axis] != apart:
+            raise ValueError("the tensor is not row-major")
+        apart *= shape[axis]
+    block = (ctypes.c_char * (apart * found.bits // 8)).from_address((found.data or 0) + found.byte_offset)
+    block.owner = capsule  # which holds the numbers
+    flat_view = memoryview(block).cast("B").cast(code)
+    return flat_view.cast("B").cast(code, shape) if apart else flat_view, kind
+
+
 def view_of(tensor: Any) -> memoryview:
-    """The tensor's numbers as a view with its shape; nested lists are copied: integers as i32, else f32."""
+    """The tensor's numbers as a view with its shape, where they lie; of a torch tensor in BF16 the bits as uint16.
+    Nested lists are copied: integers as i32, else f32; so are torch tensors that are not row-major."""
+    return typed_view(tensor)[0]
+
+
+def typed_view(tensor: Any) -> "tuple[memoryview, str]":
+    """view_of() the tensor, and its type in a file of safetensors; uint16 that is no torch tensor is BF16."""
     if isinstance(tensor, (list, tuple)):
         numbers, shape = flat(tensor), shape_of(tensor)
         code = "?" if all(isinstance(one, bool) for one in numbers) else \
             "i" if all(isinstance(one, int) for one in numbers) else "f"
         if code == "?":
-            return memoryview(bytes(numbers)).cast("B").cast("?", shape) if numbers else memoryview(b"").cast("?")
-        return memoryview(array.array(code, numbers)).cast("B").cast(code, shape or (1,))
-    if hasattr(tensor, "detach"):  # torch
-        tensor = tensor.detach().cpu().numpy()
-    return memoryview(tensor)
+            view = memoryview(bytes(numbers)).cast("B").cast("?", shape) if numbers else memoryview(b"").cast("?")
+        else:
+            view = memoryview(array.array(code, numbers)).cast("B").cast(code, shape or (1,))
+    elif hasattr(tensor, "detach"):  # torch
+        view, kind = of_dlpack(tensor.detach().cpu().contiguous())
+        if kind == "float16":
+            return view, "F16"
+    else:
+        view = memoryview(tensor)
+    return view, CODES[view.format.strip("@=<")]
 
 
 def write(path: Union[str, "os.PathLike[str]"], tensors: Mapping[str, Any]) -> None:
@@ -53,9 +101,8 @@ def write(path: Union[str, "os.PathLike[str]"], tensors: Mapping[str, Any]) -> N
     header, data = {}, []
     begin = 0
     for name, tensor in tensors.items():
-        view = view_of(tensor)
-        header[name] = {"dtype": CODES[view.format.strip("@=<")], "shape": list(view.shape),
-                        "data_offsets": [begin, begin + view.nbytes]}
+        view, kind = typed_view(tensor)
+        header[name] = {"dtype": kind, "shape": list(view.shape), "data_offsets": [begin, begin + view.nbytes]}
         begin += view.nbytes
         data.append(view.tobytes())
     text = json.dumps(header, separators=(",", ":")).encode()

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* A template's text as Lua, for expand.lua, in C for speed: a layer's templates have half a million characters. */
+#ifndef ATTNGEN_TEMPLATE_H
+#define ATTNGEN_TEMPLATE_H
+
+#include <lua.h>
+
+/* (name, text, close, careful) → Lua, and an array of the texts that it emits or names in errors. close(text, open,
+ * place) → the index of the "}" that ends the expression of the "${" at `open`, where that is not the next "}", or for
+ * all expressions if `careful`. */
+int template_translate(lua_State *lua);
+
+#endif
