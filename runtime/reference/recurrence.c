@@ -77,6 +77,8 @@ static void read_token(struct state *s, size_t t)
                                              : s->e[i] * (expm1(of->decay.error[at]) + 2 * BOUND_U * fabs(g) +
                                                           BOUND_EXP2) +
                                                    (s->e[i] < 4 * FLT_MIN ? FLT_MIN : 0);
+        if (isnan(s->e_error[i])) /* a decay that is anything, whose factor is 0 here */
+            s->e_error[i] = INFINITY;
     }
     s->e_most = s->moved_most = 0;
     for (size_t i = 0; i < s->d_k; i++) {
@@ -249,9 +251,8 @@ static void read_state(const struct state *s, size_t t)
                 const double numbers = many * q_norm * p->factors * fmax(p->keys, p->grown);
                 const double worst = q_norm * p->worst * (1 + gamma) + gamma * whole + read;
                 const double reach = fmax(whole + q_norm * p->worst, numbers);
-                error = fmax(error, fabs(scale) * worst + small + last);
-                if (!(reach * most + fabs(added) + given <= FLT_MAX))
-                    error = INFINITY;
+                const double all = fabs(scale) * worst + small + last;
+                error = reach * most + fabs(added) + given + all <= FLT_MAX ? fmax(error, all) : INFINITY;
             }
             of->out.error[at] = error;
         }
