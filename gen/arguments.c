@@ -57,6 +57,8 @@ static const struct option_row options[] = {
      .commands = ARGUMENTS_IMPORT, .help = "type of the packed weights of all layers; default: f32"},
     {.name = "precision", .argument = "f32|i16|i8|bf16", .kind = OPTION_WORD, .field = FIELD(precision),
      .commands = ARGUMENTS_IMPORT, .help = "operands of the products with matrices, in all layers; default: f32"},
+    {.name = "exact", .argument = "bound|portable", .kind = OPTION_WORD, .field = FIELD(exact),
+     .commands = ARGUMENTS_IMPORT, .help = "portable: results have the same bits on every machine; default: bound"},
     {.name = "cache-type", .argument = "f32|bf16|f16|i8", .kind = OPTION_WORD, .field = FIELD(cache_type),
      .commands = ARGUMENTS_IMPORT, .help = "type of keys and values in the caches of all layers; default: f32"},
     {.name = "ignore", .argument = "KEY", .kind = OPTION_PAIRS, .field = FIELD(ignore), .commands = ARGUMENTS_IMPORT,

@@ -21,7 +21,7 @@ struct arguments {
     struct option_texts ignore;     /* keys of config.json */
     const char *folder;             /* each NULL where it is not given */
     const char *isas, *deps, *templates, *plan, *size, *name, *cache, *weight_type, *cache_type;
-    const char *precision;
+    const char *precision, *exact;
     uint64_t batch, seq_len, cache_len; /* 0: not given */
     bool split, shim, explain, any_cpu, keys, help, version, specs_alone, list;
 };

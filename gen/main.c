@@ -369,8 +369,8 @@ static void import(struct job *job)
     const struct arguments *a = &job->arguments;
     parse_isas(job);
     const struct import_request request = {a->specs.count > 0 ? a->specs.text[0] : NULL, a->folder, a->name, a->cache,
-                                           a->weight_type, a->cache_type, a->precision, a->seq_len, a->cache_len,
-                                           named_isas(job), &a->ignore, a->list};
+                                           a->weight_type, a->cache_type, a->precision, a->exact, a->seq_len,
+                                           a->cache_len, named_isas(job), &a->ignore, a->list};
     if (good(job) && a->list)
         import_list(&request, stdout, &job->diag);
     else if (good(job) && import_model(&job->imported, &request, &job->diag)) {

@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x829580c92f16cb13u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x6bf964ab1307d2ebu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -141,9 +141,7 @@ _Static_assert(TINY_PACKED_BYTES == ((size_t)65600) &&
 #endif
 
 static inline size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+{ return a < b ? a : b; }
 
 /* A compiler may keep floats in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone) and round them when
  * it likes. Then each result goes through memory, where a float is an f32: the bits are those of any other machine. */
@@ -207,19 +205,10 @@ static int pack_panels(float *p, const float *w, size_t depth, size_t columns, s
 /* Packs the weights in the order in which the tiles of scalar read them. Returns 0 when one is not finite. */
 static int pack_scalar(float *packed, const tiny_weights *weights)
 {
-    /* queries */
-    if (!pack_panels(packed + 16, weights->w_q, 64, 64, 8, 4, 64, 1, QUERY_SCALE))
-        return 0;
-    /* keys */
-    if (!pack_panels(packed + 4112, weights->w_k, 64, 64, 8, 4, 64, 1, 1.0f))
-        return 0;
-    /* values */
-    if (!pack_panels(packed + 8208, weights->w_v, 64, 64, 8, 4, 64, 1, 1.0f))
-        return 0;
-    /* output */
-    if (!pack_panels(packed + 12304, weights->w_o, 64, 64, 8, 4, 64, 1, 1.0f))
-        return 0;
-    return 1;
+    return pack_panels(packed + 16, weights->w_q, 64, 64, 8, 4, 64, 1, QUERY_SCALE) &&
+           pack_panels(packed + 4112, weights->w_k, 64, 64, 8, 4, 64, 1, 1.0f) &&
+           pack_panels(packed + 8208, weights->w_v, 64, 64, 8, 4, 64, 1, 1.0f) &&
+           pack_panels(packed + 12304, weights->w_o, 64, 64, 8, 4, 64, 1, 1.0f);
 }
 
 #endif
@@ -228,19 +217,10 @@ static int pack_scalar(float *packed, const tiny_weights *weights)
 /* Packs the weights in the order in which the tiles of avx2 read them. Returns 0 when one is not finite. */
 static int pack_avx2(float *packed, const tiny_weights *weights)
 {
-    /* queries */
-    if (!pack_panels(packed + 16, weights->w_q, 64, 64, 16, 8, 64, 1, QUERY_SCALE))
-        return 0;
-    /* keys */
-    if (!pack_panels(packed + 4112, weights->w_k, 64, 64, 16, 8, 64, 1, 1.0f))
-        return 0;
-    /* values */
-    if (!pack_panels(packed + 8208, weights->w_v, 64, 64, 16, 8, 64, 1, 1.0f))
-        return 0;
-    /* output */
-    if (!pack_panels(packed + 12304, weights->w_o, 64, 64, 16, 8, 64, 1, 1.0f))
-        return 0;
-    return 1;
+    return pack_panels(packed + 16, weights->w_q, 64, 64, 16, 8, 64, 1, QUERY_SCALE) &&
+           pack_panels(packed + 4112, weights->w_k, 64, 64, 16, 8, 64, 1, 1.0f) &&
+           pack_panels(packed + 8208, weights->w_v, 64, 64, 16, 8, 64, 1, 1.0f) &&
+           pack_panels(packed + 12304, weights->w_o, 64, 64, 16, 8, 64, 1, 1.0f);
 }
 
 #endif
@@ -249,19 +229,10 @@ static int pack_avx2(float *packed, const tiny_weights *weights)
 /* Packs the weights in the order in which the tiles of avx512 read them. Returns 0 when one is not finite. */
 static int pack_avx512(float *packed, const tiny_weights *weights)
 {
-    /* queries */
-    if (!pack_panels(packed + 16, weights->w_q, 64, 64, 64, 16, 64, 1, QUERY_SCALE))
-        return 0;
-    /* keys */
-    if (!pack_panels(packed + 4112, weights->w_k, 64, 64, 64, 16, 64, 1, 1.0f))
-        return 0;
-    /* values */
-    if (!pack_panels(packed + 8208, weights->w_v, 64, 64, 64, 16, 64, 1, 1.0f))
-        return 0;
-    /* output */
-    if (!pack_panels(packed + 12304, weights->w_o, 64, 64, 64, 16, 64, 1, 1.0f))
-        return 0;
-    return 1;
+    return pack_panels(packed + 16, weights->w_q, 64, 64, 64, 16, 64, 1, QUERY_SCALE) &&
+           pack_panels(packed + 4112, weights->w_k, 64, 64, 64, 16, 64, 1, 1.0f) &&
+           pack_panels(packed + 8208, weights->w_v, 64, 64, 64, 16, 64, 1, 1.0f) &&
+           pack_panels(packed + 12304, weights->w_o, 64, 64, 64, 16, 64, 1, 1.0f);
 }
 
 #endif
@@ -270,19 +241,10 @@ static int pack_avx512(float *packed, const tiny_weights *weights)
 /* Packs the weights in the order in which the tiles of neon read them. Returns 0 when one is not finite. */
 static int pack_neon(float *packed, const tiny_weights *weights)
 {
-    /* queries */
-    if (!pack_panels(packed + 16, weights->w_q, 64, 64, 16, 4, 64, 1, QUERY_SCALE))
-        return 0;
-    /* keys */
-    if (!pack_panels(packed + 4112, weights->w_k, 64, 64, 16, 4, 64, 1, 1.0f))
-        return 0;
-    /* values */
-    if (!pack_panels(packed + 8208, weights->w_v, 64, 64, 16, 4, 64, 1, 1.0f))
-        return 0;
-    /* output */
-    if (!pack_panels(packed + 12304, weights->w_o, 64, 64, 16, 4, 64, 1, 1.0f))
-        return 0;
-    return 1;
+    return pack_panels(packed + 16, weights->w_q, 64, 64, 16, 4, 64, 1, QUERY_SCALE) &&
+           pack_panels(packed + 4112, weights->w_k, 64, 64, 16, 4, 64, 1, 1.0f) &&
+           pack_panels(packed + 8208, weights->w_v, 64, 64, 16, 4, 64, 1, 1.0f) &&
+           pack_panels(packed + 12304, weights->w_o, 64, 64, 16, 4, 64, 1, 1.0f);
 }
 
 #endif
@@ -437,7 +399,6 @@ static inline void vec_store_first(float *p, size_t n, vec_scalar a)
 
 static inline vec_scalar vec_splat(float x)
 { return (vec_scalar){{x, x, x, x}}; }
-
 #define vec_zero() vec_splat(0.0f)
 
 /* one rounding where the target has a fast fused multiply-add, else two */
@@ -453,15 +414,12 @@ static inline vec_scalar vec_fma(vec_scalar a, vec_scalar b, vec_scalar c)
 static inline vec_scalar vec_add(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]),
                        as_f32(a.v[3] + b.v[3])}}; }
-
 static inline vec_scalar vec_sub(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]),
                        as_f32(a.v[3] - b.v[3])}}; }
-
 static inline vec_scalar vec_mul(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]),
                        as_f32(a.v[3] * b.v[3])}}; }
-
 static inline vec_scalar vec_div(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]),
                        as_f32(a.v[3] / b.v[3])}}; }
@@ -470,7 +428,6 @@ static inline vec_scalar vec_div(vec_scalar a, vec_scalar b)
 static inline vec_scalar vec_max(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1],
                        a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}}; }
-
 static inline vec_scalar vec_min(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1],
                        a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}}; }
@@ -493,7 +450,6 @@ static inline float from_bits_scalar(uint32_t bits)
 static inline vec_scalar vec_eq(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]),
                        flag_scalar(a.v[3] == b.v[3])}}; }
-
 static inline vec_scalar vec_ge(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]),
                        flag_scalar(a.v[3] >= b.v[3])}}; }
@@ -504,14 +460,9 @@ static inline vec_scalar vec_select(vec_scalar mask, vec_scalar a, vec_scalar b)
                        bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}}; }
 
 static inline int vec_any_ne(vec_scalar a, vec_scalar b)
-{
-    return a.v[0] != b.v[0] || a.v[1] != b.v[1] || a.v[2] != b.v[2] || a.v[3] != b.v[3];
-}
-
+{ return a.v[0] != b.v[0] || a.v[1] != b.v[1] || a.v[2] != b.v[2] || a.v[3] != b.v[3]; }
 static inline int vec_any_eq(vec_scalar a, vec_scalar b)
-{
-    return a.v[0] == b.v[0] || a.v[1] == b.v[1] || a.v[2] == b.v[2] || a.v[3] == b.v[3];
-}
+{ return a.v[0] == b.v[0] || a.v[1] == b.v[1] || a.v[2] == b.v[2] || a.v[3] == b.v[3]; }
 
 /* 2^i, of the low bits i + 127 */
 static inline vec_scalar vec_power(vec_scalar u)
@@ -602,9 +553,7 @@ TARGET static void queries_scalar(const float *a, const float *w, float *c, cons
 
 /* 1 part for each group of 32 tokens: a part is the group times 8 panels */
 static size_t queries_parts_scalar(size_t rows)
-{
-    return (rows + 31) / 32;
-}
+{ return (rows + 31) / 32; }
 
 TARGET static void queries_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -857,11 +806,9 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 12);
         float maximum[4];
         scores_1x_scalar(k, q_t, s, NULL, NULL, done);
-        for (size_t i = 0; i < 4; i += LANES)
-            vec_store(maximum + i, largest_scalar(s + i, done));
+        vec_store(maximum, largest_scalar(s, done));
         if (pass == FIND_MAXIMUM) {
-            for (size_t i = 0; i < 4; i += LANES)
-                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            vec_store(m, vec_max(vec_load(m), vec_load(maximum)));
             return;
         }
         *some_open = softmax_scalar(s, maximum, m, l, done);
@@ -1022,9 +969,7 @@ TARGET static void output_scalar(const float *a, const float *w, float *c, size_
 
 /* 1 part for each group of 32 tokens: a part is the group times 8 panels */
 static size_t output_parts_scalar(size_t rows)
-{
-    return (rows + 31) / 32;
-}
+{ return (rows + 31) / 32; }
 
 TARGET static void output_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -1041,20 +986,16 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
 
 /* parts of one head of a sequence: 4 query blocks each */
 static size_t attend_groups_scalar(const struct group *g)
-{
-    return (g->args->n + 31) / 32;
-}
+{ return (g->args->n + 31) / 32; }
 
 static size_t parts_scalar(const struct group *g, size_t phase)
 {
     const size_t rows = g->count * g->args->n;
     switch (phase) {
-    case PHASE_PROJECT:
-        return queries_parts_scalar(rows) + queries_parts_scalar(g->keys) + queries_parts_scalar(g->keys);
-    case PHASE_ATTEND:
-        return attend_groups_scalar(g) * H * g->count;
-    default:
-        return output_parts_scalar(rows);
+    case PHASE_PROJECT: return queries_parts_scalar(rows) + queries_parts_scalar(g->keys)
+        + queries_parts_scalar(g->keys);
+    case PHASE_ATTEND: return attend_groups_scalar(g) * H * g->count;
+    default: return output_parts_scalar(rows);
     }
 }
 
@@ -1384,9 +1325,7 @@ TARGET static void queries_avx2(const float *a, const float *w, float *c, const 
 
 /* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t queries_parts_avx2(size_t rows)
-{
-    return (rows + 31) / 32;
-}
+{ return (rows + 31) / 32; }
 
 TARGET static void queries_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -1649,11 +1588,9 @@ TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 14);
         float maximum[8];
         scores_1x_avx2(k, q_t, s, NULL, NULL, done);
-        for (size_t i = 0; i < 8; i += LANES)
-            vec_store(maximum + i, largest_avx2(s + i, done));
+        vec_store(maximum, largest_avx2(s, done));
         if (pass == FIND_MAXIMUM) {
-            for (size_t i = 0; i < 8; i += LANES)
-                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            vec_store(m, vec_max(vec_load(m), vec_load(maximum)));
             return;
         }
         *some_open = softmax_avx2(s, maximum, m, l, done);
@@ -1824,9 +1761,7 @@ TARGET static void output_avx2(const float *a, const float *w, float *c, size_t 
 
 /* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t output_parts_avx2(size_t rows)
-{
-    return (rows + 31) / 32;
-}
+{ return (rows + 31) / 32; }
 
 TARGET static void output_part_avx2(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -1843,20 +1778,15 @@ TARGET static void output_part_avx2(const float *packed, const float *a, float *
 
 /* parts of one head of a sequence: 2 query blocks each */
 static size_t attend_groups_avx2(const struct group *g)
-{
-    return (g->args->n + 31) / 32;
-}
+{ return (g->args->n + 31) / 32; }
 
 static size_t parts_avx2(const struct group *g, size_t phase)
 {
     const size_t rows = g->count * g->args->n;
     switch (phase) {
-    case PHASE_PROJECT:
-        return queries_parts_avx2(rows) + queries_parts_avx2(g->keys) + queries_parts_avx2(g->keys);
-    case PHASE_ATTEND:
-        return attend_groups_avx2(g) * H * g->count;
-    default:
-        return output_parts_avx2(rows);
+    case PHASE_PROJECT: return queries_parts_avx2(rows) + queries_parts_avx2(g->keys) + queries_parts_avx2(g->keys);
+    case PHASE_ATTEND: return attend_groups_avx2(g) * H * g->count;
+    default: return output_parts_avx2(rows);
     }
 }
 
@@ -2211,9 +2141,7 @@ TARGET static void queries_avx512(const float *a, const float *w, float *c, cons
 
 /* 1 part for each group of 32 tokens: a part is the group times 1 panel */
 static size_t queries_parts_avx512(size_t rows)
-{
-    return (rows + 31) / 32;
-}
+{ return (rows + 31) / 32; }
 
 TARGET static void queries_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -2487,11 +2415,9 @@ TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, siz
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 16);
         float maximum[16];
         scores_1x_avx512(k, q_t, s, NULL, NULL, done);
-        for (size_t i = 0; i < 16; i += LANES)
-            vec_store(maximum + i, largest_avx512(s + i, done));
+        vec_store(maximum, largest_avx512(s, done));
         if (pass == FIND_MAXIMUM) {
-            for (size_t i = 0; i < 16; i += LANES)
-                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            vec_store(m, vec_max(vec_load(m), vec_load(maximum)));
             return;
         }
         *some_open = softmax_avx512(s, maximum, m, l, done);
@@ -2662,9 +2588,7 @@ TARGET static void output_avx512(const float *a, const float *w, float *c, size_
 
 /* 1 part for each group of 32 tokens: a part is the group times 1 panel */
 static size_t output_parts_avx512(size_t rows)
-{
-    return (rows + 31) / 32;
-}
+{ return (rows + 31) / 32; }
 
 TARGET static void output_part_avx512(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -2681,20 +2605,16 @@ TARGET static void output_part_avx512(const float *packed, const float *a, float
 
 /* parts of one head of a sequence: 1 query block each */
 static size_t attend_groups_avx512(const struct group *g)
-{
-    return (g->args->n + 31) / 32;
-}
+{ return (g->args->n + 31) / 32; }
 
 static size_t parts_avx512(const struct group *g, size_t phase)
 {
     const size_t rows = g->count * g->args->n;
     switch (phase) {
-    case PHASE_PROJECT:
-        return queries_parts_avx512(rows) + queries_parts_avx512(g->keys) + queries_parts_avx512(g->keys);
-    case PHASE_ATTEND:
-        return attend_groups_avx512(g) * H * g->count;
-    default:
-        return output_parts_avx512(rows);
+    case PHASE_PROJECT: return queries_parts_avx512(rows) + queries_parts_avx512(g->keys)
+        + queries_parts_avx512(g->keys);
+    case PHASE_ATTEND: return attend_groups_avx512(g) * H * g->count;
+    default: return output_parts_avx512(rows);
     }
 }
 
@@ -3024,9 +2944,7 @@ TARGET static void queries_neon(const float *a, const float *w, float *c, const 
 
 /* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t queries_parts_neon(size_t rows)
-{
-    return (rows + 31) / 32;
-}
+{ return (rows + 31) / 32; }
 
 TARGET static void queries_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -3286,11 +3204,9 @@ TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t 
         done = pass == FIND_MAXIMUM ? keys : min_size(keys, 16);
         float maximum[4];
         scores_1x_neon(k, q_t, s, NULL, NULL, done);
-        for (size_t i = 0; i < 4; i += LANES)
-            vec_store(maximum + i, largest_neon(s + i, done));
+        vec_store(maximum, largest_neon(s, done));
         if (pass == FIND_MAXIMUM) {
-            for (size_t i = 0; i < 4; i += LANES)
-                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            vec_store(m, vec_max(vec_load(m), vec_load(maximum)));
             return;
         }
         *some_open = softmax_neon(s, maximum, m, l, done);
@@ -3451,9 +3367,7 @@ TARGET static void output_neon(const float *a, const float *w, float *c, size_t 
 
 /* 1 part for each group of 32 tokens: a part is the group times 4 panels */
 static size_t output_parts_neon(size_t rows)
-{
-    return (rows + 31) / 32;
-}
+{ return (rows + 31) / 32; }
 
 TARGET static void output_part_neon(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -3470,20 +3384,15 @@ TARGET static void output_part_neon(const float *packed, const float *a, float *
 
 /* parts of one head of a sequence: 2 query blocks each */
 static size_t attend_groups_neon(const struct group *g)
-{
-    return (g->args->n + 31) / 32;
-}
+{ return (g->args->n + 31) / 32; }
 
 static size_t parts_neon(const struct group *g, size_t phase)
 {
     const size_t rows = g->count * g->args->n;
     switch (phase) {
-    case PHASE_PROJECT:
-        return queries_parts_neon(rows) + queries_parts_neon(g->keys) + queries_parts_neon(g->keys);
-    case PHASE_ATTEND:
-        return attend_groups_neon(g) * H * g->count;
-    default:
-        return output_parts_neon(rows);
+    case PHASE_PROJECT: return queries_parts_neon(rows) + queries_parts_neon(g->keys) + queries_parts_neon(g->keys);
+    case PHASE_ATTEND: return attend_groups_neon(g) * H * g->count;
+    default: return output_parts_neon(rows);
     }
 }
 
@@ -3594,9 +3503,7 @@ struct machine {
 
 #if COMPILES_AVX2 || COMPILES_AVX512
 __attribute__((target("xsave"))) static uint32_t saved_registers(void)
-{
-    return (uint32_t)_xgetbv(0);
-}
+{ return (uint32_t)_xgetbv(0); }
 
 static struct machine this_machine(void)
 {
@@ -3618,9 +3525,7 @@ static struct machine this_machine(void)
 }
 #else
 static struct machine this_machine(void)
-{
-    return (struct machine){0, 0, 0}; /* the sets that are compiled need nothing */
-}
+{ return (struct machine){0, 0, 0}; } /* the sets that are compiled need nothing */
 #endif
 
 #endif
@@ -3656,21 +3561,18 @@ static const struct kernel {
     size_t rows, sources; /* maximum numbers of queries and keys that are projected as one matrix */
 } kernels[] = {
 #if COMPILES_SCALAR
-    {{0, 0, 0},
-     parts_scalar, run_scalar, 32, 32},
+    {{0, 0, 0}, parts_scalar, run_scalar, 32, 32},
 #endif
 #if COMPILES_AVX2
-    {{NEEDS_FMA | NEEDS_OSXSAVE | NEEDS_AVX, NEEDS_AVX2, NEEDS_YMM},
-     parts_avx2, run_avx2, 32, 32},
+    {{NEEDS_FMA | NEEDS_OSXSAVE | NEEDS_AVX, NEEDS_AVX2, NEEDS_YMM}, parts_avx2, run_avx2, 32, 32},
 #endif
 #if COMPILES_AVX512
     {{NEEDS_FMA | NEEDS_OSXSAVE | NEEDS_AVX,
       NEEDS_AVX2 | NEEDS_AVX512F | NEEDS_AVX512DQ | NEEDS_AVX512BW | NEEDS_AVX512VL, NEEDS_YMM | NEEDS_ZMM},
-     parts_avx512, run_avx512, 32, 32},
+      parts_avx512, run_avx512, 32, 32},
 #endif
 #if COMPILES_NEON
-    {{0, 0, 0},
-     parts_neon, run_neon, 32, 32},
+    {{0, 0, 0}, parts_neon, run_neon, 32, 32},
 #endif
 };
 _Static_assert(sizeof kernels / sizeof kernels[0] == PACKERS, "each packer has its kernel");
@@ -3711,9 +3613,7 @@ static const struct packer *packer_for(tiny_isa_id isa)
 /* ==== packed blocks ==== */
 
 static int misaligned(const void *p, size_t alignment)
-{
-    return (uintptr_t)p % alignment != 0;
-}
+{ return (uintptr_t)p % alignment != 0; }
 
 /* The header of a packed block that calls trust, and the row of its instruction set. */
 struct block {
@@ -3988,25 +3888,18 @@ const char *tiny_isa_name(tiny_isa_id isa)
 const char *tiny_strerror(int error)
 {
     switch (error) {
-    case TINY_OK:
-        return "no error";
-    case TINY_ERROR_NULL:
-        return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, w_k, w_v, w_o; to open, "
-               "blocks, packed; to compute, packed, scratch, args, in it x, y";
-    case TINY_ERROR_SIZE:
-        return "n, m or batch is outside the limits: n <= 32, m = n or 0, no tensor above PTRDIFF_MAX bytes";
-    case TINY_ERROR_ALIGNMENT:
-        return "packed or scratch is not on a 64-byte boundary, or a tensor not on 4 bytes";
-    case TINY_ERROR_ISA:
-        return "this file or this machine lacks the instruction set, or those of all blocks";
-    case TINY_ERROR_NONFINITE:
-        return "a weight is NaN or infinite, or too large with the scale or another weight folded in";
-    case TINY_ERROR_PACKED:
-        return "not a block for this layer, plan and version of attngen, or damaged or cut off: pack the weights "
-               "again";
-    case TINY_ERROR_PART:
-        return "phase or part is out of range";
-    default:
-        return "unknown error";
+    case TINY_OK: return "no error";
+    case TINY_ERROR_NULL: return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, w_k, w_v, "
+                                 "w_o; to open, blocks, packed; to compute, packed, scratch, args, in it x, y";
+    case TINY_ERROR_SIZE: return "n, m or batch is outside the limits: n <= 32, m = n or 0, no tensor above "
+                                 "PTRDIFF_MAX bytes";
+    case TINY_ERROR_ALIGNMENT: return "packed or scratch is not on a 64-byte boundary, or a tensor not on 4 bytes";
+    case TINY_ERROR_ISA: return "this file or this machine lacks the instruction set, or those of all blocks";
+    case TINY_ERROR_NONFINITE: return "a weight is NaN or infinite, or too large with the scale or another weight "
+                                      "folded in";
+    case TINY_ERROR_PACKED: return "not a block for this layer, plan and version of attngen, or damaged or cut off: "
+                                   "pack the weights again";
+    case TINY_ERROR_PART: return "phase or part is out of range";
+    default: return "unknown error";
     }
 }

@@ -133,7 +133,7 @@ void output_write(const struct output *outputs, size_t count, const char *folder
     if (deps != NULL)
         files[used++] = (struct file_text){deps, rules, strlen(rules)};
     if (folder == NULL || make_folder(folder, diag))
-        files_replace(files, used, diag);
+        files_replace(files, used, false, diag);
     free(files);
 }
 

@@ -139,6 +139,17 @@ static int put_in_place(char *temporary, const char *path)
     return error;
 }
 
+/* Signals that end a program wait, so that no temporary file is left. */
+static void hold_signals(sigset_t *before)
+{
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+    sigaddset(&held, SIGHUP);
+    sigprocmask(SIG_BLOCK, &held, before);
+}
+
 /* A device, a pipe. */
 static bool is_written_as_it_is(const char *path)
 {
@@ -154,7 +165,10 @@ bool file_replace(const char *path, const struct piece *pieces, size_t count, st
         error = file < 0 ? errno : pieces_write(file, pieces, count);
     } else {
         char *target = target_of(path);
+        sigset_t before;
+        hold_signals(&before);
         error = target == NULL ? errno : put_in_place(write_beside(target, pieces, count, true), target);
+        sigprocmask(SIG_SETMASK, &before, NULL);
         free(target);
     }
     if (error != 0)
@@ -255,8 +269,8 @@ static bool is_there(const char *path, const struct file_text *file)
     return same;
 }
 
-/* Looks at what is there and, where it differs, writes the new file beside it. */
-static bool prepare(const struct file_text *file, struct pending *pending, struct diag *diag)
+/* Looks at what is there and, where it differs or `anew`, writes the new file beside it. */
+static bool prepare(const struct file_text *file, bool anew, struct pending *pending, struct diag *diag)
 {
     const struct piece piece = {file->text, file->length};
     pending->target = target_of(file->path);
@@ -264,7 +278,7 @@ static bool prepare(const struct file_text *file, struct pending *pending, struc
         return refuse(file->path, strerror(errno), diag);
     if (is_written_as_it_is(pending->target))
         return refuse(file->path, "it is not an ordinary file", diag);
-    if (is_there(pending->target, file))
+    if (!anew && is_there(pending->target, file))
         return true;
     pending->temporary = write_beside(pending->target, &piece, 1, true);
     return pending->temporary != NULL || refuse(file->path, strerror(errno), diag);
@@ -332,20 +346,16 @@ static void forget(struct pending *pending)
     free(pending->target);
 }
 
-bool files_replace(const struct file_text *files, size_t count, struct diag *diag)
+bool files_replace(const struct file_text *files, size_t count, bool anew, struct diag *diag)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct pending *pending = calloc(count > 0 ? count : 1, sizeof *pending);
     bool good = pending != NULL;
-    sigset_t held, before;
-    sigemptyset(&held);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        sigaddset(&held, signals[i]);
-    sigprocmask(SIG_BLOCK, &held, &before);
+    sigset_t before;
+    hold_signals(&before);
     if (!good)
         diag_environment(diag, NULL, "no memory to write the files");
     for (size_t i = 0; good && i < count; i++)
-        good = prepare(&files[i], &pending[i], diag);
+        good = prepare(&files[i], anew, &pending[i], diag);
     good = good && replace_all(files, pending, count, diag);
     for (size_t i = 0; pending != NULL && i < count; i++)
         forget(&pending[i]);

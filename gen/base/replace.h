@@ -40,8 +40,8 @@ struct file_text {
     size_t length;
 };
 
-/* Writes the files that differ from what is on disk: all of them or, with an error in diag, none. All are on the disk
- * before the first is put in its place; signals that end a program wait until the last one is. */
-bool files_replace(const struct file_text *files, size_t count, struct diag *diag);
+/* Writes the files that differ from what is on disk, with `anew` the others too: all of them or, with an error in diag,
+ * none. All are on the disk before the first is put in its place; signals that end a program wait for the last one. */
+bool files_replace(const struct file_text *files, size_t count, bool anew, struct diag *diag);
 
 #endif

@@ -279,6 +279,10 @@ void plan_context(const struct plan *plan, const struct layer *layer, struct emi
     emit_set_boolean(emit, "MAKES_VALUES", layer_attends(layer) && !layer->projected && !plan->fold.values &&
                                            !layer->identity && !layer->shares);
     emit_set_boolean(emit, "Q_IS_K", plan->fold.q_is_k);
+    emit_set_boolean(emit, "EXPANDS", plan->fold.expands.least > 0); /* latent attention with keys of heads */
+    emit_set_integer(emit, "EXPANDS_LEAST", plan->fold.expands.least);
+    emit_set_integer(emit, "EXPANDS_GAIN", plan->fold.expands.gain);
+    emit_set_integer(emit, "EXPANDS_PRICE", plan->fold.expands.price);
     emit_set_integer(emit, "D_SCORE", plan->fold.d_score);
     emit_set_integer(emit, "D_VALUE", plan->fold.d_value);
     emit_set_integer(emit, "D_Z", plan->fold.d_z);

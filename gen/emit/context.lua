@@ -202,8 +202,9 @@ function helpers.words_used(vocabulary, text, words)
         local comment, body = block.text:match("^(/%*.-%*/\n)(.*)$")
         local meaning = comment
         for _, name in ipairs(block.names) do meaning = meaning or meanings[name] end
-        -- macros of one line and one meaning stand together
-        local line = block.text:find("^#define [^\n]*\n$") ~= nil
+        -- macros of one line, and functions of one expression, with one meaning stand together
+        local line = block.text:find("^#define [^\n]*\n$") or
+            block.text:find("^static inline [^\n]*\n{ return [^}]*}*; }\n$")
         local together = line and last.line and meaning == last.meaning
         local again = meaning and said[meaning] and not block.title
         if #out > 0 and not together and not (last.title and not comment) then out[#out + 1] = "\n" end

@@ -307,11 +307,12 @@ static void explain_latent(const struct layer *l, const struct figures *f, FILE 
          weight_extents(l, TENSOR_W_DKV).text, rank, rank, dims);
     cost_lines(out, &f[STEP_K]);
     head_line(l, out, STEP_V, write_text("V = c, columns 0 ... %lld of K", rank - 1));
-    line(out, "heads' own keys and values are not formed: %s multiply-adds for %lld queries on %lld keys, with them %s",
-         rounded(latent_work(l, n, m, false)).text, (long long)l->seq_len, (long long)l->source_len,
+    line(out, "multiply-adds of %lld queries on %lld keys: absorbed, as said, %s; with keys and values of heads, %s",
+         (long long)l->seq_len, (long long)l->source_len, rounded(latent_work(l, n, m, false)).text,
          rounded(latent_work(l, n, m, true)).text);
-    line(out, "for one query on %lld keys %s, with them %s", (long long)l->source_len,
-         rounded(latent_work(l, 1, m, false)).text, rounded(latent_work(l, 1, m, true)).text);
+    line(out, "of one query on %lld keys: %s; %s. The plan below says which calls take which form",
+         (long long)l->source_len, rounded(latent_work(l, 1, m, false)).text,
+         rounded(latent_work(l, 1, m, true)).text);
 }
 
 /* Queries, keys or values that a call brings. */

@@ -119,7 +119,7 @@ end
 function Model:spec(kind, about)
     local spec = setmetatable({name = self.name .. "_" .. kind, about = about, first = nil}, Lines)
     spec:add("name", spec.name):add("weight_type", options.weight_type, "--weight-type")
-    spec:add("precision", options.precision, "--precision")
+    spec:add("precision", options.precision, "--precision"):add("exact", options.exact, "--exact")
     self.specs[#self.specs + 1] = spec
     return spec
 end
@@ -219,6 +219,16 @@ function Model:split(w, module, parts, unbiased, groups)
     return w
 end
 
+-- Numbers of `count` tensors [size], one after the other; `pattern`: their names, by numbers from 0 on.
+function Model:pieces(pattern, count, size)
+    local entry = self:columns(pattern:format(0), 0, size, size)
+    entry.shape, entry.pieces = {size}, {}
+    for i = 1, count - 1 do
+        entry.pieces[i] = {name = pattern:format(i), shape = {size}, from = 0, to = size}
+    end
+    return entry
+end
+
 -- A tensor's numbers times a factor.
 function Model:times(entry, factor)
     entry = type(entry) == "string" and {name = entry} or entry
@@ -291,8 +301,8 @@ function Model:projection(stack, of)
                         "Words of another width than the model's", of)
 end
 
--- A head of this name: of rows `rows` ("all", or the "first" or "second" of a sequence) of `from`. `of` as above, with
--- scale of these rows.
+-- A head of this name: of rows `rows` of `from`: "all", the "first" or "second" of a sequence, the "mean" of a
+-- picture's patches, or "first_and_mean", side by side. `of` as above, with scale of these rows.
 function Model:head(name, from, rows, of, behind)
     of.rows = rows == "all" and math.min(self.seq_len, HEAD_ROWS) or HEAD_SEQUENCES
     local section = self:product("head " .. name, name, "Head " .. name, of, behind)
@@ -319,7 +329,7 @@ end
 -- What a file of the folder holds; nil where there is none.
 function Model:json_of(name)
     local _, there = host.path(name)
-    if there then
+    if there and next(self.config.object) then -- not for a family that only says what it reads
         return (host.json(name))
     end
 end

@@ -50,8 +50,8 @@ local function read_index(place)
     local index, first = host.json("model.safetensors.index.json")
     if not first then return nil end
     local map = first == "{" and index.weight_map
-    if type(map) ~= "table" then
-        return host.wrong(place, "weight_map is missing; an object is needed that names the file of each tensor")
+    if type(map) ~= "table" or next(map) == nil then
+        return host.wrong(place, "weight_map is missing, or empty; an object is needed, of the file of each tensor")
     end
     for name, file in pairs(map) do
         if type(name) ~= "string" or type(file) ~= "string" or not file:find("^[%w_+=-][%w_+=.-]*$") or

@@ -24,7 +24,7 @@
 --              false: it has neither
 --   narrow     {width, into, out}: words of another width, and the modules of products into the model's and out of it
 --   block      pre, parallel, sandwich or post; norm_shared: of parallel. plus_one, tied: as their names say
---   qk_norm    {q, k: modules; kind, rms if nil; shift: whether it has one}
+--   qk_norm    {q, k: modules; kind, rms if nil; shift: whether it has one; each: tensors of each head behind a module}
 --   residual   factor of what attention and feed-forward add
 --   windows    function(m, layers) → how far a window reaches, which layers have one; nil: none
 --   rope       function(m, spec, of, layer): rotation, by the number of a layer; without: Model:rope()
@@ -67,7 +67,9 @@ local function attention_weights(m, kind, of, at)
     end
     if kind.qk_norm then
         for key, name in pairs{g_q = kind.qk_norm.q, g_k = kind.qk_norm.k} do
-            w[key] = kind.plus_one and m:plus_one(at .. name .. ".weight") or at .. name .. ".weight"
+            local heads = kind.qk_norm.each and (key == "g_q" and of.h or of.h_kv)
+            w[key] = heads and m:pieces(at .. name .. "." .. kind.qk_norm.each, heads, of.d_k) or
+                kind.plus_one and m:plus_one(at .. name .. ".weight") or at .. name .. ".weight"
             w[key:gsub("g", "c")] = kind.qk_norm.shift and at .. name .. ".bias" or nil
         end
     end

@@ -73,7 +73,7 @@ function Model:labels()
     if names and (listed == 0 or count and count ~= listed) then
         c:wrong("id2label", "has %d classes%s", listed, count and ", and num_labels is " .. count or "")
     end
-    self.labelled = names and listed <= LABELS_LIMIT and names or nil
+    self.labelled = listed > 0 and listed <= LABELS_LIMIT and names or nil
     return count or names and listed or self.labels_default or 2
 end
 

@@ -229,6 +229,7 @@ static void push_options(lua_State *lua, const struct importer *importer)
     set_text(lua, "weight_type", importer->request->weight_type);
     set_text(lua, "cache_type", importer->request->cache_type);
     set_text(lua, "precision", importer->request->precision);
+    set_text(lua, "exact", importer->request->exact);
     set_number(lua, "seq_len", importer->request->seq_len);
     set_number(lua, "cache_len", importer->request->cache_len);
     lua_pushboolean(lua, importer->request->list);

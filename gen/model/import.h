@@ -23,7 +23,7 @@ struct import_request {
     const char *cache;
     const char *weight_type; /* of all specs; NULL: none is written */
     const char *cache_type;  /* of all that have a cache; NULL: none is written */
-    const char *precision;   /* of all specs; NULL: none is written */
+    const char *precision, *exact; /* of all specs; NULL: none is written */
     uint64_t seq_len, cache_len; /* 0: by the model */
     unsigned isas; /* sets that each layer must be able to have */
     const struct option_texts *ignore; /* keys of config.json that change nothing */

@@ -33,7 +33,7 @@ local families = {
     qwen2_5_vl = {"qwen_vl", "Qwen2_5_VL"}, qwen2_5_vl_text = {"qwen_vl", "Qwen2_5_VL"},
     qwen3_vl = {"qwen_vl", "Qwen3VL"}, qwen3_vl_text = {"qwen_vl", "Qwen3VL"},
     dinov2 = {"dinov2", "Dinov2"}, dinov2_with_registers = {"dinov2", "Dinov2WithRegisters"},
-    siglip = {"clip", "Siglip"}, siglip_text_model = {"clip", "Siglip"},
+    siglip = {"clip", "Siglip"}, siglip_text_model = {"clip", "Siglip"}, siglip_vision_model = {"clip", "Siglip"},
     clip = {"clip", "CLIP"}, clip_text_model = {"clip", "CLIP"}, clip_vision_model = {"clip", "CLIP"},
     qwen3_next = {"qwen3_5", "Qwen3Next"}, qwen3_5 = {"qwen3_5", "Qwen3_5"},
     minicpm3 = {"minicpm3", "MiniCPM3"}, deepseek_v2 = {"minicpm3", "DeepseekV2"},

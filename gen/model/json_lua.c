@@ -110,6 +110,8 @@ bool json_push(lua_State *lua, struct json_lua *reader)
     if (push_value(lua, reader, 0) &&
         (json_is_end(&reader->json) || json_fail(&reader->json, "something follows the value")))
         return true;
+    free(reader->text);
+    reader->text = NULL;
     lua_settop(lua, top);
     return false;
 }

@@ -226,6 +226,7 @@ static void push_spec(const char *path, const struct layer *layer, struct emit *
     emit_set_string(emit, "file", file_name(path));
     emit_set_string(emit, "name", layer->name);
     emit_set_boolean(emit, "linear", layer_is_linear(layer));
+    emit_set_boolean(emit, "portable", layer->portable);
     emit_set_boolean(emit, "ffn", layer->kind == LAYER_FFN);
     emit_set_integer(emit, "d_in", layer->d_model);
     emit_set_integer(emit, "d_out", layer->d_out);

@@ -200,19 +200,38 @@ local function read_tokens(stack, input, embedding)
     stack.norm_in = norm_of(embedding, stack.width, "embedding's norm")
 end
 
+-- A learned query that attends to a picture's rows, [encoder probe], and the feed-forward behind it, [encoder pooled]
+local function read_probe(stack, pooling)
+    local query = tensor(titles[stack.name .. " pooling"], "probe", {})
+    pooling.probe = share(query, d_model, true, "the query of pooling")
+    for _, name in ipairs{"probe", "pooled"} do
+        local section = titles[stack.name .. " " .. name]
+        local spec = section and spec_of(section)
+        if not spec or spec.d_in ~= d_model or spec.d_out ~= d_model or spec.cross ~= (name == "probe") or
+           spec.cross and (spec.source_len < stack.seq_len or spec.kept) then
+            wrong(section and section.number or titles[stack.name .. " pooling"].number,
+                  "kind = probe needs [%s probe], cross-attention to %d rows, and [%s pooled], %d wide", stack.name,
+                  stack.seq_len, stack.name, d_model)
+        end
+        pooling[name == "probe" and "attends" or "feeds"] = {spec = spec, part = add_part(section, "spec").at}
+    end
+end
+
 local function read_patches(stack, input, embedding)
     local size, patch, channels = size_of(input, "image_size"), size_of(input, "patch_size"), size_of(input, "channels")
-    stack.leading = line_of(embedding, "distillation") and 2 or 1
+    stack.leading = line_of(embedding, "distillation") and 2 or line_of(embedding, "class") and 1 or 0
     stack.registers = line_of(embedding, "registers") and stack.seq_len - (size // patch) * (size // patch) -
                       stack.leading or 0
     stack.leading = stack.leading + stack.registers
     if stack.registers < 0 or size % patch ~= 0 or (size // patch) ^ 2 + stack.leading ~= stack.seq_len then
-        wrong(input.number, "seq_len is not that of (image_size / patch_size)^2 patches and a class%s",
-              stack.leading > 1 and " and a token of distillation" or "")
+        wrong(input.number, "seq_len is not that of (image_size / patch_size)^2 patches%s%s", stack.leading > 0 and
+              " and a class" or "", stack.leading > 1 and " and a token of distillation" or "")
     end
     stack.patches = read_product(stack, "patches", channels * patch * patch)
     stack.size, stack.patch, stack.channels, stack.side = size, patch, channels, size // patch
-    stack.class = share(tensor(embedding, "class", {}), d_model, true, "the class token")
+    if stack.leading > 0 then
+        stack.class = share(tensor(embedding, "class", {}), d_model, true, "the class token")
+    end
     if line_of(embedding, "distillation") then -- it stands behind the class
         share(tensor(embedding, "distillation", {}), d_model, true, "the token of distillation")
     end
@@ -223,6 +242,8 @@ local function read_patches(stack, input, embedding)
                            "positions")
     stack.norm_in = norm_of(embedding, d_model, "embedding's norm")
     stack.extra = math.min(stack.patches.spec.seq_len, stack.side * stack.side) * stack.patches.d_in
+    if stack.pooling then read_probe(stack, stack.pooling) end
+    stack.extra = math.max(stack.extra, d_model)
 end
 
 local function read_frames(stack, input, embedding)
@@ -264,12 +285,12 @@ local function read_stack(name)
     stack.norm = norm_of(titles[name .. " norm"], d_model, name .. "'s last norm")
     local pooling = titles[name .. " pooling"]
     if pooling then
-        check_keys(pooling, "kind normalize")
-        if stack.kind ~= "tokens" or stack.cross then
-            wrong(pooling.number, "rows of tokens alone are pooled, and no others")
-        end
-        stack.pooling = {kind = choice(pooling, "kind", "cls mean max mean_sqrt_len last"), width = d_model,
+        check_keys(pooling, "kind normalize probe")
+        stack.pooling = {kind = choice(pooling, "kind", "cls mean max mean_sqrt_len last probe"), width = d_model,
                          normalize = choice(pooling, "normalize", "true false") == "true"}
+        if (stack.kind == "patches") ~= (stack.pooling.kind == "probe") or stack.cross then
+            wrong(pooling.number, "rows of tokens are pooled, and those of pictures by kind = probe")
+        end
         if stack.cached and stack.pooling.kind ~= "last" then
             wrong(pooling.number, "a decoder with a cache has the rows of a call alone; write kind = last, or give " ..
                   "--cache none")
@@ -293,7 +314,7 @@ local function read_head(section, heads, stacks)
         wrong(section.number, "a head's name is letters, digits and _; write for example [head logits]")
     end
     local from = value_of(section, "from") or ""
-    local head = {name = name, rows = choice(section, "rows", "all first second"),
+    local head = {name = name, rows = choice(section, "rows", "all first second mean first_and_mean"),
                   parent = heads[from:match("^head (.*)$")]}
     local pooled = from:match("^(%l+) pooling$")
     head.pooled = pooled ~= nil or head.parent ~= nil and head.parent.pooled
@@ -305,6 +326,10 @@ local function read_head(section, heads, stacks)
     if head.second and (not head.stack or head.parent or head.stack.kind ~= "patches") then
         wrong(section.number, "rows = second is of an encoder of images, whose second row is a token of distillation")
     end
+    head.means = head.rows:find("mean$") ~= nil
+    if head.means and (not head.stack or head.parent or head.stack.kind ~= "patches") then
+        wrong(section.number, "rows = %s is of an encoder of images: the mean of patches", head.rows)
+    end
     if not head.stack then
         wrong(section.number, "from is one of: encoder, decoder, encoder pooling, head NAME of a head above")
     end
@@ -312,14 +337,15 @@ local function read_head(section, heads, stacks)
     if head.parent and not head.all ~= not head.parent.all then
         wrong(section.number, "rows is not that of [head %s], which it is from", head.parent.name)
     end
-    local width = head.parent and head.parent.width or d_model
+    local width = head.parent and head.parent.width or (head.rows == "first_and_mean" and 2 or 1) * d_model
     local spec = product_of(section, width)
     local part = add_part(section, "spec from rows scale " .. NORM)
     head.spec, head.width, head.part = spec, spec.d_out, part.at
     head.scale = number_of(section, "scale")
     head.norm = norm_of(section, spec.d_out, "norm of head " .. name)
     head.at_once = math.min(spec.seq_len, head.parent and head.parent.at_once or MOST)
-    head.floats = width + (head.parent and head.parent.floats or 0) -- of a row, between
+    -- of a row: what is between
+    head.floats = width + (head.parent and head.parent.floats or 0) + (head.means and d_model or 0)
     head.tied = part.tensors[1].tied
     head.word = part.tensors[1].name
     return head
@@ -382,7 +408,9 @@ for _, stack in ipairs(model.stacks) do
     for i = 1, #stack.layers do known[("%s layer %d"):format(stack.name, i - 1)] = true end
 end
 for _, stack in ipairs(model.stacks) do
-    for what in ("input embedding norm pooling projection"):gmatch("%S+") do known[stack.name .. " " .. what] = true end
+    for what in ("input embedding norm pooling probe pooled projection"):gmatch("%S+") do
+        known[stack.name .. " " .. what] = true
+    end
     if stack.kind == "tokens" then read_words(stack, model.heads) end
 end
 for _, section in ipairs(sections) do
@@ -506,7 +534,7 @@ model.extra = model.extra or 1
 model.norms, model.layers = {}, 0
 model.any = {cached = false, states = false, goes_on = false, paged = false, cross = false, kept = false,
              source_lengths = false, mean = false, lengths = false, slotted = false, rows = false, row = false,
-             times = false, ones = false, second = false, pieces = false, scales = false, files = false}
+             times = false, ones = false, second = false, means = false, pieces = false, scales = false, files = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -527,11 +555,12 @@ for _, stack in ipairs(model.stacks) do
         model.extra = math.max(model.extra, head.at_once * head.floats)
         model.largest = math.max(model.largest, head.width)
         any.second = any.second or head.second
-        any.rows, any.row = any.rows or head.all, any.row or head.single ~= nil
+        any.rows, any.row = any.rows or head.all, any.row or head.single ~= nil and not head.means
+        any.means = any.means or head.means
         any.vocab = stack.goes_on and head.name == "logits" and head.width or any.vocab
     end
     stack.required, stack.pointers = pointers_of(stack)
-    stack.embeds = stack.pooling ~= nil and #stack.required == 1 -- ids
+    stack.embeds = stack.pooling ~= nil and stack.kind == "tokens" and #stack.required == 1 -- ids
     stack.sizes = stack.goes_on and sizes_of(stack)
 end
 for _, of in ipairs(common) do any.ones = any.ones or not of.name and of.plus_one end

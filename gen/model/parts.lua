@@ -12,7 +12,7 @@ for i, spec in ipairs(of_layers) do
 end
 
 local MOST = 0x7fffffff
-local PIECES = 9 -- at most, of which one tensor of a pair consists in the checkpoint
+local PIECES = 256 -- at most, of which one tensor of a pair consists in the checkpoint
 local LONGEST = 500 -- a tensor name without a layer number: name_of() of templates/model/checkpoint.in has room for it
 
 local wrong = sections.wrong

@@ -39,6 +39,7 @@ struct core {
     const char *isa;
     const struct caches *caches;
     double ports, loads, exp, hide, transpose, stream, fma_bytes, load_bytes;
+    double portable_exp; /* exact = portable: port slots more of 2^(s - m), which then has no floor and scalef */
     double digits; /* of rows in digits: cycles of a tile's step, over those of f32; measured with i4 on a Zen 4, where
                     * i8 takes 1 % more */
 };

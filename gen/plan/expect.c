@@ -35,7 +35,7 @@ static const struct core cores[] = {
     {"avx2", &zen_4, .ports = 2, .loads = 3, .exp = 10, .hide = 24, .transpose = 0.5, .stream = 1,
      .fma_bytes = 5, .load_bytes = 9, .digits = 1.4},
     {"avx512", &golden_cove, .ports = 2, .loads = 2, .exp = 9, .hide = 24, .transpose = 0.38, .stream = 0,
-     .fma_bytes = 6, .load_bytes = 10, .digits = 0.9},
+     .fma_bytes = 6, .load_bytes = 10, .portable_exp = 4, .digits = 0.9},
 };
 
 /* Share of a bound's cycles that adds to the largest bound; of L3, without prefetching. */
@@ -83,11 +83,19 @@ static void count_group(struct model *m, int64_t together, double times)
 {
     const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
+    const bool expands = latent_expands(&p->fold->expands, (size_t)l->seq_len, (size_t)(l->source_len - l->seq_len));
     for (const struct plan_phase *phase = p->phases; phase < p->phases + p->phase_count; phase++) {
         m->again = false;
         for (int i = 0; i < phase->task_count; i++) {
             const struct step *const g = phase->tasks[i];
-            if (g->id == STEP_ATTEND)
+            if (expands && (g->id == STEP_ABSORB || g->id == STEP_ATTEND || g->id == STEP_ATTEND_ROWS ||
+                            g->id == STEP_UP_Z))
+                continue;
+            if (g->id == STEP_EXPAND && expands) {
+                count_step(m, plan_step(p, STEP_UP_K), l->source_len, times * (double)together);
+                count_step(m, plan_step(p, STEP_UP_V), l->source_len, times * (double)together);
+                count_expanded(m, times * (double)together);
+            } else if (g->id == STEP_ATTEND)
                 count_attention(m, together, times * (double)together);
             else if (g->id == STEP_ATTEND_ROWS)
                 count_cached(m, times * (double)together);
@@ -181,8 +189,8 @@ static void count_useful(struct expect *e, const struct layer *l, const struct p
     const bool q = !p->fold->q_is_k, k = recurs || plan_panels_of(p, STEP_KEYS) != NULL;
     const bool v = recurs || plan_step(p, STEP_VALUES) != NULL;
     e->step[EXPECT_QUERIES].useful = batch * (!q ? 0 : cost.q + (k ? 0 : cost.k));
-    e->step[EXPECT_KEYS].useful = batch * ((k ? cost.k : 0) + (q ? 0 : cost.q));
-    e->step[EXPECT_VALUES].useful = batch * (v ? cost.v : 0);
+    e->step[EXPECT_KEYS].useful = batch * ((k ? cost.k : 0) + (q ? 0 : cost.q) + cost.made_k);
+    e->step[EXPECT_VALUES].useful = batch * ((v ? cost.v : 0) + cost.made_v);
     e->step[EXPECT_SCORES].useful = batch * cost.scores;
     e->step[EXPECT_SUMS].useful = batch * cost.values;
     e->step[EXPECT_OUTPUT].useful = batch * (cost.output + (v ? 0 : cost.v));
@@ -192,7 +200,9 @@ static void count_useful(struct expect *e, const struct layer *l, const struct p
 
 void expect_make(struct expect *e, const struct layer *l, const struct plan_isa *p, int64_t batch)
 {
-    struct model m = {.layer = l, .plan = p, .core = &cores[core_of(p->isa)]};
+    struct core core = cores[core_of(p->isa)];
+    core.exp += l->portable ? core.portable_exp : 0;
+    struct model m = {.layer = l, .plan = p, .core = &core};
     const double n = (double)l->seq_len, keys = (double)l->source_len, scratch = (double)p->bytes[OWNER_SCRATCH];
     const bool attends = layer_attends(l);
     const double q_k_v = n * (double)(l->h * l->d_k) + keys * (double)(l->h_kv * layer_cached_numbers(l));
@@ -268,6 +278,21 @@ static void print_folds(FILE *out, const struct plan_fold *f, const struct layer
         fputs("  no queries are projected: with W_K tied to W_Q they are the keys\n", out);
 }
 
+/* exact = portable: cycles over those of the layer without the key, where multiply-adds are no more instructions */
+static void print_price(FILE *out, const struct layer *layer, const struct isa *isa, int64_t batch, double cycles)
+{
+    struct layer plain = *layer;
+    struct diag diag = {0};
+    struct expect e;
+    plain.portable = false;
+    struct plan *plan = plan_make(&plain, 1u << (isa - isa_table), &diag);
+    if (plan != NULL && plan->count > 0) {
+        expect_make(&e, &plain, &plan->isas[0], batch);
+        fprintf(out, "    exact = portable: %.2f times the cycles without it\n", cycles / e.layer.cycles);
+    }
+    plan_free(plan);
+}
+
 void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out)
 {
     fprintf(out,
@@ -291,6 +316,8 @@ void expect_explain(const struct plan *plan, const struct layer *layer, int64_t 
         print_step(out, "layer", &e.layer);
         if (p->isa == &isa_table[0])
             fputs("    an upper bound: scalar is as fast as the compiler makes it\n", out);
+        else if (layer->portable && p->lanes >= 8)
+            print_price(out, layer, p->isa, batch, e.layer.cycles);
     }
     fputc('\n', out);
     for (int64_t i = 0; i < plan->count; i++) {

@@ -29,6 +29,10 @@ enum layout_name {
     LAYOUT_QUERIES, LAYOUT_KEYS, LAYOUT_VALUES, LAYOUT_Z, /* of the kernel, or the caller's own */
     LAYOUT_LATENT_Q, LAYOUT_HEADS_Q, LAYOUT_Z_UP, /* latent attention: what queries are made of; queries of heads
                                                    * before W_UK; z after W_UV */
+    LAYOUT_LATENTS, LAYOUT_HEAD_KEYS, LAYOUT_HEAD_VALUES, /* of a block of keys rows of the cache, keys of a head; of a
+                                                           * segment its values, and the keys across; of a block of */
+    LAYOUT_HEAD_K_T, LAYOUT_HEAD_Q, LAYOUT_HEAD_SCORES, LAYOUT_HEAD_SUMS, LAYOUT_HEAD_STATE, /* rows what those below */
+    LAYOUT_HEAD_TOTALS,                /* are; sums of all queries, then m and l of each */
     LAYOUT_KEPT_SOURCE,                /* a copy of the source, where keys or values are its own rows */
     LAYOUT_KEPT,                       /* room in the scratch for what a call does not keep */
     LAYOUT_NORMED, LAYOUT_NORMED_2,    /* rows of a block that attention, or the feed-forward, reads in place of x */

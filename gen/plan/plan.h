@@ -41,6 +41,7 @@ struct plan_fold {
     bool q_is_k;  /* w_k = tied in self-attention: no queries are projected, a tile of them is made from the keys */
     int64_t d_score, d_value; /* features that a score sums over, and of a value */
     int64_t d_z;  /* of a head's z: with folded values and biases one more, 1 where a query sees a key */
+    struct latent_form expands; /* latent attention: calls that form keys and values of heads */
     double saved_scores, saved_values; /* multiply-adds that folding saves; negative where it costs */
     int64_t short_n, short_m;  /* the shortest call that is weighed: its queries and keys */
     double short_scores, short_values; /* folded work there, as a share of the plain layer's, weights read included */
@@ -137,7 +138,7 @@ struct plan_isa {
          * key is `ahead` of the query begin at ahead + back_zero, ahead from -back_zero to back_high. */
         int64_t back_row, back_zero, back_high;
     } relative;
-    struct plan_cached cached;
+    struct plan_cached cached, expanded; /* expanded: latent attention, calls with keys and values of heads */
     /* A layer without a cache, calls of at most cached.few_queries queries: templates/steps/few.in. */
     struct {
         int64_t keys;   /* fewest keys of such a call */

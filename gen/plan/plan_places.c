@@ -234,7 +234,10 @@ static void place_attention(struct plan_isa *p, const struct layer *layer)
         place_cached(p, layer);
         return;
     }
+    const int64_t before = p->bytes[OWNER_WORKER];
     place_tiles(p, layer);
+    if (p->fold->expands.least > 0)
+        place_expanded(p, layer, before);
 }
 
 /* Floats of what a call brings, and y before it is rounded */
@@ -359,15 +362,16 @@ void bound_stack(struct plan_isa *p, const struct layer *layer)
     const bool norms = layer_finishes(layer) || layer_norms(layer) > 0;
     const int64_t finish = !norms ? 0 : STACK_FINISH * p->lanes * (p->lanes + 2) * f + p->lanes * 8;
     if (layer_has_cache(layer)) { /* a block of rows: two places for each query; squares of quads and columns */
-        p->stack = round_up(frames + p->cached.queries * 2 * (int64_t)sizeof(size_t) +
+        p->stack = round_up(frames + max(p->cached.queries, p->expanded.queries) * 2 * (int64_t)sizeof(size_t) +
                             2 * squares * p->lanes * p->lanes * f + tile + finish, 64);
         p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
         return;
     }
+    const int64_t ends = p->expanded.queries * 2 * (int64_t)sizeof(size_t);
     const int64_t back = p->back.rows * p->back.width * f + /* a tile at the edge of a gradient, a block, ranges */
                          p->back.queries * f + (2 * p->back.queries + p->back.keys) * 2 * (int64_t)sizeof(size_t) +
                          (layer->train && layer->qk_norm != NORM_NONE ? 2 * finish : 0);
     p->stack = round_up(frames + rows * p->block * f + squares * p->lanes * p->lanes * f + tile + finish + back +
-                            scales, 64);
+                            scales + ends, 64);
     p->stack_plain = p->stack + (STACK_PLAIN_TILE + STACK_PLAIN_STEP * longest_unroll(p)) * tile;
 }

@@ -117,8 +117,8 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (is_small)
         reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
     if (layer->portable)
-        reason(p, "exact = portable: keys in ascending order, m from the first one; up to 4 %% more time (measured, "
-               "Zen 4), and what folding would save; 20 to 35 times as much where multiply-adds are made of doubles");
+        reason(p, "exact = portable: keys in ascending order, m from the first one, nothing folded; 20 to 35 times the "
+               "time where multiply-adds are made of doubles");
     if (layer_keeps_states(layer)) {
         (layer_is_recurrent(layer) ? explain_rule : explain_conv)(p, layer);
         return;
@@ -134,6 +134,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
         explain_cached(p, layer);
     else
         explain_attention(p, layer, is_small);
+    explain_expanded(p);
     explain_expressions(p, layer);
     if (p->two_pass && !layer_has_cache(layer))
         reason(p, "softmax in two passes: the largest score of each query first, then the weights and their sums");
@@ -238,11 +239,12 @@ static void print_task(FILE *out, const struct step *task)
     static const char *const words[TASK_OVERS] = {
         [OVER_SEQUENCES] = " sequence", [OVER_ROWS] = " token", [OVER_BLOCKS] = " token",
         [OVER_SEQUENCE_BLOCKS] = " token", [OVER_BOTH] = " token", [OVER_PANELS] = " token", [OVER_HEADS] = " token",
-        [OVER_SEGMENTS] = " row", [OVER_JOINED] = " row", [OVER_KEY_HEADS] = " head", [OVER_COUNT] = " part"};
+        [OVER_SEGMENTS] = " row", [OVER_JOINED] = " row", [OVER_KEY_HEADS] = " head", [OVER_EXPANDED] = " head",
+        [OVER_COUNT] = " part"};
     static const char *const more[TASK_OVERS] = {
         [OVER_SEQUENCE_BLOCKS] = " of one sequence", [OVER_BOTH] = " of one sequence", [OVER_HEADS] = " x 1 head",
         [OVER_SEGMENTS] = " x 1 head of keys, or 1 segment of it", [OVER_JOINED] = " x 1 head of keys",
-        [OVER_KEY_HEADS] = " of keys of one sequence"};
+        [OVER_KEY_HEADS] = " of keys of one sequence", [OVER_EXPANDED] = " of one sequence"};
     fputs(task->name, out);
     if (words[task->over] != NULL)
         fprintf(out, ": " D64 "%s%s%s", task->size, words[task->over], plural(task->size),

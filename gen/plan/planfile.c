@@ -112,9 +112,9 @@ static void read_plan_key(struct reader *r, const char *name, const char *value)
         duplicate(r, name, r->plan_line[key]);
     else if (key == PLAN_EXACT_CHUNKS) /* layer_exact_chunks() */
         diag_error(r->diag, place, "%s says which bits a layer has, not how fast it is; write it into the spec", name);
-    else if (r->section != NULL && key == PLAN_FOLD)
+    else if (r->section != NULL && plan_key_common(key))
         diag_error(r->diag, place, "%s holds for all instruction sets; write it before the first section", name);
-    else if (r->section == NULL && key != PLAN_FOLD)
+    else if (r->section == NULL && !plan_key_common(key))
         diag_error(r->diag, place, "%s is decided for each instruction set; write it into a section, such as [avx2]",
                    name);
     else

@@ -173,9 +173,12 @@ void explain_attention(struct plan_isa *p, const struct layer *layer, bool is_sm
 /* step_cached.c */
 void plan_cached(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void place_cached(struct plan_isa *p, const struct layer *layer);
+void place_expanded(struct plan_isa *p, const struct layer *layer, int64_t before);
 void print_cached(FILE *out, const struct plan_isa *p, const char *name);
 void count_cached(struct model *m, double times);
+void count_expanded(struct model *m, double times);
 void explain_cached(struct plan_isa *p, const struct layer *layer);
+void explain_expanded(struct plan_isa *p);
 
 /* step_back.c */
 void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);

@@ -38,6 +38,7 @@ static const struct {
     [PLAN_SAVED] = {"plan.saved", 1, 0, "auto, projections or z"},
     [PLAN_EXACT_CHUNKS] = {"plan.exact_chunks", 1, 0, "auto, true or false"},
     [PLAN_PRODUCT_KIND] = {"plan.products", 1, 0, "auto, classical or fast"},
+    [PLAN_LATENT] = {"plan.latent", 1, 0, "auto, absorbed or expanded"},
 };
 
 static const struct {
@@ -64,6 +65,8 @@ static const struct {
     {PLAN_SAVED, "z", PLAN_Z},
     {PLAN_PRODUCT_KIND, "classical", PLAN_CLASSICAL},
     {PLAN_PRODUCT_KIND, "fast", PLAN_SEVEN},
+    {PLAN_LATENT, "absorbed", PLAN_ABSORBED},
+    {PLAN_LATENT, "expanded", PLAN_EXPANDED},
 };
 #define WORDS (sizeof words / sizeof words[0])
 
@@ -78,6 +81,11 @@ struct plan_request plan_request_none(void)
 const char *plan_key_name(enum plan_key key)
 {
     return keys[key].name;
+}
+
+bool plan_key_common(enum plan_key key)
+{
+    return key == PLAN_FOLD || key == PLAN_LATENT;
 }
 
 enum plan_key plan_key_find(const char *name, const char *place, struct diag *diag)
@@ -139,6 +147,15 @@ void plan_request_add(struct plan_request *request, const struct plan_request *m
     for (int key = 0; key < PLAN_KEYS; key++)
         if (request->value[key] == PLAN_AUTO)
             request->value[key] = more->value[key];
+}
+
+void plan_request_part(struct plan_request *request, struct plan_request *common)
+{
+    for (int key = 0; key < PLAN_KEYS; key++)
+        if (plan_key_common((enum plan_key)key)) {
+            common->value[key] = request->value[key];
+            request->value[key] = PLAN_AUTO;
+        }
 }
 
 int plan_request_keys(const struct plan_request *request)

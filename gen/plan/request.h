@@ -17,7 +17,7 @@ enum plan_key {
     PLAN_UNROLL, PLAN_QUERY_VECS, PLAN_KEY_BLOCK, PLAN_DEPTH_SLAB, PLAN_FOLD, PLAN_PREFETCH, PLAN_VALUE_LAYOUT,
     PLAN_Z_LAYOUT, PLAN_GROUP_ROWS, PLAN_PANEL_VECS, PLAN_PANEL_ROWS, PLAN_PANEL_DEPTH, PLAN_LANE_ROWS,
     PLAN_SCORE_ROWS, PLAN_VALUE_ROWS, PLAN_BATCH_ROWS, PLAN_SOFTMAX, PLAN_SIZE, PLAN_EXACT_CHUNKS, PLAN_TYPICAL_N,
-    PLAN_TYPICAL_M, PLAN_SAVED, PLAN_PRODUCT_KIND,
+    PLAN_TYPICAL_M, PLAN_SAVED, PLAN_PRODUCT_KIND, PLAN_LATENT,
     PLAN_KEYS
 };
 
@@ -30,6 +30,7 @@ enum { PLAN_ONE_PASS, PLAN_TWO_PASS };
 enum { PLAN_FAST, PLAN_SMALL };
 enum { PLAN_Z, PLAN_PROJECTIONS };
 enum { PLAN_CLASSICAL, PLAN_SEVEN };
+enum { PLAN_ABSORBED, PLAN_EXPANDED };
 
 struct plan_request {
     int64_t value[PLAN_KEYS]; /* PLAN_AUTO: nothing is asked */
@@ -37,6 +38,9 @@ struct plan_request {
 
 struct plan_request plan_request_none(void);
 const char *plan_key_name(enum plan_key key);
+/* Whether all instruction sets have the same value of a key; takes those of `request` out, into `common` */
+bool plan_key_common(enum plan_key key);
+void plan_request_part(struct plan_request *request, struct plan_request *common);
 /* PLAN_KEYS, with an error in diag, for a name that is none. */
 enum plan_key plan_key_find(const char *name, const char *place, struct diag *diag);
 /* Reads a value; false, with an error in diag, when it is not legal. */

@@ -40,6 +40,19 @@ static void prefetch_ahead(struct tile_heights *heights, int64_t few_rows)
         h->prefetch = h->rows > 1 && h->rows <= few_rows;
 }
 
+/* Latent attention with keys and values of heads, which lie side by side */
+static struct layer layer_of_heads(const struct layer *layer)
+{
+    struct layer heads = *layer;
+    heads.d_k = layer->latent.d_head;
+    heads.d_v = layer->latent.d_value;
+    heads.h_kv = layer->h;
+    heads.shares = false;
+    heads.cache = CACHE_NONE;
+    heads.cache_type = TENSOR_F32;
+    return heads;
+}
+
 /* Scores with rows along the lanes: tiles of keys, and the lines of the next keys that a tile prefetches meanwhile */
 static void plan_across(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
@@ -52,21 +65,10 @@ static void plan_across(struct plan_isa *p, const struct layer *layer, const str
     }
 }
 
-/* The cache as it lies, and blocks of rows that read it. */
-void plan_cached(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+/* Blocks of rows that read a cache, or rows that lie as if they were one of f32 */
+static void plan_blocks(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const int64_t group = layer->h / layer->h_kv, lanes = p->lanes;
-    const bool paged = layer->cache == CACHE_PAGED;
-    const int64_t tokens = paged ? layer->page_len : layer->cache_len;
-    const struct { enum layout_name id; const char *name; int64_t d; } caches[] = {
-        {LAYOUT_K_CACHE, paged ? "k_pages" : "k_cache", layer->d_k},
-        {LAYOUT_V_CACHE, paged ? "v_pages" : "v_cache", layer->d_v}};
-    for (int i = 0; i < layer_cached_rows(layer); i++) {
-        p->layouts[caches[i].id] =
-            rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
-        p->layouts[caches[i].id].element = layer->cache_type;
-    }
-
     const int64_t position = layer_cached_numbers(layer) * layout_element(p, LAYOUT_K_CACHE);
     p->cached.few_queries = layer_few_queries(layer);
     p->cached.few_rows = p->cached.few_queries * group;
@@ -155,14 +157,80 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
         prefetch_ahead(wide > 0 ? &p->cached.few_tiles : &p->cached.tiles, p->cached.few_rows);
 }
 
+/* The cache as it lies, and attention over it; of latent attention once more with keys and values of heads */
+void plan_cached(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+{
+    const bool paged = layer->cache == CACHE_PAGED;
+    const int64_t tokens = paged ? layer->page_len : layer->cache_len;
+    const struct { enum layout_name id; const char *name; int64_t d; } caches[] = {
+        {LAYOUT_K_CACHE, paged ? "k_pages" : "k_cache", layer->d_k},
+        {LAYOUT_V_CACHE, paged ? "v_pages" : "v_cache", layer->d_v}};
+    if (p->fold->expands.least > 0) {
+        const struct layer heads = layer_of_heads(layer);
+        plan_blocks(p, &heads, request);
+        p->expanded = p->cached;
+        p->cached = (struct plan_cached){0};
+    }
+    if (!layer_has_cache(layer))
+        return;
+    for (int i = 0; i < layer_cached_rows(layer); i++) {
+        p->layouts[caches[i].id] =
+            rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
+        p->layouts[caches[i].id].element = layer->cache_type;
+    }
+    plan_blocks(p, layer, request);
+}
+
+/* Keys and values of a head from latents, a block of keys at a time, and attention on them */
+bool plan_expanded(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+{
+    const bool keys = g->id == STEP_UP_K;
+    const int64_t block = p->expanded.key_block, made = keys ? layer->latent.d_nope : layer->latent.d_value;
+    const int64_t row = keys ? layer->latent.d_head : made;
+    g->size = 1;
+    if (p->fold->expands.least == 0 || g->id == STEP_EXPAND)
+        return p->fold->expands.least > 0;
+    struct plan_request alike = *request;
+    if (!keys) /* as W_UV is packed for sums of latents */
+        alike.value[PLAN_PANEL_VECS] = plan_panels_of(p, STEP_UP_Z)->vecs;
+    p->layouts[LAYOUT_LATENTS] = rows_of("latents", OWNER_WORKER, 1, block, layer->d_k, 0, layer->d_k);
+    p->layouts[g->writes] = rows_of(g->name, OWNER_WORKER, 1, keys ? block : p->expanded.segment, row, 0, row);
+    struct plan_panels *const own = begin_panels(p, g, layer->latent.rank, made, false);
+    own->groups = layer->h;
+    end_panels(p, layer, &alike, g, block, block);
+    own->group_rows = round_up(block, p->block);
+    own->part_panels = own->panels; /* a part is a head, */
+    g->over = OVER_NONE;            /* which those of STEP_EXPAND take */
+    return true;
+}
+
 /* ---- place ---- */
+
+/* The same in a call with keys and values of heads, in the same place */
+void place_expanded(struct plan_isa *p, const struct layer *layer, int64_t before)
+{
+    const struct plan_cached *const of = &p->expanded;
+    const int64_t end = p->bytes[OWNER_WORKER], up = round_up(of->rows, p->lanes);
+    p->bytes[OWNER_WORKER] = before;
+    place(p, LAYOUT_LATENTS);
+    place(p, LAYOUT_HEAD_KEYS);
+    place(p, LAYOUT_HEAD_VALUES);
+    place_new(p, LAYOUT_HEAD_K_T, "k_t of heads", OWNER_WORKER, layer->latent.d_head * of->segment / of->key_block,
+              of->key_block);
+    place_new(p, LAYOUT_HEAD_Q, "q_rows of heads", OWNER_WORKER, of->rows, of->q_row);
+    place_new(p, LAYOUT_HEAD_SCORES, "scores of heads", OWNER_WORKER, of->rows, of->s_row);
+    place_new(p, LAYOUT_HEAD_SUMS, "sums of heads", OWNER_WORKER, of->rows, of->o_row);
+    place_new(p, LAYOUT_HEAD_STATE, "state of heads", OWNER_WORKER, CACHED_STATES + 2 * p->lanes, up);
+    place_new(p, LAYOUT_HEAD_TOTALS, "totals of heads", OWNER_WORKER, layer->seq_len, of->o_row + 2);
+    p->bytes[OWNER_WORKER] = max(p->bytes[OWNER_WORKER], end);
+}
 
 /* Of a block of rows: queries, transposed keys, scores, sums of a segment and of all so far, and for each row what
  * templates/steps/cached.in names; and what parts leave of segments. */
 void place_cached(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t rows = p->cached.rows, up = round_up(rows, p->lanes), lanes = p->lanes;
-    const int64_t block = max(p->cached.key_block, p->cached.few_block);
+    const int64_t block = max(p->cached.key_block, p->cached.few_block), before = p->bytes[OWNER_WORKER];
     place_new(p, LAYOUT_Q_ROWS, "q_rows", OWNER_WORKER, rows, p->cached.q_row + p->cached.words_row);
     if (p->cached.row_vecs > 0) {
         place_new(p, LAYOUT_Q_T, "q_t", OWNER_WORKER, layer->d_k, up);
@@ -185,6 +253,8 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
                   p->values_room);
     if (p->cached.few_rows > 0)
         place_new(p, LAYOUT_DOTS, "dots", OWNER_WORKER, p->cached.few_rows * lanes / 4, lanes);
+    if (p->fold->expands.least > 0)
+        place_expanded(p, layer, before);
     if (p->cached.split > 0)
         place_new(p, LAYOUT_PARTIALS, "partials", OWNER_SCRATCH, p->cached.split * p->cached.segments * layer->h,
                   p->cached.o_row + 2);
@@ -192,31 +262,30 @@ void place_cached(struct plan_isa *p, const struct layer *layer)
 
 /* ---- expected time ---- */
 
-/* Attention by rows over a cache: a call with seq_len tokens that fill the cache. */
-void count_cached(struct model *m, double times)
+/* Attention by rows over a cache: a call with seq_len tokens that fill it. */
+static void count_rows(struct model *m, const struct plan_cached *c, const struct layer *l, double times)
 {
-    const struct layer *l = m->layer;
     const struct plan_isa *p = m->plan;
     struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS], *w = &m->work[EXPECT_EXPONENTIAL];
-    const struct tile_heights *tiles = &p->cached.tiles;
-    const int64_t group = l->h / l->h_kv, past = l->source_len - l->seq_len, vecs = p->cached.vecs;
+    const struct tile_heights *tiles = &c->tiles;
+    const int64_t group = l->h / l->h_kv, past = l->source_len - l->seq_len, vecs = c->vecs;
     const double heads = times * (double)l->h_kv, lanes = (double)p->lanes;
     const double key = size_of(m, LAYOUT_K_CACHE) * (double)l->d_k, value = size_of(m, LAYOUT_K_CACHE) * (double)l->d_v;
     const double far = share_lost(m->core->caches, (double)(l->h_kv * l->source_len) * (key + (l->shares ? 0 : value)));
     const struct terms terms = count_terms(l);
     int64_t left, right;
     visible_reach(l, &left, &right);
-    for (int64_t t = 0; t < l->seq_len; t += p->cached.queries) {
-        const int64_t queries = min(p->cached.queries, l->seq_len - t), rows = queries * group;
+    for (int64_t t = 0; t < l->seq_len; t += c->queries) {
+        const int64_t queries = min(c->queries, l->seq_len - t), rows = queries * group;
         const int64_t first = left == LAYER_UNBOUNDED ? 0 : max(0, past + t - left);
         const int64_t end = right == LAYER_UNBOUNDED ? l->source_len : min(l->source_len, past + t + queries + right);
         const double keys = (double)max(0, end - first), vectors = (double)rows * ceil(keys / lanes);
         const double panels = (double)ceil_div(ceil_div(l->d_v, p->lanes), vecs);
         int64_t high = rows;
-        const bool few = l->seq_len <= p->cached.few_queries;
+        const bool few = l->seq_len <= c->few_queries;
         for (const struct tile_height *h = tiles->at; h < tiles->at + tiles->count; h++) {
             const double count = heads * (double)tiles_taken(h, &high);
-            if (!few && p->cached.row_vecs == 0)
+            if (!few && c->row_vecs == 0)
                 add_tile(scores, m->core, h->rows, vecs, steps_of(m, p->rounds_scores, (double)l->d_k),
                          p->unroll_scores, count * ceil(keys / (lanes * (double)vecs)));
             add_tile(sums, m->core, h->rows, vecs, steps_of(m, p->rounds_values && !few, keys), p->unroll_values,
@@ -227,16 +296,17 @@ void count_cached(struct model *m, double times)
             add_tile(scores, m->core, min(rows, 4), 4, (double)steps, steps,
                      heads * keys / 4 * (double)ceil_div(rows, 4));
             scores->operations += heads * (double)rows * keys;
-        } else if (p->cached.row_vecs > 0) {
-            const int64_t wide = p->cached.row_vecs, high = p->cached.key_tiles.at[0].rows;
+        } else if (c->row_vecs > 0) {
+            const int64_t wide = c->row_vecs, high = c->key_tiles.at[0].rows;
             add_tile(scores, m->core, high, wide, (double)l->d_k, p->unroll_scores,
                      heads * (double)ceil_div(rows, wide * p->lanes) * keys / (double)high);
         } else {
-            scores->overhead += heads * keys * (double)l->d_k * m->core->transpose;
+            const double share = c == &p->expanded ? (double)queries / (double)l->seq_len : 1; /* once for all blocks */
+            scores->overhead += share * heads * keys * (double)l->d_k * m->core->transpose;
         }
         w->operations += heads * vectors * (m->core->exp + terms.of_tiles + terms.operations + FIRST_OPERATIONS);
         w->loads += heads * 3 * vectors;
-        w->overhead += heads * BLOCK_CYCLES * ceil(keys / (double)(few ? p->cached.few_block : p->cached.key_block));
+        w->overhead += heads * BLOCK_CYCLES * ceil(keys / (double)(few ? c->few_block : c->key_block));
         scores->l2 += heads * keys * key;
         sums->l2 += heads * keys * value;
         scores->l3 += far * heads * keys * key;
@@ -244,7 +314,32 @@ void count_cached(struct model *m, double times)
     }
 }
 
+void count_cached(struct model *m, double times)
+{
+    count_rows(m, &m->plan->cached, m->layer, times);
+}
+
+/* The same with keys and values of heads */
+void count_expanded(struct model *m, double times)
+{
+    const struct layer heads = layer_of_heads(m->layer);
+    count_rows(m, &m->plan->expanded, &heads, times);
+}
+
 /* ---- reasons ---- */
+
+/* Latent attention: which calls have keys and values of heads. */
+void explain_expanded(struct plan_isa *p)
+{
+    const struct latent_form *const of = &p->fold->expands;
+    if (of->price > 0)
+        reason(p, "calls of " D64 " tokens and more form keys and values of each head, " D64 " positions at a time, "
+               "where n (2 past + n + 1) " D64 " > past " D64 ": that takes fewer multiply-adds, without a past and "
+               "from " D64 " tokens on", of->least, p->expanded.segment, of->gain, of->price,
+               max(of->least, of->price / (2 * of->gain) + 1));
+    else if (of->least > 0)
+        reason(p, "every call forms keys and values of each head, " D64 " positions at a time", p->expanded.segment);
+}
 
 /* Attention over a cache, in place of that by blocks of queries. */
 void explain_cached(struct plan_isa *p, const struct layer *layer)

@@ -24,7 +24,7 @@ bool plan_transpose(struct plan_isa *p, const struct layer *layer, const struct 
 bool plan_append(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
     g->reads[1] = values_read(layer);
-    if (layer_has_cache(layer))
+    if (layer_has_cache(layer) || p->fold->expands.least > 0)
         plan_cached(p, layer, request);
     return layer_has_cache(layer);
 }

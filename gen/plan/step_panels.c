@@ -417,6 +417,10 @@ static void place_panels(struct plan_isa *p, const struct step *g)
 {
     const struct plan_panels *const w = &g->panels;
     const int64_t width = w->vecs * p->lanes;
+    if (g->id == STEP_UP_V) {
+        p->layouts[LAYOUT_WEIGHTS + g->id] = p->layouts[LAYOUT_WEIGHTS + STEP_UP_Z]; /* W_UV, too */
+        return;
+    }
     p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){
         .name = g->name, .owner = OWNER_PACKED, .element = w->weights,
         .shape = {w->groups, w->panels, w->matrices * w->taps * w->packed_depth, width},

@@ -68,6 +68,11 @@ STEP(SUMS, sums, TILES, NULL, NULL, "weighted sums", plan_attention, .reads = {L
 STEP(JOIN, join, OWN, "JOIN", "join", "sums of segments", plan_own, .over = OVER_JOINED)
 STEP(UP_Z, up_z, PANELS, "UP_Z", "up z", "sums times W_UV", plan_up, .reads = {LAYOUT_Z}, .writes = LAYOUT_Z_UP,
      .expected = EXPECT_OUTPUT)
+STEP(UP_K, up_k, PANELS, NULL, NULL, "keys of heads", plan_expanded, .reads = {LAYOUT_LATENTS},
+     .writes = LAYOUT_HEAD_KEYS, .expected = EXPECT_KEYS)
+STEP(UP_V, up_v, PANELS, NULL, NULL, "values of heads", plan_expanded, .reads = {LAYOUT_LATENTS},
+     .writes = LAYOUT_HEAD_VALUES, .expected = EXPECT_VALUES)
+STEP(EXPAND, expand, OWN, "EXPAND", "expand", "heads on keys of their own", plan_expanded, .over = OVER_EXPANDED)
 STEP(RULE, rule, RULE, "RULE", "rule", "states", plan_rule, .over = OVER_PIECES, .expected = EXPECT_RULE)
 STEP(GATE_Z, gate_z, OWN, "GATE", "gate", "gated norm of outputs", plan_around_rule, .over = OVER_ROWS)
 STEP(ROUND_Z, round_z, ROUND, "ROUND_Z", "round z", "z in words", plan_round, .reads = {LAYOUT_Z},

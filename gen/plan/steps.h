@@ -114,6 +114,7 @@ enum task_over {
     OVER_HEADS,           /* `size` queries of one head of a sequence */
     OVER_SEGMENTS,        /* `size` rows of a head of keys, all their keys or one segment */
     OVER_JOINED,          /* the same, where parts were segments */
+    OVER_EXPANDED,        /* a head of a sequence that has keys and values of heads */
     OVER_PIECES,          /* one of `size` pieces of a sequence */
     OVER_KEY_HEADS,       /* a head of keys of a sequence */
     OVER_AGAIN,           /* as in the forward phase */

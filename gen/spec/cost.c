@@ -2,6 +2,7 @@
 /* What a layer costs: multiply-adds, numbers that are learned, and their bytes. */
 #include "spec/layer.h"
 
+#include "spec/score.h"
 #include "spec/visible.h"
 
 /* The pairs that a window of conv_width rows leaves visible. */
@@ -15,6 +16,20 @@ int64_t layer_conv_taps(const struct layer *layer, int64_t n)
 int64_t layer_conv_pad(const struct layer *layer)
 {
     return (layer->mask & MASK_CAUSAL) != 0 ? layer->conv_width - 1 : (layer->conv_width - 1) / 2;
+}
+
+bool layer_may_expand(const struct layer *layer)
+{
+    const bool plain = !layer->scores && !score_everywhere(layer) && !score_placed(layer) &&
+                       (layer->mask & MASK_SEGMENTS) == 0;
+    return layer_is_latent(layer) && !layer->portable && (layer_has_cache(layer) || plain);
+}
+
+/* Whether keys and values of heads made of m latents take fewer multiply-adds than queries and sums by W_UK and W_UV */
+static bool fewer_expanded(const struct layer *l, double pairs, double queries, double m)
+{
+    const double made = (double)(l->latent.d_nope + l->latent.d_value), rank = (double)l->latent.rank;
+    return (m - queries) * rank * made < pairs * (2 * rank - made);
 }
 
 struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int64_t m)
@@ -63,22 +78,32 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     cost.q = !projects ? 0 : queries * (double)layer->d_in_q * heads * d_k;
     cost.k = !projects || k_is_q ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_k;
     cost.v = !projects || layer->identity || layer->shares ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_v;
-    if (layer_is_latent(layer)) {
-        const double rank = (double)layer->latent.rank, q_rank = (double)layer->latent.q_rank;
-        const double head = (double)layer->latent.d_head, latent = (double)layer->latent.d_latent;
-        cost.q = queries * (d_model * q_rank + latent * heads * head + heads * (double)layer->latent.d_nope * rank);
-    }
     cost.scores = pairs * heads * d_k;
     cost.values = pairs * heads * d_v;
     if (layer->w_o == W_O_DENSE)
-        cost.output = queries * heads * (double)layer_z_width(layer) *
-                      (d_model + (double)layer->latent.rank);
+        cost.output = queries * heads * (double)layer_z_width(layer) * d_model;
     else if (layer->w_o == W_O_CONV)
         cost.output = (double)layer_conv_taps(layer, n) * d_v * d_model;
+    if (layer_is_latent(layer)) { /* in the form with fewer */
+        const double rank = (double)layer->latent.rank, q_rank = (double)layer->latent.q_rank;
+        const double head = (double)layer->latent.d_head, latent = (double)layer->latent.d_latent;
+        const double nope = heads * (double)layer->latent.d_nope, value = heads * (double)layer->latent.d_value;
+        cost.q = queries * (d_model * q_rank + latent * heads * head);
+        if (layer_may_expand(layer) && fewer_expanded(layer, pairs, queries, (double)m)) {
+            cost.made_k = (double)m * rank * nope;
+            cost.made_v = (double)m * rank * value;
+            cost.scores = pairs * heads * head;
+            cost.values = pairs * value;
+        } else {
+            cost.q += queries * nope * rank;
+            cost.output += queries * value * rank;
+        }
+    }
     cost.gates = queries * d_model * heads * (double)layer_gate_width(layer);
     cost.down = queries * d_model * (double)layer->d_ff;
     cost.ffn = queries * d_model * (double)layer->d_ff * (layer_ffn_gated(layer) ? 3 : 2);
-    cost.total = cost.q + cost.k + cost.v + cost.scores + cost.values + cost.gates + cost.output + cost.ffn;
+    cost.total = cost.q + cost.k + cost.v + cost.made_k + cost.made_v + cost.scores + cost.values + cost.gates +
+                 cost.output + cost.ffn;
     return cost;
 }
 

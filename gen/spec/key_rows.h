@@ -75,7 +75,7 @@ KEY(D_K, d_k, SIZE, FIELD(d_k), .example = "64", .needed = has_given_width, .ste
     .nicknames = {{"head_dim d_kv head_size d_head dim_head qk_head_dim v_head_dim", " and 'd_v'"}})
 KEY(D_V, d_v, SIZE, FIELD(d_v), .steers = STEERS_ALWAYS, .context = "D_V", .of = OF_HEADS)
 KEY(KV_RANK, kv_rank, SIZE, FIELD(latent.rank), .steers = STEERS_ALWAYS, .context = "KV_RANK",
-    .untrained = "no kv_rank", .unportable = "no kv_rank", .nicknames = {{"kv_lora_rank", ""}})
+    .untrained = "no kv_rank", .nicknames = {{"kv_lora_rank", ""}})
 KEY(Q_RANK, q_rank, SIZE, FIELD(latent.q_rank), .steers = STEERS_ALWAYS, .context = "Q_RANK", .has_meaning = is_latent,
     .idle = "only latent attention has it; leave it out, or give kv_rank", .nicknames = {{"q_lora_rank", ""}})
 KEY(INPUT, input, WORD, .steers = STEERS_ALWAYS, .untrained = "input = shared or split", .of = OF_HEADS,
@@ -274,7 +274,6 @@ KEY(ACTIVATION, activation, WORD, FIELD(activation), .of = OF_LINEAR | OF_CONV,
 KEY(WEIGHT_LAYOUT, weight_layout, WORD, FIELD(out_in), .steers = STEERS_NOTHING, .context = "OUT_IN", .of = OF_ROWS,
     .words = {{"in_out", false, "tensorflow jax keras"}, {"out_in", true, "torch pytorch"}})
 KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ROWS, .untrained = "weight_type = f32",
-    .unportable = "weight_type = f32",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO},
               {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
     .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})
@@ -283,7 +282,6 @@ KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF
     .words = {{"f32", PRECISION_F32, F32_TOO}, {"i16", PRECISION_I16, I16_TOO}, {"i8", PRECISION_I8, I8_TOO},
               {"bf16", PRECISION_BF16, BF16_TOO}})
 KEY(TENSOR_TYPE, tensor_type, WORD, FIELD(tensor_type), .of = OF_WEIGHTS, .untrained = "tensor_type = f32",
-    .unportable = "tensor_type = f32",
     .words = {{"f32", TENSOR_F32, F32_TOO}, {"bf16", TENSOR_BF16, BF16_TOO}, {"f16", TENSOR_F16, F16_TOO}})
 KEY(EXACT, exact, WORD, FIELD(portable), .context = "PORTABLE", .of = OF_ALL,
     .words = {{"bound", false, NULL}, {"portable", true, "deterministic reproducible bitwise"}})

@@ -47,7 +47,7 @@ bool layer_reads_digits(const struct layer *layer)
     const char *typical = option_of(layer, "plan.typical_n");
     const bool several = typical != NULL && strcmp(typical, "auto") != 0; /* calls of several tokens are typical */
     const bool whole = layer->weight_type == TENSOR_I4 || layer->weight_type == TENSOR_I8;
-    return whole && (layer_has_cache(layer) || !layer_mixes(layer)) && !several;
+    return whole && (layer_has_cache(layer) || !layer_mixes(layer)) && !several && !layer->portable;
 }
 
 #define LEAST_DEPTH 32 /* from here on integers pay on every set */

@@ -281,6 +281,21 @@ static inline bool layer_is_latent(const struct layer *layer)
 {
     return layer->latent.rank > 0;
 }
+/* Latent attention that may have keys and values of heads formed: with a cache, or where position alone hides keys and
+ * scores are not shown; not under exact = portable */
+bool layer_may_expand(const struct layer *layer);
+/* Latent attention, calls of n tokens behind `past` others: of those with n >= least and n (2 past + n + 1) gain >
+ * past price the keys and values of each head are formed; in others queries are multiplied with W_UK. least = 0: in
+ * none they are. */
+struct latent_form {
+    int64_t least, gain, price;
+};
+static inline bool latent_expands(const struct latent_form *form, size_t n, size_t past)
+{
+    const double tokens = (double)n, before = (double)past;
+    return form->least > 0 && n >= (size_t)form->least &&
+           tokens * (2 * before + tokens + 1) * (double)form->gain > before * (double)form->price;
+}
 /* Numbers of a head that W_O reads */
 static inline int64_t layer_z_width(const struct layer *layer)
 {
@@ -583,6 +598,7 @@ struct layer_cost {
     double down;         /* w_2 alone, a part of that */
     double linear;       /* w */
     double gates, taps;  /* of a recurrent layer: products for decays, corrections and output gates; convolutions */
+    double made_k, made_v; /* latent attention: keys and values of heads, in calls that take fewer with them */
     double states;       /* updating and reading the states of a recurrent layer */
     double total;
 };

@@ -29,7 +29,8 @@
 
 /* A phase's name, and its multiply-adds */
 static double project_work(struct layer_cost c) { return c.q + c.k + c.v; }
-static double attend_work(struct layer_cost c) { return c.scores + c.values; }
+static double attend_work(struct layer_cost c) { return c.made_k > 0 ? 0 : c.scores + c.values; }
+static double expand_work(struct layer_cost c) { return c.made_k > 0 ? c.made_k + c.made_v + c.scores + c.values : 0; }
 static double output_work(struct layer_cost c) { return c.output; }
 static double hidden_work(struct layer_cost c) { return c.ffn - c.down; }
 static double down_work(struct layer_cost c) { return c.down; }
@@ -49,6 +50,7 @@ static const struct work {
     {"layer", layer_work, layer_back},
     {"project", project_work, no_work}, /* again, in backward: not counted */
     {"attend", attend_work, attend_back},
+    {"expand", expand_work, no_work},
     {"output", output_work, output_work},
     {"hidden", hidden_work, no_work},
     {"down", down_work, no_work},
@@ -189,7 +191,7 @@ static double step_bytes(const struct bench *b, size_t step)
         row += (double)(inputs_cache_width(layer, part) * (size_t)layer->h_kv *
                         layer_tensor_size(layer, inputs_cache_of(layer, part)));
     const char *name = b->name[step];
-    const double of_cache = strcmp(name, "attend") == 0 || step == 0 ? rows * row : 0;
+    const double of_cache = strcmp(name, "attend") == 0 || strcmp(name, "expand") == 0 || step == 0 ? rows * row : 0;
     const double weights = step == 0 ? of_all
                          : strcmp(name, "project") == 0 ? of_all - of_output - of_hidden - of_down
                          : strcmp(name, "output") == 0 ? of_output : strcmp(name, "hidden") == 0 ? of_hidden
@@ -303,6 +305,15 @@ static void report(struct bench *b)
     }
 }
 
+/* Of what the timed call has left */
+static void print_digest(const struct bench *b)
+{
+    const struct timed *t = &b->timed;
+    const unsigned long long digest = kernel_digest(DIGEST_OF_NOTHING, t->layer, &t->inputs, &t->args);
+    printf(b->options->json ? "{\"name\":\"%s\",\"isa\":\"%s\",\"digest\":\"%016llx\"}\n"
+                            : "%-18s %-7s digest       %016llx\n", t->layer->name, t->isa, digest);
+}
+
 /* ---- one layer ------------------------------------------------------------------------------------------------- */
 
 static void say_skipped(const char *name, const char *isa, const char *why)
@@ -325,6 +336,8 @@ static bool bench_isa(struct bench *b, int isa, struct diag *diag)
     measure(b);
     raise_roof(b);
     report(b);
+    if (b->options->digest)
+        print_digest(b);
     process_limit(0);
     for (size_t s = 0; s < STEPS; s++)
         free(b->samples[s]);

@@ -37,6 +37,7 @@ static const struct {
     {PLAN_VALUE_LAYOUT, {PLAN_ROWS, PLAN_BLOCKS}},
     {PLAN_Z_LAYOUT, {PLAN_ROWS, PLAN_BLOCKS}},
     {PLAN_FOLD, {PLAN_OFF, PLAN_ON}},
+    {PLAN_LATENT, {PLAN_ABSORBED, PLAN_EXPANDED}},
     {PLAN_PRODUCT_KIND, {PLAN_CLASSICAL, PLAN_SEVEN}},
     {PLAN_SOFTMAX, {PLAN_ONE_PASS, PLAN_TWO_PASS}},
     {PLAN_UNROLL, {1, 4, 8, 16}},
@@ -92,7 +93,7 @@ static bool resolve(struct outcome *o, const struct candidates *c, const struct 
 {
     struct plan_file file = plan_file_empty();
     file.isa[c->isa_row].request = *request;
-    file.common.value[PLAN_FOLD] = request->value[PLAN_FOLD];
+    plan_request_part(&file.isa[c->isa_row].request, &file.common);
     struct plan *plan = plan_make_from(c->layer, 1u << c->isa_row, &file, diag);
     if (plan == NULL)
         return false;
@@ -221,10 +222,12 @@ static void order(struct candidates *c)
     free(taken);
 }
 
-/* Whether tuning may choose this key: not folding for one set of several, nor fast products that round otherwise */
+/* Whether tuning may choose this key: not what all sets have for one of several, nor fast products that round
+ * otherwise, nor the form of what is not latent attention */
 static bool free_to_choose(enum plan_key key, const struct layer *layer, bool fold)
 {
-    return (key != PLAN_FOLD || fold) && (key != PLAN_PRODUCT_KIND || layer_sums_whole(layer));
+    return (!plan_key_common(key) || fold) && (key != PLAN_PRODUCT_KIND || layer_sums_whole(layer)) &&
+           (key != PLAN_LATENT || layer_is_latent(layer));
 }
 
 bool candidates_make(struct candidates *c, const struct layer *layer, size_t isa_row, int64_t batch, bool fold,

@@ -29,8 +29,6 @@ struct check {
     struct layer *plain_layer; /* with tensor_type: the same layer in f32; with fast products of whole numbers: with
                                 * classical ones, whose bits they have; NULL: it is neither, or not compared */
     struct kernel plain;
-    uint64_t digest;   /* exact = portable: of the first set that ran, `first` */
-    const char *first; /* NULL: none has */
     struct subject subject[2]; /* for sets that pack columns of i8 by numbers, by pairs; made on demand */
     struct diag diag;
 };
@@ -46,9 +44,7 @@ static bool choose_draw(struct check *c)
 static void print_repeat(const struct check *c, const char *isa)
 {
     struct options only = *c->options;
-    char both[80];
-    snprintf(both, sizeof both, "%s,%s", c->first != NULL ? c->first : isa, isa);
-    only.isa = c->first != NULL && strcmp(c->first, isa) != 0 ? both : isa;
+    only.isa = isa;
     only.batch = c->draw.batch;
     only.n = c->draw.n;
     only.m = layer_is_square(c->layer) ? UNSET : c->draw.m;
@@ -131,28 +127,12 @@ static void make_subject(struct check *c, bool pairs)
     s->plain = c->plain_layer != NULL ? &c->plain : NULL;
 }
 
-/* With exact = portable all sets leave the same bits. */
-static void compare_digests(struct check *c, const char *isa, struct findings *f)
-{
-    if (!c->layer->portable || f->verdict != VERDICT_GOOD)
-        return;
-    if (c->first == NULL) {
-        c->first = isa;
-        c->digest = f->digest;
-    } else if (f->digest != c->digest) {
-        f->verdict = VERDICT_FAILED;
-        snprintf(f->why, sizeof f->why, "exact = portable, but the digest is %016" PRIx64 " on %s and %016" PRIx64
-                 " on %s", f->digest, isa, c->digest, c->first);
-    }
-}
-
 static void check_isa(struct check *c, size_t row, struct tally *tally)
 {
     const char *name = isa_table[row].name;
     const bool pairs = inputs_pairs(c->layer, isa_table[row].id);
     make_subject(c, pairs);
     struct findings f = apart_verify(&c->subject[pairs], isa_table[row].id, &c->diag);
-    compare_digests(c, name, &f);
     switch (f.verdict) {
     case VERDICT_GOOD:
         tally->passed++;

@@ -20,7 +20,7 @@
 #include "plan/plan.h"
 #include "base/memory.h"
 
-enum format { FORMAT_C, FORMAT_BLOB };
+enum format { FORMAT_C, FORMAT_BLOB, FORMAT_BOTH };
 
 struct job {
     const struct options *options;
@@ -312,22 +312,31 @@ static void write_blob(const struct job *job, FILE *out)
     fwrite(job->block, 1, job->blocks * job->bytes, out);
 }
 
-/* Made in memory, then written whole or not at all; the longest file comes first, as it may not fit. */
-static bool write_file(struct job *job, const char *ending, void (*write)(const struct job *job, FILE *out))
-{
-    struct text text;
-    char *path = text_join("%s%s", job->stem, ending);
-    write(job, text_begin(&text));
-    const bool good = text_write(&text, path, &job->diag);
-    free(path);
-    return good;
-}
-
+/* Made in memory, then written all or none; the longest file comes first, as it may not fit. */
 static bool write_files(struct job *job)
 {
-    if (job->format == FORMAT_BLOB && (!write_file(job, ".bin", write_blob) || !write_file(job, ".S", write_stub)))
-        return false;
-    return (job->format != FORMAT_C || write_file(job, ".c", write_c)) && write_file(job, ".h", write_header);
+    static const struct {
+        enum format format; /* or of both */
+        const char *ending;
+        void (*write)(const struct job *job, FILE *out);
+    } all[] = {{FORMAT_BLOB, ".bin", write_blob}, {FORMAT_BLOB, ".S", write_stub}, {FORMAT_C, ".c", write_c},
+               {FORMAT_BOTH, ".h", write_header}};
+    struct file_text files[sizeof all / sizeof *all];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct text text;
+        if (all[i].format != FORMAT_BOTH && all[i].format != job->format)
+            continue;
+        all[i].write(job, text_begin(&text));
+        const char *const bytes = text_end(&text);
+        files[count++] = (struct file_text){text_join("%s%s", job->stem, all[i].ending), bytes, text.length};
+    }
+    const bool good = files_replace(files, count, true, &job->diag);
+    for (size_t i = 0; i < count; i++) {
+        free((char *)files[i].path);
+        free((char *)files[i].text);
+    }
+    return good;
 }
 
 int command_pack(const struct options *options)

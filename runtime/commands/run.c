@@ -288,23 +288,12 @@ static void print_comparison(const char *who, enum layer_tensor tensor, const st
     printf(" is %.9g; the file has %.9g; %zu of %zu elements miss\n", c->actual, c->expected, c->misses, c->elements);
 }
 
-/* Of y, attn, lse and the parts of a cache */
-static uint64_t digest_of(const struct job *job)
+static uint64_t digest_of(const struct call *call)
 {
-    const struct call *call = &job->call;
-    const struct { enum layer_tensor tensor; const void *data; size_t bytes; } outputs[] = {
-        {TENSOR_Y, call->y, call->y_bytes}, {TENSOR_ATTN, call->attn, call->attn_bytes},
-        {TENSOR_LSE, call->lse, call->lse_bytes}};
-    uint64_t digest = DIGEST_OF_NOTHING;
-    for (int i = 0; i < 3; i++) {
-        const enum tensor_element type = layer_tensor_element(call->layer, outputs[i].tensor);
-        digest = element_digest(digest, type, outputs[i].data, outputs[i].bytes / element_size(type));
-    }
-    for (int part = 0; part < inputs_cache_parts(call->layer); part++) {
-        const enum tensor_element type = layer_tensor_element(call->layer, inputs_cache_of(call->layer, part));
-        digest = element_digest(digest, type, call->cache[part], call->cache_bytes[part] / element_size(type));
-    }
-    return digest;
+    struct kernel_outputs outputs = {.y = call->y, .attn = call->attn, .lse = call->lse};
+    memcpy(outputs.cache, call->cache, sizeof outputs.cache);
+    const struct kernel_args args = kernel_args_of(call->layer, &call->inputs, outputs);
+    return kernel_digest(DIGEST_OF_NOTHING, call->layer, &call->inputs, &args);
 }
 
 static void compare_outputs(struct job *job, const char *who)
@@ -336,7 +325,7 @@ static void compare_outputs(struct job *job, const char *who)
                   y.unbounded + attn.unbounded + lse.unbounded > 0;
     compare_gradients(job, who);
     if (job->options->digest)
-        printf("%016" PRIx64 " %s %s\n", digest_of(job), job->call.layer->name, who);
+        printf("%016" PRIx64 " %s %s\n", digest_of(&job->call), job->call.layer->name, who);
     if (!any_given(job) && !any_gradient_given(job))
         printf("%s: computed\n", who);
 }

@@ -19,6 +19,7 @@
 #include "inputs/draw.h"
 #include "plan/isa.h"
 #include "reference/compare.h"
+#include "reference/portable.h"
 #include "base/memory.h"
 
 #define SAMPLE 4096           /* maximum of numbers of an output that are compared: 100 KB of text */
@@ -642,6 +643,31 @@ static void print_short_type(struct selftest *s)
     fputs(has_both(s) ? element_name(s->layer->tensor_type) : has_f16(s) ? "f16" : "bf16", s->out);
 }
 
+static unsigned nan_of(enum tensor_element type) { return type == TENSOR_F16 ? 0x7e00 : 0x7fc0; }
+
+/* NaN's word in outputs of two bytes */
+static void print_nan(struct selftest *s)
+{
+    if (has_both(s))
+        fprintf(s->out, "outputs[o].is_cache ? 0x%x : 0x%x", nan_of(s->layer->cache_type),
+                nan_of(s->layer->tensor_type));
+    else
+        fprintf(s->out, "0x%x", nan_of(has_f16(s) ? TENSOR_F16 : TENSOR_BF16));
+}
+
+/* exact = portable: of all outputs, as the order of docs/portable.md gives them */
+static void print_digest(struct selftest *s)
+{
+    struct portable portable;
+    portable_compute(&portable, s->layer, &s->inputs);
+    struct kernel_outputs outputs = {.y = portable.y, .attn = portable.attn, .lse = portable.lse};
+    memcpy(outputs.cache, portable.cache, sizeof outputs.cache);
+    const struct kernel_args args = kernel_args_of(s->layer, &s->inputs, outputs);
+    const uint64_t digest = kernel_digest(DIGEST_OF_NOTHING, s->layer, &s->inputs, &args);
+    portable_free(&portable);
+    fprintf(s->out, "%016llx", (unsigned long long)digest);
+}
+
 /* What becomes of "@x", of "@@word", whose lines a printer ends itself, and of a line "@?word …" or "@?!word …". */
 static const struct filler {
     const char *word;
@@ -649,7 +675,8 @@ static const struct filler {
 } letters[] = {
     {"n", print_name},     {"N", print_upper}, {"V", print_version}, {"C", print_command},    {"S", print_sizes},
     {"E", print_sampling}, {"X", print_first}, {"M", print_memory},  {"W", print_weight},     {"Y", print_cache},
-    {"K", print_cache_type}, {"T", print_short_type},
+    {"K", print_cache_type}, {"T", print_short_type}, {"Q", print_nan},
+    {"D", print_digest},
 }, fillers[] = {
     {"asserts", print_asserts}, {"draw", print_draw}, {"tensors", print_tensors},   {"draws", print_draws},
     {"weights", print_weights}, {"args", print_args}, {"expected", print_expected}, {"outputs", print_outputs},

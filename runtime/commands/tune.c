@@ -137,8 +137,7 @@ static bool write_file(const struct tune *t, const struct plan_file *file, const
 static void set_request(struct plan_file *file, size_t row, const struct plan_request *request)
 {
     file->isa[row].request = *request;
-    file->isa[row].request.value[PLAN_FOLD] = PLAN_AUTO; /* that holds for all sets */
-    file->common.value[PLAN_FOLD] = request->value[PLAN_FOLD];
+    plan_request_part(&file->isa[row].request, &file->common);
     file->isa[row].line = 1;
 }
 
@@ -173,6 +172,7 @@ static void compute(struct tune *t, const struct kernel *kernel)
                                      .batch = t->draw.batch < CHECKED_BATCH ? t->draw.batch : CHECKED_BATCH,
                                      .pairs = inputs_pairs(t->layer, isa_of(t)->id)};
     const bool made = t->subject.layer != NULL && folds.scores == t->folds.scores && folds.values == t->folds.values &&
+                      memcmp(&folds.expands, &t->folds.expands, sizeof folds.expands) == 0 &&
                       t->subject.inputs.pairs == draw.pairs;
     if (!made) {
         subject_free(&t->subject);

@@ -93,7 +93,7 @@ int64_t inputs_position(const struct layer *layer, const struct inputs *in, size
 
 /* ---- a cache --------------------------------------------------------------------------------------------------- */
 
-static size_t past_of(const struct inputs *in, size_t b)
+size_t inputs_past(const struct inputs *in, size_t b)
 {
     const int32_t *past = in->tensor[TENSOR_PAST];
     return past != NULL ? (size_t)past[b] : 0;
@@ -102,13 +102,13 @@ static size_t past_of(const struct inputs *in, size_t b)
 /* In a ring: the first position in the window of the first query */
 int64_t inputs_first(const struct layer *layer, const struct inputs *in, size_t b)
 {
-    const int64_t left = (int64_t)past_of(in, b) - layer->window_left;
+    const int64_t left = (int64_t)inputs_past(in, b) - layer->window_left;
     return layer->cache == CACHE_RING && left > 0 ? left : 0;
 }
 
 size_t inputs_cached(const struct layer *layer, const struct inputs *in, size_t b)
 {
-    return layer_has_cache(layer) ? past_of(in, b) - (size_t)inputs_first(layer, in, b) : 0;
+    return layer_has_cache(layer) ? inputs_past(in, b) - (size_t)inputs_first(layer, in, b) : 0;
 }
 
 size_t inputs_most_rows(const struct layer *layer, const struct inputs *in)
@@ -123,7 +123,7 @@ int64_t inputs_reach(const struct layer *layer, const struct inputs *in)
 {
     size_t reach = 0;
     for (size_t b = 0; layer_has_cache(layer) && b < in->batch; b++)
-        reach = past_of(in, b) > reach ? past_of(in, b) : reach;
+        reach = inputs_past(in, b) > reach ? inputs_past(in, b) : reach;
     return (int64_t)(reach + in->m);
 }
 
@@ -500,7 +500,8 @@ static void draw_past(const struct drawing *d)
 /* Pages that sequence b uses, or would if all its tokens were stored. */
 static size_t pages_of(const struct layer *layer, const struct inputs *in, size_t b, bool whole)
 {
-    const size_t positions = past_of(in, b) + (whole ? in->m : inputs_keys(in, b)), page_len = (size_t)layer->page_len;
+    const size_t positions = inputs_past(in, b) + (whole ? in->m : inputs_keys(in, b));
+    const size_t page_len = (size_t)layer->page_len;
     return (positions + page_len - 1) / page_len;
 }
 
@@ -512,7 +513,7 @@ static void draw_page_table(const struct drawing *d)
     int32_t *table = d->data;
     size_t used = 0;
     for (size_t b = 0; b < d->in->batch; b++) {
-        const size_t both = min_size(past_of(d->in, 0), past_of(d->in, b));
+        const size_t both = min_size(inputs_past(d->in, 0), inputs_past(d->in, b));
         const size_t shared = b > 0 && !d->draw->full_lengths && chance(d->random, 0.4) ? both / page_len : 0;
         for (size_t page = 0; page < count; page++) {
             static const int32_t unread[] = {-1, INT32_MAX, INT32_MIN, 0};
@@ -558,7 +559,7 @@ static void draw_cache(const struct drawing *d)
     for (size_t at = 0; at < d->count; at++)
         put_nan(d->type, d->data, at);
     for (size_t b = 0; b < d->in->batch; b++)
-        for (int64_t p = inputs_first(d->layer, d->in, b); p < (int64_t)past_of(d->in, b); p++)
+        for (int64_t p = inputs_first(d->layer, d->in, b); p < (int64_t)inputs_past(d->in, b); p++)
             for (size_t i = 0; i < (size_t)d->layer->h_kv; i++) {
                 const size_t row = inputs_cache_row(d->layer, d->in, part, b, i, p);
                 for (size_t c = 0; c < width; c++)
@@ -573,7 +574,7 @@ static void draw_prefix(const struct drawing *d)
 {
     int32_t *prefix = d->data;
     for (size_t b = 0; b < d->in->batch; b++) {
-        const size_t keys = d->in->m + (layer_has_cache(d->layer) ? past_of(d->in, b) : 0);
+        const size_t keys = d->in->m + (layer_has_cache(d->layer) ? inputs_past(d->in, b) : 0);
         prefix[b] = (int32_t)(random_uniform(d->random) * (double)(keys + 1));
         if (d->draw->full_lengths || chance(d->random, 0.15))
             prefix[b] = 0;
@@ -899,9 +900,9 @@ static bool check_past(const struct inputs *in, const struct layer *layer, const
     for (size_t b = 0; layer_has_cache(layer) && b < in->batch; b++) {
         const size_t fresh = layer->cache == CACHE_RING ? in->n : inputs_keys(in, b);
         const size_t most = (size_t)inputs_positions(layer) - fresh;
-        if (past_of(in, b) > most)
+        if (inputs_past(in, b) > most)
             return diag_error(diag, place, "past[%zu] = %zu, and %zu tokens are new; the cache has room if it is at "
-                              "most %zu", b, past_of(in, b), fresh, most);
+                              "most %zu", b, inputs_past(in, b), fresh, most);
     }
     return true;
 }

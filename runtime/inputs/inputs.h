@@ -129,6 +129,8 @@ static inline bool inputs_round_values(const struct layer *layer, const struct i
 {
     return layer_rounds_values(layer, inputs->pairs) && inputs->n > (size_t)layer_few_queries(layer);
 }
+/* Tokens of sequence b before those of the call */
+size_t inputs_past(const struct inputs *inputs, size_t b);
 /* Number of keys of sequence b that the call brings and that may be read: lengths[b] with padding, else m */
 static inline size_t inputs_keys(const struct inputs *inputs, size_t b)
 {

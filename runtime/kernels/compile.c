@@ -390,13 +390,13 @@ static bool warn_of_compiler(const struct compile_options *options, struct diag 
 }
 
 /* The number after "PREFIX_WORD = " in an emitted header, PREFIX being the name in capitals; false if it is missing */
-static bool constant_of(bool *value, const char *header, const char *name, const char *word)
+static bool constant_of(int64_t *value, const char *header, const char *name, const char *word)
 {
     char *text = text_join("%s_%s = ", name, word);
     for (char *c = text; *c != '\0' && *c != '='; c++)
         *c = (char)toupper((unsigned char)*c);
     const char *at = strstr(header, text);
-    *value = at != NULL && at[strlen(text)] == '1';
+    *value = at != NULL ? strtoll(at + strlen(text), NULL, 10) : 0;
     free(text);
     return at != NULL;
 }
@@ -407,12 +407,19 @@ bool compile_folds(struct folds *folds, const char *spec, const char *name, cons
     char *header = NULL;
     size_t size;
     sigset_t before;
+    int64_t scores, values;
     signals_hold(&before);
     char *folder = folder_make(diag), *path = folder != NULL ? text_join("%s/%s.h", folder, name) : NULL;
     if (path != NULL && generate(NULL, folder, spec, options, diag))
         header = file_read(path, WHOLE_OURS, &size, diag);
-    bool good = header != NULL && constant_of(&folds->scores, header, name, "FOLDS_SCORES") &&
-                constant_of(&folds->values, header, name, "FOLDS_VALUES");
+    const bool good = header != NULL && constant_of(&scores, header, name, "FOLDS_SCORES") &&
+                      constant_of(&values, header, name, "FOLDS_VALUES");
+    if (good)
+        *folds = (struct folds){.scores = scores, .values = values};
+    if (good && constant_of(&folds->expands.least, header, name, "EXPANDS_LEAST")) {
+        constant_of(&folds->expands.gain, header, name, "EXPANDS_GAIN");
+        constant_of(&folds->expands.price, header, name, "EXPANDS_PRICE");
+    }
     if (header != NULL && !good)
         diag_environment(diag, spec, "the emitted header does not say what is folded");
     if (folder != NULL)

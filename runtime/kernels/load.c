@@ -86,7 +86,10 @@ struct folds kernel_folds(const struct kernel *kernel)
 {
     if (kernel->call == NULL)
         return (struct folds){0};
-    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values};
+    const struct latent_form expands = {kernel->call->expands.least, kernel->call->expands.gain,
+                                        kernel->call->expands.price};
+    return (struct folds){.scores = kernel->call->folds_scores, .values = kernel->call->folds_values,
+                          .expands = expands};
 }
 
 struct kernel_weights kernel_weights_of(const struct inputs *in)
@@ -110,6 +113,17 @@ struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs
     args.tensor[TENSOR_ATTN] = outputs.attn;
     args.tensor[TENSOR_LSE] = outputs.lse;
     return args;
+}
+
+uint64_t kernel_digest(uint64_t digest, const struct layer *layer, const struct inputs *in,
+                       const struct kernel_args *args)
+{
+    static const enum layer_tensor first[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
+    for (int i = 0; i < 3 + inputs_cache_parts(layer); i++) {
+        const enum layer_tensor t = i < 3 ? first[i] : inputs_cache_of(layer, i - 3);
+        digest = element_digest(digest, layer_tensor_element(layer, t), args->tensor[t], inputs_count(layer, in, t));
+    }
+    return digest;
 }
 
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *in, struct kernel_args args,

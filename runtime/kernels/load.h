@@ -60,6 +60,9 @@ struct kernel_outputs {
 };
 struct kernel_args kernel_args_of(const struct layer *layer, const struct inputs *inputs,
                                   struct kernel_outputs outputs);
+/* A digest continued by what a call has left: y, attn, lse, and the parts of a cache */
+uint64_t kernel_digest(uint64_t digest, const struct layer *layer, const struct inputs *inputs,
+                       const struct kernel_args *args);
 /* Those of sequence b alone. */
 struct kernel_args kernel_args_of_sequence(const struct layer *layer, const struct inputs *inputs,
                                            struct kernel_args args, size_t b);

@@ -14,13 +14,14 @@
 #define ALIKE 7 /* tokens of a call in the way that has the same number again and again */
 
 /* How the tokens are cut. */
-enum way { WAY_LARGEST, WAY_SINGLE, WAY_ALIKE, WAY_MIXED, WAY_FEW, WAY_MANY, WAYS };
+enum way { WAY_LARGEST, WAY_SINGLE, WAY_ALIKE, WAY_MIXED, WAY_FEW, WAY_MANY, WAY_LEAST, WAYS };
 static const char *const way_names[WAYS] = {"the largest calls",      "calls of one token",
                                             "calls of seven tokens",  "calls of any sizes",
-                                            "calls of a few tokens",  "calls of more than a few tokens"};
+                                            "calls of a few tokens",  "calls of more than a few tokens",
+                                            "calls of the fewest that form keys of heads"};
 
 /* Which path of the kernel a token's call ran on. */
-enum { PATH_NONE, PATH_FEW, PATH_MANY };
+enum { PATH_NONE, PATH_FEW, PATH_MANY, PATH_EXPANDED };
 
 /* What a way leaves: [batch][h][length]…, heads before tokens, whatever the layout of y is. */
 struct fed {
@@ -168,10 +169,13 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
     const size_t columns = inputs_columns(layer, in);
     const enum tensor_element type = layer->tensor_type; /* as floats no two of its numbers have the same bits */
     const float *lse = out->lse.data;
+    const struct latent_form expands = kernel_folds(f->kernel).expands;
     for (size_t b = 0; b < in->batch; b++)
         for (size_t t = 0; t < inputs_keys(in, b); t++) {
             const size_t at = f->done[b] + t;
-            fed->path[b * length + at] = in->n <= f->call->few_queries ? PATH_FEW : PATH_MANY;
+            fed->path[b * length + at] = latent_expands(&expands, in->n, inputs_past(in, b)) ? PATH_EXPANDED
+                                       : in->n <= f->call->few_queries                       ? PATH_FEW
+                                                                                             : PATH_MANY;
             for (size_t c = 0; c < d_out; c++)
                 fed->y[(b * length + at) * d_out + c] =
                     (float)element_number(type, out->y.data, inputs_y_at(layer, in, b, t, c));
@@ -192,6 +196,7 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
 /* Within the bounds of a call that stands alone. */
 static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
 {
+    struct portable portable;
     struct comparison c[5] = {{0}};
     struct reference reference;
     struct bounds bounds;
@@ -215,6 +220,11 @@ static bool compare_call(struct feeding *f, const struct inputs *in, const struc
             free(text.bytes);
         }
     reference_free(&reference);
+    if (good && f->layer->portable) {
+        portable_compute(&portable, f->layer, in);
+        good = outputs_are(out, f->layer, in, &portable, f->why);
+        portable_free(&portable);
+    }
     return good;
 }
 
@@ -257,9 +267,11 @@ static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool 
 static size_t largest_call(const struct feeding *f, enum way way, size_t *least)
 {
     const size_t most = (size_t)f->layer->seq_len, few = f->call->few_queries;
+    const size_t least_expanded = (size_t)f->call->expands.least;
     *least = way == WAY_MANY ? few + 1 : 1;
     switch (way) {
     case WAY_SINGLE: return 1;
+    case WAY_LEAST: return least_expanded > 1 && least_expanded <= most ? least_expanded : 0;
     case WAY_ALIKE: return min_size(ALIKE, most);
     case WAY_FEW: return few > 1 && few < most ? few : 0;
     case WAY_MANY: return few > 0 && few < most && f->stream->n > 2 * few ? most : 0;
@@ -346,23 +358,13 @@ static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way
     return true;
 }
 
-/* The plan's word for it. */
-static bool is_exact(const struct layer *layer)
-{
-    bool exact = false;
-    for (size_t i = 0; i < layer->options_count; i++)
-        if (strcmp(layer->options[i].key, "plan.exact_chunks") == 0)
-            exact = strcmp(layer->options[i].value, "true") == 0;
-    return exact;
-}
-
 bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
                  const void *packed, uint64_t seed, char why[300])
 {
     struct feeding f = {.call = kernel->call, .kernel = kernel, .layer = layer, .stream = stream, .packed = packed,
                         .random = {seed ^ 0x6368756E6B}, .why = why};
     struct fed fed[WAYS] = {{0}};
-    const bool exact = is_exact(layer);
+    const bool exact = layer_exact_chunks(layer);
     if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)
         return true;
     const double work = layer_multiply_adds(layer, (int64_t)stream->n, inputs_reach(layer, stream)).total;

@@ -2,6 +2,7 @@
 /* See outputs.h. */
 #include "outputs.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "inputs/elements.h"
@@ -71,15 +72,6 @@ struct kernel_args outputs_args(const struct outputs *o, const struct layer *lay
     return kernel_args_of(layer, in, outputs);
 }
 
-uint64_t outputs_digest(uint64_t digest, const struct outputs *o, const struct layer *layer)
-{
-    for (int i = 0; i < tensors_of(layer); i++) {
-        const enum tensor_element type = layer_tensor_element(layer, tensor_of(layer, i));
-        digest = element_digest(digest, type, at(o, i)->data, at(o, i)->bytes / element_size(type));
-    }
-    return digest;
-}
-
 const char *outputs_outside(const struct outputs *o, const struct layer *layer)
 {
     int i = 0;
@@ -103,6 +95,43 @@ const char *outputs_differ(const struct outputs *a, const struct outputs *b, con
     while (i < tensors_of(layer) && memcmp(at(a, i)->data, at(b, i)->data, at(a, i)->bytes) == 0)
         i++;
     return i < tensors_of(layer) ? layer_tensor_name(tensor_of(layer, i)) : NULL;
+}
+
+/* The first number whose bits differ, or `count` */
+static size_t first_other(enum tensor_element type, const void *a, const void *b, size_t count)
+{
+    const size_t size = element_size(type);
+    size_t at = 0;
+    while (at < count && (memcmp((const char *)a + at * size, (const char *)b + at * size, size) == 0 ||
+                          (isnan(element_number(type, a, at)) && isnan(element_number(type, b, at)))))
+        at++;
+    return at;
+}
+
+bool outputs_are(const struct outputs *o, const struct layer *layer, const struct inputs *in,
+                 const struct portable *expected, char why[300])
+{
+    for (int i = 0; i < tensors_of(layer); i++) {
+        const void *const all[] = {expected->y, expected->attn, expected->lse}, *is = at(o, i)->data;
+        const void *const wanted = i < 3 ? all[i] : expected->cache[i - 3];
+        const enum layer_tensor tensor = tensor_of(layer, i);
+        const enum tensor_element type = layer_tensor_element(layer, tensor);
+        const size_t count = at(o, i)->bytes / element_size(type), number = first_other(type, is, wanted, count);
+        int64_t shape[4];
+        size_t place[4] = {0}, rest = number, used;
+        if (number == count)
+            continue;
+        const int axes = inputs_shape(layer, in, tensor, shape);
+        for (int axis = axes - 1; axis >= 0; rest /= (size_t)shape[axis--])
+            place[axis] = rest % (size_t)shape[axis];
+        used = (size_t)snprintf(why, 300, "%s", layer_tensor_name(tensor));
+        for (int axis = 0; axis < axes; axis++)
+            used += (size_t)snprintf(why + used, 300 - used, "[%zu]", place[axis]);
+        const double a = element_number(type, is, number), b = element_number(type, wanted, number);
+        snprintf(why + used, 300 - used, " is %.9g, %a; the order of exact = portable gives %.9g, %a", a, a, b, b);
+        return false;
+    }
+    return true;
 }
 
 int outputs_run_parts(const struct kernel_table *call, const void *packed, const struct kernel_args *args,

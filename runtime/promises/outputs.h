@@ -9,6 +9,7 @@
 
 #include "guarded.h"
 #include "kernels/load.h"
+#include "reference/portable.h"
 
 struct outputs {
     struct guarded y, attn, lse, cache[CACHE_PARTS];
@@ -24,14 +25,15 @@ void outputs_copy(struct outputs *to, const struct outputs *from);
 void outputs_free(struct outputs *outputs);
 struct kernel_args outputs_args(const struct outputs *outputs, const struct layer *layer, const struct inputs *in);
 
-/* A digest continued by all of them, as a call left them */
-uint64_t outputs_digest(uint64_t digest, const struct outputs *outputs, const struct layer *layer);
-
 /* The first tensor around which something was written, which is no longer as outputs_fill() leaves it, or which has
  * other bits in the other outputs. NULL: none */
 const char *outputs_outside(const struct outputs *outputs, const struct layer *layer);
 const char *outputs_written(const struct outputs *outputs, const struct layer *layer, const struct inputs *in);
 const char *outputs_differ(const struct outputs *a, const struct outputs *b, const struct layer *layer);
+/* exact = portable: whether all numbers have the bits of `expected`, NaN being one number; else `why` names the first
+ * that has others, and both */
+bool outputs_are(const struct outputs *outputs, const struct layer *layer, const struct inputs *in,
+                 const struct portable *expected, char why[300]);
 
 /* Runs all parts of a call, the last of each phase first, by workers in turn. Returns the first error. */
 int outputs_run_parts(const struct kernel_table *call, const void *packed, const struct kernel_args *args,

@@ -66,6 +66,8 @@ static void add_call(struct making *k, size_t batch, size_t n, size_t m, int ext
     if (lengths != NULL && extreme == ORDINARY && batch > BATCH)
         lengths[0] = 0;
     bounds_compute(&call->reference, &call->bounds, k->layer, &call->inputs, k->folds, true);
+    if (k->layer->portable)
+        portable_compute(&call->portable, k->layer, &call->inputs);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
@@ -189,8 +191,11 @@ static size_t stream_length(const struct making *k, size_t batch)
 {
     const struct layer *layer = k->layer;
     const size_t room = (size_t)layer->cache_len * (layer->cache == CACHE_RING ? 2 : 1) + (layer->cache == CACHE_RING);
+    const size_t either = (size_t)k->folds.expands.least * 9 / 4; /* two calls of latents' either form, and more */
+    const bool both = either > MIN_STREAM && work_of(layer, batch, either, either) <= MAX_WORK;
+    const size_t least = both ? either : MIN_STREAM;
     size_t length = min_size(room, MAX_STREAM);
-    while (length > MIN_STREAM && work_of(layer, batch, length, length) > k->work)
+    while (length > least && work_of(layer, batch, length, length) > k->work)
         length -= length / 8 + 1;
     return length;
 }
@@ -237,6 +242,7 @@ void series_free(struct series *series)
     for (size_t i = 0; i < series->count; i++) {
         inputs_free(&series->call[i].inputs);
         reference_free(&series->call[i].reference);
+        portable_free(&series->call[i].portable);
     }
     inputs_free(&series->stream);
     inputs_free(&series->deep_stream);

@@ -8,11 +8,13 @@
 #define ATTNRUN_SERIES_H
 
 #include "reference/bound.h"
+#include "reference/portable.h"
 
 struct series_call {
     struct inputs inputs; /* on weights that are borrowed */
     struct reference reference;
     struct bounds bounds;
+    struct portable portable; /* exact = portable: what the call leaves */
 };
 
 struct series {

@@ -423,7 +423,14 @@ static bool moves_are_right(struct trial *t)
     const struct kernel_states next = {{states_of(&own, 0, 1, each), states_of(&own, 1, 1, each)}, 1};
     const struct kernel_states huge = {{own.tensor[0], own.tensor[1]}, SIZE_MAX / 4}, empty = {.batch = 0};
     const struct kernel_states missing = {.batch = batch};
-    good = good && call->state_copy(&first, &next, &zero) == KERNEL_OK &&
+    const size_t half = layer_tensor_size(t->layer, inputs_cache_of(t->layer, 0)) / 2;
+    const struct kernel_states odd = {{(char *)own.tensor[0] + half, own.tensor[1]}, 1};
+    const int32_t *const off = (const int32_t *)(const void *)((const char *)which + 2), last = none - 1;
+    good = good && call->state_copy(&first, &from, &last) == KERNEL_OK &&
+           call->state_reset(&own, off, 1) == KERNEL_ALIGN && call->state_copy(&first, &from, off) == KERNEL_ALIGN &&
+           call->state_reset(&odd, &zero, 1) == KERNEL_ALIGN && call->state_copy(&odd, &from, &zero) == KERNEL_ALIGN &&
+           call->state_copy(&first, &odd, &zero) == KERNEL_ALIGN &&
+           call->state_copy(&first, &next, &zero) == KERNEL_OK &&
            call->state_reset(NULL, &one, 1) == KERNEL_NULL && call->state_reset(&missing, &one, 1) == KERNEL_NULL &&
            call->state_reset(&own, NULL, 1) == KERNEL_NULL && call->state_reset(&own, NULL, 0) == KERNEL_OK &&
            call->state_reset(&own, &none, 1) == KERNEL_LENGTH && call->state_reset(&own, &below, 1) == KERNEL_LENGTH &&

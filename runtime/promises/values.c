@@ -478,7 +478,7 @@ static bool rows_of_kinds(struct trial *t, bool alone)
     struct inputs in;
     struct reference reference;
     struct bounds bounds;
-    if (!layer_has_block(t->layer) && layer_attends(t->layer))
+    if (!layer_has_block(t->layer) && layer_attends(t->layer) && !layer_is_latent(t->layer))
         return true;
     inputs_copy(&in, t->layer, t->in);
     for (size_t row = 0; row < rows; row++)
@@ -527,8 +527,8 @@ static bool limits_at_infinity(struct trial *t)
 bool rows_at_the_ends(struct trial *t)
 {
     return (layer_is_recurrent(t->layer) && t->layer->projected) || /* there is no x */
-           (rows_of_kinds(t, false) && (!layer_sums_whole(t->layer) || rows_of_kinds(t, true)) &&
-            limits_at_infinity(t));
+           (rows_of_kinds(t, false) && limits_at_infinity(t) &&
+            ((!layer_sums_whole(t->layer) && !layer_is_latent(t->layer)) || rows_of_kinds(t, true)));
 }
 
 /* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */

@@ -32,6 +32,8 @@ void subject_make(struct subject *s, const struct layer *layer, const struct ker
     inputs_draw(&s->inputs, layer, draw, NULL);
     inputs_draw(&s->small, layer, &small, &s->inputs);
     bounds_compute(&s->reference, &s->bounds, layer, &s->inputs, kernel_folds(kernel), true);
+    if (layer->portable)
+        portable_compute(&s->portable, layer, &s->inputs);
     if (layer_stores_weights(layer))
         bounds_compute_given(&s->given, &s->given_bounds, layer, &s->inputs, true);
     series_make(&s->series, layer, &s->inputs, draw, kernel_folds(kernel));
@@ -49,6 +51,7 @@ void subject_free(struct subject *s)
     series_free(&s->series);
     inputs_free(&s->inputs);
     reference_free(&s->reference);
+    portable_free(&s->portable);
     reference_free(&s->given);
 }
 
@@ -65,8 +68,9 @@ static void free_blocks(struct blocks *b)
     outputs_free(&b->out);
 }
 
-/* Runs a call once with the packed weights. */
-static bool run_once(const struct subject *s, const struct inputs *in, struct blocks *b, struct findings *f)
+/* Runs a call once with the packed weights. exact = portable: with `expected` it leaves these bits. */
+static bool run_once(const struct subject *s, const struct inputs *in, const struct portable *expected,
+                     struct blocks *b, struct findings *f)
 {
     const struct kernel_table *call = s->kernel->call;
     outputs_make(&b->out, s->layer, in, 4);
@@ -78,7 +82,9 @@ static bool run_once(const struct subject *s, const struct inputs *in, struct bl
     else if (!guarded_zones_intact(&b->packed) || !guarded_zones_intact(&b->scratch) ||
              outputs_outside(&b->out, s->layer) != NULL)
         snprintf(f->why, sizeof f->why, "something was written outside packed, scratch, y, attn, lse and a cache");
-    f->digest = outputs_digest(f->digest, &b->out, s->layer);
+    else if (s->layer->portable && expected != NULL)
+        (void)outputs_are(&b->out, s->layer, in, expected, f->why);
+    f->digest = kernel_digest(f->digest, s->layer, in, &args);
     return f->why[0] == '\0';
 }
 
@@ -96,7 +102,7 @@ static void compare_caches(const struct subject *s, const struct inputs *in, con
 /* Compares the main call. */
 static bool compare_main(const struct subject *s, struct blocks *b, struct findings *f)
 {
-    f->ran = run_once(s, &s->inputs, b, f);
+    f->ran = run_once(s, &s->inputs, &s->portable, b, f);
     if (!f->ran)
         return false;
     compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.y.data);
@@ -116,7 +122,7 @@ static bool compare_against(const struct subject *s, struct blocks *b, struct fi
 {
     if (!s->against.wanted)
         return true;
-    if (!run_once(s, &s->against.rounded, b, f))
+    if (!run_once(s, &s->against.rounded, NULL, b, f))
         return false;
     f->cost = compare_cost(s->layer, &s->against.rounded, &s->against.reference, b->out.y.data);
     return true;
@@ -157,7 +163,7 @@ static bool compare_series(const struct subject *s, struct blocks *b, size_t fir
         const struct series_call *call = &s->series.call[i];
         const struct inputs *in = &call->inputs;
         struct comparison y = {0}, attn = {0}, lse = {0}, cache[2] = {{0}};
-        if (!run_once(s, in, b, f))
+        if (!run_once(s, in, &call->portable, b, f))
             return failed_call(f, call, what, &y);
         compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->out.y.data);
         if (s->layer->scores)

@@ -25,6 +25,7 @@ struct subject {
     struct inputs inputs, small; /* for accuracy; for the promises */
     struct reference reference;
     struct bounds bounds;
+    struct portable portable; /* exact = portable: what the main call leaves */
     struct reference given; /* of the given weights, if they are packed in another type */
     struct bounds given_bounds;
     struct against against; /* the same layer in f32, if requested */

@@ -180,7 +180,8 @@ static void make_all(struct propagation *p, const struct reference *reference)
     p->folded = folded_make(work, p->plain, p->folds, rows, m, p->phi);
     make_normed(p, rows);
     const struct layer *layer = p->layer = &p->folded.layer;
-    const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v;
+    const size_t d_k = max_size((size_t)layer->d_k, (size_t)layer->latent.d_head);
+    const size_t d_v = max_size((size_t)layer->d_v, (size_t)layer->latent.d_value);
     const size_t d_in = max_size((size_t)layer->d_in_q, (size_t)layer->d_in_kv);
     const size_t merge = layer->w_o == W_O_CONV ? (size_t)(layer->conv_width * (layer->d_model / layer->h))
                                                 : (size_t)layer->d_model;
@@ -192,7 +193,7 @@ static void make_all(struct propagation *p, const struct reference *reference)
     if (layer_is_latent(layer)) {
         const size_t rank = (size_t)layer->latent.rank, q_rank = (size_t)layer->latent.q_rank;
         const size_t head = (size_t)layer->latent.d_head, value = (size_t)layer->latent.d_value;
-        a = max_size(a, max_size(rows, m) * (d_in + q_rank + head + value));
+        a = max_size(a, max_size(rows, m) * (d_in + q_rank + head + value + rank));
         b = max_size(b, (d_in + q_rank) * (q_rank + head + d_k) + rank * (head + value) + value * merge);
         p->up = pool_doubles(work, rows * value);
         p->up_open = pool_doubles(work, rows * value);
@@ -200,6 +201,11 @@ static void make_all(struct propagation *p, const struct reference *reference)
         p->stage_size = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k + value));
         p->of_stage = make_operand(work, max_size(rows, m), q_rank + head + rank);
         p->no_bias = pool_doubles(work, q_rank + head + d_k + value);
+        p->made.k = pool_doubles(work, m * head);
+        p->made.v = pool_doubles(work, m * value);
+        p->made.v_size = pool_doubles(work, m * value);
+        p->made.zeros = pool_doubles(work, rows);
+        p->made.open = pool_get(work, m, 1);
     }
     make_bounds(p, y, reference->attn != NULL ? attn : 0, reference->lse != NULL ? lse : 0);
     const struct { double **to; size_t count; } arrays[] = {
@@ -487,9 +493,9 @@ static void stage_operand(struct propagation *p, const double *error, size_t row
         memcpy(p->of_stage.worst + r * columns, error + r * row, columns * sizeof *error);
 }
 
-/* c q' of a head: x W_DQ, its norm, W_Q, rotation, W_UK, each with the errors of what it reads */
+/* c q' of a head: x W_DQ, its norm, W_Q, rotation, W_UK, each with the errors of what it reads; `expands`: c q_i */
 static void latent_query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of,
-                                double c)
+                                double c, bool expands)
 {
     struct latent *const l = head->latent;
     const struct layer *layer = p->layer;
@@ -519,6 +525,10 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
         p->q_open[r] |= overflows(p->stage_size + r * d_head, (1 + gamma_of(from + 5 + (size_t)more)) * fmax(1, c),
                                   d_head) || (made->open != NULL && made->open[r]);
     finish_row_errors(p, &l->turn, &l->turn_q, p->stage + nope, d_head, c, from, false, p->q_open);
+    if (expands) {
+        memcpy(p->q, p->stage, rows * d_head * sizeof *p->q);
+        return;
+    }
     for (size_t at = 0; at < rows * dims; at++) {
         const size_t to = at / dims * d_k + rank + at % dims, of_head = at / dims * d_head + nope + at % dims;
         p->q[to] = p->stage[of_head];
@@ -562,6 +572,67 @@ static void latent_key_errors(struct propagation *p, const struct reference_head
     finish_row_errors(p, &l->turn, &l->turn_k, of_k + rank, d_k, 1, in, true, p->k_open + cached);
 }
 
+/* k_i and v_i of a head: latents times W_UK and W_UV, and the rotated part of keys */
+static void made_errors(struct propagation *p, const struct reference_head *head)
+{
+    const struct latent *const l = head->latent;
+    const struct layer *const layer = p->layer;
+    const size_t d_k = (size_t)layer->d_k, rank = (size_t)layer->latent.rank, keys = head->keys;
+    const size_t d_head = (size_t)layer->latent.d_head, nope = (size_t)layer->latent.d_nope;
+    const size_t d_value = (size_t)layer->latent.d_value, more = (size_t)block_more_roundings(p->plain);
+    const double widened = layer_scales_cache(layer) ? U : 0; /* a cached number times its scale */
+    double *const c = memory_get(keys * d_k, sizeof *c), *const error = memory_get(keys * d_k, sizeof *error);
+    for (size_t at = 0; at < keys * d_k; at++)
+        error[at] = p->k[at] + widened * (fabs(head->k[at]) + p->k[at]);
+    for (size_t at = 0; at < keys * rank; at++)
+        c[at] = head->k[at / rank * d_k + at % rank];
+    memcpy(p->made.open, p->k_open, keys);
+    for (int values = 0; values < 2; values++) {
+        const size_t d = values ? d_value : nope, row = values ? d_value : d_head;
+        const struct projection up = {.a = c, .w = values ? l->w_uv : l->w_uk, .b = p->no_bias, .rows = keys,
+                                      .in = rank, .d = d, .operand = &p->of_stage,
+                                      .tensor = values ? TENSOR_W_UV : TENSOR_W_UK};
+        stage_operand(p, error, d_k, rank, keys);
+        projection_error(p, p->stage, p->stage_size, &up, 1, 2, false);
+        for (size_t j = 0; j < keys; j++) {
+            memcpy((values ? p->made.v : p->made.k) + j * row, p->stage + j * d, d * sizeof *c);
+            p->made.open[j] |= overflows(p->stage_size + j * d, 1 + gamma_of(rank + 2 + more), d);
+        }
+    }
+    memcpy(p->made.v_size, p->stage_size, keys * d_value * sizeof *c);
+    for (size_t j = 0; j < keys; j++)
+        memcpy(p->made.k + j * d_head + nope, error + j * d_k + rank, (d_head - nope) * sizeof *c);
+    free(c);
+    free(error);
+}
+
+/* A head with keys and values of its own: attention on them, to y */
+static void expanded_errors(struct propagation *p, const struct reference *reference,
+                            const struct reference_head *head, double c)
+{
+    struct layer layer = *p->layer;
+    struct reference_head of = *head;
+    struct propagation own;
+    made_errors(p, head);
+    own = *p;
+    own.layer = &layer;
+    layer.d_k = layer.latent.d_head;
+    layer.d_v = layer.latent.d_value;
+    layer.cache_type = TENSOR_F32;
+    own.k = p->made.k;
+    own.v = p->made.v;
+    own.v_size = p->made.v_size;
+    own.q_reach = p->made.zeros;
+    own.k_open = own.v_open = p->made.open;
+    of.q = head->latent->heads;
+    of.k = head->latent->head_keys;
+    of.v = head->latent->values;
+    of.z = head->latent->up;
+    propagation_scores(&own, &of, reference->z_rows.count, c);
+    propagation_attention(&own, reference, &of);
+    merge_errors(&own, reference, &of);
+}
+
 /* z W_UV, of z with its errors, in place of z */
 static void latent_sum_errors(struct propagation *p, const struct reference *reference,
                               const struct reference_head *head)
@@ -583,7 +654,8 @@ static void latent_sum_errors(struct propagation *p, const struct reference *ref
 }
 
 /* c Q, packed with c; or with folded scores c Q', packed with c and W_K. */
-static void query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of, double c)
+static void query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of, double c,
+                         bool expands)
 {
     const struct folded *folded = &p->folded;
     const bool fold = folded->folds.scores;
@@ -593,7 +665,7 @@ static void query_errors(struct propagation *p, const struct reference_head *hea
         return;
     }
     if (head->latent != NULL) {
-        latent_query_errors(p, head, of, c);
+        latent_query_errors(p, head, of, c, expands);
         return;
     }
     errors_of_all(p, head, false, of->row, rows);
@@ -794,7 +866,9 @@ static void observe(void *context, const struct reference *reference, const stru
     }
     folded_see(&p->folded, plain, rows);
     const struct reference_head *head = &p->folded.head;
-    query_errors(p, head, &reference->z_rows, c);
+    const bool expands = head->latent != NULL &&
+                         latent_expands(&p->folds.expands, p->in->n, inputs_past(p->in, head->b));
+    query_errors(p, head, &reference->z_rows, c, expands);
     if (head->new_kv)
         (head->latent != NULL ? latent_key_errors : key_value_errors)(p, head);
     if (head->new_kv && layer_stores_cache(p->layer))
@@ -809,6 +883,10 @@ static void observe(void *context, const struct reference *reference, const stru
         score_row_errors(p, p->q, head->exact_q, head->q, rows, c, p->q_open);
     if (head->exact_q != NULL && head->new_kv)
         score_row_errors(p, p->k, head->exact_k, head->k, head->keys, 1, p->k_open);
+    if (expands) {
+        expanded_errors(p, reference, head, c);
+        return;
+    }
     propagation_scores(p, head, rows, c);
     if (head->bare_z != NULL) {
         struct reference_head bare = *head;

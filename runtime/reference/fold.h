@@ -21,6 +21,7 @@
 
 struct folds {
     bool scores, values;
+    struct latent_form expands; /* of latent attention: calls with keys and values of heads */
 };
 
 struct folded {

@@ -58,6 +58,10 @@ struct propagation {
         double *z, *open; /* [rows][h d_v] of all heads of a sequence, under precision */
         double small;     /* error in y of products of scales that are subnormal */
     } heads;
+    struct {                         /* keys [keys][d_head] and values [keys][d_value] of a head from latents */
+        double *k, *v, *v_size, *zeros; /* errors of both; zeros: as q_reach */
+        unsigned char *open;
+    } made;
 };
 
 /* sum |cQ||K| of all scores, also with errors; c = scale log2(e) */

@@ -406,5 +406,15 @@ check "a block that does not fit is an error" eval '(ulimit -f 250; trap "" XFSZ
     "$attnrun" pack "$spec" --weights w.safetensors --isa scalar -o full/b.c >out 2>err
     test $? -eq 3 && grep -q "full/b.c: error: cannot be written" err)'
 check "and leaves nothing behind: $(ls full)" rmdir full
+# whenever it is ended; and several at once
+whole() { [ "$(ls cut | xargs)" = "b.S b.bin b.h" ] && case $(grep -alx old cut/* | wc -l) in 0 | 3) ;; *) false ;; esac; }
+for delay in 0.01 0.02 0.03 0.05 0.08 0.12 0.2 0.3; do
+    rm -rf cut && mkdir cut && echo old | tee cut/b.S cut/b.bin >cut/b.h
+    timeout -s INT $delay "$attnrun" pack "$spec" --weights w.safetensors --isa scalar -o cut/b.bin >out 2>err
+    check "ended after $delay s: all files or none: $(ls cut | xargs)" whole
+done
+for i in 1 2 3; do "$attnrun" pack "$spec" --weights w.safetensors --isa scalar -o cut/b.bin & done >out 2>err
+wait
+check "three at once: all files, each whole" eval 'whole && cmp cut/b.bin scalar.bin'
 
 tally

@@ -151,6 +151,21 @@ else
     skip "ASan and UBSan: $cc cannot build such programs here"
 fi
 
+# ---- exact = portable: the digest that is known when the program is written ----
+
+mkdir portable && cd portable || exit 3
+printf '%s\n' "name = exact" "d_model = 24" "h = 3" "seq_len = 20" "mask = causal" "cache = rows" "cache_len = 60" "lse = true" \
+    "cache_type = bf16" "exact = portable" >exact.layer
+check "a portable pair" eval '"$ATTNGEN" --isa scalar exact.layer && "$ATTNRUN" selftest exact.layer'
+known=$(sed -n 's/.*digest == UINT64_C(0x\([0-9a-f]*\)).*/\1/p' exact_test.c)
+check "has its digest" eval '${CC:-gcc} -O1 -o good exact_test.c exact.c && ./good >out && grep -qx "$known" out && grep -qx ok out'
+sed 's/0\.055507\([0-9]*\)f/0.055508\1f/' exact.c >other.c # a coefficient of 2^t, by 1e-6: far within the bound
+check "other bits within the bound are found" eval '! cmp -s exact.c other.c && ${CC:-gcc} -O1 -o bad exact_test.c other.c &&
+    ! ./bad >out && grep -q "other bits than the order of exact = portable gives" out'
+check "bench prints one digest for all sets" eval '"$ATTNRUN" bench --digest --seconds 0.01 --n 3 --past 5 exact.layer >out &&
+    [ "$(sed -n "s/.* digest  *//p" out | sort -u | wc -l)" -eq 1 ]'
+cd ..
+
 # ---- what is refused, and what cannot be written ----
 
 printf '#!/bin/sh\ncp %s "$2"\n' "$work/tiny.h" >header_only

@@ -3,7 +3,7 @@
 # The fuzzers of tests/fuzz/, by clang's libFuzzer with ASan, UBSan and LeakSanitizer: each first runs the inputs of its
 # corpus, which may fail nowhere, and then looks for others until its time is over.
 #
-#   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=4  SEED=1  JOBS=N at a time
+#   tests/fuzz/test_fuzz.sh [NAME…]      BUILD=build  FUZZ_CC=clang  FUZZ_SECONDS=2  SEED=1  JOBS=N at a time
 #                                        FUZZ_LEVEL=-O0, compiled in a quarter of the time; `make fuzz` searches at -O1
 #   tests/fuzz/test_fuzz.sh --keep NAME… takes what earlier runs found over into the corpus: of all inputs those that reach more
 #
@@ -23,7 +23,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 3
 unbuilt=yes # it makes its programs itself
 . tests/checks.sh
-cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-4} seed=${SEED:-1} level=${FUZZ_LEVEL:--O0}
+cc=${FUZZ_CC:-clang} seconds=${FUZZ_SECONDS:-2} seed=${SEED:-1} level=${FUZZ_LEVEL:--O0}
 folder=$build/fuzz
 programs=$folder/${level#-} # make does not see by which flags an object was made
 

@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xec5b28762fa303e3u
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x4cfaba6c542279bfu
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -110,9 +110,7 @@ _Static_assert(GOLDEN_PACKED_BYTES == ((size_t)1344) &&
 #endif
 
 static inline size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+{ return a < b ? a : b; }
 
 /* A compiler may keep floats in a wider format (x87: FLT_EVAL_METHOD 2; 16 and 32 widen f16 alone) and round them when
  * it likes. Then each result goes through memory, where a float is an f32: the bits are those of any other machine. */
@@ -176,27 +174,14 @@ static int pack_panels(float *p, const float *w, size_t depth, size_t columns, s
 /* Packs the weights in the order in which the tiles of scalar read them. Returns 0 when one is not finite. */
 static int pack_scalar(float *packed, const golden_weights *weights)
 {
-    /* queries */
-    if (!pack_panels(packed + 16, weights->w_q, 8, 8, 8, 4, 8, 1, QUERY_SCALE))
-        return 0;
-    if (!pack_panel(packed + 80, weights->b_q, 1, 8, 8, 0, 1, QUERY_SCALE))
-        return 0;
-    /* keys */
-    if (!pack_panels(packed + 96, weights->w_k, 8, 8, 8, 4, 8, 1, 1.0f))
-        return 0;
-    if (!pack_panel(packed + 160, weights->b_k, 1, 8, 8, 0, 1, 1.0f))
-        return 0;
-    /* values */
-    if (!pack_panels(packed + 176, weights->w_v, 8, 8, 8, 4, 8, 1, 1.0f))
-        return 0;
-    if (!pack_panel(packed + 240, weights->b_v, 1, 8, 8, 0, 1, 1.0f))
-        return 0;
-    /* output */
-    if (!pack_panels(packed + 256, weights->w_o, 8, 8, 8, 4, 8, 1, 1.0f))
-        return 0;
-    if (!pack_panel(packed + 320, weights->b_o, 1, 8, 8, 0, 1, 1.0f))
-        return 0;
-    return 1;
+    return pack_panels(packed + 16, weights->w_q, 8, 8, 8, 4, 8, 1, QUERY_SCALE) &&
+           pack_panel(packed + 80, weights->b_q, 1, 8, 8, 0, 1, QUERY_SCALE) &&
+           pack_panels(packed + 96, weights->w_k, 8, 8, 8, 4, 8, 1, 1.0f) &&
+           pack_panel(packed + 160, weights->b_k, 1, 8, 8, 0, 1, 1.0f) &&
+           pack_panels(packed + 176, weights->w_v, 8, 8, 8, 4, 8, 1, 1.0f) &&
+           pack_panel(packed + 240, weights->b_v, 1, 8, 8, 0, 1, 1.0f) &&
+           pack_panels(packed + 256, weights->w_o, 8, 8, 8, 4, 8, 1, 1.0f) &&
+           pack_panel(packed + 320, weights->b_o, 1, 8, 8, 0, 1, 1.0f);
 }
 
 #endif
@@ -361,7 +346,6 @@ static inline void vec_store_first(float *p, size_t n, vec_scalar a)
 
 static inline vec_scalar vec_splat(float x)
 { return (vec_scalar){{x, x, x, x}}; }
-
 #define vec_zero() vec_splat(0.0f)
 #define vec_iota() ((vec_scalar){{0.0f, 1.0f, 2.0f, 3.0f}})
 
@@ -378,15 +362,12 @@ static inline vec_scalar vec_fma(vec_scalar a, vec_scalar b, vec_scalar c)
 static inline vec_scalar vec_add(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{as_f32(a.v[0] + b.v[0]), as_f32(a.v[1] + b.v[1]), as_f32(a.v[2] + b.v[2]),
                        as_f32(a.v[3] + b.v[3])}}; }
-
 static inline vec_scalar vec_sub(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{as_f32(a.v[0] - b.v[0]), as_f32(a.v[1] - b.v[1]), as_f32(a.v[2] - b.v[2]),
                        as_f32(a.v[3] - b.v[3])}}; }
-
 static inline vec_scalar vec_mul(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{as_f32(a.v[0] * b.v[0]), as_f32(a.v[1] * b.v[1]), as_f32(a.v[2] * b.v[2]),
                        as_f32(a.v[3] * b.v[3])}}; }
-
 static inline vec_scalar vec_div(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{as_f32(a.v[0] / b.v[0]), as_f32(a.v[1] / b.v[1]), as_f32(a.v[2] / b.v[2]),
                        as_f32(a.v[3] / b.v[3])}}; }
@@ -395,7 +376,6 @@ static inline vec_scalar vec_div(vec_scalar a, vec_scalar b)
 static inline vec_scalar vec_max(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{a.v[0] > b.v[0] ? a.v[0] : b.v[0], a.v[1] > b.v[1] ? a.v[1] : b.v[1],
                        a.v[2] > b.v[2] ? a.v[2] : b.v[2], a.v[3] > b.v[3] ? a.v[3] : b.v[3]}}; }
-
 static inline vec_scalar vec_min(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{a.v[0] < b.v[0] ? a.v[0] : b.v[0], a.v[1] < b.v[1] ? a.v[1] : b.v[1],
                        a.v[2] < b.v[2] ? a.v[2] : b.v[2], a.v[3] < b.v[3] ? a.v[3] : b.v[3]}}; }
@@ -418,7 +398,6 @@ static inline float from_bits_scalar(uint32_t bits)
 static inline vec_scalar vec_eq(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{flag_scalar(a.v[0] == b.v[0]), flag_scalar(a.v[1] == b.v[1]), flag_scalar(a.v[2] == b.v[2]),
                        flag_scalar(a.v[3] == b.v[3])}}; }
-
 static inline vec_scalar vec_ge(vec_scalar a, vec_scalar b)
 { return (vec_scalar){{flag_scalar(a.v[0] >= b.v[0]), flag_scalar(a.v[1] >= b.v[1]), flag_scalar(a.v[2] >= b.v[2]),
                        flag_scalar(a.v[3] >= b.v[3])}}; }
@@ -435,14 +414,9 @@ static inline vec_scalar vec_select(vec_scalar mask, vec_scalar a, vec_scalar b)
                        bits_scalar(mask.v[2]) ? a.v[2] : b.v[2], bits_scalar(mask.v[3]) ? a.v[3] : b.v[3]}}; }
 
 static inline int vec_any_ne(vec_scalar a, vec_scalar b)
-{
-    return a.v[0] != b.v[0] || a.v[1] != b.v[1] || a.v[2] != b.v[2] || a.v[3] != b.v[3];
-}
-
+{ return a.v[0] != b.v[0] || a.v[1] != b.v[1] || a.v[2] != b.v[2] || a.v[3] != b.v[3]; }
 static inline int vec_any_eq(vec_scalar a, vec_scalar b)
-{
-    return a.v[0] == b.v[0] || a.v[1] == b.v[1] || a.v[2] == b.v[2] || a.v[3] == b.v[3];
-}
+{ return a.v[0] == b.v[0] || a.v[1] == b.v[1] || a.v[2] == b.v[2] || a.v[3] == b.v[3]; }
 
 /* 2^i, of the low bits i + 127 */
 static inline vec_scalar vec_power(vec_scalar u)
@@ -533,9 +507,7 @@ TARGET static void queries_scalar(const float *a, const float *w, const float *b
 
 /* 1 part for each group of 8 tokens: a part is the group times 1 panel */
 static size_t queries_parts_scalar(size_t rows)
-{
-    return (rows + 7) / 8;
-}
+{ return (rows + 7) / 8; }
 
 TARGET static void queries_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -738,11 +710,9 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
             mask_scores_1x_scalar(s, visible, maximum, keys);
         }
         if (!some_hidden)
-            for (size_t i = 0; i < 4; i += LANES)
-                vec_store(maximum + i, largest_scalar(s + i, done));
+            vec_store(maximum, largest_scalar(s, done));
         if (pass == FIND_MAXIMUM) {
-            for (size_t i = 0; i < 4; i += LANES)
-                vec_store(m + i, vec_max(vec_load(m + i), vec_load(maximum + i)));
+            vec_store(m, vec_max(vec_load(m), vec_load(maximum)));
             return;
         }
         *some_open = softmax_scalar(s, some_hidden ? visible : NULL, maximum, m, l, done);
@@ -905,9 +875,7 @@ TARGET static void output_scalar(const float *a, const float *w, const float *bi
 
 /* 1 part for each group of 8 tokens: a part is the group times 1 panel */
 static size_t output_parts_scalar(size_t rows)
-{
-    return (rows + 7) / 8;
-}
+{ return (rows + 7) / 8; }
 
 TARGET static void output_part_scalar(const float *packed, const float *a, float *c, size_t rows, size_t part)
 {
@@ -925,20 +893,16 @@ TARGET static void output_part_scalar(const float *packed, const float *a, float
 
 /* parts of one head of a sequence: 2 query blocks each */
 static size_t attend_groups_scalar(const struct group *g)
-{
-    return (g->args->n + 7) / 8;
-}
+{ return (g->args->n + 7) / 8; }
 
 static size_t parts_scalar(const struct group *g, size_t phase)
 {
     const size_t rows = g->count * g->args->n;
     switch (phase) {
-    case PHASE_PROJECT:
-        return queries_parts_scalar(rows) + queries_parts_scalar(g->keys) + queries_parts_scalar(g->keys);
-    case PHASE_ATTEND:
-        return attend_groups_scalar(g) * H * g->count;
-    default:
-        return output_parts_scalar(rows);
+    case PHASE_PROJECT: return queries_parts_scalar(rows) + queries_parts_scalar(g->keys)
+        + queries_parts_scalar(g->keys);
+    case PHASE_ATTEND: return attend_groups_scalar(g) * H * g->count;
+    default: return output_parts_scalar(rows);
     }
 }
 
@@ -1083,9 +1047,7 @@ static const struct packer *packer_for(golden_isa_id isa)
 /* ==== packed blocks ==== */
 
 static int misaligned(const void *p, size_t alignment)
-{
-    return (uintptr_t)p % alignment != 0;
-}
+{ return (uintptr_t)p % alignment != 0; }
 
 /* The header of a packed block that calls trust, and the row of its instruction set. */
 struct block {
@@ -1360,25 +1322,19 @@ const char *golden_isa_name(golden_isa_id isa)
 const char *golden_strerror(int error)
 {
     switch (error) {
-    case GOLDEN_OK:
-        return "no error";
-    case GOLDEN_ERROR_NULL:
-        return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, b_q, w_k, b_k, w_v, b_v, "
-               "w_o, b_o; to open, blocks, packed; to compute, packed, scratch, args, in it x, y";
-    case GOLDEN_ERROR_SIZE:
-        return "n, m or batch is outside the limits: n <= 8, m = n or 0, no tensor above PTRDIFF_MAX bytes";
-    case GOLDEN_ERROR_ALIGNMENT:
-        return "packed or scratch is not on a 64-byte boundary, or a tensor not on 4 bytes";
-    case GOLDEN_ERROR_ISA:
-        return "this file or this machine lacks the instruction set, or those of all blocks";
-    case GOLDEN_ERROR_NONFINITE:
-        return "a weight is NaN or infinite, or too large with the scale or another weight folded in";
-    case GOLDEN_ERROR_PACKED:
-        return "not a block for this layer, plan and version of attngen, or damaged or cut off: pack the weights "
-               "again";
-    case GOLDEN_ERROR_PART:
-        return "phase or part is out of range";
-    default:
-        return "unknown error";
+    case GOLDEN_OK: return "no error";
+    case GOLDEN_ERROR_NULL: return "a pointer that is needed is NULL: to pack, packed, weights, in it w_q, b_q, w_k, "
+                                   "b_k, w_v, b_v, w_o, b_o; to open, blocks, packed; to compute, packed, scratch, "
+                                   "args, in it x, y";
+    case GOLDEN_ERROR_SIZE: return "n, m or batch is outside the limits: n <= 8, m = n or 0, no tensor above "
+                                   "PTRDIFF_MAX bytes";
+    case GOLDEN_ERROR_ALIGNMENT: return "packed or scratch is not on a 64-byte boundary, or a tensor not on 4 bytes";
+    case GOLDEN_ERROR_ISA: return "this file or this machine lacks the instruction set, or those of all blocks";
+    case GOLDEN_ERROR_NONFINITE: return "a weight is NaN or infinite, or too large with the scale or another weight "
+                                        "folded in";
+    case GOLDEN_ERROR_PACKED: return "not a block for this layer, plan and version of attngen, or damaged or cut off: "
+                                     "pack the weights again";
+    case GOLDEN_ERROR_PART: return "phase or part is out of range";
+    default: return "unknown error";
     }
 }

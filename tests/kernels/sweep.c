@@ -104,7 +104,7 @@ struct draft {
     const char *exact_chunks; /* NULL: not given, as of the other words of the plan; of its numbers 0 */
     int64_t unroll, query_vecs, key_block, group_rows, depth_slab;
     int64_t panel_vecs, panel_rows, panel_depth, lane_rows, score_rows, value_rows, batch_rows;
-    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size, *products;
+    const char *fold, *prefetch, *value_layout, *z_layout, *softmax, *size, *products, *latent;
     bool crowded; /* called with a batch of many short sequences */
 };
 #define NOTHING_DRAWN \
@@ -126,7 +126,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached, blocks, rows, states, train, fast, whole, shared, latent;
+    bool print, cached, blocks, rows, states, train, fast, whole, shared, latent, portable;
 };
 
 /* What decides the sizes. */
@@ -659,6 +659,13 @@ static void draw_latent(struct dice *dice, struct draft *d)
     d->rope_beta_fast = d->rope_beta_slow = 0;
     d->rope_truncate = NULL;
     d->rope_len = 0;
+    d->latent = word_or_none(dice, "expanded", "absorbed");
+    if (d->cache != NULL && d->latent == NULL && chance(dice, 0.5)) { /* calls of either form */
+        const int64_t more = 52 + near_edge(dice, 40);
+        d->seq_len += more;
+        d->cache_len += d->page_len > 0 ? round_up(more, d->page_len) : more;
+        d->size = d->exact_chunks = NULL;
+    }
 }
 
 /* Wide and long enough for fast products, of those that may have them */
@@ -683,6 +690,17 @@ static void draw_fast(struct dice *dice, struct draft *d)
         d->w_o = NULL;
 }
 
+/* exact = portable, and what is refused with it left out */
+static void draw_portable(struct draft *d)
+{
+    d->exact = "portable";
+    d->precision = NULL;
+    d->score[0] = d->visible[0] = '\0';
+    d->scores = d->scores != NULL && (is(d->scores, "raw") || is(d->scores, "capped")) ? "weights" : d->scores;
+    d->fold = d->softmax = d->products = d->exact_chunks = NULL;
+    d->key_block = d->cache != NULL ? 0 : d->key_block;
+}
+
 static void draw_layer(struct dice *dice, struct draft *d, const struct options *options)
 {
     const bool cached = options->cached, in_block = options->blocks, train = options->train;
@@ -703,7 +721,7 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if (in_block || (chance(&of_block, 0.25) && more_kinds))
         draw_block(&of_block, d);
     struct dice of_train = {mix(dice->state ^ 0x747261696E)}; /* likewise */
-    d->train = train || (chance(&of_train, 0.4) && !more_kinds && d->block == NULL) ? "true" : NULL;
+    d->train = train || (chance(&of_train, 0.4) && !more_kinds && d->block == NULL && !options->portable) ? "true" : NULL;
     if (d->train)
         d->dropout = REAL(&of_train, 0.4, 0.1, 0.5, 0.25, 0.9, 1e-9);
     if (d->train)
@@ -768,8 +786,13 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         (chance(&of_fast, 0.5) || options->fast))
         draw_fast(&of_fast, d);
     struct dice of_states = {mix(dice->state ^ 0x737461746573)}; /* likewise */
-    if (options->states || (chance(&of_states, 0.07) && !cached && !in_block && !options->rows && !d->train))
+    if (options->states || (chance(&of_states, 0.07) && !cached && !in_block && !options->rows && !d->train &&
+                            !options->portable))
         draw_states(&of_states, d);
+    struct dice of_exact = {mix(dice->state ^ 0x6578616374)}; /* likewise */
+    const bool refused = d->train || is(d->layer, "recurrent") || is(d->layer, "conv");
+    if ((options->portable || chance(&of_exact, 0.1)) && !refused)
+        draw_portable(d);
 }
 
 /* ---- the spec -------------------------------------------------------------------------------------------------- */
@@ -877,6 +900,7 @@ static void write_spec(struct text *text, struct dice *dice, const struct draft 
         add(text, "table.tau = %lld\n", (long long)d->h);
     add_given(text, "table.grid", reads(d, "grid[") ? "3, 5" : NULL);
     add_given(text, "plan.exact_chunks", d->exact_chunks);
+    add_given(text, "plan.latent", d->latent);
     add_plan(text, d);
 }
 
@@ -1239,10 +1263,12 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, split", d->train && is(d->input, "split")) F("train, tied", d->train && d->w_k) \
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
-    F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
+    F("portable", d->exact) F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
     F("latent, many heads cached", d->kv_rank > 0 && d->cache != NULL && d->h > 24) \
     F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \
+    F("latent, heads expanded", d->kv_rank > 0 && d->cache != NULL && is(d->latent, "expanded")) \
+    F("latent, of either form", d->kv_rank > 0 && d->cache != NULL && d->latent == NULL && d->seq_len >= 64) \
     F("recurrent, block", is(d->layer, "recurrent") && d->block != NULL) \
     F("recurrent, narrow weights", is(d->layer, "recurrent") && d->weight_type != NULL) \
     F("recurrent, padding", is(d->layer, "recurrent") && d->pad_rows) F("convolution of states", d->conv_taps > 0) \
@@ -1302,7 +1328,7 @@ static void summarise(struct sweep *sweep)
     printf("%zu layers, %zu kernels checked, %zu kernels skipped that this machine cannot run\n", layers,
            sweep->kernels, sweep->skipped);
     if (layers >= EVERYTHING_FROM && missing > 0 && !sweep->options->cached && !sweep->options->blocks &&
-        !sweep->options->rows && !sweep->options->states && !sweep->options->train) {
+        !sweep->options->rows && !sweep->options->states && !sweep->options->train && !sweep->options->portable) {
         printf("FAILED: %zu of the features above were never drawn\n", missing);
         sweep->failed++;
     }
@@ -1366,11 +1392,11 @@ static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
           "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--states] [--train] [--whole]\n"
-          "             [--shared] [--latent] [--print]\n"
+          "             [--shared] [--latent] [--portable] [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
           "--blocks all that can be stand in a block, with --rows they have no attention, with --states a state,\n"
           "with --train all have gradients, with --whole products are of whole numbers, with --shared values are columns of\n"
-          "the keys, with --latent they have latents. The first compiler gets most of them.\n"
+          "the keys, with --latent they have latents, with --portable exact = portable. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -1393,7 +1419,7 @@ static bool parse(struct options *options, int argc, char **argv)
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
                                           {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"rows", 0, NULL, 'r'},
                                           {"states", 0, NULL, 'S'}, {"train", 0, NULL, 't'},
-                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'}, {"shared", 0, NULL, 'K'}, {"latent", 0, NULL, 'L'},
+                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'}, {"shared", 0, NULL, 'K'}, {"latent", 0, NULL, 'L'}, {"portable", 0, NULL, 'P'},
                                           {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
@@ -1421,6 +1447,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'w': options->whole = true; break;
         case 'K': options->shared = true; break;
         case 'L': options->latent = true; break;
+        case 'P': options->portable = true; break;
         default: good = false;
         }
     options->seed = seed;

@@ -166,7 +166,7 @@ def _(r):
 
 @family("stablelm", "StableLmForCausalLM", "StableLmModel", *labels("StableLm", "st"))
 def _(r):
-    return {**llama_like(r, part=True), **some(r, use_qkv_bias=[True, False], use_parallel_residual=[True, False],
+    return {**llama_like(r, part=True), **some(r, use_qkv_bias=[True, False], use_parallel_residual=[True, False], qk_layernorm=[True, False],
                                                hidden_act=GATED)}
 
 
@@ -526,6 +526,20 @@ def _(r):
     return {**of, **some(r, projection_size=[None, 5]), "pad_token_id": 1}
 
 
+@family("siglip_vision_model", "SiglipVisionModel")
+def _(r):
+    of = clip(r, False)
+    of.pop("projection_dim")
+    return {**of, **some(r, vision_use_head=[True, True, False])}
+
+
+@family("siglip", "SiglipForImageClassification")
+def _(r):
+    of = clip(r, False)
+    of.pop("projection_dim")
+    return {"vision_config": of, "text_config": {**clip(r, True), "pad_token_id": 1}}
+
+
 @family("clip_vision_model", "CLIPVisionModelWithProjection")
 def _(r):
     return clip(r, False)
@@ -538,12 +552,12 @@ def dinov2(r):
                          hidden_act=ACTS, use_swiglu_ffn=[True, False], layerscale_value=[0.5, 1.0])}
 
 
-@family("dinov2", "Dinov2Model")
+@family("dinov2", "Dinov2Model", "Dinov2ForImageClassification")
 def _(r):
     return dinov2(r)
 
 
-@family("dinov2_with_registers", "Dinov2WithRegistersModel")
+@family("dinov2_with_registers", "Dinov2WithRegistersModel", "Dinov2WithRegistersForImageClassification")
 def _(r):
     return {**dinov2(r), **some(r, num_register_tokens=[1, 4])}
 
@@ -828,6 +842,8 @@ def check_images(c, model, vocab, r):
         theirs.pop("hidden", None)  # ours is behind the last norm
     if "cls_logits" in out:
         theirs = {"cls_classifier": out.cls_logits, "distillation_classifier": out.distillation_logits}
+    if "embedding" in c.fields["args"]:
+        theirs["embedding"] = theirs.pop("pooler")
     if "pooler" not in c.fields["args"]:
         theirs.pop("pooler", None)
     mine = {key: torch.full(rows.shape, 7.0, dtype=torch.float32) for key, rows in theirs.items()}

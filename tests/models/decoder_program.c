@@ -506,6 +506,11 @@ int main(int argc, char **argv)
                                   memcmp(ragged_hidden + 6 * D, zeros, 2 * D * sizeof(float)) == 0);
     check("last_logits are those of the last ones", largest_difference(last, logits + 3 * VOCAB, VOCAB) < 2e-5f &&
                                                         largest_difference(last + VOCAB, logits + (N + 1) * VOCAB, VOCAB) < 2e-5f);
+    few[1] = 0;
+    memset(last, 0x55, sizeof last);
+    check("a sequence without tokens has zeros", FUNCTION(_run)(&model, &ragged, arena) == 0 &&
+              memcmp(last + VOCAB, zeros, VOCAB * sizeof *last) == 0 && memcmp(some + 4 * VOCAB, zeros, sizeof zeros) == 0);
+    few[1] = 2;
     for (int i = 0; i < BATCH * 4; i++)
         part[i] = ids[i / 4 * N + (few[i / 4] + i % 4) % N];
     past[0] = few[0], past[1] = few[1], few[0] = 4, few[1] = 4;
@@ -551,6 +556,9 @@ int main(int argc, char **argv)
     past[0] = past[1] = N - 1;
     from[0] = from[1] = 1;
     check("a sequence is copied", FUNCTION(_cache_move)(&moved, from, moving) == 0);
+#ifdef PAGED
+    check("whose last page takes the free one", moved.free_count == 0 && table[1] != table[1 + CONSTANT(PAGES)]);
+#endif
     next[0] = next[1] = ids[N - 1];
     check("a step of copies runs", FUNCTION(_step)(&model, &step, next, past, arena) == 0);
     check("with the same logits", memcmp(last, last + VOCAB, sizeof last / BATCH) == 0 &&
@@ -571,6 +579,10 @@ int main(int argc, char **argv)
 #endif
 #endif
 
+#ifdef PAGED
+    for (int i = 0; i < BATCH * CONSTANT(PAGES); i++)
+        table[i] = UNITS - 1 - i;
+#endif
     check_joining(cache, cache_bytes);
 
     /* other orders, the same bits */

@@ -74,6 +74,8 @@ def outputs(model, config):
     if hasattr(config, "patch_size"):
         pixels = draw_numbers(BATCH, config.num_channels, config.image_size, config.image_size)
         out = model(pixels, output_hidden_states=True)
+        if "logits" not in out:
+            return {"hidden": out.last_hidden_state, "embedding": out.pooler_output}
         base = getattr(model, model.base_model_prefix)
         return {"hidden": base.layernorm(out.hidden_states[-1]), "classifier": out.logits}
     if config.is_encoder_decoder:

@@ -71,6 +71,7 @@ BART = dict(d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_hea
             decoder_start_token_id=2)
 HYBRID = dict(dict(ROPE, num_hidden_layers=3), layer_types=["linear_attention", "full_attention", "linear_attention"],
               linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=5, linear_value_head_dim=6)
+PICTURES = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=12, patch_size=4)
 LATENT = dict(hidden_size=16, intermediate_size=20, num_attention_heads=2, num_key_value_heads=2, vocab_size=19,
               max_position_embeddings=40, kv_lora_rank=9, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5,
               pad_token_id=0)
@@ -148,6 +149,10 @@ MORE = {
     "mamba2": (t.Mamba2ForCausalLM, t.Mamba2Config(
         num_heads=4, head_dim=6, hidden_size=12, n_groups=2, state_size=5, num_hidden_layers=2, vocab_size=23, use_bias=True,
         time_step_limit=(0.05, 3.0), bos_token_id=1, eos_token_id=2, pad_token_id=0), "bfloat16"),
+    "stablelm_normed": (t.StableLmForCausalLM, t.StableLmConfig(**ROPE, qk_layernorm=True, rope_parameters=PART), "bfloat16"),
+    "siglip_vision_model": (t.SiglipVisionModel, t.SiglipVisionConfig(**PICTURES, intermediate_size=20), "bfloat16"),
+    "dinov2_with_registers": (t.Dinov2WithRegistersForImageClassification, t.Dinov2WithRegistersConfig(
+        **PICTURES, mlp_ratio=2, num_register_tokens=3, num_labels=3), "bfloat16"),
 }
 MODELS.update(MORE)
 

@@ -156,6 +156,29 @@ int main(int argc, char **argv)
     HEADS
 #undef HEAD
     check("with the same bits as together", same);
+#ifndef PIXELS
+    lengths[1] = 0;
+    check("a sequence without tokens runs", FUNCTION(_run)(&model, &args, arena) == 0);
+    same = memcmp(hidden, again, sizeof hidden / BATCH) == 0;
+    for (int d = 0; d < D; d++)
+        same &= mean[D + d] == 0.0f && again[(N + d % N) * D + d] == 0.0f;
+#define HEAD(name, rows, width) \
+    for (int i = 0; i < (rows) * (width); i++) \
+        same &= name##_again[(rows) * (width) + i] == 0.0f;
+    HEADS
+#undef HEAD
+    check("and has zeros", same);
+#ifdef POOLED
+    check("also of its modules", FUNCTION(_run)(&model, &plain, arena) == 0 && memcmp(embedding, pooled, sizeof pooled / BATCH) == 0 &&
+              embedding[D] == 0.0f && memcmp(embedding + D, embedding + D + 1, (D - 1) * sizeof *embedding) == 0);
+    FUNCTION(_args) empty = plain;
+    empty.n = 0;
+    check("and where all are without", FUNCTION(_run)(&model, &empty, arena) == 0 &&
+              memcmp(embedding, embedding + D, sizeof embedding / BATCH) == 0);
+#endif
+    lengths[1] = 6;
+    memset(again, 0, sizeof again);
+#endif
 #define HEAD(name, rows, width) args.name = NULL;
     HEADS
 #undef HEAD

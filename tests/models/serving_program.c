@@ -7,7 +7,7 @@
 #ifndef CACHED
 #define CACHED 1
 #endif
-enum { SEQUENCES = 3, PLACES = 5, PROMPT = 4, STEPS = 3, N = PROMPT + STEPS, VOCAB = CONSTANT(VOCAB) };
+enum { SEQUENCES = 3, PLACES = 5, PROMPT = 4, STEPS = 6, N = PROMPT + STEPS, VOCAB = CONSTANT(VOCAB) };
 #ifdef PAGED
 enum { UNITS = PLACES * CONSTANT(PAGES) };
 #else
@@ -19,6 +19,7 @@ static float alone[SEQUENCES][STEPS][VOCAB]; /* logits of each step of each sequ
 static FUNCTION() model;
 static FUNCTION(_cache) all; /* of all places */
 static unsigned char *arena;
+static int in_order; /* sequence b of a call has place b, without slots */
 
 static FUNCTION(_args) args_in(int32_t *slots)
 {
@@ -33,7 +34,7 @@ static FUNCTION(_args) args_in(int32_t *slots)
     args.pages = UNITS;
 #endif
 #if defined WITH_STATES || !defined PAGED
-    args.slots = slots, args.slot_count = PLACES;
+    args.slots = in_order ? NULL : slots, args.slot_count = in_order ? 0 : PLACES;
 #endif
     (void)slots;
     return args;
@@ -99,14 +100,27 @@ static void check_places(void)
     check("all are stepped, in another order", steps(3, (int[]){2, 1, 0}, (int32_t[]){4, 0, 3}, 1));
     check("one leaves, and its place is another one's", joins(0, 0) && steps(1, (int[]){0}, (int32_t[]){0}, 0));
     check("which changes no other", steps(2, (int[]){0, 2}, (int32_t[]){3, 4}, 2));
+    forget();
+    float last[SEQUENCES * VOCAB];
+    check("prompts run at once, some after others, as a call's arena has room", 3 * PROMPT > CONSTANT(SEQ_LEN) &&
+              run(3, (int[]){2, 0, 1}, (int32_t[]){4, 0, 2}, 0, PROMPT, last) == 0);
+    check("and all are stepped", steps(3, (int[]){0, 1, 2}, (int32_t[]){0, 2, 4}, 0));
+    forget();
+    in_order = 1;
+    check("so do prompts without slots", run(3, (int[]){1, 2, 0}, (int32_t[]){0, 1, 2}, 0, PROMPT, last) == 0 &&
+                                             steps(3, (int[]){1, 2, 0}, (int32_t[]){0, 1, 2}, 0));
+    in_order = 0;
 }
 
 static void check_saving(void)
 {
     size_t bytes = 0, fewer = 0;
     forget();
-    check("a prompt runs in place 1", joins(2, 1) && steps(1, (int[]){2}, (int32_t[]){1}, 0));
-    all.past[1] = PROMPT + 1, all.past[2] = 0;
+    int good = joins(2, 1); /* of a ring until its first rows are others */
+    for (int step = 0; step < STEPS - 1; step++)
+        good &= steps(1, (int[]){2}, (int32_t[]){1}, step);
+    check("a prompt runs in place 1, and steps", good);
+    all.past[1] = N - 1, all.past[2] = 0;
     check("its bytes are counted", FUNCTION(_cache_save)(&all, 1, NULL, &bytes) == 0 && bytes > 0);
     unsigned char *const saved = aligned(bytes + 64) + 1; /* on any address */
     memset(saved - 1, 0x55, bytes + 64);
@@ -117,8 +131,8 @@ static void check_saving(void)
     all.past[4] = 0;
     check("a neighbour runs in place 3", joins(1, 3));
     check("what was saved comes back in another place", FUNCTION(_cache_restore)(&all, 4, saved, bytes) == 0 &&
-                                                            all.past[4] == PROMPT + 1);
-    check("and goes on", steps(1, (int[]){2}, (int32_t[]){4}, 1));
+                                                            all.past[4] == N - 1);
+    check("and goes on", steps(1, (int[]){2}, (int32_t[]){4}, STEPS - 1));
     check("beside a neighbour that goes on too", steps(1, (int[]){1}, (int32_t[]){3}, 0));
 
     all.past[4] = 77;
@@ -128,13 +142,15 @@ static void check_saving(void)
                                           FUNCTION(_cache_restore)(&all, 4, whole, 3) == ERROR(SAVED));
     whole[0] ^= 1;
     check("and another model's", FUNCTION(_cache_restore)(&all, 4, whole, bytes) == ERROR(SAVED));
-    whole[0] ^= 1, whole[8] ^= 1;
+    whole[0] ^= 1, whole[16] ^= 1;
+    check("and another number of bytes", FUNCTION(_cache_restore)(&all, 4, whole, bytes) == ERROR(SAVED));
+    whole[16] ^= 1, whole[8] ^= 1;
     check("and another number of tokens", FUNCTION(_cache_restore)(&all, 4, whole, bytes) == (CACHED ? ERROR(SAVED) : 0));
     whole[15] ^= 0x40;
     check("and more than there are", FUNCTION(_cache_restore)(&all, 4, whole, bytes) == ERROR(LENGTH));
     check("so is a sequence that there is not", FUNCTION(_cache_restore)(&all, PLACES, saved, bytes) == ERROR(LENGTH) &&
                                                     FUNCTION(_cache_save)(&all, PLACES, saved, &bytes) == ERROR(LENGTH));
-    check("which sets no past", all.past[4] == (CACHED ? 77 : PROMPT));
+    check("which sets no past", all.past[4] == (CACHED ? 77 : (N - 1) ^ 1));
     all.past[1] = -1;
     check("a negative past is an error", FUNCTION(_cache_save)(&all, 1, NULL, &bytes) == ERROR(LENGTH));
     check("and a pointer that is missing", FUNCTION(_cache_save)(&all, 4, saved, NULL) == ERROR(NULL) &&
@@ -145,7 +161,55 @@ static void check_saving(void)
     check("so is a page that there is not", FUNCTION(_cache_save)(&all, 1, NULL, &bytes) == ERROR(LENGTH));
     all.page_table[CONSTANT(PAGES)] = CONSTANT(PAGES);
 #endif
+    printf("saved ");
+    for (int i = 0; i < 8; i++) /* the number of the model */
+        printf("%02x", (unsigned)saved[i]);
+    puts("");
     free(whole), free(saved - 1);
+}
+
+/* The most tokens that a sequence can have, by what can be saved */
+static int32_t most_tokens(void)
+{
+    int32_t low = 0, high = INT32_MAX;
+    size_t bytes;
+    while (low < high) {
+        all.past[1] = low + (high - low) / 2 + 1;
+        const int good = FUNCTION(_cache_save)(&all, 1, NULL, &bytes) == 0;
+        *(good ? &low : &high) = all.past[1] - !good;
+    }
+    all.past[1] = 0;
+    return low;
+}
+
+static void check_most(void)
+{
+    float last[VOCAB];
+    int32_t id = 1, past, slot = 1, work[CONSTANT(MODEL_MOVE_BYTES)(PLACES) / 4], from[PLACES] = {1, 0, 2, 3, 4};
+    FUNCTION(_args) args = args_in(&slot);
+    const int32_t most = most_tokens();
+    if (most == INT32_MAX) /* states, and rings */
+        return;
+    args.ids = &id, args.past = &past, args.last_logits = last, args.batch = args.n = 1;
+#ifdef PAGED
+    args.page_table = all.page_table + CONSTANT(PAGES);
+#endif
+    past = most - 1;
+    check("a cache has room for as many tokens as can be saved", FUNCTION(_run)(&model, &args, arena) != ERROR(LENGTH));
+    past = most;
+    check("and for no more", FUNCTION(_run)(&model, &args, arena) == ERROR(LENGTH));
+#if CACHED
+    const size_t bytes = CONSTANT(MODEL_CACHE_BYTES)(UNITS);
+    unsigned char *const before = aligned(bytes);
+    for (size_t i = 0; i < bytes; i++)
+        before[i] = (unsigned char)(i * 2654435761u >> 13);
+    memcpy(all.cache, before, bytes);
+    for (int i = 0; i < PLACES; i++)
+        all.past[i] = i == 2 ? most + 1 : 1;
+    check("so are more for cache_move", FUNCTION(_cache_move)(&all, from, work) == ERROR(LENGTH));
+    check("which moves nothing, of no layer", memcmp(before, all.cache, bytes) == 0);
+    free(before);
+#endif
 }
 
 #if defined WITH_STATES || !defined PAGED
@@ -211,6 +275,10 @@ static void check_sampling(void)
     shares[3] = 1 / 7.0, shares[5] = 2 / 7.0, shares[6] = 4 / 7.0;
     check("of equal ones top_k takes the lower number", has_shares(logits, 1, 3, 1, shares));
     check("and so does top_p", has_shares(logits, 1, 0, 0.76f, shares) && has_shares(logits, 1, 4, 0.86f, shares));
+    memset(shares, 0, sizeof shares);
+    shares[5] = shares[6] = 1 / 2.0;
+    check("of equal shares it takes no more than it names", has_shares(logits, INFINITY, 0, 0.5f, shares) &&
+                                                                has_shares(logits, INFINITY, 4, 0.5f, shares));
     shares[3] = 0, shares[5] = 1 / 3.0, shares[6] = 2 / 3.0;
     check("top_p of a share that is reached takes no more", has_shares(logits, 1, 0, 0.75f, shares));
     check("top_p counts shares of what top_k leaves", has_shares(logits, 1, 3, 0.75f, shares));
@@ -268,7 +336,7 @@ int main(int argc, char **argv)
     check("a file is packed", FUNCTION(_pack)(file, shards, count, NULL, 1, work_of_packing) == 0);
     check("it opens", FUNCTION(_open)(&model, file, CONSTANT(MODEL_BYTES)(1)) == 0);
     for (int i = 0; i < SEQUENCES * N; i++)
-        ids[i] = 1 + (3 + 5 * i + i / N) % 17;
+        ids[i] = 1 + (3 + 5 * i + i / N * 3) % 17;
     all.past = pasts, all.batch = PLACES;
 #if CACHED
     all.cache = aligned(CONSTANT(MODEL_CACHE_BYTES)(UNITS));
@@ -292,6 +360,7 @@ int main(int argc, char **argv)
     check("each sequence runs alone", good && memcmp(alone[0], alone[1], sizeof alone[0]) != 0);
     check_places();
     check_saving();
+    check_most();
 #if defined WITH_STATES || !defined PAGED
     check_wrong_slots();
 #endif

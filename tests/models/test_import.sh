@@ -288,6 +288,15 @@ reads() {
     check "$1 $2" "$attngen" import --specs m -o made --name m
     says_line "$4" "made/m_$3.layer"
 }
+# of another type than a list, an object: joined MODEL SED, of its config in one line
+joined() { model "$1"; tr -d '\n' <m/config.json | sed -E "$2" >m/other && mv m/other m/config.json; }
+joined modernbert 's/"id2label": \{[^}]*\}/"id2label": "relu"/'; refused 2 'id2label has 0 classes'
+joined mamba2 's/"time_step_limit": \[[^]]*\]/"time_step_limit": -1e308/'
+refused 2 'time_step_limit is no list of two numbers'
+model gemma; add '"mine": 1, "more": 2'; echo 1e400 >m/sentence_bert_config.json
+refused 2 'sentence_bert_config.json: error: byte 5: a number that no double holds' --cache none
+check "which is said once" test "$(grep -c 'no double holds' err)" -eq 1
+
 reads t5 's/("dense_act_fn": )"relu"/\1"gelu"/' encoder 'ffn +=.* gelu .*'
 reads t5_gated 's/("dense_act_fn": )"gelu_new"/\1"silu"/' decoder_cross 'ffn +=.* swiglu .*'
 reads t5 's/("tie_word_embeddings": )true/\1null/' encoder 'd_k += 6 .*'
@@ -470,6 +479,9 @@ wrong_index 's/"model.norm.weight"/"model.other.weight"/' 'tensor "model.norm.we
 wrong_index 's/"model.norm.weight"/"lm_head.weight"/' 'a key occurs twice in an object'
 wrong_index 's/"weight_map": \{/"weight_map": {"more": "model-00001-of-00003.safetensors",/' 'tensor "more" is not in model-00001'
 wrong_index 's/"weight_map"/"weights"/' 'weight_map is missing'
+model llama; for map in '[]' '{}' '"a"' 'null'; do
+    echo "{\"weight_map\": $map}" >m/$index; refused 2 'weight_map is missing, or empty'
+done
 model llama; cp m/model-00001-of-00003.safetensors m/model-00002-of-00003.safetensors
 refused 2 'is in model-00001-of-00003.safetensors by the index'
 model llama; printf '{"metadata":%0100000d}' 0 | tr 0 '[' >m/$index; refused 2 'nested more than 64 deep'
@@ -491,6 +503,22 @@ check "where the C cannot be written, no spec is" test "$(ls full_c)" = bert_lay
 cp -a made_at_once over && rm over/bert_model.h && mkdir over/bert_model.h && cp -a over over.old
 ends 3 "$attngen" import "$models/bert" -o over --isa scalar --seq-len 8
 check "an older output stays whole" diff -r over over.old
+# whenever it is ended, by a signal that may leave files of other names or by one that may not; and several at once
+cp -a made_at_once old && "$attngen" import "$models/bert" -o new --isa scalar --seq-len 8
+same() { for file in new/*; do cmp -s "$file" "cut/${file#*/}" || return 1; done; }
+whole() { same || { for file in old/*; do cmp "$file" "cut/${file#*/}" || return 1; done; }; }
+for delay in 0.02 0.05 0.1 0.15 0.2 0.25 0.3 0.4 0.6; do
+    for signal in TERM KILL; do
+        rm -rf cut && cp -a old cut
+        { timeout -s $signal $delay "$attngen" import "$models/bert" -o cut --isa scalar --seq-len 8 >out; } 2>err
+        check "$signal after $delay s: all old or all new" whole
+        [ $signal = KILL ] || check "and no other" test "$(ls cut | xargs)" = "$(ls old | xargs)"
+    done
+done
+for length in 8 8 12 8; do "$attngen" import "$models/bert" -o cut --isa scalar --seq-len $length & done >out 2>err
+wait
+"$attngen" import "$models/bert" -o old --isa scalar --seq-len 12
+check "four at once: the files of one" whole
 if [ "$(id -u)" -ne 0 ]; then
     mkdir shut && chmod a-w shut
     ends 3 "$attngen" import --specs "$models/bert" -o shut

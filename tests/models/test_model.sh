@@ -27,6 +27,7 @@ one_model() { # NAME MODEL PROGRAM ISA OPTION,… FLAG…
     # shellcheck disable=SC2086 # several options
     "$ATTNGEN" import --specs "$from" -o "$of" --name "$name" ${options/#none/} >"$log" 2>&1
     verdict $? "is imported"
+    [ "${name%_pages*}" = "$name" ] || sed -i 's/^page_len.*/page_len = 5/' "$of"/*.layer # so that a sequence has several
     [ "${name%_bf16_states}" = "$name" ] || sed -i 's/^seq_len/cache_type = bf16\nseq_len/' "$of"/*_recurrent.layer
     "$ATTNGEN" model "$of/$name.layers" -o "$of" --isa "$isa" --deps "$of/deps" >"$log" 2>&1
     verdict $? "becomes C"
@@ -97,7 +98,7 @@ fi
 for name in llama llama_bias mistral qwen2 qwen3; do
     job $name $name decoder_program scalar none -DFIRST=_layer_isa -DPAST=40
 done
-for name in phi granite gpt_neox bloom opt cohere; do # what is in no family above: see make_imports.py
+for name in phi granite gpt_neox bloom opt cohere stablelm_normed; do # what is in no family above: see make_imports.py
     job $name $name decoder_program scalar --seq-len,9,--cache-len,12 -DFIRST=_layer_isa -DPAST=12
 done
 for name in minicpm3 deepseek_v2 deepseek_v3; do # latent attention
@@ -114,6 +115,8 @@ job qwen3_5_text_pages qwen3_5_text states_program avx2 --cache,paged,--weight-t
 job mpnet mpnet model_program scalar none "-DHEADS=HEAD(pooler,1,16)"
 job albert albert model_program scalar none "-DHEADS=HEAD(classifier,N,3)"
 job deit deit model_program scalar none -DPIXELS=192 "-DHEADS=HEAD(classifier,1,3)"
+job siglip_vision siglip_vision_model model_program scalar none -DPIXELS=432 "-DHEADS=HEAD(embedding,1,16)"
+job dinov2 dinov2_with_registers model_program scalar none -DPIXELS=432 "-DHEADS=HEAD(classifier,1,3)"
 job marian marian decoder_program scalar none -DFIRST=_encoder_isa -DPAST=12 -DENCODER=1
 job mistral_ring mistral decoder_program scalar --cache,ring,--seq-len,9 -DFIRST=_layer_isa -DPAST=INT32_MAX
 job qwen2_window qwen2_window decoder_program scalar none -DFIRST=_full_isa -DPAST=40
@@ -122,14 +125,18 @@ job t5 t5 decoder_program scalar --seq-len,20,--cache-len,24 -DFIRST=_encoder_is
 job t5_tables t5_tables decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job t5_gated t5_gated decoder_program scalar none -DFIRST=_encoder_isa -DPAST=512 -DENCODER=1
 job whisper whisper decoder_program scalar none -DFIRST=_encoder_isa -DPAST=12 -DENCODER=2 -DFRAMES=100
-job serve_llama llama serving_program avx2 none -DENDS=1
-job serve_minicpm3 minicpm3 serving_program scalar none
-job serve_gpt2_i8 gpt2 serving_program scalar --cache-type,i8
-job serve_gpt2_pages gpt2 serving_program scalar --cache,paged,--cache-type,i8 -DPAGED
+job serve_llama llama serving_program avx2 --seq-len,9 -DENDS=1
+job serve_minicpm3 minicpm3 serving_program scalar --seq-len,9
+job serve_gpt2_i8 gpt2 serving_program scalar --cache-type,i8,--seq-len,9
+job serve_gpt2_pages gpt2 serving_program scalar --cache,paged,--cache-type,i8,--seq-len,9 -DPAGED
 job serve_gemma2_ring gemma2 serving_program avx2 --cache,ring,--cache-type,bf16,--seq-len,4
-job serve_qwen3_5_text qwen3_5_text serving_program avx2 none -DWITH_STATES
-job serve_olmo_hybrid_pages olmo_hybrid serving_program scalar --cache,paged -DWITH_STATES -DPAGED
+job serve_gemma2_f16 gemma2 serving_program scalar --cache,ring,--cache-type,f16,--seq-len,4
+job serve_gemma2_rows gemma2 serving_program scalar --cache-type,bf16,--seq-len,4
+job serve_qwen3_5_text qwen3_5_text serving_program avx2 --seq-len,9 -DWITH_STATES
+job serve_olmo_hybrid_pages olmo_hybrid serving_program scalar --cache,paged,--seq-len,9 -DWITH_STATES -DPAGED
 run_jobs
+check "what one model saves is no other's, of another type or place of rows" test -z \
+    "$(sed -n 's/^saved //p' "$work"/serve_gemma2_*.log | sort | uniq -d)"
 check "the rule names the specs" grep -q "bert_model.c.*bert_model.h: .*bert.layers .*bert_layer.layer" "$work/bert/deps"
 
 # the example, around another model of the same build

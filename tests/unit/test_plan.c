@@ -794,8 +794,8 @@ static void test_refusals(void **state)
                      "plan.query_vecs, plan.key_block, plan.depth_slab, plan.fold, plan.prefetch, plan.value_layout, "
                      "plan.z_layout, plan.group_rows, plan.panel_vecs, plan.panel_rows, plan.panel_depth, "
                      "plan.lane_rows, plan.score_rows, plan.value_rows, plan.batch_rows, plan.softmax, plan.size, "
-                     "plan.exact_chunks, plan.typical_n, plan.typical_m, plan.saved, plan.products", bad[i].set, key,
-                     bad[i].set);
+                     "plan.exact_chunks, plan.typical_n, plan.typical_m, plan.saved, plan.products, plan.latent",
+                     bad[i].set, key, bad[i].set);
         assert_string_equal(diag.messages[0], expected);
         diag_free(&diag);
         layer_free(layer);

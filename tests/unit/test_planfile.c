@@ -78,12 +78,13 @@ static void test_round_trip(void **state)
     char path[32], *text = NULL;
     size_t size;
     written.common.value[PLAN_FOLD] = PLAN_OFF;
+    written.common.value[PLAN_LATENT] = PLAN_EXPANDED;
     for (size_t i = 1; i < 3; i++) {
         written.isa[i].line = 1;
         strcpy(written.isa[i].cpu, CPU);
         strcpy(written.isa[i].compiler, COMPILER);
         for (int key = 0; key < PLAN_KEYS; key++) /* legal for each: words have 0 and 1 */
-            if (key != PLAN_FOLD && key != PLAN_EXACT_CHUNKS)
+            if (!plan_key_common(key) && key != PLAN_EXACT_CHUNKS)
                 written.isa[i].request.value[key] = key == PLAN_PANEL_DEPTH ? 100 : 1;
         written.isa[i].request.value[PLAN_UNROLL] = PLAN_UNROLL_FULL;
     }
@@ -145,6 +146,7 @@ static void test_errors(void **state)
         {SECTION "cpus = x\n", 7, "unknown key 'cpus'"},
         {SECTION "format = 1\n", 7, "unknown key 'format'"},
         {SECTION "plan.fold = on\n", 7, "before the first section"},
+        {SECTION "plan.latent = expanded\n", 7, "before the first section"},
         {SECTION "plan.exact_chunks = true\n", 7, "write it into the spec"},
         {SECTION "plan.query_vecs = 5\n", 7, "plan.query_vecs = 5 is not a legal value; write auto or 1 ... 4 vectors"},
         {SECTION "plan.softmax = three_pass\n", 7, "write auto, one_pass or two_pass"},

@@ -486,7 +486,7 @@ static bool write_pair(const char *a, const char *text_a, const char *b, const c
     snprintf(path_a, sizeof path_a, "%s/%s", folder, a);
     snprintf(path_b, sizeof path_b, "%s/%s", folder, b);
     const struct file_text files[2] = {{path_a, text_a, strlen(text_a)}, {path_b, text_b, strlen(text_b)}};
-    return files_replace(files, 2, diag);
+    return files_replace(files, 2, false, diag);
 }
 
 static void expect_file(const char *name, const char *expected)

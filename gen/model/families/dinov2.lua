@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- DINOv2: ViT whose attention and feed-forward put out rows with a factor for each column (LayerScale), which packing
 -- multiplies into their matrices; the feed-forward may have a gate. With registers: rows without positions after the
--- class. A picture's embedding is the first row of `hidden`.
+-- class. A picture's embedding is the first row of `hidden`; classes are those of this row and the mean of patches.
 
 return function(m)
     local c, registers = m.config, m.kind == "dinov2_with_registers"
@@ -11,7 +11,8 @@ return function(m)
              "drop_path_rate layerscale_value")
     m:base("vit")(m, {
         prefixes = {registers and "dinov2_with_registers." or "dinov2.", ""}, patch_size = registers and 16 or 14,
-        eps = 1e-6, registers = registers and c:size("num_register_tokens", 4) or nil, classes = {Model = ""},
+        eps = 1e-6, registers = registers and c:size("num_register_tokens", 4) or nil,
+        classes = {Model = "", ForImageClassification = "classes"},
         modules = {q = "attention.attention.query", k = "attention.attention.key", v = "attention.attention.value",
                    o = "attention.output.dense", ["1"] = not gated and "mlp.fc1" or nil,
                    ["2"] = gated and "mlp.weights_out" or "mlp.fc2", n1 = "norm1", n2 = "norm2"},
@@ -32,6 +33,10 @@ return function(m)
                 end
             end
         end,
-        heads = function() end,
+        heads = function(does, width)
+            if does.classes then
+                m:classifier{module = "classifier", width = 2 * width, from = "encoder", rows = "first_and_mean"}
+            end
+        end,
     })
 end

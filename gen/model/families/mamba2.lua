@@ -29,7 +29,7 @@ return function(m)
         end
         limits[i] = not none and limit > 0 and limit or nil
     end
-    if range[2] == 0 then
+    if type(range) == "table" and range[2] == 0 then
         c:wrong("time_step_limit", "lets no token change a state; write a limit above 0")
     end
     for _, key in ipairs{"cache", "cache_len"} do

@@ -3,7 +3,8 @@
 -- token of distillation after that of the class, and maybe a classifier of it. The files of CLIP and DINOv2 say what
 -- is different there:
 --   flat                      class and position have one axis less; all products of layers have biases, patches none
---   class, position, patch    tensors, the last where `flat`
+--   class, position, patch    tensors, the last where `flat`; class: false: there is none. patches: the module of a
+--                             product with biases, in place of patch
 --   first, last               modules of norms before and after the layers
 --   prefixes, layer, modules  names; weights(at, w): other tensors of a layer
 --   classes, heads(does, width)    in place of ViT's
@@ -38,7 +39,8 @@ return function(m, other)
         patch = image
     end
     local side = image // patch
-    local seq = side * side + (deit and 2 or 1) + (kind.registers or 0)
+    local tokens = kind.class == false and 0 or deit and 2 or 1
+    local seq = side * side + tokens + (kind.registers or 0)
     m:lengths(seq, true)
     m.seq_len = seq
     if m.options.seq_len then
@@ -48,7 +50,7 @@ return function(m, other)
     local spec = m:spec("layer", "A layer with norms before attention and feed-forward")
     spec:add("d_model", width, "hidden_size")
     spec:add("h", c:size("num_attention_heads", kind.flat and 12), "num_attention_heads")
-    spec:add("seq_len", seq, "the patches of image_size and patch_size, and the class" ..
+    spec:add("seq_len", seq, "the patches of image_size and patch_size" .. (tokens > 0 and ", and the class" or "") ..
              (deit and " and distillation" or kind.registers and " and registers" or ""))
     spec:add("bias", "true", not biased and "zeros of q, k and v without qkv_bias" or nil):weights_lie("out_in")
     spec:block("pre", "layer", eps, "layer_norm_eps")
@@ -59,16 +61,19 @@ return function(m, other)
         spec:add("d_ff", c:size("intermediate_size", kind.flat and 3072), "intermediate_size")
     end
 
-    local p = m:prefix(kind.prefixes or {deit and "deit." or "vit.", ""}, kind.class or "embeddings.cls_token")
+    local p = m:prefix(kind.prefixes or {deit and "deit." or "vit.", ""}, kind.class or kind.position or
+                       "embeddings.cls_token")
     m:input("encoder", "patches", "pixels", width):add("image_size", image):add("patch_size", patch)
         :add("channels", channels):add("seq_len", seq)
     m:product("encoder patches", "patches", "A patch of an image as a row", {
         d_in = channels * patch * patch, d_out = width, rows = math.max(side * side, 1),
-        module = not kind.flat and p .. "embeddings.patch_embeddings.projection" or nil,
-        w = kind.flat and p .. kind.patch,
+        module = not kind.patch and p .. (kind.patches or "embeddings.patch_embeddings.projection") or nil,
+        w = kind.patch and p .. kind.patch,
         shape = {width, channels, patch, patch}})
-    local embedding = m:section("encoder embedding"):weight("class", p .. (kind.class or "embeddings.cls_token"),
-                                                            kind.flat and {width} or {1, 1, width})
+    local embedding = m:section("encoder embedding")
+    if tokens > 0 then
+        embedding:weight("class", p .. (kind.class or "embeddings.cls_token"), kind.flat and {width} or {1, 1, width})
+    end
     if deit then
         embedding:weight("distillation", p .. "embeddings.distillation_token", {1, 1, width})
     end
@@ -94,7 +99,7 @@ return function(m, other)
     m:section("encoder norm"):norm("layer", eps, p .. (kind.last or "layernorm"), width)
     m:buffers(".*embeddings%.mask_token", kind.flat and ".*embeddings%.position_ids" or nil)
     if kind.heads then
-        return kind.heads(does, width)
+        return kind.heads(does, width, p, seq)
     end
     m:pooler(does, p, width, c:size("pooler_output_size", false) or width,
              c:word("pooler_act", m.activations, "tanh"))

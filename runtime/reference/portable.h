@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* exact = portable: docs/portable.md's order, one number after the other, in plain C. What a kernel of any instruction
+ * set leaves has these bits.
+ *
+ * Left out on purpose: how far these numbers are from the equations (bound.h), and what is compared with them.
+ */
+#ifndef ATTNRUN_PORTABLE_H
+#define ATTNRUN_PORTABLE_H
+
+#include "base/memory.h"
+#include "inputs/inputs.h"
+
+/* What a call leaves, each number in the place and type that the interface has for it */
+struct portable {
+    struct pool memory;
+    void *y, *attn; /* of the layer's tensor_type; attn and lse NULL: the layer has none */
+    float *lse;
+    void *cache[CACHE_PARTS];
+};
+void portable_compute(struct portable *of, const struct layer *layer, const struct inputs *inputs);
+void portable_free(struct portable *of);
+
+#endif
