@@ -90,6 +90,7 @@ help:
 	@echo 'make wheel      the Python package: wheels of WHEELS="manylinux_2_28_x86_64" (default: all four) and a source'
 	@echo '                distribution in $(BUILD)/wheel/; the first time downloads zig and the source of Lua (ZIG=, LUPA=)'
 	@echo 'make test-python  the module beside numpy and torch: PYTHON= one that has them'
+	@echo 'make deb        the Debian source package and the package, in $(BUILD)/deb/ (DEB=-S: the source alone)'
 	@echo 'make clean      remove $(BUILD)/'
 
 # ---- the programs ----
@@ -335,6 +336,10 @@ $(addprefix $(share)/,$(packages)): $(share)/%: packaging/%.in packaging/fill.aw
 	@mkdir -p $(@D)
 	@awk -f packaging/fill.awk -v version='$(version)' -v bindir='$(bindir)' -v cmakedir='$(libdir)/cmake/attngen' \
 	    -v pcdir='$(datadir)/pkgconfig' $< > $@
+
+.PHONY: deb
+deb:
+	@packaging/deb.sh '$(BUILD)/deb' $(DEB)
 
 install: all shared-files
 install uninstall:

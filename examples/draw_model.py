@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """A model of a published shape with drawn weights, for examples where no real one is at hand.
 
-    python3 draw_model.py gpt2|llama|qwen3_5|vit|whisper|bge|bge_reranker DIR      needs torch and transformers
+    python3 draw_model.py gpt2|llama|qwen3_5|vit|whisper|bge|bge_reranker|modernbert DIR      needs torch and transformers
 
 gpt2: 124 M numbers, the smallest one of Radford et al. llama: 110 M, the shape of stories110M. qwen3_5: 752 M,
 the text of Qwen3.5-0.8B. vit: 87 M,
 ViT-Base of 224 x 224 with 1,000 classes. whisper: 38 M, Whisper tiny. bge: 33 M, bge-small-en-v1.5, with the modules of
-sentence-transformers. bge_reranker: 34 M, the classes of bge-reranker-base in layers of that width. The seed is fixed.
+sentence-transformers. bge_reranker: 34 M, the classes of bge-reranker-base in layers of that width. modernbert: 149 M, ModernBERT-base. The seed
+is fixed.
 """
 import json
 import pathlib
@@ -33,6 +34,7 @@ SHAPES = {
     "bge_reranker": (t.XLMRobertaForSequenceClassification, t.XLMRobertaConfig(
         vocab_size=32000, hidden_size=384, intermediate_size=1536, num_hidden_layers=12, num_attention_heads=12,
         max_position_embeddings=514, type_vocab_size=1, num_labels=1)),
+    "modernbert": (t.ModernBertModel, t.ModernBertConfig(pad_token_id=0)),
     "vit": (t.ViTForImageClassification, t.ViTConfig(num_labels=1000)),
 }
 if len(sys.argv) != 3 or sys.argv[1] not in SHAPES:

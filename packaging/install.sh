@@ -60,4 +60,4 @@ while IFS= read -r file; do
 done < <(find examples -name out -prune -o -type f ! -name demo.sh \( -name '*.layer' -o -name '*.ids' -o -name '*.[chS]' \
              -o -name '*.txt' -o -name '*.ld' -o -name '*.sh' -o -name '*.py' -o -name '*.sbatch' -o -name '*.safetensors' \
              -o -name Makefile -o -name '*.mk' -o -name CMakeLists.txt -o -name '*.cmake' -o -name meson.build -o -name '*.ini' \
-             -o -name '*.md' -o -name '*.jsonl' \) -print | LC_ALL=C sort)
+             -o -name '*.md' -o -name '*.jsonl' -o -name '*.ipynb' \) -print | LC_ALL=C sort)

@@ -28,6 +28,7 @@ CASES = (
     Case("minilm", "1 x 128", 1, 128),
     Case("minilm", "8 x 32", 8, 32),
     Case("minilm", "32 x 8 to 64", 32, 64, shortest=8),
+    *(Case(model, "32 x 8 to 512", 32, 512, shortest=8) for model in ("minilm", "bge", "modernbert")),
     Case("vit", "1 image", 1),
     Case("vit", "8 images", 8),
     *(case for model in ("gpt2", "llama") for case in (
@@ -98,7 +99,13 @@ def multiply_adds(case, checkpoint):
         tokens = (c["image_size"] // c["patch_size"]) ** 2 + 1
         return case.batch * (layers * (tokens * rows + 2 * d * tokens ** 2) + (tokens - 1) * 3 * c["patch_size"] ** 2 * d
                              + d * checkpoint["classifier.bias"].size)
-    if not checkpoint.decodes:
+    if checkpoint.family == "bert":
         return sum(layers * (n * rows + 2 * d * n * n) for n in inputs(case, checkpoint)["lengths"].tolist())
+    if checkpoint.family == "modernbert":
+        rows, near = rows + d * ff, c["local_attention"] // 2
+        seen = lambda n, kind: n * n if kind == "full_attention" else sum(
+            min(t + near, n - 1) - max(t - near, 0) + 1 for t in range(n))
+        return sum(n * rows + 2 * d * seen(n, kind) for n in inputs(case, checkpoint)["lengths"].tolist()
+                   for kind in c["layer_types"])
     pairs = sum(case.past + t + 1 for t in range(case.n))
     return case.batch * (layers * (case.n * rows + 2 * d * pairs) + d * c["vocab_size"])

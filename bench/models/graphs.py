@@ -24,6 +24,23 @@ def bert(g, w):
     return x
 
 
+def modernbert(g, w):
+    d, layers, heads, ff = w.sizes
+    c = w.config
+    norm = lambda of, name: g.norm(of, w[name + ".weight"], np.zeros(d, np.float32), c["norm_eps"])
+    product = lambda of, name: g.linear(of, w[name + ".weight"].T)
+    x = norm(g.rows(w["embeddings.tok_embeddings.weight"], "ids"), "embeddings.norm")
+    for i, kind in enumerate(c["layer_types"]):
+        at, near = f"layers.{i}.", None if kind == "full_attention" else c["local_attention"] // 2
+        theta = c["rope_parameters"][kind]["rope_theta"]
+        z = g.attend_turned(norm(x, at + "attn_norm") if i else x, w[at + "attn.Wqkv.weight"].T, heads, theta, near)
+        u = g.add(product(z, at + "attn.Wo"), x)
+        y, up = norm(u, at + "mlp_norm"), w[at + "mlp.Wi.weight"].T
+        f = g.multiply(g.gelu(g.linear(y, up[:, :ff]), False), g.linear(y, up[:, ff:]))
+        x = g.add(product(f, at + "mlp.Wo"), u)
+    return norm(x, "final_norm")
+
+
 def vit(g, w):
     d, layers, heads, _ = w.sizes
     c, eps = w.config, w.config["layer_norm_eps"]
@@ -79,7 +96,7 @@ def llama(g, w):
     return g.linear(norm(g.last(x), "norm"), w["embed_tokens.weight"].T)
 
 
-FAMILIES = {"bert": bert, "vit": vit, "gpt2": gpt2, "llama": llama}
+FAMILIES = {"bert": bert, "modernbert": modernbert, "vit": vit, "gpt2": gpt2, "llama": llama}
 
 
 def _linear(g, w, of, name):
@@ -188,6 +205,22 @@ class Onnx:
         z = self.op("MatMul", self.op("Softmax", s, axis=-1), parts[2])
         return self.op("Reshape", self.op("Transpose", z, perm=[0, 2, 1, 3]), self.g.shape(batch, n, d))
 
+    def attend_turned(self, x, w, heads, theta, near):
+        """Rows that see both ways, at most `near` far; q and k are rotated."""
+        batch, n, d = self.batch, self.n, w.shape[1] // 3
+        q, k, v = (self.linear(x, w[:, part * d:(part + 1) * d]) for part in range(3))
+        positions = self.constant(np.tile(np.arange(n), (batch, 1)))
+        tables = [self.constant(of) for of in turns(theta, d // heads, n)]
+        q, k = (self.op("RotaryEmbedding", of, positions, *tables, domain="com.microsoft", num_heads=heads) for of in (q, k))
+        hidden = self.constant(far_keys(self.lengths, n, near))
+        if self.operators:
+            return self.op("MultiHeadAttention", q, k, v, "", "", hidden, domain="com.microsoft", num_heads=heads)
+        q, k, v = (self.op("Transpose", self.op("Reshape", of, self.g.shape(batch, n, heads, d // heads)), perm=perm)
+                   for of, perm in ((q, [0, 2, 1, 3]), (k, [0, 2, 3, 1]), (v, [0, 2, 1, 3])))
+        s = self.op("Add", self.op("Div", self.op("MatMul", q, k), self.constant(np.float32(np.sqrt(d // heads)))), hidden)
+        z = self.op("MatMul", self.op("Softmax", s, axis=-1), v)
+        return self.op("Reshape", self.op("Transpose", z, perm=[0, 2, 1, 3]), self.g.shape(batch, n, d))
+
     def finish(self, of):
         self.g.nodes.append(self.onnx.helper.make_node("Identity", [of], ["y"]))
         self.value("y", self.onnx.TensorProto.FLOAT, None, self.outputs)
@@ -203,6 +236,14 @@ def hidden_keys(lengths, n):
     return np.where(np.arange(n) < lengths[:, None], 0, -np.inf).astype(np.float32)[:, None, None, :]
 
 
+def far_keys(lengths, n, near):
+    """f32 [batch][1][n][n]: a number far below 0 where there is no key, or it is further away than `near`"""
+    hidden = np.arange(n)[None, None] >= lengths[:, None, None]
+    if near is not None:
+        hidden = hidden | (np.abs(np.arange(n)[:, None] - np.arange(n)) > near)
+    return np.where(np.broadcast_to(hidden, (len(lengths), n, n)), -1e9, 0).astype(np.float32)[:, None]
+
+
 def plain(ops, constant, of, w):
     return ops.matmul(of, constant(w.T), False, True)  # [out][in], as other frontends bring it
 
@@ -215,7 +256,7 @@ class OpenVino:
         import openvino.opset13 as ops
         self.openvino, self.ops, self.case, self.decodes = openvino, ops, case, decodes
         self.product = product or plain
-        self.batch, self.n, self.sinks = case.batch, case.n, []
+        self.batch, self.n, self.sinks, self.held, self.lengths = case.batch, case.n, [], {}, inputs.get("lengths")
         self.mask = self.constant(hidden_keys(inputs["lengths"], case.n)) if case.shortest else None
         self.parameters = {}
         for name in ("ids", *(("positions",) if decodes else ())) if self.n else ():
@@ -305,6 +346,20 @@ class OpenVino:
         if self.decodes:
             parts[1:] = [self.state(of, f"{letter}_{layer}", heads, width) for of, letter in zip(parts[1:], "kv")]
         z = ops.scaled_dot_product_attention(*parts, self.mask, causal=self.decodes and self.n > 1)
+        return ops.reshape(ops.transpose(z, self.integers(0, 2, 1, 3)), self.integers(0, 0, d), True)
+
+    def attend_turned(self, x, w, heads, theta, near):
+        ops, d = self.ops, w.shape[1] // 3
+        width, parts, key = d // heads, [], (theta, near)
+        if key not in self.held:
+            tables = [self.constant(np.concatenate((of, of), 1)[None, None]) for of in turns(theta, width, self.n)]
+            self.held[key] = tables, self.constant(far_keys(self.lengths, self.n, near))
+        tables, hidden = self.held[key]
+        for part in range(3):
+            y = ops.reshape(self.linear(x, w[:, part * d:part * d + d]), self.integers(0, 0, heads, width), True)
+            parts.append(ops.transpose(y, self.integers(0, 2, 1, 3)))
+        parts[:2] = [self.turned(of, width, tables) for of in parts[:2]]
+        z = ops.scaled_dot_product_attention(*parts, hidden, causal=False)
         return ops.reshape(ops.transpose(z, self.integers(0, 2, 1, 3)), self.integers(0, 0, d), True)
 
     def finish(self, of):

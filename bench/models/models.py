@@ -71,7 +71,7 @@ def build(attngen, name, model, folder, isa, options=()):
         objects.append(source[:-2] + ".o")
         subprocess.run(["gcc", "-std=c11", "-O2", "-fPIC", "-c", "-I" + folder, "-o", objects[-1], source], check=True)
     family = cases.Checkpoint(model).family
-    output = {"bert": ["-DOUTPUT=hidden"], "vit": ["-DPIXELS", "-DOUTPUT=classifier"]}
+    output = {"bert": ["-DOUTPUT=hidden"], "modernbert": ["-DOUTPUT=hidden"], "vit": ["-DPIXELS", "-DOUTPUT=classifier"]}
     output = output.get(family, ["-DDECODER", "-DOUTPUT=last_logits"])
     native.compile_shared(os.path.join(folder, "bench.so"), [os.path.join(HERE, "shim.c"), *objects], flags=[
         "-std=gnu11", "-O2", "-Wall", "-Wextra", "-I" + folder, f"-DNAME={name}", f"-DPREFIX={name.upper()}",
@@ -235,7 +235,7 @@ def prepare(run, case, workers):
     ready, memory, off = [], {}, {}
     path, checkpoint = os.path.join(run.out, case.model, "output.npy"), cases.Checkpoint(os.path.join(run.models, case.model))
     right = np.load(right_of(run, case))
-    lengths = cases.inputs(case, checkpoint).get("lengths") if checkpoint.family == "bert" else None
+    lengths = cases.inputs(case, checkpoint).get("lengths") if checkpoint.family in systems.ENCODERS[:2] else None
     for worker in workers:  # ours first
         show(f"{case.label}: preparing {worker.system}")
         if os.path.exists(path):
@@ -489,7 +489,7 @@ def main():
     os.makedirs(run.out, exist_ok=True)
     peers = os.path.join(HERE, "..", "peers", "c", "peak.c")
     run.peak_library = native.compile_shared(
-        os.path.join(run.out, "peak.so"), [peers, *(os.path.join(ROOT, "runtime", "timing", name) for name in ("peak.c", "clock.c"))],
+        os.path.join(run.out, "peak.so"), [peers, *(os.path.join(ROOT, "runtime", *of) for of in (("timing", "peak.c"), ("system", "clock.c")))],
         flags=["-std=gnu11", "-O2", "-I" + os.path.join(ROOT, "runtime")])
     if not run.untimed:
         print(heading(), flush=True)

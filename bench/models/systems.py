@@ -28,6 +28,9 @@ import machine  # noqa: E402
 import llama_cpp  # noqa: E402
 
 
+ENCODERS = ("bert", "modernbert", "vit")
+
+
 class System:
     """WAYS: in f32. TYPED: in fewer bits."""
     TYPED = ()
@@ -116,7 +119,7 @@ class Ours(System):
 
     @classmethod
     def why_not(cls, family, way):
-        return "no cache" if "cache" in way and family in ("bert", "vit") else None
+        return "no cache" if "cache" in way and family in ENCODERS else None
 
     @staticmethod
     def at(array):
@@ -307,14 +310,14 @@ class OpenVino(System):
 def transformers_model(w):
     import torch
     import transformers as t
-    kind = {"bert": t.BertModel, "vit": t.ViTForImageClassification, "gpt2": t.GPT2LMHeadModel,
+    kind = {"bert": t.BertModel, "modernbert": t.ModernBertModel, "vit": t.ViTForImageClassification, "gpt2": t.GPT2LMHeadModel,
             "llama": t.LlamaForCausalLM}[w.family]
     more = {"add_pooling_layer": False} if w.family == "bert" else {}
     return kind.from_pretrained(os.path.dirname(w.path), attn_implementation="sdpa", dtype=torch.float32, **more).eval()
 
 
 def torch_output(y, family, case):
-    y = y.last_hidden_state if family == "bert" else y.logits if case.every or family == "vit" else y.logits[:, -1]
+    y = y.last_hidden_state if family in ENCODERS[:2] else y.logits if case.every or family == "vit" else y.logits[:, -1]
     return y.double().numpy()
 
 
@@ -330,7 +333,7 @@ class Torch(System):
     def why_not(cls, family, way):
         if way == "int8" and family == "gpt2":
             return "its products are no nn.Linear"
-        return "without a cache: eager" if way == "dynamic" and family in ("bert", "vit") else None
+        return "without a cache: eager" if way == "dynamic" and family in ENCODERS else None
 
     def each(self):
         return not self.compiles

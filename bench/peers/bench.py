@@ -107,7 +107,7 @@ class Run:
         peak = os.path.join(self.folder, "work", "peak.so")
         subprocess.run([*shlex.split(options.cc), "-O2", "-std=gnu11", "-fPIC", "-shared", "-pthread",
                         "-I" + os.path.join(ROOT, "runtime"), "-o", peak, os.path.join(HERE, "c", "peak.c"),
-                        *(os.path.join(ROOT, "runtime", "timing", name) for name in ("peak.c", "clock.c"))], check=True)
+                        *(os.path.join(ROOT, "runtime", *of) for of in (("timing", "peak.c"), ("system", "clock.c")))], check=True)
         self.peak_library = peak
         self.raw = open(os.path.join(self.folder, "results.jsonl"), "w", encoding="utf-8")
 

@@ -134,7 +134,7 @@ class Programs:
                 program = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 self.running.add(program)
         except OSError as error:
-            raise SystemExit(f"{command[0]}: {error.strerror}; name it in ATTNGEN or CC")
+            raise SystemExit(f"{command[0]}: {error.strerror}; name it in ATTNGEN, ATTNRUN or CC")
         out, said = program.communicate()
         with self.lock:
             self.running.discard(program)
@@ -159,16 +159,21 @@ def program_of(out, cell, scores=False):
     return out / "programs" / f"{kind}-{h}-{d}-{d_k}{'-scores' if scores else ''}" / "heads", (kind, h, d, d_k, scores)
 
 
+def spec_text(kind, h, d, d_k, **more):
+    spec = {"name": "attention", "d_model": d, "h": h, "d_k": d_k, "d_v": d_k, "seq_len": N, "mask": "causal",
+            "bias": "true", **KINDS[kind], **more}
+    if kind == "identity":
+        del spec["d_v"]
+    return "".join(f"{key} = {value}\n" for key, value in spec.items())
+
+
 def build(program, of):
     """The program of a layer, made once."""
     kind, h, d, d_k, scores = of
     folder = program.parent
     folder.mkdir(parents=True, exist_ok=True)
-    spec = {"name": "attention", "d_model": d, "h": h, "d_k": d_k, "d_v": d_k, "seq_len": N, "mask": "causal",
-            "bias": "true", "train": "true", **KINDS[kind], **({"scores": "true"} if scores else {})}
-    if kind == "identity":
-        del spec["d_v"]
-    (folder / "attention.layer").write_text("".join(f"{key} = {value}\n" for key, value in spec.items()))
+    more = {"train": "true", **({"scores": "true"} if scores else {})}
+    (folder / "attention.layer").write_text(spec_text(kind, h, d, d_k, **more))
     programs.run([os.environ.get("ATTNGEN", "attngen"), folder / "attention.layer", "-o", folder])
     flags = "".join(f"FIELD({name}, {numbers}, {inputs}) " for name, numbers, inputs in fields(kind, h, d, d_k))
     part, pair, compile = folder / "heads.part", folder / "attention.o", os.environ.get("CC", "cc").split()
@@ -470,8 +475,12 @@ sequence that was held out; seed 1. Square root of the weight.</p>{heatmaps(out,
     print(out / "heads.html")
 
 
+def listed(of, legal):
+    """What reads words of an option, joined by commas."""
+    return lambda text: tuple(legal[legal.index(of(word))] for word in text.split(","))
+
+
 def main():
-    listed = lambda of, legal: lambda text: tuple(legal[legal.index(of(word))] for word in text.split(","))
     of = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     of.add_argument("--long", action="store_true", help="five seeds, 3,000 steps, three rates, all heads: a night")
     of.add_argument("--steps", type=int, help="of each run, in place of 700, or 3,000")

@@ -19,7 +19,7 @@
 #include "emit/script.h"
 #include "emit/template.h"
 
-enum { GC_PAUSE = 1000 }; /* memory grows to so many percent of what lives before garbage is collected */
+enum { GC_PAUSE = 1000 }; /* percent of live memory at which garbage is collected */
 enum { AT_HANDLER = 1, AT_EXPAND = 2, AT_CONTEXT = 3 };
 
 struct emit {

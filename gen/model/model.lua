@@ -200,7 +200,8 @@ local function read_tokens(stack, input, embedding)
     stack.norm_in = norm_of(embedding, stack.width, "embedding's norm")
 end
 
--- A learned query that attends to a picture's rows, [encoder probe], and the feed-forward behind it, [encoder pooled]
+-- Sections of kind = probe: [encoder probe], cross-attention of a learned query to a picture's rows; [encoder pooled],
+-- the feed-forward of its result
 local function read_probe(stack, pooling)
     local query = tensor(titles[stack.name .. " pooling"], "probe", {})
     pooling.probe = share(query, d_model, true, "the query of pooling")

@@ -284,9 +284,9 @@ static inline bool layer_is_latent(const struct layer *layer)
 /* Latent attention that may have keys and values of heads formed: with a cache, or where position alone hides keys and
  * scores are not shown; not under exact = portable */
 bool layer_may_expand(const struct layer *layer);
-/* Latent attention, calls of n tokens behind `past` others: of those with n >= least and n (2 past + n + 1) gain >
- * past price the keys and values of each head are formed; in others queries are multiplied with W_UK. least = 0: in
- * none they are. */
+/* The form of latent attention in a call of n tokens after `past` others: expanded, each head's keys and values formed,
+ * where n >= least and n (2 past + n + 1) gain > past price; else absorbed, queries times W_UK. least = 0: always
+ * absorbed. */
 struct latent_form {
     int64_t least, gain, price;
 };

@@ -59,8 +59,8 @@ static const struct subject *subject_of(const struct check *c, const char *isa)
 static void print_line(const char *verdict, const struct check *c, const char *isa, const struct findings *f)
 {
     const bool against = subject_of(c, isa)->against.wanted;
-    printf("%-7s %s %s  y: error %.2g, %.2g of the bound", verdict, c->layer->name, isa,
-           compare_shown_error(&f->y), f->y.ratio);
+    printf("%-7s %s %s  y: error %.2g, %.2g of the gate, %.2g of the bound", verdict, c->layer->name, isa,
+           compare_shown_error(&f->y), f->y.gate_ratio, f->y.ratio);
     if (c->layer->scores)
         printf("  attn: error %.2g, %.2g", compare_shown_error(&f->attn), f->attn.ratio);
     if (c->layer->lse)

@@ -19,6 +19,7 @@
 #include "inputs/draw.h"
 #include "plan/isa.h"
 #include "reference/compare.h"
+#include "reference/likely.h"
 #include "reference/portable.h"
 #include "base/memory.h"
 
@@ -258,17 +259,17 @@ static void list_outputs(struct selftest *s)
 
 /* An output's numbers in a reference and its bounds; a cache's are those of its new rows. */
 static struct numbers {
-    const double *value, *worst, *open;
+    const double *value, *worst, *likely, *open; /* likely: NULL where it is not measured */
 } numbers_of(const struct expectation *e, const struct output *o)
 {
     const struct reference *r = &e->reference;
     const struct bounds *b = &e->bounds;
     const int values = o->values;
     if (o->new_rows != NULL || o->tensor == TENSOR_STATE || o->tensor == TENSOR_CONV_STATE)
-        return (struct numbers){r->cache[values], b->cache[values].worst, b->cache[values].open};
-    return o->tensor == TENSOR_Y     ? (struct numbers){r->y, b->y_worst, b->y_open}
-           : o->tensor == TENSOR_LSE ? (struct numbers){r->lse, b->lse_worst, b->lse_open}
-                                     : (struct numbers){r->attn, b->attn_worst, b->attn_open};
+        return (struct numbers){r->cache[values], b->cache[values].worst, NULL, b->cache[values].open};
+    return o->tensor == TENSOR_Y     ? (struct numbers){r->y, b->y_worst, b->y_likely, b->y_open}
+           : o->tensor == TENSOR_LSE ? (struct numbers){r->lse, b->lse_worst, NULL, b->lse_open}
+                                     : (struct numbers){r->attn, b->attn_worst, NULL, b->attn_open};
 }
 
 /* Index of the expected value of number `at`; SIZE_MAX: it must not change */
@@ -299,7 +300,7 @@ static double value_of(const struct selftest *s, const struct output *o, const s
                        : element_number(o->element, before[o->part], at);
 }
 
-/* The bound, plus the rounding of the expected number to f32; large enough for an f32. Negative if nothing is
+/* The narrower gate, plus the rounding of the expected number to f32; large enough for an f32. Negative if nothing is
  * promised. */
 static double bound_of(const struct selftest *s, const struct output *o, const struct numbers *numbers, size_t number)
 {
@@ -311,7 +312,8 @@ static double bound_of(const struct selftest *s, const struct output *o, const s
     if (is_free(o, number))
         return -1;
     const double value = numbers->value[at], worst = numbers->worst[at];
-    const double bound = worst + fabs(value - (double)(float)value);
+    const double likely = numbers->likely != NULL && numbers->likely[at] > 0 ? numbers->likely[at] : INFINITY;
+    const double bound = fmin(worst, likely) + fabs(value - (double)(float)value);
     if (!isfinite(value) || !isfinite(worst) || numbers->open[at] != 0 || bound >= NOT_PROMISED)
         return -1;
     return bound > 0 ? fmax(FLT_MIN, 1.001 * bound) : 0; /* 1.001: three digits are printed */
@@ -746,7 +748,8 @@ static void compute(struct selftest *s, bool pairs)
     struct inputs inputs = s->inputs;
     inputs.pairs = pairs;
     bounds_compute(&e->reference, &e->bounds, s->layer, &inputs, s->folds, false);
-    double *const numbers[] = {e->reference.y, e->bounds.y_worst, e->bounds.y_open};
+    likely_measure(&e->reference, &e->bounds, s->layer, &inputs, false);
+    double *const numbers[] = {e->reference.y, e->bounds.y_worst, e->bounds.y_likely, e->bounds.y_open};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i] != NULL)
             inputs_order_y(s->layer, &s->inputs, numbers[i]);

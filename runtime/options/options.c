@@ -130,7 +130,7 @@ static const struct option_row rows[] = {
      .help = "JSON lines, one for each point, written when it is checked and replaced when it is timed; -: to the "
              "standard output, when it is timed"},
     {.name = "html", .argument = "FILE", .kind = OPTION_FILE, .field = FIELD(html), .commands = TABLES,
-     .help = "one self-contained page with the table and plots"},
+     .help = "one self-contained page with the table"},
     {.name = "resume", .kind = OPTION_FLAG, .field = FIELD(resume), .commands = COMMAND_SWEEP,
      .help = "continue where the file of --json ends"},
     {.name = "shard", .argument = "I/N", .kind = OPTION_TEXT, .field = FIELD(shard), .commands = COMMAND_SWEEP,

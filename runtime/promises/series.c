@@ -8,6 +8,7 @@
 #include "base/arith.h"
 #include "chunks.h"
 #include "extremes.h"
+#include "reference/likely.h"
 
 #define MAX_WORK 1e9     /* past that few positions must do */
 #define MIN_WORK 1.2e7   /* multiply-adds of the sized calls together; and of the extreme ones */
@@ -66,6 +67,8 @@ static void add_call(struct making *k, size_t batch, size_t n, size_t m, int ext
     if (lengths != NULL && extreme == ORDINARY && batch > BATCH)
         lengths[0] = 0;
     bounds_compute(&call->reference, &call->bounds, k->layer, &call->inputs, k->folds, true);
+    if (extreme == ORDINARY)
+        likely_measure(&call->reference, &call->bounds, k->layer, &call->inputs, true);
     if (k->layer->portable)
         portable_compute(&call->portable, k->layer, &call->inputs);
 }

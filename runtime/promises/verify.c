@@ -14,6 +14,7 @@
 #include "promises.h"
 #include "trial.h"
 #include "reference/gradient.h"
+#include "reference/likely.h"
 #include "rounding.h"
 
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
@@ -32,6 +33,7 @@ void subject_make(struct subject *s, const struct layer *layer, const struct ker
     inputs_draw(&s->inputs, layer, draw, NULL);
     inputs_draw(&s->small, layer, &small, &s->inputs);
     bounds_compute(&s->reference, &s->bounds, layer, &s->inputs, kernel_folds(kernel), true);
+    likely_measure(&s->reference, &s->bounds, layer, &s->inputs, true);
     if (layer->portable)
         portable_compute(&s->portable, layer, &s->inputs);
     if (layer_stores_weights(layer))

@@ -83,11 +83,6 @@
 #include "roundoff.h"
 #include "stored.h"
 
-static struct operand make_operand(struct pool *pool, size_t rows, size_t columns)
-{
-    return (struct operand){pool_doubles(pool, rows * columns), pool_get(pool, rows, 1)};
-}
-
 static struct norm_rounding rounding_of(const struct propagation *p)
 {
     return (struct norm_rounding){p->omega, p->phi, 1, true};
@@ -121,9 +116,9 @@ static void make_normed(struct propagation *p, size_t rows)
     for (int keys = 0; layer->qk_norm == NORM_RMS_ALL && (norm > 0 || rounds) && keys < 2; keys++)
         p->all[keys] = pool_doubles(&p->work, max_size(rows, p->in->m) * heads * d_k);
     if (norm > 0 || rounds) /* without a norm a head's input is exact, except around the given weights */
-        p->x = make_operand(&p->work, rows, (size_t)layer->d_in_q);
+        p->x = block_error_make(&p->work, rows, (size_t)layer->d_in_q);
     if (rounds || (norm > 0 && !layer->cross))
-        p->s = make_operand(&p->work, p->in->m, (size_t)layer->d_in_kv);
+        p->s = block_error_make(&p->work, p->in->m, (size_t)layer->d_in_kv);
     if (norm == 0)
         return;
     double *x = memory_get(number, sizeof *x);
@@ -139,7 +134,7 @@ static void make_normed(struct propagation *p, size_t rows)
 }
 
 /* Columns `first` … of rows of sequence b of x; rows NULL: the first `count`. */
-static void gather_operand(const struct propagation *p, struct operand *to, const struct reference_head *head,
+static void gather_operand(const struct propagation *p, struct block_error *to, const struct reference_head *head,
                            size_t first, size_t columns, const size_t *rows, size_t count)
 {
     const size_t d = (size_t)p->plain->d_model;
@@ -199,7 +194,7 @@ static void make_all(struct propagation *p, const struct reference *reference)
         p->up_open = pool_doubles(work, rows * value);
         p->stage = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k));
         p->stage_size = pool_doubles(work, max_size(rows, m) * (q_rank + head + d_k + value));
-        p->of_stage = make_operand(work, max_size(rows, m), q_rank + head + rank);
+        p->of_stage = block_error_make(work, max_size(rows, m), q_rank + head + rank);
         p->no_bias = pool_doubles(work, q_rank + head + d_k + value);
         p->made.k = pool_doubles(work, m * head);
         p->made.v = pool_doubles(work, m * value);
@@ -270,7 +265,7 @@ static void sizes(const struct propagation *p, double *out, const double *from, 
 struct projection {
     const double *a, *w, *b;
     size_t rows, in, d;
-    const struct operand *operand; /* errors of a, if it has any */
+    const struct block_error *operand; /* errors of a, if it has any */
     const double *moved; /* [in][d] how far packing moves w; NULL: not at all */
     enum layer_tensor tensor; /* that has w */
 };
@@ -421,7 +416,7 @@ static void errors_of_all(struct propagation *p, const struct reference_head *he
                           size_t count)
 {
     const struct layer *layer = p->plain;
-    struct operand *of = keys ? &p->s : &p->x;
+    struct block_error *of = keys ? &p->s : &p->x;
     const size_t in = (size_t)(keys ? layer->d_in_kv : layer->d_in_q), d = (size_t)layer->d_k;
     const size_t heads = (size_t)(keys ? layer->h_kv : layer->h);
     const float *w = inputs_floats(p->in, keys && !layer->tied ? TENSOR_W_K : TENSOR_W_Q);
@@ -505,7 +500,7 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     const double more = block_more_roundings(p->plain);
     gather_operand(p, &p->x, head, 0, (size_t)layer->d_model, of->row, rows);
     memset(p->q_open, 0, rows);
-    const struct operand *made = &p->x;
+    const struct block_error *made = &p->x;
     if (q_rank > 0) {
         const struct projection down = {.a = head->x, .w = l->w_dq, .b = p->no_bias, .rows = rows,
                                         .in = (size_t)layer->d_model, .d = q_rank, .operand = &p->x,
@@ -686,7 +681,7 @@ static void query_errors(struct propagation *p, const struct reference_head *hea
 }
 
 /* Keys or values that are normed rows of x; `d` columns of each, of which the last may be an indicator */
-static void take_operand(const struct operand *of, double *error, size_t rows, size_t in, size_t d)
+static void take_operand(const struct block_error *of, double *error, size_t rows, size_t in, size_t d)
 {
     for (size_t r = 0; of->worst != NULL && r < rows; r++)
         memcpy(error + r * d, of->worst + r * in, in * sizeof *error);

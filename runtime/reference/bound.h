@@ -11,6 +11,7 @@
 /* Shapes as in struct reference, in whose memory they lie. NaN means infinity: nothing is promised for that element. */
 struct bounds {
     double *y_worst, *attn_worst, *lse_worst;
+    double *y_likely; /* a narrower gate for random inputs (likely.h); 0, or NULL: there is none */
     struct {
         double *worst, *open;
     } cache[2]; /* of the keys and values that the call puts into a cache */

@@ -34,6 +34,7 @@ static double larger(double a, double b)
 /* The bounds of one element. */
 struct bound {
     double worst, open;
+    double gate; /* narrower than `worst`; 0: it is that */
 };
 
 /* One element whose reference is finite, or for which nothing is promised */
@@ -50,8 +51,10 @@ static bool within(struct comparison *c, double expected, double actual, struct 
         c->known++;
         c->known_error = larger(c->known_error, error);
     }
+    const double gate_ratio = bound.gate > 0 && bound.gate < bound.worst ? error / bound.gate : ratio;
     c->ratio = larger(c->ratio, ratio);
-    return ratio <= 1;
+    c->gate_ratio = larger(c->gate_ratio, gate_ratio);
+    return gate_ratio <= 1;
 }
 
 /* One element, finite or not. */
@@ -71,7 +74,8 @@ void compare_y(struct comparison *c, const struct layer *layer, const struct inp
                 const double expected = reference->y[at];
                 const double actual = element_number(layer->tensor_type, y, inputs_y_at(layer, in, b, t, column));
                 const size_t index[4] = {b, t, column};
-                const struct bound bound = {bounds->y_worst[at], bounds->y_open[at]};
+                const struct bound bound = {.worst = bounds->y_worst[at], .open = bounds->y_open[at],
+                                            .gate = bounds->y_likely != NULL ? bounds->y_likely[at] : 0};
                 c->elements++;
                 if (!agrees(c, expected, actual, bound))
                     miss(c, TENSOR_Y, index, expected, actual);
@@ -122,7 +126,7 @@ static void compare_weights(struct comparison *c, const double *expected, const 
     }
     for (size_t j = 0; j < m; j++) {
         const double actual = number_of(row, j);
-        const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_open[at + j]};
+        const struct bound bound = {.worst = bounds->attn_worst[at + j], .open = bounds->attn_open[at + j]};
         const bool hidden = expected[j] == 0 && bound.worst == 0;
         bool good = finite || bound.open == INFINITY ? within(c, expected[j], actual, bound)
                     : !hidden || actual == 0 || !isfinite(actual);
@@ -139,7 +143,7 @@ static void compare_scores(struct comparison *c, const struct layer *layer, cons
                            size_t index[4])
 {
     for (size_t j = 0; j < inputs_columns(layer, in); j++) {
-        const struct bound bound = {bounds->attn_worst[at + j], bounds->attn_open[at + j]};
+        const struct bound bound = {.worst = bounds->attn_worst[at + j], .open = bounds->attn_open[at + j]};
         const bool seen = bound.worst != 0; /* NaN too */
         const double actual = number_of(row, j);
         bool good = layer->scores != SCORES_BIASED || actual == -INFINITY;
@@ -179,7 +183,7 @@ void compare_lse(struct comparison *c, const struct layer *layer, const struct i
             const size_t t = reference->z_rows.row[r], at = head * rows + r;
             const size_t index[4] = {head / (size_t)layer->h, head % (size_t)layer->h, t};
             const double expected = reference->lse[at], actual = (double)lse[head * in->n + t];
-            const struct bound bound = {bounds->lse_worst[at], bounds->lse_open[at]};
+            const struct bound bound = {.worst = bounds->lse_worst[at], .open = bounds->lse_open[at]};
             c->elements++;
             if (expected == -INFINITY && bound.open != INFINITY ? actual != expected
                                                                 : !agrees(c, expected, actual, bound))
@@ -231,7 +235,7 @@ static void compare_states(struct comparison *c, const struct layer *layer, cons
         for (int axis = axes - 1; axis >= 0; axis--, rest /= (size_t)shape[axis + 1])
             index[axis] = rest % (size_t)shape[axis];
         const double expected = reference->cache[part][at], actual = element_number(layer->cache_type, after, at);
-        const struct bound bound = {bounds->cache[part].worst[at], bounds->cache[part].open[at]};
+        const struct bound bound = {.worst = bounds->cache[part].worst[at], .open = bounds->cache[part].open[at]};
         c->elements++;
         if (!agrees(c, expected, actual, bound))
             miss(c, tensor, index, expected, actual);
@@ -268,7 +272,8 @@ void compare_cache(struct comparison *c, const struct layer *layer, const struct
             const size_t place = (from - 1) * d + at % d;
             const double expected = reference->cache[values][place];
             const double actual = inputs_cached_number(layer, after, values, at);
-            const struct bound bound = {bounds->cache[values].worst[place], bounds->cache[values].open[place]};
+            const struct bound bound = {.worst = bounds->cache[values].worst[place],
+                                        .open = bounds->cache[values].open[place]};
             good = agrees(c, expected, actual, bound) &&
                    (at % d > 0 || row_is_right(layer, in, values, after, row, from - 1));
         }

@@ -18,6 +18,7 @@ struct comparison {
     size_t known;               /* elements whose bound is smaller than they are */
     double known_error;         /* largest |kernel - expected| among those */
     double ratio;               /* largest error / bound */
+    double gate_ratio;          /* largest error / gate: the smaller of the bound and what was measured */
     enum layer_tensor tensor;   /* of the first miss: */
     size_t index[4];            /*   where, */
     double expected, actual;    /*   and what */

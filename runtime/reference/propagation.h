@@ -18,12 +18,6 @@ struct bounds;
 #define U BOUND_U
 #define LOG2_E BOUND_LOG2_E
 
-/* Errors of the rows that a projection reads, if a block norms x first */
-struct operand {
-    double *worst;       /* [rows][columns] */
-    unsigned char *open; /* [rows] */
-};
-
 struct propagation {
     const struct layer *plain; /* as the spec has it */
     struct folds folds;        /* asked for */
@@ -43,12 +37,12 @@ struct propagation {
     unsigned char *q_open;           /* [rows]: not 0 where f32 may overflow on the way to Q and c Q */
     struct block_error normed;       /* [batch * n][d_model] of x as attention sees it; NULL: it is exact */
     struct block_error exact;        /* before rows are rounded, as values that are the input */
-    struct operand x, s;             /* of a head's input; NULL: exact, as the source in cross-attention is */
+    struct block_error x, s;         /* of a head's input; NULL: exact, as the source in cross-attention is */
     double *all[2];                  /* rms_all, [rows][heads d_k]: what errors of x add to all heads' columns of
                                       * queries, of keys; else NULL */
     /* latent attention: errors of z W_UV; of one product after another errors, sizes, and errors that it reads */
     double *up, *up_open, *stage, *stage_size, *no_bias;
-    struct operand of_stage;
+    struct block_error of_stage;
     double *z_open;                  /* [rows][d_v]: as y_open */
     unsigned char *k_open, *v_open;  /* [keys] the same of K and, in some column, of V */
     size_t shown_rows; /* of attn */

@@ -48,6 +48,7 @@ static const struct column fixed[] = {
     {"memory_gbs", "GB/s", COLUMN_RATE, "%.4g", NULL, COLUMN_RARE}, /* of reading, beside the samples */
     {"share", "of peak", COLUMN_SHARE, "%.4g", "share of the core's multiply-add peak", 0},
     {"error", NULL, COLUMN_RATIO, "%.4g", NULL, 0},
+    {"error_of_gate", "error/gate", COLUMN_RATIO, "%.4g", "largest error as a share of the measured gate", 0},
     {"error_of_bound", "error/bound", COLUMN_RATIO, "%.4g", "largest error as a share of the bound", 0},
     {"against_f32", "against f32", COLUMN_RATIO, "%.4g",
      "how far y is from that of the same layer in f32: root mean square, of that one's", 0},

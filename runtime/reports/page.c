@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See page.h. The fixed parts of the page are in runtime/reports/page/: its style, and the scripts that draw and
- * sort. */
+/* See page.h. The fixed parts of the page are in runtime/reports/page/: its style, and the script that
+ * sorts. */
 #include "page.h"
 
 #include <math.h>
@@ -65,13 +65,6 @@ static void drop_columns(struct columns *columns, const struct records *records)
         if (!found || (column->of & COLUMN_RARE) != 0)
             column->head = NULL;
     }
-}
-
-/* Candidates for the plots' x axis: varied keys, and the machine if there are several */
-static bool is_axis(const struct columns *columns, size_t c)
-{
-    return (c >= columns->first_varied && c < columns->first_varied + columns->varied) ||
-           (columns->column[c].of & COLUMN_MACHINE) != 0;
 }
 
 static void print_file(FILE *out, const char *name)
@@ -143,8 +136,6 @@ static void print_head(FILE *out, const struct records *records, const struct co
     if (count_of(records, is_disturbed) > 0)
         print_html(out, ", %zu disturbed", count_of(records, is_disturbed));
     fputs(".</p>\n<nav>", out);
-    if (count_of(records, is_measured) > 1)
-        fputs("<a href=\"#plots\">Plots</a>", out);
     fputs("<a href=\"#table\">Table</a>", out);
     if (count_status(records, "ok") < records->count)
         fputs("<a href=\"#reasons\">Points without numbers</a>", out);
@@ -166,21 +157,11 @@ static void print_notes(FILE *out, const struct records *records)
                 SURE_RATIO, QUIET_RATIO);
 }
 
-/* The plots, which plots.js draws from the table; it replaces these sentences. */
-static void print_plots(FILE *out, const struct records *records)
-{
-    if (count_of(records, is_measured) > 1)
-        fputs("<section id=\"plots\">\n<h2>Plots</h2>\n"
-              "<p>JavaScript draws the plots; the table has all of their numbers.</p>\n"
-              "</section>\n", out);
-}
-
 static void print_column_head(FILE *out, const struct records *records, const struct columns *columns, size_t c)
 {
     const struct column *column = &columns->column[c];
     fputs(column_is_text(column, records) ? "<th scope=\"col\" class=\"text\"" : "<th scope=\"col\"", out);
-    print_html(out, " aria-sort=\"none\" data-name=\"%s\"", column->name);
-    fputs(is_axis(columns, c) ? " data-axis=\"\"" : "", out);
+    fputs(" aria-sort=\"none\"", out);
     if (column->text != NULL)
         print_html(out, " title=\"%s\"", column->text);
     print_html(out, "><button type=\"button\">%s</button></th>", column->head);
@@ -204,15 +185,9 @@ static void print_cell(FILE *out, const struct columns *columns, size_t c, const
     fputs(c == 0 ? "</th>" : "</td>", out);
 }
 
-/* A row for a point; plotted values without a column are attributes of the row. */
 static void print_row(FILE *out, const struct columns *columns, const struct record *record)
 {
-    static const char *const drawn[] = {"us_q3", "peak_gflops", "disturbed"};
-    print_html(out, "<tr class=\"%s\"", record_get_text(record, "status"));
-    for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++)
-        if (record_get(record, drawn[i]) != NULL)
-            print_html(out, " data-%s=\"%s\"", drawn[i], record_get_text(record, drawn[i]));
-    putc('>', out);
+    print_html(out, "<tr class=\"%s\">", record_get_text(record, "status"));
     for (size_t c = 0; c < columns->count; c++)
         if (columns->column[c].head != NULL)
             print_cell(out, columns, c, record);
@@ -297,7 +272,7 @@ static void print_circumstances(FILE *out, const struct records *records, const 
           "on the same buffers, with the core's multiply-add peak measured right before and after it. Times are of "
           "one call: median, minimum and maximum of the rounds. Outliers lie past the quartiles by more than 1.5 times "
           "their distance. Operations are those of the plain layer. "
-          "Errors are shares of the bound.", out);
+          "Errors are shares of the measured gate and of the bound.", out);
     if (record_get(first, "against_f32") != NULL)
         fputs(" Against f32: how far y is from that of the same layer in f32, on the same numbers, in double; root "
               "mean square and largest, both of the root mean square of y.", out);
@@ -313,10 +288,9 @@ static void print_circumstances(FILE *out, const struct records *records, const 
 }
 
 /* Also well-formed as XML, in which a script must not contain a plain "<" */
-static void print_scripts(FILE *out)
+static void print_script(FILE *out)
 {
     fputs("<script>/*<![CDATA[*/\n", out);
-    print_file(out, "reports/page/plots.js");
     print_file(out, "reports/page/page.js");
     fputs("/*]]>*/</script>\n", out);
 }
@@ -330,11 +304,10 @@ void page_write(FILE *out, const struct records *records)
     drop_columns(&columns, records);
     print_head(out, records, &columns);
     print_notes(out, records);
-    print_plots(out, records);
     print_table(out, records, &columns);
     print_reasons(out, records, &columns);
     print_circumstances(out, records, &columns);
-    print_scripts(out);
+    print_script(out);
     fputs("</body>\n</html>\n", out);
     columns_free(&columns);
 }

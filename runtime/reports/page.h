@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Results of a sweep as one self-contained HTML page: plots, which the page draws itself, and the table, sortable.
+/* Results of a sweep as one self-contained HTML page: the table, sortable.
  *
  * Left out on purpose: anything that is fetched when the page is read.
  */

@@ -172,6 +172,7 @@ static void verify_point(struct examined *e, const struct sweep *s, const struct
     }
     e->bytes = timed_bytes(layer, kernel->call, &subject.inputs);
     e->error = fmax(compare_shown_error(&f.y), compare_shown_error(&f.attn));
+    e->gate = fmax(f.y.gate_ratio, f.attn.gate_ratio);
     e->bound = fmax(f.y.ratio, f.attn.ratio);
     e->cost = f.cost;
     e->status = f.verdict == VERDICT_GOOD ? STATUS_OK : f.verdict == VERDICT_LACKING ? STATUS_SKIPPED : STATUS_FAILED;

@@ -134,6 +134,7 @@ static void add_examined(struct record *r, const struct examined *e)
     if (e->status == STATUS_SKIPPED)
         return;
     column_add(r, "error", e->error);
+    column_add(r, "error_of_gate", e->gate);
     column_add(r, "error_of_bound", e->bound);
     if (e->cost.largest > 0) {
         column_add(r, "against_f32", e->cost.rms);

@@ -76,7 +76,7 @@ struct examined {
     bool refused; /* by the compiler */
     size_t packed, scratch, code, bytes;
     double compile_us;
-    double error, bound; /* the largest error, and the largest ratio to the bound */
+    double error, gate, bound; /* the largest error, and the largest ratios to the gate and the bound */
     struct cost cost; /* of the layer's number types */
     struct folds folds;
 };

@@ -101,10 +101,11 @@ for wanted in h=2 width=wide parameters=512 multiply_adds=23040 isa=scalar n=20 
     check "$wanted" test "$(value "$line" "${wanted%=*}")" = "${wanted#*=}"
 done
 for key in packed_bytes scratch_bytes code_bytes compile_s us us_min us_q1 us_q3 us_max gflops peak_gflops share \
-    error_of_bound us_over_min memory_gbs; do
+    error_of_gate error_of_bound us_over_min memory_gbs; do
     check "$key is above 0" awk -v x="$(value "$line" $key)" 'BEGIN { exit !(x > 0) }'
 done
-for order in "us_min us_low" "us_low us_q1" "us_q1 us" "us us_q3" "us_q3 us_high" "us_high us_max"; do
+for order in "us_min us_low" "us_low us_q1" "us_q1 us" "us us_q3" "us_q3 us_high" "us_high us_max" \
+    "error_of_bound error_of_gate"; do
     read -r less more <<<"$order"
     check "$less is at most $more" awk -v a="$(value "$line" "$less")" -v b="$(value "$line" "$more")" \
         'BEGIN { exit !(a <= b && b < 1e9) }'
@@ -122,7 +123,7 @@ check "lines have no rank, which depends on other results" test "$(grep -c '"ran
 for column in $(head -1 a.csv | tr , '\n' | grep -vxE 'h|width'); do
     check "docs/sweep.md describes the column $column" grep -Eq "^\|.*\`$column\`.*\|.*[a-z]" "$root/docs/sweep.md"
 done
-check "error within the bound" awk -v x="$(value "$line" error_of_bound)" 'BEGIN { exit !(x <= 1) }'
+check "error within the gate" awk -v x="$(value "$line" error_of_gate)" 'BEGIN { exit !(x <= 1) }'
 for key in cpu compiler flags kernel version when sweep id settings; do
     check "$key is told" grep -q "\"$key\":\"[^\"]" <<<"$line"
 done

@@ -64,7 +64,7 @@ check "a checkpoint that cannot be written" refuses 3 'cannot be written' sort 6
 check "without the pair it is short" test "$(wc -l <"$example/heads.c")" -lt 400
 
 if ! command -v python3 >/dev/null; then
-    leave_out "python3 is not there" 18
+    leave_out "python3 is not there" 22
 fi
 export CC="$cc"
 run_py() { # FOLDER WORD…: two cells, of three runs each: two rates, then a seed
@@ -144,7 +144,33 @@ rates() { # of each cell both rates with one seed, then one rate with another
     [ "$(grep -c '"seed": 101' "$work/out/results.jsonl")" -eq 4 ] &&
         [ "$(grep -c '"seed": 1,' "$work/out/results.jsonl")" -eq 2 ]
 }
+front() { # the layers of a task, timed, beside the losses that lie there
+    python3 -B "$example/front.py" --out "$work/front" --tasks sort --heads 4 --isa scalar --seconds 0.02 >"$work/said" \
+        2>"$work/err" && [ "$(awk '$1 == "sort" && $7 > 0 && $10 < 0.002' "$work/said" | wc -l)" -eq 2 ] &&
+        grep -q '\*$' "$work/said" && [ "$(grep -c '"held_by": "' "$work/front/front.jsonl")" -eq 2 ] &&
+        grep -q '>wide, 4</text>' "$work/front/front.svg"
+}
+front_says() { # TEXT WORD…
+    ! python3 -B "$example/front.py" --out "$work/front" "${@:2}" >"$work/said" 2>&1 && grep -q "$1" "$work/said" &&
+        ! grep -q Traceback "$work/said"
+}
+dominates() { # none of the front is beaten, and what is not of it is
+    python3 -B - "$example" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import front
+rows = [dict(task=task, us=us, loss=loss) for task, us, loss in
+        (("a", 1, 9), ("a", 2, 8), ("a", 3, 8), ("a", 4, 8.5), ("a", 4, 1), ("a", 4, 1), ("b", 9, 9))]
+front.mark_front(rows)
+assert [row["front"] for row in rows] == [True, True, False, False, True, True, True], rows
+END
+}
 check "budgets that are called equal are" sizes
+check "the front of latency and quality: what is on it" dominates
+check "the front of latency and quality" front
+check "a front without results" front_says 'there are no results of these layers' --heads 5
+check "a front without attnrun" env ATTNRUN="$work/none" bash -c '! python3 -B "$1" --out "$2" --tasks sort 2>"$2.err" &&
+    grep -q "name it in ATTNGEN, ATTNRUN" "$2.err" && ! grep -q Traceback "$2.err"' - "$example/front.py" "$work/no_front"
 check "docs/heads.md has the results and their figure" found
 check "a page without results" says 'there are no results' --page
 check "a shard that is none" says 'shard is I/N' --shard 3/2

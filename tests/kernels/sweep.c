@@ -930,7 +930,7 @@ struct series {
     size_t count, size, exact;
 };
 
-enum { OF_Y, OF_ATTN, SERIES };
+enum { OF_GATE, OF_Y, OF_ATTN, SERIES };
 
 struct sweep {
     const struct options *options;
@@ -1081,13 +1081,14 @@ static bool remember(struct series *series, double value)
     return true;
 }
 
-/* "ok NAME ISA  y: error E, R of the bound  attn: error E, R"; false if it is not that. */
+/* "ok NAME ISA  y: error E, R of the gate, R of the bound  attn: error E, R"; false if it is not that. */
 static bool read_line(struct sweep *sweep, const struct job *job, const char *line)
 {
     const bool scores = job->draft.scores != NULL;
     double error, ratio[SERIES] = {0};
     const char *y = strstr(line, " y: error "), *attn = strstr(line, " attn: error ");
-    bool good = y != NULL && sscanf(y, " y: error %lf, %lf of the bound", &error, &ratio[OF_Y]) == 2;
+    bool good = y != NULL && sscanf(y, " y: error %lf, %lf of the gate, %lf of the bound", &error, &ratio[OF_GATE],
+                                    &ratio[OF_Y]) == 3;
     if (scores)
         good = good && attn != NULL && sscanf(attn, " attn: error %lf, %lf", &error, &ratio[OF_ATTN]) == 2;
     for (int i = 0; good && i < (scores ? SERIES : OF_ATTN); i++)
@@ -1309,7 +1310,7 @@ static void print_series(struct series *s)
     if (s->count == 0)
         return;
     qsort(s->value, s->count, sizeof *s->value, by_size);
-    printf("  %-6s min %-8.2g 1%% %-8.2g median %-8.2g max %-8.2g, %zu more without any error\n", s->title, s->value[0],
+    printf("  %-11s min %-8.2g 1%% %-8.2g median %-8.2g max %-8.2g, %zu more without any error\n", s->title, s->value[0],
            s->value[s->count / 100], s->value[s->count / 2], s->value[s->count - 1], s->exact);
 }
 
@@ -1365,7 +1366,8 @@ static void wait_for_one(struct sweep *sweep)
 static int run(const struct options *options)
 {
     struct diag diag = {0};
-    struct sweep sweep = {.options = options, .series = {{.title = "y"}, {.title = "attn"}}};
+    struct sweep sweep = {.options = options, .series = {{.title = "y, gate"}, {.title = "y, bound"},
+                                                         {.title = "attn, bound"}}};
     sweep.folder = folder_make(&diag);
     if (sweep.folder == NULL)
         return diag_report(&diag, stderr);

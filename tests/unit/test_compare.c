@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "../../runtime/reference/compare.h"
+#include "../../runtime/reference/likely.h"
 #include "layer_of.h"
 
 #define D 24
@@ -196,6 +197,26 @@ static void test_mutants_fail(void **state)
             fail_msg("mutant %d passes: %g of the bound", mutant, c.ratio);
     }
     unmake(&s);
+}
+
+/* The measured gate is near the error of a right kernel, and sees what the bound does not. */
+static void test_measured_gate(void **state)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct subject s;
+        make(&s, plain, seed);
+        bound(&s);
+        likely_measure(&s.reference, &s.bounds, s.layer, &s.in, true);
+        naive_layer(&s, SOUND);
+        struct comparison c = {0}, off = {0};
+        compare_y(&c, s.layer, &s.in, &s.reference, &s.bounds, s.y);
+        if (c.misses > 0 || !(c.gate_ratio > 0.02 && c.gate_ratio < 0.4 && c.ratio < 0.3 * c.gate_ratio))
+            fail_msg("seed %d: %g of the gate, %g of the bound", (int)seed, c.gate_ratio, c.ratio);
+        s.y[500] += (float)(2 * s.bounds.y_likely[500]);
+        compare_y(&off, s.layer, &s.in, &s.reference, &s.bounds, s.y);
+        assert_true(off.misses == 1 && off.index[1] == 500 / D && off.ratio < 1);
+        unmake(&s);
+    }
 }
 
 /* ---- single elements ------------------------------------------------------------------------------------------- */
@@ -657,6 +678,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_naive_layer_passes),
         cmocka_unit_test(test_mutants_fail),
+        cmocka_unit_test(test_measured_gate),
         cmocka_unit_test(test_nan_fails),
         cmocka_unit_test(test_hidden_weights_are_exactly_zero),
         cmocka_unit_test(test_sensitivity),

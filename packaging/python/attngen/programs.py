@@ -66,12 +66,12 @@ def compiler() -> Optional[str]:
 
 
 def environment() -> "dict[str, str]":
-    """The environment of the programs: this one, and what tells attnrun of the compiler and of attngen."""
+    """The environment of the programs: this one, and what tells of the compiler and of both programs."""
     variables = dict(os.environ)
     words = compiler()
     if words is not None:
         variables["CC"] = words
-    variables["ATTNGEN"] = path_of("attngen")
+    variables["ATTNGEN"], variables["ATTNRUN"] = path_of("attngen"), path_of("attnrun")
     return variables
 
 
