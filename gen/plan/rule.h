@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The recurrence of layer = recurrent, token by token: strips of a state's columns, and what is summed with them.
+/* The recurrence of layer = recurrent: strips of a state's columns, and what is summed with them.
  *
  * Left out on purpose: anything about products with weights.
  */
@@ -7,6 +7,13 @@
 #define ATTNGEN_RULE_H
 
 #include <stdint.h>
+
+struct isa;
+struct layer;
+
+/* Tokens that go through a state at once, 1 or layer_state_chunk(), whichever is expected to take less time on a set;
+ * NULL: the most of all sets */
+int64_t rule_chunk(const struct layer *layer, const struct isa *isa);
 
 /* A state [d_k][d_v] is cut by columns into strips, each a part of its own: a strip stays in L1 from the first token to
  * the last. One pass over its rows updates it, sums the output of this token and what the state holds for the key of

@@ -73,6 +73,12 @@ bool layer_exact_chunks(const struct layer *layer)
            (layer->portable || (exact != NULL && strcmp(exact, "true") == 0));
 }
 
+bool layer_asks_chunks(const struct layer *layer)
+{
+    const char *exact = option_of(layer, "plan.exact_chunks");
+    return exact != NULL && strcmp(exact, "false") == 0;
+}
+
 int64_t layer_state_chunk(const struct layer *layer)
 {
     const bool fits = layer->seq_len - layer->state_window >= LAYER_STATE_CHUNK;

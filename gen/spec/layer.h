@@ -433,8 +433,9 @@ bool layer_exact_chunks(const struct layer *layer);
 /* Longer chunks multiply more keys with each other, shorter ones read and write S more often: timed, 4 to 16 */
 #define LAYER_STATE_CHUNK 8
 /* Recurrent: so many tokens of a call may go through a state at once, with other roundings than one by one; 1: each by
- * itself. */
+ * itself. Whether they do is rule_chunk()'s, unless they are asked for, plan.exact_chunks = false. */
 int64_t layer_state_chunk(const struct layer *layer);
+bool layer_asks_chunks(const struct layer *layer);
 int64_t layer_few_queries(const struct layer *layer);
 /* Whether rows lie along the lanes of scores in every call, as enough heads share the keys of a cache */
 bool layer_rows_across(const struct layer *layer);

@@ -9,6 +9,7 @@
 #include "base/arith.h"
 #include "base/memory.h"
 #include "inputs/elements.h"
+#include "plan/rule.h"
 #include "reference/compare.h"
 
 /* ---- a sequence in several calls ------------------------------------------------------------------------------- */
@@ -128,7 +129,7 @@ static bool cuts_agree(struct trial *t)
 {
     struct random random = {t->seed ^ 0x6375};
     const int parts = inputs_compared(t->layer);
-    const size_t chunk = (size_t)layer_state_chunk(t->layer);
+    const size_t chunk = (size_t)rule_chunk(t->layer, NULL);
     struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
     struct reference reference = {.y = NULL};
     struct bounds bounds = {.y_worst = NULL};

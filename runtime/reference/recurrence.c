@@ -12,6 +12,7 @@
 
 #include "base/arith.h"
 #include "base/memory.h"
+#include "plan/rule.h"
 #include "roundoff.h"
 
 /* What a kernel has of a column of S behind a token, and how far that may be off, at most. Where the token is one of
@@ -279,7 +280,7 @@ void recurrence_run(struct recurrence *of)
     struct column *const error = memory_get(d_v, sizeof *error);
     for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
         struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
-                          .together = (size_t)layer_state_chunk(of->layer), .e = work, .e_error = work + d_k,
+                          .together = (size_t)rule_chunk(of->layer, NULL), .e = work, .e_error = work + d_k,
                           .held = work + 2 * d_k, .error = error};
         s.held_size = s.held + d_v;
         s.held_moved = s.held_size + d_v;
