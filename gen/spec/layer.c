@@ -105,10 +105,10 @@ int64_t layer_few_queries(const struct layer *layer)
 }
 
 /* Steps would round each key of a cache for one query; where they are to have the bits of a prefill, all calls stay
- * f32. */
+ * f32. So they do under exact = portable: what weights become depends on the block of keys. */
 bool layer_rounds_scores(const struct layer *layer, bool pairs)
 {
-    return layer_sums_whole(layer) && layer_attends(layer) && !layer_exact_chunks(layer) &&
+    return layer_sums_whole(layer) && layer_attends(layer) && !layer_exact_chunks(layer) && !layer->portable &&
            layer->seq_len > layer_few_queries(layer) && layer_depth_pays(layer, pairs, layer->d_k);
 }
 

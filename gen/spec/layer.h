@@ -424,7 +424,8 @@ static inline bool layer_rounds_z(const struct layer *layer)
  * a cache layer_rounds_scores() says so. */
 static inline bool layer_shortens_weights(const struct layer *layer)
 {
-    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer);
+    return layer_sums_whole(layer) && layer_attends(layer) && !layer_has_cache(layer) &&
+           !layer->portable;
 }
 
 /* Queries of a call, at most, that take the path of steps; 0: no call does, as there is no cache, plan.exact_chunks is

@@ -694,8 +694,8 @@ static void draw_fast(struct dice *dice, struct draft *d)
 static void draw_portable(struct draft *d)
 {
     d->exact = "portable";
-    d->precision = NULL;
-    d->score[0] = d->visible[0] = '\0';
+    const bool no_weights = is(d->input, "projected") && is(d->w_o, "none");
+    d->precision = is(d->precision, "bf16") || no_weights ? NULL : d->precision;
     d->scores = d->scores != NULL && (is(d->scores, "raw") || is(d->scores, "capped")) ? "weights" : d->scores;
     d->fold = d->softmax = d->products = d->exact_chunks = NULL;
     d->key_block = d->cache != NULL ? 0 : d->key_block;

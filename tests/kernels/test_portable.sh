@@ -80,7 +80,10 @@ draw() { # SEED: a legal layer
     maybe 3 "sink = true"
     maybe 2 "lse = true"
     maybe 2 "scores = $(one_of true biased)"
-    maybe 4 "weight_type = $(one_of bf16 f16 i8 i4)"
+    if [ $((RANDOM % 6)) -eq 0 ]; then echo "precision = $(one_of i8 i16)"; else maybe 4 "weight_type = $(one_of bf16 f16 i8 i4)"; fi
+    maybe 5 "score = $(one_of 's - 0.7 * sqrt(abs(p - j))' 's * (1 + 0.1 * log(1 + floor((p + 1) / 8)))' \
+        'where((p + j) % 3 == 0, -1e999, s * 0.3 + tanh(s))' 'min(s, 2.5) / (1 + p // 5) - exp(-abs(s))')"
+    maybe 6 "visible = $(one_of 'p // 7 == j // 7 or j < 3' 'abs(p - j) * 0.37 <= 4.1 + p % 5' 'p % 4 != 1 or sqrt(j) < 3.3')"
     maybe 5 "tensor_type = $(one_of bf16 f16)"
     maybe 4 "plan.size = small"
     maybe 5 "plan.value_layout = blocks"
