@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Recurrent layers and convolutions in the order of exact = portable: token by token, columns of a state by themselves */
+/* Recurrent layers and convolutions in the order of exact = portable: token by token, a column of a state by itself. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
