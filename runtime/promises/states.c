@@ -26,7 +26,8 @@ static void take_tokens(const struct trial *t, struct inputs *part, size_t first
     int32_t *const lengths = part->tensor[TENSOR_LENGTHS];
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
         const unsigned char *const from = t->in->tensor[tensor];
-        if (from != NULL && layer_rounds_states(t->layer) && tensor_is_packed(layer_tensor_row(tensor)->kind))
+        if (from != NULL && (layer_rounds_states(t->layer) || t->layer->portable) &&
+            tensor_is_packed(layer_tensor_row(tensor)->kind))
             memcpy(part->tensor[tensor], from, inputs_bytes(t->layer, t->in, tensor)); /* for the reference */
         if (from == NULL || !(layer_tensor_has_axis(t->layer, tensor, "n") ||
                               layer_tensor_has_axis(t->layer, tensor, "m")))

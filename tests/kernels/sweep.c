@@ -786,12 +786,10 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         (chance(&of_fast, 0.5) || options->fast))
         draw_fast(&of_fast, d);
     struct dice of_states = {mix(dice->state ^ 0x737461746573)}; /* likewise */
-    if (options->states || (chance(&of_states, 0.07) && !cached && !in_block && !options->rows && !d->train &&
-                            !options->portable))
+    if (options->states || (chance(&of_states, 0.07) && !cached && !in_block && !options->rows && !d->train))
         draw_states(&of_states, d);
     struct dice of_exact = {mix(dice->state ^ 0x6578616374)}; /* likewise */
-    const bool refused = d->train || is(d->layer, "recurrent") || is(d->layer, "conv");
-    if ((options->portable || chance(&of_exact, 0.1)) && !refused)
+    if ((options->portable || chance(&of_exact, 0.1)) && !d->train)
         draw_portable(d);
 }
 
