@@ -11,6 +11,7 @@
 
 #include "base/arith.h"
 #include "block.h"
+#include "portable_layer.h"
 #include "portable_numbers.h"
 #include "reference.h"
 #include "spec/relative.h"
@@ -27,19 +28,7 @@
 #define SEGMENT 524288   /* bytes of a head's keys and values after which sums begin anew */
 #define LOWEST (-FLT_MAX) /* with a cache: a score of -infinity that is seen */
 
-/* A call under way */
-struct run {
-    const struct layer *layer;
-    const struct inputs *in;
-    struct portable *of;
-    struct pool memory;
-    size_t rows, keys;   /* of the queries, of the call's own keys, of all sequences */
-    float *x, *source;   /* as attention reads them: [rows][d_model], [keys][d_source]; normed, or the caller's */
-    float *q, *k, *v;    /* [rows][h d_k], scaled; [keys][h_kv d_k], [keys][h_kv d_v] */
-    float *z;            /* [rows][h d_v] */
-};
-
-static float *floats(struct run *run, size_t count) { return pool_get(&run->memory, count, sizeof(float)); }
+float *portable_floats(struct run *run, size_t count) { return pool_get(&run->memory, count, sizeof(float)); }
 
 /* ln(2^m sum), in double; where mask_add may be large, with its slope there */
 static float log_of_sum(const struct layer *layer, float m, float sum)
@@ -294,11 +283,10 @@ static void turn_heads(struct run *run, float *row, size_t heads, size_t step, s
 
 /* ---- queries, keys and values ------------------------------------------------------------------------------------ */
 
-/* What a call brings, as floats */
-static float *given(struct run *run, enum layer_tensor tensor)
+float *portable_given(struct run *run, enum layer_tensor tensor)
 {
     const size_t count = inputs_count(run->layer, run->in, tensor);
-    float *to = floats(run, count);
+    float *to = portable_floats(run, count);
     for (size_t at = 0; at < count; at++)
         to[at] = (float)inputs_number(run->layer, run->in, tensor, at);
     return to;
@@ -308,7 +296,7 @@ static float *given(struct run *run, enum layer_tensor tensor)
 static float *given_heads(struct run *run, enum layer_tensor tensor, size_t tokens, size_t d)
 {
     const size_t heads = inputs_heads(run->layer, tensor), batch = run->in->batch;
-    float *to = floats(run, batch * tokens * heads * d);
+    float *to = portable_floats(run, batch * tokens * heads * d);
     for (size_t at = 0; at < batch * tokens * heads; at++) {
         const size_t b = at / (tokens * heads), t = at / heads % tokens;
         const size_t from = inputs_head_row(run->layer, run->in, tensor, b, t, at % heads);
@@ -318,11 +306,11 @@ static float *given_heads(struct run *run, enum layer_tensor tensor, size_t toke
     return to;
 }
 
-static float *project(struct run *run, const float *from, size_t rows, int64_t d_in, enum layer_tensor w,
-                      enum layer_tensor b, size_t columns, float scale, size_t heads)
+float *portable_project(struct run *run, const float *from, size_t rows, int64_t d_in, enum layer_tensor w,
+                        enum layer_tensor b, size_t columns, float scale, size_t heads)
 {
     const bool split = run->layer->split;
-    float *to = floats(run, rows * columns);
+    float *to = portable_floats(run, rows * columns);
     affine(run, to, from, (size_t)(split ? d_in * (int64_t)heads : d_in), rows, w, b, scale, split ? heads : 1,
            (size_t)d_in);
     return to;
@@ -377,16 +365,16 @@ static void make_latents(struct run *run)
     const size_t d_nope = (size_t)layer->latent.d_nope;
     float *from = run->x;
     if (q_rank > 0)
-        from = project(run, from, run->rows, layer->d_model, TENSOR_W_DQ, TENSOR_COUNT, q_rank, 1, 1);
+        from = portable_project(run, from, run->rows, layer->d_model, TENSOR_W_DQ, TENSOR_COUNT, q_rank, 1, 1);
     for (size_t at = 0; q_rank > 0 && at < run->rows; at++)
         norm_latent(layer, from + at * q_rank, inputs_floats(run->in, TENSOR_G_DQ), q_rank);
-    const float *heads = project(run, from, run->rows, layer->latent.d_latent, TENSOR_W_Q, TENSOR_COUNT, h * d,
+    const float *heads = portable_project(run, from, run->rows, layer->latent.d_latent, TENSOR_W_Q, TENSOR_COUNT, h * d,
                                  (float)(layer->scale * LOG2_E), 1);
-    run->q = floats(run, run->rows * h * d_k);
+    run->q = portable_floats(run, run->rows * h * d_k);
     multiply_heads(run, run->q, d_k, heads, d, TENSOR_W_UK, d_nope, true);
     for (size_t at = 0; at < run->rows * h; at++)
         memcpy(run->q + at * d_k + rank, heads + at * d + d_nope, (d - d_nope) * sizeof *heads);
-    run->k = project(run, run->x, run->keys, layer->d_model, TENSOR_W_DKV, TENSOR_COUNT, d_k, 1, 1);
+    run->k = portable_project(run, run->x, run->keys, layer->d_model, TENSOR_W_DKV, TENSOR_COUNT, d_k, 1, 1);
     for (size_t at = 0; at < run->rows; at++) {
         norm_latent(layer, run->k + at * d_k, inputs_floats(run->in, TENSOR_G_DKV), rank);
         turn_heads(run, run->q + at * h * d_k + rank, h, d_k, at / run->in->n, at % run->in->n, true);
@@ -410,11 +398,12 @@ static void make_queries_keys_values(struct run *run)
     } else {
         const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K;
         const enum layer_tensor b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
-        run->q = project(run, run->x, run->rows, layer->d_in_q, TENSOR_W_Q, TENSOR_B_Q, h * d_k,
+        run->q = portable_project(run, run->x, run->rows, layer->d_in_q, TENSOR_W_Q, TENSOR_B_Q, h * d_k,
                          normed || last ? 1 : scale, h);
-        run->k = project(run, run->source, run->keys, layer->d_in_kv, w_k, b_k, h_kv * d_k, 1, h_kv);
+        run->k = portable_project(run, run->source, run->keys, layer->d_in_kv, w_k, b_k, h_kv * d_k, 1, h_kv);
         run->v = layer->identity ? run->source : layer->shares ? NULL :
-                 project(run, run->source, run->keys, layer->d_in_kv, TENSOR_W_V, TENSOR_B_V, h_kv * d_v, 1, h_kv);
+                 portable_project(run, run->source, run->keys, layer->d_in_kv, TENSOR_W_V, TENSOR_B_V, h_kv * d_v, 1,
+                                  h_kv);
     }
     for (size_t at = 0; at < run->rows && layer_finishes(layer); at++) {
         float *row = run->q + at * h * d_k;
@@ -434,16 +423,11 @@ static void make_queries_keys_values(struct run *run)
 
 /* ---- a cache ----------------------------------------------------------------------------------------------------- */
 
-/* New keys and values go to the cache, which begins as the call finds it. */
+/* New keys and values go to the cache. */
 static void append(struct run *run)
 {
     const struct layer *layer = run->layer;
     const size_t h_kv = (size_t)layer->h_kv;
-    for (int part = 0; part < inputs_cache_parts(layer); part++) {
-        const size_t bytes = inputs_cache_bytes(layer, run->in, part);
-        run->of->cache[part] = pool_get(&run->of->memory, bytes, 1);
-        memcpy(run->of->cache[part], run->in->tensor[inputs_cache_of(layer, part)], bytes);
-    }
     for (size_t at = 0; layer_has_cache(layer) && at < run->keys * h_kv * (size_t)layer_cached_rows(layer); at++) {
         const int values = (int)(at / (run->keys * h_kv));
         const size_t row = at % (run->keys * h_kv), token = row / h_kv, b = token / run->in->n, t = token % run->in->n;
@@ -740,7 +724,7 @@ static void gate_heads(struct run *run)
     const size_t width = (size_t)layer_gate_width(layer), d_v = (size_t)layer->d_v, count = (size_t)layer->h * d_v;
     if (width == 0)
         return;
-    float *gates = project(run, run->x, run->rows, layer->d_in_q, TENSOR_W_GATE, TENSOR_B_GATE,
+    float *gates = portable_project(run, run->x, run->rows, layer->d_in_q, TENSOR_W_GATE, TENSOR_B_GATE,
                            (size_t)layer->h * width, 1, (size_t)layer->h);
     for (size_t at = 0; at < run->rows * count; at++) {
         const float share = portable_sigmoid(gates[width == d_v ? at : at / d_v]);
@@ -755,7 +739,7 @@ static float *taps_of(struct run *run)
 {
     const struct layer *layer = run->layer;
     const size_t n = run->in->n, h = (size_t)layer->h, d_v = (size_t)layer->d_v, width = (size_t)layer->conv_width;
-    float *to = floats(run, run->rows * h * width * d_v);
+    float *to = portable_floats(run, run->rows * h * width * d_v);
     for (size_t at = 0; at < run->rows * h * width; at++) {
         const size_t row = at / (h * width), b = row / n, i = at / width % h;
         const int64_t from = (int64_t)(row % n + at % width) - layer_conv_pad(layer);
@@ -771,7 +755,7 @@ static float *attention(struct run *run)
 {
     const struct layer *layer = run->layer;
     size_t z_row = (size_t)(layer->h * layer->d_v);
-    run->z = floats(run, run->rows * z_row);
+    run->z = portable_floats(run, run->rows * z_row);
     layer_is_latent(layer) ? make_latents(run) : make_queries_keys_values(run);
     append(run);
     for (size_t b = 0; run->in->n > 0 && b < run->in->batch; b++)
@@ -780,7 +764,7 @@ static float *attention(struct run *run)
     if (layer_is_latent(layer)) {
         const float *sums = run->z;
         z_row = (size_t)(layer->h * layer->latent.d_value);
-        run->z = floats(run, run->rows * z_row);
+        run->z = portable_floats(run, run->rows * z_row);
         multiply_heads(run, run->z, z_row / (size_t)layer->h, sums, (size_t)layer->d_v, TENSOR_W_UV,
                        (size_t)layer->latent.d_value, false);
     }
@@ -788,7 +772,7 @@ static float *attention(struct run *run)
         return run->z;
     const bool conv = layer->w_o == W_O_CONV;
     const size_t h = conv ? (size_t)layer->h : 1, step = conv ? (size_t)(layer->conv_width * layer->d_v) : z_row;
-    float *to = floats(run, run->rows * (size_t)layer->d_out);
+    float *to = portable_floats(run, run->rows * (size_t)layer->d_out);
     affine(run, to, conv ? taps_of(run) : run->z, h * step, run->rows, TENSOR_W_O, TENSOR_B_O, 1, h, step);
     return to;
 }
@@ -800,20 +784,22 @@ static float *feed_forward(struct run *run, const float *from)
     const size_t d = (size_t)layer->d_model, d_ff = (size_t)layer->d_ff, count = run->rows * d_ff;
     const bool gated = layer_ffn_gated(layer);
     const float limit = (float)layer->ffn_limit;
-    float *up = project(run, from, run->rows, layer->d_model, TENSOR_W_1, TENSOR_B_1, d_ff, 1, 1);
-    float *gate = gated ? project(run, from, run->rows, layer->d_model, TENSOR_W_G, TENSOR_B_G, d_ff, 1, 1) : up;
+    float *up = portable_project(run, from, run->rows, layer->d_model, TENSOR_W_1, TENSOR_B_1, d_ff, 1, 1);
+    float *gate = up;
+    if (gated)
+        gate = portable_project(run, from, run->rows, layer->d_model, TENSOR_W_G, TENSOR_B_G, d_ff, 1, 1);
     for (size_t at = 0; at < count; at++) {
         const float by = limit > 0 ? 1 + larger(-limit, smaller(limit, up[at])) : up[at];
         up[at] = gated ? portable_activate(layer, gate[at]) * by : portable_activate(layer, up[at]);
     }
-    return project(run, up, run->rows, layer->d_ff, TENSOR_W_2, TENSOR_B_2, d, 1, 1);
+    return portable_project(run, up, run->rows, layer->d_ff, TENSOR_W_2, TENSOR_B_2, d, 1, 1);
 }
 
 static float *linear(struct run *run, const float *from)
 {
     const double cap = run->layer->cap;
     const size_t d_out = (size_t)run->layer->d_out;
-    float *to = project(run, from, run->rows, run->layer->d_model, TENSOR_W, TENSOR_B, d_out, 1, 1);
+    float *to = portable_project(run, from, run->rows, run->layer->d_model, TENSOR_W, TENSOR_B, d_out, 1, 1);
     for (size_t at = 0; at < run->rows * d_out; at++) {
         to[at] = portable_activate(run->layer, to[at]);
         to[at] = cap != 0 ? (float)cap * portable_tanh((float)(1 / cap) * to[at], 1) : to[at];
@@ -827,7 +813,7 @@ static float *block(struct run *run, const float *x, float *mixed)
     const struct layer *layer = run->layer;
     const struct block_norms norms = block_norms(layer);
     const size_t count = run->rows * (size_t)layer->d_model;
-    float *u = floats(run, count), *in = floats(run, count);
+    float *u = portable_floats(run, count), *in = portable_floats(run, count);
     if (mixed != NULL) {
         norm_rows(run, norms.behind_attention, mixed, x, u, run->rows);
         norm_rows(run, norms.behind_sum, u, NULL, u, run->rows);
@@ -856,17 +842,24 @@ void portable_compute(struct portable *of, const struct layer *layer, const stru
     of->y = pool_get(&of->memory, inputs_bytes(layer, in, TENSOR_Y), 1);
     of->attn = layer->scores ? pool_get(&of->memory, inputs_bytes(layer, in, TENSOR_ATTN), 1) : NULL;
     of->lse = layer->lse ? pool_get(&of->memory, inputs_bytes(layer, in, TENSOR_LSE), 1) : NULL;
-    const float *x = layer->projected ? NULL : given(&run, TENSOR_X);
+    const float *x = layer->projected ? NULL : portable_given(&run, TENSOR_X);
     float *y = NULL;
-    if (layer_attends(layer)) {
-        if (x != NULL) {
-            run.x = floats(&run, run.rows * (size_t)layer->d_model);
-            norm_rows(&run, block_norms(layer).before_attention, x, NULL, run.x, run.rows);
-            run.source = layer->cross ? given(&run, TENSOR_SOURCE) : run.x;
-        }
-        y = attention(&run);
+    for (int part = 0; part < inputs_cache_parts(layer); part++) { /* which begin as the call finds them */
+        const size_t bytes = inputs_cache_bytes(layer, in, part);
+        of->cache[part] = pool_get(&of->memory, bytes, 1);
+        memcpy(of->cache[part], in->tensor[inputs_cache_of(layer, part)], bytes);
     }
-    if (layer_has_block(layer) || !layer_attends(layer))
+    if (layer_attends(layer) || layer_is_recurrent(layer)) {
+        if (x != NULL) {
+            run.x = portable_floats(&run, run.rows * (size_t)layer->d_model);
+            norm_rows(&run, block_norms(layer).before_attention, x, NULL, run.x, run.rows);
+            run.source = layer->cross ? portable_given(&run, TENSOR_SOURCE) : run.x;
+        }
+        y = layer_attends(layer) ? attention(&run) : portable_recurrence(&run);
+    }
+    if (layer_is_convolution(layer))
+        y = portable_convolution(&run);
+    else if (layer_has_block(layer) || y == NULL)
         y = block(&run, x, y);
     for (size_t at = 0; at < run.rows * d_out; at++) {
         const size_t b = at / d_out / in->n, t = at / d_out % in->n;

@@ -59,6 +59,8 @@ static float gelu(float a)
 
 float portable_sigmoid(float a) { return 1 / (1 + portable_power(a * (float)-LOG2_E)); }
 
+float portable_silu(float a) { return larger(-200, a) * portable_sigmoid(a); }
+
 float portable_activate(const struct layer *layer, float a)
 {
     const double alpha = layer_alpha(layer), twice = 1.5957691216057308; /* sqrt(2 / pi) */

@@ -15,6 +15,7 @@ static inline float smaller(float a, float b) { return a < b ? a : b; }
 float portable_power(float t);                    /* 2^t */
 float portable_tanh(float x, double factor);      /* factor tanh(x), whose product is that of coefficients */
 float portable_sigmoid(float a);
+float portable_silu(float a);                     /* of a recurrent layer; a feed-forward's is a quotient */
 float portable_activate(const struct layer *layer, float a); /* of the layer's feed-forward or rows */
 
 /* sum[0] + sum[1] + ... + sum[PLACES - 1], in this order */
