@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x6bf964ab1307d2ebu
+#if !defined(TINY_PAIR) || TINY_PAIR != 0x11140ef0a600c7f7u
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -572,10 +572,10 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 }
 
 /* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* by queries_part_scalar, with weights and biases 4096 floats further on */
+/* queries_part_scalar() computes them, on packed + 4096: weights and biases lie alike */
 
 /* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* by queries_part_scalar, with weights and biases 8192 floats further on */
+/* queries_part_scalar() computes them, on packed + 8192: weights and biases lie alike */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 8 queries at a time -- */
 
@@ -585,12 +585,12 @@ struct tile_scalar {
     const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
     float *worker;               /* this worker's scratch */
     size_t head, t;              /* t: position of the tile's first query */
-    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float m[QUERY_BLOCK];        /* of each query: the score that its weights are relative to, 2^(s - m) */
     float l[QUERY_BLOCK];        /* sum of its weights */
     float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
     float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
     float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
-    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int resume[VECS];            /* of each vector of queries: o holds sums of earlier blocks */
     int some_open[VECS];         /* some m is not known yet */
 };
 
@@ -1344,10 +1344,10 @@ TARGET static void queries_part_avx2(const float *packed, const float *a, float 
 }
 
 /* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* by queries_part_avx2, with weights and biases 4096 floats further on */
+/* queries_part_avx2() computes them, on packed + 4096: weights and biases lie alike */
 
 /* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* by queries_part_avx2, with weights and biases 8192 floats further on */
+/* queries_part_avx2() computes them, on packed + 8192: weights and biases lie alike */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 16 queries at a time -- */
 
@@ -1357,12 +1357,12 @@ struct tile_avx2 {
     const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
     float *worker;               /* this worker's scratch */
     size_t head, t;              /* t: position of the tile's first query */
-    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float m[QUERY_BLOCK];        /* of each query: the score that its weights are relative to, 2^(s - m) */
     float l[QUERY_BLOCK];        /* sum of its weights */
     float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
     float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
     float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
-    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int resume[VECS];            /* of each vector of queries: o holds sums of earlier blocks */
     int some_open[VECS];         /* some m is not known yet */
 };
 
@@ -2160,10 +2160,10 @@ TARGET static void queries_part_avx512(const float *packed, const float *a, floa
 }
 
 /* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* by queries_part_avx512, with weights and biases 4096 floats further on */
+/* queries_part_avx512() computes them, on packed + 4096: weights and biases lie alike */
 
 /* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* by queries_part_avx512, with weights and biases 8192 floats further on */
+/* queries_part_avx512() computes them, on packed + 8192: weights and biases lie alike */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 32 queries at a time -- */
 
@@ -2173,12 +2173,12 @@ struct tile_avx512 {
     const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
     float *worker;               /* this worker's scratch */
     size_t head, t;              /* t: position of the tile's first query */
-    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float m[QUERY_BLOCK];        /* of each query: the score that its weights are relative to, 2^(s - m) */
     float l[QUERY_BLOCK];        /* sum of its weights */
     float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
     float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
     float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
-    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int resume[VECS];            /* of each vector of queries: o holds sums of earlier blocks */
     int some_open[VECS];         /* some m is not known yet */
 };
 
@@ -2963,10 +2963,10 @@ TARGET static void queries_part_neon(const float *packed, const float *a, float 
 }
 
 /* -- keys: k[key][feature] = sum_i w_k[i][feature] x[key][i] -- */
-/* by queries_part_neon, with weights and biases 4096 floats further on */
+/* queries_part_neon() computes them, on packed + 4096: weights and biases lie alike */
 
 /* -- values: v[key][feature] = sum_i w_v[i][feature] x[key][i] -- */
-/* by queries_part_neon, with weights and biases 8192 floats further on */
+/* queries_part_neon() computes them, on packed + 8192: weights and biases lie alike */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 16 queries at a time -- */
 
@@ -2976,12 +2976,12 @@ struct tile_neon {
     const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
     float *worker;               /* this worker's scratch */
     size_t head, t;              /* t: position of the tile's first query */
-    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float m[QUERY_BLOCK];        /* of each query: the score that its weights are relative to, 2^(s - m) */
     float l[QUERY_BLOCK];        /* sum of its weights */
     float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
     float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
     float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
-    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int resume[VECS];            /* of each vector of queries: o holds sums of earlier blocks */
     int some_open[VECS];         /* some m is not known yet */
 };
 

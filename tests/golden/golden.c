@@ -25,7 +25,7 @@
  */
 #include "golden.h"
 
-#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0x4cfaba6c542279bfu
+#if !defined(GOLDEN_PAIR) || GOLDEN_PAIR != 0xe5bb0541372ddd21u
 #error "golden.h and golden.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -527,10 +527,10 @@ TARGET static void queries_part_scalar(const float *packed, const float *a, floa
 }
 
 /* -- keys: k[key][feature] = b_k + sum_i w_k[i][feature] x[key][i] -- */
-/* by queries_part_scalar, with weights and biases 80 floats further on */
+/* queries_part_scalar() computes them, on packed + 80: weights and biases lie alike */
 
 /* -- values: v[key][feature] = b_v + sum_i w_v[i][feature] x[key][i] -- */
-/* by queries_part_scalar, with weights and biases 160 floats further on */
+/* queries_part_scalar() computes them, on packed + 160: weights and biases lie alike */
 
 /* -- attention: A_i = softmax(scale Q_i K_i^T), Z_i = A_i V_i, 4 queries at a time -- */
 
@@ -540,12 +540,12 @@ struct tile_scalar {
     const float *q_t, *k, *v;    /* of this head; q_t from the tile's first query on */
     float *worker;               /* this worker's scratch */
     size_t head, t;              /* t: position of the tile's first query */
-    float m[QUERY_BLOCK];        /* of each query: the score that the others are relative to */
+    float m[QUERY_BLOCK];        /* of each query: the score that its weights are relative to, 2^(s - m) */
     float l[QUERY_BLOCK];        /* sum of its weights */
     float start[QUERY_BLOCK];    /* its m before a pass, -infinity: not known yet */
     float overflow[QUERY_BLOCK]; /* not 0: l is out of range */
     float nonfinite[QUERY_BLOCK]; /* not 0: z is not finite */
-    int resume[VECS];            /* of each vector of queries: o holds sums already */
+    int resume[VECS];            /* of each vector of queries: o holds sums of earlier blocks */
     int some_open[VECS];         /* some m is not known yet */
 };
 
