@@ -333,6 +333,17 @@ def _(r):
     return {**of, "embedding_size": r.choice([of["hidden_size"], 6, 10])}
 
 
+@family("deberta-v2", *heads("DebertaV2", "ForMultipleChoice"))
+def _(r):
+    of = {**bert(r, types=False), "type_vocab_size": r.choice([0, 0, 2]), "relative_attention": r.random() < 0.9,
+          "max_relative_positions": r.choice([-1, -1, 5, 12]), "position_buckets": r.choice([-1, 4, 5, 8]),
+          "norm_rel_ebd": r.choice(["layer_norm", "layer_norm", "none"]), "share_att_key": r.random() < 0.6,
+          "pos_att_type": r.choice([["p2c", "c2p"], "c2p|p2c", ["c2p"], ["p2c"]]),
+          "position_biased_input": r.random() < 0.3, **some(r, pooler_hidden_act=[..., "gelu", "tanh"])}
+    reach = of["max_relative_positions"] if of["max_relative_positions"] > 0 else of["max_position_embeddings"]
+    return {**of, "position_buckets": -1} if reach < of["position_buckets"] // 2 + 2 else of
+
+
 @family("albert", *heads("Albert", "ForMultipleChoice", "ForPreTraining"))
 def _(r):
     of = bert(r)
