@@ -469,9 +469,12 @@ static bool near_reference(struct trial *t, const struct inputs *in, const struc
                     c.index[1], c.index[2], c.actual, c.expected, c.misses);
 }
 
-/* Within the bounds; and finite where nothing overflows on the way. `alone`: small rows without those at the ends,
- * beside which the bound of whole numbers allows for subnormal scales. */
-static bool rows_of_kinds(struct trial *t, bool alone)
+/* Rows at the ends together; or small ones alone, as beside others the bound of whole numbers allows for subnormal
+ * scales; or all of a sequence the same and huge, so that no weight of theirs hides what became of a latent. */
+enum kinds { ROWS_OF_ALL_KINDS, ROWS_SMALL, ROWS_HUGE_AND_EQUAL };
+
+/* Within the bounds; and finite where nothing overflows on the way */
+static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
 {
     static const char what[] = "rows of x of one number, of zeros, of huge and of tiny numbers";
     const size_t d = (size_t)t->layer->d_model, rows = t->in->batch * t->in->n;
@@ -483,10 +486,12 @@ static bool rows_of_kinds(struct trial *t, bool alone)
     inputs_copy(&in, t->layer, t->in);
     for (size_t row = 0; row < rows; row++)
         for (size_t column = 0; column < d; column++) {
-            const size_t at = row * d + column;
-            const float drawn = (float)inputs_number(t->layer, &in, TENSOR_X, at);
-            const bool last = row % t->in->n % 16 == 15; /* huge in the last lane of a group */
-            const size_t kind = alone ? 12 + row % 2 : last ? 2 : (row + t->seed) % KINDS_AT_THE_ENDS;
+            const size_t at = row * d + column, first = (row - row % t->in->n) * d + column;
+            const bool huge = rows_of == ROWS_HUGE_AND_EQUAL, last = row % t->in->n % 16 == 15; /* lane of a group */
+            const float drawn = (float)inputs_number(t->layer, t->in, TENSOR_X, huge ? first : at);
+            const size_t kind = rows_of == ROWS_SMALL ? 12 + row % 2
+                                : huge || last        ? 2
+                                                      : (row + t->seed) % KINDS_AT_THE_ENDS;
             const float number = number_at_the_ends(kind, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
@@ -527,8 +532,9 @@ static bool limits_at_infinity(struct trial *t)
 bool rows_at_the_ends(struct trial *t)
 {
     return (layer_is_recurrent(t->layer) && t->layer->projected) || /* there is no x */
-           (rows_of_kinds(t, false) && limits_at_infinity(t) &&
-            ((!layer_sums_whole(t->layer) && !layer_is_latent(t->layer)) || rows_of_kinds(t, true)));
+           (rows_of_kinds(t, ROWS_OF_ALL_KINDS) && limits_at_infinity(t) &&
+            ((!layer_sums_whole(t->layer) && !layer_is_latent(t->layer)) || rows_of_kinds(t, ROWS_SMALL)) &&
+            (!layer_is_latent(t->layer) || rows_of_kinds(t, ROWS_HUGE_AND_EQUAL)));
 }
 
 /* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */
@@ -569,7 +575,7 @@ bool stores_all_kinds(struct trial *t)
         const enum layer_tensor tensor = sources[i];
         const int64_t columns = tensor == TENSOR_X ? layer->d_model : tensor == TENSOR_K ? layer->d_k : layer->d_v;
         const size_t width = (size_t)columns;
-        for (size_t at = 0; at < inputs_count(layer, &in, tensor); at++) {
+        for (size_t at = 0, count = inputs_count(layer, &in, tensor); at < count; at++) {
             const float drawn = (float)inputs_number(layer, &in, tensor, at);
             const size_t row = at / width, kind = (row + t->seed) % (KINDS_STORED + KINDS_AT_THE_ENDS);
             inputs_put(layer, &in, tensor, at, (double)number_to_store(kind, drawn, at % width, row));
@@ -660,7 +666,7 @@ bool packs_columns_of_all_kinds(struct trial *t)
     for (enum layer_tensor w = 0; w < TENSOR_COUNT; w++) {
         int64_t shape[4];
         const int axes = layer_tensor_row(w)->kind == TENSOR_WEIGHT ? layer_weight_shape(layer, w, shape) : 0;
-        for (size_t at = 0; axes > 1 && at < inputs_count(layer, &in, w); at++) {
+        for (size_t at = 0, count = inputs_count(layer, &in, w); axes > 1 && at < count; at++) {
             const size_t last = at % (size_t)shape[axes - 1], before = at / (size_t)shape[axes - 1];
             const size_t row = (layer->out_in ? last : before) % (size_t)shape[axes - 2 + layer->out_in];
             const size_t column = layer->out_in ? before : last;

@@ -4,6 +4,8 @@
 #define OVERLAPS
 #include "model_test.h"
 
+#include <setjmp.h>
+
 enum { N = 9, VOCAB = CONSTANT(VOCAB), TOKENS = BATCH * N };
 #ifdef PAGED
 enum { UNITS = BATCH * CONSTANT(PAGES) };
@@ -110,8 +112,19 @@ static void check_cuts(void)
                                       chunk(1, 1, 2, 9, some) == 0 && is_chunk(some, 1, 2, 9));
 }
 
+/* Leaves a call from within its seventh phase of several parts. */
+static jmp_buf halfway;
+static void leaves(void *context, void part(void *of, size_t i, size_t worker), void *of, size_t parts)
+{
+    for (size_t i = 0; i < parts; i++)
+        part(of, i, 0);
+    if (++*(size_t *)context == 7)
+        longjmp(halfway, 1);
+}
+
 static void check_refusals(void)
 {
+    static size_t phases;
     unsigned char *const before = aligned(state_bytes);
     past[0] = past[1] = 0;
     check("four tokens run", chunk(0, 2, 0, 4, some) == 0);
@@ -129,6 +142,13 @@ static void check_refusals(void)
     args.n = 0;
     check("no tokens change no states", given_run() == 0 && memcmp(before, args.states, state_bytes) == 0);
     args.n = N;
+    args.parallel = leaves, args.context = &phases;
+    if (setjmp(halfway) == 0)
+        (void)chunk(0, 2, 4, 8, some);
+    args.parallel = NULL;
+    for (int at = 1; at < 8; at++)
+        refused &= chunk(0, 2, at, at + 1, some) == ERROR(STATES);
+    check("states of a call that was left halfway hold no tokens", phases == 7 && refused);
     past[0] = past[1] = 0;
     free(before);
 }
