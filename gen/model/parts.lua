@@ -265,8 +265,8 @@ local function add_factors(section, t, spec, entries)
     entries[#entries + 1] = entry
 end
 
--- What the rows of a learned tensor are made of, in lines KEY_norm_g and KEY_norm_b, by which they are normed first, and
--- KEY_w, a matrix [out][in] that they are multiplied by, and KEY_b: entries behind that of the tensor.
+-- What the rows of a learned tensor are made of, in lines KEY_norm_g and KEY_norm_b, by which they are normed first,
+-- and KEY_w, a matrix [out][in] that they are multiplied by, and KEY_b: entries behind that of the tensor.
 local MAKES = {{"_norm_g", "n"}, {"_norm_b", "+"}, {"_w", "*"}, {"_b", "+"}}
 local function add_making(section, t, entries)
     local width = t.size // t.first

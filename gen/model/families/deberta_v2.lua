@@ -38,11 +38,13 @@ function deberta.more(m, spec, d_k)
         {rows = 2 * (buckets or reach), c2p = kinds.c2p, p2c = kinds.p2c} or {}
     deberta.norm = words_of(c, "norm_rel_ebd").layer_norm
     local shared = c:flag("share_att_key", false)
-    deberta.made = {rel_k = shared and "key_proj" or "pos_key_proj", rel_q = shared and "query_proj" or "pos_query_proj"}
+    deberta.made = {rel_k = shared and "key_proj" or "pos_key_proj",
+                    rel_q = shared and "query_proj" or "pos_query_proj"}
     if not deberta.vectors.rows or products == 1 then
         return
     end
-    spec:add("rel_keys", kinds.c2p and "heads", "pos_att_type"):add("rel_queries", kinds.p2c and "heads", "pos_att_type")
+    spec:add("rel_keys", kinds.c2p and "heads", "pos_att_type")
+    spec:add("rel_queries", kinds.p2c and "heads", "pos_att_type")
     if buckets then
         spec:add("rel_rows", "log"):add("rel_buckets", buckets, "position_buckets")
         spec:add("rel_distance", reach, "max_relative_positions, or max_position_embeddings")
@@ -90,8 +92,8 @@ return function(m)
         local right = c:size("hidden_size") // (key == "embedding_size" and 1 or c:size("num_attention_heads"))
         c:only(key, right, "another width is not read")
     end
-    c:ignore("pooler_hidden_size pooler_hidden_act max_relative_positions position_buckets norm_rel_ebd share_att_key " ..
-             "pos_att_type relative_attention position_biased_input type_vocab_size")
+    c:ignore("pooler_hidden_size pooler_hidden_act max_relative_positions position_buckets norm_rel_ebd " ..
+             "share_att_key pos_att_type relative_attention position_biased_input type_vocab_size")
     m:base("bert")(m, deberta)
     m:buffers(".*encoder%.LayerNorm%..*", ".*encoder%.rel_embeddings%..*") -- of a model without relative_attention
 end
