@@ -404,8 +404,8 @@ void context_layer(const struct layer *layer, struct emit *emit)
     char equation[SCORE_TEXT];
     char products[SCORE_TEXT];
     snprintf(products, sizeof products, "scale %s%s%s%s%s", layer_has_vectors(layer) ? "(" : "",
-             layer->rel_biases ? "(Q_i + u_i) K_i^T" : "Q_i K_i^T",
-             layer->rel_keys == VECTORS_NONE ? "" : layer->rel_biases ? " + (Q_i + v_i) rel_k(p - j)"
+             layer->rel_biases ? "(Q_i + rel_u_i) K_i^T" : "Q_i K_i^T",
+             layer->rel_keys == VECTORS_NONE ? "" : layer->rel_biases ? " + (Q_i + rel_v_i) rel_k(p - j)"
                                                                       : " + Q_i rel_k(p - j)",
              layer->rel_queries == VECTORS_NONE ? "" : " + K_i rel_q(p - j)", layer_has_vectors(layer) ? ")" : "");
     score_equation(layer, products, "", equation);
