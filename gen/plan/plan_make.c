@@ -33,14 +33,15 @@ static void make_small(struct plan_request *request)
 
 /* exact = portable fixes what bits depend on; where a term may lift scores, m is the largest of all. */
 static const enum plan_key fixed_keys[] = {PLAN_FOLD, PLAN_SOFTMAX, PLAN_PRODUCT_KIND, PLAN_EXACT_CHUNKS,
-                                           PLAN_KEY_BLOCK}; /* the last one of a cache alone */
+                                           PLAN_KEY_BLOCK}; /* products of floats, blocks of a cache */
 
 static void make_portable(struct plan_request *request, const struct layer *layer)
 {
     const bool rises = score_lifts(layer) || score_falls(layer);
     request->value[PLAN_FOLD] = PLAN_OFF;
     request->value[PLAN_SOFTMAX] = rises ? PLAN_TWO_PASS : PLAN_ONE_PASS;
-    request->value[PLAN_PRODUCT_KIND] = PLAN_CLASSICAL;
+    if (!layer_sums_whole(layer))
+        request->value[PLAN_PRODUCT_KIND] = PLAN_CLASSICAL;
     request->value[PLAN_EXACT_CHUNKS] = PLAN_ON;
     if (layer_has_cache(layer))
         request->value[PLAN_KEY_BLOCK] = PORTABLE_BLOCK;
@@ -50,7 +51,8 @@ static void make_portable(struct plan_request *request, const struct layer *laye
 static void refuse_fixed(const struct layer *layer, enum plan_key key, const char *place, struct diag *diag)
 {
     for (size_t i = 0; i < sizeof fixed_keys / sizeof *fixed_keys; i++)
-        if (key == fixed_keys[i] && (key != PLAN_KEY_BLOCK || layer_has_cache(layer)))
+        if (key == fixed_keys[i] && (key != PLAN_KEY_BLOCK || layer_has_cache(layer)) &&
+            (key != PLAN_PRODUCT_KIND || !layer_sums_whole(layer)))
             diag_error(diag, place, "%s is given, but bits depend on it, and exact = portable decides it; leave out "
                        "one of the two", plan_key_name(key));
 }
@@ -119,7 +121,7 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->word = layer_word(layer);
     p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
-    p->neighbours = isa->sums_pairs ? 2 : 1;
+    p->neighbours = isa->sums_pairs || layer->portable ? 2 : 1;
     p->core_word = layer_core_word(layer, isa->sums_pairs);
     p->rounds_scores = layer_rounds_scores(layer, isa->sums_pairs);
     p->rounds_values = layer_rounds_values(layer, isa->sums_pairs);

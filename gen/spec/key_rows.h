@@ -220,8 +220,8 @@ KEY(REL_DISTANCE, rel_distance, SIZE, FIELD(rel_distance), .absent = 128, .steer
     .nicknames = {{"relative_attention_max_distance", ", with relative = t5"}})
 KEY(REL_LEFT, rel_left, COUNT, FIELD(rel_left), OF_TABLE)
 KEY(REL_RIGHT, rel_right, COUNT, FIELD(rel_right), OF_TABLE)
-KEY(SCORE, score, EXPRESSION, .untrained = "no score", .unportable = "no score", .nicknames = {{"score_mod", ""}})
-KEY(VISIBLE, visible, EXPRESSION, .unportable = "no visible", .nicknames = {{"mask_mod block_mask", ""}})
+KEY(SCORE, score, EXPRESSION, .untrained = "no score", .nicknames = {{"score_mod", ""}})
+KEY(VISIBLE, visible, EXPRESSION, .nicknames = {{"mask_mod block_mask", ""}})
 KEY(SINK, sink, SWITCH, FIELD(sink), .context = "SINK", .nicknames = {{"attention_sinks", ""}})
 KEY(SCORES, scores, WORD, FIELD(scores), .steers = STEERS_ALWAYS,
     .words = {{"false", SCORES_NONE, NULL}, {"true", SCORES_WEIGHTS, NULL}, {"raw", SCORES_RAW, NULL},
@@ -278,7 +278,7 @@ KEY(WEIGHT_TYPE, weight_type, WORD, FIELD(weight_type), .of = OF_ROWS, .untraine
               {"i8", TENSOR_I8, I8_TOO}, {"i4", TENSOR_I4, I4_TOO}},
     .nicknames = {{"dtype torch_dtype type quantization", ", 'cache_type', 'tensor_type' or 'precision'"}})
 KEY(PRECISION, precision, WORD, FIELD(precision), .context = "ROUNDED", .of = OF_WEIGHTS,
-    .untrained = "precision = f32", .unportable = "precision = f32",
+    .untrained = "precision = f32",
     .words = {{"f32", PRECISION_F32, F32_TOO}, {"i16", PRECISION_I16, I16_TOO}, {"i8", PRECISION_I8, I8_TOO},
               {"bf16", PRECISION_BF16, BF16_TOO}})
 KEY(TENSOR_TYPE, tensor_type, WORD, FIELD(tensor_type), .of = OF_WEIGHTS, .untrained = "tensor_type = f32",

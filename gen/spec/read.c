@@ -241,7 +241,9 @@ static void check_rounding(const struct layer *layer, const struct spec *spec)
         return;
     while (!layer_depth_pays(layer, false, depth))
         depth++;
-    if (layer->d_k < depth)
+    if (layer->portable)
+        snprintf(why, sizeof why, "scores stay f32 with exact = portable; write f32");
+    else if (layer->d_k < depth)
         snprintf(why, sizeof why, "scores of d_k = %lld stay f32; write f32, or d_k = %lld or more",
                  (long long)layer->d_k, (long long)depth);
     else if (layer_exact_chunks(layer))

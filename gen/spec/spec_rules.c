@@ -607,9 +607,9 @@ static void check_portable(struct spec *spec)
             wrong(spec, key, "%s = %s has not the same bits on every instruction set yet, and exact = portable needs "
                   "them; write %s, or leave out exact", key_rows[key].name, spec->given[key].value,
                   key_rows[key].unportable);
-    refuse_if(spec, whole(spec, KEY_EXACT) == 1 && (is_recurrent(spec) || is_convolution(spec)), KEY_EXACT,
-              "exact = portable, but what a layer keeps in states has not the same bits on every instruction set yet; "
-              "leave out exact");
+    refuse_if(spec, whole(spec, KEY_EXACT) == 1 && value_of(spec, KEY_PRECISION) == PRECISION_BF16, KEY_PRECISION,
+              "precision = bf16 adds two products in the order that a set's instructions have, and exact = portable "
+              "needs one; write precision = i16 or i8, or weight_type = bf16");
     const int64_t shown = value_of(spec, KEY_SCORES);
     refuse_if(spec, whole(spec, KEY_EXACT) == 1 && (shown == SCORES_RAW || shown == SCORES_CAPPED), KEY_SCORES,
               "scores = %s shows scores of keys that a query does not see, as far as a set computes them, and exact = "

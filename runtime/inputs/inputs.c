@@ -379,7 +379,7 @@ static void shrink_queries(const struct layer *layer, struct inputs *in, enum la
 {
     const double factor = inputs_query_factor(layer, tensor);
     const enum tensor_element type = layer_tensor_element(layer, tensor);
-    for (size_t i = 0; factor < 1 && i < inputs_count(layer, in, tensor); i++)
+    for (size_t i = 0, count = inputs_count(layer, in, tensor); factor < 1 && i < count; i++)
         element_put(type, in->tensor[tensor], i, inputs_number(layer, in, tensor, i) * factor);
 }
 
@@ -705,7 +705,7 @@ void inputs_draw_tensor(struct inputs *in, const struct layer *layer, enum layer
 
 bool inputs_pairs(const struct layer *layer, int isa)
 {
-    return layer->precision == PRECISION_I8 && isa_sums_pairs(isa);
+    return layer->precision == PRECISION_I8 && (layer->portable || isa_sums_pairs(isa));
 }
 
 void inputs_draw(struct inputs *in, const struct layer *layer, const struct inputs_draw *draw,

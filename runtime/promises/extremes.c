@@ -113,7 +113,7 @@ static void clear_output_rows(const struct layer *layer, float *w, size_t rows)
 static void make_gains(const struct layer *layer, struct inputs *weights, enum layer_tensor tensor, double most)
 {
     float *gains = weights->tensor[tensor];
-    for (size_t i = 0; gains != NULL && i < inputs_count(layer, weights, tensor); i++)
+    for (size_t i = 0, count = inputs_count(layer, weights, tensor); gains != NULL && i < count; i++)
         gains[i] = (float)most;
 }
 

@@ -278,9 +278,9 @@ static bool wrong_packing(struct packing *p)
 static void negate(struct packing *p)
 {
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        for (size_t k = 0; tensor_is_packed(layer_tensor_row(t)->kind) && p->in->tensor[t] != NULL &&
-                           k < inputs_count(p->layer, p->in, t); k++)
-            ((float *)p->in->tensor[t])[k] *= -1;
+        if (tensor_is_packed(layer_tensor_row(t)->kind) && p->in->tensor[t] != NULL)
+            for (size_t k = 0, count = inputs_count(p->layer, p->in, t); k < count; k++)
+                ((float *)p->in->tensor[t])[k] *= -1;
 }
 
 static bool part_returns(struct packing *p, void *packed, const void *weights, size_t part, size_t parts, int expected,

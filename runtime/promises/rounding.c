@@ -49,8 +49,8 @@ static void make_whole(const struct side *side, enum numbers numbers)
     const struct { enum layer_tensor tensor; double unit; } all[] = {
         {TENSOR_X, small}, {TENSOR_W, numbers == SMALL ? 0x1p-6 : 1}, {TENSOR_B, small}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        for (size_t at = 0; side->in.tensor[all[i].tensor] != NULL &&
-                            at < inputs_count(side->layer, &side->in, all[i].tensor); at++)
+        for (size_t at = 0, count = inputs_count(side->layer, &side->in, all[i].tensor);
+             side->in.tensor[all[i].tensor] != NULL && at < count; at++)
             inputs_put(side->layer, &side->in, all[i].tensor, at,
                        all[i].unit * (1 + (double)((at * 2654435761u >> 7) % 31)));
 }

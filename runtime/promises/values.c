@@ -575,7 +575,7 @@ bool stores_all_kinds(struct trial *t)
         const enum layer_tensor tensor = sources[i];
         const int64_t columns = tensor == TENSOR_X ? layer->d_model : tensor == TENSOR_K ? layer->d_k : layer->d_v;
         const size_t width = (size_t)columns;
-        for (size_t at = 0; at < inputs_count(layer, &in, tensor); at++) {
+        for (size_t at = 0, count = inputs_count(layer, &in, tensor); at < count; at++) {
             const float drawn = (float)inputs_number(layer, &in, tensor, at);
             const size_t row = at / width, kind = (row + t->seed) % (KINDS_STORED + KINDS_AT_THE_ENDS);
             inputs_put(layer, &in, tensor, at, (double)number_to_store(kind, drawn, at % width, row));
@@ -666,7 +666,7 @@ bool packs_columns_of_all_kinds(struct trial *t)
     for (enum layer_tensor w = 0; w < TENSOR_COUNT; w++) {
         int64_t shape[4];
         const int axes = layer_tensor_row(w)->kind == TENSOR_WEIGHT ? layer_weight_shape(layer, w, shape) : 0;
-        for (size_t at = 0; axes > 1 && at < inputs_count(layer, &in, w); at++) {
+        for (size_t at = 0, count = inputs_count(layer, &in, w); axes > 1 && at < count; at++) {
             const size_t last = at % (size_t)shape[axes - 1], before = at / (size_t)shape[axes - 1];
             const size_t row = (layer->out_in ? last : before) % (size_t)shape[axes - 2 + layer->out_in];
             const size_t column = layer->out_in ? before : last;

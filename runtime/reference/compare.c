@@ -230,7 +230,7 @@ static void compare_states(struct comparison *c, const struct layer *layer, cons
     const enum layer_tensor tensor = inputs_cache_of(layer, part);
     int64_t shape[4];
     const int axes = inputs_shape(layer, in, tensor, shape);
-    for (size_t at = 0; at < inputs_count(layer, in, tensor); at++) {
+    for (size_t at = 0, count = inputs_count(layer, in, tensor); at < count; at++) {
         size_t index[4] = {0}, rest = at;
         for (int axis = axes - 1; axis >= 0; axis--, rest /= (size_t)shape[axis + 1])
             index[axis] = rest % (size_t)shape[axis];

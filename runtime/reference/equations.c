@@ -51,13 +51,19 @@ static bool sees_place(const struct layer *layer, const struct inputs *in, size_
                                inputs_first(layer, in, b) + (int64_t)j);
 }
 
-bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
+bool reference_unmasked(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
 {
     bool sees = sees_place(layer, in, b, t, j) && j < inputs_rows(layer, in, b);
     for (enum score_name term = 0; sees && term < SCORE_TERMS; term++)
         sees = !score_has(layer, term) || !terms_hide(term, terms_operand(layer, in, term, b, i, t, j));
+    return sees;
+}
+
+bool reference_visible(const struct layer *layer, const struct inputs *in, size_t b, size_t i, size_t t, size_t j)
+{
     const struct expression_pair pair = reference_pair(layer, in, b, i, t, j);
-    return sees && expressions_visible(layer, in, pair, NULL) && !expressions_hide(layer, in, pair);
+    return reference_unmasked(layer, in, b, i, t, j) && expressions_visible(layer, in, pair, NULL) &&
+           !expressions_hide(layer, in, pair);
 }
 
 /* ---- which rows ------------------------------------------------------------------------------------------------ */

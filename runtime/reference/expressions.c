@@ -12,14 +12,12 @@
 #include <stdlib.h>
 
 #include "roundoff.h"
-#include "expression/expression.h"
 
 #define U BOUND_U
-#define MAX_NODES (8 * EXPRESSION_NODES)
 #define SMALLEST 0x1p-124 /* the largest error of underflow, or of flushing to zero, in one operation */
 #define LARGE_INTEGER 0x1p24 /* from here on f32 rounds integers */
 
-static struct expression_point point_of(const struct inputs *in, struct expression_pair pair, double s)
+struct expression_point expressions_point(const struct inputs *in, struct expression_pair pair, double s)
 {
     /* void * and float * have one representation wherever this runs */
     return (struct expression_point){s, (int64_t)pair.i, pair.p, pair.j,
@@ -29,8 +27,8 @@ static struct expression_point point_of(const struct inputs *in, struct expressi
 static union expression_value value_of(const struct expression *e, const struct inputs *in, struct expression_pair pair,
                                        double s)
 {
-    union expression_value values[MAX_NODES];
-    const struct expression_point at = point_of(in, pair, s);
+    union expression_value values[EXPRESSION_FORM];
+    const struct expression_point at = expressions_point(in, pair, s);
     expression_evaluate(e, &at, values);
     return values[e->root];
 }
@@ -184,15 +182,14 @@ static void exact(const struct expression_node *n, struct error *out, const stru
                       (a && values[n->b].integer != values[n->c].integer) || (a && (b || of[2]->unsure));
 }
 
-/* A constant as kernels have it */
-static double as_held(double number) { return (double)(float)fmax(-FLT_MAX, fmin(number, FLT_MAX)); }
+double expressions_held(double number) { return (double)(float)fmax(-FLT_MAX, fmin(number, FLT_MAX)); }
 
 static void of_float(const struct expression_node *n, struct error *out, const struct error *of[3],
                      const union expression_value *values, double score_error)
 {
     const double x = values[n->a].number, y = values[n->b].number;
     switch (n->op) {
-    case NODE_CONSTANT: out->worst = isinf(n->number) ? 0 : fabs(n->number - as_held(n->number)); break;
+    case NODE_CONSTANT: out->worst = isinf(n->number) ? 0 : fabs(n->number - expressions_held(n->number)); break;
     case NODE_S: out->worst = score_error; break;
     case NODE_TABLE: out->worst = of[0]->unsure ? INFINITY : 0; break;
     case NODE_FLOAT:
@@ -222,7 +219,7 @@ static void of_float(const struct expression_node *n, struct error *out, const s
 /* The root's error; `values` of all nodes. */
 static struct error error_of(const struct expression *e, const union expression_value *values, double score_error)
 {
-    struct error errors[MAX_NODES]; /* each is set before a later node reads it; clearing all took most of the time */
+    struct error errors[EXPRESSION_FORM]; /* each is set before a later node reads it; clearing all took long */
     for (int i = 0; i < e->count; i++) {
         const struct expression_node *n = &e->nodes[i];
         const struct error *of[3] = {&errors[n->a], &errors[n->b], &errors[n->c]};
@@ -246,12 +243,12 @@ static struct error error_of(const struct expression *e, const union expression_
 bool expressions_visible(const struct layer *layer, const struct inputs *in, struct expression_pair pair, bool *unsure)
 {
     const struct expression *e = layer->visible_kernel;
-    union expression_value values[MAX_NODES];
+    union expression_value values[EXPRESSION_FORM];
     if (unsure != NULL)
         *unsure = false;
     if (e == NULL)
         return true;
-    const struct expression_point at = point_of(in, pair, 0);
+    const struct expression_point at = expressions_point(in, pair, 0);
     expression_evaluate(e, &at, values);
     if (unsure != NULL)
         *unsure = error_of(e, values, 0).unsure;
@@ -262,10 +259,10 @@ void expressions_error(const struct layer *layer, const struct inputs *in, struc
                        struct term_error *score)
 {
     const struct expression *e = layer->score_kernel;
-    union expression_value values[MAX_NODES];
+    union expression_value values[EXPRESSION_FORM];
     if (e == NULL)
         return;
-    const struct expression_point at = point_of(in, pair, score->value);
+    const struct expression_point at = expressions_point(in, pair, score->value);
     expression_evaluate(e, &at, values);
     const struct error error = error_of(e, values, score->worst);
     score->value = values[e->root].number;

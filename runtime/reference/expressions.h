@@ -6,6 +6,7 @@
 #ifndef ATTNRUN_EXPRESSIONS_H
 #define ATTNRUN_EXPRESSIONS_H
 
+#include "expression/expression.h"
 #include "inputs/inputs.h"
 #include "terms.h"
 
@@ -14,6 +15,12 @@ struct expression_pair {
     size_t i;
     int64_t p, j;
 };
+
+#define EXPRESSION_FORM (8 * EXPRESSION_NODES) /* nodes of the form for kernels, at most */
+
+/* What its nodes read of a pair; and a constant as kernels have it */
+struct expression_point expressions_point(const struct inputs *inputs, struct expression_pair pair, double s);
+double expressions_held(double number);
 
 /* `visible`, true if the layer has none; and whether f32 may decide otherwise */
 bool expressions_visible(const struct layer *layer, const struct inputs *inputs, struct expression_pair pair,

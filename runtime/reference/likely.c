@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A sum of K products in f32 is the exact sum of numbers that are off by a few sqrt(K) u each. So copies of the
- * inputs, each number off by a normal deviation of sqrt(K) u of itself, K the layer's longest sum, go through the
- * reference: what y moves by is about what the roundings of a kernel move it by, and grows with the condition of
+ * inputs, each number off by a random share of itself, sqrt(K) u in root mean square, K the longest sum, go through
+ * the reference: what y moves by is about what the roundings of a kernel move it by, and grows with the condition of
  * scores, norms and states as they do. The gate is FACTOR times the root of the mean square of that over the copies
  * and over a row, or of an element alone, whichever is more; and no less than what the call's rows have of their bounds
  * on average, as all columns of a row may move as one, and few copies may happen to move it little. A row whose bound
@@ -34,13 +34,13 @@ static size_t longest_sum(const struct layer *layer, const struct inputs *in)
     return (size_t)most;
 }
 
-/* Moves each f32 of all tensors. */
+/* Multiplies each f32 of all tensors by 1 + a number that is uniform with this root mean square. */
 static void move(struct inputs *in, const struct layer *layer, struct random *random, double deviation)
 {
     for (int t = 0; t < TENSOR_COUNT; t++)
         if (in->tensor[t] != NULL && layer_tensor_element(layer, t) == TENSOR_F32)
-            for (size_t at = 0; at < inputs_count(layer, in, t); at++)
-                ((float *)in->tensor[t])[at] *= (float)(1 + deviation * random_normal(random));
+            for (size_t at = 0, count = inputs_count(layer, in, t); at < count; at++)
+                ((float *)in->tensor[t])[at] *= (float)(1 + deviation * sqrt(12) * (random_uniform(random) - 0.5));
 }
 
 /* Not where a curve may be flat, so that nothing moves where its polynomial is off: activations of y, caps. */

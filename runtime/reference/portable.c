@@ -11,6 +11,8 @@
 
 #include "base/arith.h"
 #include "block.h"
+#include "portable_layer.h"
+#include "portable_numbers.h"
 #include "reference.h"
 #include "spec/relative.h"
 #include "spec/rope.h"
@@ -22,103 +24,11 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-#define LOG2_E 1.4426950408889634
-#define PLACES 16        /* sums that numbers of a row go to in turn */
 #define BLOCK 128        /* positions of a cache that share an m */
 #define SEGMENT 524288   /* bytes of a head's keys and values after which sums begin anew */
 #define LOWEST (-FLT_MAX) /* with a cache: a score of -infinity that is seen */
 
-/* A call under way */
-struct run {
-    const struct layer *layer;
-    const struct inputs *in;
-    struct portable *of;
-    struct pool memory;
-    size_t rows, keys;   /* of the queries, of the call's own keys, of all sequences */
-    float *x, *source;   /* as attention reads them: [rows][d_model], [keys][d_source]; normed, or the caller's */
-    float *q, *k, *v;    /* [rows][h d_k], scaled; [keys][h_kv d_k], [keys][h_kv d_v] */
-    float *z;            /* [rows][h d_v] */
-};
-
-static float *floats(struct run *run, size_t count) { return pool_get(&run->memory, count, sizeof(float)); }
-
-static float larger(float a, float b) { return a > b ? a : b; } /* b where one is NaN, as of all sets */
-static float smaller(float a, float b) { return a < b ? a : b; }
-
-/* ---- functions of one number ------------------------------------------------------------------------------------ */
-
-/* 2^t, i the nearest whole number to t, of two the odd one */
-static float power_of_2(float t)
-{
-    static const float of[] = {1.3276471998e-03f, 9.6755413344e-03f, 5.5507132735e-02f, 2.4022119724e-01f,
-                               6.9314696706e-01f, 1.0000000717e+00f};
-    const float magic = 0x1.8p23f + 127, bounded = larger(-127, smaller(128, t)), i = bounded + magic - magic;
-    const float f = bounded - i;
-    float p = of[0];
-    for (int k = 1; k < 6; k++)
-        p = fmaf(p, f, of[k]);
-    return p * (i < -126 ? 0 : ldexpf(1, i > 127 ? 128 : (int)i));
-}
-
-/* x P(x^2) / Q(x^2) of coefficients from the highest on, P's times `factor`: their product is rounded once */
-static float quotient(const double *p, const double *q, int count, float x, double factor)
-{
-    const float y = x * x;
-    float of_p = (float)(p[0] * factor), of_q = (float)q[0];
-    for (int k = 1; k < count; k++) {
-        of_p = fmaf(of_p, y, (float)(p[k] * factor));
-        of_q = fmaf(of_q, y, (float)q[k]);
-    }
-    return x * of_p / of_q;
-}
-
-/* factor tanh(x) */
-static float hyperbolic(float x, double factor)
-{
-    static const double p[] = {1.3354605833e-08, 2.0609050803e-05, 3.4955865873e-03, 1.3381024470e-01,
-                               9.9999997949e-01};
-    static const double q[] = {7.7765380790e-07, 3.2856320359e-04, 2.5876976729e-02, 4.6714340070e-01, 1};
-    return quotient(p, q, 5, larger(-9, smaller(9, x)), factor);
-}
-
-static float gelu(float a)
-{
-    static const double p[] = {2.2749323924e-08, 6.3521247363e-06, 1.6882672881e-04, 4.6772670509e-03,
-                               3.3852750865e-02, 3.9894223462e-01};
-    static const double q[] = {1.1975032186e-06, 7.3647838096e-05, 1.8844508072e-03, 2.8645931344e-02,
-                               2.5152218082e-01, 1};
-    const float share = 0.5f + quotient(p, q, 6, larger(-5.5f, smaller(5.5f, a)), 1);
-    return a <= -5.5f ? 0 : a * share;
-}
-
-static float sigmoid(float a) { return 1 / (1 + power_of_2(a * (float)-LOG2_E)); }
-
-static float activate(const struct layer *layer, float a)
-{
-    const double alpha = layer_alpha(layer), twice = 1.5957691216057308; /* sqrt(2 / pi) */
-    const float least = alpha == 1 ? -200 : (float)fmax(-200 / alpha, (double)-FLT_MAX);
-    if (layer->ffn_limit > 0)
-        a = smaller((float)layer->ffn_limit, a);
-    switch (layer_activation(layer)) {
-    case ACTIVATION_RELU:
-        return larger(0, a);
-    case ACTIVATION_RELU2:
-        return larger(0, a) * larger(0, a);
-    case ACTIVATION_SIGMOID:
-        return sigmoid(a);
-    case ACTIVATION_TANH:
-        return hyperbolic(a, 1);
-    case ACTIVATION_GELU:
-        return gelu(a);
-    case ACTIVATION_GELU_TANH:
-        return larger(least, a) / (1 + power_of_2(a * fmaf(a * a, (float)(-LOG2_E * twice * 0.044715),
-                                                           (float)(-LOG2_E * twice))));
-    case ACTIVATION_SILU: case ACTIVATION_QUICK_GELU:
-        return larger(least, a) / (1 + power_of_2(a * (float)(-LOG2_E * alpha)));
-    default:
-        return a;
-    }
-}
+float *portable_floats(struct run *run, size_t count) { return pool_get(&run->memory, count, sizeof(float)); }
 
 /* ln(2^m sum), in double; where mask_add may be large, with its slope there */
 static float log_of_sum(const struct layer *layer, float m, float sum)
@@ -143,35 +53,20 @@ static float log_of_sum(const struct layer *layer, float m, float sum)
 
 /* ---- products with weights -------------------------------------------------------------------------------------- */
 
-/* c[r][j] = fma(a[r][k], w[k][j], c[r][j]), k ascending */
-#define TOGETHER 4
-WIDE_FMA static void multiply(float *restrict c, size_t c_row, const float *restrict a, size_t a_row,
-                              const float *restrict w, size_t rows, size_t depth, size_t columns)
-{
-    for (size_t first = 0; first < rows; first += TOGETHER) {
-        const size_t end = first + TOGETHER < rows ? first + TOGETHER : rows;
-        for (size_t k = 0; k < depth; k++)
-            for (size_t r = first; r < end; r++) {
-                const float by = a[r * a_row + k];
-                float *restrict to = c + r * c_row;
-                for (size_t j = 0; j < columns; j++)
-                    to[j] = fmaf(by, w[k * columns + j], to[j]);
-            }
-    }
-}
-
 /* A weight's matrix, [depth][columns], all taps of a convolution one after the other. Packed in fewer bytes: multiples
- * of unit [depth][columns], one for `group` rows of a tap, in the first of them; else unit is NULL */
+ * of unit [depth][columns], one for `group` rows of a tap, in the first of them; else unit is NULL. whole: the layer
+ * whose precision makes each tap's rows whole numbers, too */
 struct matrix {
     float *w, *unit;
     size_t depth, columns, tap, group;
+    const struct layer *whole;
 };
 
 /* Matrix number `number` of a tensor, times `scale`: its units, or without these its numbers */
 static struct matrix matrix_of(const struct run *run, enum layer_tensor tensor, size_t number, float scale)
 {
     const enum tensor_element type = run->layer->weight_type;
-    const bool out_in = run->layer->out_in, stored = type != TENSOR_F32;
+    const bool out_in = run->layer->out_in, whole = layer_rounds(run->layer), stored = type != TENSOR_F32 || whole;
     int64_t shape[4];
     const int axes = layer_weight_shape(run->layer, tensor, shape);
     const size_t last = (size_t)shape[axes - 1], before = (size_t)shape[axes - 2], size = last * before;
@@ -179,16 +74,18 @@ static struct matrix matrix_of(const struct run *run, enum layer_tensor tensor, 
     struct matrix m = {.depth = taps * tap, .columns = size / tap, .tap = tap};
     const float *from = inputs_floats(run->in, tensor) + number * taps * size;
     m.group = type == TENSOR_I4 ? WEIGHT_GROUP : m.depth;
-    m.tap = type == TENSOR_I4 ? tap : m.depth;
+    m.tap = type == TENSOR_I4 || whole ? tap : m.depth;
+    m.whole = whole ? run->layer : NULL;
     m.w = memory_get(m.depth * m.columns, sizeof *m.w);
     m.unit = stored ? memory_get(m.depth * m.columns, sizeof *m.unit) : NULL;
     float *column = memory_get(m.depth, sizeof *column);
     for (size_t c = 0; c < m.columns; c++) {
         for (size_t k = 0; k < m.depth; k++)
             column[k] = from[k / tap * size + (out_in ? c * tap + k % tap : k % tap * m.columns + c)];
+        const double all = whole ? stored_whole_column(run->layer, true, column, column, m.depth, tap) : 0;
         for (size_t k = 0, rows; k < m.depth; k += rows) {
             rows = min_size(m.group, m.tap - k % m.tap);
-            const double unit = stored ? stored_column(type, column + k, column + k, rows, rows) : 0;
+            const double unit = whole ? all : stored ? stored_column(type, column + k, column + k, rows, rows) : 0;
             const float by = unit > 0 ? (float)unit : 1;
             if (stored)
                 m.unit[k * m.columns + c] = by * scale;
@@ -200,18 +97,40 @@ static struct matrix matrix_of(const struct run *run, enum layer_tensor tensor, 
     return m;
 }
 
+/* A row of a as whole numbers, times m's from row k on; c = fma(sum, the row's scale times unit, c) */
+static void multiply_whole(float *c, const float *a, const struct matrix *m, size_t k)
+{
+    double *row = memory_get(m->tap, sizeof *row), *sum = memory_get(m->columns, sizeof *sum);
+    for (size_t i = 0; i < m->tap; i++)
+        row[i] = (double)a[i];
+    const double scale = stored_whole_row(m->whole, row, row, m->tap);
+    for (size_t i = 0; i < m->tap; i++)
+        for (size_t j = 0; j < m->columns; j++)
+            sum[j] += row[i] / scale * (double)m->w[(k + i) * m->columns + j];
+    for (size_t j = 0; j < m->columns; j++)
+        c[j] = fmaf((float)sum[j], (float)scale * m->unit[k * m->columns + j], c[j]);
+    free(row);
+    free(sum);
+}
+
 /* c += a m; of a stored matrix c = fma(sum, unit, c) for the sum of each group */
 static void multiply_by(float *c, size_t c_row, const float *a, size_t a_row, const struct matrix *m, size_t rows)
 {
     if (m->unit == NULL) {
-        multiply(c, c_row, a, a_row, m->w, rows, m->depth, m->columns);
+        portable_multiply(c, c_row, a, a_row, m->w, rows, m->depth, m->columns);
         return;
     }
+    for (size_t at = 0; m->whole != NULL && at < rows * m->depth / m->tap; at++) {
+        const size_t r = at / (m->depth / m->tap), k = at % (m->depth / m->tap) * m->tap;
+        multiply_whole(c + r * c_row, a + r * a_row + k, m, k);
+    }
+    if (m->whole != NULL)
+        return;
     float *sum = memory_get(rows * m->columns, sizeof *sum);
     for (size_t k = 0, depth; k < m->depth; k += depth) {
         depth = min_size(m->group, m->tap - k % m->tap);
         memset(sum, 0, rows * m->columns * sizeof *sum);
-        multiply(sum, m->columns, a + k, a_row, m->w + k * m->columns, rows, depth, m->columns);
+        portable_multiply(sum, m->columns, a + k, a_row, m->w + k * m->columns, rows, depth, m->columns);
         for (size_t at = 0; at < rows * m->columns; at++) {
             float *to = c + at / m->columns * c_row + at % m->columns;
             *to = fmaf(sum[at], m->unit[k * m->columns + at % m->columns], *to);
@@ -239,14 +158,6 @@ static void affine(struct run *run, float *to, const float *a, size_t a_row, siz
 
 /* ---- norms ------------------------------------------------------------------------------------------------------ */
 
-static float sum_of_places(const float *sum)
-{
-    float all = sum[0];
-    for (int i = 1; i < PLACES; i++)
-        all = all + sum[i];
-    return all;
-}
-
 /* Factor and mean of a block's row, its numbers times `by` and less the first one, unless it is an rms norm */
 static float statistics(const struct layer *layer, const float *x, float by, float eps, float *mean)
 {
@@ -255,12 +166,12 @@ static float statistics(const struct layer *layer, const float *x, float by, flo
     float sum[PLACES] = {0}, squares[PLACES] = {0};
     for (size_t c = 0; c < d && !layer->block_rms; c++)
         sum[c % PLACES] = sum[c % PLACES] + fmaf(x[c], by, first);
-    *mean = sum_of_places(sum) * share;
+    *mean = portable_sum(sum) * share;
     for (size_t c = 0; c < d; c++) {
         const float here = layer->block_rms ? x[c] * by : fmaf(x[c], by, first) - *mean;
         squares[c % PLACES] = fmaf(here, here, squares[c % PLACES]);
     }
-    const float all = sum_of_places(squares);
+    const float all = portable_sum(squares);
     return fmaf(all, 0, 1 / sqrtf(fmaf(all, share, eps)));
 }
 
@@ -303,12 +214,12 @@ static void norm_heads(struct run *run, float *row, size_t heads, enum layer_ten
         for (size_t c = 0; c < d && layer->qk_norm == NORM_LAYER; c++)
             sum[c % PLACES] = sum[c % PLACES] + row[c];
         if (layer->qk_norm == NORM_LAYER)
-            mean = sum_of_places(sum) * share;
+            mean = portable_sum(sum) * share;
         for (size_t c = 0; c < together * d; c++) {
             const float x = layer->qk_norm == NORM_LAYER ? row[c] - mean : row[c];
             squares[c % d % PLACES] = fmaf(x, x, squares[c % d % PLACES]);
         }
-        const float all = sum_of_places(squares);
+        const float all = portable_sum(squares);
         const float by = fmaf(all, 0, layer->qk_norm == NORM_L2 ? scale / larger(eps, sqrtf(all))
                                                                 : 1 / sqrtf(fmaf(all, share, eps)));
         for (size_t c = 0; c < together * d; c++) {
@@ -372,11 +283,10 @@ static void turn_heads(struct run *run, float *row, size_t heads, size_t step, s
 
 /* ---- queries, keys and values ------------------------------------------------------------------------------------ */
 
-/* What a call brings, as floats */
-static float *given(struct run *run, enum layer_tensor tensor)
+float *portable_given(struct run *run, enum layer_tensor tensor)
 {
     const size_t count = inputs_count(run->layer, run->in, tensor);
-    float *to = floats(run, count);
+    float *to = portable_floats(run, count);
     for (size_t at = 0; at < count; at++)
         to[at] = (float)inputs_number(run->layer, run->in, tensor, at);
     return to;
@@ -386,7 +296,7 @@ static float *given(struct run *run, enum layer_tensor tensor)
 static float *given_heads(struct run *run, enum layer_tensor tensor, size_t tokens, size_t d)
 {
     const size_t heads = inputs_heads(run->layer, tensor), batch = run->in->batch;
-    float *to = floats(run, batch * tokens * heads * d);
+    float *to = portable_floats(run, batch * tokens * heads * d);
     for (size_t at = 0; at < batch * tokens * heads; at++) {
         const size_t b = at / (tokens * heads), t = at / heads % tokens;
         const size_t from = inputs_head_row(run->layer, run->in, tensor, b, t, at % heads);
@@ -396,11 +306,11 @@ static float *given_heads(struct run *run, enum layer_tensor tensor, size_t toke
     return to;
 }
 
-static float *project(struct run *run, const float *from, size_t rows, int64_t d_in, enum layer_tensor w,
-                      enum layer_tensor b, size_t columns, float scale, size_t heads)
+float *portable_project(struct run *run, const float *from, size_t rows, int64_t d_in, enum layer_tensor w,
+                        enum layer_tensor b, size_t columns, float scale, size_t heads)
 {
     const bool split = run->layer->split;
-    float *to = floats(run, rows * columns);
+    float *to = portable_floats(run, rows * columns);
     affine(run, to, from, (size_t)(split ? d_in * (int64_t)heads : d_in), rows, w, b, scale, split ? heads : 1,
            (size_t)d_in);
     return to;
@@ -421,7 +331,7 @@ static void norm_latent(const struct layer *layer, float *row, const float *gain
     float squares[PLACES] = {0};
     for (size_t c = 0; c < d; c++)
         squares[c % PLACES] = fmaf(row[c], row[c], squares[c % PLACES]);
-    const float all = sum_of_places(squares), mean = fmaf(all, (float)(1 / (double)d), (float)layer->qk_norm_eps);
+    const float all = portable_sum(squares), mean = fmaf(all, (float)(1 / (double)d), (float)layer->qk_norm_eps);
     const float by = fmaf(all, 0, 1 / sqrtf(mean));
     for (size_t c = 0; c < d; c++)
         row[c] = row[c] * by * gains[c];
@@ -440,7 +350,8 @@ static void multiply_heads(struct run *run, float *to, size_t to_step, const flo
             const size_t k = at / columns, c = at % columns, r = turned ? c : k, column = i * d + (turned ? k : c);
             w[at] = all[run->layer->out_in ? column * rank + r : r * h * d + column];
         }
-        multiply(to + i * to_step, h * to_step, from + i * from_step, h * from_step, w, run->rows, depth, columns);
+        portable_multiply(to + i * to_step, h * to_step, from + i * from_step, h * from_step, w, run->rows, depth,
+                          columns);
     }
     free(w);
 }
@@ -454,16 +365,16 @@ static void make_latents(struct run *run)
     const size_t d_nope = (size_t)layer->latent.d_nope;
     float *from = run->x;
     if (q_rank > 0)
-        from = project(run, from, run->rows, layer->d_model, TENSOR_W_DQ, TENSOR_COUNT, q_rank, 1, 1);
+        from = portable_project(run, from, run->rows, layer->d_model, TENSOR_W_DQ, TENSOR_COUNT, q_rank, 1, 1);
     for (size_t at = 0; q_rank > 0 && at < run->rows; at++)
         norm_latent(layer, from + at * q_rank, inputs_floats(run->in, TENSOR_G_DQ), q_rank);
-    const float *heads = project(run, from, run->rows, layer->latent.d_latent, TENSOR_W_Q, TENSOR_COUNT, h * d,
+    const float *heads = portable_project(run, from, run->rows, layer->latent.d_latent, TENSOR_W_Q, TENSOR_COUNT, h * d,
                                  (float)(layer->scale * LOG2_E), 1);
-    run->q = floats(run, run->rows * h * d_k);
+    run->q = portable_floats(run, run->rows * h * d_k);
     multiply_heads(run, run->q, d_k, heads, d, TENSOR_W_UK, d_nope, true);
     for (size_t at = 0; at < run->rows * h; at++)
         memcpy(run->q + at * d_k + rank, heads + at * d + d_nope, (d - d_nope) * sizeof *heads);
-    run->k = project(run, run->x, run->keys, layer->d_model, TENSOR_W_DKV, TENSOR_COUNT, d_k, 1, 1);
+    run->k = portable_project(run, run->x, run->keys, layer->d_model, TENSOR_W_DKV, TENSOR_COUNT, d_k, 1, 1);
     for (size_t at = 0; at < run->rows; at++) {
         norm_latent(layer, run->k + at * d_k, inputs_floats(run->in, TENSOR_G_DKV), rank);
         turn_heads(run, run->q + at * h * d_k + rank, h, d_k, at / run->in->n, at % run->in->n, true);
@@ -487,11 +398,12 @@ static void make_queries_keys_values(struct run *run)
     } else {
         const enum layer_tensor w_k = layer->tied ? TENSOR_W_Q : TENSOR_W_K;
         const enum layer_tensor b_k = layer->tied ? TENSOR_B_Q : TENSOR_B_K;
-        run->q = project(run, run->x, run->rows, layer->d_in_q, TENSOR_W_Q, TENSOR_B_Q, h * d_k,
+        run->q = portable_project(run, run->x, run->rows, layer->d_in_q, TENSOR_W_Q, TENSOR_B_Q, h * d_k,
                          normed || last ? 1 : scale, h);
-        run->k = project(run, run->source, run->keys, layer->d_in_kv, w_k, b_k, h_kv * d_k, 1, h_kv);
+        run->k = portable_project(run, run->source, run->keys, layer->d_in_kv, w_k, b_k, h_kv * d_k, 1, h_kv);
         run->v = layer->identity ? run->source : layer->shares ? NULL :
-                 project(run, run->source, run->keys, layer->d_in_kv, TENSOR_W_V, TENSOR_B_V, h_kv * d_v, 1, h_kv);
+                 portable_project(run, run->source, run->keys, layer->d_in_kv, TENSOR_W_V, TENSOR_B_V, h_kv * d_v, 1,
+                                  h_kv);
     }
     for (size_t at = 0; at < run->rows && layer_finishes(layer); at++) {
         float *row = run->q + at * h * d_k;
@@ -511,16 +423,11 @@ static void make_queries_keys_values(struct run *run)
 
 /* ---- a cache ----------------------------------------------------------------------------------------------------- */
 
-/* New keys and values go to the cache, which begins as the call finds it. */
+/* New keys and values go to the cache. */
 static void append(struct run *run)
 {
     const struct layer *layer = run->layer;
     const size_t h_kv = (size_t)layer->h_kv;
-    for (int part = 0; part < inputs_cache_parts(layer); part++) {
-        const size_t bytes = inputs_cache_bytes(layer, run->in, part);
-        run->of->cache[part] = pool_get(&run->of->memory, bytes, 1);
-        memcpy(run->of->cache[part], run->in->tensor[inputs_cache_of(layer, part)], bytes);
-    }
     for (size_t at = 0; layer_has_cache(layer) && at < run->keys * h_kv * (size_t)layer_cached_rows(layer); at++) {
         const int values = (int)(at / (run->keys * h_kv));
         const size_t row = at % (run->keys * h_kv), token = row / h_kv, b = token / run->in->n, t = token % run->in->n;
@@ -549,11 +456,11 @@ static void append(struct run *run)
 struct head {
     size_t b, i, t, keys;
     int64_t first;               /* position of key 0 */
-    const unsigned char *sees;   /* [keys] */
+    unsigned char *sees;         /* [keys] */
     float *k_t, *v;              /* [d_k][keys], [keys][d_v] */
     float *v_scale;              /* [keys]; NULL: 1 */
     float *s;                    /* [keys] */
-    float sink, m, l;
+    float sink, m, base, l;      /* base: what weights are relative to */
     float *o, *more;             /* [d_v] */
 };
 
@@ -571,7 +478,7 @@ static float score_of(const struct run *run, const struct head *of, size_t j, fl
     const int64_t ahead = of->first + (int64_t)j - inputs_position(layer, run->in, of->b, of->t);
     if (score_has(layer, SCORE_SOFTCAP)) {
         const double cap = layer->number[SCORE_SOFTCAP] * LOG2_E;
-        s = hyperbolic(s * (float)(1 / cap), cap);
+        s = portable_tanh(s * (float)(1 / cap), cap);
     }
     if (score_has(layer, SCORE_ALIBI))
         s = fmaf((float)(-score_slope(layer, (int64_t)of->i) * LOG2_E), (float)llabs((long long)ahead), s);
@@ -579,11 +486,14 @@ static float score_of(const struct run *run, const struct head *of, size_t j, fl
         const float *table = inputs_floats(run->in, TENSOR_REL_BIAS);
         s = s + (float)(LOG2_E * (double)table[relative_index(layer, (int64_t)of->i, ahead)]);
     }
-    if (score_has(layer, SCORE_MASK_ADD)) {
+    if (layer->score != NULL)
+        s = portable_score(layer, run->in, reference_pair(layer, run->in, of->b, of->i, of->t, j), s);
+    if (score_has(layer, SCORE_HIDING) && s == -INFINITY)
+        return s;
+    if (score_has(layer, SCORE_MASK_ADD))
         s = s + of_mask((float)inputs_pair(layer, run->in, TENSOR_MASK_ADD, of->b, of->i, of->t, j));
-        if (layer_has_cache(layer) && s != -INFINITY)
-            s = larger(-0x1.fffffcp127f, s);
-    }
+    if (layer_has_cache(layer) && s != -INFINITY && (layer->score != NULL || score_has(layer, SCORE_MASK_ADD)))
+        s = larger(-0x1.fffffcp127f, s);
     return layer_has_cache(layer) ? larger(LOWEST, s) : s;
 }
 
@@ -613,12 +523,13 @@ static void weigh(struct head *of, float m, size_t d_v)
         if (!of->sees[j])
             continue;
         m = m == -INFINITY && start == -INFINITY ? of->s[j] : m;
-        const float p = power_of_2(of->s[j] - m);
+        const float p = portable_power(of->s[j] - m);
         l = l + p;
         add_value(of->o, of->v + j * d_v, p, d_v);
     }
+    of->base = m;
     of->m = m == -INFINITY ? of->sink : m;
-    of->l = of->sink == -INFINITY ? l : l + (m == -INFINITY ? 1 : power_of_2(of->sink - m));
+    of->l = of->sink == -INFINITY ? l : l + (m == -INFINITY ? 1 : portable_power(of->sink - m));
     const float inverse = of->l == 0 ? 0 : 1 / of->l;
     for (size_t c = 0; c < d_v; c++)
         of->o[c] = fmaf(of->o[c], inverse, 0);
@@ -645,7 +556,7 @@ static void attend(struct run *run, struct head *of)
 /* 2^(score - m), exactly 1 where both are equal */
 static float power(float score, float m)
 {
-    return score == -INFINITY ? 0 : score == m ? 1 : power_of_2(score - m);
+    return score == -INFINITY ? 0 : score == m ? 1 : portable_power(score - m);
 }
 
 /* m, l and o of keys from ... end-1, which are of one segment */
@@ -659,20 +570,20 @@ static void sum_segment(struct head *of, size_t from, size_t end, size_t d_v)
         stop = key;
         while (stop < end && (of->first + (int64_t)stop) / BLOCK == (of->first + (int64_t)key) / BLOCK)
             of->m = larger(of->m, of->s[stop++]);
-        const float base = of->m == -INFINITY ? 0 : of->m, alpha = old == of->m ? 1 : power_of_2(old - base);
+        const float base = of->m == -INFINITY ? 0 : of->m, alpha = old == of->m ? 1 : portable_power(old - base);
         for (int i = 0; i < PLACES; i++)
             sum[i] = sum[i] * alpha;
         for (size_t c = 0; c < d_v && alpha != 1; c++)
             of->more[c] = of->more[c] * alpha;
         for (size_t j = key; j < stop; j++) {
-            float *place = &sum[(of->first + (int64_t)j) % PLACES], p = power_of_2(of->s[j] - base);
+            float *place = &sum[(of->first + (int64_t)j) % PLACES], p = portable_power(of->s[j] - base);
             if (!of->sees[j])
                 continue;
             *place = *place + p;
             add_value(of->more, of->v + j * d_v, of->v_scale != NULL ? p * of->v_scale[j] : p, d_v);
         }
     }
-    of->l = sum_of_places(sum);
+    of->l = portable_sum(sum);
 }
 
 static void attend_cached(struct run *run, struct head *of)
@@ -704,6 +615,7 @@ static void attend_cached(struct run *run, struct head *of)
         m = joint;
     }
     of->m = m;
+    of->base = m == -INFINITY ? 0 : m;
     of->l = l;
     const float inverse = l == 0 ? 0 : 1 / l;
     for (size_t c = 0; c < d_v; c++)
@@ -719,7 +631,7 @@ static float shown(const struct layer *layer, const struct head *of, size_t j)
     if (layer->scores == SCORES_BIASED) /* a score of 0 is +0 without a cache */
         return layer_has_cache(layer) && of->s[j] == LOWEST ? -INFINITY : of->s[j] == 0 && !layer_has_cache(layer) ? 0
                : 0.693147182f * of->s[j];
-    const float p = power_of_2(of->s[j] - (of->m == -INFINITY ? 0 : of->m));
+    const float p = portable_power(of->s[j] - of->base);
     return layer_has_cache(layer) ? inverse * p : p == 0 ? 0 : p * inverse;
 }
 
@@ -759,8 +671,10 @@ static void attend_query(struct run *run, struct head *of)
     const size_t of_call = (of->b * h + of->i) * run->in->n + of->t;
     memset(of->s, 0, of->keys * sizeof *of->s);
     products(of->s, of->k_t, run->q + (row * h + of->i) * d_k, of->keys, d_k);
-    for (size_t j = 0; j < of->keys; j++)
+    for (size_t j = 0; j < of->keys; j++) {
         of->s[j] = of->sees[j] ? score_of(run, of, j, of->s[j]) : -INFINITY;
+        of->sees[j] = of->sees[j] && !(score_has(layer, SCORE_HIDING) && of->s[j] == -INFINITY);
+    }
     if (layer_has_cache(layer))
         attend_cached(run, of);
     else
@@ -778,7 +692,8 @@ static void attend_sequence(struct run *run, size_t b)
     const struct layer *layer = run->layer;
     const size_t n = run->in->n, keys = inputs_rows(layer, run->in, b), h = (size_t)layer->h;
     const size_t d_k = (size_t)layer->d_k, d_v = (size_t)layer->d_v, group = h / (size_t)layer->h_kv;
-    const bool by_head = (layer->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
+    const bool by_head = layer->score != NULL || layer->visible != NULL ||
+                         (layer->mask & (MASK_BOOL | MASK_ADDITIVE)) != 0;
     unsigned char *sees = memory_get(n * keys, 1);
     float *work = memory_get(keys * (d_k + d_v + 2) + 2 * d_v, sizeof *work);
     struct head of = {.b = b, .keys = keys, .first = inputs_first(layer, run->in, b), .k_t = work,
@@ -793,7 +708,8 @@ static void attend_sequence(struct run *run, size_t b)
         for (of.t = 0; of.t < n; of.t++) {
             of.sees = sees + of.t * keys;
             for (size_t j = 0; (of.i == 0 || by_head) && j < keys; j++)
-                sees[of.t * keys + j] = reference_visible(layer, run->in, b, of.i, of.t, j);
+                of.sees[j] = reference_unmasked(layer, run->in, b, of.i, of.t, j) &&
+                             portable_sees(layer, run->in, reference_pair(layer, run->in, b, of.i, of.t, j));
             if (!layer->pad_skipped || of.t < inputs_keys(run->in, b))
                 attend_query(run, &of);
         }
@@ -808,10 +724,10 @@ static void gate_heads(struct run *run)
     const size_t width = (size_t)layer_gate_width(layer), d_v = (size_t)layer->d_v, count = (size_t)layer->h * d_v;
     if (width == 0)
         return;
-    float *gates = project(run, run->x, run->rows, layer->d_in_q, TENSOR_W_GATE, TENSOR_B_GATE,
+    float *gates = portable_project(run, run->x, run->rows, layer->d_in_q, TENSOR_W_GATE, TENSOR_B_GATE,
                            (size_t)layer->h * width, 1, (size_t)layer->h);
     for (size_t at = 0; at < run->rows * count; at++) {
-        const float share = sigmoid(gates[width == d_v ? at : at / d_v]);
+        const float share = portable_sigmoid(gates[width == d_v ? at : at / d_v]);
         run->z[at] = run->z[at] * (isnan(share) ? 0 : share);
     }
 }
@@ -823,7 +739,7 @@ static float *taps_of(struct run *run)
 {
     const struct layer *layer = run->layer;
     const size_t n = run->in->n, h = (size_t)layer->h, d_v = (size_t)layer->d_v, width = (size_t)layer->conv_width;
-    float *to = floats(run, run->rows * h * width * d_v);
+    float *to = portable_floats(run, run->rows * h * width * d_v);
     for (size_t at = 0; at < run->rows * h * width; at++) {
         const size_t row = at / (h * width), b = row / n, i = at / width % h;
         const int64_t from = (int64_t)(row % n + at % width) - layer_conv_pad(layer);
@@ -839,7 +755,7 @@ static float *attention(struct run *run)
 {
     const struct layer *layer = run->layer;
     size_t z_row = (size_t)(layer->h * layer->d_v);
-    run->z = floats(run, run->rows * z_row);
+    run->z = portable_floats(run, run->rows * z_row);
     layer_is_latent(layer) ? make_latents(run) : make_queries_keys_values(run);
     append(run);
     for (size_t b = 0; run->in->n > 0 && b < run->in->batch; b++)
@@ -848,7 +764,7 @@ static float *attention(struct run *run)
     if (layer_is_latent(layer)) {
         const float *sums = run->z;
         z_row = (size_t)(layer->h * layer->latent.d_value);
-        run->z = floats(run, run->rows * z_row);
+        run->z = portable_floats(run, run->rows * z_row);
         multiply_heads(run, run->z, z_row / (size_t)layer->h, sums, (size_t)layer->d_v, TENSOR_W_UV,
                        (size_t)layer->latent.d_value, false);
     }
@@ -856,7 +772,7 @@ static float *attention(struct run *run)
         return run->z;
     const bool conv = layer->w_o == W_O_CONV;
     const size_t h = conv ? (size_t)layer->h : 1, step = conv ? (size_t)(layer->conv_width * layer->d_v) : z_row;
-    float *to = floats(run, run->rows * (size_t)layer->d_out);
+    float *to = portable_floats(run, run->rows * (size_t)layer->d_out);
     affine(run, to, conv ? taps_of(run) : run->z, h * step, run->rows, TENSOR_W_O, TENSOR_B_O, 1, h, step);
     return to;
 }
@@ -868,23 +784,25 @@ static float *feed_forward(struct run *run, const float *from)
     const size_t d = (size_t)layer->d_model, d_ff = (size_t)layer->d_ff, count = run->rows * d_ff;
     const bool gated = layer_ffn_gated(layer);
     const float limit = (float)layer->ffn_limit;
-    float *up = project(run, from, run->rows, layer->d_model, TENSOR_W_1, TENSOR_B_1, d_ff, 1, 1);
-    float *gate = gated ? project(run, from, run->rows, layer->d_model, TENSOR_W_G, TENSOR_B_G, d_ff, 1, 1) : up;
+    float *up = portable_project(run, from, run->rows, layer->d_model, TENSOR_W_1, TENSOR_B_1, d_ff, 1, 1);
+    float *gate = up;
+    if (gated)
+        gate = portable_project(run, from, run->rows, layer->d_model, TENSOR_W_G, TENSOR_B_G, d_ff, 1, 1);
     for (size_t at = 0; at < count; at++) {
         const float by = limit > 0 ? 1 + larger(-limit, smaller(limit, up[at])) : up[at];
-        up[at] = gated ? activate(layer, gate[at]) * by : activate(layer, up[at]);
+        up[at] = gated ? portable_activate(layer, gate[at]) * by : portable_activate(layer, up[at]);
     }
-    return project(run, up, run->rows, layer->d_ff, TENSOR_W_2, TENSOR_B_2, d, 1, 1);
+    return portable_project(run, up, run->rows, layer->d_ff, TENSOR_W_2, TENSOR_B_2, d, 1, 1);
 }
 
 static float *linear(struct run *run, const float *from)
 {
     const double cap = run->layer->cap;
     const size_t d_out = (size_t)run->layer->d_out;
-    float *to = project(run, from, run->rows, run->layer->d_model, TENSOR_W, TENSOR_B, d_out, 1, 1);
+    float *to = portable_project(run, from, run->rows, run->layer->d_model, TENSOR_W, TENSOR_B, d_out, 1, 1);
     for (size_t at = 0; at < run->rows * d_out; at++) {
-        to[at] = activate(run->layer, to[at]);
-        to[at] = cap != 0 ? (float)cap * hyperbolic((float)(1 / cap) * to[at], 1) : to[at];
+        to[at] = portable_activate(run->layer, to[at]);
+        to[at] = cap != 0 ? (float)cap * portable_tanh((float)(1 / cap) * to[at], 1) : to[at];
     }
     return to;
 }
@@ -895,7 +813,7 @@ static float *block(struct run *run, const float *x, float *mixed)
     const struct layer *layer = run->layer;
     const struct block_norms norms = block_norms(layer);
     const size_t count = run->rows * (size_t)layer->d_model;
-    float *u = floats(run, count), *in = floats(run, count);
+    float *u = portable_floats(run, count), *in = portable_floats(run, count);
     if (mixed != NULL) {
         norm_rows(run, norms.behind_attention, mixed, x, u, run->rows);
         norm_rows(run, norms.behind_sum, u, NULL, u, run->rows);
@@ -924,17 +842,24 @@ void portable_compute(struct portable *of, const struct layer *layer, const stru
     of->y = pool_get(&of->memory, inputs_bytes(layer, in, TENSOR_Y), 1);
     of->attn = layer->scores ? pool_get(&of->memory, inputs_bytes(layer, in, TENSOR_ATTN), 1) : NULL;
     of->lse = layer->lse ? pool_get(&of->memory, inputs_bytes(layer, in, TENSOR_LSE), 1) : NULL;
-    const float *x = layer->projected ? NULL : given(&run, TENSOR_X);
+    const float *x = layer->projected ? NULL : portable_given(&run, TENSOR_X);
     float *y = NULL;
-    if (layer_attends(layer)) {
-        if (x != NULL) {
-            run.x = floats(&run, run.rows * (size_t)layer->d_model);
-            norm_rows(&run, block_norms(layer).before_attention, x, NULL, run.x, run.rows);
-            run.source = layer->cross ? given(&run, TENSOR_SOURCE) : run.x;
-        }
-        y = attention(&run);
+    for (int part = 0; part < inputs_cache_parts(layer); part++) { /* which begin as the call finds them */
+        const size_t bytes = inputs_cache_bytes(layer, in, part);
+        of->cache[part] = pool_get(&of->memory, bytes, 1);
+        memcpy(of->cache[part], in->tensor[inputs_cache_of(layer, part)], bytes);
     }
-    if (layer_has_block(layer) || !layer_attends(layer))
+    if (layer_attends(layer) || layer_is_recurrent(layer)) {
+        if (x != NULL) {
+            run.x = portable_floats(&run, run.rows * (size_t)layer->d_model);
+            norm_rows(&run, block_norms(layer).before_attention, x, NULL, run.x, run.rows);
+            run.source = layer->cross ? portable_given(&run, TENSOR_SOURCE) : run.x;
+        }
+        y = layer_attends(layer) ? attention(&run) : portable_recurrence(&run);
+    }
+    if (layer_is_convolution(layer))
+        y = portable_convolution(&run);
+    else if (layer_has_block(layer) || y == NULL)
         y = block(&run, x, y);
     for (size_t at = 0; at < run.rows * d_out; at++) {
         const size_t b = at / d_out / in->n, t = at / d_out % in->n;

@@ -371,6 +371,6 @@ void recurrent_compute(struct reference *reference, struct bounds *bounds, const
     }
     const int parts = bounds != NULL ? inputs_compared(layer) : 0;
     for (int part = 0; part < parts; part++)
-        for (size_t at = 0; at < inputs_count(layer, in, inputs_cache_of(layer, part)); at++)
+        for (size_t at = 0, count = inputs_count(layer, in, inputs_cache_of(layer, part)); at < count; at++)
             bounds->cache[part].open[at] = !(bounds->cache[part].worst[at] <= FLT_MAX);
 }

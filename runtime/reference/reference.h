@@ -90,6 +90,8 @@ struct expression_pair reference_pair(const struct layer *layer, const struct in
                                       size_t t, size_t j);
 /* Whether query t of sequence b and head i sees key j, apart from keys hidden by their score */
 bool reference_visible(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
+/* Whether no mask hides it, whatever the spec's expressions say */
+bool reference_unmasked(const struct layer *layer, const struct inputs *inputs, size_t b, size_t i, size_t t, size_t j);
 /* The last term of the scores that attn shows: raw, capped or biased. */
 enum score_name reference_shown(const struct layer *layer);
 /* First and past-the-last row of z that row t of y depends on: t itself, or the convolution's taps */

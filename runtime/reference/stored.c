@@ -109,10 +109,8 @@ static double bf16_column(const float *from, float *to, size_t count)
     return 0;
 }
 
-/* A column under precision: integer multiples of its scale, which is returned; for bf16 the nearest numbers, and 0 is
- * returned. `pairs`: see struct inputs. */
-static double stored_whole_column(const struct layer *layer, bool pairs, const float *from, float *to, size_t count,
-                                  size_t tap)
+double stored_whole_column(const struct layer *layer, bool pairs, const float *from, float *to, size_t count,
+                           size_t tap)
 {
     bool finite = true;
     if (!layer_sums_whole(layer))
@@ -141,9 +139,7 @@ static double whole_row(float levels, const double *from, double *to, size_t cou
     return (double)unit;
 }
 
-/* A row that meets such columns: nearest bf16, or multiples of a scale, which is returned; NaN if one of its numbers is
- * non-finite. Computed in f32, so that a kernel with the same numbers has the same multiples. `to` may be `from`. */
-static double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count)
+double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count)
 {
     for (size_t k = 0; !layer_sums_whole(layer) && k < count; k++)
         to[k] = stored_bf16(from[k]);

@@ -20,6 +20,13 @@ struct inputs stored_make(struct pool *pool, const struct layer *layer, const st
  * nonzero one of its groups; 0 for other types. */
 double stored_column(enum tensor_element type, const float *from, float *to, size_t count, size_t tap);
 
+/* A column under precision: integer multiples of its scale, which is returned; for bf16 the nearest numbers, and 0 is
+ * returned. `pairs`: see struct inputs. */
+double stored_whole_column(const struct layer *layer, bool pairs, const float *from, float *to, size_t count,
+                           size_t tap);
+/* A row that meets such columns: nearest bf16, or multiples of a scale, which is returned; NaN if one of its numbers is
+ * non-finite. Computed in f32, so that a kernel with the same numbers has the same multiples. `to` may be `from`. */
+double stored_whole_row(const struct layer *layer, const double *from, double *to, size_t count);
 /* The scale of a row of an i8 cache whose largest size is this: 0 of zeros, NaN where one is not finite */
 double stored_scale(double largest);
 /* Rounds a key or value of a head to a cache's type, `count` numbers; `from` may be `to`. Returns the scale of i8. */

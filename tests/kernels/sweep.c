@@ -534,7 +534,7 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->h = chance(dice, 0.5) ? d->h_v * PICK(dice, 1, 1, 2, 3, 5) : divisor(dice, d->h_v, d->h_v);
     d->d_k = near_edge(dice, 130);
     d->d_v = chance(dice, 0.3) ? 0 : near_edge(dice, 170);
-    d->exact_chunks = chance(dice, 0.3) ? "true" : NULL;
+    d->exact_chunks = chance(dice, 0.3) ? "true" : chance(dice, 0.8) ? "false" : NULL; /* small ones have no chunks */
     d->state_window = chance(dice, 0.25) ? between(dice, 0, 6) : -1;
     if (given)
         return;
@@ -694,8 +694,8 @@ static void draw_fast(struct dice *dice, struct draft *d)
 static void draw_portable(struct draft *d)
 {
     d->exact = "portable";
-    d->precision = NULL;
-    d->score[0] = d->visible[0] = '\0';
+    const bool no_weights = is(d->input, "projected") && is(d->w_o, "none");
+    d->precision = is(d->precision, "bf16") || no_weights ? NULL : d->precision;
     d->scores = d->scores != NULL && (is(d->scores, "raw") || is(d->scores, "capped")) ? "weights" : d->scores;
     d->fold = d->softmax = d->products = d->exact_chunks = NULL;
     d->key_block = d->cache != NULL ? 0 : d->key_block;
@@ -786,12 +786,10 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
         (chance(&of_fast, 0.5) || options->fast))
         draw_fast(&of_fast, d);
     struct dice of_states = {mix(dice->state ^ 0x737461746573)}; /* likewise */
-    if (options->states || (chance(&of_states, 0.07) && !cached && !in_block && !options->rows && !d->train &&
-                            !options->portable))
+    if (options->states || (chance(&of_states, 0.07) && !cached && !in_block && !options->rows && !d->train))
         draw_states(&of_states, d);
     struct dice of_exact = {mix(dice->state ^ 0x6578616374)}; /* likewise */
-    const bool refused = d->train || is(d->layer, "recurrent") || is(d->layer, "conv");
-    if ((options->portable || chance(&of_exact, 0.1)) && !refused)
+    if ((options->portable || chance(&of_exact, 0.1)) && !d->train)
         draw_portable(d);
 }
 

@@ -44,6 +44,25 @@ draw() { # SEED: a legal layer
             "block = $(one_of none pre post)" "ffn_bias = $(one_of true false)"
         return
     fi
+    if [ $((RANDOM % 8)) -eq 0 ]; then
+        local kind
+        kind=$(one_of linear gated delta gated_delta gated_delta gated_delta)
+        printf '%s\n' "name = drawn" "exact = portable" "layer = recurrent" "seq_len = $((1 + RANDOM % 40))" "rule = $kind" \
+            "h = $h" "h_v = $((h * (1 + RANDOM % 3)))" "d_k = $((1 + RANDOM % 40))" "d_v = $((1 + RANDOM % 40))" \
+            "d_model = $((1 + RANDOM % 60))" "conv_taps = $((RANDOM % 5))" "qk_norm = $(one_of none l2_sum)" \
+            "bias = $(one_of true false)" "out_gate = $(one_of none silu sigmoid)" "cache_type = $(one_of f32 bf16)"
+        case $kind in *gated*) echo "decay = $(one_of head column)" ;; esac
+        maybe 4 "state_window = $((1 + RANDOM % 4))"
+        maybe 4 "weight_type = $(one_of bf16 f16 i8 i4)"
+        maybe 4 "block = pre"$'\n'"ffn = swiglu"$'\n'"d_ff = $((1 + RANDOM % 60))"
+        return
+    fi
+    if [ $((RANDOM % 20)) -eq 0 ]; then
+        printf '%s\n' "name = drawn" "exact = portable" "layer = conv" "seq_len = $((1 + RANDOM % 60))" \
+            "channels = $((1 + RANDOM % 90))" "conv_taps = $((1 + RANDOM % 6))" "activation = $(one_of none silu)" \
+            "bias = $(one_of true false)" "cache_type = $(one_of f32 bf16)"
+        return
+    fi
     echo "name = drawn"
     echo "exact = portable"
     echo "h = $h"
@@ -80,7 +99,10 @@ draw() { # SEED: a legal layer
     maybe 3 "sink = true"
     maybe 2 "lse = true"
     maybe 2 "scores = $(one_of true biased)"
-    maybe 4 "weight_type = $(one_of bf16 f16 i8 i4)"
+    if [ $((RANDOM % 6)) -eq 0 ]; then echo "precision = $(one_of i8 i16)"; else maybe 4 "weight_type = $(one_of bf16 f16 i8 i4)"; fi
+    maybe 5 "score = $(one_of 's - 0.7 * sqrt(abs(p - j))' 's * (1 + 0.1 * log(1 + floor((p + 1) / 8)))' \
+        'where((p + j) % 3 == 0, -1e999, s * 0.3 + tanh(s))' 'min(s, 2.5) / (1 + p // 5) - exp(-abs(s))')"
+    maybe 6 "visible = $(one_of 'p // 7 == j // 7 or j < 3' 'abs(p - j) * 0.37 <= 4.1 + p % 5' 'p % 4 != 1 or sqrt(j) < 3.3')"
     maybe 5 "tensor_type = $(one_of bf16 f16)"
     maybe 4 "plan.size = small"
     maybe 5 "plan.value_layout = blocks"
