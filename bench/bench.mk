@@ -2,7 +2,7 @@
 # Benchmarks, a part of the Makefile. `make bench-help` lists them with their settings.
 
 .PHONY: bench-help bench-plain bench-flat bench-features bench-beside bench-size bench-tune bench-peers bench-drawn \
-        bench-decode bench-chunks bench-train bench-types bench-models bench-minilm
+        bench-decode bench-chunks bench-train bench-types bench-models bench-minilm bench-states
 
 bench-help:
 	@echo 'make bench-plain  tiny, kws and transformer_base beside plain C at -O3 -march=native'
@@ -28,6 +28,7 @@ bench-help:
 	@echo 'make bench-train  forward and backward of six layers beside PyTorch, compiled too: the same variables'
 	@echo '                by torch.compile as well, and ours by AVX2 and clang'
 	@echo 'make bench-types  layers whose weights and operands have fewer bits, beside the same libraries in whole numbers; likewise'
+	@echo 'make bench-states  recurrent layers beside what $$(STATES_PYTHON) has of transformers and ONNX Runtime (STATES_ARGS)'
 	@echo 'make bench-models  whole models (MiniLM, ViT, GPT-2, a Llama of 110 M) beside ONNX Runtime, OpenVINO, PyTorch and'
 	@echo '                llama.cpp: MODELS_CASES="vit, step at 64", MODELS_SYSTEMS, MODELS_ROUNDS, MODELS_THREADS=1,2,'
 	@echo '                PEERS_CORES=0,1, MODELS_ISA=avx2, MODELS=DIR of the models, MODELS_LIST=1; make bench-minilm: MiniLM'
@@ -166,3 +167,7 @@ bench-models: $(BUILD)/attngen | $(installers)
 # MiniLM alone
 bench-minilm:
 	@$(MAKE) --no-print-directory bench-models MODELS_CASES=minilm
+
+STATES_PYTHON ?= python3
+bench-states: $(BUILD)/attngen
+	@$(STATES_PYTHON) -B bench/peers/states.py $(BUILD)/attngen $(STATES_ARGS)

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "emit/emit.h"
 #include "expression/expression.h"
+#include "plan/rule.h"
 #include "spec/finish.h"
 #include "spec/keys.h"
 #include "spec/layer.h"
@@ -323,7 +324,8 @@ void context_layer(const struct layer *layer, struct emit *emit)
         {"CORRECTS", layer_corrects(layer)}, {"HAS_BETA", layer_has_beta(layer)},
         {"CONVOLVES", layer_is_convolution(layer)},
         {"STATEFUL", layer_has_tensor(layer, TENSOR_STATE) || layer_has_tensor(layer, TENSOR_CONV_STATE)},
-        {"IN_PAIRS", layer_takes_pairs(layer)}, {"DECAY_COLUMN", layer_decays(layer) && layer->decay == DECAY_COLUMN},
+        {"IN_CHUNKS", rule_chunk(layer, NULL) > 1},
+        {"DECAY_COLUMN", layer_decays(layer) && layer->decay == DECAY_COLUMN},
         {"FFN", layer_has_ffn(layer)},
         {"NORMS", layer_norms(layer) > 0}, {"PADS", !layer_attends(layer) && layer->pad_skipped},
         {"STORED", layer_stores_weights(layer)},

@@ -20,7 +20,6 @@ enum expect_step_name {
 
 /* Cycles, of the cores that the figures of expect.c are of */
 #define BLOCK_CYCLES 60.0       /* a block of keys for a tile of queries */
-#define RULE_CYCLES 20.0        /* of a token and a strip: sums that begin and end */
 #define NORM_CYCLES 120.0       /* of LANES rows: dependent sums, roots and divisions */
 #define TANH_OPERATIONS 22      /* of the softcap of layer = linear */
 #define FIRST_OPERATIONS 1      /* the maximum of a score, in the first register tile of a query */

@@ -63,7 +63,9 @@ enum layout_name {
     LAYOUT_K_PANELS, LAYOUT_V_PANELS, LAYOUT_K_BLOCKS, LAYOUT_Q_STRIPS, LAYOUT_DZ_STRIPS, LAYOUT_Q_PANELS,
     LAYOUT_DZ_PANELS, LAYOUT_BACK_P, LAYOUT_BACK_DS, LAYOUT_BACK_SEES, LAYOUT_BACK_STRIPS, LAYOUT_STRIPS, LAYOUT_PANELS,
     LAYOUT_SPARE,
-    LAYOUT_STRIP, LAYOUT_DECAYS,       /* recurrent: columns of a state; of its rows in two tokens; of each token
+    LAYOUT_STRIP, LAYOUT_DECAYS,       /* recurrent: columns of a state; of its rows in two tokens */
+    LAYOUT_NEAR, LAYOUT_SUMS, LAYOUT_SHARES, LAYOUT_PAIRS, /* of a chunk: its keys and queries; these times rows of a
+                                        * state; what its tokens are to each other, and products before; of each token
                                         * decays, corrections' shares and what gates the output; learned */
     LAYOUT_DECAY, LAYOUT_BETA, LAYOUT_OUT_GATES, LAYOUT_LOW_A, LAYOUT_LOW_Z,
     LAYOUT_A_LOG, LAYOUT_DT_B, LAYOUT_CONV_Q, LAYOUT_CONV_K, LAYOUT_CONV_V, LAYOUT_G_O,

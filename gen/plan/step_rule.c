@@ -9,25 +9,62 @@
 
 #define MOST_VECS 4      /* of a strip: from here on sums no longer wait for each other */
 #define ROWS_UNROLLED 4
-#define CHUNK 2          /* tokens of a pass: the fastest of 1 to 4; the bound holds for two (docs/bound.md) */
+#define CHUNK_ROWS 4     /* of S that a chunk changes together */
+#define MOST_SUMS 6      /* rows of keys and queries that are summed together: the sums no longer wait for each other */
 #define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, k of the next token, q, decay, beta */
 
-/* Vectors of a strip, at most: two thirds of L1 hold its rows; registers hold, for each vector, of each token of a pass
- * its correction, outputs of its query heads and what the state holds for the key after, and the state's row. */
-static int64_t most_vecs(const struct plan_isa *p, const struct layer *layer, int64_t tokens)
+/* Cycles, measured on a Zen 5 with heads of 16 to 128: sums of a token and a piece that begin and end; of a chunk's
+ * products of keys and queries, which wait for each other */
+#define TOKEN_CYCLES 40.0
+#define CHUNK_CYCLES 480.0
+
+/* Vectors of a strip, at most: rows of 4/3 of L1, as its pieces are read one after the other */
+static int64_t vecs_in_l1(const struct isa *isa, const struct layer *layer)
 {
-    const int64_t row = p->lanes * (int64_t)element_size(TENSOR_F32);
-    const int64_t fit = (int64_t)p->isa->l1d_bytes * 2 / 3 / (layer->d_k * row);
-    const int64_t of_token = (layer_corrects(layer) ? 2 : 1) + layer->h_out / layer->h_v;
-    const int64_t held = tokens > 1 ? (p->isa->registers - 2) / (tokens * of_token + 1)
-                                    : max(1, (p->isa->registers - OPERANDS_HELD) / 4);
-    return min(max(fit, 1), min(held, MOST_VECS));
+    return max(1, (int64_t)isa->l1d_bytes * 4 / 3 / (layer->d_k * isa->lanes * (int64_t)element_size(TENSOR_F32)));
 }
 
-/* Tokens of a pass over a strip's rows */
-static int64_t chunk_of(const struct plan_isa *p, const struct layer *layer)
+/* Vectors of a piece, at most: registers hold, for each vector, a token's correction, an output, what the state holds
+ * for the key after, and the state's row. */
+static int64_t most_vecs(const struct isa *isa, const struct layer *layer)
 {
-    return layer_takes_pairs(layer) && most_vecs(p, layer, CHUNK) > 0 ? CHUNK : 1;
+    const int64_t held = max(1, (isa->registers - OPERANDS_HELD) / 4);
+    return min(vecs_in_l1(isa, layer), min(held, MOST_VECS));
+}
+
+/* Of a token and one state, `chunk` tokens at once: rows that are updated and summed; of chunks, products of keys and
+ * queries with keys, and what these correct. */
+static struct work work_of(const struct isa *isa, const struct layer *layer, int64_t chunk)
+{
+    const int64_t vecs = ceil_div(layer->d_v, isa->lanes), pieces = ceil_div(vecs, most_vecs(isa, layer));
+    const double rows = (double)(layer->d_k * vecs), wide = (double)(ceil_div(layer->d_k, isa->lanes));
+    const double sums = (double)(layer->h_out / layer->h_v + (layer_corrects(layer) ? 1 : 0));
+    const double pairs = chunk > 1 ? sums * (double)(chunk + 1) / 2 : 0;
+    const bool columns = layer_decays(layer) && layer->decay == DECAY_COLUMN;
+    return (struct work){
+        .fmas = rows * (sums + 1) + pairs * (wide + (double)vecs),
+        .operations = (layer_decays(layer) ? rows / (double)chunk : 0) +
+                      (chunk > 1 ? (2 * sums + (columns ? pairs : 0)) * wide : 0),
+        .overhead = chunk > 1 ? CHUNK_CYCLES / (double)chunk : TOKEN_CYCLES * (double)pieces};
+}
+
+static double cycles_of(const struct isa *isa, const struct layer *layer, int64_t chunk)
+{
+    const struct work w = work_of(isa, layer, chunk);
+    return (w.fmas + w.operations) / isa->fma_ports + w.overhead;
+}
+
+int64_t rule_chunk(const struct layer *layer, const struct isa *isa)
+{
+    const int64_t chunk = layer_state_chunk(layer);
+    int64_t most = 1;
+    if (chunk == 1)
+        return 1;
+    if (isa != NULL)
+        return layer_asks_chunks(layer) || cycles_of(isa, layer, chunk) < cycles_of(isa, layer, 1) ? chunk : 1;
+    for (size_t i = 0; i < isa_count; i++)
+        most = max(most, rule_chunk(layer, &isa_table[i]));
+    return most;
 }
 
 /* What a plan needs as a whole. Of given q, k and v all sequences are one group. */
@@ -40,7 +77,7 @@ void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct 
         p->z_rows = true;
         return;
     }
-    p->vecs = most_vecs(p, layer, chunk_of(p, layer));
+    p->vecs = most_vecs(p->isa, layer);
     p->block = p->vecs * p->lanes;
     p->at_once = true;
     p->batch_rows = layer->pad_skipped ? INT32_MAX : 0;
@@ -118,14 +155,18 @@ bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_
     if (!layer_is_recurrent(layer))
         return false;
     const int64_t vecs = ceil_div(layer->d_v, p->lanes);
-    r->chunk = chunk_of(p, layer);
-    r->vecs = near_equal(vecs, most_vecs(p, layer, r->chunk));
-    r->strips = ceil_div(vecs, r->vecs);
-    r->rest = vecs - (r->strips - 1) * r->vecs;
+    r->chunk = rule_chunk(layer, p->isa);
+    r->vecs = near_equal(vecs, most_vecs(p->isa, layer));
+    r->all = ceil_div(vecs, r->vecs);
+    r->pieces = r->chunk > 1 ? near_equal(r->all, max(1, vecs_in_l1(p->isa, layer) / r->vecs)) : 1;
+    r->strips = ceil_div(r->all, r->pieces);
+    r->rest = vecs - (r->all - 1) * r->vecs;
+    r->sums = max(1, min((p->isa->registers - 1 - r->vecs) / r->vecs, MOST_SUMS));
+    r->rows = min(CHUNK_ROWS, layer->d_k);
     r->columns = layer->d_v - (vecs - 1) * p->lanes;
     r->heads = layer->h_out / layer->h_v;
-    r->together = max(1, min(r->heads, (p->isa->registers - OPERANDS_HELD) / r->vecs - 3));
     r->unroll = request_is_small(request) ? 1 : min(ROWS_UNROLLED, layer->d_k);
+    r->together = max(1, min(r->heads, (p->isa->registers - OPERANDS_HELD) / r->vecs - 3));
     g->size = layer->h_v * r->strips;
     return true;
 }
@@ -157,29 +198,40 @@ void place_rule(struct plan_isa *p, const struct layer *layer)
                                      LAYOUT_BETA, LAYOUT_LOW_A, LAYOUT_LOW_Z, LAYOUT_Z};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
         place(p, made[i]);
-    place_new(p, LAYOUT_STRIP, "strip of a state", OWNER_WORKER, layer->d_k, g->rule.vecs * p->lanes);
-    if (layer_decays(layer) && layer->decay == DECAY_COLUMN) /* of this token and the next: decays, decayed keys */
-        place_new(p, LAYOUT_DECAYS, "decays", OWNER_WORKER, 2, 2 * round_up(layer->d_k, p->lanes));
+    const struct plan_rule *const r = &g->rule;
+    const int64_t of_heads = r->heads + (layer_corrects(layer) ? 1 : 0), row = round_up(r->chunk, p->lanes);
+    place_new(p, LAYOUT_STRIP, "strip of a state", OWNER_WORKER, r->pieces * layer->d_k, r->vecs * p->lanes);
+    const bool columns = layer_decays(layer) && layer->decay == DECAY_COLUMN;
+    if (columns) /* of this token and the next: decays, decayed keys */
+        place_new(p, LAYOUT_DECAYS, "decays", OWNER_WORKER, 4, round_up(layer->d_k, p->lanes));
+    if (r->chunk == 1)
+        return;
+    place_new(p, LAYOUT_NEAR, "keys and queries of a chunk", OWNER_WORKER,
+              of_heads * r->chunk + (columns ? 2 * r->chunk + 1 : 0), round_up(layer->d_k, p->lanes));
+    place_new(p, LAYOUT_SUMS, "sums of a chunk", OWNER_WORKER, (of_heads + 1) * r->chunk, r->vecs * p->lanes);
+    place_new(p, LAYOUT_SHARES, "shares of a chunk", OWNER_WORKER, (of_heads + 1) * r->chunk + 3, row);
+    place_new(p, LAYOUT_PAIRS, "pairs of a chunk", OWNER_WORKER, round_up(r->chunk * (r->chunk + 1) / 2, p->lanes),
+              p->lanes);
 }
 
-/* Each row of a strip is read, changed and written once a token. */
+/* Each row of a strip is read, changed and written once a chunk; one by one, once a token. */
 static void count_rule(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input,
                        double times)
 {
     const struct layer *const l = m->layer;
-    const double rows = (double)tokens * times * (double)(l->h_v * l->d_k);
-    const double vecs = (double)((g->rule.strips - 1) * g->rule.vecs + g->rule.rest);
-    const double sums = (layer_corrects(l) ? 2 : 1) + (double)g->rule.heads;
+    const struct work each = work_of(m->plan->isa, l, g->rule.chunk);
+    const double passes = (double)tokens * times * (double)l->h_v, chunk = (double)g->rule.chunk;
+    const double vecs = (double)((g->rule.all - 1) * g->rule.vecs + g->rule.rest);
+    const double broadcasts = (double)g->rule.strips * (double)(g->rule.heads + (layer_corrects(l) ? 2 : 1));
     const double states = times * (double)tokens / (double)l->seq_len * (double)layer_state_numbers(l) /
                           (double)l->states;
     (void)input;
-    w->fmas += rows * vecs * sums;
-    w->port_cycles += rows * vecs * sums / m->core->ports;
-    w->operations += layer_decays(l) ? rows * vecs / (double)g->rule.chunk : 0;
-    w->loads += rows * (vecs / (double)g->rule.chunk +
-                        (double)g->rule.strips * (sums + (l->decay == DECAY_COLUMN ? 1 : 0)));
-    w->tiles += (double)tokens * times * (double)(l->h_v * g->rule.strips);
-    w->overhead += (double)tokens * times * (double)(l->h_v * g->rule.strips) * RULE_CYCLES;
+    w->fmas += passes * each.fmas;
+    w->port_cycles += passes * each.fmas / m->core->ports;
+    w->operations += passes * each.operations;
+    w->loads += passes * (double)l->d_k * (vecs / chunk + broadcasts);
+    w->tiles += passes * (double)g->rule.strips / chunk;
+    w->overhead += passes * each.overhead;
     w->l3 += states * 2 * size_of(m, LAYOUT_STRIP) * m->far;
 }
 
@@ -197,8 +249,8 @@ static int64_t unroll_of(const struct step *g)
 static void print_rule(FILE *out, const struct plan_isa *p, const struct step *g)
 {
     fprintf(out, "      %-14s strips: " D64 " of " D64 " columns a state; in one pass " D64 " token%s, outputs of " D64
-            " quer%s\n", g->name, g->rule.strips, g->rule.vecs * p->lanes, g->rule.chunk, plural(g->rule.chunk),
-            g->rule.together, g->rule.together == 1 ? "y" : "ies");
+            " quer%s\n", g->name, g->rule.strips, g->rule.pieces * g->rule.vecs * p->lanes, g->rule.chunk,
+            plural(g->rule.chunk), g->rule.together, g->rule.together == 1 ? "y" : "ies");
 }
 
 void explain_rule(struct plan_isa *p, const struct layer *layer)
@@ -208,11 +260,16 @@ void explain_rule(struct plan_isa *p, const struct layer *layer)
         explain_panels(p);
         explain_block(p, layer);
     }
-    reason(p, "a state is cut into " D64 " strip%s of at most " D64 " columns, each a part that stays in L1 (" D64
-           " KiB) from the first token to the last; %s", r->strips, plural(r->strips), r->vecs * p->lanes,
-           ceil_div(layer->d_k * r->vecs * p->lanes * (int64_t)element_size(TENSOR_F32), 1024),
-           r->chunk > 1 ? "two tokens go through it in one pass, the last of an odd number by itself "
-                          "(plan.exact_chunks = true: each by itself)" : "tokens go through it one by one");
+    reason(p, "a state is cut into " D64 " strip%s of at most " D64 " columns, each a part (" D64
+           " KiB) that stays in L1 and L2 from the first token to the last; %s", r->strips, plural(r->strips),
+           r->pieces * r->vecs * p->lanes,
+           ceil_div(layer->d_k * r->pieces * r->vecs * p->lanes * (int64_t)element_size(TENSOR_F32), 1024),
+           r->chunk > 1 ? "eight tokens go through it at once, the last ones that are fewer one by one "
+                          "(plan.exact_chunks = true: all)" : "tokens go through it one by one");
+    if (layer_state_chunk(layer) > 1)
+        reason(p, "a token and a state are expected to take %.0f cycles one by one, %.0f by eight: %s",
+               cycles_of(p->isa, layer, 1), cycles_of(p->isa, layer, layer_state_chunk(layer)),
+               layer_asks_chunks(layer) ? "plan.exact_chunks = false asks for eight" : "the lower one is taken");
 }
 
 const struct step_kind_row rule_kind = {.tile = tile_of, .unroll = unroll_of, .count = count_rule,

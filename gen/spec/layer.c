@@ -73,11 +73,16 @@ bool layer_exact_chunks(const struct layer *layer)
            (layer->portable || (exact != NULL && strcmp(exact, "true") == 0));
 }
 
-bool layer_takes_pairs(const struct layer *layer)
+bool layer_asks_chunks(const struct layer *layer)
 {
-    return layer_is_recurrent(layer) && layer->seq_len > 1 && layer->state_window == 0 &&
-           !layer_exact_chunks(layer) &&
-           !(layer_decays(layer) && layer->decay == DECAY_COLUMN);
+    const char *exact = option_of(layer, "plan.exact_chunks");
+    return exact != NULL && strcmp(exact, "false") == 0;
+}
+
+int64_t layer_state_chunk(const struct layer *layer)
+{
+    const bool fits = layer->seq_len - layer->state_window >= LAYER_STATE_CHUNK;
+    return layer_is_recurrent(layer) && fits && !layer_exact_chunks(layer) ? LAYER_STATE_CHUNK : 1;
 }
 
 #define ACROSS_HEADS 16 /* that fill vectors of any set; they pay where as many queries, wider than ACROSS_WIDTH, are

@@ -431,8 +431,12 @@ static inline bool layer_shortens_weights(const struct layer *layer)
 /* Queries of a call, at most, that take the path of steps; 0: no call does, as there is no cache, plan.exact_chunks is
  * given, or too many heads share keys. */
 bool layer_exact_chunks(const struct layer *layer);
-/* Recurrent: tokens of a call may go through a state two at once, with other roundings than one by one. */
-bool layer_takes_pairs(const struct layer *layer);
+/* Longer chunks multiply more keys with each other, shorter ones read and write S more often: timed, 4 to 16 */
+#define LAYER_STATE_CHUNK 8
+/* Recurrent: so many tokens of a call may go through a state at once, with other roundings than one by one; 1: each by
+ * itself. Whether they do is rule_chunk()'s, unless they are asked for, plan.exact_chunks = false. */
+int64_t layer_state_chunk(const struct layer *layer);
+bool layer_asks_chunks(const struct layer *layer);
 int64_t layer_few_queries(const struct layer *layer);
 /* Whether rows lie along the lanes of scores in every call, as enough heads share the keys of a cache */
 bool layer_rows_across(const struct layer *layer);

@@ -9,6 +9,7 @@
 #include "base/arith.h"
 #include "base/memory.h"
 #include "inputs/elements.h"
+#include "plan/rule.h"
 #include "reference/compare.h"
 
 /* ---- a sequence in several calls ------------------------------------------------------------------------------- */
@@ -100,50 +101,57 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, const st
     return good;
 }
 
-/* The same bits as those of one call, but for older states of a window, which are those of the last call */
+/* Older states of a window, which are those of the last call, become those of one call. */
+static void take_older_states(const struct trial *t, const struct stream *stream)
+{
+    if (t->layer->state_window == 0)
+        return;
+    const size_t each = trial_cache_bytes(t, 0) / t->in->batch, one = each / (size_t)t->layer->states;
+    for (size_t b = 0; b < t->in->batch; b++)
+        memcpy((char *)stream->states[0] + b * each + one, (const char *)t->base.cache[0].data + b * each + one,
+               each - one);
+}
+
+/* The same bits as those of one call */
 static bool same_stream(struct trial *t, const struct stream *stream, size_t most)
 {
     if (memcmp(stream->y, t->base.y.data, trial_bytes(t, TENSOR_Y)) != 0)
         return violated(t, "calls of at most %zu tokens: y has other bits than that of one call", most);
-    for (int k = 0; k < inputs_compared(t->layer); k++) {
-        const size_t each = trial_cache_bytes(t, k) / t->in->batch;
-        const bool windows = inputs_cache_of(t->layer, k) == TENSOR_STATE;
-        for (size_t b = 0; b < t->in->batch; b++)
-            if (memcmp((const char *)stream->states[k] + b * each, (const char *)t->base.cache[k].data + b * each,
-                       windows ? each / (size_t)t->layer->states : each) != 0)
-                return violated(t, "calls of at most %zu tokens: %s has other bits than that of one call", most,
-                                layer_tensor_name(inputs_cache_of(t->layer, k)));
-    }
+    for (int k = 0; k < inputs_compared(t->layer); k++)
+        if (memcmp(stream->states[k], t->base.cache[k].data, trial_cache_bytes(t, k)) != 0)
+            return violated(t, "calls of at most %zu tokens: %s has other bits than that of one call", most,
+                            layer_tensor_name(inputs_cache_of(t->layer, k)));
     return true;
 }
 
-/* The same bits of y and of the states, however tokens are cut into calls; where tokens go through a state two at once,
- * of cuts in front of tokens of an even number, and else the bound. Of rounded states the bound of each call */
+/* The same bits of y and of the states, however tokens are cut into calls; where tokens go through a state in chunks,
+ * of cuts between whole chunks, and else the bound. Of rounded states the bound of each call */
 static bool cuts_agree(struct trial *t)
 {
     struct random random = {t->seed ^ 0x6375};
     const int parts = inputs_compared(t->layer);
-    const bool in_pairs = layer_takes_pairs(t->layer);
+    const size_t chunk = (size_t)rule_chunk(t->layer, NULL);
     struct stream stream = {.y = memory_get(trial_count(t, TENSOR_Y), sizeof(float))};
     struct reference reference = {.y = NULL};
     struct bounds bounds = {.y_worst = NULL};
     bool good = true;
-    if (in_pairs)
+    if (chunk > 1)
         bounds_compute(&reference, &bounds, t->layer, t->in, kernel_folds(t->kernel), false);
     for (int k = 0; k < parts; k++)
         stream.states[k] = memory_get(trial_cache_bytes(t, k), 1);
     for (size_t most = 1, way = 0; good && most < t->in->n; most = way++ % 2 == 0 ? most : 4 * most + 1) {
-        const bool even = in_pairs && way % 2 == 1;
+        const bool whole = chunk > 1 && way % 2 == 1 && t->layer->state_window == 0;
         for (int k = 0; k < parts; k++)
             memcpy(stream.states[k], t->in->tensor[inputs_cache_of(t->layer, k)], trial_cache_bytes(t, k));
         for (size_t first = 0, count; good && first < t->in->n; first += count) {
-            count = (1 + random_bits(&random) % most) * (even ? 2 : 1);
+            count = (1 + random_bits(&random) % most) * (whole ? chunk : 1);
             count = min_size(count, t->in->n - first);
             good = call_of_tokens(t, first, count, &stream);
         }
+        take_older_states(t, &stream);
         const void *const after[CACHE_PARTS] = {stream.states[0], stream.states[1]};
         good = good && (layer_rounds_states(t->layer) ||
-                        (in_pairs && !even ? near_reference(t, stream.y, after, &reference, &bounds,
+                        (chunk > 1 && !whole ? near_reference(t, stream.y, after, &reference, &bounds,
                                                             "calls of at most", most)
                                            : same_stream(t, &stream, most)));
     }
@@ -182,7 +190,9 @@ static bool tokens_come_back(struct trial *t)
         memcpy(stream.y, t->base.y.data, trial_bytes(t, TENSOR_Y));
         for (size_t b = 0; b < batch; b++)
             memset(stream.y + (b * n + n - back) * row, 0, back * row * sizeof *stream.y);
-        good = good && call_of_tokens(t, n - back, back, &stream) && same_stream(t, &stream, back);
+        good = good && call_of_tokens(t, n - back, back, &stream);
+        take_older_states(t, &stream);
+        good = good && same_stream(t, &stream, back);
     }
     tokens[0] = (int32_t)t->layer->state_window + 1;
     good = good && t->kernel->call->state_back(&states, tokens) == KERNEL_LENGTH &&

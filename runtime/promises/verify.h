@@ -22,6 +22,7 @@ struct subject {
                                       * one's are to be (rounding.h) */
     const struct kernel *plain;      /* NULL: it is not */
     uint64_t seed;
+    bool promises; /* are checked, and calls of other sizes compared: `small` and `series` are there */
     struct inputs inputs, small; /* for accuracy; for the promises */
     struct reference reference;
     struct bounds bounds;
@@ -53,6 +54,9 @@ struct findings {
 /* Draws the inputs, computes reference and bounds. */
 void subject_make(struct subject *subject, const struct layer *layer, const struct kernel *kernel,
                   const struct inputs_draw *draw);
+/* For the main call alone */
+void subject_make_call(struct subject *subject, const struct layer *layer, const struct kernel *kernel,
+                       const struct inputs_draw *draw);
 /* Requests the cost of the layer's types; to be called before subject_verify(). */
 void subject_make_against(struct subject *subject, const struct inputs_draw *draw);
 struct findings subject_verify(const struct subject *subject, int isa, struct diag *diag);

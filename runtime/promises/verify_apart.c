@@ -22,8 +22,8 @@ static double folding_of(const struct layer *l)
 
 double apart_verify_limit(const struct subject *s)
 {
-    return apart_work_limit(2 * apart_work(s->layer, &s->inputs) + PROMISES * apart_work(s->layer, &s->small) +
-                    PACKINGS * folding_of(s->layer));
+    const double of_promises = s->promises ? PROMISES * apart_work(s->layer, &s->small) : 0;
+    return apart_work_limit(2 * apart_work(s->layer, &s->inputs) + of_promises + PACKINGS * folding_of(s->layer));
 }
 
 struct verified {

@@ -10,16 +10,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/memory.h"
+#include "plan/rule.h"
 #include "roundoff.h"
 
-#define CHUNK_ROUNDINGS 7 /* of a row of S, where two tokens go through it at once */
+/* What a kernel has of a column of S behind a token, and how far that may be off, at most. Where the token is one of
+ * several that go through S at once, what is summed stands on S before all of them: its size; the same by factors of at
+ * least 1; the sizes of their u, of their factors' product, and of the largest key, both at least 1. */
+struct path {
+    double worst, size, grown, values, factors, keys;
+};
 
-/* The error of a column of S, at most. Sizes of what a kernel sums where it takes two tokens at once: of the token
- * before, and up to this one; 0: no kernel does. */
+/* The column behind a token, whether that went through S by itself or was the last of a chunk; and where it is the
+ * first, the second, ... of one */
 struct column {
-    double worst, before, whole;
-    double norm; /* of S before the token before */
+    struct path path[LAYER_STATE_CHUNK + 1];
+};
+
+/* A token and one column. Squares, summed over rows: of roundings and what errors of factors make, and of these alone;
+ * of decayed rows the sum and the norm, the norm of rows before; the largest row; of v its error, and v - k^T D S */
+struct step {
+    double rows, rows_read, sum, kept, norm, most, given, gap;
 };
 
 /* One state */
@@ -34,8 +46,8 @@ struct state {
     double *u;             /* [d_v] beta (v - k^T D S), or beta v */
     double *gap_size;      /* [d_v] of what beta multiplies: |v| + held_size */
     double beta, k_error, beta_error; /* of a token; k_error: the norm of k's error */
-    double k_norm, k_before, e_before; /* of this token and the one before: the norm of k, the largest of e */
-    bool in_pairs;         /* two tokens may go through S at once */
+    double k_norm, e_most, moved_most; /* of a token: the norm of k, the largest of e and of e_error */
+    size_t together, open; /* tokens that may go through S at once; of these, at most, those up to this token */
     struct column *error;  /* [d_v] */
 };
 
@@ -69,6 +81,11 @@ static void read_token(struct state *s, size_t t)
         if (isnan(s->e_error[i])) /* a decay that is anything, whose factor is 0 here */
             s->e_error[i] = INFINITY;
     }
+    s->e_most = s->moved_most = 0;
+    for (size_t i = 0; i < s->d_k; i++) {
+        s->e_most = fmax(s->e_most, s->e[i]);
+        s->moved_most = fmax(s->moved_most, s->e_error[i]);
+    }
     s->beta = layer_has_beta(layer) ? of->beta.value[beta] : 1;
     s->beta_error = layer_has_beta(layer) ? of->beta.error[beta] : 0;
 }
@@ -95,76 +112,99 @@ static void correct(struct state *s, size_t t)
     }
 }
 
-/* What token t adds to the errors of S, and how those of before are carried; before S becomes that of t */
-static void carry_errors(struct state *s, size_t t)
+/* A token's rows of column j */
+static struct step step_of(const struct state *s, size_t t, size_t j)
+{
+    struct step a = {.given = s->of->v.error[t * s->of->v.columns + s->s * s->d_v + j]};
+    double squares = 0, kept_squares = 0;
+    for (size_t i = 0; i < s->d_k; i++) {
+        const double number = s->numbers[i * s->d_v + j], kept = s->e[i] * fabs(number);
+        const double moved = s->e_error[i] * fabs(number);
+        const double added = fabs(s->k[i] * s->u[j]); /* rounded where there is no fused multiply-add */
+        const double next = fabs(s->e[i] * number + s->k[i] * s->u[j]);
+        a.rows += square(BOUND_U * (kept + added + next) + moved + s->of->phi * (2 + fabs(s->u[j])) + 3 * s->of->omega);
+        a.rows_read += square(moved);
+        a.sum += kept;
+        kept_squares += square(kept);
+        squares += square(number);
+        a.most = fmax(a.most, kept + added);
+    }
+    a.norm = sqrt(squares);
+    a.kept = sqrt(kept_squares);
+    if (layer_corrects(s->of->layer))
+        a.gap = fabs(s->of->v.value[t * s->of->v.columns + s->s * s->d_v + j] - s->held[j]);
+    return a;
+}
+
+/* Behind token t, which goes through S by itself, or as the next of several at once, whose numbers stand on S before
+ * them; `before`: of what is in front of the token. */
+static struct path behind(const struct state *s, const struct step *a, size_t j, const struct path *before, bool single)
 {
     const bool corrects = layer_corrects(s->of->layer);
-    const double k = s->k_norm, d_k = (double)s->d_k, beta = fabs(s->beta);
-    const double gamma = gamma_of(s->d_k + 10), omega = s->of->omega, phi = s->of->phi;
-    double e_most = 0, moved_most = 0;
-    for (size_t i = 0; i < s->d_k; i++) {
-        e_most = fmax(e_most, s->e[i]);
-        moved_most = fmax(moved_most, s->e_error[i]);
-    }
-    const double reaches = fmax(1, k) * fmax(1, e_most) * fmax(1, s->k_before) * fmax(1, s->e_before);
-    const double carried = e_most * (corrects ? fmax(1, fabs(1 - s->beta * k * k)) : 1);
+    const double k = s->k_norm, d_k = (double)s->d_k, root = sqrt(d_k), u = fabs(s->u[j]), beta = fabs(s->beta);
+    const double share = beta + s->beta_error, e = s->e_most, omega = s->of->omega, phi = s->of->phi;
+    const double gamma = gamma_of(s->d_k + 10 + (single ? 0 : 2 * s->together));
+    const double carried = e * (corrects ? fmax(1, fabs(1 - s->beta * k * k)) : 1);
+    struct path p = {.factors = fmax(1, e) * before->factors, .keys = fmax(k, before->keys)};
+    p.size = e * before->size + k * u;
+    p.grown = fmax(1, e) * before->grown + k * u;
+    p.values = fmax(1, e) * before->values + u;
+    /* products of factors near 0, and of keys, where tokens go together */
+    const double under = single ? 0 : (double)s->together * (omega + phi) * p.grown;
+    const double near = single ? 0 : (double)s->together * (phi * root + (2 * d_k + 3) * omega) * fmax(1, share) *
+                                         (1 + p.grown + p.values);
+    const double sizes = single ? s->held_size[j] : k * e * before->size + fabs(a->gap) + fabs(s->held[j]);
+    const double held = sizes + k * e * before->worst;
+    const double held_moved = s->held_moved[j] + k * s->moved_most * before->worst;
+    const double read = !corrects ? share * a->given + s->beta_error * s->gap_size[j]
+                                  : share * (s->held_moved[j] + a->given + k * under +
+                                             s->k_error * (a->kept + e * before->worst)) + s->beta_error * a->gap;
+    const double small = near + (corrects ? share * (phi * (1 + a->sum) + (d_k + 3) * omega) +
+                                                phi * (s->gap_size[j] + held + held_moved) + omega
+                                          : (share + s->gap_size[j]) * phi + omega);
+    const double moved = !corrects ? read + small + (layer_has_beta(s->of->layer) ? BOUND_U : 0) * u
+                                   : read + share * (gamma * (held + held_moved) + k * s->moved_most * before->worst +
+                                                     3 * BOUND_U * a->gap) +
+                                         s->beta_error * k * e * before->worst + small;
+    const double again = s->moved_most + (single ? 3 * BOUND_U * e : 0);
+    const double moves = u + (corrects ? beta * k * e * before->worst : 0); /* what k's error meets */
+    p.worst = (carried + again) * before->worst + sqrt(single ? a->rows : a->rows_read) + under + near +
+              (k + s->k_error) * moved + s->k_error * moves;
+    /* f32 may overflow: in rows, in factors times keys, in sums before their decay, in v - k^T D S and in u */
+    const double reach = p.factors * fmax(1, k) * (single ? 1 : p.keys * fmax(1, share)) *
+                         fmax(1, fmax(a->norm, single ? 0 : p.grown) + before->worst);
+    const double change = fmax(s->gap_size[j] + held, u) + moved;
+    if (!(fmax(fmax(a->most, 2 * reach), change) + p.worst <= FLT_MAX))
+        p.worst = INFINITY;
+    return p;
+}
+
+/* What token t adds to the errors of S, and how those of before are carried; before S becomes that of t. As it is not
+ * known which tokens of a call go together, the most of all ways counts. */
+static void carry_errors(struct state *s, size_t t)
+{
+    const size_t last = s->together > 1 ? min_size(s->open + 1, s->together) : 0; /* of a chunk that t belongs to */
     for (size_t j = 0; j < s->d_v; j++) {
-        struct column *const c = &s->error[j];
-        double rows = 0, most = 0; /* of rows: squares */
-        double sums = 0, kept_squares = 0, squares = 0;
-        for (size_t i = 0; i < s->d_k; i++) {
-            const double number = s->numbers[i * s->d_v + j], kept = s->e[i] * fabs(number);
-            const double moved = s->e_error[i] * fabs(number);
-            const double added = fabs(s->k[i] * s->u[j]); /* rounded where there is no fused multiply-add */
-            const double next = fabs(s->e[i] * number + s->k[i] * s->u[j]);
-            rows += square(BOUND_U * (kept + added + next) + moved + phi * (2 + fabs(s->u[j])) + 3 * omega);
-            sums += kept;
-            kept_squares += square(kept);
-            squares += square(number);
-            most = fmax(most, kept + added);
-        }
-        /* the same of two tokens at once, where all is summed on top of the state before both */
-        const double under = s->in_pairs ? (omega + phi) * c->norm : 0; /* of the product of both factors, near 0 */
-        const double norm = sqrt(squares), pair = s->in_pairs ? fmax(c->before, norm) : 0, added = k * fabs(s->u[j]);
-        c->whole = s->in_pairs ? e_most * pair + added : 0;
-        rows = fmax(rows, square(CHUNK_ROUNDINGS * BOUND_U * c->whole + moved_most * pair + under +
-                                 2 * sqrt(d_k) * (phi * (2 + fabs(s->u[j]) + pair) + 3 * omega)));
-        c->before = e_most * norm + added;
-        c->norm = norm;
-        /* of the correction u: of what is read, and in all */
-        const double given = s->of->v.error[t * s->of->v.columns + s->s * s->d_v + j];
-        const double gap = corrects ? fabs(s->of->v.value[t * s->of->v.columns + s->s * s->d_v + j] - s->held[j]) : 0;
-        const double held = fmax(s->held_size[j], k * e_most * pair) + k * e_most * c->worst;
-        const double held_moved = fmax(s->held_moved[j], k * moved_most * pair) + k * moved_most * c->worst;
-        const double share = beta + s->beta_error;
-        const double read = !corrects ? share * given + s->beta_error * s->gap_size[j]
-                                      : share * (s->held_moved[j] + given + k * under +
-                                                 s->k_error * (sqrt(kept_squares) + e_most * c->worst)) +
-                                            s->beta_error * gap;
-        const double small = corrects ? share * (phi * (1 + sums + sqrt(d_k) * pair) + 2 * (d_k + 3) * omega) +
-                                            phi * (s->gap_size[j] + held + held_moved) + omega
-                                      : (share + s->gap_size[j]) * phi + omega;
-        const double u = !corrects ? read + small + (layer_has_beta(s->of->layer) ? BOUND_U : 0) * fabs(s->u[j])
-                                   : read + share * (gamma * (held + held_moved) + k * moved_most * c->worst +
-                                                     3 * BOUND_U * gap) +
-                                         s->beta_error * k * e_most * c->worst + small;
-        const double again = 3 * BOUND_U * e_most + moved_most;
-        const double moves = fabs(s->u[j]) + (corrects ? beta * k * e_most * c->worst : 0); /* what k's error meets */
-        c->worst = (carried + again) * c->worst + sqrt(rows) + (k + s->k_error) * u + s->k_error * moves;
-        /* f32 may overflow: in rows, in a factor times a key, in sums before their decay, in v - k^T D S and in u */
-        const double reach = reaches * fmax(1, fmax(norm, pair) + c->worst);
-        const double change = fmax(s->gap_size[j] + held, fabs(s->u[j])) + u;
-        if (!(fmax(fmax(most, 2 * reach), change) + c->worst <= FLT_MAX))
-            c->worst = INFINITY;
+        struct path *const path = s->error[j].path;
+        const struct step a = step_of(s, t, j);
+        path[0].size = path[0].grown = a.norm;
+        path[0].values = 0;
+        path[0].factors = path[0].keys = 1;
+        for (size_t c = last; c > 0; c--)
+            path[c] = behind(s, &a, j, &path[c - 1], false);
+        path[0] = behind(s, &a, j, &path[0], true);
+        path[0].size = path[0].grown = path[0].factors = 0; /* of a token by itself rows are summed as they are */
+        if (last < LAYER_STATE_CHUNK)
+            continue;
+        const struct path *const all = &path[last]; /* S behind the whole chunk: its rows are rounded now */
+        const double roundings = 2 * (double)s->together + 3;
+        path[0].worst = fmax(path[0].worst, all->worst + roundings * BOUND_U * all->size);
     }
+    s->open = last;
 }
 
 static void update(struct state *s)
 {
-    s->k_before = s->in_pairs ? s->k_norm : 0;
-    s->e_before = 0;
-    for (size_t i = 0; s->in_pairs && i < s->d_k; i++)
-        s->e_before = fmax(s->e_before, s->e[i]);
     for (size_t i = 0; i < s->d_k; i++)
         for (size_t j = 0; j < s->d_v; j++)
             s->numbers[i * s->d_v + j] = s->e[i] * s->numbers[i * s->d_v + j] + s->k[i] * s->u[j];
@@ -175,7 +215,7 @@ static void read_state(const struct state *s, size_t t)
 {
     const struct recurrence *const of = s->of;
     const size_t h = (size_t)of->layer->h, h_v = (size_t)of->layer->h_v, h_out = (size_t)of->layer->h_out;
-    const double scale = of->layer->scale, d_k = (double)s->d_k, gamma = gamma_of(s->d_k + 10);
+    const double scale = of->layer->scale, d_k = (double)s->d_k, most = fmax(1, fabs(scale));
     for (size_t o = s->s * (h_out / h_v); o < (s->s + 1) * (h_out / h_v); o++) {
         const size_t first = t * of->q.columns + o * h / h_out * s->d_k;
         const double *const q = of->q.value + first;
@@ -185,7 +225,6 @@ static void read_state(const struct state *s, size_t t)
             const size_t at = t * of->out.columns + o * s->d_v + j;
             const size_t value = t * of->v.columns + s->s * s->d_v + j;
             const double added = skip * of->v.value[value];
-            const struct column *const c = &s->error[j];
             double sum = 0, size = 0, column = 0, sums = 0;
             for (size_t i = 0; i < s->d_k; i++) {
                 const double number = s->numbers[i * s->d_v + j], product = q[i] * number;
@@ -197,19 +236,26 @@ static void read_state(const struct state *s, size_t t)
             of->out.value[at] = scale * sum + added;
             if (!of->bounds)
                 continue;
-            const double read = q_error * (sqrt(column) + c->worst);
-            const double whole = fmax(size, q_norm * c->whole);
-            const double small = fabs(scale) * (of->phi * (sums + d_k) + d_k * of->omega) +
-                                 (of->phi + of->omega) * (whole + q_norm * c->worst) + of->omega;
             const double given = of->skip == NULL ? 0 : fabs(skip) * of->v.error[value] +
                                                         of->phi * (fabs(skip) + fabs(of->v.value[value]));
             const double last = (of->skip != NULL ? 4 : 3) * BOUND_U * fabs(scale * sum) + 2 * BOUND_U * fabs(added) +
-                                given + small;
-            of->out.error[at] = fabs(scale) * (q_norm * c->worst * (1 + gamma) + gamma * whole + read) + last;
-            const double keys = q_norm * fmax(s->k_norm, s->k_before); /* of pairs of tokens */
-            const double reach = fmax(whole + q_norm * c->worst, s->in_pairs ? keys : 0) * fmax(1, fabs(scale));
-            if (!(reach + fabs(added) + given + of->out.error[at] <= FLT_MAX))
-                of->out.error[at] = INFINITY;
+                                given;
+            double error = 0;
+            for (size_t way = 0; way <= s->open; way++) { /* by itself, or as one of several tokens */
+                const struct path *const p = &s->error[j].path[way];
+                const double many = way > 0 ? (double)s->together : 0, gamma = gamma_of(s->d_k + 10 + 2 * (size_t)many);
+                const double whole = fmax(size, q_norm * p->size), read = q_error * (sqrt(column) + p->worst);
+                const double small = fabs(scale) * (of->phi * (sums + d_k) + d_k * of->omega) +
+                                     (of->phi + of->omega) * (whole + q_norm * p->worst) + of->omega +
+                                     many * most * (of->phi * sqrt(d_k) + (2 * d_k + 3) * of->omega) *
+                                         (1 + (1 + q_norm) * p->grown + p->values);
+                const double numbers = many * q_norm * p->factors * fmax(p->keys, p->grown);
+                const double worst = q_norm * p->worst * (1 + gamma) + gamma * whole + read;
+                const double reach = fmax(whole + q_norm * p->worst, numbers);
+                const double all = fabs(scale) * worst + small + last;
+                error = reach * most + fabs(added) + given + all <= FLT_MAX ? fmax(error, all) : INFINITY;
+            }
+            of->out.error[at] = error;
         }
     }
 }
@@ -224,7 +270,7 @@ static void keep_state(const struct state *s, size_t back)
     if (back > 0)
         memcpy(s->of->state + first, s->numbers, s->d_k * s->d_v * sizeof *s->numbers);
     for (size_t at = 0; s->of->bounds && at < s->d_k * s->d_v; at++)
-        s->of->state_error[first + at] = s->error[at % s->d_v].worst;
+        s->of->state_error[first + at] = s->error[at % s->d_v].path[0].worst;
 }
 
 void recurrence_run(struct recurrence *of)
@@ -234,14 +280,14 @@ void recurrence_run(struct recurrence *of)
     struct column *const error = memory_get(d_v, sizeof *error);
     for (size_t i = 0; i < (size_t)of->layer->h_v; i++) {
         struct state s = {.of = of, .d_k = d_k, .d_v = d_v, .s = i, .numbers = of->state + i * d_k * d_v,
-                          .in_pairs = layer_takes_pairs(of->layer), .e = work, .e_error = work + d_k,
+                          .together = (size_t)rule_chunk(of->layer, NULL), .e = work, .e_error = work + d_k,
                           .held = work + 2 * d_k, .error = error};
         s.held_size = s.held + d_v;
         s.held_moved = s.held_size + d_v;
         s.u = s.held_moved + d_v;
         s.gap_size = s.u + d_v;
         for (size_t j = 0; j < d_v; j++) /* a kernel may take subnormal numbers as 0 */
-            error[j] = (struct column){.worst = sqrt((double)d_k) * of->phi};
+            error[j] = (struct column){.path = {{.worst = sqrt((double)d_k) * of->phi}}};
         keep_state(&s, of->tokens);
         for (size_t t = 0; t < of->tokens; t++) {
             read_token(&s, t);

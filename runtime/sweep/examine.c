@@ -153,7 +153,7 @@ static void say_why(char *reason, const struct findings *f, const struct layer *
     fclose(out);
 }
 
-/* Compares with the reference. */
+/* Compares what the timed call leaves with the reference. */
 static void verify_point(struct examined *e, const struct sweep *s, const struct point *p, const struct layer *layer,
                          const struct kernel *kernel, struct diag *diag)
 {
@@ -162,7 +162,7 @@ static void verify_point(struct examined *e, const struct sweep *s, const struct
     const int isa = kernel_isa(kernel->call, p->isa);
     draw.pairs = inputs_pairs(layer, isa);
     struct findings f = {.verdict = isa != 0 ? VERDICT_NONE : VERDICT_LACKING}; /* 0: of another architecture */
-    subject_make(&subject, layer, kernel, &draw);
+    subject_make_call(&subject, layer, kernel, &draw);
     if (p->costs)
         subject_make_against(&subject, &draw);
     if (isa != 0) {

@@ -240,7 +240,7 @@ static bool make_point(struct point *p, const struct sweep *s, struct diag *diag
         p->parameters = layer_parameters(layer);
         p->multiply_adds = layer_multiply_adds(layer, (int64_t)p->n, (int64_t)p->m).total * (double)p->batch;
         p->settings = one_line(layer->text);
-        p->weight = 0.5 + p->multiply_adds / 1.5e8;
+        p->weight = 0.1 + p->multiply_adds / 6e8;
     }
     sha256_start(&hash);
     hash_point(&hash, s, p);

@@ -534,7 +534,7 @@ static void draw_states(struct dice *dice, struct draft *d)
     d->h = chance(dice, 0.5) ? d->h_v * PICK(dice, 1, 1, 2, 3, 5) : divisor(dice, d->h_v, d->h_v);
     d->d_k = near_edge(dice, 130);
     d->d_v = chance(dice, 0.3) ? 0 : near_edge(dice, 170);
-    d->exact_chunks = chance(dice, 0.3) ? "true" : NULL;
+    d->exact_chunks = chance(dice, 0.3) ? "true" : chance(dice, 0.8) ? "false" : NULL; /* small ones have no chunks */
     d->state_window = chance(dice, 0.25) ? between(dice, 0, 6) : -1;
     if (given)
         return;
