@@ -155,12 +155,13 @@ def add_onnx_runtime(systems, options, given, h, h_v, d, n):
     feeds = {name: np.ascontiguousarray(given[name].reshape(1, n, -1)) for name in names if name != "state"}
     feeds["state"] = np.zeros((1, h_v, d, d), np.float32)
     node = helper.make_node("LinearAttention", names, ["y", "after"], update_rule="gated_delta", q_num_heads=h,
-                            kv_num_heads=h_v)
+                            kv_num_heads=h_v, domain="com.microsoft")  # it has no other on CPU
     value = lambda name, shape: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
     graph = helper.make_graph([node], "rule", [value(name, feeds[name].shape) for name in names],
                               [value("y", None), value("after", None)])
     try:
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 27)])
+        model = helper.make_model(graph, ir_version=10, opset_imports=[
+            helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)])
         session_options = onnxruntime.SessionOptions()
         session_options.intra_op_num_threads = options.threads
         session = onnxruntime.InferenceSession(model.SerializeToString(), session_options, ["CPUExecutionProvider"])
