@@ -102,7 +102,7 @@ static bool has_norm_to_share(struct spec *spec)
     .idle = "only relative = t5 and rel_rows = log have buckets; leave it out, or write relative = t5"
 #define OF_TABLE .has_meaning = has_table, \
     .idle = "only relative = table and rel_rows = clamped have sides; leave it out, or write relative = table"
-#define OF_VECTORS(none) .untrained = none, .unportable = none, \
+#define OF_VECTORS(none) .untrained = none, \
     .words = {{"none", VECTORS_NONE, NULL}, {"shared", VECTORS_SHARED, NULL}, {"heads", VECTORS_HEADS, "per_head"}}
 #define OF_FEED_FORWARD .of = OF_HEADS | OF_FFN, .has_meaning = is_ffn, \
     .idle = "there is no feed-forward; leave it out, or write for example ffn = gelu"

@@ -578,7 +578,8 @@ static void check_vectors(struct spec *spec)
         const char *why, *instead;
     } others[] = {
         {KEY_RELATIVE, RELATIVE_NONE, "rel_left, rel_right and rel_buckets are of one of them", "relative = none"},
-        {KEY_CACHE, CACHE_NONE, "vectors for keys of a cache are not there yet", "cache = none"}};
+        {KEY_CACHE, CACHE_NONE, "vectors for keys of a cache are not there yet", "cache = none"},
+        {KEY_EXACT, false, "sums with vectors have no order of their own yet", "exact = bound"}};
     const int64_t precision = value_of(spec, KEY_PRECISION);
     const long long buckets = whole(spec, KEY_REL_BUCKETS);
     if (!has_vectors(spec))
