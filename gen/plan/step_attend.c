@@ -14,7 +14,8 @@
 
 #define VALUE_BLOCKS_FILL 0.9    /* least share of lanes that tokens fill where wide values lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: least ratio of the lanes that tokens fill to those that features fill */
-#define FEW_KEYS 4               /* vectors of keys from which on few queries take sums across lanes */
+#define FEW_KEYS 4               /* vectors of keys from which on few queries of narrow heads take sums across lanes */
+#define FEW_DEPTH 32             /* features of wider ones; measured, Zen 5: 0.2 to 0.9 of the time with 1 to 32 keys */
 #define FEW_VALUES 16            /* of keys 2 KiB apart, as many stay in 32 KiB of L1; measured, Zen 5: 32 and more take
                                   * up to 1.1 of the time */
 #define FAR_BYTES 1024           /* from row to row: of four in a page hardware does not see that others follow */
@@ -87,7 +88,7 @@ static void plan_few(struct plan_isa *p, const struct layer *layer, const struct
     bool plain = p->at_once && !p->rounds_scores && !p->value_blocks && !score_lifts(layer);
     for (int i = 0; i < SCORE_TERMS; i++)
         plain = plain && !(score_terms[i].place == SCORE_TILES && score_has(layer, (enum score_name)i));
-    p->few.keys = FEW_KEYS * p->lanes;
+    p->few.keys = min(p->fold->d_score, p->fold->d_value) < FEW_DEPTH ? FEW_KEYS * p->lanes : 1;
     if (!other || layer_has_cache(layer) || layer->train || layer->portable || request_is_small(request) || !plain ||
         layer->source_len < p->few.keys || p->fold->d_score < p->lanes || p->fold->d_value < p->lanes)
         return;

@@ -228,7 +228,7 @@ KEY(SCORES, scores, WORD, FIELD(scores), .steers = STEERS_ALWAYS,
               {"capped", SCORES_CAPPED, NULL}, {"biased", SCORES_BIASED, NULL}, {"weights", SCORES_WEIGHTS, NULL}},
     .nicknames = {{"qk_matmul_output_mode output_attentions need_weights", ""}})
 KEY(LSE, lse, SWITCH, FIELD(lse), .context = "LSE")
-KEY(TRAIN, train, SWITCH, FIELD(train), .unportable = "train = false", .context = "TRAIN")
+KEY(TRAIN, train, SWITCH, FIELD(train), .context = "TRAIN")
 KEY(DROPOUT, dropout, SHARE, FIELD(dropout), .steers = STEERS_IF_ANY,
     .nicknames = {{"attention_dropout attn_pdrop attention_probs_dropout_prob dropout_p", ", with train = true"}})
 KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_HEADS | OF_FFN,

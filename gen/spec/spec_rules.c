@@ -599,19 +599,18 @@ static void check_training(struct spec *spec)
               "dropout = %.9g is for training only; write train = true, or leave out dropout", spec->real[KEY_DROPOUT]);
 }
 
-/* Sums of every step need one order on all sets; a key whose steps lack it says so in its row. */
+/* Sums of every step need one order on all sets. */
 static void check_portable(struct spec *spec)
 {
-    for (enum key key = 0; spec->value[KEY_EXACT] == 1 && key < KEY_COUNT; key++)
-        if (key_rows[key].unportable != NULL && !spec->bad[key] && spec->differs[key])
-            wrong(spec, key, "%s = %s has not the same bits on every instruction set yet, and exact = portable needs "
-                  "them; write %s, or leave out exact", key_rows[key].name, spec->given[key].value,
-                  key_rows[key].unportable);
-    refuse_if(spec, whole(spec, KEY_EXACT) == 1 && value_of(spec, KEY_PRECISION) == PRECISION_BF16, KEY_PRECISION,
+    const bool portable = whole(spec, KEY_EXACT) == 1;
+    refuse_if(spec, portable && whole(spec, KEY_TRAIN) == 1, KEY_TRAIN,
+              "train = true sums gradients over blocks of queries and keys, whose sizes follow a set's lanes, and "
+              "exact = portable needs one order; write train = false, or leave out exact");
+    refuse_if(spec, portable && value_of(spec, KEY_PRECISION) == PRECISION_BF16, KEY_PRECISION,
               "precision = bf16 adds two products in the order that a set's instructions have, and exact = portable "
               "needs one; write precision = i16 or i8, or weight_type = bf16");
     const int64_t shown = value_of(spec, KEY_SCORES);
-    refuse_if(spec, whole(spec, KEY_EXACT) == 1 && (shown == SCORES_RAW || shown == SCORES_CAPPED), KEY_SCORES,
+    refuse_if(spec, portable && (shown == SCORES_RAW || shown == SCORES_CAPPED), KEY_SCORES,
               "scores = %s shows scores of keys that a query does not see, as far as a set computes them, and exact = "
               "portable needs the same bits; write scores = weights or biased, or leave out exact",
               key_word(KEY_SCORES, shown));
