@@ -26,6 +26,22 @@ MOST_UNROLLED = 16  # tokens of a compiled recurrent rule, which unrolls them
 ISAS = {"scalar": 1, "avx2": 2, "avx512": 3}
 
 
+def zero_bytes(count):
+    whole = np.zeros(count + 64, np.uint8)
+    return whole[-whole.ctypes.data % 64:][:count]
+
+
+def zeros(*shape):
+    """On a cache line, where numpy's own often are not"""
+    return zero_bytes(4 * int(np.prod(shape))).view(np.float32).reshape(shape)
+
+
+def on_lines(array):
+    copy = zeros(*array.shape)
+    copy[...] = array
+    return copy
+
+
 class Pair:
     """A pair, compiled: its call with numpy arrays by the names of the header."""
 
@@ -40,7 +56,7 @@ class Pair:
         self.args, self.weights = self.struct(header, "args")(), self.struct(header, "weights")()
         self.kept = dict(weights or {})
         self.fill(self.weights, self.kept)
-        self.packed, self.scratch = (self.aligned(self.number(folder, part)) for part in ("PACKED", "SCRATCH"))
+        self.packed, self.scratch = (zero_bytes(self.number(folder, part)) for part in ("PACKED", "SCRATCH"))
         assert self.call("pack", self.packed, ctypes.byref(self.weights), isa) == 0, "pack"
 
     def struct(self, header, which):
@@ -59,11 +75,6 @@ class Pair:
         (folder / "number.c").write_text(program)
         subprocess.run(["cc", "-o", folder / "number", folder / "number.c"], check=True)
         return int(subprocess.run([folder / "number"], check=True, capture_output=True).stdout)
-
-    @staticmethod
-    def aligned(count):
-        whole = np.zeros(count + 64, np.uint8)
-        return whole[-whole.ctypes.data % 64:][:count]
 
     def fill(self, struct, arrays):
         for name, value in arrays.items():
@@ -100,8 +111,9 @@ def rule_inputs(h, h_v, d, n):
     dice = np.random.default_rng(n)
     draw = lambda *shape: dice.standard_normal(shape, dtype=np.float32)
     q, k = unit(draw(1, n, h, d)), unit(draw(1, n, h, d))
-    return {"q": q, "k": k, "v": draw(1, n, h_v, d), "decay": -np.abs(draw(1, n, h_v)) * 0.2,
-            "beta": 1 / (1 + np.exp(-draw(1, n, h_v)))}
+    given = {"q": q, "k": k, "v": draw(1, n, h_v, d), "decay": -np.abs(draw(1, n, h_v)) * np.float32(0.2),
+             "beta": 1 / (1 + np.exp(-draw(1, n, h_v)))}
+    return {name: on_lines(array) for name, array in given.items()}
 
 
 def rule_systems(options, folder, h, h_v, d, n):
@@ -112,11 +124,11 @@ def rule_systems(options, folder, h, h_v, d, n):
     for isa in options.isas:
         for name, more in {"": {}, ", token by token": {"plan.exact_chunks": "true"}}.items():
             pair = Pair(options.attngen, folder, f"rule_{isa}_{len(systems)}_{h}_{n}", {**keys, **more}, ISAS[isa])
-            y, state = np.zeros((1, n, h_v, d), np.float32), np.zeros((1, h_v, d, d), np.float32)
+            y, state = zeros(1, n, h_v, d), zeros(1, h_v, d, d)
             call = lambda pair=pair, y=y, state=state: pair.run({**given, "y": y, "state": state, "batch": 1, "n": n})
             call()
             systems[f"ours {isa}{name}"] = (call, y.copy())
-    systems["read and write the state"] = (memory_call([np.zeros(h_v * d * d, np.float32)], []), None)
+    systems["read and write the state"] = (memory_call([zeros(h_v * d * d)], []), None)
     try:
         import torch
         from transformers.models.qwen3_next import modeling_qwen3_next as model
@@ -153,14 +165,15 @@ def add_onnx_runtime(systems, options, given, h, h_v, d, n):
         return
     names, helper = ("q", "k", "v", "state", "decay", "beta"), onnx.helper
     feeds = {name: np.ascontiguousarray(given[name].reshape(1, n, -1)) for name in names if name != "state"}
-    feeds["state"] = np.zeros((1, h_v, d, d), np.float32)
+    feeds["state"] = zeros(1, h_v, d, d)
     node = helper.make_node("LinearAttention", names, ["y", "after"], update_rule="gated_delta", q_num_heads=h,
-                            kv_num_heads=h_v)
+                            kv_num_heads=h_v, domain="com.microsoft")  # it has no other on CPU
     value = lambda name, shape: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
     graph = helper.make_graph([node], "rule", [value(name, feeds[name].shape) for name in names],
                               [value("y", None), value("after", None)])
     try:
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 27)])
+        model = helper.make_model(graph, ir_version=10, opset_imports=[
+            helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)])
         session_options = onnxruntime.SessionOptions()
         session_options.intra_op_num_threads = options.threads
         session = onnxruntime.InferenceSession(model.SerializeToString(), session_options, ["CPUExecutionProvider"])
@@ -189,14 +202,14 @@ def layer_systems(options, folder, n):
     weights = {**matrices, "w_o": draw(d_model, wide, by=0.03), "w_a": draw(h_v, d_model, by=0.03),
                "w_b": draw(h_v, d_model, by=0.03), "a_log": draw(h_v), "dt_b": draw(h_v),
                "g_o": 1 + draw(d, by=0.1), **{f"conv_{name}": draw(wide, taps, by=0.3) for name in "qkv"}}
-    x, systems = draw(1, n, d_model), {}
-    state, history = np.zeros((1, h_v, d, d), np.float32), np.zeros((1, 3 * wide, taps - 1), np.float32)
+    x, systems = on_lines(draw(1, n, d_model)), {}
+    state, history = zeros(1, h_v, d, d), zeros(1, 3 * wide, taps - 1)
     for isa in options.isas:
         for name, more in {"": {}, ", token by token": {"plan.exact_chunks": "true"}}.items():
             keys = {**LAYER, "seq_len": max(n, 16), **more}
             pair = Pair(options.attngen, folder, f"layer_{isa}_{len(systems)}_{n}", keys, ISAS[isa], weights)
-            arrays = {"x": x, "y": np.zeros((1, n, d_model), np.float32), "state": state.copy(),
-                      "conv_state": history.copy(), "batch": 1, "n": n}
+            arrays = {"x": x, "y": zeros(1, n, d_model), "state": on_lines(state),
+                      "conv_state": on_lines(history), "batch": 1, "n": n}
             call = lambda pair=pair, arrays=arrays: pair.run(arrays)
             call()
             systems[f"ours {isa}{name}"] = (call, arrays["y"].copy())

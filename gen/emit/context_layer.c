@@ -226,6 +226,34 @@ static void push_relative(struct emit *emit, const struct layer *layer)
     emit_end(emit);
 }
 
+/* The vectors of distances: from where on they are the same, and the smallest distance of each wider bucket */
+static void push_vectors(struct emit *emit, const struct layer *layer)
+{
+    const bool log = layer->rel_rows == ROWS_LOG;
+    int64_t left = 0, right = 0;
+    if (!layer_has_vectors(layer))
+        return;
+    relative_reach(layer, &left, &right);
+    emit_begin_table(emit, "vectors");
+    emit_set_boolean(emit, "log", log);
+    emit_set_integer(emit, "left", left);
+    emit_set_integer(emit, "right", right);
+    emit_set_integer(emit, "rel_right", layer->rel_right);
+    emit_set_integer(emit, "rows", layer->rel_width);
+    emit_set_integer(emit, "buckets", layer->rel_buckets);
+    emit_begin_table(emit, "first");
+    for (int64_t k = 0; log && k < layer->rel_buckets - layer->rel_buckets / 2; k++) {
+        const int64_t first = relative_wider(layer, k);
+        if (first > max(left, right))
+            break;
+        emit_begin_item(emit);
+        emit_set_integer(emit, "distance", first);
+        emit_end(emit);
+    }
+    emit_end(emit);
+    emit_end(emit);
+}
+
 /* The C type of an element */
 static const char *word_of(enum tensor_element element)
 {
@@ -310,6 +338,7 @@ void context_layer(const struct layer *layer, struct emit *emit)
         {"SELF", layer->self}, {"PROJECTED", layer->projected},
         {"PLACED", score_placed(layer)},
         {"FALLS", score_falls(layer)}, {"RELATIVE", layer->relative != RELATIVE_NONE},
+        {"VECTORS", layer_has_vectors(layer)},
         {"DROPOUT", layer_dropped(layer) > 0},
         {"WEIGHTS", layer->scores == SCORES_WEIGHTS}, {"MERGES", layer->lse && layer->w_o == W_O_NONE},
         {"VISIBLE_BLOCKS", !layer_has_cache(layer) && visible_by_blocks(layer)},
@@ -373,7 +402,13 @@ void context_layer(const struct layer *layer, struct emit *emit)
     emit_set_integer(emit, "DROPPED", layer_dropped(layer));
     emit_set_number(emit, "KEPT_FACTOR", 1 / (1 - layer->dropout));
     char equation[SCORE_TEXT];
-    score_equation(layer, "scale Q_i K_i^T", "", equation);
+    char products[SCORE_TEXT];
+    snprintf(products, sizeof products, "scale %s%s%s%s%s", layer_has_vectors(layer) ? "(" : "",
+             layer->rel_biases ? "(Q_i + rel_u_i) K_i^T" : "Q_i K_i^T",
+             layer->rel_keys == VECTORS_NONE ? "" : layer->rel_biases ? " + (Q_i + rel_v_i) rel_k(p - j)"
+                                                                      : " + Q_i rel_k(p - j)",
+             layer->rel_queries == VECTORS_NONE ? "" : " + K_i rel_q(p - j)", layer_has_vectors(layer) ? ")" : "");
+    score_equation(layer, products, "", equation);
     emit_set_string(emit, "EQUATION", equation);
     push_finish(emit, layer);
     push_rules(emit, layer);
@@ -385,6 +420,7 @@ void context_layer(const struct layer *layer, struct emit *emit)
     emit_set_integer(emit, "LIFT", score_lift(layer));
     push_slopes(emit, layer);
     push_relative(emit, layer);
+    push_vectors(emit, layer);
     push_tensors(emit, layer);
     emit_set_integer(emit, "CONV_PAD", layer_conv_pad(layer));
     const struct layer_cost cost = layer_multiply_adds(layer, layer->seq_len, layer->source_len);

@@ -26,6 +26,7 @@ local families = {
     bart = {"bart", "Bart"}, mbart = {"mbart", "MBart"}, marian = {"marian", "Marian"}, mt5 = {"t5", "MT5"},
     m2m_100 = {"m2m_100", "M2M100"}, pegasus = {"pegasus", "Pegasus"},
     mpnet = {"mpnet", "MPNet"}, ["xlm-roberta-xl"] = {"xlm_roberta_xl", "XLMRobertaXL"},
+    ["deberta-v2"] = {"deberta_v2", "DebertaV2"},
     electra = {"electra", "Electra"}, albert = {"albert", "Albert"}, nomic_bert = {"nomic_bert", "NomicBert"},
     deit = {"vit", "DeiT"}, olmo = {"olmo", "Olmo"}, olmo2 = {"olmo2", "Olmo2"}, olmo3 = {"olmo2", "Olmo3"},
     nemotron = {"nemotron", "Nemotron"}, modernbert = {"modernbert", "ModernBert"},

@@ -535,7 +535,8 @@ model.extra = model.extra or 1
 model.norms, model.layers = {}, 0
 model.any = {cached = false, states = false, goes_on = false, paged = false, cross = false, kept = false,
              source_lengths = false, mean = false, lengths = false, slotted = false, rows = false, row = false,
-             times = false, ones = false, second = false, means = false, pieces = false, scales = false, files = false}
+             times = false, ones = false, second = false, means = false, pieces = false, scales = false, files = false,
+             makes = false}
 local any = model.any
 local function note(norm)
     if norm then model.norms[norm.kind] = true end
@@ -572,8 +573,8 @@ for _, spec in ipairs(specs) do
     for _, t in ipairs(spec.entries) do
         any.times, any.ones = any.times or t.times ~= 1, any.ones or not t.before and t.plus_one
         any.pieces, any.scales = any.pieces or t.continues, any.scales or t.scales > 0
-        any.files = any.files or t.file > 0
-        numbers = numbers + (t.scales > 0 and t.count or 0)
+        any.files, any.makes = any.files or t.file > 0, any.makes or t.makes ~= ""
+        numbers = numbers + ((t.scales > 0 or t.makes ~= "") and 2 * t.count or 0)
     end
     for _, part in ipairs(parts) do spec.users = spec.users + (part.spec == spec and 1 or 0) end
     model.work = math.max(model.work, numbers)

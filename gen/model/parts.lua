@@ -265,6 +265,26 @@ local function add_factors(section, t, spec, entries)
     entries[#entries + 1] = entry
 end
 
+-- What the rows of a learned tensor are made of, in lines KEY_norm_g and KEY_norm_b, by which they are normed first,
+-- and KEY_w, a matrix [out][in] that they are multiplied by, and KEY_b: entries behind that of the tensor.
+local MAKES = {{"_norm_g", "n"}, {"_norm_b", "+"}, {"_w", "*"}, {"_b", "+"}}
+local function add_making(section, t, entries)
+    local width = t.size // t.first
+    for _, of in ipairs(MAKES) do
+        local key = t.field .. of[1]
+        if line_of(section, key) then
+            local entry = tensor(section, key, {})
+            entry.key, entry.continues, entry.makes, entry.count = key, true, of[2], width
+            if of[2] == "*" then entry.width, entry.count = width, width * width end
+            if of[2] == "n" then
+                local eps = number_of(section, t.field .. "_norm_eps")
+                entry.eps = eps or wrong(line_of(section, key).number, "no %s_norm_eps", t.field)
+            end
+            entries[#entries + 1] = entry
+        end
+    end
+end
+
 -- Where columns of a tensor lie, which it has of another one that is wider.
 local function place_columns(section, t, spec, entry)
     local width, matrix = entry.to - entry.from, t.matrix and t.axes == 2
@@ -313,6 +333,10 @@ local function add_part(section, known)
         if line_of(section, t.field .. "_by") then
             add_factors(section, t, spec, part.tensors)
             known = known .. " " .. t.field .. "_by"
+        end
+        if t.axes > 1 and not t.matrix then
+            add_making(section, t, part.tensors)
+            known = known .. (" @_norm_g @_norm_b @_norm_eps @_w @_b"):gsub("@", t.field)
         end
     end
     check_keys(section, known)
@@ -363,7 +387,8 @@ local function name_parts()
             for k, other in ipairs(entries) do
                 if #users[k].tensors ~= #users[1].tensors or (other.name == nil) ~= (e.name == nil) or
                    other.key ~= e.key or other.first ~= e.first or other.count ~= e.count or
-                   other.plus_one ~= e.plus_one or other.times ~= e.times or other.file ~= e.file then
+                   other.plus_one ~= e.plus_one or other.times ~= e.times or other.file ~= e.file or
+                   other.eps ~= e.eps then
                     wrong(line_of(users[k].section, other.key or e.key:gsub("_%d$", "")).number,
                           "%s has other words here than in [%s]; give layers that differ specs of their own", e.key,
                           users[1].section.title)
@@ -386,7 +411,8 @@ local function name_parts()
             spec.entries[i] = {field = e.key, continues = e.continues or false, before = before, behind = behind,
                                outer = e.outer, first = e.first, count = e.count, exact = e.exact or false,
                                width = e.width or 0, file = e.file or 0,
-                               plus_one = e.plus_one or false, times = e.times, scales = e.scales or 0}
+                               plus_one = e.plus_one or false, times = e.times, scales = e.scales or 0,
+                               makes = e.makes or "", eps = e.eps or 0}
         end
     end
 end

@@ -45,6 +45,15 @@ local function fill_layer(model, section)
             if entry.by then
                 section:weight(tensor.name .. "_by", entry.by, {tensor[spec.out_in and 1 or #tensor]})
             end
+            if entry.norm then
+                section:weight(tensor.name .. "_norm_g", entry.norm .. ".weight", {entry.shape[2]})
+                section:weight(tensor.name .. "_norm_b", entry.norm .. ".bias", {entry.shape[2]})
+                section:add(tensor.name .. "_norm_eps", entry.eps)
+            end
+            if entry.product then
+                section:weight(tensor.name .. "_w", entry.product .. ".weight", {entry.shape[2], entry.shape[2]})
+                section:weight(tensor.name .. "_b", entry.product .. ".bias", {entry.shape[2]})
+            end
             for i, piece in ipairs(entry.pieces or {}) do
                 section:weight(("%s_%d"):format(tensor.name, i + 1), piece.name, piece.shape,
                                ("columns %d..%d"):format(piece.from, piece.to))

@@ -45,7 +45,7 @@ struct plan_cached {
     int64_t words_row; /* words of a row's query as whole numbers, after the queries */
     struct tile_heights word_panels; /* vectors of a value as whole numbers, as widths */
     struct tile_heights tiles, dot_tiles;
-    bool keys_in_order, values_in_order; /* few rows read them one after the other; queries stay in registers */
+    bool values_in_order; /* few rows read them one after the other */
     int64_t shared_rows; /* few rows from which on all read the values of value_keys keys before the next ones */
     struct tile_heights few_tiles; /* for the values of few rows, as wide as a value; none: `tiles` serve as well */
     struct tile_heights panels, low_panels, few_panels; /* vectors of a value, as widths */

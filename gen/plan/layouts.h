@@ -51,6 +51,8 @@ enum layout_name {
     LAYOUT_TURNED, LAYOUT_TURNED_KEYS, /* cosines and sines of positions that are not packed; of given keys */
     LAYOUT_ROW_SUMS, LAYOUT_SEVEN,     /* of fast products: of a group's rows; of two tiles and two panels */
     LAYOUT_SCORES, LAYOUT_VISIBLE, LAYOUT_OPERANDS, LAYOUT_TILE, LAYOUT_Q_T, /* of a tile of queries */
+    LAYOUT_OF_QUERIES, LAYOUT_OF_KEYS,  /* their products with vectors of distances: of a tile, of a head's keys */
+    LAYOUT_REL_K, LAYOUT_REL_Q, LAYOUT_REL_U, LAYOUT_REL_V, LAYOUT_REL_ROWS,
     LAYOUT_RELATIVE, LAYOUT_RELATIVE_BACK, LAYOUT_SINK, LAYOUT_G_Q, LAYOUT_C_Q, LAYOUT_G_K, LAYOUT_C_K,
     LAYOUT_G_DQ, LAYOUT_G_DKV, LAYOUT_TURNS,
     LAYOUT_N1_G, LAYOUT_N1_B, LAYOUT_N2_G, LAYOUT_N2_B, LAYOUT_N3_G, LAYOUT_N3_B, LAYOUT_N4_G, LAYOUT_N4_B,

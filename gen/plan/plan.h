@@ -138,6 +138,12 @@ struct plan_isa {
          * key is `ahead` of the query begin at ahead + back_zero, ahead from -back_zero to back_high. */
         int64_t back_row, back_zero, back_high;
     } relative;
+    /* rel_keys and rel_queries: vectors; numbers of a key's products with them, in whole panels. Of queries whose first
+     * one is `back` positions ahead of a key, back no further than from -low to high, the numbers of their vectors lie
+     * side by side from back + low on in a table of `table` numbers. */
+    struct {
+        int64_t rows, row, low, high, table;
+    } vectors;
     struct plan_cached cached, expanded; /* expanded: latent attention, calls with keys and values of heads */
     /* A layer without a cache, calls of at most cached.few_queries queries: templates/steps/few.in. */
     struct {

@@ -128,7 +128,8 @@ struct plan_fold plan_fold(const struct layer *l, const struct plan_request *req
         f.short_values = 1 - s.values_share;
     }
     const bool exact = l->bias && score_is_absolute(l); /* folded scores lack scale Q b_K, the same for a row's keys */
-    f.scores = !layer_finishes(l) && !exact && request_or(request, PLAN_FOLD, scores > 0);
+    f.scores = !layer_finishes(l) && !exact && !layer_has_vectors(l) &&
+               request_or(request, PLAN_FOLD, scores > 0);
     f.values = l->w_o != W_O_NONE && !l->identity && l->gate == GATE_NONE && request_or(request, PLAN_FOLD, values > 0);
     if (f.scores)
         f.d_score = l->d_in_kv;

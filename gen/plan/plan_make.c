@@ -215,7 +215,9 @@ static double size_bound(const struct layer *l)
     const double typed = layer_types_tensors(l) ? (q + s) * (d + e_k + e_v + (double)l->d_out) + /* and rows of attn */
                          (4 * wide + 8 * (double)l->h) * (double)l->source_len : 0;
     const double back = l->train ? 8 * packed + 16 * (q + s) * (e_k + e_v + d + 1024) : 0; /* heads padded to vectors */
-    return scratch + packed + conv + turns + block + linear + back + typed +
+    const double vectors = layer_has_vectors(l) ? ((double)l->rel_width + wide) *
+                           (4 * (double)l->h * (double)l->d_k + s + wide) + q + s : 0;
+    return scratch + packed + conv + vectors + turns + block + linear + back + typed +
            (double)l->h * ((double)left + (double)right + 4096);
 }
 

@@ -53,6 +53,21 @@ static bool table_has_runs(const struct expression *e, int table, unsigned lanes
     return any;
 }
 
+static void place_vectors(struct plan_isa *p, const struct layer *layer)
+{
+    const int64_t d_k = layer->d_k, heads[] = {[VECTORS_SHARED] = 1, [VECTORS_HEADS] = layer->h};
+    if (layer->rel_keys != VECTORS_NONE)
+        place_new(p, LAYOUT_REL_K, "rel_k", OWNER_PACKED, p->vectors.rows, heads[layer->rel_keys] * d_k);
+    if (layer->rel_queries != VECTORS_NONE)
+        place_new(p, LAYOUT_REL_Q, "rel_q", OWNER_PACKED, heads[layer->rel_queries] * d_k, p->vectors.row);
+    if (layer->rel_biases) {
+        place_new(p, LAYOUT_REL_U, "rel_u", OWNER_PACKED, layer->h, d_k);
+        place_new(p, LAYOUT_REL_V, "rel_v", OWNER_PACKED, layer->h, p->vectors.rows);
+    }
+    if (layer_has_vectors(layer))
+        place_new(p, LAYOUT_REL_ROWS, "rel_rows", OWNER_PACKED, 1, p->vectors.table);
+}
+
 void place_packed(struct plan_isa *p, const struct layer *layer)
 {
     p->bytes[OWNER_PACKED] = HEADER_BYTES;
@@ -64,6 +79,7 @@ void place_packed(struct plan_isa *p, const struct layer *layer)
         place_new(p, LAYOUT_RELATIVE, "relative", OWNER_PACKED, layer->h, p->relative.row);
     if (p->relative.back_row > 0)
         place_new(p, LAYOUT_RELATIVE_BACK, "relative back", OWNER_PACKED, layer->h, p->relative.back_row);
+    place_vectors(p, layer);
     if (layer->sink)
         place_new(p, LAYOUT_SINK, "sink", OWNER_PACKED, 1, layer->h);
     place_finish(p, layer);

@@ -14,7 +14,8 @@
 
 #define VALUE_BLOCKS_FILL 0.9    /* least share of lanes that tokens fill where wide values lie in blocks */
 #define VALUE_BLOCKS_GAIN 1.5    /* measured: least ratio of the lanes that tokens fill to those that features fill */
-#define FEW_KEYS 4               /* vectors of keys from which on few queries take sums across lanes */
+#define FEW_KEYS 4               /* vectors of keys from which on few queries of narrow heads take sums across lanes */
+#define FEW_DEPTH 32             /* features of wider ones; measured, Zen 5: 0.2 to 0.9 of the time with 1 to 32 keys */
 #define FEW_VALUES 16            /* of keys 2 KiB apart, as many stay in 32 KiB of L1; measured, Zen 5: 32 and more take
                                   * up to 1.1 of the time */
 #define FAR_BYTES 1024           /* from row to row: of four in a page hardware does not see that others follow */
@@ -79,15 +80,29 @@ static void plan_relative(struct plan_isa *p, const struct layer *layer)
     p->relative.row = round_up(p->relative.high + p->relative.zero + p->block, p->lanes);
 }
 
+static void plan_vectors(struct plan_isa *p, const struct layer *layer)
+{
+    int64_t left, right;
+    if (!layer_has_vectors(layer))
+        return;
+    relative_reach(layer, &left, &right);
+    p->vectors.rows = layer->rel_width;
+    p->vectors.row = round_up(layer->rel_width, p->block);
+    p->vectors.low = right + p->block - 1;
+    p->vectors.high = left;
+    p->vectors.table = p->vectors.low + left + p->block;
+}
+
 /* A call of few queries would leave most lanes idle. Features along the lanes fill them; a sum across these is paid for
  * by many keys. What is done to scores in register tiles is done with queries along the lanes. */
 static void plan_few(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     const bool other = layer->cross || layer->projected;
-    bool plain = p->at_once && !p->rounds_scores && !p->value_blocks && !score_lifts(layer);
+    bool plain = p->at_once && !p->rounds_scores && !p->value_blocks && !score_lifts(layer) &&
+                 !layer_has_vectors(layer);
     for (int i = 0; i < SCORE_TERMS; i++)
         plain = plain && !(score_terms[i].place == SCORE_TILES && score_has(layer, (enum score_name)i));
-    p->few.keys = FEW_KEYS * p->lanes;
+    p->few.keys = min(p->fold->d_score, p->fold->d_value) < FEW_DEPTH ? FEW_KEYS * p->lanes : 1;
     if (!other || layer_has_cache(layer) || layer->train || layer->portable || request_is_small(request) || !plain ||
         layer->source_len < p->few.keys || p->fold->d_score < p->lanes || p->fold->d_value < p->lanes)
         return;
@@ -191,7 +206,8 @@ void plan_shape(struct plan_isa *p, const struct layer *layer, const struct plan
     p->unroll_scores = choose_unroll(request, p->depth_slab);
     p->unroll_values = choose_unroll(request, UNROLL_KEYS_FULL);
     const double block = (double)p->block * (double)layer->source_len * (double)(p->fold->d_score + p->fold->d_value);
-    p->part_blocks = min(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
+    p->part_blocks = layer->rel_queries != VECTORS_NONE ? p->query_blocks /* which share what is made of the keys */
+                   : min(p->query_blocks, (int64_t)(PART_MULTIPLY_ADDS / block) + 1);
 
     plan_z(p, layer, request);
     if (layer->projected)
@@ -217,6 +233,7 @@ bool plan_attention(struct plan_isa *p, const struct layer *layer, const struct 
 void plan_after_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
 {
     plan_relative(p, layer);
+    plan_vectors(p, layer);
     plan_few(p, layer, request);
     plan_fetches(p, layer, request);
 }
@@ -260,6 +277,10 @@ void place_tiles(struct plan_isa *p, const struct layer *layer)
         place_new(p, LAYOUT_OPERANDS, "operands", OWNER_WORKER, score_operands(layer) * p->key_block, p->block);
     place_new(p, LAYOUT_TILE, "sums", OWNER_WORKER, p->fold->d_z, p->block);
     place_new(p, LAYOUT_Q_T, "q_t", OWNER_WORKER, p->fold->d_score, p->block);
+    if (layer->rel_keys != VECTORS_NONE)
+        place_new(p, LAYOUT_OF_QUERIES, "of queries", OWNER_WORKER, p->vectors.rows, p->block);
+    if (layer->rel_queries != VECTORS_NONE)
+        place_new(p, LAYOUT_OF_KEYS, "of keys", OWNER_WORKER, layer->source_len, p->vectors.row);
 }
 
 /* ---- expected time ---- */

@@ -97,12 +97,8 @@ static void plan_blocks(struct plan_isa *p, const struct layer *layer, const str
     const int64_t taken = p->rounds_scores ? p->isa->word_registers[p->core_word == 4] : 0;
     const int64_t high = max(1, min(tile_rows(p->isa, vecs), (p->isa->registers - taken - vecs - 1) / vecs));
     const int64_t low_width = request_is_small(request) ? 1 : LONE_VECS; /* a lone row's values are read at once, too */
-    const int64_t key_rows = (p->isa->registers - 1) / (ceil_div(layer->d_k, lanes) + DOT_KEYS);
     const int64_t wide = of_value > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, of_value) : 0;
     const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
-    /* Keys that fill no whole vectors begin anywhere in a line, so loads take two: higher tiles load less often */
-    p->cached.keys_in_order = key_rows > 1 && (layer->d_k % lanes == 0 || key_rows > DOT_KEYS) &&
-                             !request_is_small(request);
     p->cached.values_in_order = wide > 0 || of_value <= p->cached.vecs;
     p->cached.many_rows = MANY_ROWS;
     p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));
@@ -137,7 +133,7 @@ static void plan_blocks(struct plan_isa *p, const struct layer *layer, const str
     tiles_for_one(&p->cached.low_panels, of_value, p->cached.row_vecs > 0 ? p->cached.vecs : low_width);
     if (p->cached.few_rows > 0)
         tiles_for_runs(&p->cached.dot_tiles, p->cached.few_rows, group,
-                       min(p->cached.few_rows, p->cached.keys_in_order ? key_rows : tile_rows(p->isa, DOT_KEYS)), 2);
+                       min(p->cached.few_rows, tile_rows(p->isa, DOT_KEYS)), 2);
     if (p->cached.few_rows > 0 && wide > 0) {
         tiles_for_runs(&p->cached.few_tiles, p->cached.few_rows, group, min(p->cached.few_rows, wide), 2);
         tiles_for_one(&p->cached.few_panels, of_value, of_value);
@@ -375,9 +371,8 @@ void explain_cached(struct plan_isa *p, const struct layer *layer)
     if (p->cached.ahead > 0)
         reason(p, "few rows, from two on, prefetch " D64 " rows ahead, in sequences of at least " D64
                " keys, which exceed L2", p->cached.ahead, p->cached.ahead_keys);
-    if (p->cached.few_rows > 1 && p->cached.keys_in_order && p->cached.values_in_order)
-        reason(p, "few rows read keys and values in the order of memory, in tiles of up to " D64 " and " D64 " rows",
-               p->cached.dot_tiles.at[0].rows,
+    if (p->cached.few_rows > 1 && p->cached.values_in_order)
+        reason(p, "few rows read values in the order of memory, in tiles of up to " D64 " rows",
                (p->cached.few_tiles.count > 0 ? p->cached.few_tiles : p->cached.tiles).at[0].rows);
     if (p->cached.sweep_keys > 0)
         reason(p, "tiles read parts of values: from " D64 " keys of a sequence on, %s and more, those of " D64

@@ -2,6 +2,7 @@
 /* What a layer costs: multiply-adds, numbers that are learned, and their bytes. */
 #include "spec/layer.h"
 
+#include "base/arith.h"
 #include "spec/score.h"
 #include "spec/visible.h"
 
@@ -79,6 +80,8 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     cost.k = !projects || k_is_q ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_k;
     cost.v = !projects || layer->identity || layer->shares ? 0 : keys_read * (double)layer->d_in_kv * heads_kv * d_v;
     cost.scores = pairs * heads * d_k;
+    cost.scores += heads * d_k * min(layer->rel_width, n + m - 1) *
+                   ((layer->rel_keys != VECTORS_NONE ? n : 0) + (layer->rel_queries != VECTORS_NONE ? m : 0));
     cost.values = pairs * heads * d_v;
     if (layer->w_o == W_O_DENSE)
         cost.output = queries * heads * (double)layer_z_width(layer) * d_model;

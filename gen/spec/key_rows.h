@@ -215,11 +215,19 @@ KEY(RELATIVE, relative, WORD, FIELD(relative),
     .words = {{"none", RELATIVE_NONE, NULL}, {"t5", RELATIVE_T5, "T5 bucketed true"},
               {"table", RELATIVE_TABLE, NULL}})
 KEY(REL_BUCKETS, rel_buckets, SIZE, FIELD(rel_buckets), .absent = 32, OF_BUCKETS,
-    .nicknames = {{"relative_attention_num_buckets", ", with relative = t5"}})
+    .nicknames = {{"relative_attention_num_buckets", ", with relative = t5"},
+                  {"position_buckets", ", with rel_rows = log"}})
 KEY(REL_DISTANCE, rel_distance, SIZE, FIELD(rel_distance), .absent = 128, .steers = STEERS_NOTHING, OF_BUCKETS,
     .nicknames = {{"relative_attention_max_distance", ", with relative = t5"}})
 KEY(REL_LEFT, rel_left, COUNT, FIELD(rel_left), OF_TABLE)
 KEY(REL_RIGHT, rel_right, COUNT, FIELD(rel_right), OF_TABLE)
+KEY(REL_KEYS, rel_keys, WORD, FIELD(rel_keys), .context = "REL_KEYS", OF_VECTORS("no rel_keys"))
+KEY(REL_QUERIES, rel_queries, WORD, FIELD(rel_queries), .context = "REL_QUERIES", OF_VECTORS("no rel_queries"))
+KEY(REL_BIASES, rel_biases, SWITCH, FIELD(rel_biases), .context = "REL_BIASES", .has_meaning = has_rel_keys,
+    .idle = "only queries of rel_keys are moved; leave it out, or write rel_keys = shared or heads")
+KEY(REL_ROWS, rel_rows, WORD, FIELD(rel_rows), .steers = STEERS_NOTHING, .restated = true,
+    .has_meaning = has_vectors, .idle = "there are no vectors; leave it out, or write rel_keys = shared or heads",
+    .words = {{"clamped", ROWS_CLAMPED, "clamp"}, {"log", ROWS_LOG, "buckets logarithmic"}})
 KEY(SCORE, score, EXPRESSION, .untrained = "no score", .nicknames = {{"score_mod", ""}})
 KEY(VISIBLE, visible, EXPRESSION, .nicknames = {{"mask_mod block_mask", ""}})
 KEY(SINK, sink, SWITCH, FIELD(sink), .context = "SINK", .nicknames = {{"attention_sinks", ""}})
@@ -228,7 +236,7 @@ KEY(SCORES, scores, WORD, FIELD(scores), .steers = STEERS_ALWAYS,
               {"capped", SCORES_CAPPED, NULL}, {"biased", SCORES_BIASED, NULL}, {"weights", SCORES_WEIGHTS, NULL}},
     .nicknames = {{"qk_matmul_output_mode output_attentions need_weights", ""}})
 KEY(LSE, lse, SWITCH, FIELD(lse), .context = "LSE")
-KEY(TRAIN, train, SWITCH, FIELD(train), .unportable = "train = false", .context = "TRAIN")
+KEY(TRAIN, train, SWITCH, FIELD(train), .context = "TRAIN")
 KEY(DROPOUT, dropout, SHARE, FIELD(dropout), .steers = STEERS_IF_ANY,
     .nicknames = {{"attention_dropout attn_pdrop attention_probs_dropout_prob dropout_p", ", with train = true"}})
 KEY(BLOCK, block, WORD, FIELD(block), .context = "BLOCK", .untrained = "block = none", .of = OF_HEADS | OF_FFN,

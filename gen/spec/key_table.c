@@ -72,6 +72,7 @@ static bool has_shift(struct spec *spec)
 static bool has_input_norm(struct spec *spec) { return value_of(spec, KEY_BLOCK) == BLOCK_PRE && is_ffn(spec); }
 static bool is_swiglu(struct spec *spec) { return value_of(spec, KEY_FFN) == (int64_t)FFN_GATED_SILU; }
 static bool is_clamped(struct spec *spec) { return is_swiglu(spec) && spec->real[KEY_FFN_LIMIT] > 0; }
+static bool has_rel_keys(struct spec *spec) { return value_of(spec, KEY_REL_KEYS) != VECTORS_NONE; }
 static bool has_norm_to_share(struct spec *spec)
 {
     return value_of(spec, KEY_BLOCK) == BLOCK_PARALLEL && is_ffn(spec);
@@ -98,9 +99,11 @@ static bool has_norm_to_share(struct spec *spec)
 #define DYNAMIC (1u << SCALING_DYNAMIC)
 #define LONGROPE (1u << SCALING_LONGROPE)
 #define OF_BUCKETS .has_meaning = has_buckets, \
-    .idle = "only relative = t5 has buckets; leave it out, or write relative = t5"
+    .idle = "only relative = t5 and rel_rows = log have buckets; leave it out, or write relative = t5"
 #define OF_TABLE .has_meaning = has_table, \
-    .idle = "only relative = table has sides; leave it out, or write relative = table"
+    .idle = "only relative = table and rel_rows = clamped have sides; leave it out, or write relative = table"
+#define OF_VECTORS(none) .untrained = none, \
+    .words = {{"none", VECTORS_NONE, NULL}, {"shared", VECTORS_SHARED, NULL}, {"heads", VECTORS_HEADS, "per_head"}}
 #define OF_FEED_FORWARD .of = OF_HEADS | OF_FFN, .has_meaning = is_ffn, \
     .idle = "there is no feed-forward; leave it out, or write for example ffn = gelu"
 #define NO_SOURCE "self-attention has no source; leave it out, or write attention = cross"

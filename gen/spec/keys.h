@@ -79,7 +79,6 @@ struct key_row {
     bool restated;        /* the default may be written all the same */
     unsigned scalings;    /* of rope_scaling that use the key; 0: it is none of theirs */
     const char *untrained; /* it has no gradient: what to write under train = true */
-    const char *unportable; /* its sums have no order of their own yet: what to write under exact = portable */
     /* theirs: a key of config.json (docs/spec.md), or an argument of PyTorch or ONNX, with this meaning; hint: the text
      * that a message adds after the key's name */
     struct { const char *theirs, *hint; } nicknames[3];

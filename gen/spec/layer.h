@@ -69,6 +69,9 @@ enum layer_rope_scaling {
     SCALING_NONE, SCALING_LINEAR, SCALING_LLAMA3, SCALING_YARN, SCALING_DYNAMIC, SCALING_LONGROPE
 };
 enum layer_relative { RELATIVE_NONE, RELATIVE_T5, RELATIVE_TABLE };
+/* Vectors by distance that queries, or keys, are multiplied by: the same for all heads, or each head's own */
+enum layer_vectors { VECTORS_NONE, VECTORS_SHARED, VECTORS_HEADS };
+enum layer_rel_rows { ROWS_CLAMPED, ROWS_LOG }; /* which of them belongs to a distance: relative.h */
 /* What stands around attention: where norms are, and what the feed-forward reads. docs/block.md, "The equations". */
 enum layer_block { BLOCK_NONE, BLOCK_POST, BLOCK_OUTPUTS, BLOCK_PRE, BLOCK_PARALLEL, BLOCK_SANDWICH };
 #define PLAIN(id, ...) ACTIVATION_##id,
@@ -177,6 +180,9 @@ struct layer {
     } rope;
     enum layer_relative relative;
     int64_t rel_buckets, rel_distance, rel_left, rel_right;
+    enum layer_vectors rel_keys, rel_queries; /* what is added to q·k: q·r, k·r' */
+    bool rel_biases;  /* q is moved by u before its product with k, by v before that with r */
+    enum layer_rel_rows rel_rows;
     enum layer_block block;
     bool block_rms;   /* norm = rms: the block's norms have no mean and no shift */
     bool block_shift; /* they have a shift: norm = layer without norm_bias = false */
@@ -215,7 +221,7 @@ struct layer {
     int64_t d_in_q;  /* columns of x that one head reads: d_model, or d_model/h under split */
     int64_t d_in_kv; /* columns of source that one head reads */
     int64_t d_out;   /* columns of y: d_model, or h*d_v with w_o = none */
-    int64_t rel_width; /* numbers of a head in the table of relative = table */
+    int64_t rel_width; /* numbers of a head in the table of relative = table; vectors of rel_keys and rel_queries */
 };
 
 static inline bool layer_attends(const struct layer *layer)
@@ -371,6 +377,11 @@ struct layer_activation_row {
     double operations, powers;
 };
 extern const struct layer_activation_row layer_activation_rows[ACTIVATIONS];
+/* Whether queries, or keys, are multiplied by vectors of distances. */
+static inline bool layer_has_vectors(const struct layer *layer)
+{
+    return layer->rel_keys != VECTORS_NONE || layer->rel_queries != VECTORS_NONE;
+}
 /* Whether weights are packed in another type than the caller's. */
 static inline bool layer_stores_weights(const struct layer *layer)
 {

@@ -137,7 +137,7 @@ static void fill(struct layer *layer, struct spec *spec)
         layer->rope.attention_factor =
             layer->rope.scaling == SCALING_YARN ? rope_attention_factor(layer->rope.factor) : 1;
     layer->rope.len = value_or(spec, KEY_ROPE_LEN, max(layer->seq_len, layer->source_len));
-    layer->rel_width = layer->rel_left + layer->rel_right + 1;
+    layer->rel_width = layer->rel_rows == ROWS_LOG ? 2 * layer->rel_buckets : layer->rel_left + layer->rel_right + 1;
     layer->number[SCORE_RELATIVE] = layer->relative != RELATIVE_NONE;
     if (!is_given(spec, KEY_SCALE))
         layer->scale = 1.0 / sqrt((double)(layer_is_latent(layer) ? layer->latent.d_head : layer->d_k));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* relative = t5 and relative = table: which number of rel_bias belongs to a distance d = j - p of a key from a query,
- * and from where on it is the same for all.
+ * rel_keys and rel_queries: which vector; and from where on it is the same for all.
  *
  * Left out on purpose: where the numbers lie (tensor.c, plan.c).
  */
@@ -24,6 +24,12 @@ int64_t relative_bucket(const struct layer *layer, int64_t d);
 
 /* The number of rel_bias for a head and a distance. */
 int64_t relative_index(const struct layer *layer, int64_t head, int64_t d);
+/* rel_rows = log: of distances |p - j| up to half of rel_buckets each has a bucket, the others grow like a geometric
+ * series, so that half of them end at rel_distance. relative_wider(): the smallest |p - j| of bucket
+ * rel_buckets / 2 + 1 + k. */
+int64_t relative_wider(const struct layer *layer, int64_t k);
+/* The vector of p - j, 0 ... rel_width - 1 */
+int64_t relative_row(const struct layer *layer, int64_t back);
 /* Distances below -left have the number of -left, those above right that of right; no further than calls reach. */
 void relative_reach(const struct layer *layer, int64_t *left, int64_t *right);
 

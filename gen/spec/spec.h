@@ -111,8 +111,20 @@ static inline bool has_mask(struct spec *spec, enum layer_mask mask)
 }
 static inline bool has_window(struct spec *spec) { return has_mask(spec, MASK_WINDOW); }
 static inline bool has_rope(struct spec *spec) { return value_of(spec, KEY_ROPE) != ROPE_NONE; }
-static inline bool has_buckets(struct spec *spec) { return value_of(spec, KEY_RELATIVE) == RELATIVE_T5; }
-static inline bool has_table(struct spec *spec) { return value_of(spec, KEY_RELATIVE) == RELATIVE_TABLE; }
+static inline bool has_vectors(struct spec *spec)
+{
+    return value_of(spec, KEY_REL_KEYS) != VECTORS_NONE || value_of(spec, KEY_REL_QUERIES) != VECTORS_NONE;
+}
+static inline bool has_log_rows(struct spec *spec)
+{
+    return has_vectors(spec) && value_of(spec, KEY_REL_ROWS) == ROWS_LOG;
+}
+static inline bool has_t5(struct spec *spec) { return value_of(spec, KEY_RELATIVE) == RELATIVE_T5; }
+static inline bool has_buckets(struct spec *spec) { return has_t5(spec) || has_log_rows(spec); }
+static inline bool has_table(struct spec *spec)
+{
+    return value_of(spec, KEY_RELATIVE) == RELATIVE_TABLE || (has_vectors(spec) && !has_log_rows(spec));
+}
 /* Whether the layer's kind has the key; where the kind is not known, whether all kinds have it. */
 static inline bool key_is_of(const struct spec *spec, enum key key)
 {

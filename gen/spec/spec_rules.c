@@ -543,13 +543,13 @@ static void check_recurrent(struct spec *spec)
 /* Of N buckets of a direction the first N/2 hold one distance each. */
 static void check_buckets(struct spec *spec)
 {
-    refuse_if(spec, has_buckets(spec) && whole(spec, KEY_REL_BUCKETS) % 4 != 0, KEY_REL_BUCKETS,
+    refuse_if(spec, has_t5(spec) && whole(spec, KEY_REL_BUCKETS) % 4 != 0, KEY_REL_BUCKETS,
               "rel_buckets = %lld is not a multiple of 4, but buckets are halved for both directions, and for near and "
               "far; write for example rel_buckets = %lld", whole(spec, KEY_REL_BUCKETS),
               whole(spec, KEY_REL_BUCKETS) / 4 * 4 + 4);
 
     const long long near = whole(spec, KEY_REL_BUCKETS) / (has_mask(spec, MASK_CAUSAL) ? 2 : 4);
-    refuse_if(spec, has_buckets(spec) && whole(spec, KEY_REL_BUCKETS) % 4 == 0 &&
+    refuse_if(spec, has_t5(spec) && whole(spec, KEY_REL_BUCKETS) % 4 == 0 &&
               whole(spec, KEY_REL_DISTANCE) <= near,
               is_given(spec, KEY_REL_DISTANCE) ? KEY_REL_DISTANCE : KEY_REL_BUCKETS,
               "rel_distance = %lld, but %lld buckets with a distance each go as far; write a rel_distance above %lld, "
@@ -559,11 +559,51 @@ static void check_buckets(struct spec *spec)
 static void check_table(struct spec *spec)
 {
     const bool sides = is_given(spec, KEY_REL_LEFT) || is_given(spec, KEY_REL_RIGHT);
-    refuse_if(spec, has_table(spec) && !sides, KEY_RELATIVE,
-              "relative = table has no sides; give rel_left, rel_right or both, for example rel_left = 16");
+    const enum key of = !has_vectors(spec) ? KEY_RELATIVE : is_given(spec, KEY_REL_KEYS) ? KEY_REL_KEYS
+                                                                                         : KEY_REL_QUERIES;
+    refuse_if(spec, has_table(spec) && !sides, of,
+              "%s = %s has no sides; give rel_left, rel_right or both, for example rel_left = 16", key_rows[of].name,
+              spec->given[of].value);
     const long long both = whole(spec, KEY_REL_LEFT) + whole(spec, KEY_REL_RIGHT) + 1;
     refuse_if(spec, has_table(spec) && both > INT32_MAX, is_given(spec, KEY_REL_RIGHT) ? KEY_REL_RIGHT : KEY_REL_LEFT,
               "rel_left + rel_right + 1 = %lld numbers a head are more than 2147483647; write smaller sides", both);
+}
+
+/* Vectors are multiplied by queries and keys in f32, of a call's own tokens. */
+static void check_vectors(struct spec *spec)
+{
+    static const struct {
+        enum key key;
+        int64_t only; /* the value that is allowed */
+        const char *why, *instead;
+    } others[] = {
+        {KEY_RELATIVE, RELATIVE_NONE, "rel_left, rel_right and rel_buckets are of one of them", "relative = none"},
+        {KEY_CACHE, CACHE_NONE, "vectors for keys of a cache are not there yet", "cache = none"},
+        {KEY_EXACT, false, "sums with vectors have no order of their own yet", "exact = bound"}};
+    const int64_t precision = value_of(spec, KEY_PRECISION);
+    const long long buckets = whole(spec, KEY_REL_BUCKETS);
+    if (!has_vectors(spec))
+        return;
+    const enum key of = value_of(spec, KEY_REL_KEYS) != VECTORS_NONE ? KEY_REL_KEYS : KEY_REL_QUERIES;
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        refuse_if(spec, value_of(spec, others[i].key) != others[i].only, others[i].key,
+                  "%s is given beside %s, but %s; write %s, or leave out %s", key_rows[others[i].key].name,
+                  key_rows[of].name, others[i].why, others[i].instead, key_rows[of].name);
+    refuse_if(spec, is_given(spec, KEY_KV_RANK), KEY_KV_RANK,
+              "kv_rank is given beside %s, but latents have no keys of heads to multiply; leave out one of them",
+              key_rows[of].name);
+    refuse_if(spec, precision == PRECISION_I8 || precision == PRECISION_I16, KEY_PRECISION,
+              "precision = %s is given beside %s, but vectors are multiplied in f32; write precision = f32 or bf16",
+              key_word(KEY_PRECISION, precision), key_rows[of].name);
+    refuse_if(spec, has_log_rows(spec) && buckets < 4, KEY_REL_BUCKETS,
+              "rel_buckets = %lld, but under rel_rows = log half of them have one distance each, and the others grow; "
+              "write 4 or more", buckets);
+    refuse_if(spec, has_log_rows(spec) && buckets >= 4 && whole(spec, KEY_REL_DISTANCE) < buckets / 2 + 2,
+              is_given(spec, KEY_REL_DISTANCE) ? KEY_REL_DISTANCE : KEY_REL_BUCKETS,
+              "rel_distance = %lld, but buckets with a distance each go to %lld; write a rel_distance of %lld or more, "
+              "or fewer rel_buckets", whole(spec, KEY_REL_DISTANCE), buckets / 2, buckets / 2 + 2);
+    refuse_if(spec, has_log_rows(spec) && buckets > INT32_MAX / 4, KEY_REL_BUCKETS,
+              "rel_buckets = %lld vectors of a sign are more than 536870911; write fewer", buckets);
 }
 
 /* ---- types and gradients --------------------------------------------------------------------------------- */
@@ -599,19 +639,18 @@ static void check_training(struct spec *spec)
               "dropout = %.9g is for training only; write train = true, or leave out dropout", spec->real[KEY_DROPOUT]);
 }
 
-/* Sums of every step need one order on all sets; a key whose steps lack it says so in its row. */
+/* Sums of every step need one order on all sets. */
 static void check_portable(struct spec *spec)
 {
-    for (enum key key = 0; spec->value[KEY_EXACT] == 1 && key < KEY_COUNT; key++)
-        if (key_rows[key].unportable != NULL && !spec->bad[key] && spec->differs[key])
-            wrong(spec, key, "%s = %s has not the same bits on every instruction set yet, and exact = portable needs "
-                  "them; write %s, or leave out exact", key_rows[key].name, spec->given[key].value,
-                  key_rows[key].unportable);
-    refuse_if(spec, whole(spec, KEY_EXACT) == 1 && value_of(spec, KEY_PRECISION) == PRECISION_BF16, KEY_PRECISION,
+    const bool portable = whole(spec, KEY_EXACT) == 1;
+    refuse_if(spec, portable && whole(spec, KEY_TRAIN) == 1, KEY_TRAIN,
+              "train = true sums gradients over blocks of queries and keys, whose sizes follow a set's lanes, and "
+              "exact = portable needs one order; write train = false, or leave out exact");
+    refuse_if(spec, portable && value_of(spec, KEY_PRECISION) == PRECISION_BF16, KEY_PRECISION,
               "precision = bf16 adds two products in the order that a set's instructions have, and exact = portable "
               "needs one; write precision = i16 or i8, or weight_type = bf16");
     const int64_t shown = value_of(spec, KEY_SCORES);
-    refuse_if(spec, whole(spec, KEY_EXACT) == 1 && (shown == SCORES_RAW || shown == SCORES_CAPPED), KEY_SCORES,
+    refuse_if(spec, portable && (shown == SCORES_RAW || shown == SCORES_CAPPED), KEY_SCORES,
               "scores = %s shows scores of keys that a query does not see, as far as a set computes them, and exact = "
               "portable needs the same bits; write scores = weights or biased, or leave out exact",
               key_word(KEY_SCORES, shown));
@@ -628,6 +667,7 @@ void spec_rules(struct spec *spec)
                              check_rope_width,
                              check_scaling_keys, check_scalings, check_factors, check_sections, check_frequencies,
                              check_l2, check_gate, check_block, check_norm, check_ffn, check_buckets, check_table,
+                             check_vectors,
                              check_types, check_training},
         [LAYER_FFN] = ROW_RULES, [LAYER_LINEAR] = ROW_RULES,
         [LAYER_RECURRENT] = {check_recurrent, check_states, check_block, check_norm, check_ffn, check_types},

@@ -76,6 +76,11 @@ static bool is_normed_by_head(const struct layer *layer) { return layer->qk_by_h
 static bool is_rms_all(const struct layer *layer) { return layer->qk_norm == NORM_RMS_ALL; }
 static bool has_relative(const struct layer *layer) { return layer->relative != RELATIVE_NONE; }
 static bool is_table(const struct layer *layer) { return layer->relative == RELATIVE_TABLE; }
+static bool has_rel_keys(const struct layer *layer) { return layer->rel_keys != VECTORS_NONE; }
+static bool has_rel_queries(const struct layer *layer) { return layer->rel_queries != VECTORS_NONE; }
+static bool has_rel_keys_of_heads(const struct layer *layer) { return layer->rel_keys == VECTORS_HEADS; }
+static bool has_rel_queries_of_heads(const struct layer *layer) { return layer->rel_queries == VECTORS_HEADS; }
+static bool has_rel_biases(const struct layer *layer) { return layer->rel_biases; }
 static bool has_sink(const struct layer *layer) { return layer->sink; }
 static bool has_lse(const struct layer *layer) { return layer->lse; }
 static bool has_scores(const struct layer *layer) { return layer->scores != SCORES_NONE; }

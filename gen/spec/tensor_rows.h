@@ -69,6 +69,12 @@ TENSOR(W, w, WEIGHT, F32, "[d_model][d_out]", is_linear)
 TENSOR(B, b, BIAS, F32, "[d_out]", has_bias_of_y)
 TENSOR(REL_BIAS, rel_bias, LEARNED, F32, "[rel_buckets][h]", has_relative, .variant = {{is_table, "[h][rel_width]"}},
        .shown.note = ", added to scaled scores by j - p")
+TENSOR(REL_K, rel_k, LEARNED, F32, "[rel_width][d_k]", has_rel_keys,
+       .variant = {{has_rel_keys_of_heads, "[rel_width][h][d_k]"}}, .shown.note = ", of queries: by p - j")
+TENSOR(REL_Q, rel_q, LEARNED, F32, "[rel_width][d_k]", has_rel_queries,
+       .variant = {{has_rel_queries_of_heads, "[rel_width][h][d_k]"}}, .shown.note = ", of keys: by p - j")
+TENSOR(REL_U, rel_u, LEARNED, F32, "[h][d_k]", has_rel_biases, .shown.note = ", added to q where it meets k")
+TENSOR(REL_V, rel_v, LEARNED, F32, "[h][d_k]", has_rel_biases, .shown.note = ", added to q where it meets rel_k")
 TENSOR(SINK, sink, LEARNED, F32, "[h]", has_sink,
        .shown.note = ", a score of each head that takes part in the softmax and adds no value")
 TENSOR(TABLE_0, table_0, NAMED, F32, NULL, NULL)

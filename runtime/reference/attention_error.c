@@ -11,6 +11,7 @@
 #include "product.h"
 #include "spec/score.h"
 #include "terms.h"
+#include "vectors.h"
 #include "wide.h"
 
 #define EXP_ERROR BOUND_EXP2
@@ -43,10 +44,10 @@ static void score_scales(struct propagation *p, const struct reference_head *hea
     }
 }
 
-/* t_size = sum |cQ||K|, t_worst = sum (|cQ| + e_q)(|K| + e_k) */
-void propagation_scores(struct propagation *p, const struct reference_head *head, size_t rows, double c)
+/* t_size = sum |cQ||K|, t_worst = sum (|cQ| + e_q)(|K| + e_k), both with what vectors of distances add */
+void propagation_scores(struct propagation *p, const struct reference_head *head, const struct rows *of, double c)
 {
-    const size_t keys = head->keys, d = (size_t)p->layer->d_k;
+    const size_t rows = of->count, keys = head->keys, d = (size_t)p->layer->d_k;
     double *b = memory_get(keys * d, sizeof *b);
     for (int errors = 0; errors < 2; errors++) {
         double *const out = errors ? p->t_worst : p->t_size;
@@ -56,6 +57,9 @@ void propagation_scores(struct propagation *p, const struct reference_head *head
         for (size_t at = 0; at < keys * d; at++)
             b[at] = fabs(head->k[at]) + (errors ? p->k[at] : 0);
         transposed_product(p, out, b, rows, keys, d);
+        for (size_t at = 0; layer_has_vectors(p->layer) && at < rows * keys; at++)
+            out[at] += vectors_sum(p->layer, p->in, head->b, head->i, of->row[at / keys], at % keys,
+                                   p->absolute_a + at / keys * d, b + at % keys * d, c, true);
     }
     for (size_t r = 0; r < rows && layer_scales_cache(p->layer); r++) {
         p->q_reach[r] = 0;
@@ -97,7 +101,8 @@ static struct term_error pair_error(const struct propagation *p, const struct re
                                     const struct row *row, size_t r, size_t j, enum score_name last, size_t shown_at)
 {
     const size_t at = r * head->keys + j, d_k = (size_t)p->layer->d_k;
-    const double dot = gamma_of(d_k + 4 + layer_scales_cache(p->layer));
+    const size_t more = layer_has_vectors(p->layer) ? d_k + 6 : 0; /* a second sum, which the first begins with */
+    const double dot = gamma_of(d_k + 4 + more + layer_scales_cache(p->layer));
     const double with_errors = p->t_worst[at], size = p->t_size[at];
     struct term_error e = {.value = LOG2_E * head->raw[at], .worst = with_errors - size + dot * with_errors,
                            .reach = (1 + dot) * with_errors};

@@ -18,6 +18,9 @@
  *         |M - T| <= max T - T + g because the subtraction rounds; a mask_add beyond 2.13e38 adds less than that, which
  *         changes no weight (terms.c)
  *         terms before the mask change T and the error so far as terms.c says
+ *         with vectors of distances both sums have their products too, with (|cQ| + e_q + c |v|)|r| + c (|K| + e_k)
+ *         (|r'| + |u|), and gamma is that of 2 d_k + 10: products with r and r' are summed, rounded in c r' and c u,
+ *         added (twice, with v r; q + u), and the sum over d_k begins with them
  *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2; r rescalings, each by 2^-64 or less, so
  *                                             that what went through more than 4 is below TINY; weights whose scores
  *                                             are sums of whole numbers have an exponential of their own
@@ -623,7 +626,7 @@ static void expanded_errors(struct propagation *p, const struct reference *refer
     of.k = head->latent->head_keys;
     of.v = head->latent->values;
     of.z = head->latent->up;
-    propagation_scores(&own, &of, reference->z_rows.count, c);
+    propagation_scores(&own, &of, &reference->z_rows, c);
     propagation_attention(&own, reference, &of);
     merge_errors(&own, reference, &of);
 }
@@ -882,7 +885,7 @@ static void observe(void *context, const struct reference *reference, const stru
         expanded_errors(p, reference, head, c);
         return;
     }
-    propagation_scores(p, head, rows, c);
+    propagation_scores(p, head, &reference->z_rows, c);
     if (head->bare_z != NULL) {
         struct reference_head bare = *head;
         bare.z = head->bare_z;

@@ -24,6 +24,7 @@
 #include "spec/visible.h"
 #include "stored.h"
 #include "terms.h"
+#include "vectors.h"
 
 #define ALL_ROWS_UP_TO 512 /* with `sample`, more rows than this are sampled */
 #define SAMPLED_ROWS 64
@@ -510,8 +511,12 @@ static void score(struct reference_head *head, const struct layer *layer, const 
     product_add(head->scores, keys, q, d_k, kt, keys, rows->count, d_k, keys);
     free(kt);
     for (size_t r = 0; r < rows->count; r++)
-        for (size_t j = 0; j < keys; j++)
+        for (size_t j = 0; j < keys; j++) {
+            if (layer_has_vectors(layer))
+                head->scores[r * keys + j] += vectors_sum(layer, in, head->b, head->i, rows->row[r], j, q + r * d_k,
+                                                          k + j * d_k, 1, false);
             score_pair(head, layer, in, r * keys + j, rows->row[r], j);
+        }
 }
 
 /* The weighted sum of values of a head, by its definition */

@@ -59,7 +59,7 @@ struct propagation {
 };
 
 /* sum |cQ||K| of all scores, also with errors; c = scale log2(e) */
-void propagation_scores(struct propagation *p, const struct reference_head *head, size_t rows, double c);
+void propagation_scores(struct propagation *p, const struct reference_head *head, const struct rows *rows, double c);
 /* attn, lse and z of a head */
 void propagation_attention(struct propagation *p, const struct reference *reference,
                            const struct reference_head *head);

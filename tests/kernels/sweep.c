@@ -38,7 +38,7 @@ extern char **environ;
 #define MAX_FOLDING 4e6       /* multiply-adds of weights with each other at -O0; check packs some sixty times */
 #define MAX_JOBS 64
 #define MAX_COMPILERS 8
-#define MAX_FEATURES 256
+#define MAX_FEATURES 320
 #define WARNINGS "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 #define TRAPS "-O1 -fsanitize=undefined,float-cast-overflow -fsanitize-undefined-trap-on-error" /* gcc's and clang's */
 #define MAX_CPU_SECONDS 600 /* one layer, compiler included: a loop without end is a failure */
@@ -126,7 +126,7 @@ struct options {
     const char *isa, *attnrun, *keep, *flags;
     char *compilers[MAX_COMPILERS];
     size_t compiler_count;
-    bool print, cached, blocks, rows, states, train, fast, whole, shared, latent, portable;
+    bool print, cached, blocks, rows, states, train, fast, whole, shared, latent, vectors, portable;
 };
 
 /* What decides the sizes. */
@@ -668,6 +668,28 @@ static void draw_latent(struct dice *dice, struct draft *d)
     }
 }
 
+/* Vectors of distances, in layers that may have them */
+static void draw_vectors(struct dice *dice, struct draft *d)
+{
+    d->relative = NULL;
+    d->rel_left = d->rel_right = -1;
+    d->rel_buckets = d->rel_distance = 0;
+    d->rel_keys = chance(dice, 0.7) ? WORD(dice, "shared", "heads") : NULL;
+    d->rel_queries = d->rel_keys == NULL || chance(dice, 0.4) ? WORD(dice, "shared", "heads") : NULL;
+    d->rel_biases = d->rel_keys != NULL && chance(dice, 0.4) ? "true" : NULL;
+    if (is(d->precision, "i8") || is(d->precision, "i16"))
+        d->precision = NULL;
+    if (chance(dice, 0.4)) {
+        d->rel_rows = "log";
+        d->rel_buckets = between(dice, 4, 60);
+        d->rel_distance = d->rel_buckets / 2 + PICK(dice, 2, 3, 7, 30, 100, 1000);
+    } else {
+        const int64_t sides = between(dice, 1, 3);
+        d->rel_left = sides & 1 ? near_edge(dice, 140) - 1 : -1;
+        d->rel_right = sides & 2 ? near_edge(dice, 140) - 1 : -1;
+    }
+}
+
 /* Wide and long enough for fast products, of those that may have them */
 static void draw_fast(struct dice *dice, struct draft *d)
 {
@@ -694,6 +716,11 @@ static void draw_fast(struct dice *dice, struct draft *d)
 static void draw_portable(struct draft *d)
 {
     d->exact = "portable";
+    d->rel_keys = d->rel_queries = d->rel_biases = d->rel_rows = NULL;
+    if (d->relative == NULL) { /* what vectors had */
+        d->rel_left = d->rel_right = -1;
+        d->rel_buckets = d->rel_distance = 0;
+    }
     const bool no_weights = is(d->input, "projected") && is(d->w_o, "none");
     d->precision = is(d->precision, "bf16") || no_weights ? NULL : d->precision;
     d->scores = d->scores != NULL && (is(d->scores, "raw") || is(d->scores, "capped")) ? "weights" : d->scores;
@@ -779,6 +806,10 @@ static void draw_layer(struct dice *dice, struct draft *d, const struct options 
     if ((chance(&of_latent, 0.05) || options->latent) && d->layer == NULL && !d->train &&
         (options->latent || !is(d->input, "projected")))
         draw_latent(&of_latent, d);
+    struct dice of_vectors = {mix(dice->state ^ 0x766563746F7273)}; /* likewise */
+    if ((chance(&of_vectors, 0.08) || options->vectors) && d->layer == NULL && !d->train && d->cache == NULL &&
+        d->kv_rank == 0)
+        draw_vectors(&of_vectors, d);
     struct dice of_fast = {mix(dice->state ^ 0x66617374)}; /* likewise */
     const bool words = is(d->precision, "i16");
     const bool may = d->cache == NULL && !d->train && d->weight_type == NULL && words;
@@ -1214,7 +1245,9 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("rope_long_factors", d->rope_long_factors[0] != '\0') F("rope_len", d->rope_len > 0) \
     F("not truncated", d->rope_truncate != NULL) F("softcap", d->softcap > 0) F("alibi", d->alibi) \
     F("t5", is(d->relative, "t5")) F("t5, causal", is(d->relative, "t5") && d->mask & MASK_CAUSAL) \
-    F("table", is(d->relative, "table")) F("sink", d->sink) F("prefix", d->mask & MASK_PREFIX) \
+    F("table", is(d->relative, "table")) F("rel_keys", d->rel_keys) F("rel_queries", d->rel_queries) \
+    F("rel_keys of heads", is(d->rel_keys, "heads")) F("rel_queries of heads", is(d->rel_queries, "heads")) \
+    F("rel_biases", d->rel_biases) F("rel_rows log", is(d->rel_rows, "log")) F("vectors, offset", d->rel_rows && d->offset != NULL) F("sink", d->sink) F("prefix", d->mask & MASK_PREFIX) \
     F("segments", d->mask & MASK_SEGMENTS) F("segments, cross", (d->mask & MASK_SEGMENTS) && d->attention) \
     F("raw", is(d->scores, "raw")) F("capped", is(d->scores, "capped")) F("biased", is(d->scores, "biased")) \
     F("lse", d->lse) F("lse, sink", d->lse && d->sink) F("rope and qk_norm", d->rope != NULL && d->qk_norm != NULL) \
@@ -1392,11 +1425,12 @@ static void usage(FILE *out)
 {
     fputs("usage: sweep [--seed S] [--first I] [--count N] [--jobs J] [--isa LIST] [--cc COMPILER]…\n"
           "             [--attnrun PATH] [--keep DIR] [--cached] [--blocks] [--rows] [--states] [--train] [--whole]\n"
-          "             [--shared] [--latent] [--portable] [--print]\n"
+          "             [--shared] [--latent] [--vectors] [--portable] [--print]\n"
           "checks random layers I … I+N-1 of seed S; --print only shows them; with --cached all have a cache, with\n"
           "--blocks all that can be stand in a block, with --rows they have no attention, with --states a state,\n"
           "with --train all have gradients, with --whole products are of whole numbers, with --shared values are columns of\n"
-          "the keys, with --latent they have latents, with --portable exact = portable. The first compiler gets most of them.\n"
+          "the keys, with --latent they have latents, with --vectors vectors of\n"
+          "distances, with --portable exact = portable. The first compiler gets most of them.\n"
           "Specs of failed ones are left in DIR. $CFLAGS: if not set, -O0 for most, -O1 and -O2 for some, and warnings\n"
           "are errors.\n",
           out);
@@ -1419,7 +1453,7 @@ static bool parse(struct options *options, int argc, char **argv)
                                           {"attnrun", 1, NULL, 'a'}, {"keep", 1, NULL, 'k'}, {"print", 0, NULL, 'p'},
                                           {"cached", 0, NULL, 'd'}, {"blocks", 0, NULL, 'b'}, {"rows", 0, NULL, 'r'},
                                           {"states", 0, NULL, 'S'}, {"train", 0, NULL, 't'},
-                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'}, {"shared", 0, NULL, 'K'}, {"latent", 0, NULL, 'L'}, {"portable", 0, NULL, 'P'},
+                                          {"fast", 0, NULL, 'F'}, {"whole", 0, NULL, 'w'}, {"shared", 0, NULL, 'K'}, {"latent", 0, NULL, 'L'}, {"vectors", 0, NULL, 'V'}, {"portable", 0, NULL, 'P'},
                                           {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     size_t seed = 1;
     bool good = true;
@@ -1447,6 +1481,7 @@ static bool parse(struct options *options, int argc, char **argv)
         case 'w': options->whole = true; break;
         case 'K': options->shared = true; break;
         case 'L': options->latent = true; break;
+        case 'V': options->vectors = true; break;
         case 'P': options->portable = true; break;
         default: good = false;
         }

@@ -62,7 +62,7 @@ for spec in "$tmp"/specs/*.layer; do
             while (match(line, /[A-Za-z0-9_]+/)) {
                 word = tolower(substr(line, RSTART, RLENGTH))
                 line = substr(line, RSTART + RLENGTH)
-                if (word ~ /^([wb]_[qkvog12]|[gc]_[qk]|rel_bias|rel_bias_i|sink_i)$/) {
+                if (word ~ /^([wb]_[qkvog12]|[gc]_[qk]|rel_bias|rel_bias_i|rel_[kquv]|rel_[uv]_i|sink_i)$/) {
                     sub(/_i$/, "", word)
                     named[word] = named[word] != "" ? named[word] : file ":" FNR
                 }

@@ -307,6 +307,29 @@ def heads(name, *endings):
                                          "ForQuestionAnswering", *endings)]
 
 
+def latent(r):
+    """DeepSeek's of dense layers, with yarn's factor of scores or without"""
+    dims, layers = r.choice([4, 6, 8]), r.randint(1, 2)
+    kinds = [dict(rope_type="default"), dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=10),
+             dict(rope_type="yarn", factor=4.0, mscale=0.7, mscale_all_dim=1.3, original_max_position_embeddings=10),
+             dict(rope_type="yarn", factor=8.0, mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=5)]
+    return {"hidden_size": 24, "num_attention_heads": 3, "num_key_value_heads": 3, "num_hidden_layers": layers,
+            "vocab_size": r.randint(20, 40), "intermediate_size": 20, "first_k_dense_replace": layers,
+            "q_lora_rank": r.choice([None, 10]), "kv_lora_rank": r.choice([8, 13]), "qk_nope_head_dim": r.choice([6, 9]),
+            "qk_rope_head_dim": dims, "v_head_dim": r.choice([5, 8]), "max_position_embeddings": 40,
+            "rope_parameters": {**r.choice(kinds), "rope_theta": 10000.0}}
+
+
+@family("deepseek_v2", "DeepseekV2ForCausalLM")
+def _(r):
+    return latent(r)
+
+
+@family("deepseek_v3", "DeepseekV3ForCausalLM")
+def _(r):
+    return latent(r)
+
+
 @family("bert", *heads("Bert", "ForMultipleChoice", "ForPreTraining"))
 def _(r):
     return bert(r)
@@ -331,6 +354,17 @@ def _(r):
 def _(r):
     of = bert(r)
     return {**of, "embedding_size": r.choice([of["hidden_size"], 6, 10])}
+
+
+@family("deberta-v2", *heads("DebertaV2", "ForMultipleChoice"))
+def _(r):
+    of = {**bert(r, types=False), "type_vocab_size": r.choice([0, 0, 2]), "relative_attention": r.random() < 0.9,
+          "max_relative_positions": r.choice([-1, -1, 5, 12]), "position_buckets": r.choice([-1, 4, 5, 8]),
+          "norm_rel_ebd": r.choice(["layer_norm", "layer_norm", "none"]), "share_att_key": r.random() < 0.6,
+          "pos_att_type": r.choice([["p2c", "c2p"], "c2p|p2c", ["c2p"], ["p2c"]]),
+          "position_biased_input": r.random() < 0.3, **some(r, pooler_hidden_act=[..., "gelu", "tanh"])}
+    reach = of["max_relative_positions"] if of["max_relative_positions"] > 0 else of["max_position_embeddings"]
+    return {**of, "position_buckets": -1} if reach < of["position_buckets"] // 2 + 2 else of
 
 
 @family("albert", *heads("Albert", "ForMultipleChoice", "ForPreTraining"))

@@ -96,6 +96,7 @@ FAMILIES = {
     "marian": ("Marian", dict(BART, pad_token_id=3, eos_token_id=0)),
     "mpnet": ("MPNet", BERT), "xlm-roberta-xl": ("XLMRobertaXL", BERT),
     "electra": ("Electra", dict(BERT, embedding_size=8)),
+    "deberta-v2": ("DebertaV2", dict(BERT, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8)),
     "albert": ("Albert", dict(BERT, embedding_size=8)), "nomic_bert": ("NomicBert", BERT),
     "deit": ("DeiT", dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20,
                           image_size=12, patch_size=4)),

@@ -42,6 +42,8 @@ def encoder(model, config):
     out = {"hidden": hidden * rows}
     if getattr(base, "pooler", None) is not None:
         out["pooler"] = base.pooler(hidden)
+    elif getattr(model, "pooler", None) is not None:
+        out["pooler"] = model.pooler(hidden)
     if hasattr(model, "cls"):
         words = model.cls.predictions
         out["transform"] = words.transform(hidden) * rows

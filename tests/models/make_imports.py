@@ -117,6 +117,10 @@ MORE = {
     "mpnet": (t.MPNetModel, t.MPNetConfig(**dict(BERT, num_hidden_layers=1)), "bfloat16"),
     "xlm-roberta-xl": (t.XLMRobertaXLModel, t.XLMRobertaXLConfig(**dict(BERT, num_hidden_layers=1)), "bfloat16"),
     "electra": (t.ElectraForMaskedLM, t.ElectraConfig(**dict(BERT, num_hidden_layers=1), embedding_size=6), "bfloat16"),
+    "deberta-v2": (t.DebertaV2ForSequenceClassification, t.DebertaV2Config(
+        **dict(BERT, num_hidden_layers=2), type_vocab_size=0, relative_attention=True, position_buckets=4,
+        norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False),
+        "bfloat16"),
     "albert": (t.AlbertForTokenClassification, t.AlbertConfig(
         **dict(BERT, num_hidden_layers=3), embedding_size=6, num_labels=3), "bfloat16"),
     "nomic_bert": (t.NomicBertModel, t.NomicBertConfig(**dict(BERT, num_hidden_layers=1)), "bfloat16"),

@@ -74,7 +74,8 @@ class Ours(Peer):
             raise Unsupported(done.stderr.strip())
         cc = "gcc" if formulation in TYPES else formulation.split("-")[0]
         definitions = (f"-DNAME={case.name}", f"-DPREFIX={case.name.upper()}", f'-DHEADER="{case.name}.h"',
-                       *(("-DTRAIN",) if case.train else ()), *(("-DCACHE_I8",) if "cache_type" in types else ()),
+                       *(("-DTRAIN",) if case.train else ()), *(("-DBIAS",) if case.bias else ()),
+                       *(("-DCACHE_I8",) if "cache_type" in types else ()),
                        *(("-DSHIM",) if shim else ()))
         sources = (os.path.join(C_FOLDER, "ours.c"), f"{folder}/{case.name}.c",
                    *((f"{folder}/{case.name}_shim.c",) if shim else ()))

@@ -126,8 +126,10 @@ void *peer_open(const struct problem *p, const char *option, char *why, size_t s
     if (peer->scratch_bytes < CONSTANT(BACKWARD_SCRATCH_BYTES_FOR)(p->threads))
         peer->scratch_bytes = CONSTANT(BACKWARD_SCRATCH_BYTES_FOR)(p->threads);
     peer->grads = (FUNCTION(grads)){
-        .dy = p->dy, .dx = p->dx, .dw_q = p->dw_q, .db_q = p->db_q, .dw_k = p->dw_k, .db_k = p->db_k, .dw_v = p->dw_v,
-        .db_v = p->db_v, .dw_o = p->dw_o, .db_o = p->db_o};
+#ifdef BIAS
+        .db_q = p->db_q, .db_k = p->db_k, .db_v = p->db_v, .db_o = p->db_o,
+#endif
+        .dy = p->dy, .dx = p->dx, .dw_q = p->dw_q, .dw_k = p->dw_k, .dw_v = p->dw_v, .dw_o = p->dw_o};
     float *saved = malloc((size_t)(p->batch * p->n) * CONSTANT(SAVED_FLOATS) * sizeof(float));
     if (saved == NULL)
         return NULL;

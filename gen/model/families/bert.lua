@@ -102,7 +102,7 @@ return function(m, other)
         at = kind.at and p .. kind.at(m, i, layers) or at
         local w = m:modules(at, kind.modules, kind.unbiased)
         if kind.weights then
-            kind.weights(m, at, w, {width = width, d_ff = inner})
+            kind.weights(m, at, w, {width = width, d_ff = inner, eps = eps})
         end
         return spec, w
     end)

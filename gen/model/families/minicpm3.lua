@@ -39,8 +39,17 @@ return function(m)
         rope = function(_, spec, of, layer)
             m:rope(spec, setmetatable({d_k = dims}, {__index = of}), layer,
                    {kind = not apart and "interleaved" or nil,
-                    kinds = {default = "none", longrope = mini and "longrope" or nil}})
+                    kinds = {default = "none", longrope = mini and "longrope" or nil,
+                             yarn = not mini and "yarn" or nil}})
             spec:add("rope_dims", dims, "qk_rope_head_dim")
+            local from = not mini and (c:inner("rope_parameters") or c:inner("rope_scaling"))
+            local all = from and (from:get("rope_type") or from:get("type")) == "yarn" and
+                        from:number("mscale_all_dim", false)
+            if all then -- scores of longer contexts
+                local factor = from:number("factor", of.positions / from:number("original_max_position_embeddings", 1))
+                local more = factor <= 1 and 1 or 0.1 * all * math.log(factor) + 1
+                spec:add("scale", more ^ 2 / (nope + dims) ^ 0.5, "1 over the root of d_k, for mscale_all_dim")
+            end
         end,
         more = function(_, spec)
             spec:add("d_k", nope + dims, "qk_nope_head_dim + qk_rope_head_dim"):add("d_v", value, "v_head_dim")
