@@ -266,10 +266,16 @@ local function add_factors(section, t, spec, entries)
 end
 
 -- What the rows of a learned tensor are made of, in lines KEY_norm_g and KEY_norm_b, by which they are normed first,
--- and KEY_w, a matrix [out][in] that they are multiplied by, and KEY_b: entries behind that of the tensor.
+-- and KEY_w, a matrix [out][in] that they are multiplied by, and KEY_b: entries behind that of the tensor. Returns the
+-- keys. A spec whose own tensors have such names, as taps and their bias have, has no such lines.
 local MAKES = {{"_norm_g", "n"}, {"_norm_b", "+"}, {"_w", "*"}, {"_b", "+"}}
-local function add_making(section, t, entries)
+local function add_making(section, spec, t, entries)
     local width = t.size // t.first
+    for _, other in ipairs(spec.tensors) do
+        for _, of in ipairs(MAKES) do
+            if other.field == t.field .. of[1] then return "" end
+        end
+    end
     for _, of in ipairs(MAKES) do
         local key = t.field .. of[1]
         if line_of(section, key) then
@@ -283,6 +289,7 @@ local function add_making(section, t, entries)
             entries[#entries + 1] = entry
         end
     end
+    return ((" @_norm_g @_norm_b @_norm_eps @_w @_b"):gsub("@", t.field))
 end
 
 -- Where columns of a tensor lie, which it has of another one that is wider.
@@ -335,8 +342,7 @@ local function add_part(section, known)
             known = known .. " " .. t.field .. "_by"
         end
         if t.axes > 1 and not t.matrix then
-            add_making(section, t, part.tensors)
-            known = known .. (" @_norm_g @_norm_b @_norm_eps @_w @_b"):gsub("@", t.field)
+            known = known .. add_making(section, spec, t, part.tensors)
         end
     end
     check_keys(section, known)

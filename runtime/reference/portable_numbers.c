@@ -113,10 +113,10 @@ float portable_sum(const float *sum)
     return all;
 }
 
-/* c[r][j] = fma(a[r][k], w[k][j], c[r][j]), k ascending */
+/* static: clang gives clones that other files call another name */
 #define TOGETHER 4
-WIDE_FMA void portable_multiply(float *restrict c, size_t c_row, const float *restrict a, size_t a_row,
-                                const float *restrict w, size_t rows, size_t depth, size_t columns)
+WIDE_FMA static void multiply(float *restrict c, size_t c_row, const float *restrict a, size_t a_row,
+                              const float *restrict w, size_t rows, size_t depth, size_t columns)
 {
     for (size_t first = 0; first < rows; first += TOGETHER) {
         const size_t end = first + TOGETHER < rows ? first + TOGETHER : rows;
@@ -128,6 +128,13 @@ WIDE_FMA void portable_multiply(float *restrict c, size_t c_row, const float *re
                     to[j] = fmaf(by, w[k * columns + j], to[j]);
             }
     }
+}
+
+/* c[r][j] = fma(a[r][k], w[k][j], c[r][j]), k ascending */
+void portable_multiply(float *restrict c, size_t c_row, const float *restrict a, size_t a_row,
+                       const float *restrict w, size_t rows, size_t depth, size_t columns)
+{
+    multiply(c, c_row, a, a_row, w, rows, depth, columns);
 }
 
 /* ---- expressions ------------------------------------------------------------------------------------------------ */
