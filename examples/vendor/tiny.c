@@ -28,7 +28,7 @@
  */
 #include "tiny.h"
 
-#if !defined(TINY_PAIR) || TINY_PAIR != 0x11140ef0a600c7f7u
+#if !defined(TINY_PAIR) || TINY_PAIR != 0xb20c11a0b2d8c6ffu
 #error "tiny.h and tiny.c are from different runs of attngen; copy both files of one run, or generate them again"
 #endif
 
@@ -359,6 +359,12 @@ enum pass {
 #define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET
+
+/* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
+enum {
+    KEYS_AT_scalar = 4096, QUERIES_AT_scalar = 2048, Q_T_AT_scalar = 416, TILE_AT_scalar = 288,
+    VALUES_AT_scalar = 6144
+};
 
 /* four floats in plain C, which a compiler may keep in one vector register */
 typedef struct vec_scalar {
@@ -710,7 +716,7 @@ TARGET static void block_2x_scalar(struct tile_scalar *tile, enum pass pass, siz
     }
     scores_2x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
-    float *o = tile->worker + 288 + lane;
+    float *o = tile->worker + TILE_AT_scalar + lane;
     values_2x_scalar(v, s, o, *resume, keys);
     for (size_t i = 0; i < VECS; i++)
         tile->resume[i] = 1;
@@ -815,7 +821,7 @@ TARGET static void block_1x_scalar(struct tile_scalar *tile, enum pass pass, siz
     }
     scores_1x_scalar(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
-    float *o = tile->worker + 288 + lane;
+    float *o = tile->worker + TILE_AT_scalar + lane;
     values_1x_scalar(v, s, o, *resume, keys);
     *resume = 1;
 }
@@ -860,7 +866,7 @@ TARGET static void walk_scalar(struct tile_scalar *tile, enum pass pass, size_t 
         }
         if (!tile->resume[i] && pass != FIND_MAXIMUM)
             for (size_t d = 0; d < D_VALUE; d++)
-                vec_store(tile->worker + 288 + d * QUERY_BLOCK + i * LANES, vec_zero());
+                vec_store(tile->worker + TILE_AT_scalar + d * QUERY_BLOCK + i * LANES, vec_zero());
     }
 }
 
@@ -880,7 +886,7 @@ TARGET static void raise_scalar(struct tile_scalar *tile, const float *flags, si
  * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_scalar(struct tile_scalar *tile, size_t vectors, float *z)
 {
-    const float *o = tile->worker + 288;
+    const float *o = tile->worker + TILE_AT_scalar;
     int failed = 0;
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
@@ -1006,13 +1012,14 @@ TARGET static void project_part_scalar(const float *packed, const struct group *
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group + at);
+        queries_part_scalar(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + QUERIES_AT_scalar, rows,
+                group + at);
     else if (at < 2)
-        queries_part_scalar(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                group + at - 1);
+        queries_part_scalar(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_scalar,
+                            g->keys, group + at - 1);
     else
-        queries_part_scalar(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                group + at - 2);
+        queries_part_scalar(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_scalar,
+                            g->keys, group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -1048,21 +1055,21 @@ TARGET static void attend_part_scalar(const struct group *g, float *scratch, flo
     struct sequence sequence, *s = &sequence;
     sequence_of(g->args, g->first + index, s);
     const size_t row_0 = index * s->n; /* of this sequence in the group */
-    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
-    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
+    const float *k = scratch + KEYS_AT_scalar + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
+    const float *v = scratch + VALUES_AT_scalar + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 128;
     for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_scalar tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
-        transpose_queries_scalar(scratch + 2048 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
-                                 worker + 416);
-        tile.q_t = worker + 416;
+        transpose_queries_scalar(scratch + QUERIES_AT_scalar + head * Q_HEAD + row * Q_ROW,
+                                 min_size(QUERY_BLOCK, s->n - t), worker + Q_T_AT_scalar);
+        tile.q_t = worker + Q_T_AT_scalar;
         const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
-        attend_scalar(&tile, alone ? z + row * 64 : worker + 288);
+        attend_scalar(&tile, alone ? z + row * 64 : worker + TILE_AT_scalar);
         if (!alone)
-            lanes_out_scalar(worker + 288, 512, row, queries, D_Z, z);
+            lanes_out_scalar(worker + TILE_AT_scalar, 512, row, queries, D_Z, z);
     }
 }
 
@@ -1134,6 +1141,9 @@ TARGET static void run_scalar(const float *packed, const struct group *g, float 
 #define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx2,fma")))
+
+/* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
+enum { KEYS_AT_avx2 = 4096, QUERIES_AT_avx2 = 2048, Q_T_AT_avx2 = 832, TILE_AT_avx2 = 576, VALUES_AT_avx2 = 6144 };
 
 #define vec __m256
 #define vec_load(p) _mm256_loadu_ps(p)
@@ -1492,7 +1502,7 @@ TARGET static void block_2x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     }
     scores_2x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
-    float *o = tile->worker + 576 + lane;
+    float *o = tile->worker + TILE_AT_avx2 + lane;
     values_2x_avx2(v, s, o, *resume, keys);
     for (size_t i = 0; i < VECS; i++)
         tile->resume[i] = 1;
@@ -1597,7 +1607,7 @@ TARGET static void block_1x_avx2(struct tile_avx2 *tile, enum pass pass, size_t 
     }
     scores_1x_avx2(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
-    float *o = tile->worker + 576 + lane;
+    float *o = tile->worker + TILE_AT_avx2 + lane;
     values_1x_avx2(v, s, o, *resume, keys);
     *resume = 1;
 }
@@ -1642,7 +1652,7 @@ TARGET static void walk_avx2(struct tile_avx2 *tile, enum pass pass, size_t vect
         }
         if (!tile->resume[i] && pass != FIND_MAXIMUM)
             for (size_t d = 0; d < D_VALUE; d++)
-                vec_store(tile->worker + 576 + d * QUERY_BLOCK + i * LANES, vec_zero());
+                vec_store(tile->worker + TILE_AT_avx2 + d * QUERY_BLOCK + i * LANES, vec_zero());
     }
 }
 
@@ -1662,7 +1672,7 @@ TARGET static void raise_avx2(struct tile_avx2 *tile, const float *flags, size_t
  * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_avx2(struct tile_avx2 *tile, size_t vectors, float *z)
 {
-    const float *o = tile->worker + 576;
+    const float *o = tile->worker + TILE_AT_avx2;
     int failed = 0;
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
@@ -1797,13 +1807,14 @@ TARGET static void project_part_avx2(const float *packed, const struct group *g,
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group + at);
+        queries_part_avx2(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + QUERIES_AT_avx2, rows,
+                group + at);
     else if (at < 2)
-        queries_part_avx2(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+        queries_part_avx2(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_avx2, g->keys,
                 group + at - 1);
     else
-        queries_part_avx2(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                group + at - 2);
+        queries_part_avx2(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_avx2,
+                          g->keys, group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -1839,21 +1850,21 @@ TARGET static void attend_part_avx2(const struct group *g, float *scratch, float
     struct sequence sequence, *s = &sequence;
     sequence_of(g->args, g->first + index, s);
     const size_t row_0 = index * s->n; /* of this sequence in the group */
-    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
-    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
+    const float *k = scratch + KEYS_AT_avx2 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
+    const float *v = scratch + VALUES_AT_avx2 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 256;
     for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx2 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
-        transpose_queries_avx2(scratch + 2048 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
-                               worker + 832);
-        tile.q_t = worker + 832;
+        transpose_queries_avx2(scratch + QUERIES_AT_avx2 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
+                               worker + Q_T_AT_avx2);
+        tile.q_t = worker + Q_T_AT_avx2;
         const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
-        attend_avx2(&tile, alone ? z + row * 64 : worker + 576);
+        attend_avx2(&tile, alone ? z + row * 64 : worker + TILE_AT_avx2);
         if (!alone)
-            lanes_out_avx2(worker + 576, 1024, row, queries, D_Z, z);
+            lanes_out_avx2(worker + TILE_AT_avx2, 1024, row, queries, D_Z, z);
     }
 }
 
@@ -1947,6 +1958,12 @@ TARGET static void run_avx2(const float *packed, const struct group *g, float *s
 #define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl")))
+
+/* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
+enum {
+    KEYS_AT_avx512 = 4096, QUERIES_AT_avx512 = 2048, Q_T_AT_avx512 = 1856, TILE_AT_avx512 = 1344,
+    VALUES_AT_avx512 = 6144
+};
 
 #define vec __m512
 #define vec_load(p) _mm512_loadu_ps(p)
@@ -2313,7 +2330,7 @@ TARGET static void block_2x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     }
     scores_2x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
-    float *o = tile->worker + 1344 + lane;
+    float *o = tile->worker + TILE_AT_avx512 + lane;
     values_2x_avx512(v, s, o, *resume, keys);
     for (size_t i = 0; i < VECS; i++)
         tile->resume[i] = 1;
@@ -2424,7 +2441,7 @@ TARGET static void block_1x_avx512(struct tile_avx512 *tile, enum pass pass, siz
     }
     scores_1x_avx512(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
-    float *o = tile->worker + 1344 + lane;
+    float *o = tile->worker + TILE_AT_avx512 + lane;
     values_1x_avx512(v, s, o, *resume, keys);
     *resume = 1;
 }
@@ -2469,7 +2486,7 @@ TARGET static void walk_avx512(struct tile_avx512 *tile, enum pass pass, size_t 
         }
         if (!tile->resume[i] && pass != FIND_MAXIMUM)
             for (size_t d = 0; d < D_VALUE; d++)
-                vec_store(tile->worker + 1344 + d * QUERY_BLOCK + i * LANES, vec_zero());
+                vec_store(tile->worker + TILE_AT_avx512 + d * QUERY_BLOCK + i * LANES, vec_zero());
     }
 }
 
@@ -2489,7 +2506,7 @@ TARGET static void raise_avx512(struct tile_avx512 *tile, const float *flags, si
  * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_avx512(struct tile_avx512 *tile, size_t vectors, float *z)
 {
-    const float *o = tile->worker + 1344;
+    const float *o = tile->worker + TILE_AT_avx512;
     int failed = 0;
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
@@ -2625,13 +2642,14 @@ TARGET static void project_part_avx512(const float *packed, const struct group *
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group + at);
+        queries_part_avx512(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + QUERIES_AT_avx512, rows,
+                group + at);
     else if (at < 2)
-        queries_part_avx512(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
-                group + at - 1);
+        queries_part_avx512(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_avx512,
+                            g->keys, group + at - 1);
     else
-        queries_part_avx512(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                group + at - 2);
+        queries_part_avx512(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_avx512,
+                            g->keys, group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -2667,21 +2685,21 @@ TARGET static void attend_part_avx512(const struct group *g, float *scratch, flo
     struct sequence sequence, *s = &sequence;
     sequence_of(g->args, g->first + index, s);
     const size_t row_0 = index * s->n; /* of this sequence in the group */
-    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
-    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
+    const float *k = scratch + KEYS_AT_avx512 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
+    const float *v = scratch + VALUES_AT_avx512 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 512;
     for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_avx512 tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
-        transpose_queries_avx512(scratch + 2048 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
-                                 worker + 1856);
-        tile.q_t = worker + 1856;
+        transpose_queries_avx512(scratch + QUERIES_AT_avx512 + head * Q_HEAD + row * Q_ROW,
+                                 min_size(QUERY_BLOCK, s->n - t), worker + Q_T_AT_avx512);
+        tile.q_t = worker + Q_T_AT_avx512;
         const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
-        attend_avx512(&tile, alone ? z + row * 64 : worker + 1344);
+        attend_avx512(&tile, alone ? z + row * 64 : worker + TILE_AT_avx512);
         if (!alone)
-            lanes_out_avx512(worker + 1344, 2048, row, queries, D_Z, z);
+            lanes_out_avx512(worker + TILE_AT_avx512, 2048, row, queries, D_Z, z);
     }
 }
 
@@ -2773,6 +2791,9 @@ TARGET static void run_avx512(const float *packed, const struct group *g, float 
 #define V_FEATURE ((size_t)1) /* from feature to feature */
 #define V_HEAD ((size_t)512)
 #define TARGET
+
+/* where arrays begin in the packed block, the scratch or a worker's scratch, in elements */
+enum { KEYS_AT_neon = 4096, QUERIES_AT_neon = 2048, Q_T_AT_neon = 816, TILE_AT_neon = 560, VALUES_AT_neon = 6144 };
 
 #define vec float32x4_t
 #define vec_load(p) vld1q_f32(p)
@@ -3103,7 +3124,7 @@ TARGET static void block_4x_neon(struct tile_neon *tile, enum pass pass, size_t 
     }
     scores_4x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
-    float *o = tile->worker + 560 + lane;
+    float *o = tile->worker + TILE_AT_neon + lane;
     values_4x_neon(v, s, o, *resume, keys);
     for (size_t i = 0; i < VECS; i++)
         tile->resume[i] = 1;
@@ -3213,7 +3234,7 @@ TARGET static void block_1x_neon(struct tile_neon *tile, enum pass pass, size_t 
     }
     scores_1x_neon(k + done * K_ROW, q_t, s + done * QUERY_BLOCK, m, l, keys - done);
     const float *v = tile->v + key * V_ROW;
-    float *o = tile->worker + 560 + lane;
+    float *o = tile->worker + TILE_AT_neon + lane;
     values_1x_neon(v, s, o, *resume, keys);
     *resume = 1;
 }
@@ -3258,7 +3279,7 @@ TARGET static void walk_neon(struct tile_neon *tile, enum pass pass, size_t vect
         }
         if (!tile->resume[i] && pass != FIND_MAXIMUM)
             for (size_t d = 0; d < D_VALUE; d++)
-                vec_store(tile->worker + 560 + d * QUERY_BLOCK + i * LANES, vec_zero());
+                vec_store(tile->worker + TILE_AT_neon + d * QUERY_BLOCK + i * LANES, vec_zero());
     }
 }
 
@@ -3278,7 +3299,7 @@ TARGET static void raise_neon(struct tile_neon *tile, const float *flags, size_t
  * finite, or so large that other sums may overflow: scores exceed m by more than an exponential can hold. */
 TARGET static int finish_neon(struct tile_neon *tile, size_t vectors, float *z)
 {
-    const float *o = tile->worker + 560;
+    const float *o = tile->worker + TILE_AT_neon;
     int failed = 0;
     for (size_t lane = 0; lane < vectors * LANES; lane += LANES) {
         const vec l = vec_load(tile->l + lane);
@@ -3403,13 +3424,14 @@ TARGET static void project_part_neon(const float *packed, const struct group *g,
     const size_t groups = (g->keys + 31) / 32; /* row groups with keys */
     const size_t group = min_size(part / 3, groups), at = part - group * 3;
     if (group == groups || at < 1)
-        queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + 2048, rows, group + at);
+        queries_part_neon(packed, g->args->x + g->first * g->args->n * D_MODEL, scratch + QUERIES_AT_neon, rows,
+                group + at);
     else if (at < 2)
-        queries_part_neon(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + 4096, g->keys,
+        queries_part_neon(packed + 4096, g->args->x + g->first * g->args->n * D_MODEL, scratch + KEYS_AT_neon, g->keys,
                 group + at - 1);
     else
-        queries_part_neon(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + 6144, g->keys,
-                group + at - 2);
+        queries_part_neon(packed + 8192, g->args->x + g->first * g->args->n * D_MODEL, scratch + VALUES_AT_neon,
+                          g->keys, group + at - 2);
 }
 
 /* q_t[feature][lane] = q[query][feature] for `count` rows from q on, then zeros up to a whole vector */
@@ -3445,21 +3467,21 @@ TARGET static void attend_part_neon(const struct group *g, float *scratch, float
     struct sequence sequence, *s = &sequence;
     sequence_of(g->args, g->first + index, s);
     const size_t row_0 = index * s->n; /* of this sequence in the group */
-    const float *k = scratch + 4096 + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
-    const float *v = scratch + 6144 + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
+    const float *k = scratch + KEYS_AT_neon + head * H_KV / H * K_HEAD + index * s->m * K_ROW;
+    const float *v = scratch + VALUES_AT_neon + head * H_KV / H * V_HEAD + index * s->m * V_ROW;
     float *z = scratch + head * 256;
     for (size_t t = first; t < min_size(s->n, first + 32); t += QUERY_BLOCK) {
         struct tile_neon tile = {.sequence = s, .k = k, .v = v, .worker = worker, .head = head, .t = t};
         const size_t row = row_0 + t;
-        transpose_queries_neon(scratch + 2048 + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
-                               worker + 816);
-        tile.q_t = worker + 816;
+        transpose_queries_neon(scratch + QUERIES_AT_neon + head * Q_HEAD + row * Q_ROW, min_size(QUERY_BLOCK, s->n - t),
+                               worker + Q_T_AT_neon);
+        tile.q_t = worker + Q_T_AT_neon;
         const size_t queries = min_size(QUERY_BLOCK, s->n - t);
         /* where z has the tile's queries, they fill whole vectors that no other tile writes to */
         const int alone = g->count == 1 || (row % QUERY_BLOCK == 0 && queries % LANES == 0);
-        attend_neon(&tile, alone ? z + row * 64 : worker + 560);
+        attend_neon(&tile, alone ? z + row * 64 : worker + TILE_AT_neon);
         if (!alone)
-            lanes_out_neon(worker + 560, 1024, row, queries, D_Z, z);
+            lanes_out_neon(worker + TILE_AT_neon, 1024, row, queries, D_Z, z);
     }
 }
 

@@ -4,6 +4,7 @@
  * Left out on purpose: decisions (gen/plan), so that attnrun can plan without templates and Lua; the layer
  * (context_layer.c).
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,7 +98,27 @@ static void push_named(struct emit *emit, const struct plan_isa *p, const char *
 }
 #define PUSH(emit, p, type, of) push_named(emit, p, (const char *)(of), names_##type)
 
-/* at.NAME: where each layout begins, in elements; stride.NAME.AXIS; 0 where the plan does not have it */
+/* Where a layout begins, as emitted text says it: the enumerator NAME_AT_ISA of interface/isa.in; 0 where it is first,
+ * or where the plan does not have it; a number if it has no name, or is no int. */
+static void push_place(struct emit *emit, const struct plan_isa *p, const char *field, enum layout_name of)
+{
+    const size_t names = sizeof words_layout_name / sizeof *words_layout_name;
+    const char *name = of < names ? words_layout_name[of] : NULL;
+    const int64_t at = layout_at(p, of);
+    char text[64];
+
+    if (name == NULL || at == 0 || at > INT32_MAX) {
+        emit_set_integer(emit, field, at);
+        return;
+    }
+    snprintf(text, sizeof text, "%s_AT_%s", name, p->isa->name);
+    for (size_t i = 0; name[i]; i++)
+        text[i] = (char)toupper((unsigned char)name[i]);
+    emit_set_string(emit, field, text);
+}
+
+/* at.NAME: where each layout begins, in elements; place.NAME: the same as text; stride.NAME.AXIS; 0 where the plan does
+ * not have it */
 static void push_layouts(struct emit *emit, const struct plan_isa *p)
 {
     const size_t count = sizeof words_layout_name / sizeof *words_layout_name;
@@ -105,6 +126,11 @@ static void push_layouts(struct emit *emit, const struct plan_isa *p)
     for (size_t i = LAYOUT_X; i < count; i++)
         if (words_layout_name[i] != NULL)
             emit_set_integer(emit, words_layout_name[i], layout_at(p, i));
+    emit_end(emit);
+    emit_begin_table(emit, "place");
+    for (size_t i = LAYOUT_X; i < count; i++)
+        if (words_layout_name[i] != NULL)
+            push_place(emit, p, words_layout_name[i], i);
     emit_end(emit);
     emit_begin_table(emit, "stride");
     for (size_t i = LAYOUT_X; i < count; i++) {
@@ -131,7 +157,7 @@ static void push_stream(struct emit *emit, const struct plan_isa *p, const char 
     emit_set_boolean(emit, "of_keys", of == LAYOUT_SOURCE);
     emit_set_boolean(emit, "of_worker", p->layouts[of].owner == OWNER_WORKER);
     emit_set_boolean(emit, "words", p->layouts[of].element == TENSOR_I32);
-    emit_set_integer(emit, "at", layout_at(p, of));
+    push_place(emit, p, "at", of);
     emit_set_integer(emit, "row", p->layouts[of].stride[AXIS_TOKEN]);
     emit_end(emit);
 }

@@ -45,8 +45,9 @@ local function code(line, ending, out)
     local step
     while not fits(line) do
         local best
+        local least = math.max(FEWEST, (line:find("%S"))) -- indentation alone is no line
         for _, place in ipairs(places(line)) do
-            local room = place.at >= FEWEST
+            local room = place.at >= least
                 and (place.at + #ending <= MOST or columns(line:sub(1, place.at)) + #ending <= MOST)
             if room and (not best or place.rank <= best.rank) then best = place end
         end

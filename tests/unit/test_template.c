@@ -312,6 +312,10 @@ static void test_wrap(void **state)
     expect("$ local x = ('x'):rep(100)\nint i = ${x}; /* why this is so */\n",
            "/* why this is so */\n"
            "int i = xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;\n");
+    /* a name that fits on no line after the indentation: only before it, and never before the operator alone */
+    expect("$ local x = ('x'):rep(100)\n${(' '):rep(44)}y = a\n${(' '):rep(44)}+ ${x};\n",
+           "                                            y = a\n"
+           "                                            + xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;\n");
     expect("$ local x = ('x'):rep(100)\nconst char *s = \"${x}, and, more\";\n", /* a string stays whole */
            "const char *s = \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, and, more\";\n");
 }
