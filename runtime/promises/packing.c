@@ -517,7 +517,7 @@ static bool opens(struct packing *p, const void *blocks, size_t bytes, int expec
 {
     const void *packed = &bytes; /* anything but what is expected */
     return returned(p, p->call->open(blocks, bytes, &packed), expected, "open of %s", what) &&
-           (packed == block || 
+           (packed == block ||
             violated(p, "open of %s gives %s", what, block == NULL ? "a block in spite of it" : "another block"));
 }
 
