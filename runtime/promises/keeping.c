@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* See keeping.h. */
-#include "keeping.h"
+/* source_kept: a call without a source has the bits of one with it, and what does not fit is refused.
+ *
+ * Left out on purpose: what a call with a source computes (compare.h).
+ */
+#include "trials.h"
 
 #include <stdlib.h>
 #include <string.h>

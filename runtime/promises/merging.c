@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* See merging.h. */
-#include "merging.h"
+/* NAME_merge: two results over disjoint keys become one, here those of the first run and random ones.
+ *
+ * Left out on purpose: how each of them is computed (compare.h).
+ */
+#include "trials.h"
 
 #include <math.h>
 #include <stdlib.h>

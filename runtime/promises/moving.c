@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* See moving.h. */
-#include "moving.h"
+/* NAME_cache_reset and NAME_cache_move: what becomes of sequences that are kept, reordered, copied and dropped.
+ *
+ * Left out on purpose: calls on what they leave; rows are compared bit by bit.
+ */
+#include "trials.h"
 
 #include <string.h>
 

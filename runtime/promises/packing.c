@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* See packing.h. */
-#include "packing.h"
+/* What is promised of a packed block: which instruction set it is for, that wrong weights are refused, and that only a
+ * block that was packed whole, for this very layer, is taken for one.
+ *
+ * Left out on purpose: what the weights become (compare.h shows it).
+ */
+#include "trials.h"
 
 #include <float.h>
 #include <math.h>

@@ -12,16 +12,10 @@
 #include "expression/expression.h"
 #include "fenced.h"
 #include "inputs/elements.h"
-#include "keeping.h"
-#include "merging.h"
 #include "misuse.h"
-#include "moving.h"
-#include "packing.h"
 #include "reference/compare.h"
 #include "spec/score.h"
-#include "states.h"
-#include "trial.h"
-#include "values.h"
+#include "trials.h"
 
 #define PAGE 4096
 #define WATCHED ((size_t)4 << 20) /* maximum size of scratch or an output that is checked part by part */

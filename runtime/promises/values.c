@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* See values.h. */
-#include "values.h"
+/* What becomes of numbers that are not like all others: hidden and visible NaN and infinities, rows and columns of
+ * zeros, tiny, huge and halfway numbers.
+ *
+ * Left out on purpose: scores of every size (extremes.h).
+ */
+#include "trials.h"
 
 #include <math.h>
 #include <stdlib.h>
