@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "trial.h"
 #include "reference/compare.h"
 #include "spec/visible.h"
 
@@ -344,11 +343,11 @@ static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way
     return true;
 }
 
-bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
-                 const void *packed, uint64_t seed, char why[300])
+bool chunks_hold(const struct trial *t, const struct inputs *stream)
 {
-    struct feeding f = {.call = kernel->call, .kernel = kernel, .layer = layer, .stream = stream, .packed = packed,
-                        .random = {seed ^ 0x6368756E6B}, .why = why};
+    const struct layer *const layer = t->layer;
+    struct feeding f = {.call = t->call, .kernel = t->kernel, .layer = layer, .stream = stream, .packed = t->packed,
+                        .random = {t->seed ^ 0x6368756E6B}, .why = t->why};
     struct fed fed[WAYS] = {{0}};
     const bool exact = layer_exact_chunks(layer);
     if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)

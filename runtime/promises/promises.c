@@ -437,11 +437,9 @@ static bool reads_within(struct trial *t)
     return fenced_calls_live(t, &t->in, 1, FENCE_BEHIND) && fenced_calls_live(t, &t->in, 1, FENCE_IN_FRONT);
 }
 
-bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
-                          size_t count, const void *packed, char why[300], struct diag *diag)
+bool promises_read_within(const struct trial *trial, const struct inputs *const *calls, size_t count)
 {
-    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .packed = packed, .why = why,
-                      .diag = diag};
+    struct trial t = *trial;
     return fenced_calls_live(&t, calls, count, FENCE_BEHIND);
 }
 
@@ -1070,8 +1068,7 @@ static uint64_t hash_inputs(const struct trial *t)
     return hash;
 }
 
-bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
-                   const void *packed, uint64_t seed, enum promises which, char why[300], struct diag *diag)
+bool promises_hold(const struct trial *trial, const struct inputs *inputs, enum promises which)
 {
     static const struct {
         bool (*holds)(struct trial *);
@@ -1092,13 +1089,13 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {moving_holds, PROMISES_ALL}, {packing_holds, PROMISES_ALL},
         {last_run, PROMISES_ALL},
     };
-    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
-                      .zeros = memory_get(inputs->batch, sizeof(int32_t)), .seed = seed, .why = why, .diag = diag};
+    struct trial t = {.kernel = trial->kernel, .call = trial->call, .layer = trial->layer, .in = inputs,
+                      .packed = trial->packed, .zeros = memory_get(inputs->batch, sizeof(int32_t)),
+                      .seed = trial->seed, .why = trial->why, .diag = trial->diag};
     const bool all = which == PROMISES_ALL;
     const uint64_t hash = all ? hash_inputs(&t) : 0;
-    why[0] = '\0';
     bool good = true;
-    outputs_make(&t.base, layer, inputs, 0);
+    outputs_make(&t.base, t.layer, inputs, 0);
     for (size_t p = 0; good && p < sizeof promises / sizeof *promises; p++)
         good = promises[p].of > which || promises[p].holds(&t);
     if (good && all && hash_inputs(&t) != hash)
