@@ -6,6 +6,7 @@
 #include "compile.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -22,7 +23,6 @@
 #include "base/memory.h"
 #include "system/process.h"
 #include "system/sha256.h"
-#include "world.h"
 
 static const char fixed_flags[] = "-O2 -fPIC -shared"; /* in the compiler's default dialect, like users */
 
@@ -244,6 +244,23 @@ static bool make_key(struct files *files, const char *compiler, const char *flag
 
 /* ---- compiling ------------------------------------------------------------------------------------------------- */
 
+/* Whether a compiler's output blames the environment and not the source: no memory, no space, no processes, a signal
+ * from outside. The cause may be gone at the next try. */
+static bool blames_environment(const char *words)
+{
+    static const int errors[] = {ENOSPC, ENOMEM, EAGAIN, EDQUOT, EFBIG, EIO, EROFS, EMFILE, ENFILE};
+    static const char *const others[] = {
+        "out of memory", "memory exhausted", "signal terminated program", "terminated with signal", "Killed",
+    };
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (strstr(words, strerror(errors[i])) != NULL)
+            return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strstr(words, others[i]) != NULL)
+            return true;
+    return false;
+}
+
 static bool compile(const struct files *files, const char *compiler, const char *flags, double *us, bool *refused,
                     struct diag *diag)
 {
@@ -256,7 +273,7 @@ static bool compile(const struct files *files, const char *compiler, const char 
     words_add(&words, files->shim);
     words_add(&words, files->source);
     bool good = process_run(&result, words.word, files->folder, diag);
-    *refused = good && result.exit_code > 0 && !world_words(result.output);
+    *refused = good && result.exit_code > 0 && !blames_environment(result.output);
     good = good && ended_well(&result, words.word[0], "compiled the emitted file", diag);
     *us = result.cpu_us;
     free(result.output);

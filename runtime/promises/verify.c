@@ -14,7 +14,6 @@
 #include "promises.h"
 #include "trial.h"
 #include "reference/gradient.h"
-#include "reference/likely.h"
 #include "rounding.h"
 
 #define SMALL_RUN_FROM 1e9 /* multiply-adds; the promises of larger layers are checked on fewer positions */
@@ -24,13 +23,10 @@ void subject_make_call(struct subject *s, const struct layer *layer, const struc
                        const struct inputs_draw *draw)
 {
     *s = (struct subject){.layer = layer, .kernel = kernel, .seed = draw->seed};
-    inputs_draw(&s->inputs, layer, draw, NULL);
-    bounds_compute(&s->reference, &s->bounds, layer, &s->inputs, kernel_folds(kernel), true);
-    likely_measure(&s->reference, &s->bounds, layer, &s->inputs, true);
-    if (layer->portable)
-        portable_compute(&s->portable, layer, &s->inputs);
+    inputs_draw(&s->main.inputs, layer, draw, NULL);
+    series_call_compute(&s->main, layer, kernel_folds(kernel), true);
     if (layer_stores_weights(layer))
-        bounds_compute_given(&s->given, &s->given_bounds, layer, &s->inputs, true);
+        bounds_compute_given(&s->given, &s->given_bounds, layer, &s->main.inputs, true);
 }
 
 void subject_make(struct subject *s, const struct layer *layer, const struct kernel *kernel,
@@ -44,13 +40,13 @@ void subject_make(struct subject *s, const struct layer *layer, const struct ker
         small.m = min_size(small.m, SMALL_RUN + 20);
         small.past_most = SMALL_RUN + 20;
     }
-    inputs_draw(&s->small, layer, &small, &s->inputs);
-    series_make(&s->series, layer, &s->inputs, draw, kernel_folds(kernel));
+    inputs_draw(&s->small, layer, &small, &s->main.inputs);
+    series_make(&s->series, layer, &s->main.inputs, draw, kernel_folds(kernel));
 }
 
 void subject_make_against(struct subject *s, const struct inputs_draw *draw)
 {
-    against_make(&s->against, s->layer, &s->inputs, draw);
+    against_make(&s->against, s->layer, &s->main.inputs, draw);
 }
 
 void subject_free(struct subject *s)
@@ -60,9 +56,7 @@ void subject_free(struct subject *s)
         inputs_free(&s->small);
         series_free(&s->series);
     }
-    inputs_free(&s->inputs);
-    reference_free(&s->reference);
-    portable_free(&s->portable);
+    series_call_free(&s->main);
     reference_free(&s->given);
 }
 
@@ -90,16 +84,22 @@ static bool run_once(struct check *c, const struct inputs *in, const struct port
     return good;
 }
 
+static const struct comparison *compare_call(const struct check *c, const struct series_call *call,
+                                             struct comparison of[OUTPUTS_COMPARED])
+{
+    return outputs_compare(&c->t.now, c->s->layer, &call->inputs, &call->reference, &call->bounds, of);
+}
+
 /* Compares the main call. */
 static bool compare_main(struct check *c)
 {
     const struct subject *const s = c->s;
-    c->f.ran = run_once(c, &s->inputs, &s->portable);
+    c->f.ran = run_once(c, &s->main.inputs, &s->main.portable);
     if (!c->f.ran)
         return false;
-    const bool near = outputs_compare(&c->t.now, s->layer, &s->inputs, &s->reference, &s->bounds, c->f.of) == NULL;
+    const bool near = compare_call(c, &s->main, c->f.of) == NULL;
     if (layer_stores_weights(s->layer))
-        compare_y(&c->f.given, s->layer, &s->inputs, &s->given, &s->given_bounds, c->t.now.y.data);
+        compare_y(&c->f.given, s->layer, &s->main.inputs, &s->given, &s->given_bounds, c->t.now.y.data);
     return near && c->f.given.misses == 0;
 }
 
@@ -144,7 +144,7 @@ static bool compare_series(struct check *c, size_t first, size_t end, const char
         struct comparison of[OUTPUTS_COMPARED] = {{0}};
         if (!run_once(c, in, &call->portable))
             return failed_call(t, call, what, NULL);
-        const struct comparison *missed = outputs_compare(&t->now, t->layer, in, &call->reference, &call->bounds, of);
+        const struct comparison *missed = compare_call(c, call, of);
         const bool weights = t->layer->scores == SCORES_WEIGHTS;
         const bool finite = promise_overflows(t->layer) ||
                             (all_finite(type, t->now.y.data, inputs_count(t->layer, in, TENSOR_Y)) &&
@@ -226,7 +226,7 @@ static bool promises_of(struct check *c, int isa)
 struct findings subject_verify(const struct subject *s, int isa, struct diag *diag)
 {
     const struct kernel_table *call = s->kernel->call;
-    const struct kernel_weights weights = kernel_weights_of(&s->inputs);
+    const struct kernel_weights weights = kernel_weights_of(&s->main.inputs);
     struct check c = {.s = s, .f = {.verdict = VERDICT_NONE, .digest = DIGEST_OF_NOTHING}};
     const int mode = float_mode();
     guarded_make(&c.packed, call->packed_bytes, 0);
