@@ -168,7 +168,8 @@ static void poison_cache(struct poison *p, const struct trial *t, const float va
             for (size_t j = 0; j < inputs_cached(layer, t->in, b); j++)
                 for (size_t i = 0; p->key[b * p->rows + j] && i < (size_t)layer->h_kv; i++) {
                     const int64_t position = inputs_first(layer, t->in, b) + (int64_t)j;
-                    put_poison(p, layer, tensor, inputs_cache_row(layer, t->in, part, b, i, position), width, j, values);
+                    const size_t row = inputs_cache_row(layer, t->in, part, b, i, position);
+                    put_poison(p, layer, tensor, row, width, j, values);
                 }
     }
 }

@@ -58,8 +58,8 @@ void subject_make_call(struct subject *subject, const struct layer *layer, const
 /* Requests the cost of the layer's types; to be called before subject_verify(). */
 void subject_make_against(struct subject *subject, const struct inputs_draw *draw);
 struct findings subject_verify(const struct subject *subject, int isa, struct diag *diag);
-/* The same in a process of its own, with a time limit: if the process ends, the kernel has failed. VERDICT_NONE with the
- * reason in `diag`. And that limit in seconds for all calls, as apart_limit() has it. */
+/* The same in a process of its own, with a time limit: if the process ends, the kernel has failed. VERDICT_NONE with
+ * the reason in `diag`. And that limit in seconds for all calls, as apart_limit() has it. */
 struct findings apart_verify(const struct subject *subject, int isa, struct diag *diag);
 double apart_verify_limit(const struct subject *subject);
 void subject_free(struct subject *subject);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients of L = sum dy y, one sequence and head at a time, by the formulas of docs/gradients.md, whose names are those
- * here: dZ, dP, D, dS, dQ, dK, dV, A the weights, B what dropout multiplies them by; through a norm x', r, u, and under
- * rms_all a sum S over all heads, which a first walk finds. A term that bends a score multiplies dS by its slope there.
+/* Gradients of L = sum dy y, one sequence and head at a time, by the formulas of docs/gradients.md, whose names are
+ * those here: dZ, dP, D, dS, dQ, dK, dV, A the weights, B what dropout multiplies them by; through a norm x', r, u, and
+ * under rms_all a sum S over all heads, which a first walk finds. A term that bends a score multiplies dS by its slope
+ * there.
  *
  * Hidden pairs are not multiplied: 0 times NaN counts as 0 wherever a factor is exactly 0, as for rows that see nothing
  * and keys that nothing sees.
