@@ -25,16 +25,22 @@ static double unit_of(double largest, double parts)
     return largest > 0 ? fmax(unit_above((double)(float)(largest / parts), 16), 0x1p-132) : 0;
 }
 
+/* Whole multiples of a unit, at most `most`; zeros without one */
+static void to_multiples(const float *from, float *to, size_t count, double unit, double most)
+{
+    for (size_t k = 0; k < count; k++) {
+        const double parts = unit != 0 ? (double)(float)((double)from[k] / unit) : 0;
+        to[k] = isfinite(from[k]) ? (float)(unit * fmin(nearbyint(parts), most) + 0.0) : NAN; /* no -0 */
+    }
+}
+
 static double i8_column(const float *from, float *to, size_t count)
 {
     double largest = 0;
     for (size_t k = 0; k < count; k++)
         largest = isfinite(from[k]) ? fmax(largest, fabs((double)from[k])) : NAN;
     const double unit = unit_of(largest, 127);
-    for (size_t k = 0; k < count; k++) {
-        const double parts = unit > 0 ? (double)(float)((double)from[k] / unit) : 0;
-        to[k] = isfinite(from[k]) ? (float)(unit * nearbyint(parts) + 0.0) : NAN; /* no -0 */
-    }
+    to_multiples(from, to, count, unit, INFINITY);
     return unit;
 }
 
@@ -49,10 +55,7 @@ static double i4_group(const float *from, float *to, size_t count)
         else if (fabs((double)from[k]) > fabs(largest))
             largest = (double)from[k];
     const double unit = copysign(unit_of(fabs(largest), 8), -largest);
-    for (size_t k = 0; k < count; k++) {
-        const double parts = unit != 0 ? (double)(float)((double)from[k] / unit) : 0;
-        to[k] = isfinite(from[k]) ? (float)(unit * fmin(nearbyint(parts), 7) + 0.0) : NAN; /* no -0 */
-    }
+    to_multiples(from, to, count, unit, 7);
     return fabs(unit);
 }
 
