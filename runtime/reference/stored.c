@@ -253,6 +253,17 @@ double stored_row(enum tensor_element type, const double *from, double *to, size
     return scale;
 }
 
+void stored_put_row(const struct layer *layer, void *const cache[CACHE_PARTS], bool values, const double *row,
+                    size_t at)
+{
+    const size_t width = inputs_cache_width(layer, values);
+    const double scale = layer_scales_cache(layer) ? stored_scale(largest_of(row, NULL, 0, width)) : 1;
+    for (size_t c = 0; c < width; c++)
+        element_put(layer->cache_type, cache[values], at + c, scale > 0 ? row[c] / scale : row[c]);
+    if (layer_scales_cache(layer))
+        ((float *)cache[inputs_scales_of(layer, values)])[at / width] = (float)scale;
+}
+
 /* 0 between equal infinities */
 static double distance(double a, double b)
 {
