@@ -31,17 +31,12 @@ struct fed {
 };
 
 struct feeding {
-    const struct kernel_table *call;
-    const struct kernel *kernel;
-    const struct layer *layer;
+    struct trial t;              /* of the current call */
     const struct inputs *stream; /* n: the length of the longest sequence */
-    const void *packed;
-    struct guarded scratch;
     struct random random;
     size_t *done; /* [batch] tokens that were fed */
     struct pool results;
     bool compares;
-    char *why;
 };
 
 bool chunks_apply(const struct layer *layer)
@@ -73,11 +68,11 @@ static void take_tokens(const struct feeding *f, struct inputs *in, enum layer_t
     const struct inputs *all = f->stream;
     const bool pairs = layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS, of_heads = tensor == TENSOR_Q ||
                        tensor == TENSOR_K || tensor == TENSOR_V;
-    const int axis = pairs || (of_heads && f->layer->heads_first) ? 2 : 1; /* that of the tokens */
+    const int axis = pairs || (of_heads && f->t.layer->heads_first) ? 2 : 1; /* that of the tokens */
     int64_t shape[4];
-    inputs_shape(f->layer, in, tensor, shape);
+    inputs_shape(f->t.layer, in, tensor, shape);
     const size_t blocks = axis > 1 ? (size_t)shape[1] : 1, last = all->n - 1;
-    const size_t bytes = inputs_bytes(f->layer, in, tensor) / (in->batch * blocks * in->n); /* of one */
+    const size_t bytes = inputs_bytes(f->t.layer, in, tensor) / (in->batch * blocks * in->n); /* of one */
     for (size_t b = 0; b < in->batch; b++)
         for (size_t i = 0; i < blocks; i++)
             for (size_t t = 0; t < in->n; t++) {
@@ -109,9 +104,9 @@ static void make_call(const struct feeding *f, struct inputs *in, size_t n, cons
         if (tensor_is_packed(kind) || all->tensor[t] == NULL)
             continue;
         in->mask_batch[t] = kind == TENSOR_OF_PAIRS ? in->batch : in->mask_batch[t];
-        const size_t bytes = inputs_count(f->layer, in, t) * layer_tensor_size(f->layer, t);
+        const size_t bytes = inputs_count(f->t.layer, in, t) * layer_tensor_size(f->t.layer, t);
         in->tensor[t] = memory_get(bytes, 1);
-        const void *const cached = kind == TENSOR_CACHE ? fed->cache[part_of(f->layer, t)].data : NULL;
+        const void *const cached = kind == TENSOR_CACHE ? fed->cache[part_of(f->t.layer, t)].data : NULL;
         if (cached != NULL)
             memcpy(in->tensor[t], cached, bytes);
         else if (t == TENSOR_LENGTHS)
@@ -119,7 +114,7 @@ static void make_call(const struct feeding *f, struct inputs *in, size_t n, cons
         else if (t == TENSOR_PAST)
             for (size_t b = 0; b < in->batch; b++)
                 ((int32_t *)in->tensor[t])[b] = ((const int32_t *)all->tensor[t])[b] + (int32_t)f->done[b];
-        else if (layer_tensor_has_axis(f->layer, t, "n") || layer_tensor_has_axis(f->layer, t, "m"))
+        else if (layer_tensor_has_axis(f->t.layer, t, "n") || layer_tensor_has_axis(f->t.layer, t, "m"))
             take_tokens(f, in, t);
         else
             memcpy(in->tensor[t], all->tensor[t], bytes);
@@ -129,17 +124,17 @@ static void make_call(const struct feeding *f, struct inputs *in, size_t n, cons
 /* What became of the tokens of the call goes to where all tokens have their place. */
 static void keep(const struct feeding *f, const struct inputs *in, const struct outputs *out, struct fed *fed)
 {
-    const struct layer *layer = f->layer;
+    const struct layer *layer = f->t.layer;
     const size_t h = (size_t)layer->h, d_out = (size_t)layer->d_out, length = f->stream->n;
     const size_t columns = inputs_columns(layer, in);
     const enum tensor_element type = layer->tensor_type; /* as floats no two of its numbers have the same bits */
     const float *lse = out->lse.data;
-    const struct latent_form expands = kernel_folds(f->kernel).expands;
+    const struct latent_form expands = kernel_folds(f->t.kernel).expands;
     for (size_t b = 0; b < in->batch; b++)
         for (size_t t = 0; t < inputs_keys(in, b); t++) {
             const size_t at = f->done[b] + t;
             fed->path[b * length + at] = latent_expands(&expands, in->n, inputs_past(in, b)) ? PATH_EXPANDED
-                                       : in->n <= f->call->few_queries                       ? PATH_FEW
+                                       : in->n <= f->t.call->few_queries                       ? PATH_FEW
                                                                                              : PATH_MANY;
             for (size_t c = 0; c < d_out; c++)
                 fed->y[(b * length + at) * d_out + c] =
@@ -158,56 +153,27 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
         }
 }
 
-/* Within the bounds of a call that stands alone. */
-static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
-{
-    struct portable portable;
-    struct comparison of[OUTPUTS_COMPARED] = {{0}};
-    struct reference reference;
-    struct bounds bounds;
-    char text[COMPARE_TEXT];
-    bounds_compute(&reference, &bounds, f->layer, in, kernel_folds(f->kernel), true);
-    const struct comparison *missed = outputs_compare(out, f->layer, in, &reference, &bounds, of);
-    bool good = missed == NULL || violated(f, "fed in %s, %zu tokens: %s", way_names[WAY_MIXED], in->n,
-                                           compare_miss_text(missed, "the reference", text));
-    reference_free(&reference);
-    if (good && f->layer->portable) {
-        portable_compute(&portable, f->layer, in);
-        good = outputs_are(out, f->layer, in, &portable, f->why);
-        portable_free(&portable);
-    }
-    return good;
-}
-
-static bool run_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
-{
-    const struct kernel_args args = outputs_args(out, f->layer, in);
-    const int error = f->call->forward(f->packed, &args, f->scratch.data);
-    if (error != KERNEL_OK)
-        return violated(f, "fed in calls, of which one has %zu tokens: forward returns \"%s\"", in->n,
-                        f->call->strerror(error));
-    return (outputs_outside(out, f->layer) == NULL && guarded_zones_intact(&f->scratch)) ||
-           violated(f, "fed in calls, of which one has %zu tokens: something was written outside its outputs", in->n);
-}
-
+/* One call; with `compares` within the bounds of one that stands alone */
 static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool compares, struct fed *fed)
 {
     struct inputs in;
-    struct outputs out = {.y = {0}};
+    char what[80];
+    snprintf(what, sizeof what, "fed in calls, of which one has %zu tokens", n);
     make_call(f, &in, n, lengths, fed);
-    outputs_make(&out, f->layer, &in, 4);
-    const bool good = run_call(f, &in, &out) && (!compares || compare_call(f, &in, &out));
+    f->t.in = &in;
+    trial_prepare(&f->t, 4, 1);
+    const bool good = trial_forward(&f->t, &in, what) &&
+                      (!compares || trial_compare(&f->t, &in, OUTPUT_Y, OUTPUTS_COMPARED, what));
     if (good) {
-        keep(f, &in, &out, fed);
+        keep(f, &in, &f->t.now, fed);
         for (size_t b = 0; b < in.batch; b++)
             f->done[b] += inputs_keys(&in, b);
         for (int part = 0; part < CACHE_PARTS; part++) { /* the next call begins with this one's cache */
             const struct guarded before = fed->cache[part];
-            fed->cache[part] = out.cache[part];
-            out.cache[part] = before;
+            fed->cache[part] = f->t.now.cache[part];
+            f->t.now.cache[part] = before;
         }
     }
-    outputs_free(&out);
     inputs_free(&in);
     return good;
 }
@@ -217,8 +183,8 @@ static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool 
 /* The most tokens of a call, and the fewest; 0: there is no such way. */
 static size_t largest_call(const struct feeding *f, enum way way, size_t *least)
 {
-    const size_t most = (size_t)f->layer->seq_len, few = f->call->few_queries;
-    const size_t least_expanded = (size_t)f->call->expands.least;
+    const size_t most = (size_t)f->t.layer->seq_len, few = f->t.call->few_queries;
+    const size_t least_expanded = (size_t)f->t.call->expands.least;
     *least = way == WAY_MANY ? few + 1 : 1;
     switch (way) {
     case WAY_SINGLE: return 1;
@@ -270,13 +236,13 @@ static struct fed make_fed(struct feeding *f)
 {
     const struct inputs *all = f->stream;
     struct fed fed = {.there = true,
-                      .y = pool_get(&f->results, inputs_count(f->layer, all, TENSOR_Y), sizeof *fed.y),
-                      .attn = pool_get(&f->results, inputs_count(f->layer, all, TENSOR_ATTN), sizeof *fed.attn),
-                      .lse = pool_get(&f->results, inputs_count(f->layer, all, TENSOR_LSE), sizeof *fed.lse),
+                      .y = pool_get(&f->results, inputs_count(f->t.layer, all, TENSOR_Y), sizeof *fed.y),
+                      .attn = pool_get(&f->results, inputs_count(f->t.layer, all, TENSOR_ATTN), sizeof *fed.attn),
+                      .lse = pool_get(&f->results, inputs_count(f->t.layer, all, TENSOR_LSE), sizeof *fed.lse),
                       .path = pool_get(&f->results, all->batch * all->n, 1)};
-    for (int part = 0; part < inputs_cache_parts(f->layer); part++) {
-        guarded_make(&fed.cache[part], inputs_cache_bytes(f->layer, all, part), 4);
-        memcpy(fed.cache[part].data, all->tensor[inputs_cache_of(f->layer, part)], fed.cache[part].bytes);
+    for (int part = 0; part < inputs_cache_parts(f->t.layer); part++) {
+        guarded_make(&fed.cache[part], inputs_cache_bytes(f->t.layer, all, part), 4);
+        memcpy(fed.cache[part].data, all->tensor[inputs_cache_of(f->t.layer, part)], fed.cache[part].bytes);
     }
     return fed;
 }
@@ -285,16 +251,16 @@ static struct fed make_fed(struct feeding *f)
  * cache do not depend on it. */
 static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way b, bool exact)
 {
-    const size_t h = (size_t)f->layer->h, length = f->stream->n, columns = inputs_columns(f->layer, f->stream);
+    const size_t h = (size_t)f->t.layer->h, length = f->stream->n, columns = inputs_columns(f->t.layer, f->stream);
     const struct { const char *name; const void *a, *b; size_t count, heads, width; } outputs[] = {
-        {"y", fed[a].y, fed[b].y, inputs_count(f->layer, f->stream, TENSOR_Y), 1, (size_t)f->layer->d_out},
-        {"lse", fed[a].lse, fed[b].lse, inputs_count(f->layer, f->stream, TENSOR_LSE), h, 1},
-        {"attn", fed[a].attn, fed[b].attn, inputs_count(f->layer, f->stream, TENSOR_ATTN), h, columns},
+        {"y", fed[a].y, fed[b].y, inputs_count(f->t.layer, f->stream, TENSOR_Y), 1, (size_t)f->t.layer->d_out},
+        {"lse", fed[a].lse, fed[b].lse, inputs_count(f->t.layer, f->stream, TENSOR_LSE), h, 1},
+        {"attn", fed[a].attn, fed[b].attn, inputs_count(f->t.layer, f->stream, TENSOR_ATTN), h, columns},
     };
-    for (int part = 0; part < inputs_cache_parts(f->layer); part++)
+    for (int part = 0; part < inputs_cache_parts(f->t.layer); part++)
         if (memcmp(fed[a].cache[part].data, fed[b].cache[part].data, fed[a].cache[part].bytes) != 0)
-            return violated(f, "sequences of up to %zu tokens in %s and in %s: %s has other bits", f->stream->n,
-                            way_names[a], way_names[b], layer_tensor_name(inputs_cache_of(f->layer, part)));
+            return violated(&f->t, "sequences of up to %zu tokens in %s and in %s: %s has other bits", f->stream->n,
+                            way_names[a], way_names[b], layer_tensor_name(inputs_cache_of(f->t.layer, part)));
     for (size_t i = sizeof outputs / sizeof *outputs; i-- > 0;)
         for (size_t at = 0; at < outputs[i].count; at++) {
             const float *of_a = outputs[i].a, *of_b = outputs[i].b;
@@ -302,8 +268,8 @@ static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way
             const size_t token = row / (outputs[i].heads * length) * length + row % length;
             const bool same = exact || fed[a].path[token] == fed[b].path[token];
             if (same && memcmp(&of_a[at], &of_b[at], sizeof *of_a) != 0)
-                return violated(f, "sequences of up to %zu tokens in %s and in %s: %s has other bits, %.9g and %.9g at "
-                                "%zu of %zu", f->stream->n, way_names[a], way_names[b], outputs[i].name,
+                return violated(&f->t, "sequences of up to %zu tokens in %s and in %s: %s has other bits, %.9g and "
+                                "%.9g at %zu of %zu", f->stream->n, way_names[a], way_names[b], outputs[i].name,
                                 (double)of_a[at], (double)of_b[at], at, outputs[i].count);
         }
     return true;
@@ -312,8 +278,9 @@ static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way
 bool chunks_hold(const struct trial *t, const struct inputs *stream)
 {
     const struct layer *const layer = t->layer;
-    struct feeding f = {.call = t->call, .kernel = t->kernel, .layer = layer, .stream = stream, .packed = t->packed,
-                        .random = {t->seed ^ 0x6368756E6B}, .why = t->why};
+    struct feeding f = {.t = *t, .stream = stream, .random = {t->seed ^ 0x6368756E6B}};
+    f.t.now = (struct outputs){.y = {0}};
+    f.t.scratch = (struct guarded){0};
     struct fed fed[WAYS] = {{0}};
     const bool exact = layer_exact_chunks(layer);
     if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)
@@ -321,7 +288,6 @@ bool chunks_hold(const struct trial *t, const struct inputs *stream)
     const double work = layer_multiply_adds(layer, (int64_t)stream->n, inputs_reach(layer, stream)).total;
     f.compares = (double)stream->batch * work < COMPARED_UP_TO;
     f.done = pool_get(&f.results, stream->batch, sizeof *f.done);
-    guarded_make(&f.scratch, f.call->scratch_bytes, 0);
     bool good = true;
     for (enum way way = 0; good && way < WAYS; way++) {
         size_t least;
@@ -335,7 +301,7 @@ bool chunks_hold(const struct trial *t, const struct inputs *stream)
     for (enum way way = 0; way < WAYS; way++)
         for (int part = 0; part < CACHE_PARTS; part++)
             guarded_free(&fed[way].cache[part]);
-    guarded_free(&f.scratch);
+    trial_release(&f.t);
     pool_free(&f.results);
     return good;
 }

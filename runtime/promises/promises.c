@@ -851,26 +851,13 @@ static bool empty_calls(struct trial *t)
     return empty_call(t, &args, "batch = 0, and NULL for what has no elements");
 }
 
-/* Whether y is what a block makes of x and b_O, within the bound */
-static bool is_block_of_b_o(struct trial *t, const char *what)
-{
-    struct inputs in = *t->in;
-    struct reference reference;
-    struct bounds bounds;
-    struct comparison c = {0};
-    char text[COMPARE_TEXT];
-    in.m = 0;
-    in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? t->zeros : NULL;
-    bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
-    compare_y(&c, t->layer, &in, &reference, &bounds, t->now.y.data);
-    reference_free(&reference);
-    return c.misses == 0 || violated(t, "%s: %s", what, compare_miss_text(&c, "what x and b_o alone give", text));
-}
-
 static bool is_b_o(struct trial *t, const char *what)
 {
-    if (layer_has_block(t->layer))
-        return is_block_of_b_o(t, what);
+    struct inputs in = *t->in;
+    in.m = 0;
+    in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? t->zeros : NULL;
+    if (layer_has_block(t->layer)) /* which makes it of x too */
+        return trial_compare(t, &in, OUTPUT_Y, OUTPUT_ATTN, what);
     const float *b_o = t->in->tensor[TENSOR_B_O];
     const enum tensor_element type = t->layer->tensor_type;
     const size_t d_out = (size_t)t->layer->d_out;

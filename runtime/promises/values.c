@@ -490,7 +490,7 @@ static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
             const float number = number_at_the_ends(kind, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
-    const bool good = trial_near(t, &in, false, what);
+    const bool good = trial_near(t, &in, OUTPUT_Y, OUTPUT_ATTN, what);
     inputs_free(&in);
     return good;
 }
@@ -570,7 +570,7 @@ bool stores_all_kinds(struct trial *t)
             inputs_put(layer, &in, tensor, at, (double)number_to_store(kind, drawn, at % width, row));
         }
     }
-    const bool good = trial_near(t, &in, true, what);
+    const bool good = trial_near(t, &in, OUTPUT_CACHE, OUTPUTS_COMPARED, what);
     inputs_free(&in);
     return good;
 }
@@ -653,7 +653,7 @@ bool packs_columns_of_all_kinds(struct trial *t)
                 violated(t, "%s: pack refuses them", what);
     t->packed = packed.data;
     t->in = &in;
-    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_near(t, &in, false, what);
+    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_near(t, &in, OUTPUT_Y, OUTPUT_ATTN, what);
     t->packed = own.packed;
     t->in = own.in;
     guarded_free(&packed);
