@@ -7,14 +7,15 @@
 #include <string.h>
 
 #include "misuse.h"
-#include "trial.h"
 #include "reference/gradient.h"
 
 #define WORKERS 3
 
 /* A call, its inputs and its results */
 struct pass {
-    struct backward *of;
+    const struct trial *of;
+    double slack;
+    struct backward_figures *figures;
     const struct inputs *in;
     const struct layer *layer;
     const struct kernel_table *call;
@@ -100,17 +101,12 @@ static void prepare(struct pass *p, struct guarded *to)
         }
 }
 
-static bool refused(const struct pass *p, const char *what, int error)
-{
-    return error == KERNEL_OK || promise_violated(p->why, "%s returns \"%s\"", what, p->call->strerror(error));
-}
-
 static bool run_forward(struct pass *p, const struct inputs *in)
 {
     const struct kernel_args args = args_of(p, in);
     guarded_fill(&p->scratch);
     guarded_fill(&p->saved);
-    return refused(p, "forward, with saved,", p->call->forward(p->of->packed, &args, p->scratch.data));
+    return returned(p, p->call->forward(p->of->packed, &args, p->scratch.data), KERNEL_OK, "forward, with saved,");
 }
 
 static bool zones_intact(const struct pass *p, const struct guarded *to)
@@ -118,14 +114,14 @@ static bool zones_intact(const struct pass *p, const struct guarded *to)
     bool intact = guarded_zones_intact(&p->back) && guarded_zones_intact(&p->saved);
     for (enum layer_tensor t = 0; intact && t < TENSOR_COUNT; t++)
         intact = !layer_has_gradient(p->layer, t) || guarded_zones_intact(&to[t]);
-    return intact || promise_violated(p->why, "backward wrote outside its gradients and its scratch");
+    return intact || violated(p, "backward wrote outside its gradients and its scratch");
 }
 
 static bool run_backward(struct pass *p, const struct inputs *in, struct guarded *to)
 {
     const struct kernel_args args = args_of(p, in);
     const struct kernel_grads grads = grads_of(p, to);
-    return refused(p, "backward", p->call->backward(p->of->packed, &args, &grads, p->back.data)) &&
+    return returned(p, p->call->backward(p->of->packed, &args, &grads, p->back.data), KERNEL_OK, "backward") &&
            zones_intact(p, to);
 }
 
@@ -134,19 +130,19 @@ static bool run_backward(struct pass *p, const struct inputs *in, struct guarded
 /* Compares the gradients, and y, which depends on dropout. */
 static bool compare(struct pass *p, const struct guarded *from)
 {
-    struct backward_figures *f = &p->of->figures;
+    struct backward_figures *f = p->figures;
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
         const float *actual = t == TENSOR_Y ? p->out.y.data : from[t].data;
         for (size_t i = 0; p->reference.of[t] != NULL && i < count_of(p, t); i++) {
             const double expected = p->reference.of[t][i], error = fabs((double)actual[i] - expected);
-            const double gate = p->of->slack * p->reference.gate[t][i];
-            if (gate == INFINITY && p->of->slack > 1)
+            const double gate = p->slack * p->reference.gate[t][i];
+            if (gate == INFINITY && p->slack > 1)
                 continue;
             if (!(error <= gate) || gate == INFINITY)
-                return promise_violated(p->why, "%s%s: element %zu is %.9g; the reference has %.9g, the gate is %.3g; "
-                                        "batch = %zu, n = %zu, m = %zu", t == TENSOR_Y ? "" : "d",
-                                        layer_tensor_name(t), i, (double)actual[i], expected, gate, p->in->batch,
-                                        p->in->n, p->in->m);
+                return violated(p, "%s%s: element %zu is %.9g; the reference has %.9g, the gate is %.3g; "
+                                "batch = %zu, n = %zu, m = %zu", t == TENSOR_Y ? "" : "d",
+                                layer_tensor_name(t), i, (double)actual[i], expected, gate, p->in->batch,
+                                p->in->n, p->in->m);
             f->error = fmax(f->error, error);
             f->ratio = fmax(f->ratio, gate > 0 ? error / gate : 0);
         }
@@ -170,11 +166,11 @@ static bool is_accurate(struct pass *p)
         const float *once = p->base[t].data, *twice = p->gradient[t].data;
         for (size_t i = 0; layer_has_gradient(p->layer, t) && i < count_of(p, t); i++) {
             const double times = is_weight(t) ? 2 : 1, error = fabs((double)twice[i] - times * (double)once[i]);
-            const double gate = p->reference.gate[t][i], most = is_weight(t) ? 2 * p->of->slack * gate : 0;
+            const double gate = p->reference.gate[t][i], most = is_weight(t) ? 2 * p->slack * gate : 0;
             if (gate < INFINITY && !(error <= most))
-                return promise_violated(p->why, "d%s: element %zu is %.9g, then %.9g where that stood before: %s",
-                                        layer_tensor_name(t), i, (double)once[i], (double)twice[i],
-                                        is_weight(t) ? "gradients of weights are added" : "others are written");
+                return violated(p, "d%s: element %zu is %.9g, then %.9g where that stood before: %s",
+                                layer_tensor_name(t), i, (double)once[i], (double)twice[i],
+                                is_weight(t) ? "gradients of weights are added" : "others are written");
         }
     }
     return true;
@@ -186,8 +182,8 @@ static bool same(struct pass *p, const struct guarded *to, enum layer_tensor t, 
 {
     if (memcmp(to[t].data, p->base[t].data, p->base[t].bytes) == 0)
         return true;
-    return promise_violated(p->why, "d%s has other bits %s; batch = %zu, n = %zu, m = %zu", layer_tensor_name(t), what,
-                            p->in->batch, p->in->n, p->in->m);
+    return violated(p, "d%s has other bits %s; batch = %zu, n = %zu, m = %zu", layer_tensor_name(t), what,
+                    p->in->batch, p->in->n, p->in->m);
 }
 
 /* The same, where a 0 may have another sign: of products with 0 a poisoned row gives 0, any other one 0 or -0. */
@@ -219,8 +215,8 @@ static bool check_parts(struct pass *p)
         for (size_t part = p->call->back_parts(p->of->packed, &args, phase); part-- > 0;) {
             const int error =
                 p->call->back_run(p->of->packed, &args, &grads, p->back.data, phase, part, part % WORKERS);
-            if (error != KERNEL_OK)
-                return refused(p, "backward_run", error);
+            if (!returned(p, error, KERNEL_OK, "backward_run"))
+                return false;
         }
     if (p->in->n == 0)
         return true;
@@ -241,11 +237,11 @@ static bool check_batch(struct pass *p)
         prepare(p, p->gradient);
         const size_t of_x = count_of(p, TENSOR_X) / p->in->batch;
         grads.tensor[TENSOR_X] = (float *)p->gradient[TENSOR_X].data + b * of_x;
-        if (!refused(p, "forward", p->call->forward(p->of->packed, &own, p->scratch.data)) ||
-            !refused(p, "backward", p->call->backward(p->of->packed, &own, &grads, p->back.data)))
+        if (!returned(p, p->call->forward(p->of->packed, &own, p->scratch.data), KERNEL_OK, "forward") ||
+            !returned(p, p->call->backward(p->of->packed, &own, &grads, p->back.data), KERNEL_OK, "backward"))
             return false;
         if (memcmp(grads.tensor[TENSOR_X], (float *)p->base[TENSOR_X].data + b * of_x, of_x * sizeof(float)) != 0)
-            return promise_violated(p->why, "dx of sequence %zu has other bits when it is computed alone", b);
+            return violated(p, "dx of sequence %zu has other bits when it is computed alone", b);
     }
     return run_forward(p, p->in);
 }
@@ -260,7 +256,7 @@ static bool check_choice(struct pass *p)
         struct kernel_grads grads = {.dy = p->dy};
         grads.tensor[t] = p->gradient[t].data;
         prepare(p, p->gradient);
-        if (!refused(p, "backward", p->call->backward(p->of->packed, &args, &grads, p->back.data)) ||
+        if (!returned(p, p->call->backward(p->of->packed, &args, &grads, p->back.data), KERNEL_OK, "backward") ||
             !same(p, p->gradient, t, "when it is the only gradient requested"))
             return false;
     }
@@ -321,13 +317,13 @@ static bool check_rows(const struct poison *poison, enum layer_tensor of, size_t
             for (size_t c = 0; c < width; c++)
                 finite = finite && isfinite(is[at + c]);
             if (!reached && memcmp(was + at, is + at, width * sizeof(float)) != 0)
-                return promise_violated(p->why, "NaN in row %zu of %s of sequence %zu changes d%s of row %zu of "
-                                        "sequence %zu, from which it is hidden; n = %zu, m = %zu", poison->row,
-                                        poisoned, poison->b, layer_tensor_name(of), r, b, p->in->n, p->in->m);
+                return violated(p, "NaN in row %zu of %s of sequence %zu changes d%s of row %zu of "
+                                "sequence %zu, from which it is hidden; n = %zu, m = %zu", poison->row,
+                                poisoned, poison->b, layer_tensor_name(of), r, b, p->in->n, p->in->m);
             if (query && finite)
-                return promise_violated(p->why, "NaN in row %zu of %s of sequence %zu leaves d%s of row %zu finite, "
-                                        "though that query depends on it; n = %zu, m = %zu", poison->row, poisoned,
-                                        poison->b, layer_tensor_name(of), r, p->in->n, p->in->m);
+                return violated(p, "NaN in row %zu of %s of sequence %zu leaves d%s of row %zu finite, "
+                                "though that query depends on it; n = %zu, m = %zu", poison->row, poisoned,
+                                poison->b, layer_tensor_name(of), r, p->in->n, p->in->m);
         }
     return true;
 }
@@ -402,8 +398,8 @@ static bool backward_refused(void *context, int expected, const char *what)
     const int run = call->back_run(c->packed, c->args, c->grads, c->scratch, c->phase, 0, 0);
     const int error = expected == KERNEL_PART ? run : call->backward(c->packed, c->args, c->grads, c->scratch);
     return (error == expected && run == expected) ||
-           promise_violated(c->p->why, "backward, %s: returns \"%s\", a part \"%s\", not \"%s\"", what,
-                            call->strerror(error), call->strerror(run), call->strerror(expected));
+           violated(c->p, "backward, %s: returns \"%s\", a part \"%s\", not \"%s\"", what,
+                    call->strerror(error), call->strerror(run), call->strerror(expected));
 }
 
 /* Whether gradients are as prepare() left them */
@@ -416,7 +412,7 @@ static bool is_prepared(const struct pass *p, struct guarded *to)
         for (size_t i = 0; zeroed && i < to[t].bytes; i++)
             good = good && ((const unsigned char *)to[t].data)[i] == 0;
     }
-    return good || promise_violated(p->why, "backward: refused, but something was written");
+    return good || violated(p, "backward: refused, but something was written");
 }
 
 static bool check_refusals(struct pass *p)
@@ -463,27 +459,27 @@ static bool check_forward(struct pass *p)
     }
     for (int trains = 1; good && trains >= 0; trains--) {
         args.saved = trains ? args.saved : NULL;
-        good = refused(p, trains ? "run" : "forward",
-                       trains ? outputs_run_parts(p->call, p->of->packed, &args, p->scratch.data, WORKERS)
-                              : p->call->forward(p->of->packed, &args, p->scratch.data));
+        good = returned(p, trains ? outputs_run_parts(p->call, p->of->packed, &args, p->scratch.data, WORKERS)
+                                  : p->call->forward(p->of->packed, &args, p->scratch.data), KERNEL_OK,
+                        trains ? "run" : "forward");
         for (size_t i = 0; good && i < sizeof all / sizeof all[0]; i++)
             if ((trains || !all[i].dropped || layer_dropped(p->layer) == 0) &&
                 memcmp(was[i].data, all[i].is->data, all[i].is->bytes) != 0)
-                good = promise_violated(p->why, "%s has other bits %s", all[i].name,
-                                        trains ? "where forward runs in parts" : "where saved is NULL");
+                good = violated(p, "%s has other bits %s", all[i].name,
+                                trains ? "where forward runs in parts" : "where saved is NULL");
     }
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         guarded_free(&was[i]);
     return good;
 }
 
-bool backward_holds(struct backward *backward, const struct inputs *inputs, bool all, char why[300],
-                    struct diag *diag)
+bool backward_holds(const struct trial *t, const struct inputs *inputs, double slack, bool all,
+                    struct backward_figures *figures)
 {
-    struct pass p = {.of = backward, .in = inputs, .layer = backward->layer, .call = backward->kernel->call,
-                     .why = why};
+    struct pass p = {.of = t, .slack = slack, .figures = figures, .in = inputs, .layer = t->layer, .call = t->call,
+                     .why = t->why};
     allocate(&p);
-    bool good = gradients_compute(&p.reference, p.layer, inputs, p.dy, diag) && is_accurate(&p);
+    bool good = gradients_compute(&p.reference, p.layer, inputs, p.dy, t->diag) && is_accurate(&p);
     good = good && (!all || (check_parts(&p) && check_batch(&p) && check_choice(&p) && check_refusals(&p) &&
                              check_hidden(&p) && check_forward(&p)));
     release(&p);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/arith.h"
-#include "trial.h"
 #include "reference/compare.h"
 #include "spec/visible.h"
 
@@ -32,17 +31,12 @@ struct fed {
 };
 
 struct feeding {
-    const struct kernel_table *call;
-    const struct kernel *kernel;
-    const struct layer *layer;
+    struct trial t;              /* of the current call */
     const struct inputs *stream; /* n: the length of the longest sequence */
-    const void *packed;
-    struct guarded scratch;
     struct random random;
     size_t *done; /* [batch] tokens that were fed */
     struct pool results;
     bool compares;
-    char *why;
 };
 
 bool chunks_apply(const struct layer *layer)
@@ -67,56 +61,24 @@ static size_t length_of(const struct feeding *f, size_t b)
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
 
-/* Bytes of one token in a tensor of tokens, in each of `heads` places. */
-static size_t token_bytes(const struct layer *layer, enum layer_tensor tensor, size_t *heads)
-{
-    const size_t size = element_size(layer->tensor_type);
-    *heads = 1;
-    switch (tensor) {
-    case TENSOR_X: return (size_t)layer->d_model * size;
-    case TENSOR_Q: *heads = (size_t)layer->h; return (size_t)layer->d_k * size;
-    case TENSOR_K: *heads = (size_t)layer->h_kv; return (size_t)layer->d_k * size;
-    case TENSOR_V: *heads = (size_t)layer->h_kv; return (size_t)layer->d_v * size;
-    case TENSOR_POSITIONS: return (size_t)layer->rope.axes * sizeof(int32_t);
-    default: return 0;
-    }
-}
-
-static size_t token_at(const struct layer *layer, const struct inputs *in, enum layer_tensor tensor, size_t b, size_t t,
-                       size_t head)
-{
-    if (tensor == TENSOR_X)
-        return (b * in->n + t) * (size_t)layer->d_model * element_size(layer->tensor_type);
-    if (tensor == TENSOR_POSITIONS)
-        return (b * in->n + t) * (size_t)layer->rope.axes * sizeof(int32_t);
-    return inputs_head_row(layer, in, tensor, b, t, head) * element_size(layer->tensor_type);
-}
-
-/* Tokens done … done+n-1 of each sequence; its last token again where it ends earlier, as padding. */
+/* Tokens done … done+n-1 of each sequence, or their rows of a mask; its last token again where it ends earlier, as
+ * padding. */
 static void take_tokens(const struct feeding *f, struct inputs *in, enum layer_tensor tensor)
 {
-    size_t heads;
-    const size_t bytes = token_bytes(f->layer, tensor, &heads), last = f->stream->n - 1;
-    for (size_t b = 0; in->tensor[tensor] != NULL && b < in->batch; b++)
-        for (size_t t = 0; t < in->n; t++)
-            for (size_t i = 0; i < heads; i++)
-                memcpy((char *)in->tensor[tensor] + token_at(f->layer, in, tensor, b, t, i),
-                       (char *)f->stream->tensor[tensor] +
-                           token_at(f->layer, f->stream, tensor, b, min_size(f->done[b] + t, last), i), bytes);
-}
-
-/* Rows of a mask for the same tokens. */
-static void take_rows(const struct feeding *f, struct inputs *in, enum layer_tensor tensor)
-{
     const struct inputs *all = f->stream;
-    const size_t bytes = inputs_columns(f->layer, in) * layer_tensor_size(f->layer, tensor), heads = in->mask_h[tensor];
-    const size_t last = all->n - 1;
-    for (size_t b = 0; in->tensor[tensor] != NULL && b < in->batch; b++)
-        for (size_t i = 0; i < heads; i++)
+    const bool pairs = layer_tensor_row(tensor)->kind == TENSOR_OF_PAIRS, of_heads = tensor == TENSOR_Q ||
+                       tensor == TENSOR_K || tensor == TENSOR_V;
+    const int axis = pairs || (of_heads && f->t.layer->heads_first) ? 2 : 1; /* that of the tokens */
+    int64_t shape[4];
+    inputs_shape(f->t.layer, in, tensor, shape);
+    const size_t blocks = axis > 1 ? (size_t)shape[1] : 1, last = all->n - 1;
+    const size_t bytes = inputs_bytes(f->t.layer, in, tensor) / (in->batch * blocks * in->n); /* of one */
+    for (size_t b = 0; b < in->batch; b++)
+        for (size_t i = 0; i < blocks; i++)
             for (size_t t = 0; t < in->n; t++) {
-                const size_t of = all->mask_batch[tensor] == 1 ? 0 : b, from = min_size(f->done[b] + t, last);
-                memcpy((char *)in->tensor[tensor] + ((b * heads + i) * in->n + t) * bytes,
-                       (char *)all->tensor[tensor] + ((of * heads + i) * all->n + from) * bytes, bytes);
+                const size_t of = pairs && all->mask_batch[tensor] == 1 ? 0 : b, from = min_size(f->done[b] + t, last);
+                memcpy((char *)in->tensor[tensor] + ((b * blocks + i) * in->n + t) * bytes,
+                       (char *)all->tensor[tensor] + ((of * blocks + i) * all->n + from) * bytes, bytes);
             }
 }
 
@@ -142,9 +104,9 @@ static void make_call(const struct feeding *f, struct inputs *in, size_t n, cons
         if (tensor_is_packed(kind) || all->tensor[t] == NULL)
             continue;
         in->mask_batch[t] = kind == TENSOR_OF_PAIRS ? in->batch : in->mask_batch[t];
-        const size_t bytes = inputs_count(f->layer, in, t) * layer_tensor_size(f->layer, t);
+        const size_t bytes = inputs_count(f->t.layer, in, t) * layer_tensor_size(f->t.layer, t);
         in->tensor[t] = memory_get(bytes, 1);
-        const void *const cached = kind == TENSOR_CACHE ? fed->cache[part_of(f->layer, t)].data : NULL;
+        const void *const cached = kind == TENSOR_CACHE ? fed->cache[part_of(f->t.layer, t)].data : NULL;
         if (cached != NULL)
             memcpy(in->tensor[t], cached, bytes);
         else if (t == TENSOR_LENGTHS)
@@ -152,29 +114,27 @@ static void make_call(const struct feeding *f, struct inputs *in, size_t n, cons
         else if (t == TENSOR_PAST)
             for (size_t b = 0; b < in->batch; b++)
                 ((int32_t *)in->tensor[t])[b] = ((const int32_t *)all->tensor[t])[b] + (int32_t)f->done[b];
-        else if (kind == TENSOR_OF_PAIRS)
-            take_rows(f, in, t);
-        else if (t == TENSOR_PAGE_TABLE || t == TENSOR_PREFIX)
-            memcpy(in->tensor[t], all->tensor[t], bytes);
-        else
+        else if (layer_tensor_has_axis(f->t.layer, t, "n") || layer_tensor_has_axis(f->t.layer, t, "m"))
             take_tokens(f, in, t);
+        else
+            memcpy(in->tensor[t], all->tensor[t], bytes);
     }
 }
 
 /* What became of the tokens of the call goes to where all tokens have their place. */
 static void keep(const struct feeding *f, const struct inputs *in, const struct outputs *out, struct fed *fed)
 {
-    const struct layer *layer = f->layer;
+    const struct layer *layer = f->t.layer;
     const size_t h = (size_t)layer->h, d_out = (size_t)layer->d_out, length = f->stream->n;
     const size_t columns = inputs_columns(layer, in);
     const enum tensor_element type = layer->tensor_type; /* as floats no two of its numbers have the same bits */
     const float *lse = out->lse.data;
-    const struct latent_form expands = kernel_folds(f->kernel).expands;
+    const struct latent_form expands = kernel_folds(f->t.kernel).expands;
     for (size_t b = 0; b < in->batch; b++)
         for (size_t t = 0; t < inputs_keys(in, b); t++) {
             const size_t at = f->done[b] + t;
             fed->path[b * length + at] = latent_expands(&expands, in->n, inputs_past(in, b)) ? PATH_EXPANDED
-                                       : in->n <= f->call->few_queries                       ? PATH_FEW
+                                       : in->n <= f->t.call->few_queries                       ? PATH_FEW
                                                                                              : PATH_MANY;
             for (size_t c = 0; c < d_out; c++)
                 fed->y[(b * length + at) * d_out + c] =
@@ -193,56 +153,27 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
         }
 }
 
-/* Within the bounds of a call that stands alone. */
-static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
-{
-    struct portable portable;
-    struct comparison of[OUTPUTS_COMPARED] = {{0}};
-    struct reference reference;
-    struct bounds bounds;
-    char text[COMPARE_TEXT];
-    bounds_compute(&reference, &bounds, f->layer, in, kernel_folds(f->kernel), true);
-    const struct comparison *missed = outputs_compare(out, f->layer, in, &reference, &bounds, of);
-    bool good = missed == NULL || violated(f, "fed in %s, %zu tokens: %s", way_names[WAY_MIXED], in->n,
-                                           compare_miss_text(missed, "the reference", text));
-    reference_free(&reference);
-    if (good && f->layer->portable) {
-        portable_compute(&portable, f->layer, in);
-        good = outputs_are(out, f->layer, in, &portable, f->why);
-        portable_free(&portable);
-    }
-    return good;
-}
-
-static bool run_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
-{
-    const struct kernel_args args = outputs_args(out, f->layer, in);
-    const int error = f->call->forward(f->packed, &args, f->scratch.data);
-    if (error != KERNEL_OK)
-        return violated(f, "fed in calls, of which one has %zu tokens: forward returns \"%s\"", in->n,
-                        f->call->strerror(error));
-    return (outputs_outside(out, f->layer) == NULL && guarded_zones_intact(&f->scratch)) ||
-           violated(f, "fed in calls, of which one has %zu tokens: something was written outside its outputs", in->n);
-}
-
+/* One call; with `compares` within the bounds of one that stands alone */
 static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool compares, struct fed *fed)
 {
     struct inputs in;
-    struct outputs out = {.y = {0}};
+    char what[80];
+    snprintf(what, sizeof what, "fed in calls, of which one has %zu tokens", n);
     make_call(f, &in, n, lengths, fed);
-    outputs_make(&out, f->layer, &in, 4);
-    const bool good = run_call(f, &in, &out) && (!compares || compare_call(f, &in, &out));
+    f->t.in = &in;
+    trial_prepare(&f->t, 4, 1);
+    const bool good = trial_forward(&f->t, &in, what) &&
+                      (!compares || trial_compare(&f->t, &in, OUTPUT_Y, OUTPUTS_COMPARED, what));
     if (good) {
-        keep(f, &in, &out, fed);
+        keep(f, &in, &f->t.now, fed);
         for (size_t b = 0; b < in.batch; b++)
             f->done[b] += inputs_keys(&in, b);
         for (int part = 0; part < CACHE_PARTS; part++) { /* the next call begins with this one's cache */
             const struct guarded before = fed->cache[part];
-            fed->cache[part] = out.cache[part];
-            out.cache[part] = before;
+            fed->cache[part] = f->t.now.cache[part];
+            f->t.now.cache[part] = before;
         }
     }
-    outputs_free(&out);
     inputs_free(&in);
     return good;
 }
@@ -252,8 +183,8 @@ static bool feed_call(struct feeding *f, size_t n, const int32_t *lengths, bool 
 /* The most tokens of a call, and the fewest; 0: there is no such way. */
 static size_t largest_call(const struct feeding *f, enum way way, size_t *least)
 {
-    const size_t most = (size_t)f->layer->seq_len, few = f->call->few_queries;
-    const size_t least_expanded = (size_t)f->call->expands.least;
+    const size_t most = (size_t)f->t.layer->seq_len, few = f->t.call->few_queries;
+    const size_t least_expanded = (size_t)f->t.call->expands.least;
     *least = way == WAY_MANY ? few + 1 : 1;
     switch (way) {
     case WAY_SINGLE: return 1;
@@ -305,13 +236,13 @@ static struct fed make_fed(struct feeding *f)
 {
     const struct inputs *all = f->stream;
     struct fed fed = {.there = true,
-                      .y = pool_get(&f->results, inputs_count(f->layer, all, TENSOR_Y), sizeof *fed.y),
-                      .attn = pool_get(&f->results, inputs_count(f->layer, all, TENSOR_ATTN), sizeof *fed.attn),
-                      .lse = pool_get(&f->results, inputs_count(f->layer, all, TENSOR_LSE), sizeof *fed.lse),
+                      .y = pool_get(&f->results, inputs_count(f->t.layer, all, TENSOR_Y), sizeof *fed.y),
+                      .attn = pool_get(&f->results, inputs_count(f->t.layer, all, TENSOR_ATTN), sizeof *fed.attn),
+                      .lse = pool_get(&f->results, inputs_count(f->t.layer, all, TENSOR_LSE), sizeof *fed.lse),
                       .path = pool_get(&f->results, all->batch * all->n, 1)};
-    for (int part = 0; part < inputs_cache_parts(f->layer); part++) {
-        guarded_make(&fed.cache[part], inputs_cache_bytes(f->layer, all, part), 4);
-        memcpy(fed.cache[part].data, all->tensor[inputs_cache_of(f->layer, part)], fed.cache[part].bytes);
+    for (int part = 0; part < inputs_cache_parts(f->t.layer); part++) {
+        guarded_make(&fed.cache[part], inputs_cache_bytes(f->t.layer, all, part), 4);
+        memcpy(fed.cache[part].data, all->tensor[inputs_cache_of(f->t.layer, part)], fed.cache[part].bytes);
     }
     return fed;
 }
@@ -320,16 +251,16 @@ static struct fed make_fed(struct feeding *f)
  * cache do not depend on it. */
 static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way b, bool exact)
 {
-    const size_t h = (size_t)f->layer->h, length = f->stream->n, columns = inputs_columns(f->layer, f->stream);
+    const size_t h = (size_t)f->t.layer->h, length = f->stream->n, columns = inputs_columns(f->t.layer, f->stream);
     const struct { const char *name; const void *a, *b; size_t count, heads, width; } outputs[] = {
-        {"y", fed[a].y, fed[b].y, inputs_count(f->layer, f->stream, TENSOR_Y), 1, (size_t)f->layer->d_out},
-        {"lse", fed[a].lse, fed[b].lse, inputs_count(f->layer, f->stream, TENSOR_LSE), h, 1},
-        {"attn", fed[a].attn, fed[b].attn, inputs_count(f->layer, f->stream, TENSOR_ATTN), h, columns},
+        {"y", fed[a].y, fed[b].y, inputs_count(f->t.layer, f->stream, TENSOR_Y), 1, (size_t)f->t.layer->d_out},
+        {"lse", fed[a].lse, fed[b].lse, inputs_count(f->t.layer, f->stream, TENSOR_LSE), h, 1},
+        {"attn", fed[a].attn, fed[b].attn, inputs_count(f->t.layer, f->stream, TENSOR_ATTN), h, columns},
     };
-    for (int part = 0; part < inputs_cache_parts(f->layer); part++)
+    for (int part = 0; part < inputs_cache_parts(f->t.layer); part++)
         if (memcmp(fed[a].cache[part].data, fed[b].cache[part].data, fed[a].cache[part].bytes) != 0)
-            return violated(f, "sequences of up to %zu tokens in %s and in %s: %s has other bits", f->stream->n,
-                            way_names[a], way_names[b], layer_tensor_name(inputs_cache_of(f->layer, part)));
+            return violated(&f->t, "sequences of up to %zu tokens in %s and in %s: %s has other bits", f->stream->n,
+                            way_names[a], way_names[b], layer_tensor_name(inputs_cache_of(f->t.layer, part)));
     for (size_t i = sizeof outputs / sizeof *outputs; i-- > 0;)
         for (size_t at = 0; at < outputs[i].count; at++) {
             const float *of_a = outputs[i].a, *of_b = outputs[i].b;
@@ -337,18 +268,19 @@ static bool alike(struct feeding *f, const struct fed *fed, enum way a, enum way
             const size_t token = row / (outputs[i].heads * length) * length + row % length;
             const bool same = exact || fed[a].path[token] == fed[b].path[token];
             if (same && memcmp(&of_a[at], &of_b[at], sizeof *of_a) != 0)
-                return violated(f, "sequences of up to %zu tokens in %s and in %s: %s has other bits, %.9g and %.9g at "
-                                "%zu of %zu", f->stream->n, way_names[a], way_names[b], outputs[i].name,
+                return violated(&f->t, "sequences of up to %zu tokens in %s and in %s: %s has other bits, %.9g and "
+                                "%.9g at %zu of %zu", f->stream->n, way_names[a], way_names[b], outputs[i].name,
                                 (double)of_a[at], (double)of_b[at], at, outputs[i].count);
         }
     return true;
 }
 
-bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *stream,
-                 const void *packed, uint64_t seed, char why[300])
+bool chunks_hold(const struct trial *t, const struct inputs *stream)
 {
-    struct feeding f = {.call = kernel->call, .kernel = kernel, .layer = layer, .stream = stream, .packed = packed,
-                        .random = {seed ^ 0x6368756E6B}, .why = why};
+    const struct layer *const layer = t->layer;
+    struct feeding f = {.t = *t, .stream = stream, .random = {t->seed ^ 0x6368756E6B}};
+    f.t.now = (struct outputs){.y = {0}};
+    f.t.scratch = (struct guarded){0};
     struct fed fed[WAYS] = {{0}};
     const bool exact = layer_exact_chunks(layer);
     if (!chunks_apply(layer) || stream->n == 0 || stream->batch == 0)
@@ -356,7 +288,6 @@ bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const s
     const double work = layer_multiply_adds(layer, (int64_t)stream->n, inputs_reach(layer, stream)).total;
     f.compares = (double)stream->batch * work < COMPARED_UP_TO;
     f.done = pool_get(&f.results, stream->batch, sizeof *f.done);
-    guarded_make(&f.scratch, f.call->scratch_bytes, 0);
     bool good = true;
     for (enum way way = 0; good && way < WAYS; way++) {
         size_t least;
@@ -370,7 +301,7 @@ bool chunks_hold(const struct kernel *kernel, const struct layer *layer, const s
     for (enum way way = 0; way < WAYS; way++)
         for (int part = 0; part < CACHE_PARTS; part++)
             guarded_free(&fed[way].cache[part]);
-    guarded_free(&f.scratch);
+    trial_release(&f.t);
     pool_free(&f.results);
     return good;
 }

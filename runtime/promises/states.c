@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* See states.h. */
-#include "states.h"
+/* What layer = recurrent promises of its states: cuts of a sequence into calls, what a number reaches, numbers at the
+ * ends of f32.
+ */
+#include "trials.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,34 +47,17 @@ static void take_tokens(const struct trial *t, struct inputs *part, size_t first
         memcpy(part->tensor[inputs_cache_of(t->layer, k)], stream->states[k], trial_cache_bytes(t, k));
 }
 
-/* y and states after calls, beside those of the reference; calls, tokens: for a message, which calls those are */
-static bool near_reference(struct trial *t, const void *y, const void *const after[CACHE_PARTS],
-                           const struct reference *reference, const struct bounds *bounds, const char *calls,
-                           size_t tokens)
+/* y and states after calls, beside those of the reference */
+static bool near_reference(struct trial *t, const struct stream *stream, const struct reference *reference,
+                           const struct bounds *bounds, size_t most)
 {
-    struct comparison c[3] = {{0}};
-    const int parts = inputs_compared(t->layer);
-    compare_y(&c[0], t->layer, t->in, reference, bounds, y);
-    for (int k = 0; k < parts; k++)
-        compare_cache(&c[1 + k], t->layer, t->in, reference, bounds, k, after);
-    for (int i = 0; i <= parts; i++)
-        if (c[i].misses > 0)
-            return violated(t, "%s %zu tokens: %s[%zu][%zu][%zu] is %.9g; the reference has %.9g", calls, tokens,
-                            layer_tensor_name(c[i].tensor), c[i].index[0], c[i].index[1], c[i].index[2], c[i].actual,
-                            c[i].expected);
-    return true;
-}
-
-/* A call beside the reference, which begins with the same states */
-static bool compare_call(struct trial *t)
-{
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
-    const void *const after[CACHE_PARTS] = {t->now.cache[0].data, t->now.cache[1].data};
-    bounds_compute(&reference, &bounds, t->layer, t->in, kernel_folds(t->kernel), false);
-    const bool good = near_reference(t, t->now.y.data, after, &reference, &bounds, "a call of", t->in->n);
-    reference_free(&reference);
-    return good;
+    struct comparison of[OUTPUTS_COMPARED] = {{0}};
+    char text[COMPARE_TEXT];
+    const void *const outputs[OUTPUTS] = {[OUTPUT_Y] = stream->y, [OUTPUT_CACHE] = stream->states[0],
+                                          stream->states[1]};
+    const struct comparison *const missed = compare_outputs(of, t->layer, t->in, reference, bounds, outputs);
+    return missed == NULL || violated(t, "calls of at most %zu tokens: %s", most,
+                                      compare_miss_text(missed, "the reference", text));
 }
 
 /* One call of some tokens of all sequences, with which the stream goes on */
@@ -90,7 +75,8 @@ static bool call_of_tokens(struct trial *t, size_t first, size_t count, const st
     own.scratch = (struct guarded){0};
     trial_prepare(&own, 4, 1);
     const bool good = trial_forward(&own, &part, "some of the tokens") &&
-                      (!layer_rounds_states(t->layer) || compare_call(&own));
+                      (!layer_rounds_states(t->layer) ||
+                       trial_compare(&own, &part, OUTPUT_Y, OUTPUTS_COMPARED, "some of the tokens"));
     for (size_t b = 0; good && b < part.batch; b++)
         memcpy(stream->y + (b * t->in->n + first) * row, (const float *)own.now.y.data + b * count * row,
                count * row * sizeof(float));
@@ -149,10 +135,8 @@ static bool cuts_agree(struct trial *t)
             good = call_of_tokens(t, first, count, &stream);
         }
         take_older_states(t, &stream);
-        const void *const after[CACHE_PARTS] = {stream.states[0], stream.states[1]};
         good = good && (layer_rounds_states(t->layer) ||
-                        (chunk > 1 && !whole ? near_reference(t, stream.y, after, &reference, &bounds,
-                                                            "calls of at most", most)
+                        (chunk > 1 && !whole ? near_reference(t, &stream, &reference, &bounds, most)
                                            : same_stream(t, &stream, most)));
     }
     reference_free(&reference);
@@ -323,26 +307,10 @@ static bool ends_are_right(struct trial *t)
 {
     static const char what[] = "tokens of zeros, of huge and of tiny numbers";
     struct inputs in;
-    struct reference reference = {.y = NULL};
-    struct bounds bounds = {.y_worst = NULL};
-    struct comparison y = {0}, states = {0};
     inputs_copy(&in, t->layer, t->in);
     for (size_t row = 0; row < in.batch * in.n; row++)
         spoil_token(t, &in, row);
-    bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
-    trial_prepare(t, 8, 1);
-    bool good = trial_forward(t, &in, what);
-    if (good) {
-        const void *after[CACHE_PARTS] = {t->now.cache[0].data};
-        compare_y(&y, t->layer, &in, &reference, &bounds, t->now.y.data);
-        compare_cache(&states, t->layer, &in, &reference, &bounds, false, after);
-    }
-    const struct comparison *const miss = y.misses > 0 ? &y : &states;
-    if (good && miss->misses > 0)
-        good = violated(t, "%s: %s[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what,
-                        layer_tensor_name(miss->tensor), miss->index[0], miss->index[1], miss->index[2], miss->actual,
-                        miss->expected, miss->misses);
-    reference_free(&reference);
+    const bool good = trial_near(t, &in, OUTPUT_Y, OUTPUTS_COMPARED, what);
     inputs_free(&in);
     return good;
 }

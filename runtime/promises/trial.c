@@ -142,23 +142,26 @@ bool trial_run_parts(struct trial *t, const struct kernel_args *args)
                     "a part of a good call: run");
 }
 
-bool trial_near(struct trial *t, const struct inputs *in, bool caches, const char *what)
+bool trial_compare(struct trial *t, const struct inputs *in, int first, int end, const char *what)
 {
-    const int first = caches ? OUTPUT_CACHE : OUTPUT_Y, end = caches ? OUTPUTS_COMPARED : OUTPUT_Y + 1;
     struct reference reference;
     struct bounds bounds;
     struct comparison of[OUTPUTS_COMPARED] = {{0}};
     char text[COMPARE_TEXT];
+    bool good = true;
     bounds_compute(&reference, &bounds, t->layer, in, kernel_folds(t->kernel), false);
-    trial_prepare(t, 8, 1);
-    bool good = trial_forward(t, in, what);
-    if (good)
-        outputs_compare(&t->now, t->layer, in, &reference, &bounds, of);
+    outputs_compare(&t->now, t->layer, in, &reference, &bounds, of);
     for (int i = first; good && i < end; i++)
         good = of[i].misses == 0 ||
                violated(t, "%s: %s", what, compare_miss_text(&of[i], "the reference", text));
     reference_free(&reference);
     return good;
+}
+
+bool trial_near(struct trial *t, const struct inputs *in, int first, int end, const char *what)
+{
+    trial_prepare(t, 8, 1);
+    return trial_forward(t, in, what) && trial_compare(t, in, first, end, what);
 }
 
 bool trial_same_bits(struct trial *t, const char *what)

@@ -32,6 +32,7 @@ struct trial {
     const struct layer *layer;
     const struct inputs *in;
     const void *packed;
+    int32_t *zeros;           /* [batch]: lengths of a call without keys */
     struct outputs now, base; /* of the current run; of the first one */
     struct guarded scratch;   /* of the current run */
     uint64_t seed;
@@ -56,8 +57,10 @@ bool trial_forward(struct trial *trial, const struct inputs *in, const char *wha
 #define TRIAL_WORKERS 5
 bool trial_run_parts(struct trial *trial, const struct kernel_args *args);
 bool trial_zones_intact(struct trial *trial, const char *what);
-/* Runs a good call, of which y, or with `caches` what it leaves there, must be within the bounds of the reference. */
-bool trial_near(struct trial *trial, const struct inputs *in, bool caches, const char *what);
+/* Whether what a call of `in` has left is within the bounds of the reference, from output `first` to end-1; and the
+ * same of a good call that is run. */
+bool trial_compare(struct trial *trial, const struct inputs *in, int first, int end, const char *what);
+bool trial_near(struct trial *trial, const struct inputs *in, int first, int end, const char *what);
 bool trial_same_bits(struct trial *trial, const char *what);
 /* Whether a call that was refused wrote nothing */
 bool trial_untouched(struct trial *trial, const char *what);
