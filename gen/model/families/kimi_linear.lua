@@ -15,8 +15,8 @@ return function(m)
     local kinds, dense = c:get("mlp_layer_types"), c:size("first_k_dense_replace", 1, 0)
     for i = 1, layers do
         if kinds ~= nil and (type(kinds) ~= "table" or kinds[i] ~= "dense") or kinds == nil and i > dense then
-            c:wrong(kinds and "mlp_layer_types" or "first_k_dense_replace", "gives layer %d of %d experts, which are " ..
-                    "not built", i, layers)
+            c:wrong(kinds and "mlp_layer_types" or "first_k_dense_replace",
+                    "gives layer %d of %d experts, which are not built", i, layers)
             break
         end
     end
@@ -31,7 +31,8 @@ return function(m)
         defaults = {hidden_size = 2304, num_hidden_layers = 27, num_attention_heads = 32, intermediate_size = 9216,
                     vocab_size = 163840, model_max_length = 1048576},
         recurrent = {
-            of = {h_k = h, h_v = h, d_k = d, d_v = d}, taps = taps, module = "self_attn", norm = "o_norm", out = "o_proj",
+            of = {h_k = h, h_v = h, d_k = d, d_v = d}, taps = taps, module = "self_attn", norm = "o_norm",
+            out = "o_proj",
             named = {h = "linear_num_heads", h_v = "linear_num_heads", d_k = "linear_head_dim", d_v = "linear_head_dim",
                      taps = "linear_conv_kernel_dim"},
             default = function(i)
