@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Times recurrent layers: the gated delta rule alone, and the whole layer of Qwen3.5-0.8B's shape, beside what this
-Python has of PyTorch with transformers (chunked and recurrent rule, eager and compiled) and of ONNX Runtime with
-LinearAttention. Systems take turns in one process; medians. An answer that is off is not timed.
+Python has of PyTorch with transformers (chunked and recurrent rule, eager and compiled), of ONNX Runtime with LinearAttention and of
+llama.cpp's ggml (adapters/ggml.py). Systems take turns in one process; medians. An answer that is off is not timed.
 
     make bench-states                          # or: bench/peers/states.py build/attngen [--n 1,16] [--threads 2]
 """
@@ -153,6 +153,7 @@ def rule_systems(options, folder, h, h_v, d, n):
                 except Exception as failure:  # a compiler that is missing, say
                     print(f"torch {name}, {way}: {str(failure).splitlines()[0]}")
     add_onnx_runtime(systems, options, given, h, h_v, d, n)
+    add_ggml(systems, options, given, h, h_v, d, n)
     return systems
 
 
@@ -181,6 +182,36 @@ def add_onnx_runtime(systems, options, given, h, h_v, d, n):
         systems["ONNX Runtime"] = (call, call()[0].reshape(1, n, h_v, d))
     except Exception as failure:
         print(f"ONNX Runtime {onnxruntime.__version__}: {str(failure).splitlines()[0][:150]}")
+
+
+def add_ggml(systems, options, given, h, h_v, d, n):
+    """llama.cpp's operator; the state that it leaves stands behind y. Its value head j has key head j % h."""
+    try:
+        from adapters import ggml as adapter
+        ggml = adapter.Library()
+    except ImportError as missing:
+        print(f"no llama.cpp: {missing}")
+        return
+    turned = [j % h * (h_v // h) + j // h for j in range(h_v)]
+    context, backend = ggml.init(adapter.InitParams(1 << 20, None, True)), ggml.backend_cpu_init()
+    ggml.backend_cpu_set_n_threads(backend, options.threads)
+    arrays = {"q": given["q"], "k": given["k"], "v": given["v"][:, :, turned],
+              "decay": given["decay"][:, :, turned, None], "beta": given["beta"][:, :, turned, None],
+              "state": zeros(1, h_v, d, d)}
+    tensors = {name: ggml.new_tensor_4d(context, adapter.F32, *array.shape[::-1]) for name, array in arrays.items()}
+    out = ggml.gated_delta_net(context, *tensors.values(), 1)
+    ggml.backend_alloc_ctx_tensors(context, backend)
+    for name, array in arrays.items():
+        array = np.ascontiguousarray(array)
+        ggml.backend_tensor_set(tensors[name], array.ctypes.data, 0, array.nbytes)
+    graph = ggml.new_graph(context)
+    ggml.build_forward_expand(graph, out)
+    call = lambda: ggml.backend_graph_compute(backend, graph)
+    call()
+    y, rows = np.empty((1, n, h_v, d), np.float32), np.empty((1, n, h_v, d), np.float32)
+    ggml.backend_tensor_get(out, rows.ctypes.data, 0, rows.nbytes)
+    y[:, :, turned] = rows
+    systems[f"llama.cpp ({ggml.features()})"] = (call, y)
 
 
 def memory_call(written, read):

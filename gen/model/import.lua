@@ -40,7 +40,7 @@ local families = {
     minicpm3 = {"minicpm3", "MiniCPM3"}, deepseek_v2 = {"minicpm3", "DeepseekV2"},
     deepseek_v3 = {"minicpm3", "DeepseekV3"},
     qwen3_5_text = {"qwen3_5", "Qwen3_5"}, olmo_hybrid = {"olmo_hybrid", "OlmoHybrid"},
-    mamba2 = {"mamba2", "Mamba2"},
+    mamba2 = {"mamba2", "Mamba2"}, kimi_linear = {"kimi_linear", "KimiLinear"},
 }
 
 local words = host.run("model/words.lua", host.null)

@@ -1,9 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- Gated DeltaNet, the recurrent layers of a family whose other layers are attention: for decoder.lua's `recurrent`. The
--- function that this file returns reads what Qwen3-Next, Qwen 3.5 and OLMo Hybrid have in common. `how`:
+-- function that this file returns reads what Qwen3-Next, Qwen 3.5, OLMo Hybrid and Kimi Linear have in common. `how`:
 --
 --   default    function(i) → "linear_attention" or "full_attention" of layer i from 0 on, without layer_types
 --   sizes      of heads and widths that config.json may leave out, by their keys
+--   of, taps, named   in place of sizes: h_k, h_v, d_k, d_v; of the convolution; the keys of h and d
+--   module     of recurrent layers; more: function(spec), keys of a spec that others do not have
 --   products   function(m, w, at, of): w_q, w_k, w_v, w_a, w_b, w_z of the module `at`; of: h_k, h_v, d_k, d_v, width
 --   norm, out  names of the modules of the norm of outputs, and of the product W_O
 --   out_eps    of that norm, if it is not the model's
@@ -15,9 +17,11 @@ return function(m, how)
     local function size(key)
         return c:size(key, how.sizes[key])
     end
-    local of = {h_k = size("linear_num_key_heads"), h_v = size("linear_num_value_heads"),
+    local of = how.of or {h_k = size("linear_num_key_heads"), h_v = size("linear_num_value_heads"),
                 d_k = size("linear_key_head_dim"), d_v = size("linear_value_head_dim")}
-    local taps = c:size("linear_conv_kernel_dim", 4)
+    local taps = how.taps or c:size("linear_conv_kernel_dim", 4)
+    local named = how.named or {h = "linear_num_key_heads", h_v = "linear_num_value_heads", d_k = "linear_key_head_dim",
+                                d_v = "linear_value_head_dim", taps = "linear_conv_kernel_dim"}
     if of.h_v % of.h_k ~= 0 then
         c:wrong("linear_num_value_heads", "is %d, no multiple of the %d heads of keys", of.h_v, of.h_k)
     end
@@ -34,11 +38,15 @@ return function(m, how)
     end
 
     function recurrent.describe(spec, seq, layout)
-        spec:add("layer", "recurrent"):add("h", of.h_k, "linear_num_key_heads")
-        spec:add("h_v", of.h_v, "linear_num_value_heads"):add("d_k", of.d_k, "linear_key_head_dim")
-        spec:add("d_v", of.d_v, "linear_value_head_dim"):add("conv_taps", taps, "linear_conv_kernel_dim")
+        spec:add("layer", "recurrent"):add("h", of.h_k, named.h):add("h_v", of.h_v, named.h_v)
+        spec:add("d_k", of.d_k, named.d_k):add("d_v", of.d_v, named.d_v):add("conv_taps", taps, named.taps)
         spec:add("qk_norm", "l2_sum"):add("qk_norm_eps", 1e-6, "of the family")
-        spec:add("out_gate", "silu"):add("out_norm_eps", how.out_eps, "of the family")
+        if how.more then
+            how.more(spec)
+        else
+            spec:add("out_gate", "silu")
+        end
+        spec:add("out_norm_eps", how.out_eps, "of the family")
         spec:add("beta_scale", how.beta ~= 1 and how.beta or nil, "linear_allow_neg_eigval")
         spec:add("seq_len", seq, "maximum of tokens in a call"):padding():weights_lie(layout)
     end
@@ -68,8 +76,7 @@ return function(m, how)
     end
 
     function recurrent.weights(w, at)
-        at = at .. "linear_attn."
-        how.products(m, w, at, of)
+        at = at .. (how.module or "linear_attn") .. "."
         local keys, values = of.h_k * of.d_k, of.h_v * of.d_v
         local all, from = 2 * keys + values, 0
         for _, part in ipairs{{"q", keys}, {"k", keys}, {"v", values}} do
@@ -78,6 +85,7 @@ return function(m, how)
         end
         w.a_log, w.dt_b, w.g_o = at .. "A_log", at .. "dt_bias", at .. how.norm .. ".weight"
         w.w_o = at .. how.out .. ".weight"
+        how.products(m, w, at, of)
     end
     return recurrent
 end

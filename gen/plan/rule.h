@@ -26,6 +26,8 @@ struct plan_rule {
     int64_t heads;         /* query heads of a state */
     int64_t together;      /* query heads whose outputs are summed in one pass, at most */
     int64_t unroll;        /* rows of an iteration */
+    int64_t step, step_together; /* vectors of a piece of a call of one token, which sums nothing for a next one, and
+                                  * its query heads; 0: as those of others */
     int64_t chunk;         /* tokens that go through a state at once; 1: one by one */
     int64_t sums, rows;    /* of a chunk: keys and queries that are multiplied with rows of S in one pass; rows of S
                             * that it changes together */

@@ -12,6 +12,7 @@
 #define CHUNK_ROWS 4     /* of S that a chunk changes together */
 #define MOST_SUMS 6      /* rows of keys and queries that are summed together: the sums no longer wait for each other */
 #define OPERANDS_HELD 5  /* vectors of a row besides sums and the strip's: k, k of the next token, q, decay, beta */
+#define STEP_HELD 4      /* of a step: k, q, decay, a row of S */
 
 /* Cycles, measured on a Zen 5 with heads of 16 to 128: sums of a token and a piece that begin and end; of a chunk's
  * products of keys and queries, which wait for each other */
@@ -149,6 +150,19 @@ bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struc
     return shares ? layer_decays(layer) || layer_corrects(layer) : layer->out_gate != OUT_GATE_NONE;
 }
 
+/* Vectors of a step's piece, as much of a part's rows as registers hold of corrections and outputs: of parts whose
+ * pieces are alike and need no copy. */
+static int64_t step_vecs(const struct isa *isa, const struct layer *layer, const struct plan_rule *r)
+{
+    const bool alike = r->rest == r->vecs && r->columns == isa->lanes && r->all % r->pieces == 0;
+    int64_t vecs = min(r->pieces * r->vecs, (isa->registers - STEP_HELD) / (1 + min(r->heads, 2)));
+    if (!layer_corrects(layer) || !alike || layer->cache_type != TENSOR_F32 || layer->state_window > 0)
+        return 0;
+    while (r->pieces * r->vecs % vecs != 0)
+        vecs--;
+    return vecs;
+}
+
 bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
 {
     struct plan_rule *const r = &g->rule;
@@ -167,6 +181,8 @@ bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_
     r->heads = layer->h_out / layer->h_v;
     r->unroll = request_is_small(request) ? 1 : min(ROWS_UNROLLED, layer->d_k);
     r->together = max(1, min(r->heads, (p->isa->registers - OPERANDS_HELD) / r->vecs - 3));
+    r->step = request_is_small(request) ? 0 : step_vecs(p->isa, layer, r);
+    r->step_together = r->step > 0 ? max(1, min(r->heads, (p->isa->registers - STEP_HELD) / r->step - 1)) : 0;
     g->size = layer->h_v * r->strips;
     return true;
 }

@@ -528,6 +528,18 @@ def _(r):
         r, attention_bias=[True, False], linear_allow_neg_eigval=[True, False, ...]), "pad_token_id": 0, "eos_token_id": 1}
 
 
+@family("kimi_linear", "KimiLinearForCausalLM", "KimiLinearModel")
+def _(r):
+    layers, kinds, h = r.randint(2, 5), ["linear_attention", "full_attention"], r.choice([1, 2, 3])
+    return {"num_hidden_layers": layers, "mlp_layer_types": ["dense"] * layers, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+            "num_attention_heads": h, "num_key_value_heads": h,
+            "layer_types": r.sample(kinds + r.choices(kinds, k=layers - 2), layers), **some(
+                r, hidden_size=[12, 24], intermediate_size=[12, 20], kv_lora_rank=[5, 8], qk_rope_head_dim=[2, 4],
+                qk_nope_head_dim=[4, 6], v_head_dim=[5, 8], q_lora_rank=[None, 7], linear_head_dim=[4, 7, 16],
+                linear_num_heads=[1, 2, 3], vocab_size=[25, 33], linear_conv_kernel_dim=[1, 2, 4, ...],
+                rms_norm_eps=[1e-5, 1e-3], max_position_embeddings=[16, 40])}
+
+
 @family("mamba2", "Mamba2ForCausalLM", "Mamba2Model")
 def _(r):
     groups, expand, d = r.choice([1, 1, 2, 3]), r.choice([1, 2, 3]), r.choice([3, 4, 8])

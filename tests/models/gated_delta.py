@@ -7,12 +7,14 @@ import torch
 
 
 def rule(query, key, value, g, beta, **_):
-    """query, key [batch][tokens][heads][d_k], normed here; value [batch][tokens][states][d_v]; g, beta [batch][tokens][states]"""
+    """query, key [batch][tokens][heads][d_k], normed here; value [batch][tokens][states][d_v]; beta [batch][tokens][states], g
+    too or [batch][tokens][states][d_k]"""
+    g = g if g.dim() == 4 else g[..., None]
     groups = value.shape[2] // key.shape[2]
     q, k = ((x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt()).repeat_interleave(groups, 2) for x in (query, key))
     state, out = value.new_zeros(*value.shape[:1], *value.shape[2:3], k.shape[-1], value.shape[-1]), []
     for t in range(value.shape[1]):
-        state = state * g[:, t, :, None, None].exp()
+        state = state * g[:, t, :, :, None].exp()
         held = torch.einsum("bhkv,bhk->bhv", state, k[:, t])
         state = state + torch.einsum("bhk,bhv->bhkv", k[:, t], beta[:, t, :, None] * (value[:, t] - held))
         out.append(torch.einsum("bhkv,bhk->bhv", state, q[:, t]) / k.shape[-1] ** 0.5)
@@ -22,7 +24,14 @@ def rule(query, key, value, g, beta, **_):
 def norm(self, hidden_states, gate):
     """forward() of a class RMSNormGated"""
     rms = (hidden_states.square().mean(-1, keepdim=True) + self.variance_epsilon).sqrt()
-    return self.weight * hidden_states / rms * torch.nn.functional.silu(gate)
+    act = torch.sigmoid if getattr(self, "activation", "silu") == "sigmoid" else torch.nn.functional.silu
+    return self.weight * hidden_states / rms * act(gate)
+
+
+def forget_gate(self, hidden_states):
+    """forward() of KimiLinearForgetGate"""
+    g = (self.f_b_proj(self.f_a_proj(hidden_states)) + self.dt_bias).unflatten(-1, (-1, self.head_dim))
+    return -self.A_log.exp() * torch.nn.functional.softplus(g)
 
 
 def scan(hidden_states, dt, A, B, C, chunk_size=0, D=None, dt_bias=0, initial_states=None, dt_limit=(0, float("inf")),
@@ -54,8 +63,11 @@ def use(model):
     if hasattr(module, "mamba2_chunk_scan"):
         module.mamba2_chunk_scan = scan
         module.MambaRMSNormGated.forward = norm_of_groups
-    if hasattr(module, "torch_chunk_gated_delta_rule"):
-        module.torch_chunk_gated_delta_rule = rule
+    rules = [name for name in ("torch_chunk_gated_delta_rule", "chunk_kimi_delta_attention") if hasattr(module, name)]
+    if rules:
+        setattr(module, rules[0], rule)
+        if hasattr(module, "KimiLinearForgetGate"):
+            module.KimiLinearForgetGate.forward = forget_gate
         for name, kind in vars(module).items():
             if name.endswith("RMSNormGated"):
                 kind.forward = norm

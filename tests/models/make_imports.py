@@ -157,6 +157,11 @@ MORE = {
     "siglip_vision_model": (t.SiglipVisionModel, t.SiglipVisionConfig(**PICTURES, intermediate_size=20), "bfloat16"),
     "dinov2_with_registers": (t.Dinov2WithRegistersForImageClassification, t.Dinov2WithRegistersConfig(
         **PICTURES, mlp_ratio=2, num_register_tokens=3, num_labels=3), "bfloat16"),
+    "kimi_linear": (t.KimiLinearForCausalLM, t.KimiLinearConfig(
+        hidden_size=12, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, kv_lora_rank=8,
+        qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=5, linear_head_dim=6, linear_num_heads=2, vocab_size=19,
+        max_position_embeddings=40, layer_types=["linear_attention", "full_attention"], mlp_layer_types=["dense"] * 2,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2), "bfloat16"),
 }
 MODELS.update(MORE)
 
@@ -218,7 +223,21 @@ def own_tables(folder):
     configure(folder, lambda config: config.update(dense_act_fn="gelu"))
 
 
-CHANGES = {"bert_tokens": with_pooler, "t5_tables": own_tables, "bert_words": old_bert, "gpt2": old_gpt2,
+def published_kimi(folder):
+    """Keys and names of moonshotai/Kimi-Linear-48B-A3B-Instruct"""
+    def change(config):
+        kinds = config.pop("layer_types")
+        config["linear_attn_config"] = {
+            "num_heads": config.pop("linear_num_heads"), "head_dim": config.pop("linear_head_dim"),
+            "short_conv_kernel_size": config.pop("linear_conv_kernel_dim"),
+            **{key: [i + 1 for i, kind in enumerate(kinds) if kind == kind_of] for key, kind_of in (
+                ("full_attn_layers", "full_attention"), ("kda_layers", "linear_attention"))}}
+        config["first_k_dense_replace"] = len(config.pop("mlp_layer_types"))
+    configure(folder, change)
+    rewrite(folder, lambda tensors: {k.replace("block_sparse_moe", "mlp"): v for k, v in tensors.items()})
+
+
+CHANGES = {"kimi_linear": published_kimi, "bert_tokens": with_pooler, "t5_tables": own_tables, "bert_words": old_bert, "gpt2": old_gpt2,
            "llama": old_llama}
 LATER = {"bert_tokens": 18, "t5_tables": 19,  # seeds of those that came after the others
          **{name: 20 + i for i, name in enumerate(MORE)}}

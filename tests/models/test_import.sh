@@ -162,6 +162,7 @@ wrong() {
 }
 number='[0-9.e-]+'
 wrong bert 's/("hidden_act": )"gelu"/\1"mish"/' 'config.json: error: hidden_act is "mish", which attngen does not know; gelu,'
+wrong kimi_linear 's/("first_k_dense_replace": )2/\11/' 'first_k_dense_replace gives layer 2 of 2 experts, which are not built'
 wrong llama 's/("hidden_act": )"silu"/\1"mish"/' 'hidden_act is "mish", which attngen does not know'
 wrong bert 's/("model_type": )"bert"/\1"mamba"/' 'model_type is "mamba"; attngen knows '
 wrong bert 's/"model_type": "bert"/"gone": 1/' 'model_type is missing'

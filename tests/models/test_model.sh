@@ -106,7 +106,7 @@ for name in minicpm3 deepseek_v2 deepseek_v3; do # latent attention
 done
 job minicpm3_pages minicpm3 decoder_program avx2 --cache,paged,--cache-type,i8 -DPAGED -DANSWERED=0.08f -DFIRST=_layer_isa \
     -DPAST=40
-for name in qwen3_5_text qwen3_next olmo_hybrid; do
+for name in qwen3_5_text qwen3_next olmo_hybrid kimi_linear; do
     job $name $name states_program scalar none
 done
 job mamba2 mamba2 states_program scalar none -DALONE

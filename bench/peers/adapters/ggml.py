@@ -28,13 +28,13 @@ FEATURES = ("avx2", "avx512", "avx512_vnni", "fma", "llamafile")  # what the bui
 _pointer, _int, _long, _size, _float = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t, ctypes.c_float
 
 
-class _InitParams(ctypes.Structure):
+class InitParams(ctypes.Structure):
     _fields_ = [("mem_size", _size), ("mem_buffer", _pointer), ("no_alloc", ctypes.c_bool)]
 
 
 # function -> (result, arguments)
 _FUNCTIONS = {
-    "init": (_pointer, (_InitParams,)),
+    "init": (_pointer, (InitParams,)),
     "tensor_overhead": (_size, ()),
     "graph_overhead": (_size, ()),
     "version": (ctypes.c_char_p, ()),
@@ -57,6 +57,7 @@ _FUNCTIONS = {
     "scale": (_pointer, (_pointer, _pointer, _float)),
     "tanh": (_pointer, (_pointer, _pointer)),
     "rope_ext": (_pointer, (_pointer, _pointer, _pointer, _pointer, _int, _int, _int, *(_float,) * 6)),
+    "gated_delta_net": (_pointer, (*(_pointer,) * 7, _long)),
     "soft_max_add_sinks": (None, (_pointer, _pointer)),
     "flash_attn_ext_add_sinks": (None, (_pointer, _pointer)),
     "soft_max_ext": (_pointer, (_pointer, _pointer, _pointer, _float, _float)),
@@ -92,7 +93,7 @@ def _files():
     raise ImportError("neither llama_cpp nor xllamacpp has a library of ggml")
 
 
-class _Library:
+class Library:
     """The functions above, without their prefix ggml_."""
 
     def __init__(self):
@@ -138,7 +139,7 @@ class _Layer:
 
     def context(self):
         size = TENSORS * self.ggml.tensor_overhead() + self.ggml.graph_overhead()
-        return self.ggml.init(_InitParams(size, None, True))
+        return self.ggml.init(InitParams(size, None, True))
 
     def own(self, array, *sizes):
         """A tensor with the numbers of `array`."""
@@ -359,7 +360,7 @@ class Ggml(Peer):
         return None
 
     def load(self):
-        self.ggml = _Library()
+        self.ggml = Library()
 
     def versions(self):
         return {"ggml": f"{self.ggml.version().decode()} ({self.ggml.features()})"}

@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- MiniCPM 3, and DeepSeek V2 and V3 without experts: Llama with latent attention (docs/latent.md). MiniCPM 3 has
--- factors too.
+-- factors too. Kimi Linear has its attention from here, without rotation, and keys of decoder.lua, `more`.
 
-return function(m)
+return function(m, more)
     local c, mini = m.config, m.kind == "minicpm3"
     local v3 = m.kind == "deepseek_v3"
-    local layers = c:layers("num_hidden_layers", mini and 62 or v3 and 61 or 32)
-    local dense = mini or c:size("first_k_dense_replace", v3 and 3 or 0, 0) >= layers
+    local layers = c:layers("num_hidden_layers", mini and 62 or v3 and 61 or more and 27 or 32)
+    local dense = mini or more or c:size("first_k_dense_replace", v3 and 3 or 0, 0) >= layers
     if not dense then
         c:wrong("first_k_dense_replace", "is less than the number of layers, %d: the layers after it have experts, " ..
                 "which are not built", layers)
@@ -18,11 +18,12 @@ return function(m)
              "ep_size router_aux_loss_coef mlp_layer_types qk_nope_head_dim first_k_dense_replace")
     local h = c:size("num_attention_heads", mini and 40 or v3 and 128 or 32)
     local rank = c:size("kv_lora_rank", mini and 256 or 512)
-    local q_rank = c:size("q_lora_rank", c.object.q_lora_rank == nil and (mini and 768 or 1536)) -- null: none
+    local q_default = not more and c.object.q_lora_rank == nil and (mini and 768 or 1536) -- null: none
+    local q_rank = c:size("q_lora_rank", q_default)
     local nope, dims = c:size("qk_nope_head_dim", mini and 64 or 128), c:size("qk_rope_head_dim", mini and 32 or 64)
     local value = c:size("v_head_dim", not mini and 128) or nope
     local apart = mini or v3 and not c:flag("rope_interleave", true)
-    m:decoder{
+    local kind = {
         labels = v3 and "score tokens" or "score",
         defaults = {hidden_size = mini and 2560 or v3 and 7168 or 4096, num_hidden_layers = layers,
                     num_attention_heads = h, intermediate_size = mini and 6400 or v3 and 18432 or 11008,
@@ -37,6 +38,11 @@ return function(m)
             w.g_dq = q_rank and at .. "self_attn.q_a_layernorm.weight" or nil
         end,
         rope = function(_, spec, of, layer)
+            if more then -- cosines are 1, sines too small to change a number of f32
+                spec:add("rope", "half"):add("rope_dims", dims, "qk_rope_head_dim")
+                spec:add("rope_scaling", "linear"):add("rope_factor", 1e30, "no rotation")
+                return
+            end
             m:rope(spec, setmetatable({d_k = dims}, {__index = of}), layer,
                    {kind = not apart and "interleaved" or nil,
                     kinds = {default = "none", longrope = mini and "longrope" or nil,
@@ -60,4 +66,8 @@ return function(m)
         residual = mini and c:number("scale_depth", 1.4) / layers ^ 0.5 or nil,
         logits = mini and {scale = c:number("dim_model_base", 256) / c:size("hidden_size", 2560)} or nil,
     }
+    for key, value in pairs(more or {}) do
+        kind[key] = value
+    end
+    m:decoder(kind)
 end
