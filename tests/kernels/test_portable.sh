@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# exact = portable: the same bits of y, attn, lse and caches wherever a layer is computed. Layers are drawn; each has one
-# digest on all instruction sets of this machine, by both compilers and tcc, at -O0 and -O3, and its selftest has one here
-# and in emulators of other machines. `attnrun check` compares sets, and the bits of a call with those by workers, in a
-# batch and in chunks. Multiply-adds of sets without them against fmaf. Broken templates must be found.
+# exact = portable: the same bits of y, attn, lse and caches wherever a layer is computed. Layers are drawn. `attnrun
+# check` compares the sets of this machine, and the bits of a call with those by workers, in batches, in chunks and in
+# steps; selftests of a long call and of a step have one digest on all sets, by gcc, clang and tcc at all levels, and in
+# emulators of other machines. Multiply-adds of sets without them against fmaf. Broken templates must be found.
 #
 #   tests/kernels/test_portable.sh      ATTNGEN  ATTNRUN  CC=gcc  JOBS=N  COUNT=layers  SEED=S  TRIPLES=N
 #   EVERYTHING=1: 60 layers, each by all compilers and on all machines, and 10^9 triples
@@ -12,22 +12,28 @@ cd "$(dirname "$0")/../.." || exit 3
 . tests/checks.sh
 here=$(tests/isas_here.sh all)
 clang19=${CLANG19:-clang-19}
-# compilers and flags, one a line; without EVERYTHING a layer has the first and one more
-builds="${CC:-gcc} -O0
-${CC:-gcc} -O3 -march=native
-clang -O0
-clang -O3
-${CC:-gcc} -O1 -ffp-contract=fast -march=native
-tcc"
-# machines: a compiler, an emulator, which sets
-machines="aarch64-linux-gnu-gcc -O1|qemu-aarch64 -L /usr/aarch64-linux-gnu
-$clang19 --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld -O1|qemu-riscv64 -cpu rv64,v=true,vlen=128 -L /usr/riscv64-linux-gnu
-s390x-linux-gnu-gcc -O2|qemu-s390x -L /usr/s390x-linux-gnu
-$clang19 --target=wasm32-wasi -msimd128 -O1|node --no-warnings tests/targets/wasi/run.mjs
-$clang19 --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld -O2|qemu-riscv64 -cpu rv64,v=true,vlen=256 -L /usr/riscv64-linux-gnu
-$clang19 --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld -O0|qemu-riscv64 -cpu rv64,v=true,vlen=512 -L /usr/riscv64-linux-gnu
-$clang19 --target=aarch64-linux-gnu -fuse-ld=lld -O2|qemu-aarch64 -L /usr/aarch64-linux-gnu
-riscv64-linux-gnu-gcc -O3|qemu-riscv64 -L /usr/riscv64-linux-gnu"
+# compilers and flags of `attnrun check`, one a line
+checks="${CC:-gcc} -O0
+clang -O2
+${CC:-gcc} -O3 -march=native"
+# targets of the selftest: a compiler, its sets, and where a program runs, by semicolons
+riscv="$clang19 --target=riscv64-linux-gnu -march=rv64gcv -fuse-ld=lld"
+vlen() { echo "qemu-riscv64 -cpu rv64,v=true,vlen=$1 -L /usr/riscv64-linux-gnu"; }
+targets="aarch64-linux-gnu-gcc -O1|scalar,neon|qemu-aarch64 -L /usr/aarch64-linux-gnu
+${CC:-gcc} -O3 -march=native|$here|env
+$riscv -O1|scalar,rvv|$(vlen 128);$(vlen 256);$(vlen 512)
+clang -O0|$here|env
+s390x-linux-gnu-gcc -O2|scalar|qemu-s390x -L /usr/s390x-linux-gnu
+${CC:-gcc} -O1 -ffp-contract=fast -march=native|$here|env
+$clang19 --target=wasm32-wasi -msimd128 -O1|scalar,wasm_simd128|node --no-warnings tests/targets/wasi/run.mjs
+clang -O3|$here|env
+$clang19 --target=aarch64-linux-gnu -fuse-ld=lld -O2|scalar,neon|qemu-aarch64 -L /usr/aarch64-linux-gnu
+tcc|scalar|env
+riscv64-linux-gnu-gcc -O3|scalar|qemu-riscv64 -L /usr/riscv64-linux-gnu
+clang -O1|$here|env
+${CC:-gcc} -O0|$here|env
+clang -O2|$here|env
+${CC:-gcc} -O2|$here|env"
 
 # ---- layers ----
 
@@ -112,30 +118,37 @@ draw() { # SEED: a legal layer
 
 digests() { grep -oE '^[0-9a-f]{16}' "$1" | sort -u; }
 
-# One layer on the sets of this machine, by one compiler at one level; its digest goes to a file beside it
-one_build() { # SPEC CC FLAGS…
-    local spec=$1 sets=$here
+# One layer on the sets of this machine, by 1, 2 and 5 workers, in batches, whole, in chunks and in steps; its digest
+# goes to a file beside it
+one_check() { # SPEC CC FLAGS…
+    local spec=$1
     shift
-    [[ $1 = tcc* ]] && sets=scalar
-    CC=$1 CFLAGS="${*:2}" "$ATTNRUN" check --digest --isa "$sets" "$spec" >"$log" 2>&1 &&
-        [ "$(grep -cE '^[0-9a-f]{16}' "$log")" -eq "$(tr , '\n' <<<"$sets" | wc -l)" ] ||
-        fail "CC='$1' CFLAGS='${*:2}' attnrun check --digest --isa $sets $(cp "$spec" /dev/stdout | tr '\n' ';')"
-    digests "$log" >>"$spec.digests"
+    CC=$1 CFLAGS="${*:2}" "$ATTNRUN" check --digest --isa "$here" "$spec" >"$log" 2>&1 &&
+        [ "$(grep -cE '^[0-9a-f]{16}' "$log")" -eq "$(tr , '\n' <<<"$here" | wc -l)" ] ||
+        fail "CC='$1' CFLAGS='${*:2}' attnrun check --digest --isa $here $(tr '\n' ';' <"$spec")"
+    digests "$log" | sed 's/^/check /' >>"$spec.digests"
 }
 
-# The selftest of a layer on another machine; here it has the same digest
-one_machine() { # SPEC ROW
-    local spec=$1 compiler emulator
-    IFS='|' read -r compiler emulator < <(sed -n "$2p" <<<"$machines")
-    mkdir "$result.d"
-    "$ATTNGEN" --isa all -o "$result.d" "$spec" >"$log" 2>&1 &&
-        "$ATTNRUN" selftest "$spec" -o "$result.d/drawn_test.c" >>"$log" 2>&1 &&
-        ${CC:-gcc} -O0 -o "$result.here" "$result.d"/*.c >>"$log" 2>&1 &&
-        $compiler -Wno-unused-command-line-argument -o "$result.there" "$result.d"/*.c >>"$log" 2>&1 ||
-        fail "the selftest of $(tr '\n' ';' <"$spec") with $compiler"
-    "$result.here" >"$log" 2>&1 || fail "the selftest of $(tr '\n' ';' <"$spec") here"
-    $emulator "$result.there" >>"$log" 2>&1 || fail "the selftest of $(tr '\n' ';' <"$spec") with $compiler"
-    [ "$(digests "$log" | wc -l)" -eq 1 ] || fail "other bits by $compiler, $emulator: $(tr '\n' ';' <"$spec")"
+# The selftests of a layer by one compiler: of a long call, and with a cache of one token of each of four sequences.
+# They know the digest; all sets have it, each machine.
+one_target() { # SPEC ROW
+    local spec=$1 compiler sets places place kind calls=whole dir=$result.d
+    IFS='|' read -r compiler sets places < <(sed -n "$2p" <<<"$targets")
+    grep -q '^cache = ' "$spec" && calls="whole step"
+    mkdir "$dir"
+    "$ATTNGEN" --isa "$sets" -o "$dir" "$spec" >"$log" 2>&1 &&
+        $compiler -Wno-unused-command-line-argument -c -o "$dir/pair.o" "$dir/drawn.c" >>"$log" 2>&1 ||
+        fail "the pair of $(tr '\n' ';' <"$spec") with $compiler"
+    for kind in $calls; do
+        # shellcheck disable=SC2046 # words
+        "$ATTNRUN" selftest "$spec" $([ "$kind" = step ] && echo --n 1 --batch 4) -o "$dir/$kind.c" >>"$log" 2>&1 &&
+            $compiler -Wno-unused-command-line-argument -I"$dir" -o "$dir/$kind" "$dir/$kind.c" "$dir/pair.o" \
+                >>"$log" 2>&1 || fail "the selftest of $(tr '\n' ';' <"$spec") with $compiler"
+        while read -r place; do
+            $place "$dir/$kind" >"$log" 2>&1 || fail "$kind, $compiler, $place: $(tr '\n' ';' <"$spec")"
+            digests "$log" | sed "s/^/$kind /" >>"$spec.digests"
+        done < <(tr ';' '\n' <<<"$places")
+    done
 }
 
 if [ "${1:-}" = --one ]; then
@@ -149,29 +162,30 @@ fi
 seed=${SEED:-1} count=${COUNT:-6}
 [ -z "${EVERYTHING:-}" ] || count=${COUNT:-60}
 usable() { command -v "${1%% *}" >/dev/null; }
-kinds=() places=()
-while read -r line; do usable "$line" && kinds+=("$line"); done <<<"$builds"
-for ((row = 1; row <= $(wc -l <<<"$machines"); row++)); do
-    IFS='|' read -r compiler emulator < <(sed -n "${row}p" <<<"$machines")
-    if usable "$compiler" && usable "$emulator"; then places+=($row); else skip "there is no ${compiler%% *} or ${emulator%% *}"; fi
+rows=()
+for ((row = 1; row <= $(wc -l <<<"$targets"); row++)); do
+    IFS='|' read -r compiler _ places < <(sed -n "${row}p" <<<"$targets")
+    if usable "$compiler" && usable "$places"; then rows+=($row); else skip "there is no ${compiler%% *} or ${places%% *}"; fi
 done
 for ((layer = 0, tries = 0; layer < count; tries++)); do
     draw $((seed * 1000 + tries)) >"$work/$layer.layer"
     "$ATTNGEN" --explain "$work/$layer.layer" >/dev/null 2>&1 || continue # not every draft is legal
-    for ((i = 0; i < ${#kinds[@]}; i++)); do
-        [ -z "${EVERYTHING:-}" ] && [ $i -ne 0 ] && [ $i -ne $((1 + layer % (${#kinds[@]} - 1))) ] && continue
-        job build "$work/$layer.layer" "${kinds[i]}"
+    for ((i = 0; i < ${#rows[@]}; i++)); do
+        [ -z "${EVERYTHING:-}" ] && [ $((i / 2)) -ne $((layer % ((${#rows[@]} + 1) / 2))) ] && continue
+        job target "$work/$layer.layer" "${rows[i]}"
     done
-    for ((i = 0; i < ${#places[@]}; i++)); do
-        [ -z "${EVERYTHING:-}" ] && [ $i -ne $((layer % ${#places[@]})) ] && continue
-        job machine "$work/$layer.layer" "${places[i]}"
-    done
+    line=$((${EVERYTHING:-0} ? layer % 3 + 1 : 1))
+    compiler=$(sed -n "${line}p" <<<"$checks")
+    usable "$compiler" && job check "$work/$layer.layer" "$compiler"
     layer=$((layer + 1))
 done
 run_jobs
 for ((layer = 0; layer < count; layer++)); do
-    check "layer $layer has one digest: $(tr '\n' ';' <"$work/$layer.layer")" \
-        test "$(sort -u "$work/$layer.layer.digests" | wc -l)" -eq 1
+    about="layer $layer has one digest of each call, of $(wc -l <"$work/$layer.layer.digests")"
+    calls=$(cut -d' ' -f1 "$work/$layer.layer.digests" | sort -u | wc -l)
+    check "$about: $(tr '\n' ';' <"$work/$layer.layer")" \
+        test "$(sort -u "$work/$layer.layer.digests" | wc -l)" -eq "$calls"
+    [ -z "${EVERYTHING:-}" ] || echo "$about"
 done
 
 # ---- whole models ----
@@ -184,8 +198,8 @@ one_model() {
         tests/models/portable_program.c "$work/$name"/*.c -lm &&
         $3 "$program" "$name" "$of"/*.safetensors | tee "$work/out" >>"$work/$name.digests" && grep -qE '^[0-9a-f]{16}$' "$work/out"
 }
-machine=$(grep -m1 qemu-aarch64 <<<"$machines")
-usable "${machine%%|*}" && usable "${machine#*|}" || machine=
+IFS="|" read -r machine _ emulator < <(grep -m1 qemu-aarch64 <<<"$targets")
+usable "$machine" && usable "$emulator" || machine=
 for line in bert "llama -DDECODER"; do
     read -r name flag <<<"$line"
     check "$name is imported" "$ATTNGEN" import "tests/models/imports/$name" -o "$work/$name" --name "$name" --exact portable --isa all
@@ -194,7 +208,7 @@ for line in bert "llama -DDECODER"; do
         check "$name by $cc -O2" one_model "$name" "$cc -O2" "" $flag
     done
     if [ "$machine" ]; then
-        check "$name on another machine" one_model "$name" "${machine%%|*}" "${machine#*|}" $flag
+        check "$name on another machine" one_model "$name" "$machine" "$emulator" $flag
     else
         skip "$name on another machine: there is no aarch64"
     fi
