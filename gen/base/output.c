@@ -50,14 +50,14 @@ const char *output_shared_path(const struct output *one, const struct output *ot
 /* ---- rules ---- */
 
 /* The first character of a path that Make, Ninja or CMake reads otherwise, however it is written; NULL: none. Make
- * expands ~ where a name begins, takes a ) at the end for a member of an archive, and leaves out a blank there; Ninja takes
+ * expands ~ where a name begins, and at its end takes a ) for an archive's member, and no blank; Ninja takes
  * a : there for its own, and keeps what escapes a backslash before # : $. */
 static const char *unspelled(const char *path)
 {
     for (const char *c = path; *c != '\0'; c++)
         if (*c == 127 || (unsigned char)*c < ' ' || strchr(";|=%*?[<>^\"'&`", *c) != NULL ||
-            (c[0] == '\\' && c[1] != '\0' && strchr("#:$", c[1]) != NULL) || (c[1] == '\0' && strchr(") :\\", *c) != NULL) ||
-            (*c == '~' && (c == path || c[-1] == '/')))
+            (*c == '\\' && strchr("#:$", c[1]) != NULL) || /* or at the end */
+            (c[1] == '\0' && strchr(") :", *c) != NULL) || (*c == '~' && (c == path || c[-1] == '/')))
             return c;
     return NULL;
 }

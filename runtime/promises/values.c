@@ -459,8 +459,8 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
 }
 
 /* Rows at the ends together; or small ones alone, as beside others the bound of whole numbers allows for subnormal
- * scales; or all of a sequence the same and huge, so that no weight of theirs hides what became of a latent; or those about where
- * words bend alone, as a state keeps what huge ones left. */
+ * scales; or all of a sequence the same and huge, so that no weight of theirs hides what became of a latent; or those
+ * about where words bend alone, as a state keeps what huge ones left. */
 enum kinds { ROWS_OF_ALL_KINDS, ROWS_SMALL, ROWS_HUGE_AND_EQUAL, ROWS_BENT };
 
 /* Within the bounds; and finite where nothing overflows on the way */
