@@ -50,12 +50,14 @@ const char *output_shared_path(const struct output *one, const struct output *ot
 /* ---- rules ---- */
 
 /* The first character of a path that Make, Ninja or CMake reads otherwise, however it is written; NULL: none. Make
- * expands ~ where a name begins, and takes a ) at the end for a member of an archive. */
+ * expands ~ where a name begins, and at its end takes a ) for an archive's member, and no blank; Ninja takes
+ * a : there for its own, and keeps what escapes a backslash before # : $. */
 static const char *unspelled(const char *path)
 {
     for (const char *c = path; *c != '\0'; c++)
-        if (*c == 127 || ((unsigned char)*c < ' ' && *c != '\t') || strchr(";|=%*?[<>^\"'&`", *c) != NULL ||
-            (*c == ')' && c[1] == '\0') || (*c == '~' && (c == path || c[-1] == '/')))
+        if (*c == 127 || (unsigned char)*c < ' ' || strchr(";|=%*?[<>^\"'&`", *c) != NULL ||
+            (*c == '\\' && strchr("#:$", c[1]) != NULL) || /* or at the end */
+            (c[1] == '\0' && strchr(") :", *c) != NULL) || (*c == '~' && (c == path || c[-1] == '/')))
             return c;
     return NULL;
 }
@@ -72,13 +74,11 @@ bool output_paths_spelled(const char *const *paths, size_t count, struct diag *d
     return true;
 }
 
-/* Writes a path as Make, Ninja and CMake read it: backslashes count double, but only before what one of them quotes. */
+/* Writes a path as Make, Ninja and CMake read it: backslashes count double, but only before a space. */
 static void print_path(FILE *out, const char *path)
 {
     for (const char *c = path; *c != '\0'; c++) {
-        const size_t backslashes = strspn(c, "\\");
-        const char *quoted = strchr(" \t#:", c[backslashes]);
-        if (*c == '\\' ? quoted != NULL : quoted != NULL && *quoted != '\0')
+        if (*c == '\\' ? c[strspn(c, "\\")] == ' ' : strchr(" #:", *c) != NULL)
             putc('\\', out);
         else if (*c == '$')
             putc('$', out);

@@ -49,6 +49,8 @@ static bool pack(const struct options *options, const char *program, const char 
     words_add(&words, options->weights.path);
     good = good && is_there(options->weights.path, diag);
     good = good && process_run(&result, words.word, NULL, diag);
+    for (size_t end = result.size; good && end > 0 && result.output[end - 1] == '\n'; )
+        result.output[--end] = '\0';
     if (good && result.exit_code == 2)
         diag_error(diag, options->weights.path, "the weights are refused: %s", result.output);
     else if (good && result.exit_code != 0)

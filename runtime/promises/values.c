@@ -467,8 +467,9 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
 }
 
 /* Rows at the ends together; or small ones alone, as beside others the bound of whole numbers allows for subnormal
- * scales; or all of a sequence the same and huge, so that no weight of theirs hides what became of a latent. */
-enum kinds { ROWS_OF_ALL_KINDS, ROWS_SMALL, ROWS_HUGE_AND_EQUAL };
+ * scales; or all of a sequence the same and huge, so that no weight of theirs hides what became of a latent; or those
+ * about where words bend alone, as a state keeps what huge ones left. */
+enum kinds { ROWS_OF_ALL_KINDS, ROWS_SMALL, ROWS_HUGE_AND_EQUAL, ROWS_BENT };
 
 /* Within the bounds; and finite where nothing overflows on the way */
 static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
@@ -484,9 +485,10 @@ static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
             const size_t at = row * d + column, first = (row - row % t->in->n) * d + column;
             const bool huge = rows_of == ROWS_HUGE_AND_EQUAL, last = row % t->in->n % 16 == 15; /* lane of a group */
             const float drawn = (float)inputs_number(t->layer, t->in, TENSOR_X, huge ? first : at);
-            const size_t kind = rows_of == ROWS_SMALL ? 12 + row % 2
-                                : huge || last        ? 2
-                                                      : (row + t->seed) % KINDS_AT_THE_ENDS;
+            const size_t kind = rows_of == ROWS_SMALL  ? 12 + row % 2
+                                : rows_of == ROWS_BENT ? 9 + row % 2 * 5
+                                : huge || last         ? 2
+                                                       : (row + t->seed) % KINDS_AT_THE_ENDS;
             const float number = number_at_the_ends(kind, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
@@ -526,7 +528,8 @@ bool rows_at_the_ends(struct trial *t)
     return (layer_is_recurrent(t->layer) && t->layer->projected) || /* there is no x */
            (rows_of_kinds(t, ROWS_OF_ALL_KINDS) && limits_at_infinity(t) &&
             ((!layer_sums_whole(t->layer) && !layer_is_latent(t->layer)) || rows_of_kinds(t, ROWS_SMALL)) &&
-            (!layer_is_latent(t->layer) || rows_of_kinds(t, ROWS_HUGE_AND_EQUAL)));
+            (!layer_is_latent(t->layer) || rows_of_kinds(t, ROWS_HUGE_AND_EQUAL)) &&
+            (!layer_is_recurrent(t->layer) || rows_of_kinds(t, ROWS_BENT)));
 }
 
 /* ---- keys and values of all kinds in a cache --------------------------------------------------------------------- */

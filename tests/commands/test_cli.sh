@@ -275,14 +275,14 @@ for odd in 'a b' 'c:d' 'e#f' 'g$h' 'k\l' 'm\ n' 'o\'; do
     check "make sees that odd/$odd/z.c is new" eval 'make -rf rules "odd/$odd/z.c" 2>err | grep -q "up to date"'
 done
 # what Make has no spelling for, or Ninja or CMake reads otherwise: in a folder's name, and in a spec's
-for odd in ';' '|' '=' '%' '*' '?' '[' '<' '>' '^' '`' '"' "'" '&' $'\n' $'\a'; do
+for odd in ';' '|' '=' '%' '*' '?' '[' '<' '>' '^' '`' '"' "'" '&' $'\n' $'\a' $'\t'; do
     mkdir -p "odd/q$odd"
     run 2 -o "odd/q$odd" --set name=z --deps odd.d tiny.layer; says "would misread the"
     cp tiny.layer "odd/q${odd}w.layer"
     run 2 -o odd --set name=z --deps odd.d "odd/q${odd}w.layer"; says "of this path in the rules of --deps"
     check "without --deps it is read" eval '(cd odd && "$attngen" --set name=y "q${odd}w.layer")'
 done
-for odd in '~x.layer' './~x.layer' 'x(1)'; do
+for odd in '~x.layer' './~x.layer' 'x(1)' 'x\#y' 'x\:y' 'x\$y' 'x ' 'x:' 'x\'; do
     cp tiny.layer "$odd"
     run 2 --set name=z --deps odd.d "$odd"; says "would misread the"
 done

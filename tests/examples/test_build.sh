@@ -58,6 +58,7 @@ done
     test -f "$here/share/attngen/$file" || test -f "$here/share/doc/attngen/$file" || echo "$file"; done)"'
 check "what is packaged has no @word@ left" not grep -rE '@[a-z_]+@' "$here"/{lib,share/pkgconfig,share/man}
 check "nothing knows where it was staged" not grep -rIF "$work" "$here"
+check "nor a program where it was made, so that two builds are the same" not grep -rqF "$source" "$here/bin"
 version=$("$here/bin/attngen" --version)
 check "the CMake package has the version" grep -qF "\"${version#attngen }\"" \
     "$here/lib/cmake/attngen/attngen-config-version.cmake"

@@ -308,7 +308,7 @@ CFLAGS=-O0 check "a model is packed" packed "$work/llama/llama.layers" --weights
 check "as many bytes as it says" grep -q "llama for scalar,neon: .*, $(stat -c %s "$work/llama.packed") bytes" "$work/text"
 packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safetensors --isa scalar \
     -o "$work/none"
-check "another model's weights are refused, by a tensor's name" grep -q 'tensor "model.norm.weight" is missing' "$work/text"
+check "another model's weights are refused, by a tensor's name" grep -q 'tensor "model.norm.weight" is missing.*file$' "$work/text"
 packed "$work/llama/llama.layers" --weights tests/models/imports/bert/model.safetensors --isa scalar -o "$work/none"
 check "and with 2" test $? -eq 2 -a ! -e "$work/none" -a ! -e "$work/none.part"
 packed "$work/llama/llama.layers" --weights "$work/nowhere" --isa scalar -o "$work/none"

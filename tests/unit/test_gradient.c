@@ -18,6 +18,7 @@
 
 #include "../../runtime/reference/dropout.h"
 #include "../../runtime/reference/gradient.h"
+#include "spec/keys.h"
 #include "layer_of.h"
 
 #ifdef __SIZEOF_FLOAT128__
@@ -103,7 +104,7 @@ static quad normed(const struct call *call, enum layer_tensor from, enum layer_t
     const bool all = l->qk_norm == NORM_RMS_ALL, keys = call->keys, layer = l->qk_norm == NORM_LAYER;
     const quad *gain = call->tensor[keys ? TENSOR_G_K : TENSOR_G_Q], *shift = call->tensor[keys ? TENSOR_C_K : TENSOR_C_Q];
     const size_t first = all ? 0 : i, end = all ? heads : i + 1;
-    const quad count = (quad)((end - first) * d), eps = (quad)l->norm_eps;
+    const quad count = (quad)((end - first) * d), eps = (quad)l->qk_norm_eps;
     quad mean = 0, squares = 0;
     for (size_t at = first * d; layer && at < end * d; at++)
         mean += product(call, from, w, b, heads, d, token, at / d, at % d) / count;
@@ -131,10 +132,11 @@ static quad projected(struct call *call, enum layer_tensor from, enum layer_tens
     const size_t pair = halves ? c % half : c / 2, other = halves ? (second ? c - half : c + half) : c ^ 1;
     const int32_t *positions = call->in->tensor[TENSOR_POSITIONS];
     const long double position = positions != NULL ? positions[token] : (long double)(token % call->in->n);
-    const long double angle = position *
+    const long double factor = l->rope.factors != NULL ? (long double)l->rope.factors[pair] : 1;
+    const long double angle = position / factor *
                               powl((long double)l->rope.theta, -2 * (long double)pair / (long double)dims);
-    const quad sine = (quad)sinl(angle) * (second ? 1 : -1);
-    return (quad)cosl(angle) * normed(call, from, w, b, heads, d, token, i, c) +
+    const quad longer = (quad)l->rope.attention_factor, sine = longer * (quad)sinl(angle) * (second ? 1 : -1);
+    return longer * (quad)cosl(angle) * normed(call, from, w, b, heads, d, token, i, c) +
            sine * normed(call, from, w, b, heads, d, token, i, other);
 }
 
@@ -465,6 +467,8 @@ static void test_rope(void **state)
     compare("train = true\nd_model = 8\nh = 2\nh_kv = 1\nseq_len = 4\nrope = interleaved\nmask = padding\n", 2, 4, 4);
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 4\nrope = half\ninput = split\n", 1, 4, 4);
     compare("train = true\nd_model = 8\nh = 2\nseq_len = 5\nrope = half\nrope_positions = given\n", 2, 5, 5);
+    compare("train = true\nd_model = 8\nh = 2\nseq_len = 5\nrope = half\nrope_factors = 1.5, 4\nrope_original_len = 2\n"
+            "rope_attention_factor = 1.25\n", 1, 5, 5);
 }
 
 static void test_norms(void **state)
@@ -472,6 +476,7 @@ static void test_norms(void **state)
     static const char *const kinds[] = {"qk_norm = rms\n", "qk_norm = layer\nbias = true\nrope = half\n",
                                         "qk_norm = l2\nscale = 3\nrope = interleaved\nmask = causal\n",
                                         "qk_norm = l2\nnorm_eps = 2\n", "qk_norm = rms_all\n",
+                                        "qk_norm = rms\nqk_norm_eps = 0.5\n",
                                         "qk_norm = rms_all\nh_kv = 1\nbias = true\nrope = half\n",
                                         "qk_norm = rms\nw_k = tied\n", "qk_norm = l2\nw_k = tied\nbias = true\n",
                                         "qk_norm = rms_all\nw_k = tied\nw_v = identity\nnorm_eps = 0.3\n",
@@ -598,9 +603,31 @@ static void test_convolution(void **state)
     }
 }
 
+/* A key that may be given with train = true is one whose derivative was thought of; any other says what to write. */
+static void test_every_key(void **state)
+{
+    static const char *const known =
+        " name layer d_model h h_kv width d_k d_v attention d_source seq_len source_len offset mask window_left "
+        "window_right pad_rows w_k w_v w_o conv_width bias qk_norm norm_eps qk_norm_eps rope rope_dims rope_theta "
+        "rope_positions rope_scaling rope_factor rope_original_len rope_low rope_high rope_beta_fast rope_beta_slow "
+        "rope_truncate rope_attention_factor rope_factors rope_long_factors rope_len scale softcap alibi relative "
+        "rel_buckets rel_distance rel_left rel_right visible sink scores lse train dropout weight_layout exact "
+        /* these only with keys that are refused */
+        "q_rank heads cache_type cache_len page_len rope_section_order rel_biases rel_rows norm norm_bias input_norm "
+        "norm_shared ffn d_ff ffn_bias ffn_limit ffn_alpha ";
+    for (enum key key = 0; key < KEY_COUNT; key++) {
+        char name[64];
+        snprintf(name, sizeof name, " %s ", key_rows[key].name);
+        if (key_rows[key].untrained == NULL && (key_rows[key].of == 0 || key_rows[key].of & OF_ATTENTION) &&
+            strstr(known, name) == NULL)
+            fail_msg("%s: has it a gradient? If it has none, its row says .untrained", key_rows[key].name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_key),
         cmocka_unit_test(test_philox), cmocka_unit_test(test_dropped), cmocka_unit_test(test_sum_of_row),
         cmocka_unit_test(test_dropout), cmocka_unit_test(test_rope), cmocka_unit_test(test_alibi),
         cmocka_unit_test(test_offset), cmocka_unit_test(test_terms), cmocka_unit_test(test_norms),
