@@ -51,7 +51,8 @@ function helpers.c_comment_wrap(text, width, prefix)
         local line = paragraph:match("^%s*")
         local empty = true
         for word in paragraph:gmatch("%S+") do
-            if not empty and columns(prefix .. line) + 1 + columns(word) > width then
+            if not empty and #prefix + #line + #word >= width -- bytes are no fewer than columns
+                and columns(prefix .. line) + 1 + columns(word) > width then
                 lines[#lines + 1] = prefix .. line
                 line, empty = paragraph:match("^%s*"), true
             end
@@ -160,7 +161,8 @@ local function blocks_of(vocabulary)
         for _, name in ipairs(names) do again = again or defined[name] end
         if again then return end
         for _, name in ipairs(names) do defined[name] = true end
-        blocks[#blocks + 1] = { text = text, macros = macros, names = names, title = text:find("^/%*.-%*/\n$") ~= nil }
+        local title = text:sub(1, 2) == "/*" and text:sub(-3) == "*/\n"
+        blocks[#blocks + 1] = { text = text, macros = macros, names = names, title = title }
     end
     for _, text in ipairs(texts_of(vocabulary)) do add(text) end
     vocabularies[vocabulary] = blocks
@@ -176,13 +178,20 @@ local function meanings_of(text)
     return meanings
 end
 
--- The blocks of a vocabulary that define a macro or function which `text` or a later chosen block uses; and the names
--- of their macros, for #undef. A comment that is a block of its own is the title of the blocks after it; one that
--- begins several blocks is said once. Before a block without a comment stands what its word means, of `words`, once.
-function helpers.words_used(vocabulary, text, words)
-    local blocks, used, chosen, macros = blocks_of(vocabulary), {}, {}, {}
-    local meanings = meanings_of((words or "") .. "\n")
+-- The words of a text, and of texts before: word → true
+function helpers.words_in(text, before)
+    local used = setmetatable({}, {__index = before})
     helpers.mark_words(text, used)
+    return used
+end
+
+-- The blocks of a vocabulary that define a macro or function which is among the words `before` or a later chosen block
+-- uses; and the names of their macros, for #undef. A comment that is a block of its own is the title of the blocks
+-- after it; one that begins several blocks is said once. Before a block without a comment stands what its word means,
+-- of `words`, once.
+function helpers.words_used(vocabulary, before, words)
+    local blocks, used, chosen, macros = blocks_of(vocabulary), helpers.words_in("", before), {}, {}
+    local meanings = meanings_of((words or "") .. "\n")
     for i = #blocks, 1, -1 do
         local block, wanted = blocks[i], false
         for _, name in ipairs(block.names) do wanted = wanted or used[name] end
@@ -213,13 +222,6 @@ function helpers.words_used(vocabulary, text, words)
         last = { line = line, title = block.title, meaning = meaning }
     end
     return table.concat(out) .. "\n", macros
-end
-
--- FNV-1a, 64 bits, as a C constant: distinguishes texts, no protection.
-function helpers.fingerprint(text)
-    local hash = 0xcbf29ce484222325
-    for i = 1, #text do hash = (hash ~ text:byte(i)) * 0x100000001b3 end
-    return ("0x%016xu"):format(hash)
 end
 
 -- Coefficients of 2^f, ascending, minimax in the relative error: on [-1/2, 1/2] and on [0, 1), degree 5, and lower ones

@@ -18,6 +18,7 @@
 #include "emit/lines.h"
 #include "emit/script.h"
 #include "emit/template.h"
+#include "spec/spec.h"
 
 enum { GC_PAUSE = 1000 }; /* percent of live memory at which garbage is collected */
 enum { AT_HANDLER = 1, AT_EXPAND = 2, AT_CONTEXT = 3 };
@@ -86,6 +87,24 @@ static int read_embedded(lua_State *lua)
     return 1;
 }
 
+/* (text) → its fingerprint as a C constant: distinguishes texts, no protection. */
+static int fingerprint(lua_State *lua)
+{
+    char text[17];
+    spec_fingerprint(luaL_checkstring(lua, 1), text);
+    lua_pushfstring(lua, "0x%su", text);
+    return 1;
+}
+
+/* Runs the embedded file that is named: most layers need none of them. */
+static int run_late(lua_State *lua)
+{
+    script_load(lua, lua_tostring(lua, lua_upvalueindex(1)));
+    lua_insert(lua, 1);
+    lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
+    return lua_gettop(lua);
+}
+
 /* Returns the message handler, expand() and the empty context. */
 static int set_up(lua_State *lua)
 {
@@ -108,21 +127,27 @@ static int set_up(lua_State *lua)
     lua_call(lua, 2, 1);
     lua_pushcfunction(lua, lines_words);
     lua_setfield(lua, -2, "mark_words");
-    script_load(lua, "model/layers.lua");
-    lua_setfield(lua, -2, "read_layers");
-    script_load(lua, "model/parts.lua");
-    lua_setfield(lua, -2, "read_parts");
-    script_load(lua, "model/model.lua");
-    lua_setfield(lua, -2, "read_model");
+    lua_pushcfunction(lua, fingerprint);
+    lua_setfield(lua, -2, "fingerprint");
+    static const char *const late[][2] = {{"read_layers", "model/layers.lua"}, {"read_parts", "model/parts.lua"},
+                                          {"read_model", "model/model.lua"}};
+    for (size_t i = 0; i < sizeof late / sizeof *late; i++) {
+        lua_pushstring(lua, late[i][1]);
+        lua_pushcclosure(lua, run_late, 1);
+        lua_setfield(lua, -2, late[i][0]);
+    }
     lua_pushlightuserdata(lua, emit);
     lua_pushcclosure(lua, emit->folder ? read_from_folder : read_embedded, 1);
     lua_pushfstring(lua, "%s/", emit->folder ? emit->folder : "templates");
     script_load(lua, "emit/wrap.lua");
     lua_pushcfunction(lua, lines_of_code);
     lua_pushcfunction(lua, lines_columns);
-    lua_call(lua, 2, 1);
+    lua_pushcfunction(lua, lines_place);
+    lua_call(lua, 3, 1);
     lua_pushcfunction(lua, template_translate);
-    lua_call(lua, 6, 2); /* expand.lua(context, helpers, read, folder, wrap, translate) → expand, explain */
+    lua_pushcfunction(lua, lines_joined);
+    lua_pushcfunction(lua, template_text);
+    lua_call(lua, 8, 2); /* expand.lua(context, helpers, read, folder, wrap, …) → expand, explain */
     lua_insert(lua, -2);
     lua_pushvalue(lua, context);
     return 3;

@@ -7,12 +7,13 @@
 -- One template line is one Lua line, so Lua's own messages name the template's file and line. A name that is
 -- not there is an error, never an empty text. Left out on purpose: escapes, filters, whitespace control.
 
--- raw table, table, function(name) -> text or nil, message; "dir/"; function(text) -> text; template_translate()
-local context, helpers, read, folder, wrap, translate = ...
+-- raw table, table, function(name) -> text or nil, message; "dir/"; function(text) -> text; template_translate();
+-- lines_joined(); template_text()
+local context, helpers, read, folder, wrap, translate, join, text_of = ...
 local MOST_NESTED = 32 -- includes
 local MOST_COLUMNS = 120 -- of lines that joined() makes
 
-local out, depth = {}, 0 -- pieces of the text being made; how deep includes are nested
+local depth = 0 -- of nested includes
 
 -- The text of a value: integral numbers without a point, others with the nine digits that f32 needs.
 local function number_text(v)
@@ -32,35 +33,24 @@ local function checked(v, expression, level)
     return number_text(v)
 end
 
+-- The text that is being made: put(text) adds to it, cut() is how long it is, cut(from) takes off what is behind there
+local put, cut, emitters = text_of(checked)
+
 local function emit(text)
-    out[#out + 1] = checked(text, "emit", 3)
+    put(checked(text, "emit", 3))
 end
 
--- What a template's text and its expressions emit.
-local function put(text)
-    out[#out + 1] = text
-end
-local function value(v, expression)
-    out[#out + 1] = type(v) == "string" and v or checked(v, expression, 3)
+-- What a call of `work` emits, as a text
+local function captured(work, ...)
+    local from = cut()
+    work(...)
+    return cut(from)
 end
 
 -- What `lines`, a function, emits, with lines of one indentation that follow each other joined by blanks, up to
 -- MOST_COLUMNS.
 local function joined(lines)
-    local outer = out
-    out = {}
-    lines()
-    local text, line, indent = table.concat(out), "", ""
-    out = outer
-    for next_indent, rest in text:gmatch("( *)([^\n]*)\n") do
-        if line ~= "" and next_indent == indent and #line + 1 + #rest <= MOST_COLUMNS then
-            line = line .. " " .. rest
-        else
-            if line ~= "" then emit(line .. "\n") end
-            line, indent = next_indent .. rest, next_indent
-        end
-    end
-    emit(line .. (line ~= "" and "\n" or ""))
+    put(join(captured(lines), MOST_COLUMNS))
 end
 
 -- load() without the message handler, which Lua would call for some of load's own errors and not for others.
@@ -83,7 +73,7 @@ local function closing_brace(text, open, place)
     end
 end
 
-local chunks = {} -- template name → compiled chunk and its texts
+local chunks = {} -- template name → compiled chunk and what emits its texts and values
 local function compile(name)
     if not chunks[name] then
         local text, message = read(name)
@@ -94,64 +84,66 @@ local function compile(name)
             translate(name, text, closing_brace, true) -- raises what is wrong with an expression
             error(syntax, 0)
         end
-        chunks[name] = { run = chunk, texts = texts }
+        chunks[name] = { run = chunk, emitters(texts) }
     end
     return chunks[name]
 end
 
--- pairs() in the order of the keys, numbers first, so that the output never depends on a table's order. `view`: what
--- stands for t[key], where t itself is not to be seen.
-local function sorted_pairs(t, view)
-    local meta = getmetatable(t)
-    if meta and meta.sorted then return meta.sorted() end
-    local keys, i = {}, 0
+-- The keys of a table in order, numbers first; of a view those of the table behind it
+local function sorted_keys(t)
+    local meta, keys = getmetatable(t), {}
+    if meta and meta.keys then return meta.keys() end
     for key in next, t do keys[#keys + 1] = key end
-    table.sort(keys, function(a, b)
+    table.sort(keys, #t > 0 and function(a, b)
         if type(a) == type(b) then return a < b end
         return type(a) == "number"
-    end)
+    end or nil)
+    return keys
+end
+
+-- pairs() in the order of the keys, so that the output never depends on a table's order
+local function sorted_pairs(t)
+    local keys, i = sorted_keys(t), 0
     return function()
         i = i + 1
-        local key = keys[i]
-        if view and key ~= nil then return key, view(key) end
-        return key, t[key]
+        if keys[i] ~= nil then return keys[i], t[keys[i]] end
     end
 end
 
 -- A view of a table of the context: nothing in it can be set, and what is not in it is an error.
 local function read_only(t, what)
+    local keys
     if type(t) ~= "table" then return t end
-    local views = {}
-    local function view(key)
-        local v = t[key]
-        if type(v) ~= "table" then return v end
-        if not views[key] then views[key] = read_only(v, what .. "." .. key) end
-        return views[key]
-    end
     return setmetatable({}, {
-        __index = function(_, key)
+        __index = setmetatable({}, { __index = function(views, key) -- once for each key
             local v = t[key]
-            if type(v) == "table" then return view(key) end
+            if type(v) == "table" then v = read_only(v, what .. "." .. key) end
             if v == nil and key ~= #t + 1 then -- one past the end is nil, for ipairs
                 error(("'%s' has no field '%s'"):format(what, tostring(key)), 2)
             end
+            views[key] = v
             return v
-        end,
+        end }),
         __newindex = function(_, key)
             error(("'%s.%s' cannot be set: the context is read-only"):format(what, tostring(key)), 2)
         end,
         __len = function() return #t end,
-        sorted = function() return sorted_pairs(t, view) end,
+        keys = function()
+            keys = keys or sorted_keys(t)
+            return keys
+        end,
     })
 end
 
 -- Left out: whatever would print an address or a random number, so that the output never differs between runs.
 local format, safe = string.format, {} -- forms that print no address
+local ADDRESS = { table = true, ["function"] = true } -- whose %s it would be
 function string.format(form, ...)
-    for i = 1, select("#", ...) do
-        local kind = type((select(i, ...)))
-        if kind == "table" or kind == "function" then
-            error(("bad argument #%d to 'format' (a %s has no text)"):format(i + 1, kind), 2)
+    local a, b, c, d = ...
+    if ADDRESS[type(a)] or ADDRESS[type(b)] or ADDRESS[type(c)] or d ~= nil then
+        for i = 1, select("#", ...) do
+            local kind = type((select(i, ...)))
+            if ADDRESS[kind] then error(format("bad argument #%d to 'format' (a %s has no text)", i + 1, kind), 2) end
         end
     end
     if not safe[form] and form:gsub("%%%%", ""):find("%%[-%d]*p") then error("'%p' prints an address", 2) end
@@ -207,19 +199,14 @@ local function scope_of(vars, parent)
         nested(name, inner)
     end
     function scope.capture(name, inner)
-        local outer = out
-        out = {}
-        nested(name, inner)
-        local text = table.concat(out)
-        out = outer
-        return text
+        return captured(nested, name, inner)
     end
     return scope
 end
 
 function run(chunk, scope)
     depth = depth + 1
-    chunk.run(put, value, chunk.texts, setmetatable({}, {
+    chunk.run(chunk[1], chunk[2], setmetatable({}, {
         __index = scope,
         __newindex = function(_, name)
             error(("assignment to '%s', which is not a local; write 'local %s'"):format(name, name), 2)
@@ -231,11 +218,12 @@ end
 local root
 -- `plan`: nil, or which of the context's plans the template sees as `plan`
 local function expand(name, plan)
-    out, depth, root = {}, 0, root or root_names()
+    depth, root = 0, root or root_names()
+    cut(0)
     local chunk, message = compile(name)
     if not chunk then error(message, 0) end
     run(chunk, scope_of(plan and { plan = root.plans[plan] } or {}, root))
-    return wrap(table.concat(out))
+    return wrap(cut(0))
 end
 
 -- The message handler: "name:line: message" becomes "dir/name:line\0message (included from …)".

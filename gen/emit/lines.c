@@ -3,6 +3,7 @@
 #include "emit/lines.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -102,6 +103,58 @@ int lines_columns(lua_State *lua)
     return 1;
 }
 
+/* How a line may be broken at the blank `at`: 0 best; negative: not */
+static int break_at(const char *line, const char *at, const char *end)
+{
+    const ptrdiff_t before = at - line, after = end - at;
+    if (before > 0 && memchr(",;", at[-1], 2) != NULL)
+        return 0;
+    if (before > 1 && memchr("&|", at[-2], 2) != NULL && memchr("&|", at[-1], 2) != NULL)
+        return 0;
+    const bool equal = after > 3 && at[2] == '=' && at[3] == ' ';
+    if (after < 3 || memchr("?:+*/<=>-", at[1], 9) == NULL || (at[2] != ' ' && !equal))
+        return -1;
+    return at[2] == ' ' && memchr("?:", at[1], 2) != NULL ? 1 : 2;
+}
+
+int lines_place(lua_State *lua)
+{
+    size_t length;
+    const char *const line = luaL_checklstring(lua, 1, &length), *const end = line + length;
+    const lua_Integer fewest = luaL_checkinteger(lua, 2);
+    const size_t most = (size_t)luaL_checkinteger(lua, 3);
+    ptrdiff_t open[MOST_OPEN], inside = 0, best = 0;
+    int depth = 0, least = INT_MAX;
+    char quote = '\0';
+
+    for (const char *at = line; at < end; at++) {
+        if (quote != '\0' && *at == '\\') {
+            at++;
+        } else if (quote != '\0' || *at == '"' || *at == '\'') {
+            quote = quote == '\0' ? *at : quote == *at ? '\0' : quote;
+        } else if (memchr("([{", *at, 3) != NULL) {
+            open[depth++ % MOST_OPEN] = at - line + 1;
+        } else if (memchr(")]}", *at, 3) != NULL) {
+            depth -= depth > 0;
+        } else if (*at == ' ') {
+            const int kind = break_at(line, at, end);
+            if (columns(line, (size_t)(at - line)) > most)
+                break;
+            if (kind < 0 || at - line < fewest || 4 * depth + kind > least)
+                continue;
+            least = 4 * depth + kind;
+            best = at - line;
+            inside = depth > 0 ? open[(depth - 1) % MOST_OPEN] : 0;
+        }
+    }
+    if (least == INT_MAX)
+        return 0;
+    lua_pushinteger(lua, best);
+    if (inside > 0)
+        lua_pushinteger(lua, inside);
+    return inside > 0 ? 2 : 1;
+}
+
 int lines_of_code(lua_State *lua)
 {
     size_t length;
@@ -152,6 +205,30 @@ int lines_of_code(lua_State *lua)
     return 1;
 }
 
+int lines_joined(lua_State *lua)
+{
+    size_t length;
+    const char *at = luaL_checklstring(lua, 1, &length), *const end = at + length;
+    const size_t most = (size_t)luaL_checkinteger(lua, 2);
+    size_t line = 0, indent = 0; /* bytes of the line that may still grow, and its blanks at the front */
+    luaL_Buffer out;
+
+    luaL_buffinitsize(lua, &out, length);
+    for (const char *next; (next = memchr(at, '\n', (size_t)(end - at))) != NULL; at = next + 1) {
+        const size_t blanks = strspn(at, " "), rest = (size_t)(next - at) - blanks;
+        const bool joins = line > 0 && blanks == indent && line + 1 + rest <= most;
+        if (line > 0)
+            luaL_addchar(&out, joins ? ' ' : '\n');
+        luaL_addlstring(&out, joins ? at + blanks : at, joins ? rest : blanks + rest);
+        line = joins ? line + 1 + rest : blanks + rest;
+        indent = blanks;
+    }
+    if (line > 0)
+        luaL_addchar(&out, '\n');
+    luaL_pushresult(&out);
+    return 1;
+}
+
 /* The end of the line at `at`, which goes on behind a backslash */
 static const char *line_end(const char *at, const char *end)
 {
@@ -188,7 +265,7 @@ int lines_words(lua_State *lua)
 {
     size_t length;
     const char *at = luaL_checklstring(lua, 1, &length), *end = at + length;
-    struct { const char *at; size_t length; } seen[256] = {{0}}; /* words that were marked a moment ago */
+    struct { const char *at; size_t length; } seen[1024] = {{0}}; /* words that were marked a moment ago */
 
     while (at < end) {
         const char *from = at;
@@ -196,9 +273,10 @@ int lines_words(lua_State *lua)
             const char *close = find(at + 2, end, "*/");
             at = close ? close + 2 : at + 1;
         } else if (isalpha((unsigned char)*at) || *at == '_') {
-            while (at < end && (isalnum((unsigned char)*at) || *at == '_'))
-                at++;
-            const size_t word = (size_t)(at - from), slot = (31 * word + 7 * (size_t)at[-1] + (size_t)*from) % 256;
+            size_t hash = 0;
+            for (; at < end && (isalnum((unsigned char)*at) || *at == '_'); at++)
+                hash = 31 * hash + (unsigned char)*at;
+            const size_t word = (size_t)(at - from), slot = hash % 1024;
             if (seen[slot].length == word && memcmp(seen[slot].at, from, word) == 0)
                 continue;
             seen[slot].at = from;

@@ -10,8 +10,17 @@
  * more already. */
 int lines_of_code(lua_State *lua);
 
+/* (text, most) → the text without blank lines; lines of one indentation that follow each other are joined by blanks, up
+ * to `most` bytes. */
+int lines_joined(lua_State *lua);
+
 /* (text) → its columns, where it is UTF-8 */
 int lines_columns(lua_State *lua);
+
+/* (line of code, fewest, most) → where it is best broken, from `fewest` bytes to `most` columns: the bytes before the
+ * blank there, and the innermost bracket that is open, counted from 1, or nil. Best is where brackets nest least, there
+ * behind a comma, before `?` or `:`, before another operator; the last of equals. Nothing if there is no such place. */
+int lines_place(lua_State *lua);
 
 /* (text) → the array of its blocks, which blank lines separate; #defines that stand together are a block each. */
 int lines_blocks(lua_State *lua);

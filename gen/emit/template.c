@@ -50,18 +50,15 @@ static const char *expression_end(lua_State *lua, const char *text, const char *
     return close;
 }
 
-/* Adds the text to TEXTS, and `before`, its number there and `after` to the code. */
-static void put(lua_State *lua, luaL_Buffer *code, const char *before, const char *at, const char *end,
-                const char *after)
+/* Adds the text to TEXTS, and a call with its number there to the code, as far as `form` says it. */
+static void put(lua_State *lua, luaL_Buffer *code, const char *form, const char *at, const char *end)
 {
-    char number[32];
+    char call[32];
     const lua_Integer count = (lua_Integer)lua_rawlen(lua, TEXTS) + 1;
     lua_pushlstring(lua, at, (size_t)(end - at));
     lua_rawseti(lua, TEXTS, count);
-    snprintf(number, sizeof number, "_texts[%lld]", (long long)count);
-    luaL_addstring(code, before);
-    luaL_addstring(code, number);
-    luaL_addstring(code, after);
+    snprintf(call, sizeof call, form, (long long)count);
+    luaL_addstring(code, call);
 }
 
 /* What stands as it is: one line of code for each of its lines. Returns how many end in it. */
@@ -69,10 +66,97 @@ static lua_Integer put_text(lua_State *lua, luaL_Buffer *code, const char *at, c
 {
     lua_Integer lines = 0;
     if (at < end)
-        put(lua, code, "_put(", at, end, ")");
+        put(lua, code, "_put(%lld)", at, end);
     for (; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++, lines++)
         luaL_addchar(code, '\n');
     return lines;
+}
+
+/* The text that templates make, a userdata; its bytes are in another one, which the registry holds. */
+struct made {
+    char *at;
+    size_t used, size;
+};
+enum { MADE = lua_upvalueindex(1), MADE_TEXTS = lua_upvalueindex(2), MADE_CHECKED = lua_upvalueindex(3) };
+
+/* Adds the string on top of the stack to the text. */
+static int add(lua_State *lua)
+{
+    struct made *const made = lua_touserdata(lua, MADE);
+    size_t length;
+    const char *const text = luaL_checklstring(lua, -1, &length);
+    if (made->size - made->used < length) {
+        const size_t size = 2 * (made->size + length);
+        char *const grown = lua_newuserdatauv(lua, size, 0);
+        if (made->used > 0)
+            memcpy(grown, made->at, made->used);
+        lua_rawsetp(lua, LUA_REGISTRYINDEX, made);
+        made->at = grown;
+        made->size = size;
+    }
+    memcpy(made->at + made->used, text, length);
+    made->used += length;
+    return 0;
+}
+
+/* () → the bytes of the text; (from) → what the text has behind there, which is taken off. */
+static int cut(lua_State *lua)
+{
+    struct made *const made = lua_touserdata(lua, MADE);
+    const lua_Integer from = luaL_optinteger(lua, 1, -1);
+    if (from < 0) {
+        lua_pushinteger(lua, (lua_Integer)made->used);
+    } else {
+        lua_pushlstring(lua, made->at + from, made->used - (size_t)from);
+        made->used = (size_t)from;
+    }
+    return 1;
+}
+
+/* (i): adds text i of a template. */
+static int add_text(lua_State *lua)
+{
+    lua_rawgeti(lua, MADE_TEXTS, lua_tointeger(lua, 1));
+    return add(lua);
+}
+
+/* (i, value): adds the value of the expression that is text i of a template. */
+static int add_value(lua_State *lua)
+{
+    lua_settop(lua, 2);
+    if (lua_type(lua, 2) != LUA_TSTRING && !lua_isinteger(lua, 2)) {
+        lua_pushvalue(lua, MADE_CHECKED);
+        lua_rotate(lua, 2, 1);
+        lua_rawgeti(lua, MADE_TEXTS, lua_tointeger(lua, 1));
+        lua_pushinteger(lua, 3); /* levels up to the template */
+        lua_call(lua, 3, 1);
+    }
+    return add(lua);
+}
+
+/* (texts) → add_text, add_value */
+static int emitters(lua_State *lua)
+{
+    for (int value = 0; value < 2; value++) {
+        lua_pushvalue(lua, MADE);
+        lua_pushvalue(lua, 1);
+        lua_pushvalue(lua, MADE_TEXTS); /* here `checked` */
+        lua_pushcclosure(lua, value ? add_value : add_text, 3);
+    }
+    return 2;
+}
+
+int template_text(lua_State *lua)
+{
+    static const lua_CFunction all[] = {add, cut, emitters};
+    struct made *const made = lua_newuserdatauv(lua, sizeof *made, 0);
+    *made = (struct made){NULL, 0, 0};
+    for (int i = 0; i < 3; i++) {
+        lua_pushvalue(lua, 2);
+        lua_pushvalue(lua, 1);
+        lua_pushcclosure(lua, all[i], 2);
+    }
+    return 3;
 }
 
 int template_translate(lua_State *lua)
@@ -85,16 +169,16 @@ int template_translate(lua_State *lua)
 
     lua_settop(lua, ARGUMENTS);
     lua_newtable(lua);
-    luaL_buffinit(lua, &code);
-    luaL_addstring(&code, "local _put, _value, _texts, _ENV = ... ");
+    luaL_buffinitsize(lua, &code, 2 * length);
+    luaL_addstring(&code, "local _put, _value, _ENV = ... ");
     while ((at = memchr(at, '$', (size_t)(end - at))) != NULL) {
         const char *const next = at + 1;
         if (next < end && *next == '{') {
             line += put_text(lua, &code, from, at);
             const char *const close = expression_end(lua, text, at, end, line);
-            luaL_addstring(&code, "_value((");
+            put(lua, &code, "_value(%lld, (", at + 2, close);
             luaL_addlstring(&code, at + 2, (size_t)(close - at - 2));
-            put(lua, &code, "), ", at + 2, close, ")");
+            luaL_addstring(&code, "))");
             from = at = close + 1;
         } else if (at == text || at[-1] == '\n') {
             line += put_text(lua, &code, from, at);

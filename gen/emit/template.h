@@ -10,4 +10,9 @@
  * all expressions if `careful`. */
 int template_translate(lua_State *lua);
 
+/* (checked) → put, cut, emitters: functions that make a text. put(text) adds to it. cut() is its length, cut(from)
+ * takes off what is behind `from` and returns it. emitters(texts) → what a translated template calls: _put(i) adds
+ * text i, _value(i, v) the text of v, which checked(v, text i, 3) gives for all but strings and integers. */
+int template_text(lua_State *lua);
+
 #endif

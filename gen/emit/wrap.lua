@@ -5,57 +5,24 @@
 --
 -- Of blank lines that follow each other one is left. Left out on purpose: everything else that fits stays as it is.
 
-local lines_of, columns = ... -- lines_of_code(), lines_columns() of lines.c
+local lines_of, columns, place_of = ... -- lines_of_code(), lines_columns(), lines_place() of lines.c
 local MOST = 120
 local FEWEST = 40 -- columns that a broken line keeps
-local OPENS = { ["("] = true, ["["] = true, ["{"] = true }
 
 local function fits(s)
     return #s <= MOST or columns(s) <= MOST -- bytes are no fewer
-end
-
--- Places where a line of code may be broken: the index of the last byte before the break; its rank, how deep in
--- brackets it is and a little more at an operator; `inside`: the column after the innermost open bracket.
-local function places(line)
-    local found, open, quote, i = {}, {}, nil, 0
-    while true do
-        i = line:find("[\\\"'%(%[{%)%]} ]", i + 1)
-        if not i then return found end
-        local c = line:sub(i, i)
-        if quote then
-            if c == "\\" then i = i + 1 elseif c == quote then quote = nil end
-        elseif c == '"' or c == "'" then
-            quote = c
-        elseif OPENS[c] then
-            open[#open + 1] = i
-        elseif c == " " then
-            local list = line:find("^[,;]", i - 1) or line:find("^[&|][&|]", i - 2)
-            if list or line:find("^[?:+*/<=>-]=? ", i + 1) then
-                local more = list and 0 or line:find("^[?:] ", i + 1) and 0.25 or 0.5
-                found[#found + 1] = { at = i - 1, rank = #open + more, inside = open[#open] }
-            end
-        elseif c ~= "\\" then
-            open[#open] = nil
-        end
-    end
 end
 
 -- One line of code, `ending` after each of the lines but the last.
 local function code(line, ending, out)
     local step
     while not fits(line) do
-        local best
         local least = math.max(FEWEST, (line:find("%S"))) -- indentation alone is no line
-        for _, place in ipairs(places(line)) do
-            local room = place.at >= least
-                and (place.at + #ending <= MOST or columns(line:sub(1, place.at)) + #ending <= MOST)
-            if room and (not best or place.rank <= best.rank) then best = place end
-        end
-        if not best then break end
-        out[#out + 1] = line:sub(1, best.at) .. ending
-        step = best.inside and best.inside <= MOST // 2 and best.inside or step
-            or #line:match("^ *") + (best.inside and 8 or 4)
-        line = (" "):rep(step) .. line:sub(best.at + 2)
+        local at, inside = place_of(line, least, MOST - #ending)
+        if not at then break end
+        out[#out + 1] = line:sub(1, at) .. ending
+        step = inside and inside <= MOST // 2 and inside or step or #line:match("^ *") + (inside and 8 or 4)
+        line = (" "):rep(step) .. line:sub(at + 2)
     end
     out[#out + 1] = line
 end

@@ -338,7 +338,7 @@ static void test_words(void **state)
 {
     expect("$ local own = '#define vec_a(x) one(x)\\n#define vec_b(x) \\\\\\n    two(x)\\n#define vec_c(x) x\\n'\n"
            "$ local all = own .. '\\n/* of its own */\\n#define vec_d(x) vec_a(x)\\n\\n#define vec_a(x) other(x)\\n'\n"
-           "$ emit((words_used(all, 'vec_d(1) vec_b(2)', '/* two */\\nvec_c vec_b\\n\\n/* unused */\\nvec_d\\n')))\n",
+           "$ emit((words_used(all, words_in('vec_d(1) vec_b(2)'), '/* two */\\nvec_c vec_b\\n\\n/* unused */\\nvec_d\\n')))\n",
            "#define vec_a(x) one(x)\n\n/* two */\n#define vec_b(x) \\\n    two(x)\n\n/* of its own */\n#define vec_d(x) vec_a(x)\n");
 }
 
