@@ -491,6 +491,13 @@ static void stage_operand(struct propagation *p, const double *error, size_t row
         memcpy(p->of_stage.worst + r * columns, error + r * row, columns * sizeof *error);
 }
 
+/* to [columns][rows] of from [rows][columns] */
+static void turn_matrix(double *to, const double *from, size_t rows, size_t columns)
+{
+    for (size_t at = 0; at < rows * columns; at++)
+        to[at] = from[at % rows * columns + at / rows];
+}
+
 /* c q' of a head: x W_DQ, its norm, W_Q, rotation, W_UK, each with the errors of what it reads; `expands`: c q_i */
 static void latent_query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of,
                                 double c, bool expands)
@@ -499,15 +506,18 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     const struct layer *layer = p->layer;
     const size_t rows = of->count, q_rank = (size_t)layer->latent.q_rank, from = (size_t)layer->latent.d_latent;
     const size_t d_head = (size_t)layer->latent.d_head, nope = (size_t)layer->latent.d_nope, d_k = (size_t)layer->d_k;
-    const size_t rank = (size_t)layer->latent.rank, dims = (size_t)layer->rope.dims;
+    const size_t rank = (size_t)layer->latent.rank, dims = (size_t)layer->rope.dims, h = (size_t)layer->h;
+    const size_t d_model = (size_t)layer->d_model;
     const double more = block_more_roundings(p->plain);
-    gather_operand(p, &p->x, head, 0, (size_t)layer->d_model, of->row, rows);
+    gather_operand(p, &p->x, head, 0, d_model, of->row, rows);
     memset(p->q_open, 0, rows);
     const struct block_error *made = &p->x;
     if (q_rank > 0) {
         const struct projection down = {.a = head->x, .w = l->w_dq, .b = p->no_bias, .rows = rows,
-                                        .in = (size_t)layer->d_model, .d = q_rank, .operand = &p->x,
-                                        .tensor = TENSOR_W_DQ};
+                                        .in = d_model, .d = q_rank, .operand = &p->x,
+                                        .tensor = TENSOR_W_DQ,
+                                        .moved = moved_projection(p, p->moved[0], l->w_dq, TENSOR_W_DQ, d_model,
+                                                                  q_rank, 0, 1)};
         projection_error(p, p->stage, p->stage_size, &down, 1, 2, false);
         for (size_t r = 0; r < rows; r++)
             p->q_open[r] |= overflows(p->stage_size + r * q_rank, 1 + gamma_of(down.in + 2 + (size_t)more), q_rank) ||
@@ -517,7 +527,9 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
         made = &p->of_stage;
     }
     const struct projection heads = {.a = l->latent_q, .w = l->w_q, .b = p->no_bias, .rows = rows, .in = from,
-                                     .d = d_head, .operand = made, .tensor = TENSOR_W_Q};
+                                     .d = d_head, .operand = made, .tensor = TENSOR_W_Q,
+                                     .moved = moved_projection(p, p->moved[0], l->w_q, TENSOR_W_Q, from, d_head,
+                                                               head->i, h)};
     projection_error(p, p->stage, p->stage_size, &heads, c, 5, true);
     for (size_t r = 0; r < rows; r++)
         p->q_open[r] |= overflows(p->stage_size + r * d_head, (1 + gamma_of(from + 5 + (size_t)more)) * fmax(1, c),
@@ -535,11 +547,14 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     double *const scaled = memory_get((rows + rank) * nope, sizeof *scaled), *const w = scaled + rows * nope;
     for (size_t at = 0; at < rows * nope; at++)
         scaled[at] = c * l->heads[at / nope * d_head + at % nope];
-    for (size_t at = 0; at < nope * rank; at++)
-        w[at] = l->w_uk[at % rank * nope + at / rank];
+    turn_matrix(w, l->w_uk, rank, nope);
+    const double *moved = moved_projection(p, p->moved[0], l->w_uk, TENSOR_W_UK, rank, nope, head->i, h);
+    if (moved != NULL)
+        turn_matrix(p->moved[1], moved, rank, nope);
     stage_operand(p, p->stage, d_head, nope, rows);
     const struct projection absorbed = {.a = scaled, .w = w, .b = p->no_bias, .rows = rows, .in = nope, .d = rank,
-                                        .operand = &p->of_stage, .tensor = TENSOR_W_UK};
+                                        .operand = &p->of_stage, .tensor = TENSOR_W_UK,
+                                        .moved = moved == NULL ? NULL : p->moved[1]};
     projection_error(p, p->stage, p->stage_size, &absorbed, 1, 2, false);
     for (size_t at = 0; at < rows * rank; at++) {
         p->q[at / rank * d_k + at % rank] = p->stage[at];
@@ -558,7 +573,8 @@ static void latent_key_errors(struct propagation *p, const struct reference_head
     const size_t cached = head->cached, fresh = head->keys - cached;
     double *const of_k = p->k + cached * d_k;
     const struct projection down = {.a = head->s, .w = l->w_dkv, .b = p->no_bias, .rows = fresh, .in = in, .d = d_k,
-                                    .operand = &p->s, .tensor = TENSOR_W_DKV};
+                                    .operand = &p->s, .tensor = TENSOR_W_DKV,
+                                    .moved = moved_projection(p, p->moved[0], l->w_dkv, TENSOR_W_DKV, in, d_k, 0, 1)};
     if (cached > 0)
         start_exact(p, cached);
     gather_operand(p, &p->s, head, 0, in, NULL, fresh);
@@ -587,9 +603,12 @@ static void made_errors(struct propagation *p, const struct reference_head *head
     memcpy(p->made.open, p->k_open, keys);
     for (int values = 0; values < 2; values++) {
         const size_t d = values ? d_value : nope, row = values ? d_value : d_head;
-        const struct projection up = {.a = c, .w = values ? l->w_uv : l->w_uk, .b = p->no_bias, .rows = keys,
-                                      .in = rank, .d = d, .operand = &p->of_stage,
-                                      .tensor = values ? TENSOR_W_UV : TENSOR_W_UK};
+        const enum layer_tensor tensor = values ? TENSOR_W_UV : TENSOR_W_UK;
+        const double *const w = values ? l->w_uv : l->w_uk;
+        const struct projection up = {.a = c, .w = w, .b = p->no_bias, .rows = keys, .in = rank, .d = d,
+                                      .operand = &p->of_stage, .tensor = tensor,
+                                      .moved = moved_projection(p, p->moved[0], w, tensor, rank, d, head->i,
+                                                                (size_t)layer->h)};
         stage_operand(p, error, d_k, rank, keys);
         projection_error(p, p->stage, p->stage_size, &up, 1, 2, false);
         for (size_t j = 0; j < keys; j++) {
@@ -639,7 +658,9 @@ static void latent_sum_errors(struct propagation *p, const struct reference *ref
     const size_t d = (size_t)p->layer->latent.d_value;
     stage_operand(p, p->z, rank, rank, rows);
     const struct projection up = {.a = head->z, .w = head->latent->w_uv, .b = p->no_bias, .rows = rows, .in = rank,
-                                  .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV};
+                                  .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV,
+                                  .moved = moved_projection(p, p->moved[0], head->latent->w_uv, TENSOR_W_UV, rank, d,
+                                                            head->i, (size_t)p->layer->h)};
     projection_error(p, p->up, p->stage_size, &up, 1, 2, false);
     for (size_t r = 0; r < rows; r++) {
         double most = 0;
