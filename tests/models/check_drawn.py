@@ -364,7 +364,7 @@ def _(r):
 def _(r):
     return {**sizes(r, "n_embd", "n_head", "n_layer", even=False), **some(
         r, n_positions=[16, 40], n_inner=[None, 24], activation_function=ACTS, tie_word_embeddings=[True, False],
-        layer_norm_epsilon=[1e-5, 1e-3], scale_attn_by_inverse_layer_idx=[False, False, True]),
+        layer_norm_epsilon=[1e-5, 1e-3]),
         "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
