@@ -67,6 +67,7 @@ local settled = {
     {"attention_bias", false, "the family has no such biases"}, {"mlp_bias", false, "the family has no such biases"},
     {"use_sliding_window", false, "the family has no windows of this kind"},
     {"use_mrope", false, "positions of images and of time are not known"},
+    {"lm_head_bias", false, "logits have no bias of this name"},
     {"use_bidirectional_attention", false, "queries see earlier keys alone"},
 }
 

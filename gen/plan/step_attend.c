@@ -285,6 +285,8 @@ void place_tiles(struct plan_isa *p, const struct layer *layer)
 
 /* ---- expected time ---- */
 
+#define PICK_CYCLES 1.5 /* of a pair whose products with vectors are looked up */
+
 /* A run of keys for a tile of queries, or for one vector of it. */
 struct stretch {
     int64_t vecs;
@@ -351,6 +353,25 @@ static void count_sums(struct model *m, int64_t vecs, int64_t keys, double times
         w->l2 += times * 2 * width * sums;
 }
 
+/* Queries of `tiles` tiles, and all keys of `heads` heads, times the vectors that they reach. */
+static void count_vectors(struct model *m, double tiles, double heads)
+{
+    const struct plan_isa *p = m->plan;
+    const struct layer *l = m->layer;
+    const struct tile_heights *heights = &p->score_tiles[PLAN_WIDE];
+    int64_t vectors = l->rel_keys == VECTORS_NONE ? 0 : min(p->vectors.rows, l->source_len + p->block - 1);
+    int64_t keys = l->rel_queries == VECTORS_NONE ? 0 : l->source_len;
+    const int64_t reached = min(p->vectors.rows, l->source_len + l->seq_len - 1);
+    for (const struct tile_height *h = heights->at; h < heights->at + heights->count; h++) {
+        const double panels = heads * (double)ceil_div(reached, p->block);
+        const double of_queries = tiles * (double)tiles_taken(h, &vectors);
+        const double of_keys = panels * (double)tiles_taken(h, &keys);
+        if (of_queries + of_keys > 0)
+            add_tile(&m->work[EXPECT_SCORES], m->core, h->rows, p->vecs, (double)l->d_k, p->unroll_scores,
+                     of_queries + of_keys);
+    }
+}
+
 /* One block of keys: scores, exponentials, weighted sums. */
 static void count_block(struct model *m, const struct stretch *s, int64_t keys, bool open, double times)
 {
@@ -374,6 +395,8 @@ static void count_block(struct model *m, const struct stretch *s, int64_t keys, 
         w->operations += s->masked ? vectors * m->core->hide : 0;
         w->overhead += times * BLOCK_CYCLES;
     }
+    if (layer_has_vectors(m->layer)) /* number by number: its vector's place, one or two products, a store */
+        m->work[EXPECT_SCORES].overhead += PICK_CYCLES * vectors * (double)p->lanes;
     const struct terms terms = count_terms(m->layer);
     w->operations += vectors * (m->core->exp + (p->two_pass ? 2 : 1) * terms.of_tiles);
     if (!p->at_once) { /* stored, read for the maximum, read again for the weights */
@@ -480,6 +503,7 @@ void count_attention(struct model *m, int64_t together, double times)
         count_query_tile(m, full * p->block, rest, times * heads);
 
     const double pairs = times * heads * n * keys, blocks = (double)ceil_div(l->seq_len, p->block);
+    count_vectors(m, times * heads * blocks, times * heads);
     const double d_score = (double)p->fold->d_score, d_value = (double)p->fold->d_value, d_z = (double)p->fold->d_z;
     struct work *scores = &m->work[EXPECT_SCORES], *sums = &m->work[EXPECT_SUMS];
     scores->overhead += times * heads * transpose_cycles(m, l->seq_len, p->fold->d_score); /* a tile of queries */

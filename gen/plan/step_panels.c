@@ -419,6 +419,7 @@ static void place_panels(struct plan_isa *p, const struct step *g)
     const int64_t width = w->vecs * p->lanes;
     if (g->id == STEP_UP_V) {
         p->layouts[LAYOUT_WEIGHTS + g->id] = p->layouts[LAYOUT_WEIGHTS + STEP_UP_Z]; /* W_UV, too */
+        p->layouts[LAYOUT_SCALES + g->id] = p->layouts[LAYOUT_SCALES + STEP_UP_Z];
         return;
     }
     p->layouts[LAYOUT_WEIGHTS + g->id] = (struct layout){

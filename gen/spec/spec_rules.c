@@ -192,15 +192,17 @@ static void check_latent(struct spec *spec)
         {KEY_QK_NORM, NORM_NONE, "the latents are normed", "qk_norm = none"},
         {KEY_GATE, GATE_NONE, "gates of latent attention are not there yet", "gate = none"},
         {KEY_BIAS, 0, "biases of latent attention are not there yet", "bias = false"},
-        {KEY_PRECISION, PRECISION_F32, "latents are multiplied in f32", "precision = f32"},
-        {KEY_WEIGHT_TYPE, TENSOR_F32, "weights of latent attention are packed as f32", "weight_type = f32"},
-        {KEY_TENSOR_TYPE, TENSOR_F32, "latent attention reads x as f32", "tensor_type = f32"}};
+        {KEY_PRECISION, PRECISION_F32, "latents are multiplied in f32", "precision = f32"}};
+    const int64_t weights = value_of(spec, KEY_WEIGHT_TYPE);
     if (!is_given(spec, KEY_KV_RANK))
         return;
     for (size_t i = 0; i < COUNT_OF(others); i++)
         refuse_if(spec, value_of(spec, others[i].key) != others[i].only, others[i].key,
                   "%s is given beside kv_rank, but %s; write %s", key_rows[others[i].key].name, others[i].why,
                   others[i].instead);
+    refuse_if(spec, weights == TENSOR_I8 || weights == TENSOR_I4, KEY_WEIGHT_TYPE,
+              "weight_type = %s is given beside kv_rank, but steps sum over numbers of W_UK that have scales of their "
+              "own; write weight_type = bf16 or f16", key_word(KEY_WEIGHT_TYPE, weights));
     refuse_if(spec, is_given(spec, KEY_H_KV), KEY_H_KV,
               "h_kv is given beside kv_rank, but all heads share one latent; leave out h_kv");
     refuse_if(spec, !has_rope(spec) || !is_given(spec, KEY_ROPE_DIMS), KEY_KV_RANK,

@@ -433,6 +433,13 @@ static void stage_operand(struct propagation *p, const double *error, size_t row
         memcpy(p->of_stage.worst + r * columns, error + r * row, columns * sizeof *error);
 }
 
+/* to [columns][rows] of from [rows][columns] */
+static void turn_matrix(double *to, const double *from, size_t rows, size_t columns)
+{
+    for (size_t at = 0; at < rows * columns; at++)
+        to[at] = from[at % rows * columns + at / rows];
+}
+
 /* c q' of a head: x W_DQ, its norm, W_Q, rotation, W_UK, each with the errors of what it reads; `expands`: c q_i */
 static void latent_query_errors(struct propagation *p, const struct reference_head *head, const struct rows *of,
                                 double c, bool expands)
@@ -441,14 +448,17 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     const struct layer *layer = p->layer;
     const size_t rows = of->count, q_rank = (size_t)layer->latent.q_rank, from = (size_t)layer->latent.d_latent;
     const size_t d_head = (size_t)layer->latent.d_head, nope = (size_t)layer->latent.d_nope, d_k = (size_t)layer->d_k;
-    const size_t rank = (size_t)layer->latent.rank, dims = (size_t)layer->rope.dims;
-    gather_operand(p, &p->x, head, 0, (size_t)layer->d_model, of->row, rows);
+    const size_t rank = (size_t)layer->latent.rank, dims = (size_t)layer->rope.dims, h = (size_t)layer->h;
+    const size_t d_model = (size_t)layer->d_model;
+    gather_operand(p, &p->x, head, 0, d_model, of->row, rows);
     memset(p->q_open, 0, rows);
     const struct block_error *made = &p->x;
     if (q_rank > 0) {
         const struct projection down = {.a = head->x, .w = l->w_dq, .b = p->no_bias, .rows = rows,
-                                        .in = (size_t)layer->d_model, .d = q_rank, .operand = &p->x,
-                                        .tensor = TENSOR_W_DQ, .factor = 1, .roundings = 2};
+                                        .in = d_model, .d = q_rank, .operand = &p->x,
+                                        .tensor = TENSOR_W_DQ, .factor = 1, .roundings = 2,
+                                        .moved = moved_projection(p, p->moved[0], l->w_dq, TENSOR_W_DQ, d_model,
+                                                                  q_rank, 0, 1)};
         projection_error(p, p->stage, p->stage_size, &down, p->q_open);
         finish_row_errors(p, &l->norm_q, &l->q, p->stage, q_rank, 1, down.in, false, p->q_open);
         stage_operand(p, p->stage, q_rank, q_rank, rows);
@@ -456,7 +466,8 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     }
     const struct projection heads = {.a = l->latent_q, .w = l->w_q, .b = p->no_bias, .rows = rows, .in = from,
                                      .d = d_head, .operand = made, .tensor = TENSOR_W_Q, .factor = c, .roundings = 5,
-                                     .packed = true};
+                                     .packed = true, .moved = moved_projection(p, p->moved[0], l->w_q, TENSOR_W_Q,
+                                                                               from, d_head, head->i, h)};
     projection_error(p, p->stage, p->stage_size, &heads, p->q_open);
     finish_row_errors(p, &l->turn, &l->turn_q, p->stage + nope, d_head, c, from, false, p->q_open);
     if (expands) {
@@ -471,11 +482,14 @@ static void latent_query_errors(struct propagation *p, const struct reference_he
     double *const scaled = memory_get((rows + rank) * nope, sizeof *scaled), *const w = scaled + rows * nope;
     for (size_t at = 0; at < rows * nope; at++)
         scaled[at] = c * l->heads[at / nope * d_head + at % nope];
-    for (size_t at = 0; at < nope * rank; at++)
-        w[at] = l->w_uk[at % rank * nope + at / rank];
+    turn_matrix(w, l->w_uk, rank, nope);
+    const double *moved = moved_projection(p, p->moved[0], l->w_uk, TENSOR_W_UK, rank, nope, head->i, h);
+    if (moved != NULL)
+        turn_matrix(p->moved[1], moved, rank, nope);
     stage_operand(p, p->stage, d_head, nope, rows);
     const struct projection absorbed = {.a = scaled, .w = w, .b = p->no_bias, .rows = rows, .in = nope, .d = rank,
-                                        .operand = &p->of_stage, .tensor = TENSOR_W_UK, .factor = 1, .roundings = 2};
+                                        .operand = &p->of_stage, .tensor = TENSOR_W_UK, .factor = 1, .roundings = 2,
+                                        .moved = moved == NULL ? NULL : p->moved[1]};
     projection_error(p, p->stage, p->stage_size, &absorbed, p->q_open);
     for (size_t at = 0; at < rows * rank; at++) {
         p->q[at / rank * d_k + at % rank] = p->stage[at];
@@ -492,7 +506,8 @@ static void latent_key_errors(struct propagation *p, const struct reference_head
     const size_t cached = head->cached, fresh = head->keys - cached;
     double *const of_k = p->k + cached * d_k;
     const struct projection down = {.a = head->s, .w = l->w_dkv, .b = p->no_bias, .rows = fresh, .in = in, .d = d_k,
-                                    .operand = &p->s, .tensor = TENSOR_W_DKV, .factor = 1, .roundings = 2};
+                                    .operand = &p->s, .tensor = TENSOR_W_DKV, .factor = 1, .roundings = 2,
+                                    .moved = moved_projection(p, p->moved[0], l->w_dkv, TENSOR_W_DKV, in, d_k, 0, 1)};
     if (cached > 0)
         start_exact(p, cached);
     gather_operand(p, &p->s, head, 0, in, NULL, fresh);
@@ -519,9 +534,12 @@ static void made_errors(struct propagation *p, const struct reference_head *head
     memcpy(p->made.open, p->k_open, keys);
     for (int values = 0; values < 2; values++) {
         const size_t d = values ? d_value : nope, row = values ? d_value : d_head;
-        const struct projection up = {.a = c, .w = values ? l->w_uv : l->w_uk, .b = p->no_bias, .rows = keys,
-                                      .in = rank, .d = d, .operand = &p->of_stage,
-                                      .tensor = values ? TENSOR_W_UV : TENSOR_W_UK, .factor = 1, .roundings = 2};
+        const enum layer_tensor tensor = values ? TENSOR_W_UV : TENSOR_W_UK;
+        const double *const w = values ? l->w_uv : l->w_uk;
+        const struct projection up = {.a = c, .w = w, .b = p->no_bias, .rows = keys, .in = rank, .d = d,
+                                      .operand = &p->of_stage, .tensor = tensor, .factor = 1, .roundings = 2,
+                                      .moved = moved_projection(p, p->moved[0], w, tensor, rank, d, head->i,
+                                                                (size_t)layer->h)};
         stage_operand(p, error, d_k, rank, keys);
         projection_error(p, p->stage, p->stage_size, &up, p->made.open);
         for (size_t j = 0; j < keys; j++)
@@ -570,7 +588,9 @@ static void latent_sum_errors(struct propagation *p, const struct reference *ref
     unsigned char *const overflow = memory_get(rows, 1);
     stage_operand(p, p->z, rank, rank, rows);
     const struct projection up = {.a = head->z, .w = head->latent->w_uv, .b = p->no_bias, .rows = rows, .in = rank,
-                                  .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV, .factor = 1, .roundings = 2};
+                                  .d = d, .operand = &p->of_stage, .tensor = TENSOR_W_UV, .factor = 1, .roundings = 2,
+                                  .moved = moved_projection(p, p->moved[0], head->latent->w_uv, TENSOR_W_UV, rank, d,
+                                                            head->i, (size_t)p->layer->h)};
     projection_error(p, p->up, p->stage_size, &up, overflow);
     for (size_t r = 0; r < rows; r++) {
         double most = overflow[r];

@@ -351,6 +351,8 @@ static void multiply_heads(struct run *run, float *to, size_t to_step, const flo
             const size_t k = at / columns, c = at % columns, r = turned ? c : k, column = i * d + (turned ? k : c);
             w[at] = all[run->layer->out_in ? column * rank + r : r * h * d + column];
         }
+        if (run->layer->weight_type != TENSOR_F32) /* bf16 or f16 */
+            (void)stored_column(run->layer->weight_type, w, w, depth * columns, 1);
         portable_multiply(to + i * to_step, h * to_step, from + i * from_step, h * from_step, w, run->rows, depth,
                           columns);
     }

@@ -636,8 +636,9 @@ static void draw_shared(struct dice *dice, struct draft *d)
 static void draw_latent(struct dice *dice, struct draft *d)
 {
     d->input = d->heads = d->attention = d->w_k = d->w_v = d->w_o = d->width = d->bias = d->qk_norm = d->gate = NULL;
-    d->qk_norm_gains = d->qk_norm_bias = d->precision = d->weight_type = d->tensor_type = NULL;
-    d->fold = NULL;
+    d->qk_norm_gains = d->qk_norm_bias = d->precision = d->fold = NULL;
+    d->weight_type = chance(dice, 0.3) ? WORD(dice, "bf16", "f16") : NULL;
+    d->tensor_type = chance(dice, 0.15) ? WORD(dice, "bf16", "f16") : NULL;
     d->offset = d->cache == NULL ? NULL : d->offset;
     d->h_kv = d->d_source = d->source_len = d->conv_width = 0;
     d->qk_norm_eps = REAL(dice, 0.3, 1e-12, 1e-5, 0.01);
@@ -1296,6 +1297,8 @@ static void finish(struct sweep *sweep, struct job *job, int status)
     F("train, identity", d->train && d->w_v) F("train, h_kv", d->train && d->h_kv > 0) \
     F("train, out_in", d->train && d->weight_layout) F("train, additive", d->train && d->mask & MASK_ADDITIVE) \
     F("portable", d->exact) F("latent", d->kv_rank > 0) F("latent, cached", d->kv_rank > 0 && d->cache != NULL) \
+    F("latent, narrow weights", d->kv_rank > 0 && d->weight_type != NULL) \
+    F("latent, narrow tensors", d->kv_rank > 0 && d->tensor_type != NULL) \
     F("latent, many heads cached", d->kv_rank > 0 && d->cache != NULL && d->h > 24) \
     F("values of keys", is(d->w_v, "keys")) F("values of cached keys", is(d->w_v, "keys") && d->cache != NULL) \
     F("recurrent", is(d->layer, "recurrent")) F("recurrent, projected", is(d->layer, "recurrent") && d->input != NULL) \

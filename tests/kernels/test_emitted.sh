@@ -17,8 +17,12 @@ cd "$(dirname "$0")/../.." || exit 3
 CXX=${CXX:-g++}
 # Layers that reach what the examples do not.
 vectors="additive_each bool_by_head conv_causal_even conv_cross_padding cross_causal_no_self_padding every_mask
-    grouped_cross split_conv_cross_out_in split_tied_identity_none tied_identity window_both_no_self window_nothing"
+    grouped_cross split_conv_cross_out_in split_tied_identity_none tied_identity window_both_no_self window_nothing
+    hf_minicpm3_cache hf_deepseek_v2 hf_deberta_v2 hf_parakeet"
 few="tiny every_mask"
+
+# The vector of a name, here or one folder down
+vector() { ls "$root/tests/vectors/$1.layer" "$root/tests/vectors"/*/"$1.layer" 2>/dev/null; }
 
 # ---- one job ----
 
@@ -153,7 +157,7 @@ one_short() {
 # The sanitized attnrun finds the generator beside itself.
 check_sanitized() { # NAME-OR-PATH SETS COMPILER_AND_FLAGS OPTION...
     local spec=$1 isas=$2 compiler=${3%% *} flags=${3#* }
-    case $spec in /*) ;; *) spec=$root/tests/vectors/$1.layer ;; esac
+    case $spec in /*) ;; *) spec=$(vector "$1") ;; esac
     flags="$flags $(alone "$spec" "$isas")"
     set -- "$spec" --isa "$isas" "${@:4}"
     env ATTNGEN='' CC="$compiler" CFLAGS="$flags" "$build/sanitized/attnrun" check "$@" --cache "$work/cache" \
@@ -195,7 +199,7 @@ for spec in "$root"/examples/*.layer; do
     "$ATTNGEN" -o "$work" "$spec" || exit 1
 done
 for name in $vectors; do
-    "$ATTNGEN" -o "$work" "$root/tests/vectors/$name.layer" || exit 1
+    "$ATTNGEN" -o "$work" "$(vector "$name")" || exit 1
 done
 for name in first second; do
     "$ATTNGEN" -o "$work" --set name=$name "$root/tests/kernels/emitted_program.layer" || exit 1
@@ -301,9 +305,9 @@ add_threads() {
         skip "threads under ThreadSanitizer: ${CC:-gcc} cannot build such programs here"
         return
     fi
-    for name in every_mask conv_cross_padding grouped_cross split_wide_out_in; do
+    for name in every_mask conv_cross_padding grouped_cross split_wide_out_in hf_deberta_v2 hf_deepseek_v2; do
         "$ATTNGEN" --isa avx2,neon --size small --set plan.group_rows=8 --set plan.z_layout=rows --shim \
-            -o "$work/threads" "$root/tests/vectors/$name.layer" || exit 1
+            -o "$work/threads" "$(vector "$name")" || exit 1
         job threads $name "${CC:-gcc}" -O0 -g -fsanitize=thread
     done
 }

@@ -18,7 +18,8 @@ words=("input=shared input=split" "bias=true bias=false" "qk_norm=none qk_norm=r
        "attention=self attention=cross" "block=none block=pre block=post block=parallel block=sandwich"
        "ffn=none ffn=relu ffn=swiglu" "ffn_bias=true ffn_bias=false" "norm=layer norm=rms" "train=false train=true"
        "mask=none mask=causal mask=padding mask=bool+additive" "cache=none cache=rows" "precision=f32 precision=i8"
-       "weight_type=f32 weight_type=i4 weight_type=bf16" "h_kv=4 h_kv=2")
+       "weight_type=f32 weight_type=i4 weight_type=bf16" "h_kv=4 h_kv=2"
+       "rel_keys=none rel_keys=heads rel_keys=shared" "rel_queries=none rel_queries=heads" "rel_biases=false rel_biases=true")
 drawn=0 RANDOM=39
 for ((i = 0; drawn < 40 && i < 2000; i++)); do
     spec=$tmp/specs/drawn_$i.layer
@@ -27,6 +28,7 @@ for ((i = 0; drawn < 40 && i < 2000; i++)); do
         choices=($of)
         [ $((RANDOM % 2)) = 0 ] || { word=${choices[RANDOM % ${#choices[@]}]}; echo "${word%%=*} = ${word#*=}"; }
     done >> "$spec"
+    if grep -q '^rel_[kq]' "$spec"; then echo 'rel_right = 5' >> "$spec"; fi
     if grep -q '^ffn = [rs]' "$spec"; then echo 'd_ff = 96' >> "$spec"; fi
     if grep -q '^cache = rows' "$spec"; then echo 'cache_len = 48' >> "$spec"; fi
     if grep -q '^relative = table' "$spec"; then printf 'rel_left = 3\nrel_right = 3\n' >> "$spec"; fi
@@ -62,7 +64,7 @@ for spec in "$tmp"/specs/*.layer; do
             while (match(line, /[A-Za-z0-9_]+/)) {
                 word = tolower(substr(line, RSTART, RLENGTH))
                 line = substr(line, RSTART + RLENGTH)
-                if (word ~ /^([wb]_[qkvog12]|[gc]_[qk]|rel_bias|rel_bias_i|rel_[kquv]|rel_[uv]_i|sink_i)$/) {
+                if (word ~ /^([wb]_[qkvog12]|[gc]_[qk]|[wg]_d(q|kv)|w_u[kv]|rel_bias|rel_bias_i|rel_[kquv]|rel_[uv]_i|sink_i)$/) {
                     sub(/_i$/, "", word)
                     named[word] = named[word] != "" ? named[word] : file ":" FNR
                 }

@@ -330,6 +330,55 @@ def _(r):
     return latent(r)
 
 
+@family("minicpm3", "MiniCPM3ForCausalLM")
+def _(r):
+    of = latent(r)
+    of.pop("first_k_dense_replace")
+    return {**of, "q_lora_rank": of["q_lora_rank"] or 7, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, **some(
+        r, scale_emb=[1, 3.5], scale_depth=[0.7, 1.4], dim_model_base=[24, 8], tie_word_embeddings=[True, False])}
+
+
+@family("mistral", "MistralForCausalLM", "MistralModel", *labels("Mistral", "stq"))
+def _(r):
+    return {**llama_like(r, d_k=True), **some(r, sliding_window=[None, 4], hidden_act=GATED)}
+
+
+@family("qwen2", "Qwen2ForCausalLM", "Qwen2Model", *labels("Qwen2", "stq"))
+def _(r):
+    return {**llama_like(r), **some(r, use_sliding_window=[True, False], sliding_window=[3, 5], max_window_layers=[0, 1])}
+
+
+@family("qwen3", "Qwen3ForCausalLM", "Qwen3Model", *labels("Qwen3", "stq"))
+def _(r):
+    return {**llama_like(r, d_k=True), **some(r, head_dim=[4, 6, 12], attention_bias=[True, False])}
+
+
+@family("gemma2", "Gemma2ForCausalLM", "Gemma2Model", *labels("Gemma2", "st"))
+def _(r):
+    return {**llama_like(r), **some(
+        r, head_dim=[4, 8, 12], query_pre_attn_scalar=[8, 20], sliding_window=[3, 5], attn_logit_softcapping=[None, 2.0],
+        final_logit_softcapping=[None, 2.0], attention_bias=[True, False])}
+
+
+@family("gpt2", "GPT2LMHeadModel", "GPT2Model", *labels("GPT2", "stq"))
+def _(r):
+    return {**sizes(r, "n_embd", "n_head", "n_layer", even=False), **some(
+        r, n_positions=[16, 40], n_inner=[None, 24], activation_function=ACTS, tie_word_embeddings=[True, False],
+        layer_norm_epsilon=[1e-5, 1e-3]),
+        "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+
+
+@family("roberta", *heads("Roberta", "ForMultipleChoice"))
+def _(r):
+    return {**bert(r), "pad_token_id": r.choice([0, 1])}
+
+
+@family("distilbert", *heads("DistilBert", "ForMultipleChoice"))
+def _(r):
+    return {**sizes(r, "dim", "n_heads", "n_layers", even=False), **some(
+        r, hidden_dim=[12, 20], max_position_embeddings=[14, 30], activation=["gelu", "relu"], num_labels=[3])}
+
+
 @family("bert", *heads("Bert", "ForMultipleChoice", "ForPreTraining"))
 def _(r):
     return bert(r)

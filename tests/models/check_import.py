@@ -13,6 +13,7 @@ blocks), caches, other lengths.
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,7 +43,7 @@ ACT.update({gated: ACT[plain] for gated, plain in GATED.items()})
 # Keys of a spec and of the sections of NAME.layers: those that are computed here, with the values that are known where
 # they are words, and those that change nothing that is compared.
 SPEC = dict(
-    layer={"linear", "recurrent"}, bias={"true", "false"}, ffn_bias={"true", "false"}, norm={"layer", "rms"},
+    layer={"linear", "recurrent", "ffn"}, bias={"true", "false"}, ffn_bias={"true", "false"}, norm={"layer", "rms"},
     block={"post", "pre", "outputs", "sandwich", "parallel"}, ffn={"none", *ACT}, activation=set(ACT), attention={"self", "cross"},
     rope={"none", "half", "interleaved"}, relative={"none", "t5"}, alibi={"true", "false"},
     norm_shared={"true", "false"}, norm_bias={"true", "false"}, input_norm={"true", "false"},
@@ -54,15 +55,16 @@ SPEC = dict(
                     "rope_factor "
                     "rope_original_len rope_low rope_high rope_beta_fast rope_beta_slow rope_attention_factor "
                     "rope_factors rope_long_factors rope_len rel_buckets rel_distance h_v conv_taps qk_norm_eps out_norm_eps beta_scale "
-                    "dt_min dt_max out_norm_groups".split()),
+                    "dt_min dt_max out_norm_groups rel_left rel_right kv_rank q_rank".split()),
     rule={"gated", "gated_delta"}, conv_bias={"true", "false"}, dt_values={"true"}, skip={"true"},
-    norm_before_gate={"false"},
+    norm_before_gate={"false"}, rel_keys={"none", "heads"}, rel_queries={"none", "heads"}, rel_rows={"clamped", "log"},
     **dict.fromkeys("name seq_len source_len source_kept pad_rows cache cache_len page_len cache_type".split()))
 NORM = "norm norm_eps norm_g norm_b "
 SECTIONS = {
     "": "format name family d_model", "weights": "file", "labels": " ".join(map(str, range(10))), "encoder patches": "spec w b", "ends": "ids",
     "encoder conv_": "spec w b stride", "head ": NORM + "from rows scale spec w b", " norm": NORM,
-    " embedding": NORM + "word scale position type class distillation", " projection": "spec w b position", " layer ": None,  # the spec's tensors: see Model.stack
+    " embedding": NORM + "word scale position type class distillation registers", " pooling": "kind normalize probe",
+    " probe": None, " pooled": None, " projection": "spec w b position", " layer ": None,  # the spec's tensors: see Model.stack
     " input": "kind needs vocab types seq_len positions image_size patch_size channels mel frames"}
 
 
@@ -103,7 +105,7 @@ def read_layers(path):
         else:
             key, value = (part.strip() for part in line.split("=", 1))
             if keys is not None:
-                known(key, keys.split(), path.name)
+                known(key, keys.split(), f"{path.name}: {line}")
             at[key] = at.get(key, []) + [value] if key == "file" else value
     return sections
 
@@ -208,7 +210,49 @@ def buckets(spec, n, m):
     return add + torch.where(d < half, d, log.clamp(max=count - 1))
 
 
+def distances(spec, n, m):
+    """Rows of vectors of distances, for each query and key: docs/positions.md."""
+    d = torch.arange(n)[:, None] - torch.arange(m)
+    if spec.get("rel_rows", "clamped") == "clamped":
+        left, right = (int(spec.get(key, 0)) for key in ("rel_left", "rel_right"))
+        return d.clamp(-right, left) + right
+    count, far = int(spec["rel_buckets"]), int(spec["rel_distance"])
+    e = count // 2
+    away = d.abs().clamp(min=e).double()
+    log = e + (torch.log(away / e) / math.log((far - 1) / e) * (e - 1) - 1e-12).ceil()
+    return torch.where(d.abs() <= e, d, log.long() * d.sign()).clamp(-count, count - 1) + count
+
+
+def vectors(spec, w, q, k):
+    """What vectors of distances add to q k, [batch][h][n][m]."""
+    c, s = distances(spec, q.shape[-2], k.shape[-2]), 0
+    for key, field, rows, axis in (("rel_keys", "rel_k", q, 2), ("rel_queries", "rel_q", k, 3)):
+        if spec.get(key, "none") != "none":  # a product of each token with each vector, then the pair's own
+            products = torch.einsum("bhnd,rhd->bhnr", rows, w[field].unflatten(-1, (rows.shape[1], -1)))
+            products = products.unsqueeze(5 - axis).expand(-1, -1, *c.shape, -1)
+            s = s + products.gather(-1, c[None, None, ..., None].expand(*products.shape[:-1], 1))[..., 0]
+    return s
+
+
+def latent(spec, w, x):
+    """q, k, v of heads out of latents: docs/latent.md."""
+    h, d, d_v, r, dims = (int(spec[key]) for key in ("h", "d_k", "d_v", "kv_rank", "rope_dims"))
+
+    def turned(rows):
+        rest, last = rows.split((rows.shape[-1] - dims, dims), -1)
+        return torch.cat([rest, turn(last, spec)], -1)
+    rows = norm(x @ w["w_dq"], "rms", spec["qk_norm_eps"], w["g_dq"]) if "q_rank" in spec else x
+    q = turned((rows @ w["w_q"]).unflatten(-1, (h, d)).transpose(1, 2))
+    c, shared = (x @ w["w_dkv"]).split((r, dims), -1)
+    c, shared = norm(c, "rms", spec["qk_norm_eps"], w["g_dkv"]), turn(shared, spec)
+    k, v = ((c @ w[key]).unflatten(-1, (h, -1)).transpose(1, 2) for key in ("w_uk", "w_uv"))
+    assert v.shape[-1] == d_v
+    return q, torch.cat([k, shared[:, None].expand(-1, h, -1, -1)], -1), v
+
+
 def attention(spec, w, x, source, lengths):
+    if "kv_rank" in spec:
+        return attended(spec, w, x, lengths, *latent(spec, w, x))
     h, width = int(spec["h"]), int(spec["d_model"])
     kv, d = int(spec.get("h_kv", h)), int(spec.get("d_k", width // h))
 
@@ -227,7 +271,12 @@ def attention(spec, w, x, source, lengths):
     if spec["rope"] != "none":
         q, k = turn(q, spec), turn(k, spec)
     k, v = (rows.repeat_interleave(h // kv, 1) for rows in (k, v))
-    s = q @ k.transpose(-1, -2) * float(spec.get("scale", d ** -0.5))
+    return attended(spec, w, x, lengths, q, k, v)
+
+
+def attended(spec, w, x, lengths, q, k, v):
+    h = q.shape[1]
+    s = (q @ k.transpose(-1, -2) + vectors(spec, w, q, k)) * float(spec.get("scale", q.shape[-1] ** -0.5))
     if spec["softcap"] != "none":
         s = float(spec["softcap"]) * torch.tanh(s / float(spec["softcap"]))
     if spec["relative"] == "t5":
@@ -272,7 +321,7 @@ def recurrent(spec, w, x):
     return linear(o.flatten(2) * F.silu(linear(x, w["w_z"], None)), w["w_o"], None)
 
 
-def block(spec, w, x, source, lengths):
+def block(spec, w, x, source=None, lengths=None):
     def n(i, rows):
         return norm(rows, spec["norm"], spec["norm_eps"], w[f"n{i}_g"], w.get(f"n{i}_b"))
 
@@ -285,7 +334,12 @@ def block(spec, w, x, source, lengths):
         act, up = ACT[spec["ffn"]], linear(rows, w["w_1"], w.get("b_1"))
         gated = spec["ffn"] in GATED
         return linear(act(linear(rows, w["w_g"], w.get("b_g"))) * up if gated else act(up), w["w_2"], w.get("b_2"))
-    kind, fed = spec["block"], spec["ffn"] != "none"
+    kind, fed = spec.get("block", "none"), spec["ffn"] != "none"
+    if kind == "none":
+        return att(x)
+    if spec.get("layer") == "ffn":
+        assert kind == "pre"
+        return x + ffn(n(1, x))
     if kind == "post":
         u = n(1, x + att(x))
         return n(2, u + ffn(u)) if fed else u
@@ -326,7 +380,8 @@ class Model:
             of = self.sections[stack + " patches"]
             w = get(of["w"], transpose=False)
             x = F.conv2d(data, w, get(of["b"]), stride=w.shape[-1]).flatten(2).transpose(1, 2)
-            first = [get(e[key]).expand(len(x), 1, -1) for key in ("class", "distillation") if key in e]
+            first = [get(e[key]).expand(len(x), -1, -1) for key in ("class", "distillation") if key in e]
+            self.leading = sum(rows.shape[1] for rows in first) + ("registers" in e and get(e["registers"]).shape[-2])
             x = torch.cat([*first, x], 1)
         elif kind == "frames":
             x = data
@@ -339,6 +394,8 @@ class Model:
             x = get(e["word"])[data]
         x = x * float(e.get("scale", 1))
         x = x + self.positions(e, x)
+        if "registers" in e:  # without positions, behind the class
+            x = torch.cat([x[:, :1], get(e["registers"]).expand(len(x), -1, -1), x[:, 1:]], 1)
         if "type" in e:
             x = x + get(e["type"])[types]
         x, by = self.normed(e, x), self.sections.get(stack + " projection")
@@ -360,19 +417,48 @@ class Model:
     def stack(self, stack, data, source, lengths, types=None):
         x, i = self.embed(stack, data, types), 0
         while (section := self.sections.get(f"{stack} layer {i}")) is not None:
-            spec = self.specs[section["spec"]]
-            w = {key: self.weights.get(value) for key, value in section.items() if key not in ("spec", "source")}
-            for key in sorted(key for key in w if key[-2:] in ("_2", "_3") and key[:2] == "co"):  # further pieces
-                w[key[:-2]] = torch.cat([w[key[:-2]].flatten(), w.pop(key)])
-            x, i = block(spec, w, x, source if section.get("source") else None, lengths), i + 1
+            x, i = block(*self.layer(section), x, source if section.get("source") else None, lengths), i + 1
         return self.normed(self.sections.get(stack + " norm", {}), x)
+
+    def layer(self, section):
+        """→ its spec, its tensors"""
+        spec, get = self.specs[section["spec"]], self.weights.get
+        more = {key: value for key, value in section.items() if re.search("_by$|^rel_[kq]_", key)}
+        w = {key: get(value) for key, value in section.items() if key not in ("spec", "source") and key not in more}
+        for key in sorted(key for key in w if key[-2:] in ("_2", "_3") and key[:2] == "co"):  # further pieces
+            w[key[:-2]] = torch.cat([w[key[:-2]].flatten(), w.pop(key)])
+        for key in [key for key in more if key.endswith("_by")]:  # a factor for each output
+            w[key[:-3]] = w[key[:-3]] * get(more.pop(key))
+        for key in "rel_k", "rel_q":  # rows that are normed, then multiplied
+            gain, shift, eps, by, bias = (more.pop(f"{key}_{of}", None)
+                                          for of in ("norm_g", "norm_b", "norm_eps", "w", "b"))
+            if gain:
+                w[key] = norm(w[key], "layer", eps, get(gain), get(shift))
+            if by:
+                w[key] = linear(w[key], get(by, transpose=False).T, get(bias) if bias else None)
+        known(bool(more), {False}, f"{section['spec']}: {' '.join(more)}")
+        return spec, w
+
+    def pooled(self, stack, rows):
+        """The embedding of each picture or text, of those ways that no call of sentences is needed for."""
+        section = self.sections[stack + " pooling"]
+        known(section["kind"], {"probe", "last"}, "kind of pooling")
+        known(section["normalize"], {"false"}, "normalize")
+        if section["kind"] == "last":
+            return rows[:, -1]
+        (spec, w), query = self.layer(self.sections[stack + " probe"]), self.weights.get(section["probe"])
+        x = block(spec, w, query.reshape(1, 1, -1).expand(len(rows), -1, -1), rows)
+        return block(*self.layer(self.sections[stack + " pooled"]), x)[:, 0]
 
     def head(self, name, stacks):
         section = self.sections["head " + name]
         source = section["from"]
         x = stacks[source] if source in stacks else self.head(source.removeprefix("head "), stacks)
-        if section["rows"] == "first" and x.dim() == 3:
-            x = x[:, 0]
+        known(section["rows"], {"all", "first", "second", "mean", "first_and_mean"}, f"head {name}: rows")
+        if x.dim() == 3 and section["rows"] != "all":
+            mean = x[:, getattr(self, "leading", 0):].mean(1)  # of patches
+            x = {"first": x[:, 0], "second": x[:, min(1, x.shape[1] - 1)], "mean": mean,
+                 "first_and_mean": torch.cat([x[:, 0], mean], -1)}[section["rows"]]
         x = linear(x * float(section.get("scale", 1)), self.weights.get(section["w"]),
                    self.weights.get(section["b"]) if "b" in section else None)
         spec = self.specs[section["spec"]]
@@ -387,8 +473,9 @@ class NoAnswer(Exception):
     """transformers cannot compute the model."""
 
 
-def draw(ours, pad):
-    """What a call brings, by the names of transformers: ids without `pad`, which stands behind a text's end."""
+def draw(ours, config):
+    """What a call brings, by the names of transformers: ids without that of padding, which is behind a text's end."""
+    pad = getattr(config, "pad_token_id", None)
     torch.manual_seed(1)
     stack = ours.sections.get("encoder input", ours.sections.get("decoder input"))
     mask = (torch.arange(TOKENS) < LENGTHS[:, None]).long()
@@ -405,7 +492,14 @@ def draw(ours, pad):
         return {"input_features": torch.randn(BATCH, int(stack["mel"]), int(stack["frames"])).double(),
                 "decoder_input_ids": ids(TOKENS)}
     if "encoder input" not in ours.sections:
-        return {"input_ids": ids(TOKENS)}
+        rows = ids(TOKENS)
+        if "head text_embeds" in ours.sections:  # of a text's end mark: the id 2 means the largest one
+            end = config.eos_token_id
+            rows[rows == end] = 3 + (end == 3)
+            rows[:, -1] = vocab - 1 if end == 2 else end
+        return {"input_ids": rows}
+    if "lengths" not in stack["needs"].split():
+        return {"input_ids": ids(int(stack["seq_len"]))}
     call = {"input_ids": ids(TOKENS) * mask + (1 - mask) * pad, "attention_mask": mask}
     if "decoder input" in ours.sections:
         call["decoder_input_ids"] = ids(TOKENS - 2)
@@ -419,7 +513,7 @@ def answers(kind, model, call):
     if kind.endswith("MultipleChoice"):  # of one question here
         return {"classifier": model(**{key: rows[None] for key, rows in call.items()}).logits.reshape(BATCH, 1)}
     out = model(**call)
-    names = {"sop_logits": "order", "prediction_logits": "logits", "seq_relationship_logits": "seq_relationship", "pooler_output": "pooler",
+    names = {"image_embeds": "image_embeds", "text_embeds": "text_embeds", "sop_logits": "order", "prediction_logits": "logits", "seq_relationship_logits": "seq_relationship", "pooler_output": "pooler",
              "last_hidden_state": "hidden", "logits": "classifier"}
     if kind.endswith(("LM", "LMHeadModel", "Generation", "MTModel")):
         names["logits"] = "logits"
@@ -428,6 +522,8 @@ def answers(kind, model, call):
     elif "NextSentence" in kind:
         names["logits"] = "seq_relationship"
     found = {ours: out[theirs] for theirs, ours in names.items() if out.get(theirs) is not None}
+    if "cls_logits" in out:  # their mean is that of logits
+        found = {"cls_classifier": out.cls_logits, "distillation_classifier": out.distillation_logits}
     if "start_logits" in out:
         found["qa_outputs"] = torch.stack([out.start_logits, out.end_logits], -1)
     return found
@@ -443,6 +539,8 @@ def compute(ours, call):
         ids = call.get("decoder_input_ids", call.get("input_ids"))
         stacks["decoder"] = ours.stack("decoder", ids, stacks.get("encoder"), lengths)
     found = {"hidden": stacks.get("decoder", stacks.get("encoder"))}
+    if "encoder pooling" in ours.sections:
+        found["embedding"] = stacks["encoder pooling"] = ours.pooled("encoder", found["hidden"])
     for title in ours.sections:
         if title.startswith("head "):
             found[title[5:]] = ours.head(title[5:], stacks)
@@ -452,18 +550,23 @@ def compute(ours, call):
 def compare(folder, out, model):
     """(outputs, the largest difference), of what import wrote into `out` and the model that transformers reads."""
     ours, kind = Model(folder, out), type(model).__name__
-    call = draw(ours, getattr(model.config, "pad_token_id", None))
+    call = draw(ours, model.config)
     with torch.no_grad():
         try:
             theirs = answers(kind, model, call)
         except Exception as error:  # whatever a model of an odd config.json says
             raise NoAnswer(error) from error
         mine = compute(ours, call)
+    if "embedding" in mine:  # behind a head, where it has one
+        theirs["embedding"] = theirs.pop("pooler")
+        mine["embedding"] = mine.pop("dense", mine["embedding"])
+    if "image_embeds" in theirs:  # ours is behind the last norm
+        del theirs["hidden"]
     if "pooler" in theirs and "pooler" not in mine and not any("pooler." in name for name in ours.weights.tensors):
         del theirs["pooler"]  # drawn by transformers
     if "score" in mine and "classifier" in theirs:  # of a decoder
         theirs["score"] = theirs.pop("classifier")
-    for name in ("score", "classifier"):
+    for name in ("score", "classifier", "text_embeds"):
         if name in mine and name in theirs and mine[name].dim() == theirs[name].dim() + 1:
             mine[name] = mine[name][:, -1]  # of a sequence: the last token's
     if "project_out" in mine and "hidden" in theirs:

@@ -41,6 +41,12 @@ BART = dict(d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_he
 HYBRID = dict(LLAMA, layer_types=["linear_attention", "full_attention", "linear_attention"],
               linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=5, linear_value_head_dim=6)
 
+LATENT = dict(LLAMA, num_key_value_heads=4, q_lora_rank=10, kv_lora_rank=9, qk_rope_head_dim=4, qk_nope_head_dim=6,
+              v_head_dim=5, pad_token_id=0)
+PICTURES = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20, image_size=12,
+                patch_size=4)
+TEXTS = dict(BERT, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+
 # model_type → names of classes begin with, a small config
 FAMILIES = {
     "bert": ("Bert", BERT),
@@ -108,6 +114,16 @@ FAMILIES = {
     "mamba2": ("Mamba2", dict(num_heads=4, head_dim=6, hidden_size=12, n_groups=2, state_size=5, num_hidden_layers=2,
                               vocab_size=23, bos_token_id=1, eos_token_id=2)),
     "olmo_hybrid": ("OlmoHybrid", dict(HYBRID, pad_token_id=0, eos_token_id=1)),
+    "minicpm3": ("MiniCPM3", dict(LATENT, scale_emb=3, dim_model_base=16)),
+    "deepseek_v2": ("DeepseekV2", dict(LATENT, first_k_dense_replace=3, q_lora_rank=None)),
+    "deepseek_v3": ("DeepseekV3", dict(LATENT, first_k_dense_replace=3)),
+    "dinov2": ("Dinov2", PICTURES), "dinov2_with_registers": ("Dinov2WithRegisters", PICTURES),
+    "clip_text_model": ("CLIPText", TEXTS), "clip_vision_model": ("CLIPVision", PICTURES),
+    "siglip_text_model": ("SiglipText", dict(TEXTS, pad_token_id=1)), "siglip_vision_model": ("SiglipVision", PICTURES),
+    "qwen2_vl_text": ("Qwen2VLText", LLAMA), "qwen2_5_vl_text": ("Qwen2_5_VLText", LLAMA),
+    "qwen3_vl_text": ("Qwen3VLText", dict(LLAMA, head_dim=14)),
+    "mt5": ("MT5", dict(d_model=16, d_kv=6, d_ff=20, num_layers=2, num_heads=2, vocab_size=23, decoder_start_token_id=0,
+                        relative_attention_num_buckets=8, relative_attention_max_distance=12)),
 }
 ACTIVATIONS = ["relu", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python", "gelu_python_tanh",
                "gelu_accurate", "silu", "swish", "quick_gelu", "tanh", "relu2", "mish", "sigmoid", "linear", None]
@@ -381,7 +397,8 @@ class Ladder:
 
     def family(self, family):
         start = FAMILIES[family][0]
-        names = [name for name in sorted(dir(t)) if re.fullmatch(start + "(Model|[A-Z]\\w+Model|For[A-Z]\\w+)", name)]
+        ends = re.compile(start + r"(Model(With\w+)?|[A-Z]\w+Model|For[A-Z]\w+)")
+        names = [name for name in sorted(dir(t)) if ends.fullmatch(name)]
         kinds = [getattr(t, name) for name in names if not name.endswith("PreTrainedModel")]
         kinds = [kind for kind in kinds if getattr(kind, "config_class", None) is config_class(family)]
         own = fields(config_class(family))

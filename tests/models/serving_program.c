@@ -297,8 +297,7 @@ static void check_sampling(void)
     shares[4] = 0, shares[2] = 1;
     check("nothing but -infinity is the first", has_shares(logits, 1, 3, 0.5f, shares));
     logits[2] = NAN;
-    const int32_t none = drawn(logits, 1, 0, 1, 0.5);
-    check("nothing at all is a token", none >= 0 && none < VOCAB);
+    check("nothing at all is the first token", drawn(logits, 1, 0, 1, 0.5) == 0 && FUNCTION(_argmax)(logits) == 0);
     for (int i = 0; i < VOCAB; i++)
         logits[i] = (float)(i * 7 % VOCAB) / 8, shares[i] = exp(i * 7 % VOCAB / 8.0);
     int right = 1;
@@ -316,6 +315,20 @@ static void check_sampling(void)
         right &= has_shares(logits, 1, k, 1, some);
     }
     check("each top_k has the shares of the largest", right);
+    for (int step = 1; step < VOCAB; step++) { /* a prime; the last random bits draw the last token of the order */
+        for (int i = 0; i < VOCAB; i++)
+            logits[i] = (float)(i * step % VOCAB) / 8;
+        for (int k = 1; k < VOCAB; k++)
+            right &= FUNCTION(_sample)(logits, 1, (size_t)k, 1, UINT64_MAX, work) * step % VOCAB == VOCAB - k;
+    }
+    check("in whatever order they lie", right);
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = i < 3 ? 0 : -INFINITY;
+    const uint64_t third = ((UINT64_C(1) << 53) + 1) / 3; /* of 53 bits */
+    check("53 random bits count", FUNCTION(_sample)(logits, 1, 0, 1, third << 11, work) == 1 &&
+                                      FUNCTION(_sample)(logits, 1, 0, 1, (third - 1) << 11, work) == 0);
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = (float)(i * 7 % VOCAB) / 8;
     check("the last random bits are the last token", FUNCTION(_sample)(logits, 1, 0, 1, UINT64_MAX, work) == VOCAB - 1);
 #ifdef ENDS
     const int32_t ends[] = {CONSTANT(EOS)};

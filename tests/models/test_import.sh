@@ -343,6 +343,21 @@ add '"original_max_position_embeddings": 7'
 refused 2 'original_max_position_embeddings is 7' --ignore original_max_position_embeddings
 add '"use_mrope": true'; refused 2 'use_mrope is true' --ignore use_mrope
 
+rm -rf m && mkdir m
+sets=0 taken=0
+while IFS=: read -r name said; do
+    [[ $name = \#* || ! $name ]] && continue
+    while read -r line && [ "$line" ]; do echo "$line"; done >m/config.json
+    sets=$((sets + 1))
+    if [ "$said" ]; then
+        check "$name is refused:$said" eval '! "$attngen" import --list m >out 2>&1 && grep -qF "${said# }" out'
+    else
+        taken=$((taken + 1))
+        check "$name" eval '"$attngen" import --list m >out 2>&1'
+    fi
+done <"$models/../published.txt"
+check "published keys: 57 sets, 54 of them are taken" test "$sets $taken" = "57 54"
+
 # ---- folders ----
 
 rm -rf m made

@@ -104,6 +104,7 @@ done
 for name in minicpm3 deepseek_v2 deepseek_v3; do # latent attention
     job $name $name decoder_program scalar --seq-len,9,--cache-len,12 -DFIRST=_layer_isa -DPAST=12
 done
+job minicpm3_bf16 minicpm3 decoder_program scalar --weight-type,bf16,--seq-len,9,--cache-len,12 -DFIRST=_layer_isa -DPAST=12
 job minicpm3_pages minicpm3 decoder_program avx2 --cache,paged,--cache-type,i8 -DPAGED -DANSWERED=0.08f -DFIRST=_layer_isa \
     -DPAST=40
 for name in qwen3_5_text qwen3_next olmo_hybrid kimi_linear; do
@@ -184,8 +185,31 @@ if command -v tcc >/dev/null; then
         check "and runs" eval '"$work/tcc" none tests/models/imports/${name#serve_}/*.safetensors >"$log" && ! grep "^not" "$log" &&
             test "$(grep -c "^ok" "$log")" -gt 40'
     done
+    # models broken on purpose
+    broken() { # TEXT EXPRESSION: of sed, on the model's C; the program of its tests says no, or does not end
+        rm -rf "$work/broken" && cp -R "$work/serve_llama" "$work/broken"
+        sed "$2" "$work/serve_llama/serve_llama_model.c" >"$work/broken/serve_llama_model.c"
+        ! cmp -s "$work/serve_llama/serve_llama_model.c" "$work/broken/serve_llama_model.c" &&
+            tcc -D_GNU_SOURCE -DNAME=serve_llama -DPREFIX=SERVE_LLAMA -DHEADER='"serve_llama_model.h"' -I"$work/broken" \
+                -o "$work/tcc" tests/models/serving_program.c "$work/broken"/serve_llama_*.c -lm >"$log" 2>&1 &&
+            { ! timeout 60 "$work/tcc" none tests/models/imports/llama/*.safetensors >"$log" 2>&1 || grep -q "^not" "$log"; }
+    }
+    while IFS=: read -r text expression; do
+        check "broken on purpose: $text" broken "$text" "$expression"
+    done <<'END'
+NaN is the likeliest:s/(logits\[i\] == logits\[i\] && logits\[best\] != logits\[best\])/logits[best] != logits[best]/
+of equal logits the last is first:s/&& a < b);/\&\& a > b);/
+heat cools:s/(double)most) \/ (double)temperature/(double)most) * (double)temperature/
+top_p takes one more:s/kept < (double)top_p \* all/kept <= (double)top_p * all/
+top_p counts shares of all:s/^        all = kept;$//
+random bits are cut off:s/(random >> 11) \* 0x1p-53/(random >> 43) * 0x1p-21/
+a child of the heap is forgotten:s/child + 1 < count && is_before/child + 2 < count \&\& is_before/
+sequences have the places of their rows:s/\.slots = run->slots,/.slots = NULL,/
+later sequences have the first ones' places:s/args->slots + run\.first;/args->slots;/
+a place twice is not seen:s/a->slots\[other\] == a->slots\[s\]/0/
+END
 else
-    skip "a model with tcc: it is not here" 6
+    skip "a model with tcc: it is not here" 16
 fi
 check "examples/llama builds" example llama llama_bias "$work/example_llama"
 generate() { "$work/example_llama/generate" "$work/example_llama/llama.packed" "$@" 2>"$work/error"; }

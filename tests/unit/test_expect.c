@@ -132,6 +132,17 @@ static void counts_by_hand(void **state)
                (const double[6]){17 * 16, 17 * 16, 512, 17 * 2 * 16, 17 * 2 * 16, 17 * 16});
 }
 
+static void counts_of_vectors_by_hand(void **state)
+{
+    /* 16 queries meet 31 vectors of distances, 16 keys two vectors of lanes of them */
+    check_fmas(SQUARE "16 rel_keys=shared rel_left=15 rel_right=15",
+               (const double[6]){256, 256, 256, 256 + 31 * 16, 256, 256});
+    check_fmas(SQUARE "16 rel_queries=heads rel_left=15 rel_right=15",
+               (const double[6]){256, 256, 256, 256 + 16 * 2 * 16, 256, 256});
+    check_fmas(SQUARE "16 rel_keys=heads rel_queries=shared rel_right=3", /* four */
+               (const double[6]){256, 256, 256, 256 + 4 * 16 + 16 * 16, 256, 256});
+}
+
 /* Register tiles of the keys, one panel wide */
 static double tiles_of_keys(const char *settings, int64_t batch)
 {
@@ -260,6 +271,7 @@ static void more_costs_more(void **state)
     costs_more("seq_len=512", "seq_len=512 mask=bool");
     costs_more("seq_len=512 mask=bool", "seq_len=512 mask=bool+additive");
     costs_more("seq_len=512", "seq_len=512 scores=true");
+    costs_more("seq_len=512", "seq_len=512 rel_keys=shared rel_right=1");
     costs_more("w_o=none", "w_o=dense");
     costs_more("d_model=512 seq_len=128", "d_model=512 seq_len=128 plan.unroll=full");
 }
@@ -433,7 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_by_hand),
         cmocka_unit_test(tiles_by_hand), cmocka_unit_test(counts_of_folds_by_hand),
-        cmocka_unit_test(counts_of_masks_by_hand),
+        cmocka_unit_test(counts_of_masks_by_hand), cmocka_unit_test(counts_of_vectors_by_hand),
         cmocka_unit_test(slabs_are_more_tiles),
         cmocka_unit_test(sequences_share_tiles),
         cmocka_unit_test(lanes_are_paid_for),
