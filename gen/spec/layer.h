@@ -535,13 +535,14 @@ bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor);
  * over their sum. 0: not `train`. */
 int64_t layer_kept(const struct layer *layer);
 
-/* What all layers share of a tensor's row; tensor.c's table has shapes and conditions besides. */
+/* What all layers share of a tensor's row; tensor_rows.h has shapes and conditions besides. */
 struct layer_tensor_row {
     const char *name; /* on disk and in the interface */
     enum tensor_kind kind;
     enum tensor_element type;
     const char *field, *note; /* words of the emitted header after the field and after the shape; NULL: none; words
                                * after a '|' hold in cross-attention */
+    unsigned mask; /* the bit of the mask that brings it; 0: none alone */
 };
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
