@@ -179,9 +179,11 @@ static double step_bytes(const struct bench *b, size_t step)
 {
     const struct layer *layer = b->timed.layer;
     const struct layer_parameters p = layer_parameters(layer);
-    const double of_all = layer_parameter_bytes(layer), of_output = layer_packed_bytes(layer, p.w_o, p.b_o);
-    const double of_hidden = layer_packed_bytes(layer, p.w_1 + p.w_g, p.b_1 + p.b_g);
-    const double of_down = layer_packed_bytes(layer, p.w_2, p.b_2);
+    const double of_all = layer_parameter_bytes(layer);
+    const double of_output = layer_packed_bytes(layer, p.of[TENSOR_W_O], p.of[TENSOR_B_O]);
+    const double of_hidden = layer_packed_bytes(layer, p.of[TENSOR_W_1] + p.of[TENSOR_W_G],
+                                                p.of[TENSOR_B_1] + p.of[TENSOR_B_G]);
+    const double of_down = layer_packed_bytes(layer, p.of[TENSOR_W_2], p.of[TENSOR_B_2]);
     double row = 0, rows = 0;
     for (size_t i = 0; i < b->timed.inputs.batch; i++) {
         const double cached = (double)inputs_cached(layer, &b->timed.inputs, i);

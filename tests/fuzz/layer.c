@@ -281,8 +281,11 @@ static void check_counts(const struct layer *layer)
     REQUIRE(c.output >= 0 && isfinite(c.total));
     REQUIRE(fabs(c.total - (c.q + c.k + c.v + c.scores + c.values + c.output)) <= 1e-12 * c.total);
     const struct layer_parameters p = layer_parameters(layer);
-    REQUIRE((p.w_q > 0) != layer->projected && p.total >= p.w_q && p.w_k >= 0 && p.w_v >= 0 && p.w_o >= 0);
-    REQUIRE(p.total == p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o + p.learned);
+    REQUIRE((p.of[TENSOR_W_Q] > 0) != layer->projected);
+    int64_t numbers = 0;
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; numbers += p.of[tensor], tensor++)
+        REQUIRE(p.of[tensor] >= 0);
+    REQUIRE(p.total == numbers && p.matrices <= numbers);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
