@@ -14,8 +14,14 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/memory.h"
 
 #define LINKS_LIMIT 40 /* more links are taken for a loop, as the kernel does */
+
+static bool refuse(const char *path, const char *why, struct diag *diag)
+{
+    return diag_environment(diag, path, "cannot be written: %s", why);
+}
 
 /* ---- links ---- */
 
@@ -23,7 +29,7 @@
 static char *follow_link(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char leads[PATH_MAX], *next = NULL;
+    char leads[PATH_MAX];
     const ssize_t length = readlink(path, leads, sizeof leads);
     if (length < 0)
         return NULL;
@@ -33,18 +39,14 @@ static char *follow_link(const char *path)
     }
     leads[length] = '\0';
     const int folder = leads[0] == '/' || slash == NULL ? 0 : (int)(slash - path) + 1;
-    if (asprintf(&next, "%.*s%s", folder, path, leads) < 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return next;
+    return text_join("%.*s%s", folder, path, leads);
 }
 
 /* The path that is written when `path` is: where a symbolic link leads, to a file that need not be there; else the path
  * itself. malloc'd; NULL with errno. */
 static char *target_of(const char *path)
 {
-    char *at = strdup(path);
+    char *at = text_copy(path);
     for (int links = 0; at != NULL; links++) {
         char *next = links < LINKS_LIMIT ? follow_link(at) : (errno = ELOOP, NULL);
         const int error = errno;
@@ -95,11 +97,7 @@ static int open_beside(const char *path, char **temporary)
 {
     const mode_t mask = umask(0);
     umask(mask);
-    if (asprintf(temporary, "%s.XXXXXX", path) < 0) {
-        *temporary = NULL;
-        errno = ENOMEM;
-        return -1;
-    }
+    *temporary = text_join("%s.XXXXXX", path);
     const int file = mkostemp(*temporary, O_CLOEXEC);
     if (file < 0 || fchmod(file, 0666 & ~mask) == 0)
         return file;
@@ -171,17 +169,15 @@ bool file_replace(const char *path, const struct piece *pieces, size_t count, st
         sigprocmask(SIG_SETMASK, &before, NULL);
         free(target);
     }
-    if (error != 0)
-        diag_environment(diag, path, "cannot be written: %s", strerror(error));
-    return error == 0;
+    return error == 0 || refuse(path, strerror(error), diag);
 }
 
 /* 0 or the errno. */
 static int replace_possible(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    const int error = folder == NULL ? ENOMEM : access(folder, W_OK | X_OK) != 0 ? errno : 0;
+    char *folder = slash != NULL ? text_part(path, (size_t)(slash - path) + 1) : text_copy(".");
+    const int error = access(folder, W_OK | X_OK) != 0 ? errno : 0;
     free(folder);
     return error;
 }
@@ -197,9 +193,7 @@ bool file_possible(const char *path, struct diag *diag)
         error = target == NULL ? errno : replace_possible(target);
         free(target);
     }
-    if (error != 0)
-        diag_environment(diag, path, "cannot be written: %s", strerror(error));
-    return error == 0;
+    return error == 0 || refuse(path, strerror(error), diag);
 }
 
 /* ---- written by another program ---- */
@@ -209,8 +203,7 @@ bool replacement_begin(struct replacement *replacement, const char *path, struct
     *replacement = (struct replacement){NULL, NULL};
     int file = -1, error = 0;
     if (is_written_as_it_is(path)) {
-        replacement->path = strdup(path);
-        error = replacement->path == NULL ? ENOMEM : 0;
+        replacement->path = text_copy(path);
     } else {
         replacement->target = target_of(path);
         file = replacement->target != NULL ? open_beside(replacement->target, &replacement->path) : -1;
@@ -223,7 +216,7 @@ bool replacement_begin(struct replacement *replacement, const char *path, struct
     free(replacement->path);
     free(replacement->target);
     *replacement = (struct replacement){NULL, NULL};
-    return diag_environment(diag, path, "cannot be written: %s", strerror(error));
+    return refuse(path, strerror(error), diag);
 }
 
 bool replacement_end(struct replacement *replacement, bool good, struct diag *diag)
@@ -237,7 +230,7 @@ bool replacement_end(struct replacement *replacement, bool good, struct diag *di
         free(replacement->path);
     }
     if (error != 0)
-        diag_environment(diag, replacement->target, "cannot be written: %s", strerror(error));
+        refuse(replacement->target, strerror(error), diag);
     free(replacement->target);
     *replacement = (struct replacement){NULL, NULL};
     return good && error == 0;
@@ -251,12 +244,6 @@ struct pending {
     char *old;       /* where the old one stands until all are replaced; NULL: there is none */
     bool replaced;
 };
-
-static bool refuse(const char *path, const char *why, struct diag *diag)
-{
-    diag_environment(diag, path, "cannot be written: %s", why);
-    return false;
-}
 
 static bool is_there(const char *path, const struct file_text *file)
 {
@@ -348,16 +335,14 @@ static void forget(struct pending *pending)
 
 bool files_replace(const struct file_text *files, size_t count, bool anew, struct diag *diag)
 {
-    struct pending *pending = calloc(count > 0 ? count : 1, sizeof *pending);
-    bool good = pending != NULL;
+    struct pending *pending = memory_get(count, sizeof *pending);
+    bool good = true;
     sigset_t before;
     hold_signals(&before);
-    if (!good)
-        diag_environment(diag, NULL, "no memory to write the files");
     for (size_t i = 0; good && i < count; i++)
         good = prepare(&files[i], anew, &pending[i], diag);
     good = good && replace_all(files, pending, count, diag);
-    for (size_t i = 0; pending != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         forget(&pending[i]);
     free(pending);
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -422,7 +422,7 @@ static void check_file_emitted(struct emit *emit, const char *template_name, siz
     struct diag diag = {0};
     size_t length = 0;
     int depth = 0;
-    char *text = emit_expand_plan(emit, template_name, set, &length, &diag);
+    char *text = emit_expand(emit, template_name, set, &length, &diag);
     REQUIRE(text != NULL, "%s\n%s", layer->text, diag.errors > 0 ? diag.messages[0] : "");
     REQUIRE(strlen(text) == length && length > 1000 && text[length - 1] == '\n' && strstr(text, "${") == NULL);
     for (const char *c = text; *c != '\0'; c++)
