@@ -152,18 +152,6 @@ void plan_given(struct plan_isa *p, const struct layer *layer, bool batch)
     p->layouts[LAYOUT_KEYS] = rows_of("keys", OWNER_SCRATCH, layer->h_kv, keys, d, keys * row, row);
 }
 
-/* Of a layer without attention: rows of x and of y */
-void plan_rowwise_inputs(struct plan_isa *p, const struct layer *layer)
-{
-    p->layouts[LAYOUT_X] = rows_of("x", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0,
-                                   layer_types_tensors(layer) ? row_stride(p, layer->d_model) : layer->d_model);
-    p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_out, 0, layer->d_out);
-    type_input(p, layer, LAYOUT_X, LAYOUT_TYPED_X, max(layer->seq_len, p->batch_rows), layer->d_model);
-    type_output(p, layer);
-    if (layer_norms_first(layer))
-        p->layouts[LAYOUT_NORMED] = stream_of(p, layer, "normed");
-}
-
 enum plan_group plan_group(const struct layer *layer)
 {
     const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
@@ -201,7 +189,7 @@ void choose_batch(struct plan_isa *p, const struct layer *layer)
     p->batch_sources = layer->source_kept ? 0 : sequences * layer_new_keys(layer);
 }
 
-/* Blocks of rows of a layer without attention */
+/* Blocks of rows of a layer without attention, rows of x and of y */
 void plan_rowwise(struct plan_isa *p, const struct layer *layer)
 {
     p->vecs = request_or(&p->request, PLAN_QUERY_VECS, choose_query_vecs(p->isa, layer->seq_len, false));
@@ -210,5 +198,7 @@ void plan_rowwise(struct plan_isa *p, const struct layer *layer)
     if (!p->small || request_asks(&p->request, PLAN_BATCH_ROWS))
         choose_batch(p, layer);
     p->query_blocks = p->source_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
-    plan_rowwise_inputs(p, layer);
+    p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_out, 0, layer->d_out);
+    type_output(p, layer);
+    plan_inputs(p, layer);
 }
