@@ -185,16 +185,14 @@ static void compute(struct tune *t, const struct kernel *kernel)
 /* Reports what is wrong, and the command that shows it: --set arguments make the same kernel as the plan file. */
 static void report_wrong(struct tune *t, const struct findings *f, const struct plan_request *request)
 {
-    const struct comparison *const both[] = {&f->y, &f->attn};
+    char text[COMPARE_TEXT];
     struct options only = *t->options;
     struct words words = {0};
     fprintf(stderr, "FAILED  %s %s: ", t->layer->name, isa_of(t)->name);
     print_request(request, stderr);
-    for (int i = 0; i < 2; i++)
-        if (both[i]->misses > 0) {
-            fputs("\n  ", stderr);
-            compare_print_miss(both[i], stderr);
-        }
+    for (int i = 0; i < OUTPUTS_COMPARED; i++)
+        if (f->of[i].misses > 0)
+            fprintf(stderr, "\n  %s", compare_miss_text(&f->of[i], "the reference", text));
     fprintf(stderr, "%s%s\n", f->why[0] != '\0' ? "\n  " : "", f->why);
     request_words(&words, t->options, request);
     only.isa = isa_of(t)->name;

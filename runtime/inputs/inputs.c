@@ -144,6 +144,12 @@ enum layer_tensor inputs_cache_of(const struct layer *layer, int part)
     return (layer->cache == CACHE_PAGED ? pages : rows)[scale ? 2 + part - inputs_compared(layer) : part];
 }
 
+enum layer_tensor inputs_output(const struct layer *layer, int output)
+{
+    static const enum layer_tensor first[] = {TENSOR_Y, TENSOR_ATTN, TENSOR_LSE};
+    return output < OUTPUT_CACHE ? first[output] : inputs_cache_of(layer, output - OUTPUT_CACHE);
+}
+
 size_t inputs_cache_width(const struct layer *layer, int part)
 {
     return part >= inputs_compared(layer) ? 1 : (size_t)(part == 0 ? layer->d_k : layer->d_v);

@@ -197,28 +197,14 @@ static void keep(const struct feeding *f, const struct inputs *in, const struct 
 static bool compare_call(struct feeding *f, const struct inputs *in, const struct outputs *out)
 {
     struct portable portable;
-    struct comparison c[5] = {{0}};
+    struct comparison of[OUTPUTS_COMPARED] = {{0}};
     struct reference reference;
     struct bounds bounds;
+    char text[COMPARE_TEXT];
     bounds_compute(&reference, &bounds, f->layer, in, kernel_folds(f->kernel), true);
-    compare_y(&c[0], f->layer, in, &reference, &bounds, out->y.data);
-    if (f->layer->scores)
-        compare_attn(&c[1], f->layer, in, &reference, &bounds, out->attn.data);
-    if (f->layer->lse)
-        compare_lse(&c[2], f->layer, in, &reference, &bounds, out->lse.data);
-    const void *after[CACHE_PARTS];
-    bool good = true;
-    for (int part = 0; part < CACHE_PARTS; part++)
-        after[part] = out->cache[part].data;
-    for (int values = 0; values < inputs_compared(f->layer); values++)
-        compare_cache(&c[3 + values], f->layer, in, &reference, &bounds, values, after);
-    for (size_t i = 0; good && i < sizeof c / sizeof *c; i++)
-        if (c[i].misses > 0) {
-            struct text text;
-            compare_print_miss(&c[i], text_begin(&text));
-            good = violated(f, "fed in %s, %zu tokens: %.200s", way_names[WAY_MIXED], in->n, text_end(&text));
-            free(text.bytes);
-        }
+    const struct comparison *missed = outputs_compare(out, f->layer, in, &reference, &bounds, of);
+    bool good = missed == NULL || violated(f, "fed in %s, %zu tokens: %s", way_names[WAY_MIXED], in->n,
+                                           compare_miss_text(missed, "the reference", text));
     reference_free(&reference);
     if (good && f->layer->portable) {
         portable_compute(&portable, f->layer, in);

@@ -35,10 +35,7 @@ static struct kernel_args args_of(const struct keeping *k, const struct inputs *
 static bool returns(struct keeping *k, const struct kernel_args *args, int expected, const char *what)
 {
     guarded_fill(&k->scratch);
-    const int error = k->call->forward(k->packed, args, k->scratch.data);
-    return error == expected ||
-           violated(k, "kept: %s: forward returns \"%s\", not \"%s\"", what, k->call->strerror(error),
-                    k->call->strerror(expected));
+    return returned(k, k->call->forward(k->packed, args, k->scratch.data), expected, "kept: %s: forward", what);
 }
 
 static bool zones_intact(struct keeping *k, const char *what)
@@ -81,9 +78,8 @@ static bool parts_have_them(struct keeping *k, bool source, const char *what)
     const struct kernel_args args = args_of(k, k->in, &k->out, source, NULL);
     outputs_fill(&k->out, k->layer, k->in);
     guarded_fill(&k->scratch);
-    const int error = outputs_run_parts(k->call, k->packed, &args, k->scratch.data, WORKERS);
-    return error == KERNEL_OK ? same_bits(k, what)
-                              : violated(k, "kept: %s: run returns \"%s\"", what, k->call->strerror(error));
+    return returned(k, outputs_run_parts(k->call, k->packed, &args, k->scratch.data, WORKERS), KERNEL_OK,
+                    "kept: %s: run", what) && same_bits(k, what);
 }
 
 /* Each sequence by itself, from its block */

@@ -109,24 +109,18 @@ static bool rows_are_right(struct merging *m, const void *y, const float *lse, c
     return good;
 }
 
-static bool returns(struct merging *m, int error, int expected, const char *what)
-{
-    return error == expected ||
-           violated(m, "merge, %s: returns %d (%s), not %d", what, error, m->call->strerror(error), expected);
-}
-
 static bool joins(struct merging *m)
 {
     const size_t batch = m->in->batch, n = m->n;
     void *y = m->y_out.data;
     float *lse = m->lse_out.data;
-    return returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_OK,
-                   "a and b") &&
+    return returned(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, batch, n), KERNEL_OK,
+                    "merge, a and b:") &&
            ((guarded_zones_intact(&m->y_out) && guarded_zones_intact(&m->lse_out)) ||
             violated(m, "merge: wrote outside y or lse")) &&
            rows_are_right(m, y, lse, "a and b") &&
-           returns(m, m->call->merge(m->packed, m->y_b, m->lse_b, m->y, m->lse, y, lse, batch, n), KERNEL_OK,
-                   "b and a") &&
+           returned(m, m->call->merge(m->packed, m->y_b, m->lse_b, m->y, m->lse, y, lse, batch, n), KERNEL_OK,
+                    "merge, b and a:") &&
            rows_are_right(m, y, lse, "b and a");
 }
 
@@ -137,8 +131,8 @@ static bool joins_in_place(struct merging *m)
     float *lse = m->lse_out.data;
     memcpy(y, m->y_b, m->y_out.bytes);
     memcpy(lse, m->lse_b, m->lse_out.bytes);
-    return returns(m, m->call->merge(m->packed, m->y, m->lse, y, lse, y, lse, m->in->batch, m->n), KERNEL_OK,
-                   "in place") && rows_are_right(m, y, lse, "in place");
+    return returned(m, m->call->merge(m->packed, m->y, m->lse, y, lse, y, lse, m->in->batch, m->n), KERNEL_OK,
+                    "merge, in place:") && rows_are_right(m, y, lse, "in place");
 }
 
 /* NaN in one row of one input gives NaN there and nowhere else. */
@@ -149,8 +143,8 @@ static bool keeps_nan(struct merging *m)
     float *lse = m->lse_out.data;
     const float kept = m->lse_b[row];
     m->lse_b[row] = NAN;
-    bool good = returns(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, m->in->batch, m->n),
-                        KERNEL_OK, "NaN in lse") &&
+    bool good = returned(m, m->call->merge(m->packed, m->y, m->lse, m->y_b, m->lse_b, y, lse, m->in->batch, m->n),
+                         KERNEL_OK, "merge, NaN in lse:") &&
                 (is_skipped(m, row) || (isnan(lse[row]) && (isnan(number_of(m, y, at)) || m->lse[row] == -INFINITY)) ||
                  violated(m, "merge: NaN in lse is swallowed"));
     m->lse_b[row] = kept;
@@ -172,8 +166,8 @@ struct merge_call {
 static bool merge_refused(void *context, int expected, const char *what)
 {
     const struct merge_call *c = context;
-    return returns(c->m, c->m->call->merge(c->packed, c->y_a, c->lse_a, c->y_b, c->lse_b, c->y, c->lse, c->batch, c->n),
-                   expected, what);
+    return returned(c->m, c->m->call->merge(c->packed, c->y_a, c->lse_a, c->y_b, c->lse_b, c->y, c->lse, c->batch,
+                                            c->n), expected, "merge, %s:", what);
 }
 
 static bool refuses(struct merging *m)

@@ -221,10 +221,8 @@ static bool moves(struct moving *m)
         if (turn % 2 == 1) /* just enough */
             m->free_count = min_size(m->free_count, copies_of(m));
         struct kernel_cache cache = cache_of(m);
-        const int error = m->call->cache_move(&cache, m->from.data);
-        if (error != KERNEL_OK)
-            return violated(m, "cache_move: returns %d (%s)", error, m->call->strerror(error));
-        if (!zones_intact(m, "cache_move") || !moved_right(m, &cache))
+        if (!returned(m, m->call->cache_move(&cache, m->from.data), KERNEL_OK, "cache_move") ||
+            !zones_intact(m, "cache_move") || !moved_right(m, &cache))
             return false;
     }
     return true;
@@ -237,9 +235,8 @@ static bool resets(struct moving *m)
     prepare(m);
     memset(m->past.data, 0x80, BATCH * sizeof(int32_t)); /* like uninitialised memory */
     const struct kernel_cache cache = cache_of(m);
-    const int error = m->call->cache_reset(&cache);
-    if (error != KERNEL_OK)
-        return violated(m, "cache_reset: returns %d (%s)", error, m->call->strerror(error));
+    if (!returned(m, m->call->cache_reset(&cache), KERNEL_OK, "cache_reset"))
+        return false;
     bool zero = true;
     for (int part = 0; part < inputs_cache_parts(m->layer); part++)
         for (size_t i = 0; i < m->cache[part].bytes; i++)
@@ -279,9 +276,8 @@ static bool move_refused(void *context, int expected, const char *what)
     const uint64_t hash = hash_of(m);
     for (int reset = 0; reset <= c->of_reset; reset++) {
         const int error = reset ? m->call->cache_reset(c->of) : m->call->cache_move((void *)(uintptr_t)c->of, c->from);
-        if (error != expected)
-            return violated(m, "%s, %s: returns %d (%s), not %d", names[reset], what, error, m->call->strerror(error),
-                            expected);
+        if (!returned(m, error, expected, "%s, %s:", names[reset], what))
+            return false;
     }
     return hash_of(m) == hash || violated(m, "cache_move or cache_reset, %s: refused, but something was written", what);
 }

@@ -34,9 +34,9 @@ struct packing {
 static bool not_taken(struct packing *p, const void *block, int expected, const char *what)
 {
     const struct kernel_args args = trial_args(p->trial, p->in);
-    const int isa = p->call->isa(block), error = p->call->forward(block, &args, p->trial->scratch.data);
-    if (error != expected)
-        return violated(p, "%s: forward returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
+    const int isa = p->call->isa(block);
+    if (!returned(p, p->call->forward(block, &args, p->trial->scratch.data), expected, "%s: forward", what))
+        return false;
     if (isa != 0)
         return violated(p, "%s: isa returns %d, not 0", what, isa);
     return (p->call->run(block, &args, p->trial->scratch.data, 0, 0, 0) == expected &&
@@ -102,10 +102,8 @@ static bool misplaced_block(struct packing *p)
 static bool pack_refuses(struct packing *p, const struct kernel_weights *weights, int isa, int expected,
                          const char *what)
 {
-    int error = p->call->pack(p->packed.data, weights, isa);
-    if (error != expected)
-        return violated(p, "pack with %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
-    return guarded_zones_intact(&p->packed) || violated(p, "pack with %s wrote outside packed", what);
+    return returned(p, p->call->pack(p->packed.data, weights, isa), expected, "pack with %s", what) &&
+           (guarded_zones_intact(&p->packed) || violated(p, "pack with %s wrote outside packed", what));
 }
 
 /* Weights for a call, whose addresses may be changed, those of tables too */
@@ -195,8 +193,7 @@ static bool pack_refused(void *context, int expected, const char *what)
     const struct kernel_table *call = c->p->call;
     const int error = c->parts ? call->pack_part(c->packed, c->weights, 0, 1)
                                : call->pack(c->packed, c->weights, c->p->isa);
-    return error == expected || violated(c->p, "pack%s, %s: returns %d (%s), not %d", c->parts ? "_part" : "", what,
-                                         error, call->strerror(error), expected);
+    return returned(c->p, error, expected, "pack%s, %s:", c->parts ? "_part" : "", what);
 }
 
 /* Each pointer in turn NULL, or given without use, or off its boundary */
@@ -286,9 +283,8 @@ static void negate(struct packing *p)
 static bool part_returns(struct packing *p, void *packed, const void *weights, size_t part, size_t parts, int expected,
                          const char *what)
 {
-    const int error = p->call->pack_part(packed, weights, part, parts);
-    return error == expected || violated(p, "pack_part %zu of %zu of %s returns %d (%s), not %d", part, parts, what,
-                                         error, p->call->strerror(error), expected);
+    return returned(p, p->call->pack_part(packed, weights, part, parts), expected, "pack_part %zu of %zu of %s", part,
+                    parts, what);
 }
 
 /* Each part alone turns its numbers of the block of old weights into those of `wanted`, and no other part those. */
@@ -457,9 +453,8 @@ static bool packs_again(struct packing *p)
         *place = memcpy(moved[t].data, *place, bytes);
     }
     guarded_fill(&p->packed); /* as the good one was */
-    const int error = p->call->pack(p->packed.data, &given.weights, p->isa);
-    bool good = error == KERNEL_OK ||
-                violated(p, "pack from other addresses returns %d (%s)", error, p->call->strerror(error));
+    bool good = returned(p, p->call->pack(p->packed.data, &given.weights, p->isa), KERNEL_OK,
+                         "pack from other addresses");
     good = good && (memcmp(p->packed.data, p->good, p->packed.bytes) == 0 ||
                     violated(p, "packed again, a block has other bytes"));
     for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
@@ -492,9 +487,9 @@ static bool automatic_choice(struct packing *p)
     for (size_t row = 0; row < isa_count; row++)
         if (p->call->isa_name(isa_table[row].id) != NULL && available(p, isa_table[row].id))
             best = &isa_table[row];
-    const int error = p->call->pack(p->packed.data, &weights, 0), chosen = p->call->isa(p->packed.data);
-    if (error != KERNEL_OK)
-        return violated(p, "pack for AUTO returns %d (%s)", error, p->call->strerror(error));
+    if (!returned(p, p->call->pack(p->packed.data, &weights, 0), KERNEL_OK, "pack for AUTO"))
+        return false;
+    const int chosen = p->call->isa(p->packed.data);
     return (best != NULL && chosen == best->id) ||
            violated(p, "AUTO packs for %s; %s is the best of this machine", p->call->isa_name(chosen),
                     best != NULL ? best->name : "no set");
@@ -521,11 +516,9 @@ static bool opens(struct packing *p, const void *blocks, size_t bytes, int expec
                   const char *what)
 {
     const void *packed = &bytes; /* anything but what is expected */
-    const int error = p->call->open(blocks, bytes, &packed);
-    if (error != expected)
-        return violated(p, "open of %s returns %d (%s), not %d", what, error, p->call->strerror(error), expected);
-    return packed == block || violated(p, "open of %s gives %s", what,
-                                       block == NULL ? "a block in spite of it" : "another block");
+    return returned(p, p->call->open(blocks, bytes, &packed), expected, "open of %s", what) &&
+           (packed == block ||
+            violated(p, "open of %s gives %s", what, block == NULL ? "a block in spite of it" : "another block"));
 }
 
 /* Another set that is compiled and that the machine has; NULL: none */
@@ -621,10 +614,10 @@ static bool computes_alike(struct packing *p, const void *block, const char *wha
     struct trial *const t = p->trial;
     const struct kernel_args args = trial_args(t, p->in);
     outputs_load(&t->now, p->layer, p->in);
-    const int error = p->call->forward(block, &args, t->scratch.data);
-    if (error != KERNEL_OK || p->call->isa(block) != p->isa)
-        return violated(p, "%s: isa returns %d, forward %d (%s)", what, p->call->isa(block), error,
-                        p->call->strerror(error));
+    if (!returned(p, p->call->forward(block, &args, t->scratch.data), KERNEL_OK, "%s: forward", what))
+        return false;
+    if (p->call->isa(block) != p->isa)
+        return violated(p, "%s: isa returns %d", what, p->call->isa(block));
     const bool good = trial_same_bits(t, what);
     outputs_fill(&t->now, p->layer, p->in);
     guarded_fill(&t->scratch);

@@ -95,8 +95,7 @@ static bool run(struct pair *p, struct side *side)
     const struct kernel_args args = outputs_args(&side->out, side->layer, &side->in);
     int error = call->pack(side->packed.data, &weights, p->isa);
     error = error != KERNEL_OK ? error : call->forward(side->packed.data, &args, side->scratch.data);
-    return error == KERNEL_OK || violated(p, "beside the layer %s: a call returns \"%s\"", plain_of(p),
-                                          call->strerror(error));
+    return promise_returned(p->why, call, error, KERNEL_OK, "beside the layer %s: a call", plain_of(p));
 }
 
 /* Compares the bits of each number, except NaN. */

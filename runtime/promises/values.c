@@ -458,17 +458,6 @@ static float number_at_the_ends(size_t kind, float drawn, size_t column, size_t 
     }
 }
 
-/* Whether y is within the bounds of the reference */
-static bool near_reference(struct trial *t, const struct inputs *in, const struct reference *reference,
-                           const struct bounds *bounds, const char *what)
-{
-    struct comparison c = {0};
-    compare_y(&c, t->layer, in, reference, bounds, t->now.y.data);
-    return c.misses == 0 ||
-           violated(t, "%s: y[%zu][%zu][%zu] is %.9g; the reference has %.9g; %zu elements miss", what, c.index[0],
-                    c.index[1], c.index[2], c.actual, c.expected, c.misses);
-}
-
 /* Rows at the ends together; or small ones alone, as beside others the bound of whole numbers allows for subnormal
  * scales; or all of a sequence the same and huge, so that no weight of theirs hides what became of a latent. */
 enum kinds { ROWS_OF_ALL_KINDS, ROWS_SMALL, ROWS_HUGE_AND_EQUAL };
@@ -479,8 +468,6 @@ static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
     static const char what[] = "rows of x of one number, of zeros, of huge and of tiny numbers";
     const size_t d = (size_t)t->layer->d_model, rows = t->in->batch * t->in->n;
     struct inputs in;
-    struct reference reference;
-    struct bounds bounds;
     if (!layer_has_block(t->layer) && layer_attends(t->layer) && !layer_is_latent(t->layer))
         return true;
     inputs_copy(&in, t->layer, t->in);
@@ -495,10 +482,7 @@ static bool rows_of_kinds(struct trial *t, enum kinds rows_of)
             const float number = number_at_the_ends(kind, drawn, column, row);
             inputs_put(t->layer, &in, TENSOR_X, at, (double)number);
         }
-    bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
-    trial_prepare(t, 8, 1);
-    const bool good = trial_forward(t, &in, what) && near_reference(t, &in, &reference, &bounds, what);
-    reference_free(&reference);
+    const bool good = trial_near(t, &in, false, what);
     inputs_free(&in);
     return good;
 }
@@ -564,10 +548,7 @@ bool stores_all_kinds(struct trial *t)
     static const char what[] = "keys and values of zeros, tiny, huge, non-finite and halfway numbers";
     static const enum layer_tensor sources[] = {TENSOR_X, TENSOR_K, TENSOR_V};
     const struct layer *layer = t->layer;
-    const void *after[CACHE_PARTS];
     struct inputs in;
-    struct reference reference;
-    struct bounds bounds;
     if (!layer_has_cache(layer))
         return true;
     inputs_copy(&in, layer, t->in);
@@ -581,20 +562,7 @@ bool stores_all_kinds(struct trial *t)
             inputs_put(layer, &in, tensor, at, (double)number_to_store(kind, drawn, at % width, row));
         }
     }
-    bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), false);
-    trial_prepare(t, 8, 1);
-    bool good = trial_forward(t, &in, what);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        after[part] = t->now.cache[part].data;
-    for (int values = 0; good && values < inputs_compared(layer); values++) {
-        struct comparison c = {0};
-        compare_cache(&c, layer, &in, &reference, &bounds, values, after);
-        good = c.misses == 0 ||
-               violated(t, "%s: %s[%zu][%zu][%zu][%zu] is %.9g; the reference has %.9g, or the row's scale differs",
-                        what, layer_tensor_name(c.tensor), c.index[0], c.index[1], c.index[2], c.index[3], c.actual,
-                        c.expected);
-    }
-    reference_free(&reference);
+    const bool good = trial_near(t, &in, true, what);
     inputs_free(&in);
     return good;
 }
@@ -617,8 +585,7 @@ bool columns_are_right(struct trial *t)
     for (size_t i = 0; good && i < 64; i++) {
         const size_t column = (i < 17 ? i : i < 34 ? out + 16 - i : random_bits(&random)) % out;
         guarded_fill(&row);
-        const int error = t->call->column(t->packed, column, row.data);
-        good = error == KERNEL_OK || violated(t, "column %zu returns %d (%s)", column, error, trial_error(t, error));
+        good = returned(t, t->call->column(t->packed, column, row.data), KERNEL_OK, "column %zu", column);
         for (size_t k = 0; good && k < in; k++) {
             const float *given = &w[layer->out_in ? column * in + k : k * out + column];
             good = memcmp((const float *)row.data + k, given, sizeof *given) == 0 ||
@@ -657,8 +624,6 @@ bool packs_columns_of_all_kinds(struct trial *t)
     const struct layer *layer = t->layer;
     const struct trial own = *t;
     struct guarded packed = {0};
-    struct reference reference;
-    struct bounds bounds;
     struct inputs in;
     if (!layer_stores_weights(layer))
         return true;
@@ -675,19 +640,15 @@ bool packs_columns_of_all_kinds(struct trial *t)
         }
     }
     const struct kernel_weights weights = kernel_weights_of(&in);
-    bounds_compute(&reference, &bounds, layer, &in, kernel_folds(t->kernel), true);
     guarded_make(&packed, t->call->packed_bytes, KERNEL_ALIGNMENT);
-    trial_prepare(t, 8, 1);
     bool good = t->call->pack(packed.data, &weights, t->call->isa(t->packed)) == KERNEL_OK ||
                 violated(t, "%s: pack refuses them", what);
     t->packed = packed.data;
     t->in = &in;
-    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_forward(t, &in, what) &&
-           near_reference(t, &in, &reference, &bounds, what);
+    good = good && (!layer_is_linear(layer) || columns_are_right(t)) && trial_near(t, &in, false, what);
     t->packed = own.packed;
     t->in = own.in;
     guarded_free(&packed);
-    reference_free(&reference);
     inputs_free(&in);
     return good;
 }

@@ -99,33 +99,16 @@ static bool run_once(const struct subject *s, const struct inputs *in, const str
     return f->why[0] == '\0';
 }
 
-/* Compares what a call left in a cache, if there is one. */
-static void compare_caches(const struct subject *s, const struct inputs *in, const struct reference *reference,
-                           const struct bounds *bounds, const struct blocks *b, struct comparison cache[2])
-{
-    const void *after[CACHE_PARTS];
-    for (int part = 0; part < CACHE_PARTS; part++)
-        after[part] = b->out.cache[part].data;
-    for (int values = 0; values < inputs_compared(s->layer); values++)
-        compare_cache(&cache[values], s->layer, in, reference, bounds, values, after);
-}
-
 /* Compares the main call. */
 static bool compare_main(const struct subject *s, struct blocks *b, struct findings *f)
 {
     f->ran = run_once(s, &s->inputs, &s->portable, b, f);
     if (!f->ran)
         return false;
-    compare_y(&f->y, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.y.data);
+    const bool near = outputs_compare(&b->out, s->layer, &s->inputs, &s->reference, &s->bounds, f->of) == NULL;
     if (layer_stores_weights(s->layer))
         compare_y(&f->given, s->layer, &s->inputs, &s->given, &s->given_bounds, b->out.y.data);
-    if (s->layer->scores)
-        compare_attn(&f->attn, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.attn.data);
-    if (s->layer->lse)
-        compare_lse(&f->lse, s->layer, &s->inputs, &s->reference, &s->bounds, b->out.lse.data);
-    compare_caches(s, &s->inputs, &s->reference, &s->bounds, b, f->cache);
-    return f->y.misses == 0 && f->given.misses == 0 && f->attn.misses == 0 && f->lse.misses == 0 &&
-           f->cache[0].misses == 0 && f->cache[1].misses == 0;
+    return near && f->given.misses == 0;
 }
 
 /* What the layer's types cost, in a call with the same numbers as one in f32 */
@@ -148,19 +131,13 @@ static bool all_finite(enum tensor_element type, const void *values, size_t coun
     return finite;
 }
 
-/* Puts "… on 7 sequences, n = 5, m = 5: " before why, and a miss after it. */
+/* Puts "…, batch = 7, n = 5, m = 5: " before why, or before what is missed; NULL: a number is not finite. */
 static bool failed_call(struct findings *f, const struct series_call *call, const char *what,
-                        const struct comparison *miss)
+                        const struct comparison *missed)
 {
-    char why[sizeof f->why] = "not every number is finite";
-    struct text text;
-    if (f->why[0] != '\0')
-        memcpy(why, f->why, sizeof why);
-    if (miss->misses > 0) {
-        compare_print_miss(miss, text_begin(&text));
-        snprintf(why, sizeof why, "%s", text_end(&text));
-        free(text.bytes);
-    }
+    char why[sizeof f->why] = "not every number is finite", text[COMPARE_TEXT];
+    if (f->why[0] != '\0' || missed != NULL)
+        snprintf(why, sizeof why, "%s", missed != NULL ? compare_miss_text(missed, "the reference", text) : f->why);
     snprintf(f->why, sizeof f->why, "%s, batch = %zu, n = %zu, m = %zu: %.180s", what, call->inputs.batch,
              call->inputs.n, call->inputs.m, why);
     return false;
@@ -170,28 +147,20 @@ static bool failed_call(struct findings *f, const struct series_call *call, cons
 static bool compare_series(const struct subject *s, struct blocks *b, size_t first, size_t end, const char *what,
                            struct findings *f)
 {
+    const enum tensor_element type = s->layer->tensor_type;
     for (size_t i = first; i < end; i++) {
         const struct series_call *call = &s->series.call[i];
         const struct inputs *in = &call->inputs;
-        struct comparison y = {0}, attn = {0}, lse = {0}, cache[2] = {{0}};
+        struct comparison of[OUTPUTS_COMPARED] = {{0}};
         if (!run_once(s, in, &call->portable, b, f))
-            return failed_call(f, call, what, &y);
-        compare_y(&y, s->layer, in, &call->reference, &call->bounds, b->out.y.data);
-        if (s->layer->scores)
-            compare_attn(&attn, s->layer, in, &call->reference, &call->bounds, b->out.attn.data);
-        if (s->layer->lse)
-            compare_lse(&lse, s->layer, in, &call->reference, &call->bounds, b->out.lse.data);
-        compare_caches(s, in, &call->reference, &call->bounds, b, cache);
-        for (int values = 0; values < 2; values++)
-            if (cache[values].misses > 0)
-                return failed_call(f, call, what, &cache[values]);
+            return failed_call(f, call, what, NULL);
+        const struct comparison *missed = outputs_compare(&b->out, s->layer, in, &call->reference, &call->bounds, of);
         const bool weights = s->layer->scores == SCORES_WEIGHTS;
         const bool finite = promise_overflows(s->layer) ||
-                            (all_finite(s->layer->tensor_type, b->out.y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
-                             (!weights || all_finite(s->layer->tensor_type, b->out.attn.data,
-                                                     inputs_count(s->layer, in, TENSOR_ATTN))));
-        if (y.misses > 0 || attn.misses > 0 || lse.misses > 0 || !finite)
-            return failed_call(f, call, what, y.misses > 0 ? &y : lse.misses > 0 ? &lse : &attn);
+                            (all_finite(type, b->out.y.data, inputs_count(s->layer, in, TENSOR_Y)) &&
+                             (!weights || all_finite(type, b->out.attn.data, inputs_count(s->layer, in, TENSOR_ATTN))));
+        if (missed != NULL || !finite)
+            return failed_call(f, call, what, missed);
     }
     return true;
 }

@@ -43,7 +43,7 @@ enum verdict {
 struct findings {
     enum verdict verdict;
     bool ran; /* y, attn and lse were computed and compared */
-    struct comparison y, attn, lse, cache[2]; /* of the main call */
+    struct comparison of[OUTPUTS_COMPARED]; /* of the main call, by enum call_output */
     struct backward_figures gradients; /* of a layer that trains */
     struct comparison given; /* y of the main call, compared with the given weights, if packing rounds them */
     struct cost cost;        /* of the layer's types, if requested */
