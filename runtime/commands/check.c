@@ -9,7 +9,7 @@
 #include "kernels/call.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
-#include "promises/verify_apart.h"
+#include "promises/verify.h"
 #include "base/memory.h"
 
 #define ONE_SEQUENCE_FROM 5e8 /* multiply-adds; larger layers are checked with batch 1 */

@@ -158,20 +158,6 @@ static bool has_scales(struct job *job)
     return job->diag.errors == 0;
 }
 
-/* Puts the reference's row into the cache of the call; its largest number is 127 times its scale. */
-static void put_row(struct job *job, bool values, size_t at, const double *row, size_t width)
-{
-    const struct layer *layer = job->call.layer;
-    void *const *const cache = job->call.out + OUTPUT_CACHE;
-    double *work = memory_get(width, sizeof *work);
-    const double scale = stored_row(layer->cache_type, row, work, width);
-    for (size_t c = 0; c < width; c++)
-        element_put(layer->cache_type, cache[values], at + c, scale > 0 ? row[c] / scale : row[c]);
-    if (layer_scales_cache(layer))
-        ((float *)cache[inputs_scales_of(layer, values)])[at / width] = (float)scale;
-    free(work);
-}
-
 /* Compares the rows that a call writes with the file's; the file's other rows must be unchanged. */
 static void expect_cache(struct job *job, bool values)
 {
@@ -201,7 +187,7 @@ static void expect_cache(struct job *job, bool values)
     for (size_t i = 0; job->options->reference && i < count; i += d) {
         const size_t at = cache_place(job, values, i);
         if (at != SIZE_MAX)
-            put_row(job, values, at, &job->reference.cache[values][i], d);
+            stored_put_row(layer, job->call.out + OUTPUT_CACHE, values, &job->reference.cache[values][i], at);
     }
     for (size_t i = 0; i < count && given[values] != NULL; i++) {
         const size_t at = cache_place(job, values, i);

@@ -5,7 +5,6 @@
  * Both programs draw inputs by the same code, draw.h. Left out on purpose: running it, and the statistics and the
  * promises of attnrun check.
  */
-#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -317,8 +316,9 @@ static double bound_of(const struct selftest *s, const struct output *o, const s
 
 static void print_upper(struct selftest *s)
 {
-    for (const char *c = s->layer->name; *c != '\0'; c++)
-        putc(toupper((unsigned char)*c), s->out);
+    char *capitals = text_capitals(s->layer->name, strlen(s->layer->name));
+    fputs(capitals, s->out);
+    free(capitals);
 }
 
 /* A literal with exactly this f32 value */

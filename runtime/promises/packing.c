@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* See packing.h. */
-#include "packing.h"
+/* What is promised of a packed block: which instruction set it is for, that wrong weights are refused, and that only a
+ * block that was packed whole, for this very layer, is taken for one.
+ *
+ * Left out on purpose: what the weights become (compare.h shows it).
+ */
+#include "trials.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/arith.h"
 #include "fenced.h"
 #include "misuse.h"
 #include "plan/isa.h"
@@ -119,22 +124,29 @@ static void give(const struct packing *p, struct given *given)
     given->weights.tables = p->layer->table_count > 0 ? given->tables : NULL;
 }
 
-/* The address of a weight that the layer has; NULL: it is none. */
-static void *place_of(const struct packing *p, struct given *given, enum layer_tensor tensor)
+/* The first weight from this tensor on that the layer has; TENSOR_COUNT: none */
+static enum layer_tensor next_weight(const struct packing *p, enum layer_tensor tensor)
 {
-    if (p->in->tensor[tensor] == NULL || !tensor_is_packed(layer_tensor_row(tensor)->kind))
-        return NULL;
+    while (tensor < TENSOR_COUNT && (p->in->tensor[tensor] == NULL ||
+                                     !tensor_is_packed(layer_tensor_row(tensor)->kind)))
+        tensor++;
+    return tensor;
+}
+
+#define EACH_WEIGHT(p, t) enum layer_tensor t = next_weight(p, 0); t < TENSOR_COUNT; t = next_weight(p, t + 1)
+
+/* The address of a weight */
+static const float **place_of(struct given *given, enum layer_tensor tensor)
+{
     return layer_tensor_row(tensor)->kind == TENSOR_NAMED ? &given->tables[tensor - TENSOR_TABLE]
-                                                          : (void *)&given->weights.tensor[tensor];
+                                                          : (const float **)&given->weights.tensor[tensor];
 }
 
 /* The first weight that the layer has; NULL: none. */
 static float *first_weight(const struct packing *p)
 {
-    float *first = NULL;
-    for (enum layer_tensor t = TENSOR_COUNT; t-- > 0;)
-        first = tensor_is_packed(layer_tensor_row(t)->kind) && p->in->tensor[t] != NULL ? p->in->tensor[t] : first;
-    return first;
+    const enum layer_tensor first = next_weight(p, 0);
+    return first < TENSOR_COUNT ? p->in->tensor[first] : NULL;
 }
 
 /* A non-finite weight: the block that was valid before is no longer. */
@@ -165,14 +177,11 @@ static bool nonfinite_weights(struct packing *p)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY};
     bool good = true;
-    for (enum layer_tensor t = 0; good && t < TENSOR_COUNT; t++) {
-        const enum tensor_kind kind = layer_tensor_row(t)->kind;
+    for (EACH_WEIGHT(p, t)) {
         const size_t count = inputs_count(p->layer, p->in, t);
         struct random random = {count + t};
-        if (!tensor_is_packed(kind) || p->in->tensor[t] == NULL)
-            continue;
-        good = nonfinite_weight(p, t, count - 1, values[2 * (t % 2)]) &&
-               (kind != TENSOR_WEIGHT || nonfinite_weight(p, t, 0, too_large(p->layer)));
+        good = good && nonfinite_weight(p, t, count - 1, values[2 * (t % 2)]) &&
+               (layer_tensor_row(t)->kind != TENSOR_WEIGHT || nonfinite_weight(p, t, 0, too_large(p->layer)));
         for (size_t more = 0; good && more < 4 && (double)p->packed.bytes < SMALL_BLOCK; more++)
             good = nonfinite_weight(p, t, more > 0 ? random_bits(&random) % count : 0, values[(more + t + 1) % 3]);
     }
@@ -274,10 +283,9 @@ static bool wrong_packing(struct packing *p)
 
 static void negate(struct packing *p)
 {
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        if (tensor_is_packed(layer_tensor_row(t)->kind) && p->in->tensor[t] != NULL)
-            for (size_t k = 0, count = inputs_count(p->layer, p->in, t); k < count; k++)
-                ((float *)p->in->tensor[t])[k] *= -1;
+    for (EACH_WEIGHT(p, t))
+        for (size_t k = 0, count = inputs_count(p->layer, p->in, t); k < count; k++)
+            ((float *)p->in->tensor[t])[k] *= -1;
 }
 
 static bool part_returns(struct packing *p, void *packed, const void *weights, size_t part, size_t parts, int expected,
@@ -390,9 +398,9 @@ static bool cut_off(struct packing *p, void *packed, const float *unreadable)
     struct packing_call call = {.p = p, .packed = packed};
     enum layer_tensor last = 0;
     give(p, &call.given);
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++)
-        last = place_of(p, &call.given, t) != NULL ? t : last;
-    *(const float **)place_of(p, &call.given, last) = unreadable;
+    for (EACH_WEIGHT(p, t))
+        last = t;
+    *place_of(&call.given, last) = unreadable;
     memcpy(packed, p->good, p->packed.bytes);
     bool lived;
     if (!fenced_call(pack_weights, &call, &lived, p->diag))
@@ -408,10 +416,8 @@ static bool weights_read_within(struct packing *p, enum fence fence)
     struct fenced fences[TENSOR_COUNT] = {{0}};
     bool lived = true;
     give(p, &call.given);
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const float **place = place_of(p, &call.given, t);
-        if (place == NULL)
-            continue;
+    for (EACH_WEIGHT(p, t)) {
+        const float **const place = place_of(&call.given, t);
         const size_t bytes = inputs_count(p->layer, p->in, t) * sizeof(float);
         *place = memory_there(fenced_make(&fences[t], *place, bytes, fence) ? fences[t].data : NULL);
     }
@@ -426,11 +432,8 @@ static bool packing_cut_off(struct packing *p)
     size_t max = 1;
     if (first_weight(p) == NULL)
         return true;
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const bool packed = tensor_is_packed(layer_tensor_row(t)->kind);
-        const size_t bytes = packed ? inputs_count(p->layer, p->in, t) * sizeof(float) : 0;
-        max = bytes > max ? bytes : max;
-    }
+    for (EACH_WEIGHT(p, t))
+        max = max_size(max, inputs_count(p->layer, p->in, t) * sizeof(float));
     void *packed = map(p->packed.bytes, PROT_READ | PROT_WRITE), *unreadable = map(max, PROT_NONE);
     const bool good = cut_off(p, packed, unreadable);
     munmap(packed, p->packed.bytes);
@@ -444,11 +447,9 @@ static bool packs_again(struct packing *p)
     struct given given;
     struct guarded moved[TENSOR_COUNT] = {{0}};
     give(p, &given);
-    for (enum layer_tensor t = 0; t < TENSOR_COUNT; t++) {
-        const float **place = place_of(p, &given, t);
-        const size_t bytes = place != NULL ? inputs_count(p->layer, p->in, t) * sizeof(float) : 0;
-        if (place == NULL)
-            continue;
+    for (EACH_WEIGHT(p, t)) {
+        const float **const place = place_of(&given, t);
+        const size_t bytes = inputs_count(p->layer, p->in, t) * sizeof(float);
         guarded_make(&moved[t], bytes, sizeof(float));
         *place = memcpy(moved[t].data, *place, bytes);
     }

@@ -12,16 +12,10 @@
 #include "expression/expression.h"
 #include "fenced.h"
 #include "inputs/elements.h"
-#include "keeping.h"
-#include "merging.h"
 #include "misuse.h"
-#include "moving.h"
-#include "packing.h"
 #include "reference/compare.h"
 #include "spec/score.h"
-#include "states.h"
-#include "trial.h"
-#include "values.h"
+#include "trials.h"
 
 #define PAGE 4096
 #define WATCHED ((size_t)4 << 20) /* maximum size of scratch or an output that is checked part by part */
@@ -264,24 +258,27 @@ static int see_image(struct dl_phdr_info *info, size_t size, void *context)
     return here;
 }
 
+static void see_no_keys(const struct trial *t, struct kernel_args *args)
+{
+    if (args->tensor[TENSOR_LENGTHS] != NULL)
+        args->tensor[TENSOR_LENGTHS] = t->zeros;
+}
+
 /* A call of the first query only, so with other groups and parts; without a key if the layer has lengths */
-static struct kernel_args args_of_query(const struct trial *t, int32_t *zeros)
+static struct kernel_args args_of_query(const struct trial *t)
 {
     struct kernel_args args = trial_args(t, t->in);
     args.n = args.n > 0;
     args.m = !layer_is_square(t->layer) ? args.m : args.n;
-    args.tensor[TENSOR_LENGTHS] = args.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
+    see_no_keys(t, &args);
     return args;
 }
 
 static bool run_single(struct trial *t)
 {
-    int32_t *zeros = memory_get(t->in->batch, sizeof *zeros);
-    const struct kernel_args args = args_of_query(t, zeros);
-    const bool good = trial_run_parts(t, &args) && returned(t, t->call->forward(t->packed, &args, t->scratch.data),
-                                                            KERNEL_OK, "n = 1: forward");
-    free(zeros);
-    return good;
+    const struct kernel_args args = args_of_query(t);
+    return trial_run_parts(t, &args) &&
+           returned(t, t->call->forward(t->packed, &args, t->scratch.data), KERNEL_OK, "n = 1: forward");
 }
 
 /* No state: a call leaves the library's own memory unchanged. Not under AddressSanitizer, which forbids reading the
@@ -440,11 +437,9 @@ static bool reads_within(struct trial *t)
     return fenced_calls_live(t, &t->in, 1, FENCE_BEHIND) && fenced_calls_live(t, &t->in, 1, FENCE_IN_FRONT);
 }
 
-bool promises_read_within(const struct kernel *kernel, const struct layer *layer, const struct inputs *const *calls,
-                          size_t count, const void *packed, char why[300], struct diag *diag)
+bool promises_read_within(const struct trial *trial, const struct inputs *const *calls, size_t count)
 {
-    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .packed = packed, .why = why,
-                      .diag = diag};
+    struct trial t = *trial;
     return fenced_calls_live(&t, calls, count, FENCE_BEHIND);
 }
 
@@ -832,14 +827,13 @@ static bool empty_call(struct trial *t, const struct kernel_args *args, const ch
 }
 
 /* Tensors without an element need no memory. */
-static bool empty_calls(struct trial *t, int32_t *zeros)
+static bool empty_calls(struct trial *t)
 {
     struct inputs none = *t->in;
     none.n = 0;
     none.m = !layer_is_square(t->layer) ? none.m : 0;
     struct kernel_args args = trial_args(t, &none);
-    if (args.tensor[TENSOR_LENGTHS] != NULL)
-        args.tensor[TENSOR_LENGTHS] = zeros;
+    see_no_keys(t, &args);
     if (!empty_call(t, &args, "n = 0"))
         return false;
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
@@ -861,18 +855,16 @@ static bool empty_calls(struct trial *t, int32_t *zeros)
 static bool is_block_of_b_o(struct trial *t, const char *what)
 {
     struct inputs in = *t->in;
-    int32_t *zeros = memory_get(in.batch, sizeof *zeros);
     struct reference reference;
     struct bounds bounds;
     struct comparison c = {0};
+    char text[COMPARE_TEXT];
     in.m = 0;
-    in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
+    in.tensor[TENSOR_LENGTHS] = in.tensor[TENSOR_LENGTHS] != NULL ? t->zeros : NULL;
     bounds_compute(&reference, &bounds, t->layer, &in, kernel_folds(t->kernel), false);
     compare_y(&c, t->layer, &in, &reference, &bounds, t->now.y.data);
     reference_free(&reference);
-    free(zeros);
-    return c.misses == 0 || violated(t, "%s: y[%zu][%zu][%zu] is %.9g, not the %.9g that x and b_o alone give", what,
-                                     c.index[0], c.index[1], c.index[2], c.actual, c.expected);
+    return c.misses == 0 || violated(t, "%s: %s", what, compare_miss_text(&c, "what x and b_o alone give", text));
 }
 
 static bool is_b_o(struct trial *t, const char *what)
@@ -911,13 +903,12 @@ static bool without_keys(struct trial *t)
     if (layer_is_square(t->layer) || t->in->n == 0 || t->in->batch == 0)
         return true;
     trial_prepare(t, 8, TRIAL_WORKERS);
-    int32_t *zeros = memory_get(t->in->batch, sizeof *zeros);
     struct kernel_args args = trial_args(t, t->in);
     args.m = 0;
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
         if (layer_tensor_has_axis(t->layer, tensor, "m"))
             args.tensor[tensor] = NULL;
-    args.tensor[TENSOR_LENGTHS] = args.tensor[TENSOR_LENGTHS] != NULL ? zeros : NULL;
+    see_no_keys(t, &args);
     bool good = returned(t, t->call->forward(t->packed, &args, t->scratch.data), KERNEL_OK, "%s: forward", what) &&
                 trial_zones_intact(t, what) && is_b_o(t, what) && is_of_sinks(t, what);
     if (good) {
@@ -926,9 +917,7 @@ static bool without_keys(struct trial *t)
     }
     good = good && trial_run_parts(t, &args) && trial_zones_intact(t, what) && is_b_o(t, "m = 0, in parts") &&
            is_of_sinks(t, "m = 0, in parts");
-    good = good && (guarded_untouched(&t->now.attn) || violated(t, "%s: attn was written", what));
-    free(zeros);
-    return good;
+    return good && (guarded_untouched(&t->now.attn) || violated(t, "%s: attn was written", what));
 }
 
 /* The phases have the names of the steps' rows, in their order, and begin anew with each group of sequences. */
@@ -1016,10 +1005,7 @@ static bool wrong_calls(struct trial *t)
         good = one_wrong(t, &wrongs[w], lengths, zeroed);
     good = good && wrong_parts(t, trial_args(t, t->in)) && wrong_pointers(t, trial_args(t, t->in)) &&
            overlapping_calls(t) && phases_are_named(t) && texts_are_right(t);
-    if (good)
-        memset(lengths, 0, t->in->batch * sizeof *lengths);
-    good = good && wrong_parts(t, args_of_query(t, lengths)) && wrong_pointers(t, args_of_query(t, lengths)) &&
-           empty_calls(t, lengths);
+    good = good && wrong_parts(t, args_of_query(t)) && wrong_pointers(t, args_of_query(t)) && empty_calls(t);
     free(lengths);
     free(zeroed);
     return good;
@@ -1082,8 +1068,7 @@ static uint64_t hash_inputs(const struct trial *t)
     return hash;
 }
 
-bool promises_hold(const struct kernel *kernel, const struct layer *layer, const struct inputs *inputs,
-                   const void *packed, uint64_t seed, enum promises which, char why[300], struct diag *diag)
+bool promises_hold(const struct trial *trial, const struct inputs *inputs, enum promises which)
 {
     static const struct {
         bool (*holds)(struct trial *);
@@ -1104,18 +1089,19 @@ bool promises_hold(const struct kernel *kernel, const struct layer *layer, const
         {moving_holds, PROMISES_ALL}, {packing_holds, PROMISES_ALL},
         {last_run, PROMISES_ALL},
     };
-    struct trial t = {.kernel = kernel, .call = kernel->call, .layer = layer, .in = inputs, .packed = packed,
-                      .seed = seed, .why = why, .diag = diag};
+    struct trial t = {.kernel = trial->kernel, .call = trial->call, .layer = trial->layer, .in = inputs,
+                      .packed = trial->packed, .zeros = memory_get(inputs->batch, sizeof(int32_t)),
+                      .seed = trial->seed, .why = trial->why, .diag = trial->diag};
     const bool all = which == PROMISES_ALL;
     const uint64_t hash = all ? hash_inputs(&t) : 0;
-    why[0] = '\0';
     bool good = true;
-    outputs_make(&t.base, layer, inputs, 0);
+    outputs_make(&t.base, t.layer, inputs, 0);
     for (size_t p = 0; good && p < sizeof promises / sizeof *promises; p++)
         good = promises[p].of > which || promises[p].holds(&t);
     if (good && all && hash_inputs(&t) != hash)
         good = violated(&t, "an input or the packed block was written to");
     trial_release(&t);
     outputs_free(&t.base);
+    free(t.zeros);
     return good;
 }

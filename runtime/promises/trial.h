@@ -32,6 +32,7 @@ struct trial {
     const struct layer *layer;
     const struct inputs *in;
     const void *packed;
+    int32_t *zeros;           /* [batch]: lengths of a call without keys */
     struct outputs now, base; /* of the current run; of the first one */
     struct guarded scratch;   /* of the current run */
     uint64_t seed;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* See values.h. */
-#include "values.h"
+/* What becomes of numbers that are not like all others: hidden and visible NaN and infinities, rows and columns of
+ * zeros, tiny, huge and halfway numbers.
+ *
+ * Left out on purpose: scores of every size (extremes.h).
+ */
+#include "trials.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -132,14 +136,23 @@ static bool is_poisoned(const struct poison *p, const struct trial *t, enum laye
     return p->key[r / m * p->rows + inputs_cached(t->layer, t->in, r / m) + r % m];
 }
 
+/* Writes to the numbers of a head from `first` on, all of them or one column, which `row` decides. */
+static void put_poison(const struct poison *p, const struct layer *layer, enum layer_tensor tensor, size_t first,
+                       size_t width, size_t row, const float values[3])
+{
+    for (size_t c = 0; c < width; c++)
+        if (p->extent != EXTENT_COLUMN || c == row % width)
+            element_put(layer_tensor_element(layer, tensor), p->in.tensor[tensor], first + c,
+                        (double)values[(row + c) % 3]);
+}
+
 /* Writes to whole rows, or to one column of what each head reads. */
 static void write_poison(struct poison *p, const struct trial *t, enum layer_tensor tensor, size_t count, size_t width,
                          size_t head_width, const float values[3])
 {
     for (size_t r = 0; r < t->in->batch * count; r++)
-        for (size_t c = 0; is_poisoned(p, t, tensor, r) && c < width; c++)
-            if (p->extent != EXTENT_COLUMN || c % head_width == r % head_width)
-                element_put(t->layer->tensor_type, p->in.tensor[tensor], r * width + c, (double)values[(r + c) % 3]);
+        for (size_t first = 0; is_poisoned(p, t, tensor, r) && first < width; first += head_width)
+            put_poison(p, t->layer, tensor, r * width + first, head_width, r, values);
 }
 
 /* Writes to rows of a cache. */
@@ -156,10 +169,7 @@ static void poison_cache(struct poison *p, const struct trial *t, const float va
                 for (size_t i = 0; p->key[b * p->rows + j] && i < (size_t)layer->h_kv; i++) {
                     const int64_t position = inputs_first(layer, t->in, b) + (int64_t)j;
                     const size_t row = inputs_cache_row(layer, t->in, part, b, i, position);
-                    for (size_t c = 0; c < width; c++)
-                        if (p->extent != EXTENT_COLUMN || c == j % width)
-                            element_put(layer_tensor_element(layer, tensor), p->in.tensor[tensor], row + c,
-                                        (double)values[(j + c) % 3]);
+                    put_poison(p, layer, tensor, row, width, j, values);
                 }
     }
 }
@@ -172,12 +182,9 @@ static void poison_given(struct poison *p, const struct trial *t, enum layer_ten
     const size_t heads = (size_t)(tensor == TENSOR_Q ? layer->h : layer->h_kv);
     const size_t width = (size_t)(tensor == TENSOR_V ? layer->d_v : layer->d_k);
     for (size_t r = 0; r < t->in->batch * count; r++)
-        for (size_t i = 0; is_poisoned(p, t, tensor, r) && i < heads; i++) {
-            const size_t row = inputs_head_row(layer, t->in, tensor, r / count, r % count, i);
-            for (size_t c = 0; c < width; c++)
-                if (p->extent != EXTENT_COLUMN || c == r % width)
-                    element_put(layer->tensor_type, p->in.tensor[tensor], row + c, (double)values[(r + c) % 3]);
-        }
+        for (size_t i = 0; is_poisoned(p, t, tensor, r) && i < heads; i++)
+            put_poison(p, layer, tensor, inputs_head_row(layer, t->in, tensor, r / count, r % count, i), width, r,
+                       values);
 }
 
 static struct poison begin_poison(const struct trial *t, enum extent extent)
@@ -339,17 +346,23 @@ static bool check_poisoned_lse(const struct poison *p, struct trial *t, enum dem
     return true;
 }
 
+/* Runs the poisoned call, and frees the poison; attn may show less of it. */
+static bool run_poisoned(struct poison *p, struct trial *t, enum demand demand, enum demand of_attn, const char *what)
+{
+    trial_prepare(t, 12, 1);
+    const bool good = trial_forward(t, &p->in, what) && check_poisoned_y(p, t, demand, what) &&
+                      check_poisoned_attn(p, t, of_attn, what) && check_poisoned_lse(p, t, demand, what);
+    poison_free(p);
+    return good;
+}
+
 static bool with_poison(struct trial *t, const float values[3], enum extent extent, enum demand demand,
                         const char *what)
 {
     if (layer_keeps_states(t->layer)) /* states.c has such calls */
         return true;
     struct poison p = make_poison(t, values, extent);
-    trial_prepare(t, 12, 1);
-    const bool good = trial_forward(t, &p.in, what) && check_poisoned_y(&p, t, demand, what) &&
-                      check_poisoned_attn(&p, t, demand, what) && check_poisoned_lse(&p, t, demand, what);
-    poison_free(&p);
-    return good;
+    return run_poisoned(&p, t, demand, demand, what);
 }
 
 bool with_nan(struct trial *t)
@@ -410,14 +423,9 @@ static bool with_masks_of(struct trial *t, float value, const char *what)
 {
     /* attn shows scores before the mask is added */
     const bool before = t->layer->scores == SCORES_RAW || t->layer->scores == SCORES_CAPPED;
-    const enum demand of_attn = before ? DEMAND_NOTHING : DEMAND_OF_NAN;
     struct poison p = begin_poison(t, EXTENT_ROW);
     poison_mask(&p, t, value);
-    trial_prepare(t, 12, 1);
-    const bool good = trial_forward(t, &p.in, what) && check_poisoned_y(&p, t, DEMAND_OF_NAN, what) &&
-                      check_poisoned_attn(&p, t, of_attn, what) && check_poisoned_lse(&p, t, DEMAND_OF_NAN, what);
-    poison_free(&p);
-    return good;
+    return run_poisoned(&p, t, DEMAND_OF_NAN, before ? DEMAND_NOTHING : DEMAND_OF_NAN, what);
 }
 
 bool with_masks(struct trial *t)

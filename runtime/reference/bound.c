@@ -1,71 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The error of a kernel in f32 that rounds to nearest, propagated step by step beside the reference.
+/* The error of a kernel in f32 that rounds to nearest, propagated step by step beside the reference: docs/bound.md has
+ * the equations and where they come from, docs/bound_block.md those of norms, rotation and blocks, docs/bound_types.md
+ * those of narrow weights, rows and caches. Change both together.
  *
- * Names: u = 2^-24 the unit roundoff of f32; gamma_K = K u / (1 - K u), so that a sum of K products, in any order and
- * with or without FMA, is off by at most gamma_K sum |a||b|; omega = 2^-149 the error of one underflow; phi = 0 the
- * error of reading a subnormal operand as 0, before it is multiplied by the other operand.
- *
- * The kernel works in base 2: it folds c = scale log2(e) into W_Q and b_Q when packing, and takes T = c Q K^T +
- * log2(e) mask_add to 2^(T - M), M a score of the row that is at most g = min(RANGE, max T - min T) below the largest.
- * So e_q is the error of c Q, in T's unit.
- *
- *   e_q = |c| gamma_{K+5} (|x||W_Q| + |b_Q|) + omega max(1, |c|) (K + 1 + sum |x|)
- *         5: c, the folding (twice), the bias, the store; sum |x| for packed weights that go subnormal
- *   e_k = gamma_{K+2} (|s||W_K| + |b_K|) + omega (K + 1);  e_v likewise, 0 for identity; with w_v = keys that of the
- *         key's columns
- *   e_t = sum (|cQ| + e_q)(|K| + e_k) - |cQ||K|  +  gamma_{d_k+4} sum (|cQ| + e_q)(|K| + e_k)
- *         + 4 u |log2(e) mask_add| + 2 u (|T| + |M - T|)
- *         |M - T| <= max T - T + g because the subtraction rounds; a mask_add beyond 2.13e38 adds less than that, which
- *         changes no weight (terms.c)
- *         terms before the mask change T and the error so far as terms.c says
- *         with vectors of distances both sums have their products too, with (|cQ| + e_q + c |v|)|r| + c (|K| + e_k)
- *         (|r'| + |u|), and gamma is that of 2 d_k + 10: products with r and r' are summed, rounded in c r' and c u,
- *         added (twice, with v r; q + u), and the sum over d_k begins with them
- *   d   = ln(2) e_t + (r + 1) (EXP + 2 u)     EXP the relative error of exp2; r rescalings, each by 2^-64 or less, so
- *                                             that what went through more than 4 is below TINY; weights whose scores
- *                                             are sums of whole numbers have an exponential of their own
- *   A'_j lies between A_j e^{-d_j} / sum A_i e^{d_i} and A_j e^{d_j} / sum A_i e^{-d_i}; with one d for all keys this
- *         is the familiar e^{2d} - 1. e_a is the larger distance, at most that to 0 or 1, plus TINY for the argument
- *         that exp2 clamps, and, where a mask spreads scores over 126 or more, min(A, 2^-62): a weight of up to 2^64
- *         becomes 0 where M rises so far that 2^(old M - M) underflows.
- *   e_z = min(sum e_a |V - Z| + sum (A + e_a) e_v, max (|V - Z| + e_v))
- *         + 2 gamma_{m + 8} min(sum (A + e_a)(|V| + e_v), max (|V| + e_v)) + m omega
- *         (the kernel divides by the sum of the weights that it used, hence V - Z, and the hull of the values where
- *         weights are unbounded; then the rounding of numerator, denominator and division, and underflow)
- *         a sink is one more key of value 0
- *   e_y = sum e_z |W_O| + gamma_{K+2} (sum (|Z| + e_z)|W_O| + |b_O|) + omega (K + 1)     K = h d_v, or taps d_v
- *
- * Where gates a = x W_gate + b_gate multiply Z, e_a is as e_k, and with s = 1 / (1 + e^-a)
- *
- *   e_s = e_a / 4 + (EXP + 6 u) s + 2 u |a| s (1 - s);  e_z of the product: e_z min(1, s + e_s) + |Z| e_s + u s |Z|
- *
- * Given queries, keys and values (input = projected) are exact: e_k = e_v = phi, and
- *
- *   e_q = |c| gamma_2 (|Q| + phi / u) + omega max(1, |c|)                2: c, and the product
- *
- * Folded weights give the same layer with other weights (fold.h), and the same propagation. Keys and values are then
- * source rows, so e_k = e_v = phi. G and b', H and b_V W_O are products in double, rounded to f32 once. |w| of such a
- * weight, a sum of d products, is replaced by
- *
- *   [w] = |w| + 2^-29 (d + 4) ||a|| ||b|| + 2^-125      a, b the row and column whose product it is
- *         the products in double and a subnormal w, both in units of u
- *   e_q = |c| gamma_{K+3} (|x|[G] + [b']) + omega max(1, |c|) (K + 1 + sum |x|)        3: G, the bias, the store
- *   e_y = sum e_z [H] + gamma_{K+3} (sum (|U| + e_z)[H] + |b_O|) + omega (K + 1)
- *         K = h d_v or taps d_v, d_v being D_s, or with biases D_s + 1: b_V W_O is H's row for the indicator, which is
- *         exactly 1 or 0, so its e_z is 0
- *
- * e_t then has |c| 2^-52 (d_k + D_s + 8) sum |Q||b_K| more: the reference's scores contain c Q b_K, and are rounded
- * with it.
- *
- * If packing rounds weights (stored.h), the reference uses the rounded ones, and all of the above holds: the scale of
- * a column replaces the rounding of packing. Around the given weights, with m = |rounded - given| element by element,
- * e_q, e_k, e_v, e_y and products of a block have sum |a| m more in the worst case, and |w| + m in place of |w|.
- *
- * If the machine flushes to zero, omega = 3 2^-126 (a product, its sum, a rescaling or the store), phi = 2^-126, and
- * phi / u is added to sizes of operands that a gamma multiplies.
- *
- * Where f32 may overflow on the way, a weight may be anything from 0 to 1, and an element is open: it is non-finite, as
- * infinity and NaN never become finite again, or within the bound, which is then that of the hull.
+ * Their symbols are the names here: u = 2^-24 the unit roundoff of f32, gamma_K = K u / (1 - K u) that of a sum of K
+ * products, omega the error of one underflow, phi that of reading a subnormal operand as 0; c = scale log2(e), as the
+ * kernel works in base 2; q, k, v, z, t, a, y errors of c Q, K, V, Z, scores, weights and the output.
  */
 #include "bound.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far a kernel in f32 may be from the reference, element by element and for any data: derived in bound.c.
+/* How far a kernel in f32 may be from the reference, element by element and for any data: derived in docs/bound.md.
  *
  * Left out on purpose: plans that compute something else than the equations with their weights plain or folded.
  */

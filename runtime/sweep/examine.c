@@ -15,7 +15,7 @@
 #include "kernels/call.h"
 #include "kernels/code.h"
 #include "plan/isa.h"
-#include "promises/verify_apart.h"
+#include "promises/verify.h"
 #include "sweep.h"
 
 static bool compile_point(struct kernel *kernel, const struct sweep *s, const struct point *p, const char *name,
@@ -159,7 +159,7 @@ static void verify_point(struct examined *e, const struct sweep *s, const struct
         f = subject_verify(&subject, isa, diag);
         process_limit(0);
     }
-    e->bytes = timed_bytes(layer, kernel->call, &subject.inputs);
+    e->bytes = timed_bytes(layer, kernel->call, &subject.main.inputs);
     const struct comparison *const y = &f.of[OUTPUT_Y], *const attn = &f.of[OUTPUT_ATTN];
     e->error = fmax(compare_shown_error(y), compare_shown_error(attn));
     e->gate = fmax(y->gate_ratio, attn->gate_ratio);
