@@ -14,7 +14,6 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/memory.h"
 
 #define LINKS_LIMIT 40 /* more links are taken for a loop, as the kernel does */
 
@@ -29,7 +28,7 @@ static bool refuse(const char *path, const char *why, struct diag *diag)
 static char *follow_link(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char leads[PATH_MAX];
+    char leads[PATH_MAX], *next = NULL;
     const ssize_t length = readlink(path, leads, sizeof leads);
     if (length < 0)
         return NULL;
@@ -39,14 +38,18 @@ static char *follow_link(const char *path)
     }
     leads[length] = '\0';
     const int folder = leads[0] == '/' || slash == NULL ? 0 : (int)(slash - path) + 1;
-    return text_join("%.*s%s", folder, path, leads);
+    if (asprintf(&next, "%.*s%s", folder, path, leads) < 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return next;
 }
 
 /* The path that is written when `path` is: where a symbolic link leads, to a file that need not be there; else the path
  * itself. malloc'd; NULL with errno. */
 static char *target_of(const char *path)
 {
-    char *at = text_copy(path);
+    char *at = strdup(path);
     for (int links = 0; at != NULL; links++) {
         char *next = links < LINKS_LIMIT ? follow_link(at) : (errno = ELOOP, NULL);
         const int error = errno;
@@ -97,7 +100,11 @@ static int open_beside(const char *path, char **temporary)
 {
     const mode_t mask = umask(0);
     umask(mask);
-    *temporary = text_join("%s.XXXXXX", path);
+    if (asprintf(temporary, "%s.XXXXXX", path) < 0) {
+        *temporary = NULL;
+        errno = ENOMEM;
+        return -1;
+    }
     const int file = mkostemp(*temporary, O_CLOEXEC);
     if (file < 0 || fchmod(file, 0666 & ~mask) == 0)
         return file;
@@ -176,8 +183,8 @@ bool file_replace(const char *path, const struct piece *pieces, size_t count, st
 static int replace_possible(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = slash != NULL ? text_part(path, (size_t)(slash - path) + 1) : text_copy(".");
-    const int error = access(folder, W_OK | X_OK) != 0 ? errno : 0;
+    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    const int error = folder == NULL ? ENOMEM : access(folder, W_OK | X_OK) != 0 ? errno : 0;
     free(folder);
     return error;
 }
@@ -203,7 +210,8 @@ bool replacement_begin(struct replacement *replacement, const char *path, struct
     *replacement = (struct replacement){NULL, NULL};
     int file = -1, error = 0;
     if (is_written_as_it_is(path)) {
-        replacement->path = text_copy(path);
+        replacement->path = strdup(path);
+        error = replacement->path == NULL ? ENOMEM : 0;
     } else {
         replacement->target = target_of(path);
         file = replacement->target != NULL ? open_beside(replacement->target, &replacement->path) : -1;
@@ -335,14 +343,16 @@ static void forget(struct pending *pending)
 
 bool files_replace(const struct file_text *files, size_t count, bool anew, struct diag *diag)
 {
-    struct pending *pending = memory_get(count, sizeof *pending);
-    bool good = true;
+    struct pending *pending = calloc(count > 0 ? count : 1, sizeof *pending);
+    bool good = pending != NULL;
     sigset_t before;
     hold_signals(&before);
+    if (!good)
+        diag_environment(diag, NULL, "no memory to write the files");
     for (size_t i = 0; good && i < count; i++)
         good = prepare(&files[i], anew, &pending[i], diag);
     good = good && replace_all(files, pending, count, diag);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; pending != NULL && i < count; i++)
         forget(&pending[i]);
     free(pending);
     sigprocmask(SIG_SETMASK, &before, NULL);

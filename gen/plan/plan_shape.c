@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The shape of attention's plan: blocks of queries and keys, heights of tiles, slabs, parts, where values and z lie; then
- * what depends on the steps that there are.
+/* The shape of attention's plan: blocks of queries and keys, heights of tiles, slabs, parts, where values and z lie;
+ * then what depends on the steps that there are.
  *
  * Left out on purpose: the steps (step_attend.c), attention over a cache (step_cached.c), the price of a tile
  * (plan_tiles.c).
