@@ -231,7 +231,7 @@ static bool expand(struct emit *emit, const struct outline *outline, const char 
                    struct output *output)
 {
     size_t length;
-    char *text = emit_expand_plan(emit, outline->template_name, plan, &length, &job->diag);
+    char *text = emit_expand(emit, outline->template_name, plan, &length, &job->diag);
     if (text != NULL)
         output_add(output, job->arguments.folder, name, outline->ending, text, length);
     return text != NULL;

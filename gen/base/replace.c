@@ -17,6 +17,11 @@
 
 #define LINKS_LIMIT 40 /* more links are taken for a loop, as the kernel does */
 
+static bool refuse(const char *path, const char *why, struct diag *diag)
+{
+    return diag_environment(diag, path, "cannot be written: %s", why);
+}
+
 /* ---- links ---- */
 
 /* Where the link `path` leads, seen from where `path` is seen; malloc'd, NULL with errno. */
@@ -171,9 +176,7 @@ bool file_replace(const char *path, const struct piece *pieces, size_t count, st
         sigprocmask(SIG_SETMASK, &before, NULL);
         free(target);
     }
-    if (error != 0)
-        diag_environment(diag, path, "cannot be written: %s", strerror(error));
-    return error == 0;
+    return error == 0 || refuse(path, strerror(error), diag);
 }
 
 /* 0 or the errno. */
@@ -197,9 +200,7 @@ bool file_possible(const char *path, struct diag *diag)
         error = target == NULL ? errno : replace_possible(target);
         free(target);
     }
-    if (error != 0)
-        diag_environment(diag, path, "cannot be written: %s", strerror(error));
-    return error == 0;
+    return error == 0 || refuse(path, strerror(error), diag);
 }
 
 /* ---- written by another program ---- */
@@ -223,7 +224,7 @@ bool replacement_begin(struct replacement *replacement, const char *path, struct
     free(replacement->path);
     free(replacement->target);
     *replacement = (struct replacement){NULL, NULL};
-    return diag_environment(diag, path, "cannot be written: %s", strerror(error));
+    return refuse(path, strerror(error), diag);
 }
 
 bool replacement_end(struct replacement *replacement, bool good, struct diag *diag)
@@ -237,7 +238,7 @@ bool replacement_end(struct replacement *replacement, bool good, struct diag *di
         free(replacement->path);
     }
     if (error != 0)
-        diag_environment(diag, replacement->target, "cannot be written: %s", strerror(error));
+        refuse(replacement->target, strerror(error), diag);
     free(replacement->target);
     *replacement = (struct replacement){NULL, NULL};
     return good && error == 0;
@@ -251,12 +252,6 @@ struct pending {
     char *old;       /* where the old one stands until all are replaced; NULL: there is none */
     bool replaced;
 };
-
-static bool refuse(const char *path, const char *why, struct diag *diag)
-{
-    diag_environment(diag, path, "cannot be written: %s", why);
-    return false;
-}
 
 static bool is_there(const char *path, const struct file_text *file)
 {

@@ -196,6 +196,19 @@ static void push_expression(struct emit *emit, const char *name, const struct ex
     free(wide);
 }
 
+/* The smallest distance of each of `count` wider buckets, as far as calls reach */
+static void push_wider(struct emit *emit, const struct layer *layer, int64_t count,
+                       int64_t (*first)(const struct layer *, int64_t), int64_t reach)
+{
+    emit_begin_table(emit, "first");
+    for (int64_t k = 0; k < count && first(layer, k) <= reach; k++) {
+        emit_begin_item(emit);
+        emit_set_integer(emit, "distance", first(layer, k));
+        emit_end(emit);
+    }
+    emit_end(emit);
+}
+
 /* The range of distances with numbers of their own, and within it the smallest distance of each wider T5 bucket. */
 static void push_relative(struct emit *emit, const struct layer *layer)
 {
@@ -213,16 +226,7 @@ static void push_relative(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "rel_left", layer->rel_left);
     emit_set_integer(emit, "width", layer->rel_width);
     emit_set_integer(emit, "numbers", layer->h * (t5 ? layer->rel_buckets : layer->rel_width));
-    emit_begin_table(emit, "first");
-    for (int64_t k = 0; t5 && k < relative_side(layer) / 2; k++) {
-        const int64_t first = relative_first(layer, k);
-        if (first > max(left, right))
-            break;
-        emit_begin_item(emit);
-        emit_set_integer(emit, "distance", first);
-        emit_end(emit);
-    }
-    emit_end(emit);
+    push_wider(emit, layer, t5 ? relative_side(layer) / 2 : 0, relative_first, max(left, right));
     emit_end(emit);
 }
 
@@ -241,16 +245,7 @@ static void push_vectors(struct emit *emit, const struct layer *layer)
     emit_set_integer(emit, "rel_right", layer->rel_right);
     emit_set_integer(emit, "rows", layer->rel_width);
     emit_set_integer(emit, "buckets", layer->rel_buckets);
-    emit_begin_table(emit, "first");
-    for (int64_t k = 0; log && k < layer->rel_buckets - layer->rel_buckets / 2; k++) {
-        const int64_t first = relative_wider(layer, k);
-        if (first > max(left, right))
-            break;
-        emit_begin_item(emit);
-        emit_set_integer(emit, "distance", first);
-        emit_end(emit);
-    }
-    emit_end(emit);
+    push_wider(emit, layer, log ? ceil_div(layer->rel_buckets, 2) : 0, relative_wider, max(left, right));
     emit_end(emit);
 }
 

@@ -340,7 +340,7 @@ static char *copy_result(struct emit *emit, size_t *length)
     return memcpy(memory_get(*length + 1, 1), text, *length + 1);
 }
 
-char *emit_expand_plan(struct emit *emit, const char *template_name, size_t plan, size_t *length, struct diag *diag)
+char *emit_expand(struct emit *emit, const char *template_name, size_t plan, size_t *length, struct diag *diag)
 {
     struct outline outline = {template_name, plan};
     lua_State *lua = emit->lua;
@@ -364,11 +364,6 @@ char *emit_expand_plan(struct emit *emit, const char *template_name, size_t plan
         report(emit, status, template_name, diag);
     lua_settop(lua, AT_CONTEXT);
     return text;
-}
-
-char *emit_expand(struct emit *emit, const char *template_name, size_t *length, struct diag *diag)
-{
-    return emit_expand_plan(emit, template_name, 0, length, diag);
 }
 
 const char *const *emit_files_read(const struct emit *emit, size_t *count)

@@ -32,12 +32,10 @@ void emit_begin_table(struct emit *emit, const char *name); /* a table as field 
 void emit_begin_item(struct emit *emit);                    /* a table as the next element of the open one */
 void emit_end(struct emit *emit);                           /* closes the table that was opened last */
 
-/* The text of a template, which the caller frees; `length` does not count the zero byte after it. NULL, with
- * "file:line: error: …" in diag, when the template is missing or wrong. The context is closed from here on. */
-char *emit_expand(struct emit *emit, const char *template_name, size_t *length, struct diag *diag);
-
-/* The same, for one instruction set: the template sees plans[plan], counted from 1, as `plan`. */
-char *emit_expand_plan(struct emit *emit, const char *template_name, size_t plan, size_t *length, struct diag *diag);
+/* The text of a template, which the caller frees; `length` does not count the zero byte after it. Of one instruction
+ * set: the template sees plans[plan], counted from 1, as `plan`; 0: of all. NULL, with "file:line: error: …" in diag,
+ * when the template is missing or wrong. The context is closed from here on. */
+char *emit_expand(struct emit *emit, const char *template_name, size_t plan, size_t *length, struct diag *diag);
 
 /* The template files read from a folder so far, in the order of their names; none when they are embedded. */
 const char *const *emit_files_read(const struct emit *emit, size_t *count);

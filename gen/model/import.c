@@ -72,14 +72,6 @@ static void push_shape(lua_State *lua, const char *name, const int64_t *shape, i
     }
 }
 
-/* Of one sequence */
-static int64_t cache_bytes(const struct layer *layer)
-{
-    const int64_t numbers = layer_cached_numbers(layer) * (int64_t)element_size(layer->cache_type);
-    const int64_t scales = layer_scales_cache(layer) ? layer_cached_rows(layer) * (int64_t)sizeof(float) : 0;
-    return layer->cache_len * layer->h_kv * (numbers + scales);
-}
-
 /* spec(file, text) → the tensors that a layer of this spec is packed from, with their shapes as they lie on disk, and
  * its bytes of cache; nil, and errors in diag, for a spec that attngen would refuse. */
 static int read_spec(lua_State *lua)
@@ -88,9 +80,8 @@ static int read_spec(lua_State *lua)
     const char *file = luaL_checkstring(lua, 1), *text = luaL_checkstring(lua, 2);
     layer_free(importer->layer);
     importer->layer = layer_read_text(file, text, NULL, 0, importer->diag);
-    if (importer->layer == NULL) {
+    if (importer->layer == NULL)
         return 0;
-    }
     plan_refuse_isas(importer->layer, importer->request->isas, importer->diag);
     lua_newtable(lua);
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
@@ -103,7 +94,7 @@ static int read_spec(lua_State *lua)
         lua_setfield(lua, -2, "matrix");
         lua_rawseti(lua, -2, (lua_Integer)lua_rawlen(lua, -2) + 1);
     }
-    lua_pushinteger(lua, cache_bytes(importer->layer));
+    lua_pushinteger(lua, importer->layer->cache_len * layer_cached_bytes(importer->layer));
     return 2;
 }
 

@@ -31,13 +31,17 @@ function Keys:get(key)
     end
 end
 
--- The same, of a key that has `default` (nil, false: none) where it is absent. Null is no way to say so.
+-- The same, of a key that has `default` (nil, false: none) where it is absent. Null is no way to say so. Whether it is
+-- absent and need not be there: a default of nil: it must; false: without it, nil.
 function Keys:read(key, default)
     local value = self:get(key)
     if self.object[key] == null and default then
         self:wrong(key, "is null; write a value, or remove it for %s", show_value(default))
     end
-    return value
+    if value == nil and default ~= nil then
+        return default or nil, true
+    end
+    return value, false
 end
 
 -- Keys that change nothing here.
@@ -47,13 +51,11 @@ function Keys:ignore(names)
     end
 end
 
--- A whole number from `least` (1) to 2^31-1. A default of nil: it must be there; false: without it, nil.
+-- A whole number from `least` (1) to 2^31-1
 function Keys:size(key, default, least)
-    local value = self:read(key, default)
-    if value == nil and default == false then
-        return nil
-    elseif value == nil and default ~= nil then
-        return default
+    local value, absent = self:read(key, default)
+    if absent then
+        return value
     elseif value == nil then
         self:wrong(key, "is missing; a whole number is needed")
         return 1
@@ -76,13 +78,11 @@ function Keys:layers(key, default)
     return count
 end
 
--- A number above 0, with a default as of size(); `below`: a limit that no model reaches, nil is none.
+-- A number above 0; `below`: a limit that no model reaches, nil is none.
 function Keys:number(key, default, below)
-    local value = self:read(key, default)
-    if value == nil and default == false then
-        return nil
-    elseif value == nil and default ~= nil then
-        return default
+    local value, absent = self:read(key, default)
+    if absent then
+        return value
     elseif not math.type(value) or not (value > 0 and value < (below or math.huge)) then
         self:wrong(key, "is %s; a number above 0%s is needed", value == nil and "missing" or show_value(value),
                    below and " and below " .. below or "")
@@ -105,9 +105,6 @@ end
 -- What `map` makes of a word.
 function Keys:word(key, map, default)
     local value = self:read(key, default)
-    if value == nil then
-        value = default
-    end
     local ours = type(value) == "string" and map[value]
     if not ours then
         self:wrong(key, "is %s, which attngen does not know; %s are known",

@@ -146,21 +146,20 @@ const char *const *model_specs(const struct model *model, size_t *count)
 /* Tensors that a layer is packed from: the field and its extents. */
 static void push_tensors(const struct layer *layer, struct emit *emit)
 {
+    const struct layer_parameters parameters = layer_parameters(layer);
     emit_begin_table(emit, "tensors");
     for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
         if (!layer_has_tensor(layer, tensor) || !tensor_is_packed(layer_tensor_row(tensor)->kind))
             continue;
-        int64_t shape[4], size = 1;
+        int64_t shape[4];
         const int axes = layer_weight_shape(layer, tensor, shape);
-        for (int i = 0; i < axes; i++)
-            size *= shape[i];
         emit_begin_item(emit);
         emit_set_string(emit, "field", layer_tensor_called(layer, tensor));
         emit_set_boolean(emit, "matrix", layer_tensor_row(tensor)->kind == TENSOR_WEIGHT);
         emit_set_boolean(emit, "table", layer_tensor_row(tensor)->kind == TENSOR_NAMED);
         emit_set_integer(emit, "axes", axes);
         emit_set_integer(emit, "first", axes > 0 ? shape[0] : 1);
-        emit_set_integer(emit, "size", size);
+        emit_set_integer(emit, "size", parameters.of[tensor]);
         emit_end(emit);
     }
     emit_end(emit);
@@ -183,10 +182,8 @@ static void push_call(const struct layer *layer, struct emit *emit)
 /* Of the cache of one sequence, or page; the next layer's begins at a multiple of 4, where a float may be. */
 static int64_t cache_bytes(const struct layer *layer)
 {
-    const int64_t rows = (layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len) * layer->h_kv;
-    const int64_t number = (int64_t)element_size(layer->cache_type);
-    const int64_t scales = layer_scales_cache(layer) ? 4 * layer_cached_rows(layer) : 0;
-    return layer_has_cache(layer) ? round_up(rows * (layer_cached_numbers(layer) * number + scales), 4) : 0;
+    const int64_t rows = layer->cache == CACHE_PAGED ? layer->page_len : layer->cache_len;
+    return layer_has_cache(layer) ? round_up(rows * layer_cached_bytes(layer), 4) : 0;
 }
 
 static const char *file_name(const char *path)

@@ -59,11 +59,6 @@ const char *expect_bound_name(enum expect_bound bound)
     return bounds[bound].name;
 }
 
-const char *expect_step_name(enum expect_step_name step)
-{
-    return step_names[step];
-}
-
 /* ---- counting ---- */
 
 /* A step over `tokens` tokens of a group */
@@ -73,9 +68,9 @@ static void count_step(struct model *m, const struct step *g, int64_t tokens, do
     const double read = m->plan->layouts[g->reads[0]].owner == OWNER_CALLER ? m->far : m->near;
     const int64_t width = g->id == STEP_OUTPUT ? l->h * m->plan->fold->d_z : g->id == STEP_DOWN ? l->d_ff
                         : g->id == STEP_KEYS || g->id == STEP_VALUES ? l->d_source : l->d_model;
+    m->input = m->again ? 0 : read * (double)width;
     if (step_kinds[g->kind]->count != NULL)
-        step_kinds[g->kind]->count(m, &m->work[step_rows[g->id].expected], g, tokens,
-                                  m->again ? 0 : read * (double)width, times);
+        step_kinds[g->kind]->count(m, &m->work[step_rows[g->id].expected], g, tokens, times);
 }
 
 /* `times` groups of `together` sequences, each projected as one matrix: the tasks of the plan's phases. */
@@ -301,31 +296,28 @@ void expect_explain(const struct plan *plan, const struct layer *layer, int64_t 
             layer->name, batch, batch == 1 ? "" : "s");
     if (layer_attends(layer))
         print_folds(out, &plan->fold, layer);
+    struct expect of[ISAS];
     for (int64_t i = 0; i < plan->count; i++) {
         const struct plan_isa *p = &plan->isas[i];
-        struct expect e;
+        struct expect *const e = &of[i];
         if (!expect_knows(p->isa)) {
             fprintf(out, "\n  %-16s no expectation: no core with this instruction set was measured\n", p->isa->name);
             continue;
         }
-        expect_make(&e, layer, p, batch);
+        expect_make(e, layer, p, batch);
         fprintf(out, "\n  %-16s %14s %14s %8s   limited by\n", p->isa->name, "cycles", "vector FMAs", "share");
         for (int s = 0; s < EXPECT_STEPS; s++)
-            if (e.step[s].cycles > 0)
-                print_step(out, step_names[s], &e.step[s]);
-        print_step(out, "layer", &e.layer);
+            if (e->step[s].cycles > 0)
+                print_step(out, step_names[s], &e->step[s]);
+        print_step(out, "layer", &e->layer);
         if (p->isa == &isa_table[0])
             fputs("    an upper bound: scalar is as fast as the compiler makes it\n", out);
         else if (layer->portable && p->lanes >= 8)
-            print_price(out, layer, p->isa, batch, e.layer.cycles);
+            print_price(out, layer, p->isa, batch, e->layer.cycles);
     }
     fputc('\n', out);
-    for (int64_t i = 0; i < plan->count; i++) {
-        struct expect e;
-        if (!expect_knows(plan->isas[i].isa))
-            continue;
-        expect_make(&e, layer, &plan->isas[i], batch);
-        fprintf(out, "expected %s layer %.3f %s\n", plan->isas[i].isa->name, e.layer.share,
-                bounds[e.layer.held_by].name);
-    }
+    for (int64_t i = 0; i < plan->count; i++)
+        if (expect_knows(plan->isas[i].isa))
+            fprintf(out, "expected %s layer %.3f %s\n", plan->isas[i].isa->name, of[i].layer.share,
+                    bounds[of[i].layer.held_by].name);
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "plan/counts.h"
+#include "plan/expect_counts.h"
 
 struct isa;
 struct layer;
@@ -55,6 +55,5 @@ void expect_make(struct expect *expect, const struct layer *layer, const struct 
 void expect_explain(const struct plan *plan, const struct layer *layer, int64_t batch, FILE *out);
 
 const char *expect_bound_name(enum expect_bound bound);
-const char *expect_step_name(enum expect_step_name step);
 
 #endif

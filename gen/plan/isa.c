@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of instruction sets; a new one is a new row here and a vocabulary template.
+/* The table of instruction sets; a new one is a new row here, one more in ISAS (isa.h) and a
+ * vocabulary template.
  *
  * Left out on purpose: anything measured on the host (see isa.h).
  */

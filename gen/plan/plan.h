@@ -52,7 +52,9 @@ enum { PLAN_WIDE, PLAN_SINGLE, PLAN_WIDTHS }; /* tiles as wide as a query block,
 struct plan_isa {
     const struct isa *isa;
     const struct plan_fold *fold;
-    struct plan_request request; /* of the spec and the plan file; not for templates */
+    struct plan_request asked;   /* by the spec and the plan file; not for templates */
+    struct plan_request request; /* the same where plan.size and exact decide, too; not for templates */
+    bool small;          /* plan.size = small; not for templates */
     enum tensor_element weights; /* as packed, of products of floats */
     bool for_steps;      /* weights take fewer bytes for the sake of steps of one token, whose time then counts too */
     bool digits;         /* products with weights read digits of rows (struct plan) */

@@ -35,8 +35,11 @@ double packed_weights(const struct layer *l, bool scores, bool values)
     size += out * ((double)l->d_ff * (layer_ffn_gated(l) ? 3 : 2) + heads * (double)layer_gate_width(l));
     if (l->projected)
         return size;
-    if (layer_is_latent(l))
-        return size + layer_parameters(l).latent + layer_parameters(l).w_q;
+    if (layer_is_latent(l)) {
+        const struct layer_parameters p = layer_parameters(l);
+        return size + (double)(p.of[TENSOR_W_Q] + p.of[TENSOR_W_DQ] + p.of[TENSOR_W_DKV] + p.of[TENSOR_W_UK] +
+                               p.of[TENSOR_W_UV]);
+    }
     size += heads * in_q * (scores ? in : (double)l->d_k);
     if (!scores && !(l->tied && !l->cross))
         size += heads_kv * in * (double)l->d_k;

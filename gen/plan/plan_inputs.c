@@ -152,18 +152,6 @@ void plan_given(struct plan_isa *p, const struct layer *layer, bool batch)
     p->layouts[LAYOUT_KEYS] = rows_of("keys", OWNER_SCRATCH, layer->h_kv, keys, d, keys * row, row);
 }
 
-/* Of a layer without attention: rows of x and of y */
-void plan_rowwise_inputs(struct plan_isa *p, const struct layer *layer)
-{
-    p->layouts[LAYOUT_X] = rows_of("x", OWNER_CALLER, 1, layer->seq_len, layer->d_model, 0,
-                                   layer_types_tensors(layer) ? row_stride(p, layer->d_model) : layer->d_model);
-    p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_out, 0, layer->d_out);
-    type_input(p, layer, LAYOUT_X, LAYOUT_TYPED_X, max(layer->seq_len, p->batch_rows), layer->d_model);
-    type_output(p, layer);
-    if (layer_norms_first(layer))
-        p->layouts[LAYOUT_NORMED] = stream_of(p, layer, "normed");
-}
-
 enum plan_group plan_group(const struct layer *layer)
 {
     const bool rewrites = layer_finishes(layer) || layer_types_tensors(layer) ||
@@ -185,7 +173,7 @@ enum plan_group plan_group(const struct layer *layer)
  * of its own (values in blocks), has zeros before it (convolution), or has memory after it that may not be read. Nor
  * where no matrix is left: projected, w_o = none. Where keys and values are kept, each sequence has a place of its own
  * for them: a call that brings sources takes them one by one, and queries alone make the matrix of the others. */
-void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+void choose_batch(struct plan_isa *p, const struct layer *layer)
 {
     const bool apart = p->value_blocks || (layer->cross && (layer->mask & MASK_PADDING)); /* sequences' keys cannot
                                                                                            * be one matrix */
@@ -194,21 +182,23 @@ void choose_batch(struct plan_isa *p, const struct layer *layer, const struct pl
     const double weights = packed_weights(layer, p->fold->scores, p->fold->values);
     const bool stays = weights * (double)element_size(p->weights) <= (double)p->isa->l2_bytes;
     const int64_t fills = layer->seq_len < BATCH_SHORT ? 8 * p->lanes : 1;
-    const int64_t wanted = request_or(request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
+    const int64_t wanted = request_or(&p->request, PLAN_BATCH_ROWS, stays ? fills : BATCH_ROWS);
     const int64_t queries = ceil_div(wanted, layer->seq_len), keys = ceil_div(wanted, layer_new_keys(layer));
     const int64_t sequences = plan_group(layer) == GROUP_BOTH ? min(queries, keys) : queries;
     p->batch_rows = sequences * layer->seq_len;
     p->batch_sources = layer->source_kept ? 0 : sequences * layer_new_keys(layer);
 }
 
-/* Blocks of rows of a layer without attention */
-void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+/* Blocks of rows of a layer without attention, rows of x and of y */
+void plan_rowwise(struct plan_isa *p, const struct layer *layer)
 {
-    p->vecs = request_or(request, PLAN_QUERY_VECS, choose_query_vecs(p->isa, layer->seq_len, false));
+    p->vecs = request_or(&p->request, PLAN_QUERY_VECS, choose_query_vecs(p->isa, layer->seq_len, false));
     p->block = p->vecs * p->lanes;
-    p->at_once = !request_is_small(request);
-    if (!request_is_small(request) || request_asks(request, PLAN_BATCH_ROWS))
-        choose_batch(p, layer, request);
+    p->at_once = !p->small;
+    if (!p->small || request_asks(&p->request, PLAN_BATCH_ROWS))
+        choose_batch(p, layer);
     p->query_blocks = p->source_blocks = ceil_div(max(layer->seq_len, p->batch_rows), p->block);
-    plan_rowwise_inputs(p, layer);
+    p->layouts[LAYOUT_Y] = rows_of("y", OWNER_CALLER, 1, layer->seq_len, layer->d_out, 0, layer->d_out);
+    type_output(p, layer);
+    plan_inputs(p, layer);
 }

@@ -20,7 +20,7 @@
 #define MOST_OF_I8 131072        /* numbers of a sum: times 127 * 128 they stay below 2^31 */
 
 /* plan.size = small changes these choices where neither the spec nor the plan file makes them. Choices without a key of
- * their own ask request_is_small() where they are made. */
+ * their own ask `small` where they are made. */
 static void make_small(struct plan_request *request)
 {
     struct plan_request choices = plan_request_none();
@@ -59,15 +59,15 @@ static void refuse_fixed(const struct layer *layer, enum plan_key key, const cha
 
 /* Weights that L2 does not keep from call to call are prefetched while the panel before them is in use; so is what
  * attention reads next. */
-static void plan_prefetch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+static void plan_prefetch(struct plan_isa *p, const struct layer *layer)
 {
     const bool stays = p->bytes[OWNER_PACKED] <= (int64_t)p->isa->l2_bytes / 2;
-    if (!p->isa->prefetches || request_or(request, PLAN_PREFETCH, !stays) == PLAN_OFF)
+    if (!p->isa->prefetches || request_or(&p->request, PLAN_PREFETCH, !stays) == PLAN_OFF)
         return;
-    prefetch_attention(p, layer, request_asks(request, PLAN_PREFETCH));
+    prefetch_attention(p, layer, request_asks(&p->request, PLAN_PREFETCH));
     for (struct step *g = p->steps; g < p->steps + p->step_count; g++)
         if (step_kinds[g->kind]->prefetch != NULL)
-            step_kinds[g->kind]->prefetch(p, layer, request, g);
+            step_kinds[g->kind]->prefetch(p, layer, g);
     prefetch_across(p);
     if (layer->train)
         p->back.prefetch = ceil_div(p->back.unroll * p->back.width, LINE_FLOATS * PREFETCH_TILES);
@@ -93,12 +93,12 @@ static void schedule(struct plan_isa *p, const struct layer *layer)
 }
 
 /* Why no product of a layer is fast, if they are asked for; NULL: some may be. */
-static const char *not_fast(const struct layer *layer, const struct plan_request *request)
+static const char *not_fast(const struct plan_isa *p, const struct layer *layer)
 {
     return layer->precision != PRECISION_I16 ? "only precision = i16 has exact sums"
          : layer_types_tensors(layer)        ? "y of two bytes is rounded block by block"
          : layer->pad_skipped                ? "rows of several sequences follow each other without padding"
-         : request_is_small(request)         ? "small code has one shape of tiles"
+         : p->small                          ? "small code has one shape of tiles"
                                              : NULL;
 }
 
@@ -111,13 +111,12 @@ static int products_unasked(const struct layer *layer)
     return layer->precision == PRECISION_I16 && !few ? PLAN_SEVEN : PLAN_CLASSICAL;
 }
 
-static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
-                     const struct plan_request *request)
+static void plan_one(struct plan_isa *p, const struct isa *isa, const struct layer *layer)
 {
     p->isa = isa;
     p->weights = layer->weight_type;
     p->for_steps = layer->weight_type != TENSOR_F32 && (layer_has_cache(layer) || !layer_attends(layer)) &&
-               !request_asks(request, PLAN_TYPICAL_N);
+               !request_asks(&p->request, PLAN_TYPICAL_N);
     p->word = layer_word(layer);
     p->whole = layer_sums_whole(layer);
     p->word_registers = layer_rounds(layer) ? isa->word_registers[layer->precision == PRECISION_I8] : 0;
@@ -134,43 +133,43 @@ static void plan_one(struct plan_isa *p, const struct isa *isa, const struct lay
     p->tile_rows = isa->tile_rows;
     p->places = layer->portable ? max(PORTABLE_PLACES, p->lanes) : p->lanes;
     p->tile_words = isa->tile_words;
-    if (request_or(request, PLAN_PRODUCT_KIND, products_unasked(layer)) == PLAN_SEVEN) {
-        p->not_fast = not_fast(layer, request);
+    if (request_or(&p->request, PLAN_PRODUCT_KIND, products_unasked(layer)) == PLAN_SEVEN) {
+        p->not_fast = not_fast(p, layer);
         p->fast = p->not_fast == NULL;
-        p->unasked = !request_asks(request, PLAN_PRODUCT_KIND);
+        p->unasked = !request_asks(&p->request, PLAN_PRODUCT_KIND);
     }
     if (layer_attends(layer))
-        plan_shape(p, layer, request);
+        plan_shape(p, layer);
     else if (layer_is_recurrent(layer))
-        plan_recurrent(p, layer, request);
+        plan_recurrent(p, layer);
     else if (layer_is_convolution(layer))
         plan_convolution(p, layer);
     else
-        plan_rowwise(p, layer, request);
+        plan_rowwise(p, layer);
     if (layer->train)
-        plan_back(p, layer, request);
-    plan_steps(p, layer, request);
+        plan_back(p, layer);
+    plan_steps(p, layer);
     p->input = layer_norms_first(layer) ? LAYOUT_NORMED : LAYOUT_X;
     if (layer_attends(layer))
-        plan_after_steps(p, layer, request);
+        plan_after_steps(p, layer);
     p->peeks = p->at_once && score_falls(layer) && score_placed(layer) && !layer->portable;
     p->masked_apart = score_hooked(layer) && score_lifts(layer) && !score_falls(layer);
     p->norm_sums = layer->portable ? p->places / p->lanes : max(1, min(NORM_SUMS, layer->d_model / p->lanes));
     place_packed(p, layer);
-    plan_prefetch(p, layer, request);
-    plan_in_order(p, layer, request);
+    plan_prefetch(p, layer);
+    plan_in_order(p, layer);
     schedule(p, layer);
     share_tiles(p, layer->pad_skipped);
     place_scratch(p, layer);
     bound_stack(p, layer);
-    explain_choices(p, layer, request_is_small(request));
+    explain_choices(p, layer);
 }
 
 /* The spec takes precedence over the plan file. */
 static void plan_isa(struct plan_isa *p, const struct isa *isa, const struct layer *layer,
                      const struct plan_request *spec, const struct plan_file *file)
 {
-    struct plan_request request = *spec, rest = plan_request_none();
+    struct plan_request rest = plan_request_none();
     explain_request(p, "spec", spec);
     if (file != NULL) {
         rest = file->isa[isa - isa_table].request;
@@ -180,13 +179,15 @@ static void plan_isa(struct plan_isa *p, const struct isa *isa, const struct lay
                 rest.value[key] = PLAN_AUTO;
         explain_request(p, "plan file", &rest);
     }
-    plan_request_add(&request, &rest);
-    p->request = request;
-    if (request_is_small(&request))
-        make_small(&request);
+    p->asked = *spec;
+    plan_request_add(&p->asked, &rest);
+    p->request = p->asked;
+    p->small = request_is_small(&p->request);
+    if (p->small)
+        make_small(&p->request);
     if (layer->portable)
-        make_portable(&request, layer);
-    plan_one(p, isa, layer, &request);
+        make_portable(&p->request, layer);
+    plan_one(p, isa, layer);
 }
 
 /* An upper bound of every sum of sizes that plan_one forms, in elements, so that it can work in int64_t. */

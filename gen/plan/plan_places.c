@@ -339,19 +339,18 @@ static int64_t longest_unroll(const struct plan_isa *p)
 {
     int64_t unroll = max(max(min(p->unroll_scores, p->depth_slab), p->unroll_values), p->tiled ? p->tile_words - 1 : 0);
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        if (step_kinds[g->kind]->unroll != NULL)
-            unroll = max(unroll, step_kinds[g->kind]->unroll(g));
+        unroll = max(unroll, g->unroll);
     return unroll;
 }
 
 /* Most accumulators of a tile. */
 static int64_t largest_tile(const struct plan_isa *p)
 {
+    const int64_t cached = p->cached.tiles.at[0].rows * p->cached.vecs;
     int64_t tile = max(max(p->rows, p->value_rows) * p->vecs, max(p->rows_single, p->value_rows_single));
     for (const struct step *g = p->steps; g < p->steps + p->step_count; g++)
-        if (step_kinds[g->kind]->tile != NULL)
-            tile = max(tile, step_kinds[g->kind]->tile(p, g));
-    return tile;
+        tile = max(tile, g->tile);
+    return max(tile, cached);
 }
 
 /* Sums that a product takes from tile registers, and what their alignment may leave free */

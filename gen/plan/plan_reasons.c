@@ -109,12 +109,12 @@ static void explain_rows(struct plan_isa *p, const struct layer *layer)
         reason(p, "sequences of a batch are taken together, up to " D64 " tokens", p->batch_rows);
 }
 
-void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small)
+void explain_choices(struct plan_isa *p, const struct layer *layer)
 {
     const struct isa *isa = p->isa;
     reason(p, "%d lanes, %d registers, %d FMA ports; L1 %zu KiB, L2 %zu KiB assumed", isa->lanes, isa->registers,
            isa->fma_ports, isa->l1d_bytes / 1024, isa->l2_bytes / 1024);
-    if (is_small)
+    if (p->small)
         reason(p, "small code: one shape a product, rolled loops; no batches, no slabs, no prefetch");
     if (layer->portable)
         reason(p, "exact = portable: keys in ascending order, m from the first one, nothing folded; 20 to 35 times the "
@@ -133,14 +133,14 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (layer_has_cache(layer))
         explain_cached(p, layer);
     else
-        explain_attention(p, layer, is_small);
+        explain_attention(p, layer);
     explain_expanded(p);
     explain_expressions(p, layer);
     if (p->two_pass && !layer_has_cache(layer))
         reason(p, "softmax in two passes: the largest score of each query first, then the weights and their sums");
     if (p->depth_slab < p->fold->d_score && !layer_has_cache(layer))
         reason(p, "scores are summed in slabs of " D64 " features, %s", p->depth_slab,
-               why(&p->request, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
+               why(p, PLAN_DEPTH_SLAB, "so that a slab of the queries stays in L1"));
     explain_panels(p);
     explain_lanes(p);
     explain_fast(p);
@@ -151,7 +151,7 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
                plan_step(p, STEP_VALUES) == NULL ? ": the transposed input itself" : "");
     if (p->z_rows && layer->w_o == W_O_DENSE)
         reason(p, "Z lies [token][head][feature]: %s",
-               request_asks(&p->request, PLAN_Z_LAYOUT) ? "as requested"
+               request_asks(&p->asked, PLAN_Z_LAYOUT) ? "as requested"
                : layer->train ? "as it is kept for backward"
                : p->batch_rows > layer->seq_len ? "sequences that are projected together may begin at any token"
                : 2 * layer->seq_len < p->lanes ? "so few tokens would be spread over cache lines that they do not fill"
@@ -163,12 +163,12 @@ void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_smal
     if (layer->train && p->holds)
         reason(p, "forward keeps " D64 " numbers of each token, its queries, keys and values, for backward: %s",
                p->held.all,
-               why(&p->request, PLAN_SAVED, "projecting them again would take a sixth of its time"));
+               why(p, PLAN_SAVED, "projecting them again would take a sixth of its time"));
     else if (layer->train)
         reason(p, "backward projects queries, keys and values again: %s",
                layer->cross ? "source has a number of tokens of its own"
                : layer->pad_skipped ? "forward takes sequences together, without their padding"
-                            : why(&p->request, PLAN_SAVED, "they are not kept"));
+                            : why(p, PLAN_SAVED, "they are not kept"));
     if (p->prefetch_keys > 0)
         reason(p, "each tile of scores prefetches " D64 " row%s of the next head's keys%s", p->prefetch_keys,
                plural(p->prefetch_keys), p->value_blocks ? "" : " and values");

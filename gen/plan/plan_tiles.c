@@ -34,10 +34,10 @@ int64_t tile_rows(const struct isa *isa, int64_t vecs)
 
 /* The same for scores, sums and values in blocks. In small code strips along a mask's edge are LANES keys long: tiles
  * that divide them need no rest. */
-int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int64_t vecs)
+int64_t rows_fit(const struct plan_isa *p, int64_t vecs)
 {
-    const int64_t rows = tile_rows(isa, vecs);
-    return request_is_small(request) && rows > isa->lanes ? rows / isa->lanes * isa->lanes : rows;
+    const int64_t rows = tile_rows(p->isa, vecs), lanes = p->isa->lanes;
+    return p->small && rows > lanes ? rows / lanes * lanes : rows;
 }
 
 /* Most rows, `stride` floats apart, of which L1 keeps a line each while a tile reads along them. */
@@ -152,11 +152,10 @@ int64_t word_rows(const struct plan_isa *p, int64_t vecs)
 }
 
 /* Rows of a panel's tiles: near-equal parts of a query block. */
-int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
-                          int64_t vecs)
+int64_t panel_rows(const struct plan_isa *p, const struct plan_panels *g, int64_t vecs)
 {
     const int64_t apart = rows_apart(g->a_row);
-    const int64_t rows = request_or(request, PLAN_PANEL_ROWS, p->digits ? min(DIGIT_ROWS, apart) : apart);
+    const int64_t rows = request_or(&p->request, PLAN_PANEL_ROWS, p->digits ? min(DIGIT_ROWS, apart) : apart);
     const int64_t registers = p->isa->registers - (g->word > 1 ? p->word_registers : p->digits ? DIGIT_REGISTERS : 0);
     const int64_t sums = p->digits ? DIGITS * vecs : vecs; /* of a row, in registers from step to step */
     const int64_t fit = max(1, min(16, (registers - vecs - 1) / sums));
@@ -166,11 +165,11 @@ int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p,
 /* What g costs for that many tokens in panels of `vecs` vectors, in slots of multiply-adds of one vector a step
  * of the reduction: whole blocks of tokens and a smaller one, full panels and a narrower one that keeps their tiles'
  * height. */
-static double panels_cost(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
+static double panels_cost(const struct plan_isa *p, const struct plan_panels *g,
                           int64_t depth, int64_t tokens, int64_t vecs)
 {
     const int64_t total = ceil_div(g->columns, p->lanes), tail = total % vecs;
-    const int64_t rows = panel_rows(request, p, g, vecs);
+    const int64_t rows = panel_rows(p, g, vecs);
     const struct { int64_t vecs, panels; } kinds[2] = {{vecs, total / vecs}, {tail, 1}};
     double cost = 0;
     for (int i = 0; i < (tail > 0 ? 2 : 1); i++)
@@ -182,16 +181,15 @@ static double panels_cost(const struct plan_request *request, const struct plan_
 
 /* Vectors in a panel. Where steps count too: those with the least product of what a full sequence and one token cost,
  * so that twice as slow here outweighs twice as fast there. With one row it is accumulators that are too few. */
-int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
-                                 int64_t depth, int64_t tokens)
+int64_t choose_panel_vecs(const struct plan_isa *p, const struct plan_panels *g, int64_t depth, int64_t tokens)
 {
     int64_t best = 1;
     double best_cost = 0;
     if (p->digits)
         return min(DIGIT_VECS, ceil_div(g->columns, p->lanes));
     for (int64_t vecs = 1; vecs <= min(4, ceil_div(g->columns, p->lanes)); vecs++) {
-        const double cost = panels_cost(request, p, g, depth, tokens, vecs) *
-                            (p->for_steps ? panels_cost(request, p, g, depth, 1, vecs) : 1);
+        const double cost = panels_cost(p, g, depth, tokens, vecs) *
+                            (p->for_steps ? panels_cost(p, g, depth, 1, vecs) : 1);
         if (vecs == 1 || cost < best_cost) {
             best = vecs;
             best_cost = cost;
@@ -206,17 +204,17 @@ int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t rows)
     return min(ceil_div(columns, isa->lanes), ceil_div((int64_t)FMA_LATENCY * isa->fma_ports, rows));
 }
 
-int64_t choose_unroll(const struct plan_request *request, int64_t depth)
+int64_t choose_unroll(const struct plan_isa *p, int64_t depth)
 {
-    const int64_t unroll = request_or(request, PLAN_UNROLL, UNROLL_AUTO);
+    const int64_t unroll = request_or(&p->request, PLAN_UNROLL, UNROLL_AUTO);
     return unroll == PLAN_UNROLL_FULL ? depth : unroll;
 }
 
 /* Rows of a row group: as many as three quarters of L2 hold, at `bytes` of operand a row. */
-int64_t choose_group_rows(const struct plan_request *request, const struct plan_isa *p, int64_t bytes, int64_t rows)
+int64_t choose_group_rows(const struct plan_isa *p, int64_t bytes, int64_t rows)
 {
     const int64_t model = (int64_t)(p->isa->l2_bytes * 3 / 4) / bytes;
-    const int64_t fit = min(request_or(request, PLAN_GROUP_ROWS, model), MAX_GROUP_ROWS);
+    const int64_t fit = min(request_or(&p->request, PLAN_GROUP_ROWS, model), MAX_GROUP_ROWS);
     /* near-equal groups, so that the last one is not small */
     const int64_t group = max(p->block, fit / p->block * p->block);
     const int64_t blocks = ceil_div(rows, p->block);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of the plan share: rows of steps, functions of kinds, and what steps of several kinds ask.
  *
- * Left out on purpose: what others call (plan.h), and how time is counted (counts.h).
+ * Left out on purpose: what others call (plan.h), and how time is counted (expect_counts.h).
  */
 #ifndef ATTNGEN_PLANNING_H
 #define ATTNGEN_PLANNING_H
@@ -11,7 +11,7 @@
 
 #include "base/arith.h"
 #include "base/diag.h"
-#include "plan/counts.h"
+#include "plan/expect_counts.h"
 #include "plan/isa.h"
 #include "plan/plan.h"
 #include "spec/layer.h"
@@ -34,8 +34,7 @@
 #define D64 "%" PRId64
 
 /* Plans a step whose columns are set; false: the layer does not have it. */
-typedef bool step_plan(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                       struct step *g);
+typedef bool step_plan(struct plan_isa *p, const struct layer *layer, struct step *g);
 
 /* step_table.c: a row of step_rows.h */
 struct step_row {
@@ -52,17 +51,15 @@ struct step_row {
     bool trains; /* its gradient is among the steps of backward */
 };
 extern const struct step_row step_rows[STEPS];
-void plan_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+void plan_steps(struct plan_isa *p, const struct layer *layer);
 void plan_phases(struct plan *plan, const struct layer *layer);
 
 /* What a kind has besides planning; NULL: nothing */
 struct step_kind_row {
     void (*place)(struct plan_isa *p, const struct step *g); /* its weights in the packed block */
-    void (*prefetch)(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g);
+    void (*prefetch)(struct plan_isa *p, const struct layer *layer, struct step *g);
     void (*schedule)(struct plan_isa *p, struct step *g);    /* lists that templates walk */
-    int64_t (*tile)(const struct plan_isa *p, const struct step *g); /* accumulators of its largest tile */
-    int64_t (*unroll)(const struct step *g);                 /* steps of a sum that are written out, at most */
-    void (*count)(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input, double times);
+    void (*count)(struct model *m, struct work *w, const struct step *g, int64_t tokens, double times);
     void (*print)(FILE *out, const struct plan_isa *p, const struct step *g); /* its tiles' heights */
 };
 extern const struct step_kind_row panels_kind, lanes_kind, norm_kind, copy_kind, tiles_kind, rule_kind, conv_kind,
@@ -79,8 +76,8 @@ struct plan_fold plan_fold(const struct layer *layer, const struct plan_request 
 
 /* plan_inputs.c: layouts of what a call brings and of what stands for it; rows of other layouts */
 void plan_inputs(struct plan_isa *p, const struct layer *layer);
-void choose_batch(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
-void plan_rowwise(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+void choose_batch(struct plan_isa *p, const struct layer *layer);
+void plan_rowwise(struct plan_isa *p, const struct layer *layer);
 void plan_given(struct plan_isa *p, const struct layer *layer, bool batch);
 int64_t row_stride(const struct plan_isa *p, int64_t columns);
 struct layout rows_of(const char *name, enum layout_owner owner, int64_t heads, int64_t tokens, int64_t features,
@@ -102,29 +99,26 @@ void type_output(struct plan_isa *p, const struct layer *layer);
 /* plan_tiles.c */
 int64_t tile_rows(const struct isa *isa, int64_t vecs);
 int64_t word_rows(const struct plan_isa *p, int64_t vecs);
-int64_t rows_fit(const struct plan_request *request, const struct isa *isa, int64_t vecs);
+int64_t rows_fit(const struct plan_isa *p, int64_t vecs);
 int64_t rows_apart(int64_t stride);
 int64_t choose_query_vecs(const struct isa *isa, int64_t queries, bool streams);
 int64_t choose_row_vecs(const struct isa *isa);
 int64_t wide_rows(const struct isa *isa, int64_t vecs);
 int64_t near_equal(int64_t total, int64_t at_most);
 int64_t one_height(int64_t total, int64_t at_most);
-int64_t panel_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
-                   int64_t vecs);
-int64_t choose_panel_vecs(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
-                          int64_t depth, int64_t tokens);
+int64_t panel_rows(const struct plan_isa *p, const struct plan_panels *g, int64_t vecs);
+int64_t choose_panel_vecs(const struct plan_isa *p, const struct plan_panels *g, int64_t depth, int64_t tokens);
 int64_t small_panel_vecs(const struct isa *isa, int64_t columns, int64_t rows);
-int64_t choose_unroll(const struct plan_request *request, int64_t depth);
-int64_t choose_group_rows(const struct plan_request *request, const struct plan_isa *p, int64_t bytes, int64_t rows);
+int64_t choose_unroll(const struct plan_isa *p, int64_t depth);
+int64_t choose_group_rows(const struct plan_isa *p, int64_t bytes, int64_t rows);
 int64_t line_weights(enum tensor_element type);
 int64_t prefetch_lines(int64_t weights, int64_t line, int64_t tiles, int64_t iterations);
 
 /* step_panels.c */
 bool takes_registers(const struct plan_isa *p, int64_t word, int64_t depth);
-void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p, int64_t tokens,
-                 int64_t rows);
+void plan_panels(struct plan_panels *g, const struct plan_isa *p, int64_t tokens, int64_t rows);
 void prefetch_across(struct plan_isa *p);
-void plan_in_order(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+void plan_in_order(struct plan_isa *p, const struct layer *layer);
 void share_tiles(struct plan_isa *p, bool skips);
 void explain_panels(struct plan_isa *p);
 void explain_fast(struct plan_isa *p);
@@ -132,20 +126,18 @@ void explain_fast(struct plan_isa *p);
 /* step_products.c: begins a product of rows as they lie, `depth` numbers of each, that writes rows; ends it once its
  * columns and strides are known: for `tokens` of a full sequence, or more that are taken together */
 struct plan_panels *begin_panels(const struct plan_isa *p, struct step *g, int64_t depth, int64_t columns, bool bias);
-void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g,
-                int64_t tokens, int64_t together);
+void end_panels(struct plan_isa *p, const struct layer *layer, struct step *g, int64_t tokens, int64_t together);
 bool projections_join(const struct plan_isa *p, const struct layer *layer);
 void explain_finish(struct plan_isa *p, const struct layer *layer);
 void explain_rows_of_heads(struct plan_isa *p, const struct layer *layer);
 void explain_block(struct plan_isa *p, const struct layer *layer);
 
 /* step_lanes.c */
-void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                      struct step *g);
+void plan_value_tiles(struct plan_isa *p, const struct layer *layer, struct step *g);
 void explain_lanes(struct plan_isa *p);
 
 /* step_rule.c */
-void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+void plan_recurrent(struct plan_isa *p, const struct layer *layer);
 void place_rule_packed(struct plan_isa *p, const struct layer *layer);
 void place_rule(struct plan_isa *p, const struct layer *layer);
 void explain_rule(struct plan_isa *p, const struct layer *layer);
@@ -162,16 +154,18 @@ bool norms_y(const struct layer *layer);
 bool reads_rounded(const struct plan_isa *p);
 void reads_words(const struct plan_isa *p, const struct step *step, struct plan_panels *g);
 
+/* plan_shape.c */
+void plan_shape(struct plan_isa *p, const struct layer *layer);
+void plan_after_steps(struct plan_isa *p, const struct layer *layer);
+
 /* step_attend.c */
-void plan_shape(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
-void plan_after_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
 void prefetch_attention(struct plan_isa *p, const struct layer *layer, bool asked);
 void place_tiles(struct plan_isa *p, const struct layer *layer);
 void count_attention(struct model *m, int64_t together, double times);
-void explain_attention(struct plan_isa *p, const struct layer *layer, bool is_small);
+void explain_attention(struct plan_isa *p, const struct layer *layer);
 
 /* step_cached.c */
-void plan_cached(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+void plan_cached(struct plan_isa *p, const struct layer *layer);
 void place_cached(struct plan_isa *p, const struct layer *layer);
 void place_expanded(struct plan_isa *p, const struct layer *layer, int64_t before);
 void print_cached(FILE *out, const struct plan_isa *p, const char *name);
@@ -181,7 +175,7 @@ void explain_cached(struct plan_isa *p, const struct layer *layer);
 void explain_expanded(struct plan_isa *p);
 
 /* step_back.c */
-void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_request *request);
+void plan_back(struct plan_isa *p, const struct layer *layer);
 void place_back_packed(struct plan_isa *p, const struct layer *layer);
 void place_back(struct plan_isa *p, const struct layer *layer);
 
@@ -197,7 +191,7 @@ void bound_stack(struct plan_isa *p, const struct layer *layer);
 
 /* reasons.c: NULL among the reasons where memory was short */
 void reason(struct plan_isa *p, const char *format, ...) DIAG_PRINTF(2, 3);
-const char *why(const struct plan_request *request, enum plan_key key, const char *otherwise);
+const char *why(const struct plan_isa *p, enum plan_key key, const char *otherwise);
 const char *despite_request(const struct plan_isa *p);
 const char *plural(int64_t count);
 const char *bytes_text(char text[32], int64_t bytes);
@@ -205,7 +199,7 @@ const char *prefetch_text(char text[80], int64_t lines, const char *what);
 void print_heights(FILE *out, const struct tile_heights *heights);
 
 /* plan_reasons.c */
-void explain_choices(struct plan_isa *p, const struct layer *layer, bool is_small);
+void explain_choices(struct plan_isa *p, const struct layer *layer);
 void explain_request(struct plan_isa *p, const char *from, const struct plan_request *request);
 
 #endif

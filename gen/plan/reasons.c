@@ -22,15 +22,15 @@ void reason(struct plan_isa *p, const char *format, ...)
 }
 
 /* Why something is as it is: requested, or the model's own words. */
-const char *why(const struct plan_request *request, enum plan_key key, const char *otherwise)
+const char *why(const struct plan_isa *p, enum plan_key key, const char *otherwise)
 {
-    return request_asks(request, key) ? "as requested" : otherwise;
+    return request_asks(&p->asked, key) ? "as requested" : otherwise;
 }
 
 /* Behind what is not folded */
 const char *despite_request(const struct plan_isa *p)
 {
-    return request_asks(&p->request, PLAN_FOLD) ? ", whatever plan.fold asks for" : "";
+    return request_asks(&p->asked, PLAN_FOLD) ? ", whatever plan.fold asks for" : "";
 }
 
 const char *plural(int64_t count)

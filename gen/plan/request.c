@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys as a table, and the words that some take besides numbers. */
+/* The keys as a table, with the words that some take besides numbers. */
 #include "plan/request.h"
 
 #include <inttypes.h>
@@ -14,61 +14,33 @@ static const struct {
     const char *name;
     uint64_t low, high; /* range of legal numbers; empty when high < low */
     const char *legal;
+    const char *words[2]; /* that stand for 0 and 1 */
 } keys[PLAN_KEYS] = {
-    [PLAN_UNROLL] = {"plan.unroll", 1, 4096, "auto, full or 1 ... 4096 steps"},
-    [PLAN_QUERY_VECS] = {"plan.query_vecs", 1, 4, "auto or 1 ... 4 vectors"},
-    [PLAN_KEY_BLOCK] = {"plan.key_block", 1, 65536, "auto or 1 ... 65536 keys"},
-    [PLAN_DEPTH_SLAB] = {"plan.depth_slab", 1, 1 << 20, "auto or 1 ... 1048576 features"},
-    [PLAN_FOLD] = {"plan.fold", 1, 0, "auto, on or off"},
-    [PLAN_PREFETCH] = {"plan.prefetch", 1, 0, "auto, on or off"},
-    [PLAN_VALUE_LAYOUT] = {"plan.value_layout", 1, 0, "auto, rows or blocks"},
-    [PLAN_Z_LAYOUT] = {"plan.z_layout", 1, 0, "auto, rows or blocks"},
-    [PLAN_GROUP_ROWS] = {"plan.group_rows", 1, 1 << 20, "auto or 1 ... 1048576 rows"},
-    [PLAN_PANEL_VECS] = {"plan.panel_vecs", 1, 4, "auto or 1 ... 4 vectors"},
-    [PLAN_PANEL_ROWS] = {"plan.panel_rows", 1, 16, "auto or 1 ... 16 rows"},
-    [PLAN_PANEL_DEPTH] = {"plan.panel_depth", 8, 1 << 20, "auto or 8 ... 1048576 steps"},
-    [PLAN_LANE_ROWS] = {"plan.lane_rows", 1, 16, "auto or 1 ... 16 rows"},
-    [PLAN_SCORE_ROWS] = {"plan.score_rows", 1, 16, "auto or 1 ... 16 rows"},
-    [PLAN_VALUE_ROWS] = {"plan.value_rows", 1, 16, "auto or 1 ... 16 rows"},
-    [PLAN_BATCH_ROWS] = {"plan.batch_rows", 1, 256, "auto or 1 ... 256 tokens"},
-    [PLAN_SOFTMAX] = {"plan.softmax", 1, 0, "auto, one_pass or two_pass"},
-    [PLAN_SIZE] = {"plan.size", 1, 0, "auto, fast or small"},
-    [PLAN_TYPICAL_N] = {"plan.typical_n", 1, INT32_MAX, "auto or 1 ... 2147483647 queries"},
-    [PLAN_TYPICAL_M] = {"plan.typical_m", 1, INT32_MAX, "auto or 1 ... 2147483647 keys"},
-    [PLAN_SAVED] = {"plan.saved", 1, 0, "auto, projections or z"},
-    [PLAN_EXACT_CHUNKS] = {"plan.exact_chunks", 1, 0, "auto, true or false"},
-    [PLAN_PRODUCT_KIND] = {"plan.products", 1, 0, "auto, classical or fast"},
-    [PLAN_LATENT] = {"plan.latent", 1, 0, "auto, absorbed or expanded"},
+    [PLAN_UNROLL] = {"plan.unroll", 1, 4096, "auto, full or 1 ... 4096 steps", {"full"}},
+    [PLAN_QUERY_VECS] = {"plan.query_vecs", 1, 4, "auto or 1 ... 4 vectors", {NULL}},
+    [PLAN_KEY_BLOCK] = {"plan.key_block", 1, 65536, "auto or 1 ... 65536 keys", {NULL}},
+    [PLAN_DEPTH_SLAB] = {"plan.depth_slab", 1, 1 << 20, "auto or 1 ... 1048576 features", {NULL}},
+    [PLAN_FOLD] = {"plan.fold", 1, 0, "auto, on or off", {"off", "on"}},
+    [PLAN_PREFETCH] = {"plan.prefetch", 1, 0, "auto, on or off", {"off", "on"}},
+    [PLAN_VALUE_LAYOUT] = {"plan.value_layout", 1, 0, "auto, rows or blocks", {"rows", "blocks"}},
+    [PLAN_Z_LAYOUT] = {"plan.z_layout", 1, 0, "auto, rows or blocks", {"rows", "blocks"}},
+    [PLAN_GROUP_ROWS] = {"plan.group_rows", 1, 1 << 20, "auto or 1 ... 1048576 rows", {NULL}},
+    [PLAN_PANEL_VECS] = {"plan.panel_vecs", 1, 4, "auto or 1 ... 4 vectors", {NULL}},
+    [PLAN_PANEL_ROWS] = {"plan.panel_rows", 1, 16, "auto or 1 ... 16 rows", {NULL}},
+    [PLAN_PANEL_DEPTH] = {"plan.panel_depth", 8, 1 << 20, "auto or 8 ... 1048576 steps", {NULL}},
+    [PLAN_LANE_ROWS] = {"plan.lane_rows", 1, 16, "auto or 1 ... 16 rows", {NULL}},
+    [PLAN_SCORE_ROWS] = {"plan.score_rows", 1, 16, "auto or 1 ... 16 rows", {NULL}},
+    [PLAN_VALUE_ROWS] = {"plan.value_rows", 1, 16, "auto or 1 ... 16 rows", {NULL}},
+    [PLAN_BATCH_ROWS] = {"plan.batch_rows", 1, 256, "auto or 1 ... 256 tokens", {NULL}},
+    [PLAN_SOFTMAX] = {"plan.softmax", 1, 0, "auto, one_pass or two_pass", {"one_pass", "two_pass"}},
+    [PLAN_SIZE] = {"plan.size", 1, 0, "auto, fast or small", {"fast", "small"}},
+    [PLAN_TYPICAL_N] = {"plan.typical_n", 1, INT32_MAX, "auto or 1 ... 2147483647 queries", {NULL}},
+    [PLAN_TYPICAL_M] = {"plan.typical_m", 1, INT32_MAX, "auto or 1 ... 2147483647 keys", {NULL}},
+    [PLAN_SAVED] = {"plan.saved", 1, 0, "auto, projections or z", {"z", "projections"}},
+    [PLAN_EXACT_CHUNKS] = {"plan.exact_chunks", 1, 0, "auto, true or false", {"false", "true"}},
+    [PLAN_PRODUCT_KIND] = {"plan.products", 1, 0, "auto, classical or fast", {"classical", "fast"}},
+    [PLAN_LATENT] = {"plan.latent", 1, 0, "auto, absorbed or expanded", {"absorbed", "expanded"}},
 };
-
-static const struct {
-    enum plan_key key;
-    const char *word;
-    int64_t value;
-} words[] = {
-    {PLAN_UNROLL, "full", PLAN_UNROLL_FULL},
-    {PLAN_FOLD, "off", PLAN_OFF},
-    {PLAN_FOLD, "on", PLAN_ON},
-    {PLAN_PREFETCH, "off", PLAN_OFF},
-    {PLAN_PREFETCH, "on", PLAN_ON},
-    {PLAN_VALUE_LAYOUT, "rows", PLAN_ROWS},
-    {PLAN_VALUE_LAYOUT, "blocks", PLAN_BLOCKS},
-    {PLAN_Z_LAYOUT, "rows", PLAN_ROWS},
-    {PLAN_Z_LAYOUT, "blocks", PLAN_BLOCKS},
-    {PLAN_SOFTMAX, "one_pass", PLAN_ONE_PASS},
-    {PLAN_SOFTMAX, "two_pass", PLAN_TWO_PASS},
-    {PLAN_EXACT_CHUNKS, "false", PLAN_OFF},
-    {PLAN_EXACT_CHUNKS, "true", PLAN_ON},
-    {PLAN_SIZE, "fast", PLAN_FAST},
-    {PLAN_SIZE, "small", PLAN_SMALL},
-    {PLAN_SAVED, "projections", PLAN_PROJECTIONS},
-    {PLAN_SAVED, "z", PLAN_Z},
-    {PLAN_PRODUCT_KIND, "classical", PLAN_CLASSICAL},
-    {PLAN_PRODUCT_KIND, "fast", PLAN_SEVEN},
-    {PLAN_LATENT, "absorbed", PLAN_ABSORBED},
-    {PLAN_LATENT, "expanded", PLAN_EXPANDED},
-};
-#define WORDS (sizeof words / sizeof words[0])
 
 struct plan_request plan_request_none(void)
 {
@@ -109,21 +81,20 @@ enum plan_key plan_key_find(const char *name, const char *place, struct diag *di
 bool plan_value_read(struct plan_request *request, enum plan_key key, const char *text, const char *place,
                      struct diag *diag)
 {
+    struct nearest nearest = nearest_to(text, strlen(text));
+    uint64_t number;
     request->value[key] = PLAN_AUTO;
     if (strcmp(text, "auto") == 0)
         return true;
-    for (size_t i = 0; i < WORDS; i++)
-        if (words[i].key == key && strcmp(text, words[i].word) == 0) {
-            request->value[key] = words[i].value;
+    for (int word = 0; word < 2 && keys[key].words[word] != NULL; word++) {
+        nearest_offer(&nearest, keys[key].words[word]);
+        if (strcmp(text, keys[key].words[word]) == 0) {
+            request->value[key] = word;
             return true;
         }
-    uint64_t number;
+    }
     if (!number_whole(text, strlen(text), keys[key].low, keys[key].high, &number)) {
         char meant[NEAREST_TEXT];
-        struct nearest nearest = nearest_to(text, strlen(text));
-        for (size_t i = 0; i < WORDS; i++)
-            if (words[i].key == key)
-                nearest_offer(&nearest, words[i].word);
         return diag_error(diag, place, "%s = %s is not a legal value; write %s%s", keys[key].name, text,
                           keys[key].legal, nearest_add(&nearest, meant));
     }
@@ -136,9 +107,8 @@ const char *plan_value_text(enum plan_key key, int64_t value, char text[24])
     snprintf(text, 24, "%" PRId64, value);
     if (value == PLAN_AUTO)
         strcpy(text, "auto");
-    for (size_t i = 0; i < WORDS; i++)
-        if (words[i].key == key && words[i].value == value)
-            strcpy(text, words[i].word);
+    else if (value < 2 && keys[key].words[value] != NULL)
+        strcpy(text, keys[key].words[value]);
     return text;
 }
 

@@ -56,7 +56,7 @@ static void add_operands(struct plan_isa *p, const struct layer *layer)
 }
 
 /* Two vectors are enough to hide the latency of a tile's sums, and leave few lanes of a narrow head idle. */
-void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+void plan_back(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t widest = max(layer->d_model, max(layer->d_k, layer->d_v));
     p->back.vecs = widest > p->lanes ? 2 : 1;
@@ -64,7 +64,7 @@ void plan_back(struct plan_isa *p, const struct layer *layer, const struct plan_
     p->back.rows = near_equal(BACK_EVEN, tile_rows(p->isa, p->back.vecs));
     p->back.strip = round_up(p->back.rows, p->lanes);
     const int64_t heights[] = {p->back.rows, ceil_div(5 * p->back.rows, 8) - 1, ceil_div(p->back.rows, 4)};
-    p->back.heights.count = !request_is_small(request) && p->back.rows > 4 ? 3 : 1;
+    p->back.heights.count = !p->small && p->back.rows > 4 ? 3 : 1;
     for (int64_t i = 0; i < p->back.heights.count; i++)
         p->back.heights.at[i].rows = heights[i];
     p->back.unroll = BACK_UNROLL;
@@ -93,9 +93,8 @@ static void add_caller(struct plan_isa *p, enum layout_name id, const char *name
 
 /* d z, and attention: weights are computed again, block by block, and from their gradients those of queries, keys and
  * values. */
-bool plan_gradient(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_gradient(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
-    (void)request;
     if (!layer->train)
         return false;
     if (g->id == STEP_D_Z) {
@@ -110,10 +109,9 @@ bool plan_gradient(struct plan_isa *p, const struct layer *layer, const struct p
 }
 
 /* dx, and that of the source: each product but the first of them is added. */
-bool plan_through(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_through(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool queries = g->id == STEP_THROUGH_Q, values = g->id == STEP_THROUGH_V;
-    (void)request;
     if (!layer->train)
         return false;
     if (queries)
@@ -169,10 +167,9 @@ static void sum_output(struct plan_isa *p, const struct layer *layer, struct ste
 
 /* A weight's gradient, [in][out] or [out][in]: the sum over tokens of the outer products of the weight's input, `a`,
  * and of the gradient of its output, `b`. */
-bool plan_sum(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_sum(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     struct plan_sum *const s = &g->sum;
-    (void)request;
     if (!layer->train || (g->id == STEP_D_W_V ? layer->identity : g->id == STEP_D_W_O && layer->w_o == W_O_NONE))
         return false;
     if (g->id != STEP_D_W_Q && g->id != STEP_D_W_O && layer->cross)

@@ -56,36 +56,36 @@ static struct layer layer_of_heads(const struct layer *layer)
 }
 
 /* Scores with rows along the lanes: tiles of keys, and the lines of the next keys that a tile prefetches meanwhile */
-static void plan_across(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+static void plan_across(struct plan_isa *p, const struct layer *layer)
 {
-    p->cached.row_vecs = request_is_small(request) ? 1 : ACROSS_VECS;
+    p->cached.row_vecs = p->small ? 1 : ACROSS_VECS;
     tiles_for_runs(&p->cached.key_tiles, p->cached.key_block, 0, tile_rows(p->isa, p->cached.row_vecs), 2);
     const int64_t iterations = layer->d_k / ACROSS_UNROLL, rows = p->cached.key_tiles.at[0].rows;
-    if (p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON && iterations > 1) {
+    if (p->isa->prefetches && request_or(&p->request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON && iterations > 1) {
         p->cached.key_unroll = ACROSS_UNROLL;
         p->cached.key_lines = ceil_div(rows * layer->d_k * layout_element(p, LAYOUT_K_CACHE), iterations * LINE_BYTES);
     }
 }
 
 /* Blocks of rows that read a cache, or rows that lie as if they were one of f32 */
-static void plan_blocks(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+static void plan_blocks(struct plan_isa *p, const struct layer *layer)
 {
     const int64_t group = layer->h / layer->h_kv, lanes = p->lanes;
     const int64_t position = layer_cached_numbers(layer) * layout_element(p, LAYOUT_K_CACHE);
     p->cached.few_queries = layer_few_queries(layer);
     p->cached.few_rows = p->cached.few_queries * group;
-    p->cached.vecs = request_is_small(request) ? 1 : choose_row_vecs(p->isa);
+    p->cached.vecs = p->small ? 1 : choose_row_vecs(p->isa);
     const int64_t model = round_up(lanes > 4 ? CACHED_BLOCK : LOW_CACHED_BLOCK, p->cached.vecs * lanes);
-    p->cached.key_block = round_up(request_or(request, PLAN_KEY_BLOCK, model), lanes);
+    p->cached.key_block = round_up(request_or(&p->request, PLAN_KEY_BLOCK, model), lanes);
     if (p->rounds_values)
         p->cached.key_block = min(p->cached.key_block, MOST_SUMMED / lanes * lanes);
     /* keys that are values too stay in L2 from scores to sums */
     const int64_t stays = layer->shares ? (int64_t)p->isa->l2_bytes / 2 / position / p->cached.key_block : STEPS_BLOCK;
-    p->cached.few_block = p->cached.few_rows == 0 || request_asks(request, PLAN_KEY_BLOCK)
+    p->cached.few_block = p->cached.few_rows == 0 || request_asks(&p->request, PLAN_KEY_BLOCK)
                               ? p->cached.key_block
                               : min(round_up(STEPS_BLOCK, p->cached.key_block), max(1, stays) * p->cached.key_block);
     if (layer_rows_across(layer))
-        plan_across(p, layer, request);
+        plan_across(p, layer);
     p->cached.s_row = p->cached.few_block + lanes; /* rows do not share sets of L1 */
     const int64_t segment = max(SEGMENT_BYTES / position, p->cached.row_vecs > 0 ? ACROSS_SEGMENT : 1);
     p->cached.segment = max(1, segment / p->cached.few_block) * p->cached.few_block;
@@ -93,14 +93,14 @@ static void plan_blocks(struct plan_isa *p, const struct layer *layer, const str
     p->cached.queries = min(layer->seq_len, max(1, (p->rounds_scores ? WORD_ROWS : CACHED_ROWS) / group));
     p->cached.rows = p->cached.queries * group;
     p->cached.split = p->cached.segments > 1 ? SPLIT_TOKENS : 0;
-    p->cached.low_vecs = request_is_small(request) ? 1 : 4;
+    p->cached.low_vecs = p->small ? 1 : 4;
     /* Hardware prefetches what is read in memory order, but not far enough ahead where many rows use each line. */
     const int64_t of_value = ceil_div(layer->d_v, lanes), vecs = p->cached.vecs;
     const int64_t taken = p->rounds_scores ? p->isa->word_registers[p->core_word == 4] : 0;
     const int64_t high = max(1, min(tile_rows(p->isa, vecs), (p->isa->registers - taken - vecs - 1) / vecs));
-    const int64_t low_width = request_is_small(request) ? 1 : LONE_VECS; /* a lone row's values are read at once, too */
-    const int64_t wide = of_value > p->cached.vecs && !request_is_small(request) ? wide_rows(p->isa, of_value) : 0;
-    const bool prefetches = p->isa->prefetches && request_or(request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
+    const int64_t low_width = p->small ? 1 : LONE_VECS; /* a lone row's values are read at once, too */
+    const int64_t wide = of_value > p->cached.vecs && !p->small ? wide_rows(p->isa, of_value) : 0;
+    const bool prefetches = p->isa->prefetches && request_or(&p->request, PLAN_PREFETCH, PLAN_ON) == PLAN_ON;
     p->cached.values_in_order = wide > 0 || of_value <= p->cached.vecs;
     p->cached.many_rows = MANY_ROWS;
     p->cached.ahead_keys = max(1, (int64_t)p->isa->l2_bytes / (layer->h_kv * position));
@@ -115,7 +115,7 @@ static void plan_blocks(struct plan_isa *p, const struct layer *layer, const str
     p->cached.query_vecs = QUERY_VECS;
     p->cached.lone_vecs = of_query <= 2 * LONE_VECS ? of_query : 0;
     if (p->isa->half_target != NULL && group == 1 && p->cached.few_rows > 0 && !layer_stores_cache(layer) &&
-        !request_is_small(request))
+        !p->small)
         p->cached.half_vecs = (p->isa->registers - 2 * DOT_KEYS) / 2;
     p->halves = p->cached.half_vecs > 0;
     const int64_t value = layer->d_v * layout_element(p, LAYOUT_K_CACHE);
@@ -157,7 +157,7 @@ static void plan_blocks(struct plan_isa *p, const struct layer *layer, const str
 }
 
 /* The cache as it lies, and attention over it; of latent attention once more with keys and values of heads */
-void plan_cached(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+void plan_cached(struct plan_isa *p, const struct layer *layer)
 {
     const bool paged = layer->cache == CACHE_PAGED;
     const int64_t tokens = paged ? layer->page_len : layer->cache_len;
@@ -166,7 +166,7 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
         {LAYOUT_V_CACHE, paged ? "v_pages" : "v_cache", layer->d_v}};
     if (p->fold->expands.least > 0) {
         const struct layer heads = layer_of_heads(layer);
-        plan_blocks(p, &heads, request);
+        plan_blocks(p, &heads);
         p->expanded = p->cached;
         p->cached = (struct plan_cached){0};
     }
@@ -177,11 +177,11 @@ void plan_cached(struct plan_isa *p, const struct layer *layer, const struct pla
             rows_of(caches[i].name, OWNER_CALLER, layer->h_kv, tokens, caches[i].d, tokens * caches[i].d, caches[i].d);
         p->layouts[caches[i].id].element = layer->cache_type;
     }
-    plan_blocks(p, layer, request);
+    plan_blocks(p, layer);
 }
 
 /* Keys and values of a head from latents, a block of keys at a time, and attention on them */
-bool plan_expanded(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_expanded(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool keys = g->id == STEP_UP_K;
     const int64_t block = p->expanded.key_block, made = keys ? layer->latent.d_nope : layer->latent.d_value;
@@ -189,14 +189,15 @@ bool plan_expanded(struct plan_isa *p, const struct layer *layer, const struct p
     g->size = 1;
     if (p->fold->expands.least == 0 || g->id == STEP_EXPAND)
         return p->fold->expands.least > 0;
-    struct plan_request alike = *request;
+    const int64_t panel_vecs = p->request.value[PLAN_PANEL_VECS];
     if (!keys) /* as W_UV is packed for sums of latents */
-        alike.value[PLAN_PANEL_VECS] = plan_panels_of(p, STEP_UP_Z)->vecs;
+        p->request.value[PLAN_PANEL_VECS] = plan_panels_of(p, STEP_UP_Z)->vecs;
     p->layouts[LAYOUT_LATENTS] = rows_of("latents", OWNER_WORKER, 1, block, layer->d_k, 0, layer->d_k);
     p->layouts[g->writes] = rows_of(g->name, OWNER_WORKER, 1, keys ? block : p->expanded.segment, row, 0, row);
     struct plan_panels *const own = begin_panels(p, g, layer->latent.rank, made, false);
     own->groups = layer->h;
-    end_panels(p, layer, &alike, g, block, block);
+    end_panels(p, layer, g, block, block);
+    p->request.value[PLAN_PANEL_VECS] = panel_vecs;
     own->group_rows = round_up(block, p->block);
     own->part_panels = own->panels; /* a part is a head, */
     g->over = OVER_NONE;            /* which those of STEP_EXPAND take */

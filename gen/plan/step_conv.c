@@ -26,12 +26,13 @@ static int64_t columns_fit(const struct plan_isa *p, const struct layer *layer, 
     return p->lanes * near_equal(ceil_div(layer->d_model, p->lanes), max(1, fit / p->lanes));
 }
 
-bool plan_conv(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_conv(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     struct plan_conv *const c = &g->conv;
     const bool made = layer_is_recurrent(layer) && !layer->projected;
-    c->tokens = request_is_small(request) ? 1 : TOKENS_TOGETHER;
-    c->unroll = !request_is_small(request) && layer->conv_taps <= MOST_UNROLLED ? layer->conv_taps : 1;
+    c->tokens = p->small ? 1 : TOKENS_TOGETHER;
+    g->unroll = c->unroll = !p->small && layer->conv_taps <= MOST_UNROLLED ? layer->conv_taps : 1;
+    g->tile = 2 * c->tokens;
     if (layer_is_convolution(layer)) {
         g->name = "convolution";
         g->reads[0] = LAYOUT_X;
@@ -54,8 +55,7 @@ void place_conv(struct plan_isa *p, const struct layer *layer)
 }
 
 /* Each tap is loaded once for some tokens; x and y are read and written once, and so is a sequence's state. */
-static void count_conv(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input,
-                       double times)
+static void count_conv(struct model *m, struct work *w, const struct step *g, int64_t tokens, double times)
 {
     const struct layer *const l = m->layer;
     const double vecs = (double)ceil_div(l->d_model, m->plan->lanes), outputs = (double)tokens * times * vecs;
@@ -69,18 +69,7 @@ static void count_conv(struct model *m, struct work *w, const struct step *g, in
     w->loads += outputs * each * (1 + 1 / (double)g->conv.tokens);
     w->tiles += outputs / (double)g->conv.tokens;
     w->overhead += sequences * (double)(l->d_model * l->conv_history); /* numbers of a state, one by one */
-    w->l3 += (double)tokens * times * 2 * input * size_of(m, LAYOUT_X);
-}
-
-static int64_t tile_of(const struct plan_isa *p, const struct step *g)
-{
-    (void)p;
-    return 2 * g->conv.tokens;
-}
-
-static int64_t unroll_of(const struct step *g)
-{
-    return g->conv.unroll;
+    w->l3 += (double)tokens * times * 2 * m->input * size_of(m, LAYOUT_X);
 }
 
 void explain_conv(struct plan_isa *p, const struct layer *layer)
@@ -93,4 +82,4 @@ void explain_conv(struct plan_isa *p, const struct layer *layer)
         reason(p, D64 " taps are a loop", layer->conv_taps);
 }
 
-const struct step_kind_row conv_kind = {.tile = tile_of, .unroll = unroll_of, .count = count_conv};
+const struct step_kind_row conv_kind = {.count = count_conv};

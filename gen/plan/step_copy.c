@@ -6,10 +6,9 @@
 #include "plan/planning.h"
 
 /* The source in blocks: for the projection of values, or the values themselves */
-bool plan_transpose(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_transpose(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool input = layer->identity || p->fold->values;
-    (void)request;
     if (!p->value_blocks)
         return false;
     p->transposed = g->reads[0] = input_read(layer, false);
@@ -21,18 +20,17 @@ bool plan_transpose(struct plan_isa *p, const struct layer *layer, const struct 
     return true;
 }
 
-bool plan_append(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_append(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     g->reads[1] = values_read(layer);
     if (layer_has_cache(layer) || p->fold->expands.least > 0)
-        plan_cached(p, layer, request);
+        plan_cached(p, layer);
     return layer_has_cache(layer);
 }
 
-static void count_copy(struct model *m, struct work *w, const struct step *g, int64_t rows, double input, double times)
+static void count_copy(struct model *m, struct work *w, const struct step *g, int64_t rows, double times)
 {
     const int64_t columns = m->layer->d_source;
-    (void)input; /* twice: accesses are not sequential */
     if (g->id != STEP_TRANSPOSE)
         return;
     w->loads += times * m->core->loads * transpose_cycles(m, rows, columns);

@@ -1,29 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* Values in blocks, tokens along the lanes: V^T = W^T S^T by tiles of features; their place, expected time and reasons.
  *
- * Left out on purpose: the source in blocks (step_copy.c), and when values lie so (step_attend.c).
+ * Left out on purpose: the source in blocks (step_copy.c), and when values lie so (plan_shape.c).
  */
 #include "plan/planning.h"
 
-
-static void plan_lanes(struct plan_lanes *g, const struct plan_request *request, const struct plan_isa *p,
-                       int64_t columns, int64_t queries)
+static void plan_lanes(struct plan_lanes *g, const struct plan_isa *p, int64_t columns, int64_t queries)
 {
-    const int64_t rows = request_within(request, PLAN_LANE_ROWS, rows_fit(request, p->isa, p->vecs));
-    g->unroll = g->unroll_rest = min(choose_unroll(request, g->depth), g->depth);
-    const int64_t tiles = ceil_div(g->columns, request_is_small(request) ? one_height(g->columns, rows) : rows);
+    const int64_t rows = request_within(&p->request, PLAN_LANE_ROWS, rows_fit(p, p->vecs));
+    g->unroll = g->unroll_rest = min(choose_unroll(p, g->depth), g->depth);
+    const int64_t tiles = ceil_div(g->columns, p->small ? one_height(g->columns, rows) : rows);
     g->height[0] = ceil_div(g->columns, tiles);
     g->height[1] = g->height[0] - 1;
     g->count[1] = g->height[0] * tiles - g->columns;
     g->count[0] = tiles - g->count[1];
-    g->group_rows = choose_group_rows(request, p, columns * (int64_t)element_size(g->element), queries);
+    g->group_rows = choose_group_rows(p, columns * (int64_t)element_size(g->element), queries);
     const double tile = (double)min(g->group_rows, queries) * (double)(g->depth * g->height[0]);
     g->pair = p->vecs > 1 && 2 * g->height[0] <= p->rows_single ? 2 : 1;
     g->part_tiles = min(g->groups * tiles, round_up((int64_t)(PART_MULTIPLY_ADDS / tile) + 1, g->pair));
 }
 
-void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                      struct step *g)
+void plan_value_tiles(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const int64_t columns = layer->h_kv * layer->d_v;
     const struct layout *const a = &p->layouts[g->reads[0] = LAYOUT_S_T];
@@ -38,18 +35,18 @@ void plan_value_tiles(struct plan_isa *p, const struct layer *layer, const struc
         .bias = layer->bias,
         .parts_of = g->label,
     };
-    plan_lanes(&g->lanes, request, p, layer->d_source, layer->source_len);
+    plan_lanes(&g->lanes, p, layer->d_source, layer->source_len);
+    g->tile = g->lanes.height[0] * p->vecs;
     g->over = OVER_PANELS;
     g->size = g->lanes.group_rows;
 }
 
-static void prefetch_lanes(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                           struct step *step)
+static void prefetch_lanes(struct plan_isa *p, const struct layer *layer, struct step *step)
 {
     struct plan_lanes *const g = &step->lanes;
     if (g->depth / 2 < UNROLL_PREFETCH || p->vecs == 1) /* blocks of several vectors prefetch, single ones never do */
         return;
-    if (!request_asks(request, PLAN_UNROLL))
+    if (!request_asks(&p->request, PLAN_UNROLL))
         g->unroll = UNROLL_PREFETCH;
     if (g->depth / g->unroll < 2)
         return;
@@ -61,20 +58,11 @@ static void schedule_lanes(struct plan_isa *p, struct step *step)
 {
     struct plan_lanes *const g = &step->lanes;
     (void)p;
+    step->unroll = min(g->unroll, g->depth);
     g->tiles = g->count[0] + g->count[1];
     g->parts = ceil_div(g->groups * g->tiles, g->part_tiles);
     g->prefetch_tile = g->prefetch * (g->depth / g->unroll) * LINE_FLOATS;
     g->prefetch_end = g->depth * g->height[g->count[1] > 0] - g->prefetch_tile;
-}
-
-static int64_t lanes_tile(const struct plan_isa *p, const struct step *g)
-{
-    return g->lanes.height[0] * p->vecs;
-}
-
-static int64_t lanes_unroll(const struct step *g)
-{
-    return min(g->lanes.unroll, g->lanes.depth);
 }
 
 /* [group][tile][step of the reduction][feature], the last tile maybe narrower; and biases */
@@ -91,11 +79,9 @@ static void place_lanes(struct plan_isa *p, const struct step *g)
 }
 
 /* V^T = W^T S^T: a tile of weights, the blocks of s_t pass by. Single vectors take two tiles at once where both fit. */
-static void count_lanes(struct model *m, struct work *w, const struct step *of, int64_t rows, double input,
-                        double times)
+static void count_lanes(struct model *m, struct work *w, const struct step *of, int64_t rows, double times)
 {
     const struct plan_isa *p = m->plan;
-    (void)input; /* of the blocks of s_t */
     const struct plan_lanes *const g = &of->lanes;
     const double e = (double)element_size(g->element);
     const double depth = (double)g->depth;
@@ -150,4 +136,4 @@ static void print_lanes(FILE *out, const struct plan_isa *p, const struct step *
 }
 
 const struct step_kind_row lanes_kind = {
-    place_lanes, prefetch_lanes, schedule_lanes, lanes_tile, lanes_unroll, count_lanes, print_lanes};
+    place_lanes, prefetch_lanes, schedule_lanes, count_lanes, print_lanes};

@@ -25,10 +25,9 @@ static void add_norm(struct step *step, int64_t norm, enum layout_name from, enu
     step->writes = to;
 }
 
-bool plan_norm(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_norm(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool of_x = g->id == STEP_NORM_X, of_y = g->id == STEP_NORM_Y, attends = layer_mixes(layer);
-    (void)request;
     if (of_x ? !layer_norms_first(layer)
         : of_y ? !norms_y(layer) : !attends || !layer_has_ffn(layer) || layer->block == BLOCK_PARALLEL)
         return false;
@@ -66,11 +65,9 @@ bool plan_norm(struct plan_isa *p, const struct layer *layer, const struct plan_
 }
 
 /* Norms of rows of a block, each step over all rows: numbers are read twice or three times and written once. */
-static void count_norms(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input,
-                        double times)
+static void count_norms(struct model *m, struct work *w, const struct step *g, int64_t tokens, double times)
 {
     const double rows = (double)tokens * times;
-    (void)input; /* streams tell */
     const struct layer *l = m->layer;
     const int64_t lanes = m->plan->lanes;
     const double all = (double)ceil_div(l->d_model, lanes), passes = l->block_rms ? 1 : 2;

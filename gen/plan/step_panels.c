@@ -74,30 +74,28 @@ static const char *stays_classical(const struct plan_panels *g, int64_t tokens)
 }
 
 /* Most rows of a tile of a fast product */
-static int64_t fast_rows(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g,
-                         int64_t vecs)
+static int64_t fast_rows(const struct plan_isa *p, const struct plan_panels *g, int64_t vecs)
 {
-    return max(2, min(request_or(request, PLAN_PANEL_ROWS, rows_apart(g->a_row)), word_rows(p, vecs)));
+    return max(2, min(request_or(&p->request, PLAN_PANEL_ROWS, rows_apart(g->a_row)), word_rows(p, vecs)));
 }
 
 /* Vectors of a panel of a fast product: as many accumulators as possible, as no blocks of tokens limit heights. 14 x 2
  * take 2 % less time than 8 x 3 (AVX-512), 4 x 3 take 3 % less than 6 x 2 (AVX2; measured, Zen 4). */
-static int64_t fast_vecs(const struct plan_request *request, const struct plan_isa *p, const struct plan_panels *g)
+static int64_t fast_vecs(const struct plan_isa *p, const struct plan_panels *g)
 {
     int64_t best = 2;
     for (int64_t vecs = 3; vecs <= 4; vecs++)
-        if (vecs * fast_rows(request, p, g, vecs) >= best * fast_rows(request, p, g, best) &&
+        if (vecs * fast_rows(p, g, vecs) >= best * fast_rows(p, g, best) &&
             word_rows(p, vecs) > 1)
             best = vecs;
     return best;
 }
 
 /* Two tiles of rows and two panels at a time. The sums of rows, and the operand, are in L2 together. */
-static void plan_fast(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
-                      int64_t tokens)
+static void plan_fast(struct plan_panels *g, const struct plan_isa *p, int64_t tokens)
 {
     g->fast_pairs = g->columns / (g->vecs * p->lanes) / 2;
-    g->fast = max(2, near_equal(min(g->group_rows, tokens) / 2, fast_rows(request, p, g, g->vecs)));
+    g->fast = max(2, near_equal(min(g->group_rows, tokens) / 2, fast_rows(p, g, g->vecs)));
     const int64_t panels = ceil_div(FAST_PART, g->vecs * p->lanes);
     g->part_panels = round_up(near_equal(g->panels, max(g->part_panels, panels)), max(1, g->finish) * 2);
     g->part_panels = min(g->part_panels, g->panels);
@@ -114,16 +112,15 @@ bool takes_registers(const struct plan_isa *p, int64_t word, int64_t depth)
 /* Whether one row or two take wide panels, and more rows parts of them. One row's sums wait for each other, as an
  * addition takes four cycles; for as many sums of several rows registers are too few. With weights in L3 one row takes
  * 0.75 of the time that it does with panels of three vectors, 64 rows 0.9 (AVX2, Zen 4). */
-static bool wide_steps(const struct plan_isa *p, const struct plan_request *request)
+static bool wide_steps(const struct plan_isa *p)
 {
-    return p->isa->fma_rows && p->for_steps && p->weights == TENSOR_I8 && !p->digits && !request_is_small(request) &&
-           !request_asks(request, PLAN_PANEL_VECS);
+    return p->isa->fma_rows && p->for_steps && p->weights == TENSOR_I8 && !p->digits && !p->small &&
+           !request_asks(&p->request, PLAN_PANEL_VECS);
 }
 
 /* A panel of narrow weights becomes f32 once for all tiles of a part, where these are two or three and more, and L2 has
  * room: with i4, units of groups too. */
-static void plan_floats(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p,
-                        int64_t rows)
+static void plan_floats(struct plan_panels *g, const struct plan_isa *p, int64_t rows)
 {
     const bool grouped = g->weights == TENSOR_I4;
     const int64_t depth = g->k_block + (grouped ? ceil_div(g->k_block, WEIGHT_GROUP) : 0);
@@ -133,54 +130,53 @@ static void plan_floats(struct plan_panels *g, const struct plan_request *reques
     const bool high = g->rows >= CONVERTED_ROWS;
     g->floats_rows = (high ? 3 : 2) * g->rows;
     const bool pays = (grouped || !high) && min(rows, g->group_rows) >= g->floats_rows;
-    g->floats = narrow && fits && pays && !request_is_small(request) ? floats : 0;
+    g->floats = narrow && fits && pays && !p->small ? floats : 0;
 }
 
 /* Rows of a product in a typical call of a full sequence */
-static int64_t unasked_tokens(const struct plan_panels *g, const struct plan_request *request, int64_t tokens)
+static int64_t unasked_tokens(const struct plan_isa *p, const struct plan_panels *g, int64_t tokens)
 {
-    return min(tokens, request_or(request, g->of_source ? PLAN_TYPICAL_M : PLAN_TYPICAL_N, tokens));
+    return min(tokens, request_or(&p->request, g->of_source ? PLAN_TYPICAL_M : PLAN_TYPICAL_N, tokens));
 }
 
 /* `tokens` of a full sequence, `rows` of all that are projected together */
-void plan_panels(struct plan_panels *g, const struct plan_request *request, const struct plan_isa *p, int64_t tokens,
-                 int64_t rows)
+void plan_panels(struct plan_panels *g, const struct plan_isa *p, int64_t tokens, int64_t rows)
 {
     const int64_t element = (int64_t)element_size(g->element);
     g->word = max(1, g->word);
     g->weights = g->word > 1 ? TENSOR_I32 : p->weights;
     g->inputs = g->inputs > 0 ? g->inputs : g->depth;
     g->packed_depth = (g->word > 1 ? p->corrections : 0) + packed_steps(p, g->weights, g->depth);
-    g->rest = request_is_small(request) ? 0 : tokens % p->block;
+    g->rest = p->small ? 0 : tokens % p->block;
     const bool grouped = g->weights == TENSOR_I4 || p->digits; /* steps */
     const bool to_end = g->word > 1 && p->whole; /* sums of whole numbers */
     const int64_t max_depth = to_end ? g->depth
-                            : request_or(request, PLAN_PANEL_DEPTH, request_is_small(request) ? g->depth : MAX_DEPTH);
+                            : request_or(&p->request, PLAN_PANEL_DEPTH, p->small ? g->depth : MAX_DEPTH);
     const int64_t blocks = g->taps > 1 ? 1 : ceil_div(g->depth, max_depth);
     g->k_block = min(g->depth, round_up(ceil_div(g->depth, blocks), grouped ? WEIGHT_GROUP : 8));
     const int64_t operand = (blocks > 1 ? g->k_block : g->a_block / p->block) * element;
-    const int64_t of_fast = choose_group_rows(request, p, operand * 7 / 4, rows); /* rows beside their sums */
+    const int64_t of_fast = choose_group_rows(p, operand * 7 / 4, rows); /* rows beside their sums */
     g->classical = p->fast ? stays_classical(g, min(rows, of_fast)) : NULL;
-    if (g->classical == NULL && p->unasked && unasked_tokens(g, request, tokens) < FAST_UNASKED)
+    if (g->classical == NULL && p->unasked && unasked_tokens(p, g, tokens) < FAST_UNASKED)
         g->classical = "few rows are typical";
     const bool fast = p->fast && g->classical == NULL;
-    const bool wide = wide_steps(p, request);
-    if (request_asks(request, PLAN_PANEL_VECS))
-        g->vecs = request_within(request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
+    const bool wide = wide_steps(p);
+    if (request_asks(&p->request, PLAN_PANEL_VECS))
+        g->vecs = request_within(&p->request, PLAN_PANEL_VECS, ceil_div(g->columns, p->lanes));
     else if (fast)
-        g->vecs = fast_vecs(request, p, g);
-    else if (request_is_small(request))
+        g->vecs = fast_vecs(p, g);
+    else if (p->small)
         g->vecs = small_panel_vecs(p->isa, g->columns, min(p->block, rows_apart(g->a_row)));
     else if (takes_registers(p, g->word, g->depth))
         g->vecs = min(TILED_VECS, ceil_div(g->columns, p->lanes));
     else if (wide)
         g->vecs = min(WIDE_VECS, ceil_div(g->columns, p->lanes));
     else
-        g->vecs = choose_panel_vecs(request, p, g, min(g->depth, max_depth), tokens);
+        g->vecs = choose_panel_vecs(p, g, min(g->depth, max_depth), tokens);
     g->tall_vecs = wide ? min(g->vecs, TALL_VECS) : g->vecs;
     g->low_rows = tile_rows(p->isa, g->vecs);
-    g->rows = panel_rows(request, p, g, g->tall_vecs);
-    g->unroll = g->unroll_rest = choose_unroll(request, g->depth);
+    g->rows = panel_rows(p, g, g->tall_vecs);
+    g->unroll = g->unroll_rest = choose_unroll(p, g->depth);
     if (grouped)
         g->unroll = g->unroll_rest = unroll_group(g->unroll, p->digits ? DIGIT_STEPS(TENSOR_I4) : 2);
     const int64_t width = g->vecs * p->lanes;
@@ -191,22 +187,21 @@ void plan_panels(struct plan_panels *g, const struct plan_request *request, cons
     g->tail_lanes = g->columns % p->lanes;
     g->panel_size = g->matrices * g->taps * g->packed_depth * width;
     g->group_size = g->matrices * g->taps * g->packed_depth * round_up(g->columns, p->lanes);
-    g->group_rows = fast ? of_fast : choose_group_rows(request, p, operand, rows);
+    g->group_rows = fast ? of_fast : choose_group_rows(p, operand, rows);
     const double panel = (double)min(g->group_rows, rows) * (double)g->panel_size;
     g->part_panels = min(g->groups * g->panels, (int64_t)(PART_MULTIPLY_ADDS / panel) + 1);
     if (g->finish > 0) {
         g->finish = complete_heads(g, g->vecs * p->lanes);
         g->part_panels = min(g->groups * g->panels, round_up(g->part_panels, g->finish));
     }
-    plan_floats(g, request, p, rows);
+    plan_floats(g, p, rows);
     if (fast)
-        plan_fast(g, request, p, rows);
+        plan_fast(g, p, rows);
 }
 
 /* ---- prefetch ---- */
 
-static void prefetch_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                            struct step *step)
+static void prefetch_panels(struct plan_isa *p, const struct layer *layer, struct step *step)
 {
     struct plan_panels *const g = &step->panels;
     (void)layer;
@@ -215,7 +210,7 @@ static void prefetch_panels(struct plan_isa *p, const struct layer *layer, const
         return;
     if (takes_registers(p, g->word, g->depth))
         return;
-    if (!request_asks(request, PLAN_UNROLL) && g->weights != TENSOR_I4)
+    if (!request_asks(&p->request, PLAN_UNROLL) && g->weights != TENSOR_I4)
         g->unroll = UNROLL_PREFETCH;
     const int64_t unroll = min(g->unroll, g->k_block);
     if (g->k_block / unroll >= 2 && (g->panels > 1 || g->tail_vecs == 0)) /* a loop whose iterations can prefetch */
@@ -270,9 +265,9 @@ void prefetch_across(struct plan_isa *p)
 
 /* Calls of a token or two read all weights for them. From beyond L2 these come fastest in the order of memory; on pages
  * of 4 KiB, where hardware reads ahead anew in each, in up to 0.75 of the time (Zen 4). */
-void plan_in_order(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+void plan_in_order(struct plan_isa *p, const struct layer *layer)
 {
-    const bool few = layer_has_cache(layer) || layer_is_linear(layer) || request_or(request, PLAN_TYPICAL_N, 0) == 1;
+    const bool few = layer_has_cache(layer) || layer_is_linear(layer) || p->request.value[PLAN_TYPICAL_N] == 1;
     if (!p->isa->mixes_loads || !few || layer_rounds(layer) || p->bytes[OWNER_PACKED] <= (int64_t)p->isa->l2_bytes / 2)
         return;
     for (struct step *g = p->steps; g < p->steps + p->step_count; g++)
@@ -280,7 +275,7 @@ void plan_in_order(struct plan_isa *p, const struct layer *layer, const struct p
             struct plan_panels *const panels = &g->panels;
             panels->in_order = LOW_ROWS;
             panels->halves = p->isa->half_target != NULL && panels->weights == TENSOR_F32 && panels->taps == 1 &&
-                             !request_is_small(request) ? 1 : 0;
+                             !p->small ? 1 : 0;
             p->halves = p->halves || panels->halves > 0;
         }
 }
@@ -291,6 +286,7 @@ static void schedule_panels(struct plan_isa *p, struct step *step)
 {
     struct plan_panels *const g = &step->panels;
     const int64_t unroll = min(g->unroll, g->k_block);
+    step->unroll = min(max(g->unroll, g->unroll_rest), g->k_block);
     g->slabs = ceil_div(g->depth, g->k_block);
     g->last_slab = g->depth - (g->slabs - 1) * g->k_block;
     tiles_for_runs(&g->heights, p->block, g->rest, g->rows, ROWS_STEP);
@@ -310,17 +306,6 @@ static void schedule_panels(struct plan_isa *p, struct step *step)
     g->whole = g->panels - (narrower ? 1 : 0);
     g->last_vecs = !narrower ? 0 : g->tail_vecs > 0 ? g->tail_vecs : g->vecs;
     g->parts = ceil_div(g->groups * g->panels, g->part_panels);
-}
-
-static int64_t panels_tile(const struct plan_isa *p, const struct step *g)
-{
-    (void)p;
-    return g->panels.rows * g->panels.vecs;
-}
-
-static int64_t panels_unroll(const struct step *g)
-{
-    return min(max(g->panels.unroll, g->panels.unroll_rest), g->panels.k_block);
 }
 
 /* ---- products that share tiles, and functions of parts ---- */
@@ -467,8 +452,7 @@ static void count_panel(struct model *m, struct work *w, const struct plan_panel
 }
 
 /* C = A W: panels of weights, each over all row tiles of a row group. */
-static void count_panels(struct model *m, struct work *w, const struct step *of, int64_t rows, double input,
-                         double times)
+static void count_panels(struct model *m, struct work *w, const struct step *of, int64_t rows, double times)
 {
     const struct plan_panels *const g = &of->panels;
     const double e = (double)element_size(g->element);
@@ -484,7 +468,7 @@ static void count_panels(struct model *m, struct work *w, const struct step *of,
     const double columns = groups * (double)g->columns;
     const double output = size_of(m, of->writes) * (of->writes == LAYOUT_Y ? m->far : m->near) * 2 * slabs * columns;
     const double weights = (double)element_size(g->weights) * groups * (double)g->group_size;
-    count_far(m, w, weights, e * input, output, rows, g->group_rows,
+    count_far(m, w, weights, e * m->input, output, rows, g->group_rows,
               g->prefetch > 0 && min(rows, g->group_rows) >= 2 * g->rows, times);
     count_ends(m, w, of, (double)rows * times);
     m->again = m->plan->joint;
@@ -510,7 +494,7 @@ static void panels_text(char text[PANEL_TEXT], const struct plan_isa *p, const s
              "groups of " D64 ", %s; " D64 " step%s unrolled; " D64 " panel%s a part%s%s%s%s",
              registers, g->rows, g->tall_vecs * p->lanes, g->rows * g->tall_vecs, g->vecs * p->lanes, g->depth,
              bytes_text(size, g->panel_size * (int64_t)element_size(g->weights)), cut, g->group_rows,
-             why(&p->request, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
+             why(p, PLAN_GROUP_ROWS, "whose operand fills at most 3/4 of L2 while the panels pass"), unroll,
              plural(unroll), g->part_panels, plural(g->part_panels),
              g->tall_vecs < g->vecs ? "; low tiles are as wide as a panel" : "", floats,
              g->prefetch > 0 ? "; the first tiles over a panel prefetch the next one" : "",
@@ -585,4 +569,4 @@ static void print_panels(FILE *out, const struct plan_isa *p, const struct step 
 }
 
 const struct step_kind_row panels_kind = {
-    place_panels, prefetch_panels, schedule_panels, panels_tile, panels_unroll, count_panels, print_panels};
+    place_panels, prefetch_panels, schedule_panels, count_panels, print_panels};

@@ -40,10 +40,10 @@ static void plan_narrow(struct plan_isa *p, const struct layer *layer, struct st
     p->layouts[LAYOUT_Y] = rows_of("y as f32", OWNER_WORKER, 1, p->block, g->c_row, 0, g->c_row);
 }
 
-void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g,
-                int64_t tokens, int64_t together)
+void end_panels(struct plan_isa *p, const struct layer *layer, struct step *g, int64_t tokens, int64_t together)
 {
-    plan_panels(&g->panels, request, p, tokens, max(tokens, together));
+    plan_panels(&g->panels, p, tokens, max(tokens, together));
+    g->tile = g->panels.rows * g->panels.vecs;
     g->over = OVER_PANELS;
     g->size = g->panels.group_rows;
     plan_narrow(p, layer, g);
@@ -55,8 +55,7 @@ void end_panels(struct plan_isa *p, const struct layer *layer, const struct plan
 /* Queries, keys or values. Heads that read all of the input are one matrix, and its panels run over their borders.
  * Tokens lie [head][token][d] where a vector never holds parts of two heads (or where a head has a matrix of its own),
  * which attention reads faster, else [token][head][d], as they always do where Z takes their place. */
-static void plan_heads(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                       struct step *g)
+static void plan_heads(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool queries = g->id == STEP_QUERIES, side_by_side = queries && p->z_in_q;
     const bool by_head = layer->split || (queries && p->fold->scores); /* W_Q W_K^T has a matrix for each head */
@@ -85,12 +84,11 @@ static void plan_heads(struct plan_isa *p, const struct layer *layer, const stru
     own->of_source = !queries && layer->cross;
     if ((g->epilogue & (EPILOGUE_NORM | EPILOGUE_TURN)) != 0)
         own->finish = (layer->qk_norm == NORM_RMS_ALL ? heads : 1) * d;
-    end_panels(p, layer, request, g, most, tokens);
+    end_panels(p, layer, g, most, tokens);
 }
 
 /* Latent attention: x W_DQ, or queries of heads at once; and x W_DKV */
-static bool plan_down_to_latents(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                                 struct step *g)
+static bool plan_down_to_latents(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool queries = g->id == STEP_QUERIES, down = queries && layer->latent.q_rank > 0;
     const int64_t heads = queries && !down ? layer->h : 1, tokens = max(layer->seq_len, p->batch_rows);
@@ -100,12 +98,12 @@ static bool plan_down_to_latents(struct plan_isa *p, const struct layer *layer, 
     g->writes = down ? LAYOUT_LATENT_Q : queries ? LAYOUT_HEADS_Q : LAYOUT_KEYS;
     p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
     begin_panels(p, g, layer->d_model, heads * d, false);
-    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    end_panels(p, layer, g, layer->seq_len, p->batch_rows);
     return true;
 }
 
 /* Its products with a matrix for each head, and queries of heads from their latent */
-bool plan_up(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_up(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool of_latent = g->id == STEP_UP_Q, absorbs = g->id == STEP_ABSORB;
     if (!layer_is_latent(layer) || (of_latent && layer->latent.q_rank == 0))
@@ -123,20 +121,20 @@ bool plan_up(struct plan_isa *p, const struct layer *layer, const struct plan_re
         own->a_group = p->layouts[g->reads[0]].stride[AXIS_HEAD];
         own->c_group = d;
     }
-    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    end_panels(p, layer, g, layer->seq_len, p->batch_rows);
     return true;
 }
 
 /* Norms and rotation of rows of latents and keys, and of queries */
-bool plan_latent(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_latent(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
-    (void)p, (void)request;
+    (void)p;
     const int64_t numbers = g->id == STEP_LATENT ? layer->latent.q_rank + layer->d_k : layer->h * layer->rope.dims;
     g->size = round_up(max(1, PART_NUMBERS / max(1, numbers)), 64);
     return layer_is_latent(layer);
 }
 
-bool plan_projection(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_projection(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool queries = g->id == STEP_QUERIES, values = g->id == STEP_VALUES;
     if (values && layer->shares && layer_attends(layer)) {
@@ -146,7 +144,7 @@ bool plan_projection(struct plan_isa *p, const struct layer *layer, const struct
         return false;
     }
     if (layer_is_latent(layer) && !values)
-        return plan_down_to_latents(p, layer, request, g);
+        return plan_down_to_latents(p, layer, g);
     const bool input = queries ? p->fold->q_is_k : values ? layer->identity || p->fold->values : p->fold->scores;
     if (!layer_attends(layer) || (layer->projected ? values || !layer_finishes(layer) : input))
         return false;
@@ -158,14 +156,14 @@ bool plan_projection(struct plan_isa *p, const struct layer *layer, const struct
         g->kind = KIND_COPY;
     } else if (values && p->value_blocks) {
         g->epilogue = layer->bias ? EPILOGUE_BIAS : 0;
-        plan_value_tiles(p, layer, request, g);
+        plan_value_tiles(p, layer, g);
     } else {
-        plan_heads(p, layer, request, g);
+        plan_heads(p, layer, g);
     }
     return true;
 }
 
-bool plan_output(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_output(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool conv = layer->w_o == W_O_CONV, rounds = reads_rounded(p);
     if (!layer_mixes(layer) || layer->w_o == W_O_NONE)
@@ -196,11 +194,11 @@ bool plan_output(struct plan_isa *p, const struct layer *layer, const struct pla
         own->a_tap = z->stride[AXIS_TOKEN];
         own->c_group = layer->d_model / layer->h;
     }
-    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    end_panels(p, layer, g, layer->seq_len, p->batch_rows);
     return true;
 }
 
-bool plan_linear(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_linear(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     if (!layer_is_linear(layer))
         return false;
@@ -208,11 +206,11 @@ bool plan_linear(struct plan_isa *p, const struct layer *layer, const struct pla
     g->epilogue |= (layer->activation != ACTIVATION_NONE ? EPILOGUE_ACTIVATION : 0) |
                    (layer->cap != 0 ? EPILOGUE_CAP : 0);
     begin_panels(p, g, layer->d_model, layer->d_out, layer->bias);
-    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    end_panels(p, layer, g, layer->seq_len, p->batch_rows);
     return true;
 }
 
-bool plan_hidden(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_hidden(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const int64_t tokens = max(layer->seq_len, p->batch_rows), d_ff = layer->d_ff;
     const bool gated = layer_ffn_gated(layer);
@@ -224,7 +222,7 @@ bool plan_hidden(struct plan_isa *p, const struct layer *layer, const struct pla
     p->layouts[LAYOUT_HIDDEN].owner = OWNER_SCRATCH;
     struct plan_panels *const own = begin_panels(p, g, layer->d_model, d_ff, layer->ffn_bias);
     own->matrices = gated ? 2 : 1;
-    end_panels(p, layer, request, g, layer->seq_len, tokens);
+    end_panels(p, layer, g, layer->seq_len, tokens);
     /* sums of gates wait for the next slab beside the others, else for those of their panel in L1 */
     const bool wait = gated && own->k_block < own->depth;
     own->c_row = row_stride(p, wait ? 2 * d_ff : d_ff);
@@ -235,7 +233,7 @@ bool plan_hidden(struct plan_isa *p, const struct layer *layer, const struct pla
     return true;
 }
 
-bool plan_down(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_down(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     if (!layer_has_ffn(layer))
         return false;
@@ -245,7 +243,7 @@ bool plan_down(struct plan_isa *p, const struct layer *layer, const struct plan_
         g->epilogue |= EPILOGUE_RESIDUAL;
     }
     begin_panels(p, g, layer->d_ff, layer->d_model, layer->ffn_bias);
-    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    end_panels(p, layer, g, layer->seq_len, p->batch_rows);
     return true;
 }
 

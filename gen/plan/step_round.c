@@ -33,11 +33,10 @@ static int64_t rounded_rows(const struct plan_isa *p, const struct layer *layer,
     }
 }
 
-bool plan_round(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_round(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     enum layout_name from;
     const int64_t numbers = reads_rounded(p) ? rounded_rows(p, layer, g, &from) : 0;
-    (void)request;
     if (numbers == 0)
         return false;
     const struct layout *const l = &p->layouts[from];
@@ -71,10 +70,8 @@ bool plan_round(struct plan_isa *p, const struct layer *layer, const struct plan
 
 /* Values as the weighted sums of whole numbers read them: words of the same feature of core_word keys of a sequence,
  * the first a multiple of that, then the scales of all. */
-bool plan_round_values(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                       struct step *g)
+bool plan_round_values(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
-    (void)request;
     if (!layer_attends(layer) || layer_has_cache(layer) || !p->rounds_values)
         return false;
     /* without padding sequences may begin at any token, and each at the word of that number */

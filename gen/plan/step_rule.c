@@ -69,11 +69,11 @@ int64_t rule_chunk(const struct layer *layer, const struct isa *isa)
 }
 
 /* What a plan needs as a whole. Of given q, k and v all sequences are one group. */
-void plan_recurrent(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+void plan_recurrent(struct plan_isa *p, const struct layer *layer)
 {
     if (!layer->projected) {
         const int64_t heads = layer->h_out, d = layer->d_v;
-        plan_rowwise(p, layer, request);
+        plan_rowwise(p, layer);
         p->layouts[LAYOUT_Z] = rows_of("z", OWNER_SCRATCH, heads, max(layer->seq_len, p->batch_rows), d, d, heads * d);
         p->z_rows = true;
         return;
@@ -104,7 +104,7 @@ static int64_t made_heads(const struct layer *layer, enum step_name id, int64_t 
          : id == STEP_MIX_K ? layer->h_kv : id == STEP_MIX_Z ? layer->h_out : layer->h_v;
 }
 
-bool plan_mixed(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_mixed(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool has = layer_attends(layer) ? g->id == STEP_MIX_Z && layer->gate != GATE_NONE
                    : g->id == STEP_LOW_A ? layer->decay_rank > 0 : g->id == STEP_LOW_Z ? layer->gate_rank > 0
@@ -121,7 +121,7 @@ bool plan_mixed(struct plan_isa *p, const struct layer *layer, const struct plan
     p->layouts[g->writes] = rows_of(g->name, OWNER_SCRATCH, heads, tokens, d, d, row_stride(p, heads * d));
     begin_panels(p, g, p->layouts[g->reads[0]].shape[AXIS_FEATURE], heads * d,
                  layer->bias && !low);
-    end_panels(p, layer, request, g, layer->seq_len, p->batch_rows);
+    end_panels(p, layer, g, layer->seq_len, p->batch_rows);
     return true;
 }
 
@@ -131,10 +131,8 @@ static int64_t part_rows(int64_t numbers)
     return max(1, PART_NUMBERS / numbers);
 }
 
-bool plan_around_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request,
-                      struct step *g)
+bool plan_around_rule(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
-    (void)request;
     if (layer_attends(layer) && g->id == STEP_GATE_Z) {
         g->name = "gates of outputs";
         g->size = part_rows(layer->h * layer->d_v);
@@ -163,7 +161,7 @@ static int64_t step_vecs(const struct isa *isa, const struct layer *layer, const
     return vecs;
 }
 
-bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_rule(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     struct plan_rule *const r = &g->rule;
     if (!layer_is_recurrent(layer))
@@ -179,10 +177,12 @@ bool plan_rule(struct plan_isa *p, const struct layer *layer, const struct plan_
     r->rows = min(CHUNK_ROWS, layer->d_k);
     r->columns = layer->d_v - (vecs - 1) * p->lanes;
     r->heads = layer->h_out / layer->h_v;
-    r->unroll = request_is_small(request) ? 1 : min(ROWS_UNROLLED, layer->d_k);
+    r->unroll = p->small ? 1 : min(ROWS_UNROLLED, layer->d_k);
     r->together = max(1, min(r->heads, (p->isa->registers - OPERANDS_HELD) / r->vecs - 3));
-    r->step = request_is_small(request) ? 0 : step_vecs(p->isa, layer, r);
+    r->step = p->small ? 0 : step_vecs(p->isa, layer, r);
     r->step_together = r->step > 0 ? max(1, min(r->heads, (p->isa->registers - STEP_HELD) / r->step - 1)) : 0;
+    g->tile = (r->together + 3) * r->vecs;
+    g->unroll = r->unroll;
     g->size = layer->h_v * r->strips;
     return true;
 }
@@ -231,8 +231,7 @@ void place_rule(struct plan_isa *p, const struct layer *layer)
 }
 
 /* Each row of a strip is read, changed and written once a chunk; one by one, once a token. */
-static void count_rule(struct model *m, struct work *w, const struct step *g, int64_t tokens, double input,
-                       double times)
+static void count_rule(struct model *m, struct work *w, const struct step *g, int64_t tokens, double times)
 {
     const struct layer *const l = m->layer;
     const struct work each = work_of(m->plan->isa, l, g->rule.chunk);
@@ -241,7 +240,6 @@ static void count_rule(struct model *m, struct work *w, const struct step *g, in
     const double broadcasts = (double)g->rule.strips * (double)(g->rule.heads + (layer_corrects(l) ? 2 : 1));
     const double states = times * (double)tokens / (double)l->seq_len * (double)layer_state_numbers(l) /
                           (double)l->states;
-    (void)input;
     w->fmas += passes * each.fmas;
     w->port_cycles += passes * each.fmas / m->core->ports;
     w->operations += passes * each.operations;
@@ -249,17 +247,6 @@ static void count_rule(struct model *m, struct work *w, const struct step *g, in
     w->tiles += passes * (double)g->rule.strips / chunk;
     w->overhead += passes * each.overhead;
     w->l3 += states * 2 * size_of(m, LAYOUT_STRIP) * m->far;
-}
-
-static int64_t tile_of(const struct plan_isa *p, const struct step *g)
-{
-    (void)p;
-    return (g->rule.together + 3) * g->rule.vecs;
-}
-
-static int64_t unroll_of(const struct step *g)
-{
-    return g->rule.unroll;
 }
 
 static void print_rule(FILE *out, const struct plan_isa *p, const struct step *g)
@@ -288,5 +275,4 @@ void explain_rule(struct plan_isa *p, const struct layer *layer)
                layer_asks_chunks(layer) ? "plan.exact_chunks = false asks for eight" : "the lower one is taken");
 }
 
-const struct step_kind_row rule_kind = {.tile = tile_of, .unroll = unroll_of, .count = count_rule,
-                                        .print = print_rule};
+const struct step_kind_row rule_kind = {.count = count_rule, .print = print_rule};

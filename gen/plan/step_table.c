@@ -32,10 +32,9 @@ static bool keeps_rows(const struct plan_isa *p, const struct layer *layer)
 }
 
 /* Tasks of their own */
-bool plan_own(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_own(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool attends = layer_attends(layer), cached = layer_has_cache(layer), train = layer->train;
-    (void)request;
     g->size = g->over == OVER_ROWS ? p->back.part_rows : g->over == OVER_BLOCKS || g->over == OVER_BOTH ? p->block : 1;
     switch (g->id) {
     case STEP_PADDING: return layer->pad_skipped && !attends;
@@ -58,7 +57,7 @@ bool plan_own(struct plan_isa *p, const struct layer *layer, const struct plan_r
     }
 }
 
-void plan_steps(struct plan_isa *p, const struct layer *layer, const struct plan_request *request)
+void plan_steps(struct plan_isa *p, const struct layer *layer)
 {
     for (enum step_name id = 0; id < STEPS; id++) {
         const struct step_row *const row = &step_rows[id];
@@ -66,7 +65,7 @@ void plan_steps(struct plan_isa *p, const struct layer *layer, const struct plan
         *g = (struct step){.id = id, .kind = row->kind, .name = row->name, .label = row->label,
                            .reads = {row->reads[0], row->reads[1]}, .writes = row->writes, .epilogue = row->epilogue,
                            .over = row->over, .of_keys = row->of_keys};
-        if (!row->plan(p, layer, request, g))
+        if (!row->plan(p, layer, g))
             continue;
         g->size = g->size == 0 ? p->block : g->size;
         g->of_keys = g->of_keys && !(layer->projected && layer_has_cache(layer)); /* as many as queries */

@@ -5,11 +5,10 @@
  */
 #include "plan/planning.h"
 
-bool plan_widen(struct plan_isa *p, const struct layer *layer, const struct plan_request *request, struct step *g)
+bool plan_widen(struct plan_isa *p, const struct layer *layer, struct step *g)
 {
     const bool given = layer->projected, of_v = given && !layer->shares;
     const bool x = g->id == STEP_WIDEN_X, source = g->id == STEP_WIDEN_SOURCE;
-    (void)request;
     if (!layer_types_tensors(layer) || (x ? layer_norms_first(layer) : source ? !layer->cross && !given : !of_v))
         return false;
     const int64_t row = x ? layer->d_model : layer->d_source;

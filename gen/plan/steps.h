@@ -133,6 +133,8 @@ struct step {
     enum task_over over;
     bool of_keys;         /* the tokens are keys */
     int64_t size, more;   /* size: of a part; more: rows beside the tokens, the zeros at both ends of z (convolution) */
+    int64_t tile, unroll; /* accumulators of its largest tile; steps of a sum that are written out, at most; not for
+                           * templates */
     union {
         struct plan_panels panels;
         struct plan_lanes lanes;

@@ -110,39 +110,19 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
     return cost;
 }
 
-static int64_t elements(const struct layer *layer, enum layer_tensor tensor)
-{
-    int64_t shape[4], product = 1;
-    const int count = layer_weight_shape(layer, tensor, shape);
-    for (int i = 0; i < count; i++)
-        product *= shape[i];
-    return count > 0 ? product : 0;
-}
-
 struct layer_parameters layer_parameters(const struct layer *layer)
 {
-    struct layer_parameters p = {
-        .w_q = elements(layer, TENSOR_W_Q), .b_q = elements(layer, TENSOR_B_Q),
-        .w_k = elements(layer, TENSOR_W_K), .b_k = elements(layer, TENSOR_B_K),
-        .w_v = elements(layer, TENSOR_W_V), .b_v = elements(layer, TENSOR_B_V),
-        .w_o = elements(layer, TENSOR_W_O), .b_o = elements(layer, TENSOR_B_O),
-        .w_1 = elements(layer, TENSOR_W_1), .b_1 = elements(layer, TENSOR_B_1),
-        .w_g = elements(layer, TENSOR_W_G), .b_g = elements(layer, TENSOR_B_G),
-        .w_2 = elements(layer, TENSOR_W_2), .b_2 = elements(layer, TENSOR_B_2),
-        .w = elements(layer, TENSOR_W), .b = elements(layer, TENSOR_B),
-        .w_z = elements(layer, TENSOR_W_Z) + elements(layer, TENSOR_W_DZ),
-        .w_a = elements(layer, TENSOR_W_A) + elements(layer, TENSOR_W_DA), .w_b = elements(layer, TENSOR_W_B),
-        .latent = elements(layer, TENSOR_W_DQ) + elements(layer, TENSOR_W_DKV) + elements(layer, TENSOR_W_UK) +
-                  elements(layer, TENSOR_W_UV),
-        .w_gate = elements(layer, TENSOR_W_GATE), .b_gate = elements(layer, TENSOR_B_GATE) +
-                  elements(layer, TENSOR_B_Z) + elements(layer, TENSOR_B_A) + elements(layer, TENSOR_B_B)};
-    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++)
-        if (layer_tensor_row(tensor)->kind == TENSOR_LEARNED ||
-            layer_tensor_row(tensor)->kind == TENSOR_NAMED)
-            p.learned += elements(layer, tensor);
-    p.total = p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o +
-              p.w_1 + p.b_1 + p.w_g + p.b_g + p.w_2 + p.b_2 + p.w + p.b + p.w_z + p.w_a + p.w_b +
-              p.latent + p.w_gate + p.b_gate + p.learned;
+    struct layer_parameters p = {0};
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; tensor++) {
+        const enum tensor_kind kind = layer_tensor_row(tensor)->kind;
+        int64_t shape[4], numbers = 1;
+        const int axes = tensor_is_packed(kind) ? layer_weight_shape(layer, tensor, shape) : 0;
+        for (int i = 0; i < axes; i++)
+            numbers *= shape[i];
+        p.of[tensor] = axes > 0 ? numbers : 0;
+        p.total += p.of[tensor];
+        p.matrices += kind == TENSOR_WEIGHT ? p.of[tensor] : 0;
+    }
     return p;
 }
 
@@ -157,7 +137,12 @@ double layer_packed_bytes(const struct layer *layer, int64_t of_matrices, int64_
 double layer_parameter_bytes(const struct layer *layer)
 {
     const struct layer_parameters p = layer_parameters(layer);
-    const int64_t of_matrices = p.w_q + p.w_k + p.w_v + p.w_o + p.w_1 + p.w_g + p.w_2 + p.w +
-                                p.w_z + p.w_a + p.w_b + p.w_gate + p.latent;
-    return layer_packed_bytes(layer, of_matrices, p.total - of_matrices);
+    return layer_packed_bytes(layer, p.matrices, p.total - p.matrices);
+}
+
+int64_t layer_cached_bytes(const struct layer *layer)
+{
+    const int64_t numbers = layer_cached_numbers(layer) * (int64_t)element_size(layer->cache_type);
+    const int64_t scales = layer_scales_cache(layer) ? layer_cached_rows(layer) * (int64_t)element_size(TENSOR_F32) : 0;
+    return layer->h_kv * (numbers + scales);
 }

@@ -535,13 +535,14 @@ bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor);
  * over their sum. 0: not `train`. */
 int64_t layer_kept(const struct layer *layer);
 
-/* What all layers share of a tensor's row; tensor.c's table has shapes and conditions besides. */
+/* What all layers share of a tensor's row; tensor_rows.h has shapes and conditions besides. */
 struct layer_tensor_row {
     const char *name; /* on disk and in the interface */
     enum tensor_kind kind;
     enum tensor_element type;
     const char *field, *note; /* words of the emitted header after the field and after the shape; NULL: none; words
                                * after a '|' hold in cross-attention */
+    unsigned mask; /* the bit of the mask that brings it; 0: none alone */
 };
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor);
 const char *layer_tensor_name(enum layer_tensor tensor);
@@ -621,17 +622,16 @@ struct layer_cost layer_multiply_adds(const struct layer *layer, int64_t n, int6
 int64_t layer_conv_pad(const struct layer *layer);
 int64_t layer_conv_taps(const struct layer *layer, int64_t n);
 
-/* Number of weights and biases, per product, of other learned tensors, and in all. */
+/* Numbers of what is packed: of each tensor, of all matrices, and in all */
 struct layer_parameters {
-    int64_t w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o, w_1, b_1, w_g, b_g, w_2, b_2, w, b, learned, total;
-    int64_t w_z, w_a, w_b; /* of recurrent layers */
-    int64_t w_gate, b_gate;
-    int64_t latent; /* matrices of latent attention beside w_q and w_o */
+    int64_t of[TENSOR_COUNT], matrices, total;
 };
 struct layer_parameters layer_parameters(const struct layer *layer);
 /* Bytes of packed numbers: `of_matrices` in weight_type, `others` in f32; of all parameters. Scales of i4's groups
  * count, scales of columns do not. */
 double layer_packed_bytes(const struct layer *layer, int64_t of_matrices, int64_t others);
 double layer_parameter_bytes(const struct layer *layer);
+/* Bytes of a position of the cache, all heads, scales included */
+int64_t layer_cached_bytes(const struct layer *layer);
 
 #endif

@@ -9,111 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_cross(const struct layer *layer) { return layer->cross; }
-static bool is_split(const struct layer *layer) { return layer->split; }
-static bool is_conv(const struct layer *layer) { return layer->w_o == W_O_CONV; }
-static bool always(const struct layer *layer) { (void)layer; return true; }
-static bool is_linear(const struct layer *layer) { return layer_is_linear(layer); }
-static bool is_recurrent(const struct layer *layer) { return layer_is_recurrent(layer); }
-static bool is_given(const struct layer *layer) { return is_recurrent(layer) && layer->projected; }
-static bool is_made(const struct layer *layer) { return is_recurrent(layer) && !layer->projected; }
-static bool has_decay(const struct layer *layer) { return layer_decays(layer) && is_given(layer); }
-static bool makes_decay(const struct layer *layer) { return layer_decays(layer) && is_made(layer); }
-static bool is_decay_column(const struct layer *layer) { return layer->decay == DECAY_COLUMN; }
-static bool has_beta(const struct layer *layer) { return layer_corrects(layer) && is_given(layer); }
-static bool makes_beta(const struct layer *layer) { return layer_corrects(layer) && is_made(layer); }
-static bool has_taps(const struct layer *layer) { return is_made(layer) && layer->conv_taps > 0; }
-static bool is_convolution(const struct layer *layer) { return layer_is_convolution(layer); }
-static bool has_history(const struct layer *layer) { return layer_keeps_states(layer) && layer->conv_history > 0; }
-static bool has_conv_bias(const struct layer *layer) { return has_taps(layer) && layer->conv_bias; }
-static bool has_skip(const struct layer *layer) { return is_made(layer) && layer->skip; }
-static bool has_decay_bias(const struct layer *layer) { return makes_decay(layer) && layer->bias; }
-static bool has_beta_bias(const struct layer *layer) { return makes_beta(layer) && layer->bias; }
-static bool has_decay_rank(const struct layer *layer) { return makes_decay(layer) && layer->decay_rank > 0; }
-static bool has_gate_rank(const struct layer *layer) { return layer->gate_rank > 0; }
-static bool has_norm_groups(const struct layer *layer) { return layer->out_norm_groups > 0; }
-static bool has_window_of_states(const struct layer *layer) { return layer->state_window > 0; }
-static bool has_out_gate(const struct layer *layer) { return is_made(layer) && layer->out_gate != OUT_GATE_NONE; }
-static bool has_out_gate_bias(const struct layer *layer) { return has_out_gate(layer) && layer->bias; }
-static bool has_bias_of_y(const struct layer *layer)
+/* What several rows ask of a layer */
+static bool projects(const struct layer *l) { return layer_mixes(l) && !l->projected; }
+static bool has_keys(const struct layer *l) { return projects(l) && !l->tied && !layer_is_latent(l); }
+static bool has_values(const struct layer *l) { return projects(l) && !l->identity && !l->shares; }
+static bool has_output(const struct layer *l) { return layer_mixes(l) && l->w_o != W_O_NONE; }
+static bool has_gains(const struct layer *l)
 {
-    return layer->bias && (is_linear(layer) || is_convolution(layer));
+    return l->qk_norm != NORM_NONE && l->qk_norm != NORM_L2 && l->qk_norm != NORM_L2_SUM;
 }
-static bool has_x(const struct layer *layer) { return !layer->projected; }
-static bool mixes(const struct layer *layer) { return layer_mixes(layer); }
-static bool has_queries(const struct layer *layer) { return mixes(layer) && has_x(layer); }
-static bool is_projected(const struct layer *layer) { return layer->projected; }
-static bool has_v(const struct layer *layer) { return layer->projected && !layer->shares; }
-static bool is_first(const struct layer *layer) { return layer->heads_first; }
-static bool is_first_y(const struct layer *layer) { return layer->heads_first && layer->w_o == W_O_NONE; }
-static bool is_last_y(const struct layer *layer)
-{
-    return layer->projected && !layer->heads_first && layer->w_o == W_O_NONE;
-}
-static bool has_past(const struct layer *layer) { return layer->offset == OFFSET_PAST; }
-static bool is_cached(const struct layer *layer) { return layer_has_cache(layer); }
-static bool is_cached_first(const struct layer *layer) { return is_cached(layer) && layer->heads_first; }
-static bool has_rows(const struct layer *layer) { return is_cached(layer) && layer->cache != CACHE_PAGED; }
-static bool has_pages(const struct layer *layer) { return layer->cache == CACHE_PAGED; }
-static bool has_scales(const struct layer *layer) { return layer_scales_cache(layer); }
-static bool is_latent(const struct layer *layer) { return layer_is_latent(layer); }
-static bool has_q_latent(const struct layer *layer) { return layer->latent.q_rank > 0; }
-static bool has_value_rows(const struct layer *layer) { return has_rows(layer) && !layer->shares; }
-static bool has_value_pages(const struct layer *layer) { return has_pages(layer) && !layer->shares; }
-static bool has_value_scales(const struct layer *layer) { return has_scales(layer) && !layer->shares; }
-static bool has_positions(const struct layer *layer) { return layer->rope.given; }
-static bool has_axes(const struct layer *layer) { return layer->rope.axes > 1; }
-static bool has_segments(const struct layer *layer) { return (layer->mask & MASK_SEGMENTS) != 0; }
-static bool is_self(const struct layer *layer) { return layer->self; }
-static bool has_segment(const struct layer *layer) { return has_segments(layer) && is_self(layer); }
-static bool has_two_segments(const struct layer *layer) { return has_segments(layer) && !is_self(layer); }
-static bool has_gains(const struct layer *layer)
-{
-    return layer->qk_norm != NORM_NONE && layer->qk_norm != NORM_L2 && layer->qk_norm != NORM_L2_SUM;
-}
-static bool has_shifts(const struct layer *layer) { return layer->qk_norm == NORM_LAYER && layer->qk_shift; }
-static bool is_normed_by_head(const struct layer *layer) { return layer->qk_by_head; }
-static bool is_rms_all(const struct layer *layer) { return layer->qk_norm == NORM_RMS_ALL; }
-static bool has_relative(const struct layer *layer) { return layer->relative != RELATIVE_NONE; }
-static bool is_table(const struct layer *layer) { return layer->relative == RELATIVE_TABLE; }
-static bool has_rel_keys(const struct layer *layer) { return layer->rel_keys != VECTORS_NONE; }
-static bool has_rel_queries(const struct layer *layer) { return layer->rel_queries != VECTORS_NONE; }
-static bool has_rel_keys_of_heads(const struct layer *layer) { return layer->rel_keys == VECTORS_HEADS; }
-static bool has_rel_queries_of_heads(const struct layer *layer) { return layer->rel_queries == VECTORS_HEADS; }
-static bool has_rel_biases(const struct layer *layer) { return layer->rel_biases; }
-static bool has_sink(const struct layer *layer) { return layer->sink; }
-static bool has_lse(const struct layer *layer) { return layer->lse; }
-static bool has_scores(const struct layer *layer) { return layer->scores != SCORES_NONE; }
-static bool has_keys(const struct layer *layer)
-{
-    return !layer->tied && !layer_is_latent(layer) && has_queries(layer);
-}
-static bool has_values(const struct layer *layer)
-{
-    return !layer->identity && !layer->shares && has_queries(layer);
-}
-static bool has_output(const struct layer *layer) { return mixes(layer) && layer->w_o != W_O_NONE; }
-static bool has_bias(const struct layer *layer) { return layer->bias && has_queries(layer); }
-static bool has_key_bias(const struct layer *layer) { return layer->bias && has_keys(layer); }
-static bool has_value_bias(const struct layer *layer) { return layer->bias && has_values(layer); }
-static bool has_norm(const struct layer *layer, int number) { return layer_norms(layer) >= number; }
-static bool has_n1(const struct layer *layer) { return has_norm(layer, 1); }
-static bool has_n2(const struct layer *layer) { return has_norm(layer, 2); }
-static bool has_n3(const struct layer *layer) { return has_norm(layer, 3); }
-static bool has_n4(const struct layer *layer) { return has_norm(layer, 4); }
-static bool has_n1_shift(const struct layer *layer) { return has_n1(layer) && layer->block_shift; }
-static bool has_n2_shift(const struct layer *layer) { return has_n2(layer) && layer->block_shift; }
-static bool has_n3_shift(const struct layer *layer) { return has_n3(layer) && layer->block_shift; }
-static bool has_n4_shift(const struct layer *layer) { return has_n4(layer) && layer->block_shift; }
-static bool has_ffn(const struct layer *layer) { return layer_has_ffn(layer); }
-static bool has_gate(const struct layer *layer) { return layer_ffn_gated(layer); }
-static bool has_ffn_bias(const struct layer *layer) { return layer->ffn_bias; }
-static bool has_gate_bias(const struct layer *layer) { return layer->ffn_bias && has_gate(layer); }
-static bool has_output_bias(const struct layer *layer) { return layer->bias && has_output(layer); }
-
-static bool has_z_gate(const struct layer *layer) { return layer->gate != GATE_NONE; }
-static bool has_z_gate_bias(const struct layer *layer) { return has_z_gate(layer) && layer->bias; }
-static bool is_gate_of_heads(const struct layer *layer) { return layer->gate == GATE_HEADS; }
+static bool makes_states(const struct layer *l) { return layer_is_recurrent(l) && !l->projected; }
+static bool makes_decay(const struct layer *l) { return makes_states(l) && layer_decays(l); }
+static bool has_taps(const struct layer *l) { return makes_states(l) && l->conv_taps > 0; }
+static bool has_out_gate(const struct layer *l) { return makes_states(l) && l->out_gate != OUT_GATE_NONE; }
 
 /* Named and shaped by the spec: struct layer's tables. */
 _Static_assert(LAYER_TABLES == TENSOR_TABLE_LAST - TENSOR_TABLE + 1, "a row for each of them");
@@ -123,30 +31,42 @@ static const struct layer_table *table_of(const struct layer *layer, enum layer_
                ? &layer->tables[tensor - TENSOR_TABLE] : NULL;
 }
 
-#define TENSOR(id, of_name, of_kind, element, of_extents, of_has, ...) \
-    [TENSOR_##id] = {.shown = {.name = #of_name, .kind = TENSOR_##of_kind, .type = TENSOR_##element}, \
-                     .extents = of_extents, .has = of_has, __VA_ARGS__},
-static const struct row {
-    struct layer_tensor_row shown;
-    const char *extents; /* NULL: those of the spec's table */
-    bool (*has)(const struct layer *layer);
-    unsigned mask; /* the bit of the mask that brings it, in place of `has` */
-    struct {
-        bool (*is)(const struct layer *layer); /* then its extents are */
-        const char *extents;
-    } variant[4]; /* the last that is, counts */
-} rows[TENSOR_COUNT] = {
+#define TENSOR(id, of_name, of_kind, element, extents, has, ...) \
+    [TENSOR_##id] = {.name = #of_name, .kind = TENSOR_##of_kind, .type = TENSOR_##element, __VA_ARGS__},
+static const struct layer_tensor_row rows[TENSOR_COUNT] = {
 #include "spec/tensor_rows.h"
 };
+#undef TENSOR
+
+bool layer_has_tensor(const struct layer *l, enum layer_tensor tensor)
+{
+    switch (tensor) {
+#define TENSOR(id, name, kind, element, extents, has, ...) case TENSOR_##id: return has;
+#include "spec/tensor_rows.h"
+#undef TENSOR
+    default: return false;
+    }
+}
+
+/* NULL: those of the spec's table */
+static const char *extents_of(const struct layer *l, enum layer_tensor tensor)
+{
+    switch (tensor) {
+#define TENSOR(id, name, kind, element, extents, has, ...) case TENSOR_##id: return extents;
+#include "spec/tensor_rows.h"
+#undef TENSOR
+    default: return NULL;
+    }
+}
 
 const struct layer_tensor_row *layer_tensor_row(enum layer_tensor tensor)
 {
-    return &rows[tensor].shown;
+    return &rows[tensor];
 }
 
 const char *layer_tensor_name(enum layer_tensor tensor)
 {
-    return tensor < TENSOR_COUNT ? rows[tensor].shown.name : NULL;
+    return tensor < TENSOR_COUNT ? rows[tensor].name : NULL;
 }
 
 const char *layer_tensor_called(const struct layer *layer, enum layer_tensor tensor)
@@ -160,7 +80,7 @@ enum tensor_element layer_tensor_element(const struct layer *layer, enum layer_t
     const bool states = tensor == TENSOR_STATE || tensor == TENSOR_CONV_STATE;
     const bool cached = states || (tensor >= TENSOR_K_CACHE && tensor <= TENSOR_V_PAGES);
     const bool typed = tensor <= TENSOR_V || tensor == TENSOR_Y || tensor == TENSOR_ATTN;
-    return cached ? layer->cache_type : typed ? layer->tensor_type : rows[tensor].shown.type;
+    return cached ? layer->cache_type : typed ? layer->tensor_type : rows[tensor].type;
 }
 
 size_t layer_tensor_size(const struct layer *layer, enum layer_tensor tensor)
@@ -183,13 +103,6 @@ const char *element_name(enum tensor_element element)
     return elements[element].name;
 }
 
-bool layer_has_tensor(const struct layer *layer, enum layer_tensor tensor)
-{
-    if (rows[tensor].shown.kind == TENSOR_NAMED)
-        return table_of(layer, tensor) != NULL;
-    return rows[tensor].has != NULL ? rows[tensor].has(layer) : (layer->mask & rows[tensor].mask) != 0;
-}
-
 enum layer_tensor layer_mask_tensor(unsigned mask)
 {
     enum layer_tensor tensor = 0;
@@ -200,7 +113,7 @@ enum layer_tensor layer_mask_tensor(unsigned mask)
 
 bool layer_has_gradient(const struct layer *layer, enum layer_tensor tensor)
 {
-    const enum tensor_kind kind = rows[tensor].shown.kind;
+    const enum tensor_kind kind = rows[tensor].kind;
     const bool differs = kind == TENSOR_WEIGHT || kind == TENSOR_BIAS || kind == TENSOR_LEARNED || tensor == TENSOR_X ||
                          tensor == TENSOR_SOURCE;
     return layer->train && differs && layer_has_tensor(layer, tensor);
@@ -231,16 +144,6 @@ static int axes_of(const char *extents, struct axis axes[4])
         open = close + 1;
     }
     return count;
-}
-
-static const char *extents_of(const struct layer *layer, enum layer_tensor tensor)
-{
-    const struct row *row = &rows[tensor];
-    const char *extents = row->extents;
-    for (size_t i = 0; i < sizeof row->variant / sizeof *row->variant; i++)
-        if (row->variant[i].is != NULL && row->variant[i].is(layer))
-            extents = row->variant[i].extents;
-    return extents;
 }
 
 static const struct { const char *letter; size_t offset; } sizes[] = {
@@ -310,9 +213,9 @@ static bool extent_of(const struct layer *layer, const struct layer_call *call, 
 /* out_in swaps the last two axes of matrices. */
 static int layer_axes(const struct layer *layer, enum layer_tensor tensor, struct axis axes[4])
 {
-    const bool named = rows[tensor].shown.kind == TENSOR_NAMED;
+    const bool named = rows[tensor].kind == TENSOR_NAMED;
     const int count = !named && layer_has_tensor(layer, tensor) ? axes_of(extents_of(layer, tensor), axes) : 0;
-    if (count > 1 && rows[tensor].shown.kind == TENSOR_WEIGHT && layer->out_in) {
+    if (count > 1 && rows[tensor].kind == TENSOR_WEIGHT && layer->out_in) {
         const struct axis last = axes[count - 1];
         axes[count - 1] = axes[count - 2];
         axes[count - 2] = last;
@@ -354,7 +257,7 @@ void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char
         int64_t extent = 0;
         char number[24];
         const bool known = extent_of(layer, NULL, &axes[i], &extent);
-        if (is_self(layer) && is_letter("m", axes[i].text, axes[i].length))
+        if (layer->self && is_letter("m", axes[i].text, axes[i].length))
             axes[i].text = "n";
         snprintf(number, sizeof number, "%lld", (long long)extent);
         used += (size_t)snprintf(text + used, LAYER_SHAPE_TEXT - used, "[%.*s%s]",
@@ -366,7 +269,7 @@ void layer_tensor_text(const struct layer *layer, enum layer_tensor tensor, char
 bool layer_tensor_has_axis(const struct layer *layer, enum layer_tensor tensor, const char *letter)
 {
     struct axis axes[4];
-    const bool named = rows[tensor].shown.kind == TENSOR_NAMED;
+    const bool named = rows[tensor].kind == TENSOR_NAMED;
     const int count = named ? 0 : axes_of(extents_of(layer, tensor), axes);
     bool has = false;
     for (int i = 0; i < count; i++)

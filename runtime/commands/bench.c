@@ -185,9 +185,10 @@ static struct traffic traffic_of(const struct bench *b, size_t step)
     const struct layer *l = b->timed.layer;
     const struct inputs *in = &b->timed.inputs;
     const struct layer_parameters p = layer_parameters(l);
-    const double all = layer_parameter_bytes(l), output = layer_packed_bytes(l, p.w_o, p.b_o);
-    const double hidden = layer_packed_bytes(l, p.w_1 + p.w_g, p.b_1 + p.b_g);
-    const double down = layer_packed_bytes(l, p.w_2, p.b_2);
+    const double all = layer_parameter_bytes(l), output = layer_packed_bytes(l, p.of[TENSOR_W_O], p.of[TENSOR_B_O]);
+    const double hidden = layer_packed_bytes(l, p.of[TENSOR_W_1] + p.of[TENSOR_W_G],
+                                             p.of[TENSOR_B_1] + p.of[TENSOR_B_G]);
+    const double down = layer_packed_bytes(l, p.of[TENSOR_W_2], p.of[TENSOR_B_2]);
     const double n = (double)(in->batch * in->n), m = l->cross ? (double)(in->batch * in->m) : n;
     const double q = n * (double)(l->h * l->d_k), kv = m * (double)(l->h_kv * (l->d_k + l->d_v));
     const double z = n * (double)(l->h * l->d_v), y = n * (double)l->d_out, of_hidden = n * (double)l->d_ff;

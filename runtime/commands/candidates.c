@@ -104,7 +104,7 @@ static bool resolve(struct outcome *o, const struct candidates *c, const struct 
     o->plan = plan->isas[0];
     o->fold = plan->fold;
     o->plan.fold = NULL;
-    o->plan.request = plan_request_none();
+    o->plan.asked = o->plan.request = plan_request_none();
     memset(o->plan.reasons, 0, sizeof o->plan.reasons);
     o->plan.reason_count = 0;
     o->plan.unasked = false;

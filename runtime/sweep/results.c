@@ -99,19 +99,20 @@ static void add_identity(struct record *r, const struct sweep *s, const struct p
 /* What is known of a legal point before anything is compiled. */
 static void add_call(struct record *r, const struct point *p)
 {
-    const struct layer_parameters *of = &p->parameters;
+    const int64_t *const of = p->parameters.of, ffn = of[TENSOR_W_1] + of[TENSOR_B_1] + of[TENSOR_W_G] +
+                                                      of[TENSOR_B_G] + of[TENSOR_W_2] + of[TENSOR_B_2];
     record_text(r, "settings", p->settings);
     record_text(r, "isa", p->isa);
     column_add(r, "n", (double)p->n);
     column_add(r, "m", (double)p->m);
     column_add(r, "batch", (double)p->batch);
-    column_add(r, "parameters", (double)of->total);
-    column_add(r, "parameters_q", (double)(of->w_q + of->b_q));
-    column_add(r, "parameters_k", (double)(of->w_k + of->b_k));
-    column_add(r, "parameters_v", (double)(of->w_v + of->b_v));
-    column_add(r, "parameters_o", (double)(of->w_o + of->b_o));
-    if (of->w_1 > 0)
-        column_add(r, "parameters_ffn", (double)(of->w_1 + of->b_1 + of->w_g + of->b_g + of->w_2 + of->b_2));
+    column_add(r, "parameters", (double)p->parameters.total);
+    column_add(r, "parameters_q", (double)(of[TENSOR_W_Q] + of[TENSOR_B_Q]));
+    column_add(r, "parameters_k", (double)(of[TENSOR_W_K] + of[TENSOR_B_K]));
+    column_add(r, "parameters_v", (double)(of[TENSOR_W_V] + of[TENSOR_B_V]));
+    column_add(r, "parameters_o", (double)(of[TENSOR_W_O] + of[TENSOR_B_O]));
+    if (ffn > 0)
+        column_add(r, "parameters_ffn", (double)ffn);
     column_add(r, "multiply_adds", p->multiply_adds);
 }
 

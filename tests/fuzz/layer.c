@@ -281,8 +281,11 @@ static void check_counts(const struct layer *layer)
     REQUIRE(c.output >= 0 && isfinite(c.total));
     REQUIRE(fabs(c.total - (c.q + c.k + c.v + c.scores + c.values + c.output)) <= 1e-12 * c.total);
     const struct layer_parameters p = layer_parameters(layer);
-    REQUIRE((p.w_q > 0) != layer->projected && p.total >= p.w_q && p.w_k >= 0 && p.w_v >= 0 && p.w_o >= 0);
-    REQUIRE(p.total == p.w_q + p.b_q + p.w_k + p.b_k + p.w_v + p.b_v + p.w_o + p.b_o + p.learned);
+    REQUIRE((p.of[TENSOR_W_Q] > 0) != layer->projected);
+    int64_t numbers = 0;
+    for (enum layer_tensor tensor = 0; tensor < TENSOR_COUNT; numbers += p.of[tensor], tensor++)
+        REQUIRE(p.of[tensor] >= 0);
+    REQUIRE(p.total == numbers && p.matrices <= numbers);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------------------------- */
@@ -419,7 +422,7 @@ static void check_file_emitted(struct emit *emit, const char *template_name, siz
     struct diag diag = {0};
     size_t length = 0;
     int depth = 0;
-    char *text = emit_expand_plan(emit, template_name, set, &length, &diag);
+    char *text = emit_expand(emit, template_name, set, &length, &diag);
     REQUIRE(text != NULL, "%s\n%s", layer->text, diag.errors > 0 ? diag.messages[0] : "");
     REQUIRE(strlen(text) == length && length > 1000 && text[length - 1] == '\n' && strstr(text, "${") == NULL);
     for (const char *c = text; *c != '\0'; c++)

@@ -82,7 +82,7 @@ static char *expand(const char *text, char message[1024])
     write_text("main.in", text);
     assert_non_null(emit);
     fill(emit);
-    char *result = emit_expand(emit, "main.in", &length, &diag);
+    char *result = emit_expand(emit, "main.in", 0, &length, &diag);
     message[0] = '\0';
     if (result)
         assert_int_equal(length, strlen(result));
@@ -228,11 +228,11 @@ static void test_each_plan(void **state)
     }
     emit_end(emit);
     for (size_t i = 1; i <= 2; i++) {
-        char *text = emit_expand_plan(emit, "main.in", i, &length, &diag);
+        char *text = emit_expand(emit, "main.in", i, &length, &diag);
         assert_string_equal(text, i == 1 ? "scalar of 2\n" : "avx2 of 2\n");
         free(text);
     }
-    assert_null(emit_expand(emit, "main.in", &length, &diag));
+    assert_null(emit_expand(emit, "main.in", 0, &length, &diag));
     assert_non_null(strstr(diag.messages[0], "main.in:1: error: unknown name 'plan'"));
     emit_close(emit);
     diag_free(&diag);
@@ -414,26 +414,26 @@ static void test_context_mistakes(void **state)
     write_text("main.in", "a\n");
     emit_set_integer(emit, "A", 1);
     emit_set_integer(emit, "A", 2);
-    assert_null(emit_expand(emit, "main.in", &length, &diag));
+    assert_null(emit_expand(emit, "main.in", 0, &length, &diag));
     assert_non_null(strstr(diag.messages[0], "'A' twice"));
     emit_close(emit);
 
     emit = emit_open(folder, &diag);
     emit_begin_table(emit, "t");
-    assert_null(emit_expand(emit, "main.in", &length, &diag));
+    assert_null(emit_expand(emit, "main.in", 0, &length, &diag));
     assert_non_null(strstr(diag.messages[1], "open"));
     emit_close(emit);
 
     emit = emit_open(folder, &diag);
     emit_end(emit);
-    assert_null(emit_expand(emit, "main.in", &length, &diag));
+    assert_null(emit_expand(emit, "main.in", 0, &length, &diag));
     assert_non_null(strstr(diag.messages[2], "not open"));
     emit_close(emit);
 
     emit = emit_open(folder, &diag);
     emit_set_integer(emit, "include", 1); /* harmless: each template has its own */
     emit_set_integer(emit, "fmt", 1);
-    assert_null(emit_expand(emit, "main.in", &length, &diag));
+    assert_null(emit_expand(emit, "main.in", 0, &length, &diag));
     assert_non_null(strstr(diag.messages[3], "'fmt' is taken"));
     assert_false(diag.environment);
     emit_close(emit);
@@ -448,7 +448,7 @@ static void test_memory_limit(void **state)
     struct emit *emit = emit_open(folder, &diag);
 
     write_text("main.in", "$ local s = ('x'):rep(1 << 20)\n$ while true do\n${s .. 'y'}\n$ end\n");
-    assert_null(emit_expand(emit, "main.in", &length, &diag));
+    assert_null(emit_expand(emit, "main.in", 0, &length, &diag));
     assert_int_equal(diag.errors, 1);
     assert_true(diag.environment);
     assert_non_null(strstr(diag.messages[0], "memory"));
@@ -465,7 +465,7 @@ static void test_files_read(void **state)
     write_text("main.in", "$ include('z.in') include('b.in') include('z.in')\n");
     write_text("z.in", "");
     write_text("b.in", "");
-    free(emit_expand(emit, "main.in", &length, &diag));
+    free(emit_expand(emit, "main.in", 0, &length, &diag));
     const char *const *paths = emit_files_read(emit, &count);
     assert_int_equal(count, 3);
     assert_string_equal(paths[0], in_folder("b.in"));
@@ -474,7 +474,7 @@ static void test_files_read(void **state)
     emit_close(emit);
 
     emit = emit_open(NULL, &diag); /* the embedded ones */
-    assert_null(emit_expand(emit, "nowhere.in", &length, &diag));
+    assert_null(emit_expand(emit, "nowhere.in", 0, &length, &diag));
     emit_files_read(emit, &count);
     assert_int_equal(count, 0);
     assert_non_null(strstr(diag.messages[0], "no template 'nowhere.in'"));

@@ -4,8 +4,8 @@
  *
  * Left out on purpose: from counts to cycles (expect.c).
  */
-#ifndef ATTNGEN_COUNTS_H
-#define ATTNGEN_COUNTS_H
+#ifndef ATTNGEN_EXPECT_COUNTS_H
+#define ATTNGEN_EXPECT_COUNTS_H
 
 #include "plan/plan.h"
 
@@ -58,6 +58,7 @@ struct model {
     double far;  /* share of weights, x, y, masks and attn that comes from L3: they are read once a call */
     double near; /* the same share of what one phase leaves in the scratch for the next */
     bool again;  /* an earlier product of the same loop over row groups has read these rows */
+    double input; /* numbers of each token that the step reads from L3 */
     struct work work[EXPECT_STEPS];
 };
 
