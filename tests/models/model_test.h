@@ -43,15 +43,18 @@ enum { MOST_SHARDS = 4 };
 static size_t shard_sizes[MOST_SHARDS];
 static unsigned char *shard_bytes[MOST_SHARDS];
 
+#ifndef SHARD_BYTES
+#define SHARD_BYTES (1 << 20) /* at most */
+#endif
 static unsigned char *read_all(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
-    unsigned char *bytes = malloc(1 << 20);
+    unsigned char *bytes = malloc(SHARD_BYTES);
     if (file == NULL || bytes == NULL) {
         perror(path);
         exit(3);
     }
-    *size = fread(bytes, 1, 1 << 20, file);
+    *size = fread(bytes, 1, SHARD_BYTES, file);
     fclose(file);
     return bytes;
 }
